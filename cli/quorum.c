@@ -259,7 +259,8 @@ static int act_init(struct task *task, char **operands) {
 static int enough_after(const struct membership *membership, size_t members, size_t intact) {
     const size_t needed = quorum_of(members);
     if (membership->state == MEMBERSHIP_ABSENT) {
-        complain("there is no quorum yet: redlock quorum init makes one");
+        complain(
+            "no record of a quorum can be read: bring the servers back, or if all of them are new: redlock quorum init");
         return EXIT_NO_QUORUM;
     }
     if (intact >= needed) return 0;

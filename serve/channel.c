@@ -12,7 +12,6 @@
 
 #include "connection.h"
 #include "gateway.h"
-#include "pattern.h"
 
 /* A channel or a pattern that has a subscriber. */
 struct channel {
@@ -78,13 +77,6 @@ static struct prefix *prefix_get(struct channels *channels, struct script_bytes 
     return prefix;
 }
 
-static void prefix_rest(struct channels *channels, struct prefix *prefix) {
-    if (!LIST_EMPTY(&prefix->patterns)) return;
-    tdelete(prefix, &channels->prefixes, compare_prefixes);
-    channels->prefixes_of[prefix->text.bytes]--;
-    free(prefix);
-}
-
 /* ---- channels ---- */
 
 static struct channel *channel_find(const struct channels *channels, struct script_bytes name,
@@ -94,21 +86,16 @@ static struct channel *channel_find(const struct channels *channels, struct scri
     return found != NULL ? *found : NULL;
 }
 
-/* False: out of memory. */
-static bool index_pattern(struct channels *channels, struct channel *channel) {
-    const size_t literal = pattern_literal(channel->name);
-    channel->prefix = prefix_get(channels, (struct script_bytes){channel->name.data, literal});
-    if (channel->prefix == NULL) return false;
-    LIST_INSERT_HEAD(&channel->prefix->patterns, channel, same_prefix);
-    channels->wild_bytes += channel->wild_bytes;
-    return true;
-}
-
 static void channel_free(struct channels *channels, struct channel *channel) {
-    if (channel->prefix != NULL) {
+    struct prefix *prefix = channel->prefix;
+    if (prefix != NULL) {
         LIST_REMOVE(channel, same_prefix);
-        prefix_rest(channels, channel->prefix);
         channels->wild_bytes -= channel->wild_bytes;
+    }
+    if (prefix != NULL && LIST_EMPTY(&prefix->patterns)) {
+        tdelete(prefix, &channels->prefixes, compare_prefixes);
+        channels->prefixes_of[prefix->text.bytes]--;
+        free(prefix);
     }
     tdelete(channel, &channels->names, compare_channels);
     free(channel);
@@ -133,9 +120,15 @@ static struct channel *channel_new(struct channels *channels, struct script_byte
         free(channel);
         return NULL;
     }
-    if (!is_pattern || index_pattern(channels, channel)) return channel;
-    channel_free(channels, channel);
-    return NULL;
+    if (!is_pattern) return channel;
+    channel->prefix = prefix_get(channels, (struct script_bytes){copy, pattern_literal(name)});
+    if (channel->prefix == NULL) {
+        channel_free(channels, channel);
+        return NULL;
+    }
+    LIST_INSERT_HEAD(&channel->prefix->patterns, channel, same_prefix);
+    channels->wild_bytes += channel->wild_bytes;
+    return channel;
 }
 
 /* ---- subscriptions ---- */
@@ -170,23 +163,6 @@ static void leave(struct subscription *one) {
     free(one);
 }
 
-/* Returns NULL, or the reason for the failure: a static text. */
-static const char *listen_to(struct connection *connection, struct channel *channel) {
-    struct channels *channels = &connection->gateway->channels;
-    struct subscription *one = malloc(sizeof *one);
-    if (one == NULL) {
-        if (TAILQ_EMPTY(&channel->listeners)) channel_free(channels, channel);
-        return "out of memory";
-    }
-    *one = (struct subscription){.connection = connection, .channel = channel};
-    LIST_INSERT_HEAD(&connection->subscriptions, one, of_connection);
-    TAILQ_INSERT_TAIL(&channel->listeners, one, of_channel);
-    channels->subscriptions++;
-    connection->channels++;
-    connection->channel_bytes += weight(channel);
-    return NULL;
-}
-
 const char *channel_subscribe(struct connection *connection, struct script_bytes name,
                               bool is_pattern) {
     struct channels *channels = &connection->gateway->channels;
@@ -201,8 +177,19 @@ const char *channel_subscribe(struct connection *connection, struct script_bytes
         return "all clients together have too many different patterns that go on behind their "
                "first wildcard (4096 "
                "bytes); one that ends in its only * is always taken";
-    if (channel == NULL) channel = channel_new(channels, name, is_pattern);
-    return channel != NULL ? listen_to(connection, channel) : "out of memory";
+    struct subscription *one = malloc(sizeof *one);
+    if (channel == NULL && one != NULL) channel = channel_new(channels, name, is_pattern);
+    if (channel == NULL || one == NULL) {
+        free(one);
+        return "out of memory";
+    }
+    *one = (struct subscription){.connection = connection, .channel = channel};
+    LIST_INSERT_HEAD(&connection->subscriptions, one, of_connection);
+    TAILQ_INSERT_TAIL(&channel->listeners, one, of_channel);
+    channels->subscriptions++;
+    connection->channels++;
+    connection->channel_bytes += weight(channel);
+    return NULL;
 }
 
 void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {

@@ -44,4 +44,13 @@ void channel_leave_all(struct connection *connection);
 /* `event` is "del" or "expired". */
 void channel_notify(struct gateway *gateway, struct script_bytes key, const char *event);
 
+/* ---- pattern.c: patterns as PSUBSCRIBE takes them, * ? [a-z] [^x] \x, over bytes ---- */
+
+/* The number of bytes before the first wildcard: each matching name begins with them. */
+size_t pattern_literal(struct script_bytes pattern);
+/* Whether the only wildcard is a single * at the end. */
+bool pattern_is_prefix(struct script_bytes pattern);
+/* The number of steps is at most the product of both lengths; for a prefix pattern, its length. */
+bool pattern_matches(struct script_bytes pattern, struct script_bytes text);
+
 #endif

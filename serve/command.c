@@ -92,16 +92,6 @@ void command_refuse(struct connection *connection, const char *what, const char 
                 what, why);
 }
 
-/* Clients look for "unknown command" at the beginning to learn what a server can do. */
-static void unknown(struct connection *connection, struct script_bytes name) {
-    refused(connection);
-    reply_error(
-        &connection->reply,
-        "ERR unknown command '%.*s'. This is redlock serve, a gateway to locks on a majority of servers: it takes SET "
-        "with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that docs/serve.md lists",
-        (int)(name.bytes < 64 ? name.bytes : 64), name.data);
-}
-
 /* ---- execution ---- */
 
 static bool may_run(struct connection *connection, const struct command *command) {
@@ -172,7 +162,13 @@ void command_do(struct connection *connection) {
     } else if (command == NULL && !connection->authenticated) {
         reply_error(&connection->reply, "NOAUTH Authentication required.");
     } else if (command == NULL) {
-        unknown(connection, name);
+        refused(connection);
+        /* Clients look for "unknown command" at the beginning to learn what a server can do. */
+        reply_error(
+            &connection->reply,
+            "ERR unknown command '%.*s'. This is redlock serve, a gateway to locks on a majority of servers: it takes "
+            "SET with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that docs/serve.md lists",
+            (int)(name.bytes < 64 ? name.bytes : 64), name.data);
     } else if (connection->reader.count < command->words_min ||
                connection->reader.count > command->words_max) {
         refused(connection);

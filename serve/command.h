@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "key_op.h"
+#include "key.h"
 #include "script.h"
 
 /* The Redis version that clients see, for clients that ask. */

@@ -22,7 +22,7 @@ static bool authenticate(struct connection *connection, struct script_bytes user
     }
     reply_error(&connection->reply,
                 "WRONGPASS invalid username-password pair or user is disabled.");
-    if (guess_is_over(connection)) connection_finish(connection);
+    if (connection->guess.wrong >= GUESSES_MAX) connection_finish(connection);
     return false;
 }
 

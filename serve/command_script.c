@@ -42,30 +42,36 @@ static const char *failure_of(enum worker_failure failure) {
     return "ERR the script ended the process that ran it";
 }
 
+/* EVAL has its text in words[1], SCRIPT LOAD in words[2]. */
+static bool is_eval(const struct connection *connection) {
+    return command_is(connection->reader.words[0], "eval");
+}
+
+static struct script_bytes text_of(const struct connection *connection) {
+    return connection->reader.words[is_eval(connection) ? 1 : 2];
+}
+
 /* ---- running ---- */
 
 /* The text of EVAL, or the digest, is words[1]; then the number of keys, the key, the arguments. */
-static bool ask_to_run(struct connection *connection) {
-    struct worker_task *task = &connection->script.task;
+static enum script_step begin(struct connection *connection, struct script_value *result) {
+    struct script *script = &connection->script;
     const struct request_reader *reader = &connection->reader;
-    const struct text *kept = cache_use(&connection->gateway->texts, connection->script.sha);
+    const struct text *kept = cache_use(&connection->gateway->texts, script->sha);
     struct wire_message message = {.kind = WIRE_RUN,
                                    .key = reader->words[3],
                                    .arguments = &reader->words[4],
                                    .argument_count = reader->count - 4};
+    script->changed = false;
     /* Other clients may have displaced the text while this one waited. */
-    const bool is_text = command_is(reader->words[0], "eval");
-    if (kept == NULL && !is_text) return false;
-    message.text = kept != NULL ? kept->bytes : reader->words[1];
-    memcpy(message.sha, connection->script.sha, sizeof message.sha);
-    return task_ask(task, &connection->gateway->workers, &message);
-}
-
-static enum script_step begin(struct connection *connection, struct script_value *result) {
-    connection->script.changed = false;
-    if (ask_to_run(connection)) return SCRIPT_WAITS;
-    const bool is_known = cache_find(&connection->gateway->texts, connection->script.sha) != NULL;
-    *result = script_error(is_known ? "OOM out of memory" : no_script);
+    if (kept == NULL && !is_eval(connection)) {
+        *result = script_error(no_script);
+        return SCRIPT_ENDS;
+    }
+    message.text = kept != NULL ? kept->bytes : text_of(connection);
+    memcpy(message.sha, script->sha, sizeof message.sha);
+    if (task_ask(&script->task, &connection->gateway->workers, &message)) return SCRIPT_WAITS;
+    *result = script_error("OOM out of memory");
     return SCRIPT_ENDS;
 }
 
@@ -119,34 +125,21 @@ static enum script_step known_program(struct key_op *op, const struct script_val
     return known_step(&connection_of(op)->script.known, answer, call, result);
 }
 
-static bool is_known(struct connection *connection) {
+static void run(struct connection *connection) {
     struct script *script = &connection->script;
     const struct request_reader *reader = &connection->reader;
     const struct text *kept = cache_use(&connection->gateway->texts, script->sha);
-    return kept != NULL && known_begin(&script->known, &kept->known, script->sha, &reader->words[4],
-                                       reader->count - 4);
-}
-
-static void run(struct connection *connection) {
-    const bool by_heart = is_known(connection);
+    const bool by_heart = kept != NULL && known_begin(&script->known, &kept->known, script->sha,
+                                                      &reader->words[4], reader->count - 4);
     key_op_program *const runs = by_heart ? known_program : program;
     struct workers_count *count = &connection->gateway->workers.count;
     *(by_heart ? &count->known : &count->runs) += 1;
-    connection->script.task.heard = heard_of_run;
-    connection->script.deaths = 0;
-    command_begin(connection, connection->reader.words[3], NULL, runs, over);
+    script->task.heard = heard_of_run;
+    script->deaths = 0;
+    command_begin(connection, reader->words[3], NULL, runs, over);
 }
 
 /* ---- loading ---- */
-
-/* EVAL has its text in words[1], SCRIPT LOAD in words[2]. */
-static bool is_eval(const struct connection *connection) {
-    return command_is(connection->reader.words[0], "eval");
-}
-
-static struct script_bytes text_of(const struct connection *connection) {
-    return connection->reader.words[is_eval(connection) ? 1 : 2];
-}
 
 /* Copies the text. False: out of memory. */
 static bool keep_text(struct connection *connection) {
@@ -178,33 +171,26 @@ static void loaded(struct connection *connection) {
     connection_answered(connection);
 }
 
-static void not_loaded(struct connection *connection, struct script_bytes why) {
-    connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
-    if (connection->wire != NULL) reply_error(&connection->reply, "%.*s", (int)why.bytes, why.data);
-    task_end(&connection->script.task);
-    connection_answered(connection);
-}
-
-static void not_loaded_for(struct connection *connection, const char *why) {
-    not_loaded(connection, (struct script_bytes){why, strlen(why)});
-}
-
 static void heard_of_load(struct worker_task *task, const struct wire_message *message,
                           enum worker_failure failure) {
     struct connection *connection = connection_of_task(task);
     struct script *script = &connection->script;
+    struct script_value why = script_error("OOM out of memory");
     if (message == NULL) {
         if (failure == WORKER_DIED && ++script->deaths < DEATHS_MAX && ask_to_load(connection))
             return;
-        not_loaded_for(connection, failure_of(failure));
+        why = script_error(failure_of(failure));
     } else if (message->kind == WIRE_REFUSED) {
-        not_loaded(connection, message->text);
+        why.bytes = message->text;
     } else if (keep_text(connection)) {
         task_end(task);
         loaded(connection);
-    } else {
-        not_loaded_for(connection, "OOM out of memory");
+        return;
     }
+    connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
+    if (connection->wire != NULL) reply_value(&connection->reply, &why);
+    task_end(task);
+    connection_answered(connection);
 }
 
 /* Names the text, and lets a worker compile and judge it if it is not known yet. */

@@ -260,34 +260,31 @@ void connection_open(struct gateway *gateway, int fd, const struct sockaddr *add
 
 /* ---- all of them ---- */
 
-static struct connection *heaviest(const struct gateway *gateway) {
+static void close_heaviest(struct gateway *gateway) {
     struct connection *found = NULL;
     for (struct connection *one = gateway->connections; one != NULL; one = one->next) {
         if (one->wire != NULL && (found == NULL || one->weight > found->weight)) found = one;
     }
-    return found;
-}
-
-static void close_heavy(struct connection *connection) {
-    struct gateway *gateway = connection->gateway;
+    if (found == NULL) return;
     gateway->metrics.refusals[REFUSED_MEMORY]++;
-    reply_error(&connection->reply,
+    reply_error(&found->reply,
                 "ERR the clients of this gateway take more memory than --client-memory, and this "
                 "one takes most");
-    connection_flush(connection);
-    connection_close(connection);
+    connection_flush(found);
+    connection_close(found);
     notice_say(&gateway->too_heavy, gateway->options,
                "clients take more memory than --client-memory: the one that takes most is closed");
 }
 
+/* When clients together take more memory than --client-memory, closes the largest, until they fit.
+ */
 static void on_weigh(evutil_socket_t fd, short what, void *context) {
     struct gateway *gateway = context;
-    struct connection *connection;
     (void)fd;
     (void)what;
     while (gateway->client_bytes > gateway->options->client_bytes_max &&
-           (connection = heaviest(gateway)) != NULL)
-        close_heavy(connection);
+           gateway->connections_count > 0)
+        close_heaviest(gateway);
 }
 
 bool connections_open(struct gateway *gateway) {

@@ -18,7 +18,6 @@
 #include "password.h"
 #include "script_cache.h"
 #include "serve.h"
-#include "key_op.h"
 #include "workers.h"
 
 #define GATEWAY_MS INT64_C(1000000)

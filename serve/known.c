@@ -82,8 +82,6 @@ bool known_begin(struct known_run *run, const struct known *known, const char *s
                  const struct script_bytes *arguments, size_t count) {
     run->known = *known;
     run->sha = sha;
-    run->begun = 0;
-    run->changed = false;
     run->ttl_ms = 0;
     if (known->program == NULL || count < (known->program->has_ttl ? 2 : 1)) return false;
     run->value = arguments[0];
@@ -107,14 +105,6 @@ static enum script_step begin(struct known_run *run, struct script_call *call) {
     return ask(run, run->known.program->first, call);
 }
 
-static enum script_step fail(struct known_run *run, struct script_value *result) {
-    for (char *at = run->error; *at != '\0'; at++) {
-        if (*at == '\r' || *at == '\n') *at = ' ';
-    }
-    *result = script_error(run->error);
-    return SCRIPT_ENDS;
-}
-
 /* In Redis's form: the error, the script, and the line. */
 static enum script_step fail_in_call(struct known_run *run, unsigned number,
                                      const struct script_value *answer,
@@ -126,7 +116,11 @@ static enum script_step fail_in_call(struct known_run *run, unsigned number,
     snprintf(run->error, sizeof run->error, "%.*s script: %s, on @user_script:%u.",
              (int)(answer->bytes.bytes < most ? answer->bytes.bytes : most), answer->bytes.data,
              sha, run->known.lines[number]);
-    return fail(run, result);
+    for (char *at = run->error; *at != '\0'; at++) { /* an error is one line */
+        if (*at == '\r' || *at == '\n') *at = ' ';
+    }
+    *result = script_error(run->error);
+    return SCRIPT_ENDS;
 }
 
 /* `answer` is that to the branch's call, where it has one. */
@@ -167,16 +161,6 @@ static enum script_step choose(struct known_run *run, const struct script_value 
     return finish(run->branch, NULL, result);
 }
 
-/* The script relies on what it has read from the key: if the answer differs, another client has
- * changed the key meanwhile. */
-static enum script_step begin_again(struct known_run *run, struct script_call *call,
-                                    struct script_value *result) {
-    if (!run->changed && run->begun < TRIES_MAX) return begin(run, call);
-    snprintf(run->error, sizeof run->error,
-             "ERR the key was changed by another client while the script ran");
-    return fail(run, result);
-}
-
 enum script_step known_step(struct known_run *run, const struct script_value *answer,
                             struct script_call *call, struct script_value *result) {
     if (answer == NULL) {
@@ -204,7 +188,13 @@ enum script_step known_step(struct known_run *run, const struct script_value *an
     }
     const bool done = answer->kind == SCRIPT_STATUS || answer->integer != 0;
     const bool changes = run->call.command >= SCRIPT_DELETE;
-    if (changes && branch->act != KNOWN_TRY && !done) return begin_again(run, call, result);
+    if (changes && branch->act != KNOWN_TRY && !done) {
+        /* The script relies on what it has read from the key, which another client has changed
+         * meanwhile. */
+        if (!run->changed && run->begun < TRIES_MAX) return begin(run, call);
+        *result = script_error("ERR the key was changed by another client while the script ran");
+        return SCRIPT_ENDS;
+    }
     run->changed = run->changed || (changes && done);
     if (branch->act != KNOWN_TTL || answer->integer < 0) return finish(branch, answer, result);
     const struct script_value seconds = script_integer((answer->integer + 500) / 1000);

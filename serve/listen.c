@@ -283,26 +283,20 @@ static bool take_handed_over(struct gateway *gateway) {
 
 /* ---- all of them ---- */
 
-static bool listen_named(struct gateway *gateway, const char *names) {
+bool listen_open(struct gateway *gateway) {
+    static const char scheme[] = "unix://";
+    const char *names = gateway->options->listen != NULL ? gateway->options->listen : "";
     char *copy = strdup(names), *rest = NULL;
-    bool all = copy != NULL;
-    for (char *name = copy != NULL ? strtok_r(copy, ", \t", &rest) : NULL; all && name != NULL;
+    bool all = copy != NULL && take_handed_over(gateway);
+    for (char *name = all ? strtok_r(copy, ", \t", &rest) : NULL; all && name != NULL;
          name = strtok_r(NULL, ", \t", &rest)) {
-        const char *scheme = "unix://";
         if (strncmp(name, scheme, strlen(scheme)) == 0)
             all = listen_unix(gateway, name + strlen(scheme));
         else
             all = listen_tcp(gateway, name);
     }
     free(copy);
-    return all;
-}
-
-bool listen_open(struct gateway *gateway) {
-    if (!take_handed_over(gateway)) return false;
-    if (gateway->options->listen != NULL && !listen_named(gateway, gateway->options->listen))
-        return false;
-    if (gateway->listeners != NULL) return true;
+    if (!all || gateway->listeners != NULL) return all;
     gateway->options->say(
         "no address to listen on: give --listen unix:///PATH or --listen HOST:PORT, or start it by a socket unit");
     return false;

@@ -59,8 +59,13 @@ static void number(struct evbuffer *out, const char *name, const char *type, uin
     evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
+static void labelled(struct evbuffer *out, const char *name, const char *label, const char *text,
+                     uint64_t value) {
+    evbuffer_add_printf(out, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, text, value);
+}
+
 /* The escapes that the format requires: a URL could hold any byte. */
-static void label(const char *text, char *out, size_t size) {
+static void escape(const char *text, char *out, size_t size) {
     size_t used = 0;
     for (; *text != '\0' && used + 3 < size; text++) {
         if (*text == '"' || *text == '\\' || *text == '\n') out[used++] = '\\';
@@ -79,7 +84,7 @@ static void write_step(struct evbuffer *out, const char *name, const uint64_t *c
     head(out, name, "counter", help);
     for (int i = 0; i < METRIC_OUTCOMES; i++) {
         const char *outcome = i == METRIC_DONE ? done : i == METRIC_NOT ? not : outcomes[i];
-        evbuffer_add_printf(out, "%s{outcome=\"%s\"} %" PRIu64 "\n", name, outcome, counts[i]);
+        labelled(out, name, "outcome", outcome, counts[i]);
     }
 }
 
@@ -117,6 +122,7 @@ static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
 
 static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
     const struct metrics *metrics = &gateway->metrics;
+    static const char refusals[] = "redlock_serve_refusals_total";
     static const char *const reasons[REFUSALS] = {[REFUSED_CONNECTION] = "connection",
                                                   [REFUSED_PASSWORD] = "password",
                                                   [REFUSED_REQUEST] = "request",
@@ -137,36 +143,24 @@ static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
            "Requests of all kinds.");
     number(out, "redlock_serve_notifications_total", "counter", metrics->notifications,
            "Messages to clients that subscribed.");
-    head(out, "redlock_serve_refusals_total", "counter",
-         "Requests and clients that were refused, by reason.");
+    head(out, refusals, "counter", "Requests and clients that were refused, by reason.");
     for (int i = 0; i < REFUSALS; i++)
-        evbuffer_add_printf(out, "redlock_serve_refusals_total{reason=\"%s\"} %" PRIu64 "\n",
-                            reasons[i], metrics->refusals[i]);
-}
-
-static void write_metrics(const struct gateway *gateway, struct evbuffer *out) {
-    const struct metrics_http *http = &gateway->metrics.http;
-    number(out, "redlock_serve_metrics_connections", "gauge", http->connections,
-           "HTTP connections to this page.");
-    number(out, "redlock_serve_metrics_cut_off_total", "counter", http->cut_off,
-           "HTTP connections to this page that ended without an answer: too slow, or too many.");
+        labelled(out, refusals, "reason", reasons[i], metrics->refusals[i]);
 }
 
 static void write_scripts(const struct gateway *gateway, struct evbuffer *out) {
-    const struct workers *workers = &gateway->workers;
-    const struct workers_count *count = &workers->count;
-    static const char lost[] = "redlock_serve_script_processes_lost_total";
-    head(out, "redlock_serve_scripts_total", "counter", "Scripts run, by heart or by a process.");
-    evbuffer_add_printf(out, "redlock_serve_scripts_total{by=\"heart\"} %" PRIu64 "\n",
-                        count->known);
-    evbuffer_add_printf(out, "redlock_serve_scripts_total{by=\"process\"} %" PRIu64 "\n",
-                        count->runs);
-    number(out, "redlock_serve_script_processes", "gauge", workers_running(workers),
+    const struct workers_count *count = &gateway->workers.count;
+    static const char runs[] = "redlock_serve_scripts_total",
+                      lost[] = "redlock_serve_script_processes_lost_total";
+    head(out, runs, "counter", "Scripts run, by heart or by a process.");
+    labelled(out, runs, "by", "heart", count->known);
+    labelled(out, runs, "by", "process", count->runs);
+    number(out, "redlock_serve_script_processes", "gauge", workers_running(&gateway->workers),
            "Processes that run scripts.");
     head(out, lost, "counter",
          "Processes that a script kept for too long, or that ended by themselves.");
-    evbuffer_add_printf(out, "%s{reason=\"time\"} %" PRIu64 "\n", lost, count->overdue);
-    evbuffer_add_printf(out, "%s{reason=\"itself\"} %" PRIu64 "\n", lost, count->died);
+    labelled(out, lost, "reason", "time", count->overdue);
+    labelled(out, lost, "reason", "itself", count->died);
 }
 
 /* Both series for each node; the URL is without its password. */
@@ -181,7 +175,7 @@ static void write_nodes(const struct gateway *gateway, struct evbuffer *out) {
             struct redlock_node_status status = {.size = sizeof status};
             char url[1024];
             if (redlock_client_node(gateway->client, i, &status) != REDLOCK_OK) continue;
-            label(status.url, url, sizeof url);
+            escape(status.url, url, sizeof url);
             if (series == 0)
                 evbuffer_add_printf(out, "redlock_node_up{node=\"%s\"} %d\n", url,
                                     status.verdict == REDLOCK_VERDICT_GRANTED);
@@ -193,27 +187,30 @@ static void write_nodes(const struct gateway *gateway, struct evbuffer *out) {
 }
 
 static void write_library(const struct gateway *gateway, struct evbuffer *out) {
+    static const char votes[] = "redlock_votes_total";
     struct redlock_stats stats = {.size = sizeof stats};
     if (redlock_client_stats(gateway->client, &stats) != REDLOCK_OK) return;
-    head(out, "redlock_votes_total", "counter", "Votes of nodes on tries to take a lock.");
-    evbuffer_add_printf(out, "redlock_votes_total{vote=\"granted\"} %" PRIu64 "\n",
-                        stats.votes_granted);
-    evbuffer_add_printf(out, "redlock_votes_total{vote=\"denied\"} %" PRIu64 "\n",
-                        stats.votes_denied);
-    evbuffer_add_printf(out, "redlock_votes_total{vote=\"lost\"} %" PRIu64 "\n", stats.votes_lost);
+    head(out, votes, "counter", "Votes of nodes on tries to take a lock.");
+    labelled(out, votes, "vote", "granted", stats.votes_granted);
+    labelled(out, votes, "vote", "denied", stats.votes_denied);
+    labelled(out, votes, "vote", "lost", stats.votes_lost);
     number(out, "redlock_splits_total", "counter", stats.splits,
            "Tries that failed on others' votes although some nodes granted.");
     number(out, "redlock_reconnects_total", "counter", stats.reconnects, "Reconnections to nodes.");
 }
 
 void metrics_write(const struct gateway *gateway, struct evbuffer *out) {
+    const struct metrics_http *http = &gateway->metrics.http;
     head(out, "redlock_serve_info", "gauge", "The version and the mode of this gateway.");
     evbuffer_add_printf(out, "redlock_serve_info{version=\"%s\",mode=\"%s\"} 1\n",
                         redlock_version(), gateway->options->guarded ? "guarded" : "classic");
     write_locks(gateway, out);
     write_clients(gateway, out);
     write_scripts(gateway, out);
-    write_metrics(gateway, out);
+    number(out, "redlock_serve_metrics_connections", "gauge", http->connections,
+           "HTTP connections to this page.");
+    number(out, "redlock_serve_metrics_cut_off_total", "counter", http->cut_off,
+           "HTTP connections to this page that ended without an answer: too slow, or too many.");
     write_nodes(gateway, out);
     write_library(gateway, out);
 }

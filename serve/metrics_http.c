@@ -70,22 +70,6 @@ static void on_written(struct bufferevent *wire, void *context) {
 
 /* ---- the answer ---- */
 
-static void answer(struct scrape *scrape, const char *status, struct evbuffer *body,
-                   bool with_body) {
-    struct evbuffer *out = bufferevent_get_output(scrape->wire);
-    evbuffer_add_printf(out,
-                        "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-                        "Content-Length: %zu\r\nConnection: close\r\n\r\n",
-                        status, evbuffer_get_length(body));
-    if (with_body) evbuffer_add_buffer(out, body);
-    scrape->answered = true;
-}
-
-static bool is_target(const char *target) {
-    return strcspn(target, "?") == strlen("/metrics") &&
-           strncmp(target, "/metrics", strlen("/metrics")) == 0;
-}
-
 /* `line` is the first of the request. */
 static void answer_request(struct scrape *scrape, char *line) {
     char *rest = NULL, *method = strtok_r(line, " ", &rest), *target = strtok_r(NULL, " ", &rest);
@@ -95,24 +79,25 @@ static void answer_request(struct scrape *scrape, char *line) {
         scrape_free(scrape);
         return;
     }
-    const char *status = "200 OK";
+    const char *status = "200 OK", *page = "/metrics";
+    const bool with_body = method == NULL || strcmp(method, "HEAD") != 0;
     if (version == NULL || strncmp(version, "HTTP/1.", strlen("HTTP/1.")) != 0)
         status = "400 Bad Request";
-    else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+    else if (strcmp(method, "GET") != 0 && with_body)
         status = "405 Method Not Allowed";
-    else if (!is_target(target))
+    else if (strcspn(target, "?") != strlen(page) || strncmp(target, page, strlen(page)) != 0)
         status = "404 Not Found";
     else
         metrics_write(scrape->http->gateway, body);
     if (evbuffer_get_length(body) == 0) evbuffer_add_printf(body, "%s\n", status);
-    answer(scrape, status, body, method == NULL || strcmp(method, "HEAD") != 0);
+    struct evbuffer *out = bufferevent_get_output(scrape->wire);
+    evbuffer_add_printf(out,
+                        "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                        "Content-Length: %zu\r\nConnection: close\r\n\r\n",
+                        status, evbuffer_get_length(body));
+    if (with_body) evbuffer_add_buffer(out, body);
     evbuffer_free(body);
-}
-
-/* Whether the lines up to the empty one are here. */
-static bool is_whole(struct evbuffer *in) {
-    return evbuffer_search(in, "\r\n\r\n", 4, NULL).pos >= 0 ||
-           evbuffer_search(in, "\n\n", 2, NULL).pos >= 0;
+    scrape->answered = true;
 }
 
 static void on_read(struct bufferevent *wire, void *context) {
@@ -122,8 +107,9 @@ static void on_read(struct bufferevent *wire, void *context) {
         evbuffer_drain(in, evbuffer_get_length(in));
         return;
     }
-    const bool is_long = evbuffer_get_length(in) >= HEAD_BYTES_MAX;
-    if (!is_whole(in) && !is_long) return;
+    const bool is_whole = evbuffer_search(in, "\r\n\r\n", 4, NULL).pos >= 0 ||
+                          evbuffer_search(in, "\n\n", 2, NULL).pos >= 0;
+    if (!is_whole && evbuffer_get_length(in) < HEAD_BYTES_MAX) return;
     char *line = evbuffer_readln(in, NULL, EVBUFFER_EOL_CRLF);
     if (line == NULL) {
         scrape_free(scrape);
@@ -171,22 +157,19 @@ static void pause_accepting(struct metrics_http *http, int ms) {
     evtimer_add(http->again, &after);
 }
 
-/* Without a free descriptor accept(2) fails, and would be called again at once, endlessly. */
-static void note_failure(struct metrics_http *http, int error) {
-    char text[128];
-    if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
-    snprintf(text, sizeof text, "--metrics: cannot accept a connection: %s", strerror(error));
-    notice_say(&http->gateway->metrics_fail, http->gateway->options, text);
-    pause_accepting(http, ERROR_PAUSE_MS);
-}
-
 /* One for each turn of the loop: those that are freed are closed in between. */
 static void on_accept(evutil_socket_t listener, short what, void *context) {
     struct metrics_http *http = context;
     (void)what;
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
-        note_failure(http, errno);
+        char text[128];
+        if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+        snprintf(text, sizeof text, "--metrics: cannot accept a connection: %s", strerror(errno));
+        notice_say(&http->gateway->metrics_fail, http->gateway->options, text);
+        /* Without a free descriptor accept(2) fails, and would be called again at once, endlessly.
+         */
+        pause_accepting(http, ERROR_PAUSE_MS);
         return;
     }
     if (http->connections == METRICS_CONNECTIONS_MAX) {

@@ -114,16 +114,6 @@ static bool is_password(const char *password, struct script_bytes word) {
     return differs == 0;
 }
 
-/* Not the first one: people mistype. */
-static void note(struct connection *connection) {
-    struct gateway *gateway = connection->gateway;
-    char text[ADDRESS_TEXT_BYTES + 96];
-    if (gateway->guesses.recent <= GUESSES_FREE && connection->guess.wrong < GUESSES_MAX) return;
-    snprintf(text, sizeof text, "many wrong passwords, the last from %s: each AUTH is delayed now",
-             connection->peer);
-    notice_say(&gateway->wrong_passwords, gateway->options, text);
-}
-
 bool guess_check(struct connection *connection, struct script_bytes user,
                  struct script_bytes word) {
     struct gateway *gateway = connection->gateway;
@@ -136,10 +126,12 @@ bool guess_check(struct connection *connection, struct script_bytes user,
     if (!asks) return false;
     connection->guess.wrong++;
     guess_count(&gateway->guesses, gateway_now_ns());
-    note(connection);
+    /* Not the first one: people mistype. */
+    if (gateway->guesses.recent <= GUESSES_FREE && connection->guess.wrong < GUESSES_MAX)
+        return false;
+    char text[ADDRESS_TEXT_BYTES + 96];
+    snprintf(text, sizeof text, "many wrong passwords, the last from %s: each AUTH is delayed now",
+             connection->peer);
+    notice_say(&gateway->wrong_passwords, gateway->options, text);
     return false;
-}
-
-bool guess_is_over(const struct connection *connection) {
-    return connection->guess.wrong >= GUESSES_MAX;
 }

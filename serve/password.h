@@ -52,8 +52,6 @@ bool guess_wait(struct connection *connection, void (*run)(struct connection *co
  * takes as long to check as the right one, whatever its first bytes are. A wrong one is counted. */
 bool guess_check(struct connection *connection, struct script_bytes user,
                  struct script_bytes password);
-/* The connection has had GUESSES_MAX wrong passwords: the caller closes it. */
-bool guess_is_over(const struct connection *connection);
 /* The connection no longer waits for its request. True: a delayed request was dropped. */
 bool guess_abandon(struct connection *connection);
 

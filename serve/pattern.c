@@ -4,7 +4,7 @@
  * This matcher remembers only the last star: it can match anything that an earlier one could. So
  * the time is at most pattern times text.
  */
-#include "pattern.h"
+#include "channel.h"
 
 #include <string.h>
 

@@ -17,7 +17,7 @@
 
 #include "gateway.h"
 
-enum { CLOSE_MS = 1000 };
+enum { CLOSE_SECONDS = 1 };
 
 struct reload {
     struct gateway *gateway;
@@ -95,19 +95,15 @@ bool reload_open(struct gateway *gateway) {
            event_add(reload->done, NULL) == 0;
 }
 
-static bool thread_ends(struct reload *reload) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += CLOSE_MS / 1000;
-    return pthread_timedjoin_np(reload->thread, NULL, &until) == 0;
-}
-
 bool reload_close(struct gateway *gateway) {
     struct reload *reload = gateway->reload;
+    struct timespec until;
     if (reload == NULL) return true;
     if (reload->hup != NULL) event_free(reload->hup);
     if (reload->done != NULL) event_free(reload->done);
-    if (reload->running && !thread_ends(reload)) return false; /* it keeps its current content */
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CLOSE_SECONDS;
+    if (reload->running && pthread_timedjoin_np(reload->thread, NULL, &until) != 0) return false;
     if (reload->fd >= 0) close(reload->fd);
     password_free(reload->password);
     free(reload);

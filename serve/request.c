@@ -265,15 +265,6 @@ static enum request_status next_array(struct request_reader *reader) {
     return REQUEST_READY;
 }
 
-/* A request has ended: frees its words, and the memory of a long one. */
-static void begin(struct request_reader *reader) {
-    reader->count = reader->arena_bytes = 0;
-    if (reader->arena_capacity <= ARENA_BYTES_KEPT) return;
-    free(reader->arena);
-    reader->arena = NULL;
-    reader->arena_capacity = 0;
-}
-
 void request_rest(struct request_reader *reader) {
     if (!reader->grown || reader->midway || reader->pending > 0 || reader->inline_request != NULL)
         return;
@@ -293,7 +284,13 @@ size_t request_weight(const struct request_reader *reader) {
 enum request_status request_next(struct request_reader *reader) {
     if (reader->error != NULL) return REQUEST_BAD;
     if (!reader->midway) {
-        begin(reader);
+        /* A request has ended: frees its words, and the memory of a long one. */
+        reader->count = reader->arena_bytes = 0;
+        if (reader->arena_capacity > ARENA_BYTES_KEPT) {
+            free(reader->arena);
+            reader->arena = NULL;
+            reader->arena_capacity = 0;
+        }
         if (reader->pending == 0) return REQUEST_MORE;
         reader->midway = true;
         const redisReader *hiredis = reader->hiredis;

@@ -197,23 +197,6 @@ static bool read_options(const struct words *words, struct set_options *options)
 /* NX is how a lock is taken. Without it, a quorum can execute `set` in two cases. The script has
  * read that the key is absent: the key is taken, and no other client may have taken it meanwhile.
  * Or it has read that the key holds this very value: the key is extended. */
-static int decide_set(lua_State *thread, struct script_run *run,
-                      const struct set_options *options) {
-    if (options->nx) return ask(thread, run, SCRIPT_TAKE);
-    run->must = true;
-    if (run->key_state == KEY_HOLDS && script_bytes_equal(run->key_holds, run->call.value))
-        return ask(thread, run, SCRIPT_EXTEND);
-    if (run->key_state == KEY_ABSENT && options->xx) {
-        lua_pushboolean(thread, 0);
-        return 1;
-    }
-    if (run->key_state == KEY_ABSENT) return ask(thread, run, SCRIPT_TAKE);
-    return refuse(
-        thread, run,
-        "ERR this gateway takes set without NX only after the script has seen that the key is "
-        "absent, or that it holds the same value: a lock is not overwritten");
-}
-
 static int set(lua_State *thread, struct script_run *run, const struct words *words,
                const struct command *command) {
     struct set_options options = {0};
@@ -232,7 +215,19 @@ static int set(lua_State *thread, struct script_run *run, const struct words *wo
     }
     run->call.value = words->at[2];
     run->call.ttl_ms = options.ex ? ttl * 1000 : ttl;
-    return decide_set(thread, run, &options);
+    if (options.nx) return ask(thread, run, SCRIPT_TAKE);
+    run->must = true;
+    if (run->key_state == KEY_HOLDS && script_bytes_equal(run->key_holds, run->call.value))
+        return ask(thread, run, SCRIPT_EXTEND);
+    if (run->key_state == KEY_ABSENT && options.xx) {
+        lua_pushboolean(thread, 0);
+        return 1;
+    }
+    if (run->key_state == KEY_ABSENT) return ask(thread, run, SCRIPT_TAKE);
+    return refuse(
+        thread, run,
+        "ERR this gateway takes set without NX only after the script has seen that the key is "
+        "absent, or that it holds the same value: a lock is not overwritten");
 }
 
 int call_redis(lua_State *thread) {

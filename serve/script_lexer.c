@@ -84,22 +84,15 @@ static void take_quoted(struct lexer *lexer, struct token *token) {
     }
 }
 
-static void skip_comment(struct lexer *lexer) {
-    lexer->at += 2;
-    const int level = long_level(lexer, '[');
-    if (level >= 0) {
-        struct token ignored = {0};
-        take_long(lexer, level, &ignored);
-        return;
-    }
-    while (lexer->at < lexer->end && !is_line_end(look(lexer, 0))) lexer->at++;
-}
-
 static void skip_blank(struct lexer *lexer) {
     while (lexer->at < lexer->end) {
         const char c = look(lexer, 0);
         if (c == '-' && look(lexer, 1) == '-') {
-            skip_comment(lexer);
+            lexer->at += 2;
+            const int level = long_level(lexer, '[');
+            struct token ignored = {0};
+            if (level >= 0) take_long(lexer, level, &ignored);
+            while (level < 0 && lexer->at < lexer->end && !is_line_end(*lexer->at)) lexer->at++;
         } else if (c == ' ' || (c >= '\t' && c <= '\r')) {
             take(lexer);
         } else {

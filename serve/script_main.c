@@ -94,31 +94,24 @@ static void end_with(struct script_value value) {
     send_message(&answer);
 }
 
-static void end_with_error(const char *text) {
-    end_with((struct script_value){.kind = SCRIPT_ERROR, .bytes = {text, strlen(text)}});
-}
-
-/* The text has been loaded before, if perhaps by another worker. */
-static struct script_run *begin_run(struct scripts *scripts, const struct wire_message *message) {
-    char line[WIRE_ERROR_BYTES];
-    if (!load(scripts, message, line)) {
-        end_with_error(line);
-        return NULL;
-    }
-    struct script_run *run = script_run_new(scripts, message->sha, message->key, message->arguments,
-                                            message->argument_count);
-    if (run == NULL) end_with_error("OOM out of memory");
-    return run;
-}
-
 /* Runs the script to its end, or until a message other than an answer comes: that is in *message
  * then, and the result is true. */
 static bool run_script(struct scripts *scripts, struct wire_message *message) {
     struct wire_message call = {.kind = WIRE_CALL};
+    char line[WIRE_ERROR_BYTES];
     struct script_value result;
     bool other = false;
-    struct script_run *run = begin_run(scripts, message);
-    if (run == NULL) return false;
+    /* The text has been loaded before, if perhaps by another worker. */
+    if (!load(scripts, message, line)) {
+        end_with(script_error(line));
+        return false;
+    }
+    struct script_run *run = script_run_new(scripts, message->sha, message->key, message->arguments,
+                                            message->argument_count);
+    if (run == NULL) {
+        end_with(script_error("OOM out of memory"));
+        return false;
+    }
     const struct script_value *answer = NULL;
     while (!other && script_run_step(run, answer, &call.call, &result) == SCRIPT_CALLS) {
         send_message(&call);
@@ -129,14 +122,6 @@ static bool run_script(struct scripts *scripts, struct wire_message *message) {
     if (!other) end_with(result);
     script_run_free(run);
     return other;
-}
-
-static void confine_and_say_so(void) {
-    struct wire_message message = {.kind = WIRE_READY, .pid = getpid()};
-    confine_descriptors();
-    message.limited = confine_limits();
-    message.filtered = confine_system_calls();
-    send_message(&message);
 }
 
 /* Before it reports ready, it allocates all the memory that most scripts need. */
@@ -156,11 +141,14 @@ static void warm_up(struct scripts *scripts) {
 
 /* Serves the gateway at descriptor 0, until the gateway closes it. */
 static _Noreturn void run_worker(void) {
-    struct wire_message message;
+    struct wire_message message = {.kind = WIRE_READY, .pid = getpid()};
     struct scripts *scripts = scripts_new(PROGRAMS_MAX, TEXT_BYTES_MAX);
     if (scripts == NULL) _exit(1);
     warm_up(scripts);
-    confine_and_say_so();
+    confine_descriptors();
+    message.limited = confine_limits();
+    message.filtered = confine_system_calls();
+    send_message(&message);
     receive_message(&message);
     while (true) {
         if (message.kind == WIRE_RUN && run_script(scripts, &message)) continue;
@@ -195,18 +183,16 @@ static bool receive(struct spawner_packet *packet, int *channel) {
     return true;
 }
 
-static _Noreturn void become_worker(int channel, pid_t parent) {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent || dup2(channel, 0) != 0)
-        _exit(1);
-    run_worker();
-}
-
 /* If a process cannot be started, the gateway sees the end of its channel. */
 static void start(unsigned slot, int channel) {
     const pid_t parent = getpid();
     if (channel < 0) return;
     const pid_t pid = workers[slot] == 0 ? fork() : -1;
-    if (pid == 0) become_worker(channel, parent);
+    if (pid == 0) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent || dup2(channel, 0) != 0)
+            _exit(1);
+        run_worker();
+    }
     if (pid > 0) workers[slot] = pid;
     close(channel);
 }
@@ -218,14 +204,8 @@ static void end(unsigned slot) {
     workers[slot] = 0;
 }
 
-/* A signal to the whole group is meant for the gateway, which answers the requests under way before
- * it ends. */
-static void leave_signals_to_the_gateway(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) signal(numbers[i], SIG_IGN);
-}
-
 int main(int argc, char **argv) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     struct spawner_packet packet;
     int type = 0, channel;
     socklen_t length = sizeof type;
@@ -238,7 +218,9 @@ int main(int argc, char **argv) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return 1;
     prctl(PR_SET_NAME, "redlock-script"); /* it is started through a descriptor */
     confine_descriptors();
-    leave_signals_to_the_gateway();
+    /* A signal to the whole group is meant for the gateway, which answers the requests under way
+     * before it ends. */
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) signal(numbers[i], SIG_IGN);
     if (setpriority(PRIO_PROCESS, 0, NICE) !=
         0) { /* without permission, it shares the processor evenly */
     }

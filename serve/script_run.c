@@ -8,66 +8,9 @@
 
 #include <lauxlib.h>
 
-/* The maximum that the compiled code takes in a state, in addition to its kept size. */
-#define CODE_FACTOR 6
 /* Another client may change the key while a script runs here, which cannot happen inside a Redis.
  * The script then restarts. */
 #define TRIES_MAX 4
-
-static struct script_bytes copy_in(struct arena *arena, struct script_bytes bytes) {
-    char *copy = arena_take(arena, bytes.bytes);
-    assert(copy != NULL); /* the block is large enough for it */
-    if (bytes.bytes > 0) memcpy(copy, bytes.data, bytes.bytes);
-    return (struct script_bytes){copy, bytes.bytes};
-}
-
-static struct script_run *new_block(struct scripts *scripts, const struct script_program *program,
-                                    size_t inputs, size_t count) {
-    /* Each piece is rounded up to 16 bytes; in a state it has a head of 24 and a place in a
-     * table. */
-    const size_t kept =
-        program->code.bytes + inputs + (count + 2) * (16 + sizeof(struct script_bytes));
-    const size_t state =
-        CODE_FACTOR * program->code.bytes + inputs + (count + 2) * 64 + ARENA_ROOM_BYTES;
-    struct script_run *run = script_block_take(scripts, sizeof *run + kept + state);
-    if (run != NULL) run->arena = (struct arena){.bytes = (char *)(run + 1), .size = kept + state};
-    return run;
-}
-
-struct script_run *script_run_new(struct scripts *scripts, const char *sha, struct script_bytes key,
-                                  const struct script_bytes *arguments, size_t count) {
-    const struct script_program *program = script_program(scripts, sha);
-    if (program == NULL) return NULL;
-    size_t inputs = key.bytes;
-    bool much = count > RUN_INPUTS_MAX;
-    for (size_t i = 0; i < count && !much; i++) {
-        much = arguments[i].bytes > RUN_INPUT_BYTES_MAX ||
-               (inputs += arguments[i].bytes) > RUN_INPUT_BYTES_MAX;
-    }
-    if (much || inputs > RUN_INPUT_BYTES_MAX) count = inputs = 0, key.bytes = 0, much = true;
-    struct script_run *run = new_block(scripts, program, inputs, count);
-    if (run == NULL) return NULL;
-    for (int i = 0; i <= SCRIPT_SHA_BYTES; i++)
-        run->sha[i] = sha[i] >= 'A' && sha[i] <= 'Z' ? (char)(sha[i] + 32) : sha[i];
-    run->uses = program->uses;
-    run->code = copy_in(&run->arena, program->code);
-    run->key = copy_in(&run->arena, key);
-    run->arguments = arena_take(&run->arena, (count + 1) * sizeof *run->arguments);
-    assert(run->arguments != NULL);
-    run->argument_count = count;
-    for (size_t i = 0; i < count; i++) run->arguments[i] = copy_in(&run->arena, arguments[i]);
-    run->inputs_end = run->arena.used;
-    run->refused = much;
-    if (much)
-        snprintf(run->error, sizeof run->error,
-                 "ERR a script takes at most %d arguments of %zu bytes together", RUN_INPUTS_MAX,
-                 RUN_INPUT_BYTES_MAX);
-    return run;
-}
-
-void script_run_free(struct script_run *run) {
-    if (run != NULL) script_block_give(run);
-}
 
 /* An error or a status is one line. */
 static void make_line(char *text, size_t bytes) {
@@ -108,31 +51,25 @@ struct exchange {
 };
 
 /* The answer for the script. Everything that may need memory runs inside lua_cpcall(). */
-static void push_value(lua_State *state, struct script_run *run, const struct script_value *value) {
-    switch (value->kind) {
-    case SCRIPT_NIL: lua_pushboolean(state, 0); return;
-    case SCRIPT_STATUS: call_push_reply(state, "ok", value->bytes.data, value->bytes.bytes); return;
-    case SCRIPT_ERROR: call_push_reply(state, "err", value->bytes.data, value->bytes.bytes); return;
-    case SCRIPT_INTEGER:
-        if (run->form == FORM_SECONDS && value->integer >= 0) {
-            lua_pushnumber(state, (lua_Number)((value->integer + 500) / 1000));
-        } else {
-            lua_pushnumber(state, (lua_Number)value->integer);
-        }
-        return;
-    case SCRIPT_BYTES: lua_pushlstring(state, value->bytes.data, value->bytes.bytes); return;
-    }
-}
-
 static int push_answer(lua_State *state) {
     struct exchange *exchange = lua_touserdata(state, 1);
     struct script_run *run = exchange->run;
-    const bool is_error = exchange->answer->kind == SCRIPT_ERROR;
-    if (run->form == FORM_STATUS && !is_error && exchange->answer->kind != SCRIPT_NIL) {
+    const struct script_value *answer = exchange->answer;
+    const struct script_bytes bytes = answer->bytes;
+    if (answer->kind == SCRIPT_NIL)
+        lua_pushboolean(state, 0);
+    else if (answer->kind == SCRIPT_ERROR)
+        call_push_reply(state, "err", bytes.data, bytes.bytes);
+    else if (run->form == FORM_STATUS)
         call_push_reply(state, "ok", "OK", 2);
-    } else {
-        push_value(state, run, exchange->answer);
-    }
+    else if (answer->kind == SCRIPT_STATUS)
+        call_push_reply(state, "ok", bytes.data, bytes.bytes);
+    else if (answer->kind == SCRIPT_INTEGER && run->form == FORM_SECONDS && answer->integer >= 0)
+        lua_pushnumber(state, (lua_Number)((answer->integer + 500) / 1000));
+    else if (answer->kind == SCRIPT_INTEGER)
+        lua_pushnumber(state, (lua_Number)answer->integer);
+    else
+        lua_pushlstring(state, bytes.data, bytes.bytes);
     if (run->call.command == SCRIPT_GET && run->key_state == KEY_HOLDS &&
         lua_type(state, -1) == LUA_TSTRING) {
         run->key_holds.data = lua_tolstring(state, -1, &run->key_holds.bytes);
@@ -162,25 +99,22 @@ static struct script_bytes line_of(struct script_run *run, struct script_bytes b
     return (struct script_bytes){run->error, length};
 }
 
-/* A number that does not fit an integer becomes what Redis's conversion makes of it on common
- * machines. */
-static int64_t truncated(lua_Number number) {
-    return number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;
-}
-
 static int read_result(lua_State *state) {
     struct exchange *exchange = lua_touserdata(state, 1);
     struct script_value *result = exchange->result;
+    lua_Number number;
     *result = (struct script_value){.kind = SCRIPT_NIL};
     lua_xmove(exchange->run->thread, state, 1);
     switch (lua_type(state, -1)) {
     case LUA_TBOOLEAN:
-        if (lua_toboolean(state, -1))
-            *result = (struct script_value){.kind = SCRIPT_INTEGER, .integer = 1};
+        if (lua_toboolean(state, -1)) *result = script_integer(1);
         break;
     case LUA_TNUMBER:
-        *result = (struct script_value){.kind = SCRIPT_INTEGER,
-                                        .integer = truncated(lua_tonumber(state, -1))};
+        /* A number that does not fit an integer becomes what Redis's conversion makes of it on
+         * common machines. */
+        number = lua_tonumber(state, -1);
+        *result =
+            script_integer(number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN);
         break;
     case LUA_TSTRING:
         result->kind = SCRIPT_BYTES;
@@ -228,22 +162,19 @@ static int read_error(lua_State *state) {
     return 0;
 }
 
-static enum script_step end_after_error(struct script_run *run, int status,
-                                        struct script_value *result) {
+static enum script_step resume(struct script_run *run, int answers, struct script_call *call,
+                               struct script_value *result) {
     struct exchange exchange = {.run = run};
+    const int status = lua_resume(run->thread, answers);
+    if (status == 0) return end_with_result(run, result);
+    if (status == LUA_YIELD) {
+        *call = run->call;
+        return SCRIPT_CALLS;
+    }
     if (run->refused) return end_with_error(run, result);
     if (status == LUA_ERRMEM || lua_cpcall(run->state, read_error, &exchange) != 0)
         return end_without_memory(run, result);
     return end_with_error(run, result);
-}
-
-static enum script_step resume(struct script_run *run, int answers, struct script_call *call,
-                               struct script_value *result) {
-    const int status = lua_resume(run->thread, answers);
-    if (status == 0) return end_with_result(run, result);
-    if (status != LUA_YIELD) return end_after_error(run, status, result);
-    *call = run->call;
-    return SCRIPT_CALLS;
 }
 
 static enum script_step begin(struct script_run *run, struct script_call *call,

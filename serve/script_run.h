@@ -92,17 +92,6 @@ bool call_learn(struct script_run *run, const struct script_value *answer);
 /* Pushes {err=text} or {ok=text}. */
 void call_push_reply(lua_State *state, const char *field, const char *text, size_t bytes);
 
-/* Memory for runs; a few blocks are kept for later runs (script_programs.c). NULL: out of memory.
- */
-struct script_run *script_block_take(struct scripts *scripts, size_t bytes);
-void script_block_give(struct script_run *run);
-struct script_program {
-    struct script_bytes code;
-    struct script_uses uses;
-};
-/* NULL: the script does not exist. */
-const struct script_program *script_program(struct scripts *scripts, const char *sha);
-
 /* ---- script_text.c ---- */
 
 /* The text must be one that Lua compiles. False: it is refused, and `error` holds the reason in one

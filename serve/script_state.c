@@ -28,15 +28,11 @@ void *arena_take(struct arena *arena, size_t bytes) {
     return piece;
 }
 
-static bool is_last(const struct arena *arena, const char *piece, size_t bytes) {
-    return piece + rounded(bytes) == arena->bytes + arena->used;
-}
-
 /* A lua_Alloc. */
 static void *arena_lua(void *opaque, void *piece, size_t bytes_old, size_t bytes) {
     struct arena *arena = opaque;
     if (piece == NULL) return bytes == 0 ? NULL : arena_take(arena, bytes);
-    if (is_last(arena, piece, bytes_old)) {
+    if ((char *)piece + rounded(bytes_old) == arena->bytes + arena->used) {
         const size_t used = arena->used;
         arena->used = (size_t)((char *)piece - arena->bytes);
         if (bytes == 0) return NULL;
@@ -212,13 +208,6 @@ static void give_words(lua_State *state, const char *name, const struct script_b
     lua_setfield(state, -2, name);
 }
 
-static void give_protection(lua_State *state) {
-    lua_createtable(state, 0, 2);
-    give_function(state, "__index", absent_global);
-    give_function(state, "__newindex", new_global);
-    lua_setmetatable(state, -2);
-}
-
 static int prepare(lua_State *state) {
     struct script_run *run = lua_touserdata(state, 1);
     lua_State *thread = lua_newthread(state);
@@ -228,7 +217,10 @@ static int prepare(lua_State *state) {
     give_redis(state, run);
     give_words(state, "KEYS", &run->key, 1);
     give_words(state, "ARGV", run->arguments, run->argument_count);
-    give_protection(state);
+    lua_createtable(state, 0, 2);
+    give_function(state, "__index", absent_global);
+    give_function(state, "__newindex", new_global);
+    lua_setmetatable(state, -2);
     lua_setfenv(state, -2);
     lua_xmove(state, thread, 1);
     lua_sethook(thread, count_over, LUA_MASKCOUNT, instructions(run));
@@ -285,14 +277,6 @@ static int compile(lua_State *state) {
     return 0;
 }
 
-/* An error is one line. */
-static void fill_error(char *error, size_t size, const char *reason) {
-    snprintf(error, size, "Error compiling script (new function): %s", reason);
-    for (; *error != '\0'; error++) {
-        if ((unsigned char)*error < ' ') *error = ' ';
-    }
-}
-
 bool state_compile(const char *text, size_t bytes, char **code, size_t *code_bytes, char *error,
                    size_t error_size) {
     struct compilation work = {.text = text, .bytes = bytes};
@@ -302,7 +286,10 @@ bool state_compile(const char *text, size_t bytes, char **code, size_t *code_byt
     if (state == NULL || lua_cpcall(state, compile, &work) != 0)
         work.wrong = "the script needs too much memory";
     if (work.wrong != NULL) {
-        fill_error(error, error_size, work.wrong);
+        snprintf(error, error_size, "Error compiling script (new function): %s", work.wrong);
+        for (; *error != '\0'; error++) { /* an error is one line */
+            if ((unsigned char)*error < ' ') *error = ' ';
+        }
         free(work.code);
     } else {
         *code = work.code;

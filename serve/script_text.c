@@ -86,13 +86,6 @@ static const char *shown(const struct token *token, char *text, size_t size) {
     return text;
 }
 
-static bool command_listed(const struct token *name) {
-    for (const char *const *known = commands; *known != NULL; known++) {
-        if (name->bytes == strlen(*known) && strcasecmp(name->text, *known) == 0) return true;
-    }
-    return false;
-}
-
 /* Reads the arguments of a call, after its name and comma, and counts them by their commas: 0 if
  * the last one may stand for any number of values. */
 static unsigned count_arguments(struct lexer ahead) {
@@ -146,7 +139,11 @@ static bool judge_call(struct reader *reader, const char *called, unsigned line)
                       "calls a command that is computed, not written out: '%s' ...",
                       shown(&token, text, sizeof text));
     }
-    if (!command_listed(&token))
+    const char *const *known = commands;
+    while (*known != NULL &&
+           !(token.bytes == strlen(*known) && strcasecmp(token.text, *known) == 0))
+        known++;
+    if (*known == NULL)
         return refuse(reader, token.line, "calls '%s'", shown(&token, text, sizeof text));
     return opened ? judge_arguments(reader, &token) : true;
 }
@@ -214,35 +211,26 @@ static bool take_alias(struct reader *reader) {
     return true;
 }
 
-static const char *alias_of(const struct reader *reader, const struct token *token) {
-    for (size_t i = 0; i < reader->alias_count; i++) {
-        if (token_is_name(token, reader->aliases[i])) return reader->aliases[i];
-    }
-    return NULL;
-}
-
-static bool judge_field(struct reader *reader, const struct token *token) {
-    if (listed(script_string_names, token)) reader->uses->string = true;
-    if (!listed(absent_functions, token)) return true;
-    return refuse(reader, token->line, "uses the function %s, which does not exist", token->text);
-}
-
-static void note_use(struct script_uses *uses, const struct token *token) {
-    if (listed(script_base_names, token)) uses->base = true;
-    if (strcmp(token->text, "string") == 0) uses->string = true;
-    if (strcmp(token->text, "table") == 0) uses->table = true;
-    if (strcmp(token->text, "math") == 0) uses->math = true;
-}
-
 static bool judge_name(struct reader *reader, const struct token *token, bool is_field) {
-    if (is_field) return judge_field(reader, token);
+    struct script_uses *uses = reader->uses;
+    if (is_field) {
+        uses->string = uses->string || listed(script_string_names, token);
+        if (!listed(absent_functions, token)) return true;
+        return refuse(reader, token->line, "uses the function %s, which does not exist",
+                      token->text);
+    }
     if (strcmp(token->text, "redis") == 0) return judge_redis(reader, token->line);
     if (strcmp(token->text, "return") == 0) return judge_return(reader, token->line);
-    const char *alias = alias_of(reader, token);
-    if (alias != NULL) return judge_call(reader, alias, token->line);
+    for (size_t i = 0; i < reader->alias_count; i++) {
+        const char *alias = reader->aliases[i];
+        if (token_is_name(token, alias)) return judge_call(reader, alias, token->line);
+    }
     if (listed(absent_names, token))
         return refuse(reader, token->line, "uses %s, which does not exist", token->text);
-    note_use(reader->uses, token);
+    uses->base = uses->base || listed(script_base_names, token);
+    uses->string = uses->string || strcmp(token->text, "string") == 0;
+    uses->table = uses->table || strcmp(token->text, "table") == 0;
+    uses->math = uses->math || strcmp(token->text, "math") == 0;
     return true;
 }
 

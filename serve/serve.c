@@ -209,14 +209,6 @@ static void close_all(struct gateway *gateway) {
 
 /* ---- the beginning ---- */
 
-static bool read_password(struct gateway *gateway) {
-    char why[512];
-    if (gateway->options->password_file == NULL) return true;
-    gateway->password = password_read(gateway->options->password_file, why, sizeof why);
-    if (gateway->password == NULL) gateway->options->say("%s", why);
-    return gateway->password != NULL;
-}
-
 static bool make_run_id(struct gateway *gateway) {
     unsigned char bytes[20];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) return false;
@@ -240,17 +232,23 @@ static bool make_room(const struct gateway *gateway) {
 }
 
 static enum serve_result open_all(struct gateway *gateway) {
+    const struct serve_options *options = gateway->options;
+    char why[512];
     signal(SIGPIPE, SIG_IGN);
-    log_options = gateway->options;
+    log_options = options;
     event_set_log_callback(on_log);
     cache_open(&gateway->texts, TEXTS_MAX);
     if (!make_run_id(gateway) || !open_loop(gateway) || !workers_open(gateway)) {
-        gateway->options->say("cannot begin: %s", strerror(errno));
+        options->say("cannot begin: %s", strerror(errno));
         return SERVE_SYSTEM;
     }
-    if (!make_room(gateway) || !read_password(gateway)) return SERVE_CONFIG;
-    if (gateway->options->metrics != NULL && !metrics_open(gateway, gateway->options->metrics))
+    if (!make_room(gateway)) return SERVE_CONFIG;
+    if (options->password_file != NULL &&
+        (gateway->password = password_read(options->password_file, why, sizeof why)) == NULL) {
+        options->say("%s", why);
         return SERVE_CONFIG;
+    }
+    if (options->metrics != NULL && !metrics_open(gateway, options->metrics)) return SERVE_CONFIG;
     return listen_open(gateway) ? SERVE_OK : SERVE_CONFIG;
 }
 

@@ -14,20 +14,6 @@
 
 #define PROGRAM "redlock-script"
 
-/* Next to the running program, so that an installed tree can be moved. */
-static bool find_program(char *path, size_t size) {
-    const ssize_t length = readlink("/proc/self/exe", path, size - 1);
-    if (length < 0) return false;
-    path[length] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash == NULL || (size_t)(slash + 1 - path) + sizeof PROGRAM > size) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    memcpy(slash + 1, PROGRAM, sizeof PROGRAM);
-    return true;
-}
-
 /* The environment is empty, since it may hold passwords; no signal is ignored or blocked. */
 static int start_program(pid_t *pid, const char *path, int channel) {
     char *arguments[] = {(char[]){PROGRAM}, NULL}, *environment[] = {NULL};
@@ -52,14 +38,6 @@ static int start_program(pid_t *pid, const char *path, int channel) {
     return result;
 }
 
-/* adddup2() of descriptor 0 to itself would leave it to be closed. */
-static int above_zero(int fd) {
-    if (fd != 0) return fd;
-    const int other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    close(fd);
-    return other;
-}
-
 void spawner_init(struct spawner *spawner) {
     *spawner = (struct spawner){.channel = -1, .program = -1};
 }
@@ -69,10 +47,20 @@ void spawner_free(struct spawner *spawner) {
     spawner->program = -1;
 }
 
+/* Next to the running program, so that an installed tree can be moved. */
 static bool open_program(struct spawner *spawner) {
     char path[PATH_MAX];
     if (spawner->program >= 0) return true;
-    if (find_program(path, sizeof path)) spawner->program = open(path, O_PATH | O_CLOEXEC);
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length < 0) return false;
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash == NULL || (size_t)(slash + 1 - path) + sizeof PROGRAM > sizeof path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(slash + 1, PROGRAM, sizeof PROGRAM);
+    spawner->program = open(path, O_PATH | O_CLOEXEC);
     return spawner->program >= 0;
 }
 
@@ -82,7 +70,10 @@ bool spawner_open(struct spawner *spawner) {
     if (!open_program(spawner) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     snprintf(path, sizeof path, "/proc/self/fd/%d", spawner->program);
-    ends[1] = above_zero(ends[1]);
+    if (ends[1] == 0) { /* adddup2() of descriptor 0 to itself would leave it to be closed */
+        ends[1] = fcntl(0, F_DUPFD_CLOEXEC, 3);
+        close(0);
+    }
     const int result = ends[1] >= 0 ? start_program(&spawner->pid, path, ends[1]) : errno;
     if (ends[1] >= 0) close(ends[1]);
     if (result != 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "key_op.h"
+#include "key.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -186,16 +186,6 @@ void transaction_queue(struct connection *connection, const struct plan *plan) {
 
 /* ---- EXEC ---- */
 
-static bool acts(const struct plan *plan) {
-    return plan->shape != PLAN_OLD &&
-           (plan->call.command == SCRIPT_DELETE || plan->call.command == SCRIPT_EXTEND);
-}
-
-static void begin_anew(struct transaction *transaction) {
-    transaction->at = 0;
-    evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
-}
-
 /* Whether the watched key has changed; the operation has just peeked, or tried. */
 static bool was_changed(const struct key_op *op, const struct transaction *transaction) {
     if (op->changed) return true;
@@ -209,7 +199,8 @@ static enum script_step exec_program(struct key_op *op, const struct script_valu
                                      struct script_call *call, struct script_value *result) {
     struct transaction *transaction = connection_of(op)->transaction;
     if (answer == NULL) {
-        begin_anew(transaction);
+        transaction->at = 0;
+        evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
     } else if (was_changed(op, transaction)) {
         *result = (struct script_value){.kind = SCRIPT_NIL};
         return SCRIPT_ENDS;
@@ -259,8 +250,11 @@ void command_exec(struct connection *connection) {
     transaction->answers.protocol = connection->reply.protocol;
     /* The lock that WATCH observed is deleted or extended by its token, without another peek: the
      * token is there, or it is not. */
+    const struct plan *first = &transaction->plans[0];
+    const bool acts = first->shape != PLAN_OLD && (first->call.command == SCRIPT_DELETE ||
+                                                   first->call.command == SCRIPT_EXTEND);
     const struct observation *watched =
-        transaction->watching && acts(&transaction->plans[0]) ? &transaction->watched : NULL;
-    if (!command_begin(connection, transaction->plans[0].key, watched, exec_program, exec_over))
+        transaction->watching && acts ? &transaction->watched : NULL;
+    if (!command_begin(connection, first->key, watched, exec_program, exec_over))
         transaction_free(connection);
 }

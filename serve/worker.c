@@ -24,16 +24,6 @@ static bool make_room(struct worker *worker, size_t bytes) {
     return true;
 }
 
-/* A whole frame goes to the task, which owns it: the message is needed until it is answered. */
-static void hand_over(struct worker *worker) {
-    char *frame = worker->frame;
-    const size_t bytes = worker->frame_bytes;
-    worker->frame = NULL;
-    worker->frame_bytes = worker->frame_capacity = 0;
-    event_del(worker->timer);
-    workers_heard(worker, frame, bytes);
-}
-
 static void on_readable(evutil_socket_t fd, short what, void *context) {
     struct worker *worker = context;
     (void)what;
@@ -50,10 +40,17 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
     const size_t body = has_head ? wire_body_bytes(worker->frame) : 0;
     const size_t whole = WIRE_HEAD_BYTES + body;
     if (count <= 0 || body > WIRE_BODY_BYTES_MAX || (has_head && worker->frame_bytes > whole) ||
-        !make_room(worker, whole))
+        !make_room(worker, whole)) {
         workers_lost(worker);
-    else if (has_head && worker->frame_bytes == whole)
-        hand_over(worker);
+        return;
+    }
+    if (!has_head || worker->frame_bytes < whole) return;
+    /* A whole frame goes to the task, which owns it: the message is needed until it is answered. */
+    char *frame = worker->frame;
+    worker->frame = NULL;
+    worker->frame_bytes = worker->frame_capacity = 0;
+    event_del(worker->timer);
+    workers_heard(worker, frame, whole);
 }
 
 /* ---- output ---- */

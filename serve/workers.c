@@ -111,18 +111,12 @@ unsigned workers_running(const struct workers *workers) {
     return count;
 }
 
-static unsigned count_unowned(const struct workers *workers) {
-    unsigned count = 0;
-    for (unsigned i = 0; i < SPAWNER_SLOTS; i++) {
-        const struct worker *worker = &workers->slots[i];
-        count += worker->state != WORKER_ABSENT && worker->task == NULL;
-    }
-    return count;
-}
-
 /* Starts as many as are needed: one for each of `waiting`, and one more. */
 static void provide(struct workers *workers, unsigned waiting) {
-    for (unsigned have = count_unowned(workers); have < waiting + 1 && !are_absent(workers);) {
+    unsigned have = 0;
+    for (unsigned i = 0; i < SPAWNER_SLOTS; i++)
+        have += workers->slots[i].state != WORKER_ABSENT && workers->slots[i].task == NULL;
+    while (have < waiting + 1 && !are_absent(workers)) {
         struct worker *place = find(workers, WORKER_ABSENT);
         if (place == NULL && have < waiting && (place = idle(workers)) != NULL) end(place);
         if (place == NULL) return;
@@ -296,18 +290,6 @@ static void charge(struct worker_task *task, int64_t cost_ns) {
     task->run_ns += cost_ns;
 }
 
-/* Its worker has ended, while it computed for the task (`computed`) or not. */
-static void task_lost(struct worker_task *task, bool computed, enum worker_failure failure) {
-    const bool had_state = task->running && !(task->waits && task->question != WIRE_ANSWER);
-    if (!had_state) return; /* its next request can begin in any worker */
-    const bool waited = task->waits;
-    leave_queue(task);
-    if (task->frame != NULL) evbuffer_drain(task->frame, evbuffer_get_length(task->frame));
-    task->running = false;
-    task->failure = failure;
-    if (computed || waited) task->heard(task, NULL, failure);
-}
-
 static void lose(struct worker *worker, enum worker_failure failure) {
     struct workers *workers = worker->workers;
     struct worker_task *task = worker->task;
@@ -315,7 +297,15 @@ static void lose(struct worker *worker, enum worker_failure failure) {
     if (worker->state == WORKER_STARTING)
         note_failure(workers, "redlock-script ends again and again");
     end(worker);
-    if (task != NULL) task_lost(task, computed, failure);
+    /* A request that has no state there can begin in any worker. */
+    if (task != NULL && task->running && (!task->waits || task->question == WIRE_ANSWER)) {
+        const bool is_awaited = computed || task->waits;
+        leave_queue(task);
+        if (task->frame != NULL) evbuffer_drain(task->frame, evbuffer_get_length(task->frame));
+        task->running = false;
+        task->failure = failure;
+        if (is_awaited) task->heard(task, NULL, failure);
+    }
     advance(workers);
 }
 
@@ -387,17 +377,15 @@ void workers_overdue(struct worker *worker) {
 
 /* ---- the beginning and the end ---- */
 
-static unsigned processors(void) {
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 2 * COMPUTING_MAX ? COMPUTING_MAX : count < 2 ? 1 : (unsigned)count / 2;
-}
-
 bool workers_open(struct gateway *gateway) {
     struct workers *workers = &gateway->workers;
     workers->gateway = gateway;
     workers->none = gateway->options->scripts == SERVE_SCRIPTS_KNOWN;
     spawner_init(&workers->spawner);
-    workers->computing_max = processors();
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    workers->computing_max = processors > 2 * COMPUTING_MAX ? COMPUTING_MAX
+                             : processors < 2               ? 1
+                                                            : (unsigned)processors / 2;
     TAILQ_INIT(&workers->queue);
     for (unsigned i = 0; i < SPAWNER_SLOTS; i++) {
         workers->slots[i].workers = workers;

@@ -72,12 +72,8 @@ void judge_found(struct report *report, enum check_rule rule, size_t first, size
         report->written++;
     struct check_violation *violation = &report->violations[place];
     memmove(violation + 1, violation, moved * sizeof *violation);
-    memset(violation, 0, sizeof *violation);
-    violation->rule = rule;
-    violation->first = first;
-    violation->second = second;
-    violation->from = from;
-    violation->until = until;
+    *violation = (struct check_violation){
+        .rule = rule, .first = first, .second = second, .from = from, .until = until};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(violation->text, sizeof violation->text, format, arguments);
@@ -108,27 +104,19 @@ static bool is_whole(const struct history_record *record) {
     return (must & NAMES_RESOURCE) == 0 || record->resource >= 0;
 }
 
-static void refuse_unfit(const struct history *history) {
-    rl_ns before = history->records[0].at;
-    for (size_t i = 0; i < history->count; i++) {
-        const struct history_record *record = &history->records[i];
-        if (is_whole(record) && record->at >= before) {
-            before = record->at;
-            continue;
-        }
-        fprintf(stderr,
-                "check: record %zu (kind %u, client %d, node %d, resource %d) cannot be judged\n",
-                i, record->kind, record->client, record->node, record->resource);
-        abort();
-    }
-}
-
 size_t check_history(const struct history *history, unsigned rules,
                      struct check_violation *violations, size_t count) {
     struct report report = {
         .history = history, .rules = rules, .violations = violations, .room = count};
     if (history->count == 0) return 0;
-    refuse_unfit(history);
+    for (size_t i = 0; i < history->count; i++) {
+        const struct history_record *record = &history->records[i];
+        if (is_whole(record) && (i == 0 || record->at >= record[-1].at)) continue;
+        fprintf(stderr,
+                "check: record %zu (kind %u, client %d, node %d, resource %d) cannot be judged\n",
+                i, record->kind, record->client, record->node, record->resource);
+        abort();
+    }
     if (rules & (1u << CHECK_EXCLUSION | 1u << CHECK_RESURRECTED | 1u << CHECK_LATE_LOSS))
         judge_leases(&report);
     if (rules & (1u << CHECK_FENCE | 1u << CHECK_FENCE_ORDER | 1u << CHECK_LOST_UPDATE))

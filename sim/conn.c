@@ -11,6 +11,8 @@
 #define CONN_OF(timer, member)                                                                     \
     ((struct conn *)(void *)((char *)(timer)-offsetof(struct conn, member)))
 
+#define NET_OF(timer, member) ((struct net *)(void *)((char *)(timer)-offsetof(struct net, member)))
+
 /* ---- calls ---- */
 
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
@@ -39,39 +41,16 @@ static void keep_fired(struct net_timer *timer) {
     calls_fail(net, &over, REDLOCK_VERDICT_DISCONNECTED);
 }
 
-static void lose_calls(struct conn *conn, struct call_queue *lost) {
-    struct net *net = conn->net;
-    struct call_queue over = policy_lose(&net->policy, conn->slot, lost, net_now(net));
-    conn_watch_kept(conn);
-    calls_fail(net, &over, REDLOCK_VERDICT_DISCONNECTED);
-}
-
 /* ---- the connection's life ---- */
 
 void conn_record(const struct conn *conn, enum history_kind kind, int64_t value) {
     struct world *world = conn->net->world;
-    if (!world->options.record_messages) return;
-    struct history_record record = world_record(world, kind);
-    record.client = (int8_t)conn->net->client;
-    record.node = (int8_t)link_at(conn)->node;
-    record.value = value;
-    world_write(world, &record);
-}
-
-void messages_drop(struct world *world, struct messages *queue) {
-    struct message *message;
-    while ((message = messages_pop(queue))) message_free(world, message);
-}
-
-static void conn_start(struct conn *conn) {
-    struct net *net = conn->net;
-    net_timer_set(net, &conn->deadline, net_now(net) + net->connect_timeout);
-    conn->state = CONN_CONNECTING;
-    wire_connect(net->world, link_at(conn));
+    if (world->options.record_messages)
+        link_write(world, kind, conn->net->client, link_at(conn)->node, value);
 }
 
 /* 16 random bits are enough here. */
-void conn_pause(struct conn *conn, struct backoff *backoff, struct net_timer *timer) {
+static void conn_pause(struct conn *conn, struct backoff *backoff, struct net_timer *timer) {
     struct net *net = conn->net;
     unsigned char random[2] = {0};
     (void)net_random(net, random, sizeof(random));
@@ -87,6 +66,94 @@ void conn_leave(struct conn *conn, int verdict, const char *text) {
     conn->net->pending = true;
 }
 
+/* ---- notifications ---- */
+
+/* As a client receives them: by the rules of src/policy, with the second connection to a node and
+ * the request that names it in one message. A world whose nodes do not notify behaves as before
+ * Redis 6.0. */
+static bool reports(const struct net *net) { return net->world->options.wakes.on; }
+
+static void hear(struct net *net, unsigned slot, struct net_bytes key, int rank) {
+    if (!net->closing) net->handlers.wake(net->handlers.context, slot, key, rank);
+}
+
+static void hear_any(struct conn *conn) {
+    hear(conn->net, conn->slot, (struct net_bytes){NULL, 0}, -1);
+}
+
+/* From any connection: a client that no longer waits, or has a new connection by now, must tolerate
+ * it too. */
+void watch_hear(struct conn *conn, const struct message *hint) {
+    if (conn->net->closing) return;
+    notify_record(conn->net->world, HISTORY_WOKEN, hint);
+    if (hint->keys_count == 0) {
+        hear_any(conn);
+        return;
+    }
+    struct node_bytes key = resource_key(hint->keys[0]);
+    hear(conn->net, conn->slot, (struct net_bytes){key.data, key.bytes}, hint->rank);
+}
+
+static void forget(struct conn *conn) {
+    net_timer_set(conn->net, &conn->track_again, RL_NEVER);
+    conn->watch_asked = false;
+}
+
+static void unwatch_fired(struct net_timer *timer) {
+    struct net *net = NET_OF(timer, unwatch);
+    if (!policy_track_end(&net->policy)) return;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        forget(&net->conn[i]);
+        link_at(&net->conn[i])->tracks = 0; /* the other end is gone */
+    }
+}
+
+void net_track(struct net *net, bool on) {
+    if (on == net->policy.caller_waits || net->closing || !reports(net)) return;
+    net_timer_set(net, &net->unwatch, policy_track(&net->policy, on, net_now(net)));
+    if (on) net->pending = true; /* asked for by net_process() */
+}
+
+rl_mask net_tracked(struct net *net) { return policy_tracked(&net->policy); }
+
+struct net_bytes net_waiter(struct net *net) {
+    if (!reports(net)) return (struct net_bytes){NULL, 0};
+    /* Each process is a waiter of its own. */
+    if (net->waiter_number == 0) net->waiter_number = ++net->world->waiters;
+    snprintf(net->waiter, sizeof(net->waiter), "%08x", (unsigned)net->waiter_number);
+    return (struct net_bytes){net->waiter, sizeof(net->waiter) - 1};
+}
+
+uint32_t net_waiter_number(const struct net *net) { return net->waiter_number; }
+
+void watch_pump(struct conn *conn) {
+    struct net *net = conn->net;
+    if (conn->watch_asked || conn->track_again.index != 0 || net->closing) return;
+    if (!policy_wants_tracking(&net->policy, conn->slot)) return;
+    conn->watch_asked = true;
+    messages_push(&conn->out, message_on(net->world, link_at(conn), MESSAGE_TRACK));
+}
+
+void watch_answered(struct conn *conn, const struct message *answer) {
+    struct net *net = conn->net;
+    if (!conn->watch_asked) return;
+    conn->watch_asked = false;
+    if (answer->verdict == REDLOCK_VERDICT_GRANTED) {
+        policy_tracking_live(&net->policy, conn->slot);
+        hear_any(conn);
+    } else if (!policy_tracking_refused(&net->policy, conn->slot, answer->verdict)) {
+        conn_pause(conn, &policy_at(conn)->tracking_backoff, &conn->track_again);
+    }
+}
+
+/* Notifications since then may be lost. */
+static void watch_down(struct conn *conn) {
+    forget(conn);
+    if (policy_tracking_lost(&conn->net->policy, conn->slot)) hear_any(conn);
+}
+
+/* ---- the end of a connection ---- */
+
 void conn_fail(struct conn *conn, int verdict) {
     struct net *net = conn->net;
     if (!conn->leaving) conn->text[0] = '\0';
@@ -101,11 +168,19 @@ void conn_fail(struct conn *conn, int verdict) {
     struct call_queue lost = conn->calls;
     conn->calls = (struct call_queue){.head = NULL};
     policy_down(&net->policy, conn->slot, verdict);
-    lose_calls(conn, &lost);
+    struct call_queue over = policy_lose(&net->policy, conn->slot, &lost, net_now(net));
+    conn_watch_kept(conn);
+    calls_fail(net, &over, REDLOCK_VERDICT_DISCONNECTED);
     watch_down(conn);
 }
 
-static void retry_fired(struct net_timer *timer) { conn_start(CONN_OF(timer, retry)); }
+static void retry_fired(struct net_timer *timer) {
+    struct conn *conn = CONN_OF(timer, retry);
+    struct net *net = conn->net;
+    net_timer_set(net, &conn->deadline, net_now(net) + net->connect_timeout);
+    conn->state = CONN_CONNECTING;
+    wire_connect(net->world, link_at(conn));
+}
 
 static void watch_calls(struct conn *conn) {
     struct net *net = conn->net;
@@ -128,19 +203,6 @@ static void deadline_fired(struct net_timer *timer) {
 
 /* ---- sending ---- */
 
-/* The whole new record, and the change of the fences. */
-static void post_record(struct world *world, const struct net_request *request,
-                        struct message *message) {
-    message->nonce = request->nonce;
-    message->expected = request->expected;
-    message->was_kept = request->was_kept;
-    message->keep = request->keep;
-    message->body = body_new(world);
-    for (size_t i = 0; i < request->fields_count; i++)
-        body_add(message->body, request->fields[i].data, request->fields[i].bytes);
-    if (request->floor) body_set_fences(message->body, request->floor);
-}
-
 static void post_guarded(const struct conn *conn, const struct net_request *request,
                          struct message *message) {
     message->question = (uint8_t)request->question;
@@ -151,21 +213,16 @@ static void post_guarded(const struct conn *conn, const struct net_request *requ
         assert(i < WORLD_RESOURCES_MAX);
         message->stripes[message->stripes_count++] = request->stripes[i];
     }
-    if (request->op == NET_RECORD_WRITE) post_record(conn->net->world, request, message);
-}
-
-static int resource_of_key(const struct net_request *request, size_t i) {
-    const struct net_bytes *key = &request->keys[i];
-    bool line = request->op == NET_WAIT_QUEUE_ENTER || request->op == NET_WAIT_QUEUE_LEAVE;
-    size_t prefix = line ? sizeof(NET_KEY_WAITING) - 1 : 0;
-    return resource_of((const char *)key->data + prefix, key->bytes - prefix);
-}
-
-static void post_waiting(const struct conn *conn, const struct net_request *request,
-                         struct message *message) {
-    message->waiter = conn->net->waiter_number;
-    message->age_us = request->age_us;
-    message->passes = request->passes;
+    if (request->op != NET_RECORD_WRITE) return;
+    /* The whole new record, and the change of the fences. */
+    message->nonce = request->nonce;
+    message->expected = request->expected;
+    message->was_kept = request->was_kept;
+    message->keep = request->keep;
+    message->body = body_new(conn->net->world);
+    for (size_t i = 0; i < request->fields_count; i++)
+        body_add(message->body, request->fields[i].data, request->fields[i].bytes);
+    if (request->floor) body_set_fences(message->body, request->floor);
 }
 
 void conn_post(struct conn *conn, struct net_call *call) {
@@ -178,47 +235,38 @@ void conn_post(struct conn *conn, struct net_call *call) {
     /* By value, like bytes on the wire: the token may have changed before this arrives. */
     if (net_op_is(request->op, NET_OP_TOKEN))
         message->token = token_number(&world->tokens, request->token);
+    enum net_subject subject = net_op_subject(request->op);
+    bool queued = request->op == NET_WAIT_QUEUE_ENTER || request->op == NET_WAIT_QUEUE_LEAVE;
+    size_t prefix = queued ? sizeof(NET_KEY_WAITING) - 1 : 0;
     for (size_t i = 0; i < request->keys_count && request->op != NET_SCAN; i++) {
-        int resource = resource_of_key(request, i);
+        const struct net_bytes *key = &request->keys[i];
+        int resource = resource_of((const char *)key->data + prefix, key->bytes - prefix);
         assert(resource >= 0 && i < WORLD_RESOURCES_MAX);
         message->keys[message->keys_count++] = (uint8_t)resource;
     }
-    enum net_subject subject = net_op_subject(request->op);
-    if (subject == NET_OF_WAITERS)
-        post_waiting(conn, request, message);
-    else if (request->nonces || subject == NET_OF_SERVER || subject == NET_OF_RECORD)
+    if (subject == NET_OF_WAITERS) {
+        message->waiter = conn->net->waiter_number;
+        message->age_us = request->age_us;
+        message->passes = request->passes;
+    } else if (request->nonces || subject == NET_OF_SERVER || subject == NET_OF_RECORD) {
         post_guarded(conn, request, message);
+    }
     messages_push(&conn->out, message);
     policy_asked(&conn->net->policy, &conn->calls, call);
     watch_calls(conn);
-}
-
-static void send_kept(struct conn *conn) {
-    struct net *net = conn->net;
-    struct net_call *call;
-    while ((call = policy_take_kept(&net->policy, conn->slot, net_now(net)))) conn_post(conn, call);
-    conn_watch_kept(conn);
-}
-
-/* ---- when it is up ---- */
-
-static bool is_twice_listed(struct conn *conn, const char *run_id) {
-    struct net *net = conn->net;
-    if (policy_listed_before(&net->policy, conn->slot, run_id) >= 0) {
-        conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED);
-        return true;
-    }
-    rl_mask again = policy_listed_again(&net->policy, conn->slot, run_id);
-    for (unsigned i = 0; i < net->nodes; i++)
-        if (again & rl_bit(i)) conn_leave(&net->conn[i], REDLOCK_VERDICT_TWICE_LISTED, "");
-    return false;
 }
 
 void conn_up(struct conn *conn, const struct message *welcome) {
     struct net *net = conn->net;
     char run_id[41];
     run_id_write(net->world, welcome->process, run_id);
-    if (is_twice_listed(conn, run_id)) return;
+    if (policy_listed_before(&net->policy, conn->slot, run_id) >= 0) {
+        conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED);
+        return;
+    }
+    rl_mask again = policy_listed_again(&net->policy, conn->slot, run_id);
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (again & rl_bit(i)) conn_leave(&net->conn[i], REDLOCK_VERDICT_TWICE_LISTED, "");
     conn->announces = link_at(conn)->announces;
     conn->quorum = net->asks_quorum ? welcome->quorum : 0;
     conn->text[0] = '\0';
@@ -226,8 +274,13 @@ void conn_up(struct conn *conn, const struct message *welcome) {
     net_timer_set(net, &conn->deadline, RL_NEVER);
     policy_up(&net->policy, conn->slot, run_id, net_now(net));
     conn_record(conn, HISTORY_CONNECTED, 0);
-    send_kept(conn);
+    struct net_call *call;
+    while ((call = policy_take_kept(&net->policy, conn->slot, net_now(net)))) conn_post(conn, call);
+    conn_watch_kept(conn);
 }
+
+/* net_process() asks after the timers. */
+static void track_again_fired(struct net_timer *timer) { (void)timer; }
 
 void conn_init(struct conn *conn, struct net *net, unsigned slot) {
     conn->net = net;
@@ -236,4 +289,6 @@ void conn_init(struct conn *conn, struct net *net, unsigned slot) {
     conn->deadline.fire = deadline_fired;
     conn->retry.fire = retry_fired;
     conn->keep.fire = keep_fired;
+    conn->track_again.fire = track_again_fired;
+    net->unwatch.fire = unwatch_fired;
 }

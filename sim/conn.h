@@ -61,16 +61,10 @@ void conn_record(const struct conn *conn, enum history_kind kind, int64_t value)
 void conn_post(struct conn *conn, struct net_call *call);
 /* takes effect in the next net_process() */
 void conn_leave(struct conn *conn, int verdict, const char *text);
-void conn_pause(struct conn *conn, struct backoff *backoff, struct net_timer *timer);
 void conn_watch_kept(struct conn *conn); /* arms the timer for kept releases */
-void messages_drop(struct world *world, struct messages *queue);
-
-/* watch.c */
-void watch_init(struct net *net);
-void watch_pump(struct conn *conn); /* requests notifications, if a caller waits */
+void watch_pump(struct conn *conn);      /* requests notifications, if a caller waits */
 void watch_answered(struct conn *conn, const struct message *answer);
 void watch_hear(struct conn *conn, const struct message *hint);
-void watch_down(struct conn *conn);
 
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
 void calls_fail(struct net *net, struct call_queue *queue, int verdict);

@@ -44,5 +44,10 @@ void draw_gallery_close(FILE *out);
 
 /* Writes text for XML: markup escaped, control characters left out. */
 void draw_text(FILE *out, const char *text);
+/* Markup and text in turn, markup first and last, then NULL. */
+#if defined(__GNUC__)
+__attribute__((sentinel))
+#endif
+void draw_parts(FILE *out, const char *markup, ...);
 
 #endif

@@ -40,22 +40,20 @@ static const char solid[] = "", dashed[] = " stroke-dasharray=\"5 3\"",
                   dotted[] = " stroke-dasharray=\"1 4\"";
 
 static void draw_arrow(FILE *out, struct way way, int client, const char *line) {
-    char name[24];
-    draw_colour(name, sizeof name, client);
+    const struct draw_colour colour = draw_colour(client);
     fprintf(out, "<path d=\"M%d %dL%d %d\" stroke=\"%s\" stroke-width=\"1.4\"%s/>", way.x1, way.y1,
-            way.x2, way.y2, name, line);
+            way.x2, way.y2, colour.name, line);
     fputs("<path d=\"", out);
     draw_head(out, way);
-    fprintf(out, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\"/>\n", name);
+    fprintf(out, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\"/>\n", colour.name);
 }
 
 static void draw_lost(FILE *out, struct way way, int client, const char *line) {
-    char name[24];
-    draw_colour(name, sizeof name, client);
+    const struct draw_colour colour = draw_colour(client);
     /* Lost on the way: drawn to three quarters of it. */
     int x = way.x1 + (way.x2 - way.x1) * 3 / 4, y = way.y1 + (way.y2 - way.y1) * 3 / 4;
     fprintf(out, "<path d=\"M%d %dL%d %d\" stroke=\"%s\" stroke-width=\"1.4\"%s/>", way.x1, way.y1,
-            x, y, name, line);
+            x, y, colour.name, line);
     fprintf(out, "<path d=\"M%d %dl8 8m0 -8l-8 8\" stroke=\"var(--red)\" stroke-width=\"2.4\"/>\n",
             x - 4, y - 4);
 }
@@ -66,16 +64,14 @@ static void draw_vote(FILE *out, struct way way, int verdict, bool upper) {
     if (verdict == REDLOCK_VERDICT_GRANTED) {
         fprintf(
             out,
-            "<circle cx=\"%d\" cy=\"%d\" r=\"6\" fill=\"var(--bg)\"/><path d=\"M%d %dl2 3l4 -6\" fill=\"none\" "
-            "stroke=\"var(--good)\" "
-            "stroke-width=\"2\"/>\n",
+            "<circle cx=\"%d\" cy=\"%d\" r=\"6\" fill=\"var(--bg)\"/><path d=\"M%d %dl2 3l4 -6\" "
+            "fill=\"none\" stroke=\"var(--good)\" stroke-width=\"2\"/>\n",
             way.x2, y, way.x2 - 3, y);
     } else {
         fprintf(
             out,
-            "<circle cx=\"%d\" cy=\"%d\" r=\"6\" fill=\"var(--bg)\"/><path d=\"M%d %dl6 6m0 -6l-6 6\" "
-            "stroke=\"var(--ink)\" "
-            "stroke-width=\"1.8\"/>\n",
+            "<circle cx=\"%d\" cy=\"%d\" r=\"6\" fill=\"var(--bg)\"/><path d=\"M%d %dl6 6m0 -6l-6 "
+            "6\" stroke=\"var(--ink)\" stroke-width=\"1.8\"/>\n",
             way.x2, y, way.x2 - 3, y - 3);
     }
 }

@@ -60,12 +60,7 @@ static void put_source(FILE *out, const char *source) {
     } else {
         char before[400];
         snprintf(before, sizeof before, "%.*s", (int)(link - source), source);
-        draw_text(out, before);
-        fputs("<a href=\"", out);
-        draw_text(out, link);
-        fputs("\">", out);
-        draw_text(out, link);
-        fputs("</a>", out);
+        draw_parts(out, "", before, "<a href=\"", link, "\">", link, "</a>", NULL);
     }
     fputs("</p>\n", out);
 }
@@ -73,31 +68,23 @@ static void put_source(FILE *out, const char *source) {
 static void put_events(FILE *out, const struct draw_layout *layout) {
     const struct picture *picture = layout->picture;
     for (size_t i = 0; i < picture->violations_count; i++) {
-        fputs("<p class=\"breaks\">", out);
-        draw_text(out, check_rule_name(picture->violations[i].rule));
-        fputs(": ", out);
-        draw_text(out, picture->violations[i].text);
-        fputs("</p>\n", out);
+        draw_parts(out, "<p class=\"breaks\">", check_rule_name(picture->violations[i].rule), ": ",
+                   picture->violations[i].text, "</p>\n", NULL);
     }
     fputs("<ol>\n", out);
     for (size_t i = 0; i < layout->story.count; i++) {
-        char time[PHRASE_TIME_BYTES];
-        fprintf(out, "<li><span class=\"soft\">%s</span> ",
-                phrase_time(layout->story.events[i].at, time, sizeof time));
-        draw_text(out, layout->story.events[i].text);
-        fputs("</li>\n", out);
+        draw_parts(out, "<li><span class=\"soft\">", phrase_time(layout->story.events[i].at).text,
+                   "</span> ", layout->story.events[i].text, "</li>\n", NULL);
     }
     fputs("</ol>\n", out);
 }
 
 static void put_legend(FILE *out) {
-    fputs(
-        "<p class=\"soft\">Solid arrows are requests, dashed ones answers; a red cross: lost. A tick: "
-        "granted; a cross in a circle: "
-        "refused. Hatched: stopped. Crossed: not running. Dotted edge: cut off. Time is compressed, so that "
-        "milliseconds and "
-        "seconds can both be seen; a zigzag on the axis stands for 200 ms or more.</p>\n",
-        out);
+    fputs("<p class=\"soft\">Solid arrows are requests, dashed ones answers; a red cross: lost. A "
+          "tick: granted; a cross in a circle: refused. Hatched: stopped. Crossed: not running. "
+          "Dotted edge: cut off. Time is compressed, so that milliseconds and seconds can both be "
+          "seen; a zigzag on the axis stands for 200 ms or more.</p>\n",
+          out);
 }
 
 /* One run: its result, the picture, the sentences. */
@@ -155,19 +142,17 @@ void draw_gallery_open(FILE *out) {
     put_element(out, "h1", NULL, "Every attack on Redlock, replayed");
     put_element(
         out, "p", NULL,
-        "Each picture is a run of the unchanged library in a simulated world. Client rows show who believes to "
-        "hold the lock, "
-        "node rows whose key each server holds, red what must never be.");
+        "Each picture is a run of the unchanged library in a simulated world. Client rows show who "
+        "believes to hold the lock, node rows whose key each server holds, red what must never "
+        "be.");
     fputs("<ul class=\"cards\">\n", out);
 }
 
 void draw_gallery_entry(FILE *out, const struct picture *pictures, size_t count) {
     const struct picture *picture = &pictures[0];
-    fputs("<li class=\"card\"><a href=\"", out);
-    draw_text(out, picture->name);
-    fputs(".html\"><img loading=\"lazy\" alt=\"\" src=\"", out);
-    draw_text(out, picture->name);
-    fputs(".thumb.svg\">", out);
+    draw_parts(out, "<li class=\"card\"><a href=\"", picture->name,
+               ".html\"><img loading=\"lazy\" alt=\"\" src=\"", picture->name, ".thumb.svg\">",
+               NULL);
     put_element(out, "b", NULL, picture->name);
     put_element(out, "span", NULL, picture->title);
     fputs("</a>", out);

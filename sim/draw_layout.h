@@ -70,14 +70,16 @@ bool draw_wake(const struct history_record *record);
 /* The maximum width of a text in pixels, in a font of this size. */
 int draw_text_width(const char *text, int font);
 
-void draw_spans_make(struct draw_layout *layout);
 /* The rows of a picture between its axis and its lower edge, as SVG elements. */
 void draw_rows(FILE *out, const struct draw_layout *layout);
 void draw_styles(FILE *out);
 void draw_exchange(FILE *out, const struct draw_layout *layout,
                    const struct story_exchange *exchange);
 void draw_hint(FILE *out, const struct draw_layout *layout, const struct history_record *hint);
-void draw_colour(char *name, size_t size, int client); /* of a client; -1: a stranger's */
+struct draw_colour {
+    char name[24];
+};
+struct draw_colour draw_colour(int client); /* -1: a stranger's */
 /* Writes the rows as an <svg> element of their own. */
 void draw_plot(FILE *out, const struct draw_layout *layout);
 

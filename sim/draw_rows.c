@@ -33,34 +33,28 @@ void draw_styles(FILE *out) {
 
 static void draw_patterns(FILE *out) {
     fputs(
-        "<defs>"
-        "<pattern id=\"p1\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><circle cx=\"2\" cy=\"2\" r=\"1\" "
-        "fill=\"#000\" fill-opacity=\".35\"/></pattern>"
-        "<pattern id=\"p2\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><path d=\"M1 0V5\" "
-        "stroke=\"#000\" "
-        "stroke-opacity=\".3\"/></pattern>"
-        "<pattern id=\"p3\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 1H5\" "
-        "stroke=\"#000\" "
-        "stroke-opacity=\".3\"/></pattern>"
-        "<pattern id=\"ps\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
-        "<rect width=\"7\" height=\"7\" fill=\"var(--bg)\" fill-opacity=\".55\"/><path d=\"M2 0V7\" "
-        "stroke=\"var(--ink)\" "
-        "stroke-opacity=\".6\" stroke-width=\"2\"/></pattern>"
-        "<pattern id=\"pd\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><rect width=\"6\" height=\"6\" "
-        "fill=\"var(--bg)\" fill-opacity=\".7\"/><path d=\"M0 0L6 6M6 0L0 6\" stroke=\"var(--ink)\" "
-        "stroke-opacity=\".45\"/></pattern>"
-        "<pattern id=\"pv\" width=\"9\" height=\"9\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(-45)\">"
-        "<path d=\"M1 0V9\" stroke=\"var(--red)\" stroke-opacity=\".35\" stroke-width=\"2\"/></pattern>"
+        "<defs><pattern id=\"p1\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><circle "
+        "cx=\"2\" cy=\"2\" r=\"1\" fill=\"#000\" fill-opacity=\".35\"/></pattern><pattern "
+        "id=\"p2\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\"><path d=\"M1 0V5\" "
+        "stroke=\"#000\" stroke-opacity=\".3\"/></pattern><pattern id=\"p3\" width=\"5\" "
+        "height=\"5\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 1H5\" stroke=\"#000\" "
+        "stroke-opacity=\".3\"/></pattern><pattern id=\"ps\" width=\"7\" height=\"7\" "
+        "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"7\" "
+        "height=\"7\" fill=\"var(--bg)\" fill-opacity=\".55\"/><path d=\"M2 0V7\" "
+        "stroke=\"var(--ink)\" stroke-opacity=\".6\" stroke-width=\"2\"/></pattern><pattern "
+        "id=\"pd\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><rect width=\"6\" "
+        "height=\"6\" fill=\"var(--bg)\" fill-opacity=\".7\"/><path d=\"M0 0L6 6M6 0L0 6\" "
+        "stroke=\"var(--ink)\" stroke-opacity=\".45\"/></pattern><pattern id=\"pv\" width=\"9\" "
+        "height=\"9\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(-45)\"><path "
+        "d=\"M1 0V9\" stroke=\"var(--red)\" stroke-opacity=\".35\" stroke-width=\"2\"/></pattern>"
         "</defs>\n",
         out);
 }
 
-void draw_colour(char *name, size_t size, int client) {
-    if (client < 0) {
-        snprintf(name, size, "var(--cx)");
-    } else {
-        snprintf(name, size, "var(--c%d)", client % COLOURS);
-    }
+struct draw_colour draw_colour(int client) {
+    struct draw_colour colour = {"var(--cx)"};
+    if (client >= 0) snprintf(colour.name, sizeof colour.name, "var(--c%d)", client % COLOURS);
+    return colour;
 }
 
 static void rectangle(FILE *out, int x, int y, int width, int height, const char *rest) {
@@ -82,10 +76,10 @@ static void draw_row_ground(FILE *out, const struct draw_layout *layout,
     }
     const struct story_names *names = &layout->picture->names;
     fprintf(out, "<text class=\"b\" x=\"8\" y=\"%d\">", y);
-    fputs(row->kind == DRAW_CLIENT ? "client " : "data of ", out);
-    draw_text(out,
-              row->kind == DRAW_CLIENT ? names->clients[row->index] : names->resources[row->index]);
-    fputs("</text>\n", out);
+    if (row->kind == DRAW_CLIENT)
+        draw_parts(out, "client ", names->clients[row->index], "</text>\n", NULL);
+    else
+        draw_parts(out, "data of ", names->resources[row->index], "</text>\n", NULL);
 }
 
 static void draw_break(FILE *out, int x, int y) {
@@ -118,10 +112,9 @@ static void draw_axis(FILE *out, const struct draw_layout *layout) {
                 y, layout->bottom);
         fprintf(out, "<path d=\"M%d %dv-5\" stroke=\"var(--soft)\"/>", x, y);
         if (x < free_x) continue;
-        char words[PHRASE_TIME_BYTES];
-        phrase_time(layout->story.events[i].at, words, sizeof words);
-        fprintf(out, "<text class=\"s\" x=\"%d\" y=\"%d\">%s</text>\n", x - 2, y - 8, words);
-        free_x = x + draw_text_width(words, 11) + 8;
+        const struct phrase_time time = phrase_time(layout->story.events[i].at);
+        fprintf(out, "<text class=\"s\" x=\"%d\" y=\"%d\">%s</text>\n", x - 2, y - 8, time.text);
+        free_x = x + draw_text_width(time.text, 11) + 8;
     }
 }
 
@@ -129,10 +122,9 @@ static void draw_axis(FILE *out, const struct draw_layout *layout) {
 
 static void draw_owned(FILE *out, const struct draw_layout *layout, const struct draw_span *span,
                        int x, int width, int y, int height) {
-    char name[24], rest[96];
-    draw_colour(name, sizeof name, span->client);
-    snprintf(rest, sizeof rest, "rx=\"%d\" fill=\"%s\"%s", span->kind == DRAW_HOLDS ? 4 : 2, name,
-             span->kind == DRAW_KEY ? " fill-opacity=\".8\"" : "");
+    char rest[96];
+    snprintf(rest, sizeof rest, "rx=\"%d\" fill=\"%s\"%s", span->kind == DRAW_HOLDS ? 4 : 2,
+             draw_colour(span->client).name, span->kind == DRAW_KEY ? " fill-opacity=\".8\"" : "");
     rectangle(out, x, y, width, height, rest);
     int pattern = span->client < 0 ? 0 : span->client % 4;
     if (pattern != 0) {
@@ -181,13 +173,13 @@ static void draw_span(FILE *out, const struct draw_layout *layout, const struct 
     int resources = (int)layout->picture->history->resources;
     int height = row->bar_h / resources,
         y = row->bar_y + height * (span->resource > 0 ? span->resource : 0);
-    char name[24], rest[128];
-    draw_colour(name, sizeof name, span->client);
+    const struct draw_colour colour = draw_colour(span->client);
+    char rest[128];
     switch (span->kind) {
     case DRAW_ASKING:
         snprintf(rest, sizeof rest,
                  "rx=\"4\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"3 2\"",
-                 name);
+                 colour.name);
         rectangle(out, x, y + 4, width, height - 8, rest);
         break;
     case DRAW_HOLDS: draw_owned(out, layout, span, x, width, y, height); break;
@@ -201,7 +193,7 @@ static void draw_span(FILE *out, const struct draw_layout *layout, const struct 
         break;
     case DRAW_CUT: draw_cut(out, layout, span, x, width); break;
     case DRAW_VALUE:
-        snprintf(rest, sizeof rest, "rx=\"2\" fill=\"%s\" fill-opacity=\".45\"", name);
+        snprintf(rest, sizeof rest, "rx=\"2\" fill=\"%s\" fill-opacity=\".45\"", colour.name);
         rectangle(out, x, row->bar_y, width, row->bar_h, rest);
         if (layout->words)
             fprintf(out, "<text class=\"b\" x=\"%d\" y=\"%d\">%" PRId64 "</text>\n", x + 5,
@@ -267,8 +259,7 @@ static void draw_caption(FILE *out, const struct draw_layout *layout) {
     if (x + width > layout->right) x = layout->right - width;
     if (x < 8) x = 8;
     fprintf(out, "<text class=\"r\" font-size=\"13\" x=\"%d\" y=\"13\">", x);
-    draw_text(out, violation->text);
-    fputs("</text>\n", out);
+    draw_parts(out, "", violation->text, "</text>\n", NULL);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -280,14 +271,13 @@ static void draw_labels(FILE *out, const struct draw_layout *layout) {
         int y = row->words_y;
         fprintf(
             out,
-            "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\" stroke=\"var(--bg)\"/><text class=\"n\" "
-            "x=\"%d\" y=\"%d\">%zu</text>",
+            "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\" stroke=\"var(--bg)\"/><text "
+            "class=\"n\" x=\"%d\" y=\"%d\">%zu</text>",
             label->x, y - 4, label->x, y, label->event + 1);
         const char *words = layout->story.events[label->event].label;
         if (words[0] != '\0') {
             fprintf(out, "<text class=\"w\" x=\"%d\" y=\"%d\">", label->x + 11, y);
-            draw_text(out, words);
-            fputs("</text>", out);
+            draw_parts(out, "", words, "</text>", NULL);
         }
         fputc('\n', out);
     }

@@ -2,6 +2,7 @@
  *
  * A self-contained picture: title and source above the rows, a sentence for every event below.
  */
+#include <stdarg.h>
 #include <string.h>
 
 #include "draw_layout.h"
@@ -24,6 +25,17 @@ void draw_text(FILE *out, const char *text) {
             if (*at >= ' ') fputc(*at, out);
         }
     }
+}
+
+void draw_parts(FILE *out, const char *markup, ...) {
+    va_list arguments;
+    va_start(arguments, markup);
+    fputs(markup, out);
+    for (const char *text; (text = va_arg(arguments, const char *));) {
+        draw_text(out, text);
+        fputs(va_arg(arguments, const char *), out);
+    }
+    va_end(arguments);
 }
 
 /* ---- text that wraps ------------------------------------------------------------------------- */
@@ -52,8 +64,7 @@ static void put_line(struct column *column, int indent, const char *text, size_t
     if (column->out != NULL) {
         fprintf(column->out, "<text x=\"%d\" y=\"%d\" %s>", column->x + indent, column->y,
                 attributes);
-        draw_text(column->out, line);
-        fputs("</text>\n", column->out);
+        draw_parts(column->out, "", line, "</text>\n", NULL);
     }
     column->y += LINE;
 }
@@ -97,20 +108,18 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
     const struct picture *picture = layout->picture;
     for (size_t i = 0; i < layout->story.count; i++) {
         const struct story_event *event = &layout->story.events[i];
-        char number[24], time[PHRASE_TIME_BYTES];
+        char number[24];
         snprintf(number, sizeof number, "%zu", i + 1);
         int y = column->y;
         if (column->out != NULL) {
-            fprintf(
-                column->out,
-                "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\"/><text class=\"n\" x=\"%d\" "
-                "y=\"%d\">%s</text>",
-                column->x + 8, y - 5, column->x + 8, y - 1, number);
-            phrase_time(event->at, time, sizeof time);
+            fprintf(column->out,
+                    "<circle cx=\"%d\" cy=\"%d\" r=\"8\" fill=\"var(--ink)\"/><text class=\"n\" "
+                    "x=\"%d\" y=\"%d\">%s</text>",
+                    column->x + 8, y - 5, column->x + 8, y - 1, number);
             fprintf(
                 column->out,
                 "<text x=\"%d\" y=\"%d\" font-size=\"13\" style=\"fill:var(--soft)\">%s</text>\n",
-                column->x + 26, y, time);
+                column->x + 26, y, phrase_time(event->at).text);
         }
         put(column, 110, event->text, TEXT, "font-size=\"14\"");
     }
@@ -121,10 +130,9 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
         put(column, 0, sentence, TEXT, "font-size=\"14\" class=\"r\"");
     }
     put(column, 0,
-        "Solid arrows: requests; dashed: answers; a red cross: lost. Tick: granted; cross in a circle: refused. "
-        "Hatched: stopped. "
-        "Crossed: not running. Dotted edge: cut off. Time is compressed; a zigzag on the axis stands for 200 ms or "
-        "more.",
+        "Solid arrows: requests; dashed: answers; a red cross: lost. Tick: granted; cross in a "
+        "circle: refused. Hatched: stopped. Crossed: not running. Dotted edge: cut off. Time is "
+        "compressed; a zigzag on the axis stands for 200 ms or more.",
         12, "font-size=\"12\" style=\"fill:var(--soft)\"");
     if (reports_of_wakes(picture->history))
         put(column, 0,
@@ -133,22 +141,16 @@ static void put_sentences(struct column *column, const struct draw_layout *layou
 }
 
 static void put_description(FILE *out, const struct picture *picture) {
-    fputs("<title id=\"title\">", out);
-    draw_text(out, picture->name);
-    fputs(": ", out);
-    draw_text(out, picture->title);
-    fputs("</title>\n<desc id=\"desc\">", out);
-    draw_text(out, picture->verdict);
-    fputs(". ", out);
-    draw_text(out, picture->prose);
-    fputs("</desc>\n", out);
+    draw_parts(out, "<title id=\"title\">", picture->name, ": ", picture->title,
+               "</title>\n<desc id=\"desc\">", picture->verdict, ". ", picture->prose, "</desc>\n",
+               NULL);
 }
 
 static void open_svg(FILE *out, int width, int height) {
     fprintf(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"rl\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-        "role=\"img\" aria-labelledby=\"title desc\">\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"rl\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+        "height=\"%d\" role=\"img\" aria-labelledby=\"title desc\">\n",
         width, height, width, height);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Many seeds on many processors. Each worker is a process, so that a crash of the code under test
- * names its seed and harms nothing else. Workers take every J-th seed and report through memory
- * that all share. No worker continues beyond a seed that failed, so that the result is the first
- * one, whatever the number of workers.
+ * Many seeds on many processors, and one seed in detail. Each worker is a process, so that a crash
+ * of the code under test names its seed and harms nothing else. Workers take every J-th seed and
+ * report through memory that all share. No worker continues beyond a seed that failed, so that the
+ * result is the first one, whatever the number of workers.
  */
 #include "explore.h"
 
@@ -37,33 +37,28 @@ static void never_beyond(struct shared *shared, uint64_t seed) {
 
 /* ---- a worker -------------------------------------------------------------------------------- */
 
-static void work_on(struct shared *shared, struct worker *worker, struct player *player,
-                    uint64_t seed, const struct plan_wish *wish) {
-    static struct plan plan;
-    struct plan_mask all;
-    struct outcome outcome;
-    atomic_store(&worker->seed, seed);
-    plan_draw(&plan, seed, wish);
-    plan_mask_all(&all, plan.count);
-    player_play(player, &plan, &all, &outcome);
-    atomic_fetch_add(&worker->done, 1);
-    atomic_fetch_add(&worker->simulated_ms, (uint64_t)(outcome.simulated / RL_MS));
-    atomic_fetch_add(&worker->acquisitions, outcome.acquisitions);
-    atomic_fetch_add(&worker->messages, outcome.messages);
-    if (outcome.count == 0) return;
-    worker->failed = true;
-    worker->failed_seed = seed;
-    worker->outcome = outcome;
-    never_beyond(shared, seed);
-}
-
 static void work(struct shared *shared, unsigned index, const struct explore_options *options) {
+    static struct plan plan;
     struct worker *worker = &shared->worker[index];
     struct player *player = player_new();
     for (uint64_t i = index; i < options->count && !worker->failed; i += options->jobs) {
         uint64_t seed = options->first + i;
         if (seed >= atomic_load(&shared->beyond)) break;
-        work_on(shared, worker, player, seed, &options->wish);
+        struct plan_mask all;
+        struct outcome outcome;
+        atomic_store(&worker->seed, seed);
+        plan_draw(&plan, seed, &options->wish);
+        plan_mask_all(&all, plan.count);
+        player_play(player, &plan, &all, &outcome);
+        atomic_fetch_add(&worker->done, 1);
+        atomic_fetch_add(&worker->simulated_ms, (uint64_t)(outcome.simulated / RL_MS));
+        atomic_fetch_add(&worker->acquisitions, outcome.acquisitions);
+        atomic_fetch_add(&worker->messages, outcome.messages);
+        if (outcome.count == 0) continue;
+        worker->failed = true;
+        worker->failed_seed = seed;
+        worker->outcome = outcome;
+        never_beyond(shared, seed);
     }
     player_free(player);
 }
@@ -78,10 +73,12 @@ static int64_t wall_ms(void) {
 
 struct sums {
     uint64_t seeds, simulated_ms, acquisitions, messages;
+    int64_t ms; /* of real time, at least 1 */
 };
 
-static struct sums sum(const struct shared *shared, unsigned jobs) {
-    struct sums sums = {0};
+static struct sums sum(const struct shared *shared, unsigned jobs, int64_t began) {
+    struct sums sums = {.ms = wall_ms() - began};
+    if (sums.ms < 1) sums.ms = 1;
     for (unsigned i = 0; i < jobs; i++) {
         sums.seeds += atomic_load(&shared->worker[i].done);
         sums.simulated_ms += atomic_load(&shared->worker[i].simulated_ms);
@@ -91,36 +88,33 @@ static struct sums sum(const struct shared *shared, unsigned jobs) {
     return sums;
 }
 
-static void show_progress(const struct shared *shared, const struct explore_options *options,
-                          int64_t began) {
-    struct sums sums = sum(shared, options->jobs);
-    int64_t ms = wall_ms() - began;
-    fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRId64 " a second ", sums.seeds,
-            options->count, ms > 0 ? (int64_t)sums.seeds * 1000 / ms : 0);
-}
-
 static void show_summary(const struct shared *shared, const struct explore_options *options,
                          int64_t began) {
-    struct sums sums = sum(shared, options->jobs);
-    int64_t ms = wall_ms() - began;
-    if (ms < 1) ms = 1;
+    struct sums sums = sum(shared, options->jobs, began);
     printf("%" PRIu64 " seeds from %" PRIu64 " (%s, broken: %s): %" PRIu64
            " s simulated in %" PRId64 ".%03" PRId64 " s (%" PRIu64 " times real time, %" PRIu64
            " seeds a second), %" PRIu64 " acquisitions, %" PRIu64 " requests\n",
            sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic",
-           plan_break_word(options->wish.broken), sums.simulated_ms / 1000, ms / 1000, ms % 1000,
-           sums.simulated_ms / (uint64_t)ms, sums.seeds * 1000 / (uint64_t)ms, sums.acquisitions,
-           sums.messages);
+           plan_break_word(options->wish.broken), sums.simulated_ms / 1000, sums.ms / 1000,
+           sums.ms % 1000, sums.simulated_ms / (uint64_t)sums.ms,
+           sums.seeds * 1000 / (uint64_t)sums.ms, sums.acquisitions, sums.messages);
 }
 
-void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
-                           FILE *out) {
+/* Prints the command that repeats the run, without the end of the line. */
+static void print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
+                          FILE *out) {
     fprintf(out, "redlock sim --seed %" PRIu64, seed);
     if (wish->guarded) fprintf(out, " --mode guarded");
     if (wish->operators) fprintf(out, " --operators");
     if (wish->broken != PLAN_BREAK_NOTHING)
         fprintf(out, " --break %s", plan_break_word(wish->broken));
-    fprintf(out, "%s\n", more);
+    fputs(more, out);
+}
+
+static void print_violations(const struct outcome *outcome) {
+    for (size_t i = 0; i < outcome->count; i++)
+        printf("violated: %s: %s\n", check_rule_name(outcome->violations[i].rule),
+               outcome->violations[i].text);
 }
 
 int explore_exit_of(const struct outcome *outcome) {
@@ -136,33 +130,20 @@ static int report_failure(const struct worker *worker, const struct plan_wish *w
     static struct plan plan;
     plan_draw(&plan, worker->failed_seed, wish);
     plan_print(&plan, stdout);
-    for (size_t i = 0; i < worker->outcome.count; i++)
-        printf("violated: %s: %s\n", check_rule_name(worker->outcome.violations[i].rule),
-               worker->outcome.violations[i].text);
+    print_violations(&worker->outcome);
     printf("to see it: ");
-    explore_print_command(worker->failed_seed, wish, " --trace", stdout);
+    print_command(worker->failed_seed, wish, " --trace\n", stdout);
     printf("to see it small: ");
-    explore_print_command(worker->failed_seed, wish, " --shrink", stdout);
+    print_command(worker->failed_seed, wish, " --shrink\n", stdout);
     return explore_exit_of(&worker->outcome);
 }
-
-static const struct worker *first_failure(const struct shared *shared, unsigned jobs) {
-    const struct worker *first = NULL;
-    for (unsigned i = 0; i < jobs; i++) {
-        const struct worker *worker = &shared->worker[i];
-        if (worker->failed && (!first || worker->failed_seed < first->failed_seed)) first = worker;
-    }
-    return first;
-}
-
-static bool died(int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; }
 
 static void report_crash(const struct worker *worker, int status, const struct plan_wish *wish) {
     fprintf(stderr, "redlock-sim: a worker died (%s %d) on seed %" PRIu64 "\nto see it: ",
             WIFSIGNALED(status) ? "signal" : "exit status",
             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
             atomic_load(&worker->seed));
-    explore_print_command(atomic_load(&worker->seed), wish, " --trace", stderr);
+    print_command(atomic_load(&worker->seed), wish, " --trace\n", stderr);
 }
 
 /* Returns the first seed on which a worker died; UINT64_MAX: none did. */
@@ -175,13 +156,16 @@ static uint64_t await_workers(struct shared *shared, const struct explore_option
         pid_t pid = waitpid(-1, &status, progress ? WNOHANG : 0);
         if (pid <= 0) {
             if (!progress) break;
-            show_progress(shared, options, began);
+            struct sums sums = sum(shared, options->jobs, began);
+            fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " a second ", sums.seeds,
+                    options->count, sums.seeds * 1000 / (uint64_t)sums.ms);
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
             continue;
         }
         left--;
         for (unsigned i = 0; i < options->jobs; i++) {
-            if (pids[i] != pid || !died(status)) continue;
+            bool died = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+            if (pids[i] != pid || !died) continue;
             uint64_t seed = atomic_load(&shared->worker[i].seed);
             report_crash(&shared->worker[i], status, &options->wish);
             never_beyond(shared, seed);
@@ -208,7 +192,12 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
     }
     uint64_t crashed = await_workers(shared, options, pids, began);
     if (!options->quiet) show_summary(shared, options, began);
-    const struct worker *failed = first_failure(shared, options->jobs);
+    const struct worker *failed = NULL; /* on the first seed of those that failed */
+    for (unsigned i = 0; i < options->jobs; i++) {
+        const struct worker *worker = &shared->worker[i];
+        if (worker->failed && (!failed || worker->failed_seed < failed->failed_seed))
+            failed = worker;
+    }
     int result = failed ? report_failure(failed, &options->wish) : EXPLORE_OK;
     /* The lowest failing seed decides. */
     return crashed != UINT64_MAX && (!failed || crashed < failed->failed_seed) ? EXPLORE_CRASH
@@ -247,4 +236,91 @@ int explore_many(const struct explore_options *given) {
     int result = run_workers(shared, &options);
     munmap(shared, sizeof(*shared));
     return result;
+}
+
+/* ---- the smallest part that fails ------------------------------------------------------------ */
+
+static size_t members(const struct plan_mask *mask, size_t count, size_t *each) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        if (plan_mask_has(mask, i)) each[found++] = i;
+    return found;
+}
+
+static bool still_broken(struct player *player, const struct plan *plan, enum check_rule rule,
+                         const struct plan_mask *mask) {
+    struct outcome outcome;
+    player_play(player, plan, mask, &outcome);
+    for (size_t i = 0; i < outcome.count; i++)
+        if (outcome.violations[i].rule == rule) return true;
+    return false;
+}
+
+/* Delta debugging (Zeller's ddmin): removes ever smaller parts, as long as the same rule stays
+ * broken. */
+size_t shrink(struct player *player, const struct plan *plan, enum check_rule rule,
+              struct plan_mask *mask) {
+    size_t each[PLAN_ACTIONS_MAX], runs = 0, parts = 2;
+    for (size_t left = members(mask, plan->count, each); left > 0 && parts <= 2 * left;) {
+        if (parts > left) parts = left;
+        bool found = false;
+        for (size_t part = 0; part < parts && !found; part++) {
+            struct plan_mask less = *mask;
+            for (size_t i = left * part / parts; i < left * (part + 1) / parts; i++)
+                plan_mask_set(&less, each[i], false);
+            runs++;
+            found = still_broken(player, plan, rule, &less);
+            if (found) *mask = less;
+        }
+        if (!found && parts == left) break;
+        parts = found ? (parts > 2 ? parts - 1 : 2) : parts * 2;
+        left = members(mask, plan->count, each);
+    }
+    return runs;
+}
+
+/* ---- one seed ------------------------------------------------------------------------------- */
+
+static void shrink_and_report(struct player *player, struct plan *plan, struct plan_mask *mask,
+                              struct outcome *outcome) {
+    size_t each[PLAN_ACTIONS_MAX], before = members(mask, plan->count, each);
+    plan->options.record_messages = 0;
+    size_t runs = shrink(player, plan, outcome->violations[0].rule, mask);
+    printf("%zu actions of %zu are enough (%zu runs):\n", members(mask, plan->count, each), before,
+           runs);
+    plan->options.record_messages = 1;
+    player_play(player, plan, mask, outcome);
+}
+
+int explore_one(const struct explore_options *options) {
+    static struct plan plan;
+    struct plan_mask mask;
+    struct outcome outcome;
+    plan_draw(&plan, options->seed, &options->wish);
+    plan.options.record_messages = options->trace || options->shrink;
+    plan_mask_all(&mask, plan.count);
+    if (options->only && !plan_mask_read(&mask, options->only)) {
+        fprintf(stderr, "redlock-sim: --only takes numbers below %d, as in 3,7,10-12, or 'none'\n",
+                PLAN_ACTIONS_MAX);
+        return EXPLORE_USAGE;
+    }
+    struct player *player = player_new();
+    plan_print(&plan, stdout);
+    fflush(stdout); /* in case the run crashes */
+    player_play(player, &plan, &mask, &outcome);
+    bool shrinks = options->shrink && outcome.count > 0;
+    if (shrinks) shrink_and_report(player, &plan, &mask, &outcome);
+    for (size_t i = 0; i < plan.count; i++)
+        if (plan_mask_has(&mask, i)) plan_print_action(&plan, i, stdout);
+    if (options->trace || shrinks) history_print_all(player_history(player), stdout);
+    print_violations(&outcome);
+    if (outcome.count == 0) puts("no rule is violated");
+    if (shrinks) {
+        printf("to see it again: ");
+        print_command(options->seed, &options->wish, " --only ", stdout);
+        plan_mask_print(&mask, plan.count, stdout);
+        puts(" --trace");
+    }
+    player_free(player);
+    return explore_exit_of(&outcome);
 }

@@ -18,32 +18,23 @@ enum explore_exit {
 };
 
 struct explore_options {
-    uint64_t first, count;
+    struct plan_wish wish;
+    uint64_t first, count; /* many seeds */
     unsigned jobs;
-    struct plan_wish wish;
-    bool hash;  /* print each seed's hash, do not judge */
-    bool quiet; /* no progress, no summary */
-};
-
-int explore_many(const struct explore_options *options);
-
-struct explore_one {
-    uint64_t seed;
-    struct plan_wish wish;
+    bool hash;        /* print each seed's hash, do not judge */
+    bool quiet;       /* no progress, no summary */
+    uint64_t seed;    /* one seed */
     const char *only; /* actions that take part; NULL: all */
     bool trace, shrink;
 };
-
-int explore_one(const struct explore_one *options);
+int explore_many(const struct explore_options *options);
+int explore_one(const struct explore_options *options);
 
 /* Finds a minimal set of actions that still breaks the rule: without any one of them the run is
  * correct. Returns the number of runs that this took. */
 size_t shrink(struct player *player, const struct plan *plan, enum check_rule rule,
               struct plan_mask *mask);
 
-/* Prints the command that repeats the run. */
-void explore_print_command(uint64_t seed, const struct plan_wish *wish, const char *more,
-                           FILE *out);
 int explore_exit_of(const struct outcome *outcome);
 
 #endif

@@ -103,17 +103,6 @@ static void put_message(struct line *line, const struct history_record *record) 
     put(line, " #%" PRIu32, record->message);
 }
 
-static void put_restart(struct line *line, int64_t keeps) {
-    put(line, "%s",
-        keeps == 0   ? " empty"
-        : keeps == 1 ? " with everything"
-                     : " without its last second");
-}
-
-static void put_cut(struct line *line, int64_t way) {
-    put(line, "%s", way == 1 ? " requests" : way == 2 ? " answers" : " both ways");
-}
-
 /* The part of a record that depends on its kind. */
 static void put_details(struct line *line, const struct history_record *record) {
     switch ((enum history_kind)record->kind) {
@@ -143,7 +132,12 @@ static void put_details(struct line *line, const struct history_record *record) 
     case HISTORY_NODE_POLICY:
         put(line, "%s", record->value ? " volatile-random" : " noeviction");
         break;
-    case HISTORY_NODE_RESTART: put_restart(line, record->value); break;
+    case HISTORY_NODE_RESTART:
+        put(line, "%s",
+            record->value == 0   ? " empty"
+            : record->value == 1 ? " with everything"
+                                 : " without its last second");
+        break;
     case HISTORY_OPERATE:
         put(line, "%s", record->value == 1 ? " init" : record->value == 2 ? " add" : " remove");
         break;
@@ -162,7 +156,12 @@ static void put_details(struct line *line, const struct history_record *record) 
     case HISTORY_VOTE:
         put(line, " fence %" PRId64 "%s", record->value, record->result ? "" : " unfit");
         break;
-    case HISTORY_CUT: put_cut(line, record->value); break;
+    case HISTORY_CUT:
+        put(line, "%s",
+            record->value == 1   ? " requests"
+            : record->value == 2 ? " answers"
+                                 : " both ways");
+        break;
     case HISTORY_WOKEN:
     case HISTORY_WAKE_LOST:
         if (record->value >= 0) put(line, " rank %" PRId64, record->value);
@@ -191,4 +190,12 @@ void history_print(const struct history_record *record, char *text, size_t size)
     if (record->resource >= 0) put(&line, " r%d", record->resource + 1);
     if (record->token) put(&line, " t%" PRIu32, record->token);
     put_details(&line, record);
+}
+
+void history_print_all(const struct history *history, FILE *out) {
+    char line[256];
+    for (size_t i = 0; i < history->count; i++) {
+        history_print(&history->records[i], line, sizeof(line));
+        fprintf(out, "%s\n", line);
+    }
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/core.h"
 
@@ -122,5 +123,6 @@ const char *history_kind_name(enum history_kind kind);
 /* One line of text without the newline, the same on every machine and compiler ("  12.345678 ms  A
  * ACQUIRED ..."). */
 void history_print(const struct history_record *record, char *line, size_t size);
+void history_print_all(const struct history *history, FILE *out);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * One lock of one client: the program's calls to the library, the library's reports, and the
- * records of both.
+ * records of both; and the use of the lock, updates of a register.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "inside.h"
 
-struct history_record hold_record(const struct hold *hold, enum history_kind kind) {
+static struct history_record hold_record(const struct hold *hold, enum history_kind kind) {
     struct history_record record = actor_record(hold->world, kind, hold->client);
     record.resource = (int8_t)hold->resource;
     record.token = hold->token;
@@ -28,16 +28,13 @@ static rl_ns validity_end(const struct hold *hold) {
     return end == 0 ? hold->world->now : clock_when(&hold->world->actor[hold->client].clock, end);
 }
 
-static int64_t fence_of(const struct hold *hold) {
-    return hold->world->options.guarded ? redlock_fence(hold->lock) : 0;
-}
-
 void hold_write_until(const struct hold *hold, enum history_kind kind) {
     struct history_record record = hold_record(hold, kind);
     record.until = validity_end(hold);
     record.value = hold->fence;
     world_write(hold->world, &record);
 }
+
 /* ---- reports of the library ----------------------------------------------------------------- */
 
 void hold_on_change(void *context, struct redlock_lock *lock, int change) {
@@ -51,26 +48,33 @@ void hold_on_change(void *context, struct redlock_lock *lock, int change) {
     }
 }
 
+/* The locks of a client share a context: the lock shows whose result it is. */
+static struct hold *hold_of(struct actor *actor, const struct redlock_lock *lock) {
+    struct hold *hold = actor->hold;
+    while (hold->lock != lock) hold++;
+    return hold;
+}
+
 static void on_acquired(void *context, struct redlock_lock *lock, int result) {
-    struct hold *hold = context;
+    struct hold *hold = hold_of(context, lock);
     struct world *world = hold->world;
     hold->acquiring = false;
     if (result == REDLOCK_OK) {
         struct redlock_bytes token = redlock_token(lock);
         hold->token = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
         hold->count++;
-        hold->fence = fence_of(hold);
+        hold->fence = world->options.guarded ? redlock_fence(lock) : 0;
         hold->release_waits = false;
         hold_write_until(hold, HISTORY_ACQUIRED);
     } else {
         write_hold(hold, HISTORY_NOT_ACQUIRED, result);
     }
-    if (world->on_acquired) world->on_acquired(world, hold->client, hold->resource, result);
+    if (world->reports.acquired)
+        world->reports.acquired(world, hold->client, hold->resource, result);
 }
 
 static void on_extended(void *context, struct redlock_lock *lock, int result) {
-    struct hold *hold = context;
-    (void)lock;
+    struct hold *hold = hold_of(context, lock);
     hold->extending = false;
     struct history_record record = hold_record(hold, HISTORY_EXTENDED);
     record.result = (int16_t)result;
@@ -79,14 +83,15 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
 }
 
 static void on_released(void *context, struct redlock_lock *lock, int result) {
-    struct hold *hold = context;
+    struct hold *hold = hold_of(context, lock);
     struct world *world = hold->world;
-    (void)lock;
     hold->releasing = false;
     write_hold(hold, HISTORY_RELEASED, result);
     hold->token = 0;
-    if (world->on_released) world->on_released(world, hold->client, hold->resource, result);
+    if (world->reports.released)
+        world->reports.released(world, hold->client, hold->resource, result);
 }
+
 /* ---- actions of clients --------------------------------------------------------------------- */
 
 static bool begin_acquiring(struct hold *hold) {
@@ -100,11 +105,11 @@ static bool begin_acquiring(struct hold *hold) {
 }
 
 void hold_acquire(struct hold *hold, int64_t wait_ms) {
-    struct world *world = hold->world;
     if (!begin_acquiring(hold)) return;
-    int result = redlock_acquire_start(hold->lock, wait_ms, on_acquired, hold);
-    if (result != REDLOCK_OK) on_acquired(hold, hold->lock, result);
-    actor_rearm(world, hold->client);
+    struct actor *actor = &hold->world->actor[hold->client];
+    int result = redlock_acquire_start(hold->lock, wait_ms, on_acquired, actor);
+    if (result != REDLOCK_OK) on_acquired(actor, hold->lock, result);
+    actor_rearm(hold->world, hold->client);
 }
 
 static bool leased(const struct hold *hold) {
@@ -117,16 +122,28 @@ void hold_extend(struct hold *hold, int64_t ttl_ms) {
     if (!leased(hold) || hold->extending) return;
     write_hold(hold, HISTORY_EXTEND, 0);
     hold->extending = true;
-    int result = redlock_extend_start(hold->lock, ttl_ms, on_extended, hold);
-    if (result != REDLOCK_OK) on_extended(hold, hold->lock, result);
+    struct actor *actor = &hold->world->actor[hold->client];
+    int result = redlock_extend_start(hold->lock, ttl_ms, on_extended, actor);
+    if (result != REDLOCK_OK) on_extended(actor, hold->lock, result);
     actor_rearm(hold->world, hold->client);
+}
+
+/* One update after the other: a program does not read for its next update before it has written the
+ * last. */
+static const struct update *update_of(const struct world *world, const struct hold *hold) {
+    for (size_t i = 0; i < world->updates_count; i++) {
+        const struct update *update = &world->updates[i];
+        bool same = update->client == hold->client && update->resource == hold->resource &&
+                    update->hold == hold->count;
+        if (update->active && same) return update;
+    }
+    return NULL;
 }
 
 static bool begin_releasing(struct hold *hold) {
     if (!leased(hold) || hold->releasing) return false;
     const struct update *update = update_of(hold->world, hold);
-    if (update &&
-        update->sent) { /* a program does not release a lock while its write is under way */
+    if (update && update->sent) { /* a program does not release a lock during its write */
         hold->release_waits = true;
         return false;
     }
@@ -137,8 +154,9 @@ static bool begin_releasing(struct hold *hold) {
 
 void hold_release(struct hold *hold) {
     if (!begin_releasing(hold)) return;
-    int result = redlock_release_start(hold->lock, on_released, hold);
-    if (result != REDLOCK_OK) on_released(hold, hold->lock, result);
+    struct actor *actor = &hold->world->actor[hold->client];
+    int result = redlock_release_start(hold->lock, on_released, actor);
+    if (result != REDLOCK_OK) on_released(actor, hold->lock, result);
     actor_rearm(hold->world, hold->client);
 }
 
@@ -152,7 +170,6 @@ void hold_cancel(struct hold *hold) {
 /* ---- several in one call --------------------------------------------------------------------- */
 
 struct many {
-    struct hold *holds[WORLD_RESOURCES_MAX];
     struct redlock_lock *locks[WORLD_RESOURCES_MAX];
     int results[WORLD_RESOURCES_MAX];
     size_t count;
@@ -164,60 +181,122 @@ static void gather(struct many *many, struct world *world, unsigned client, unsi
     for (unsigned i = 0; i < world->options.resources; i++) {
         struct hold *hold = &world->actor[client].hold[i];
         if (!(resources >> i & 1) || !begin(hold)) continue;
-        many->holds[many->count] = hold;
         many->results[many->count] = REDLOCK_BAD_ARGUMENT; /* must be overwritten */
         many->locks[many->count++] = hold->lock;
     }
 }
 
-/* All of them share a context: the lock shows whose result it is. */
-static struct hold *hold_of(struct actor *actor, const struct redlock_lock *lock) {
-    struct hold *hold = actor->hold;
-    while (hold->lock != lock) hold++;
-    return hold;
-}
-
-static void on_acquired_one(void *context, struct redlock_lock *lock, int result) {
-    on_acquired(hold_of(context, lock), lock, result);
-}
-
-static void on_released_one(void *context, struct redlock_lock *lock, int result) {
-    on_released(hold_of(context, lock), lock, result);
-}
-
-/* What it returns is the first result that is not OK. */
-static void expect_first(const struct many *many, int first) {
-    size_t i = 0;
-    while (i < many->count && many->results[i] == REDLOCK_OK) i++;
-    if (first == (i < many->count ? many->results[i] : REDLOCK_OK)) return;
-    fputs(
-        "redlock-sim: a call for several locks returned what none of them, or not the first, has as its result\n",
-        stderr);
-    abort();
+/* What the call returned is the first result that is not OK. Locks that it refused are over. */
+static void finish(struct world *world, unsigned client, const struct many *many, int first,
+                   redlock_done_fn *over) {
+    int expected = REDLOCK_OK;
+    for (size_t i = 0; i < many->count && expected == REDLOCK_OK; i++) expected = many->results[i];
+    if (first != expected) {
+        fputs("redlock-sim: a call for several locks returned what none of them, or not the first, "
+              "has as its result\n",
+              stderr);
+        abort();
+    }
+    for (size_t i = 0; i < many->count; i++)
+        if (many->results[i] != REDLOCK_OK)
+            over(&world->actor[client], many->locks[i], many->results[i]);
+    actor_rearm(world, client);
 }
 
 void holds_acquire(struct world *world, unsigned client, unsigned resources, int64_t wait_ms) {
-    struct actor *actor = &world->actor[client];
     struct many many;
     gather(&many, world, client, resources, begin_acquiring);
     int first = redlock_acquire_many_start(many.locks, many.count, wait_ms, many.results,
-                                           on_acquired_one, actor);
-    expect_first(&many, first);
-    for (size_t i = 0; i < many.count; i++)
-        if (many.results[i] != REDLOCK_OK)
-            on_acquired(many.holds[i], many.locks[i], many.results[i]);
-    actor_rearm(world, client);
+                                           on_acquired, &world->actor[client]);
+    finish(world, client, &many, first, on_acquired);
 }
 
 void holds_release(struct world *world, unsigned client, unsigned resources) {
-    struct actor *actor = &world->actor[client];
     struct many many;
     gather(&many, world, client, resources, begin_releasing);
-    int first =
-        redlock_release_many_start(many.locks, many.count, many.results, on_released_one, actor);
-    expect_first(&many, first);
-    for (size_t i = 0; i < many.count; i++)
-        if (many.results[i] != REDLOCK_OK)
-            on_released(many.holds[i], many.locks[i], many.results[i]);
-    actor_rearm(world, client);
+    int first = redlock_release_many_start(many.locks, many.count, many.results, on_released,
+                                           &world->actor[client]);
+    finish(world, client, &many, first, on_released);
+}
+
+/* ---- updates of the register ----------------------------------------------------------------- */
+
+/* A holder reads the register of its resource, thinks, and writes back the value plus one. */
+static void register_write(struct world *world, const struct update *update) {
+    bool fenced = world->options.fenced;
+    bool stale = fenced && update->fence < world->reg[update->resource].fence;
+    struct history_record record =
+        actor_record(world, stale ? HISTORY_WRITE_REFUSED : HISTORY_WRITE, update->client);
+    record.resource = (int8_t)update->resource;
+    record.token = update->token;
+    record.value = update->value;
+    record.result = fenced;
+    world_write(world, &record);
+    if (stale) return;
+    world->reg[update->resource].value = update->value;
+    world->reg[update->resource].fence = update->fence;
+}
+
+static void write_arrives(struct world *world, void *argument, int64_t number) {
+    struct update *update = &world->updates[number];
+    struct hold *hold = &world->actor[update->client].hold[update->resource];
+    (void)argument;
+    register_write(world, update);
+    update->active = false;
+    if (!hold->release_waits || hold->count != update->hold) return;
+    hold->release_waits = false;
+    actor_release(world, update->client, update->resource);
+}
+
+/* The careful program checks its validity, then writes: it cannot notice a pause between the two.
+ */
+void update_write(struct world *world, size_t number) {
+    struct update *update = &world->updates[number];
+    const struct hold *hold = &world->actor[update->client].hold[update->resource];
+    bool same =
+        hold->count == update->hold && !hold->releasing && redlock_validity_ms(hold->lock) > 0;
+    update->sent = same;
+    if (!same)
+        update->active = false;
+    else if (update->late > 0)
+        world_at(world, world->now + update->late, write_arrives, NULL, (int64_t)number);
+    else
+        write_arrives(world, NULL, (int64_t)number);
+}
+
+static size_t update_new(struct world *world) {
+    for (size_t i = 0; i < world->updates_count; i++)
+        if (!world->updates[i].active) return i;
+    if (world->updates_count == world->updates_capacity)
+        world->updates =
+            memory_grow(world->updates, &world->updates_capacity, sizeof(world->updates[0]), 16);
+    return world->updates_count++;
+}
+
+void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late) {
+    if (redlock_validity_ms(hold->lock) <= 0 || hold->releasing || update_of(world, hold)) return;
+    /* Reading with a fence keeps holders of lower ones out until the write. */
+    int64_t *fence = &world->reg[hold->resource].fence;
+    if (world->options.fenced && hold->fence < *fence) {
+        struct history_record refused = hold_record(hold, HISTORY_READ_REFUSED);
+        refused.value = hold->fence;
+        world_write(world, &refused);
+        return;
+    }
+    if (world->options.fenced) *fence = hold->fence;
+    size_t number = update_new(world);
+    world->updates[number] = (struct update){
+        .client = hold->client,
+        .resource = hold->resource,
+        .active = true,
+        .hold = hold->count,
+        .token = hold->token,
+        .value = world->reg[hold->resource].value + 1,
+        .fence = hold->fence,
+        .late = late,
+    };
+    struct history_record record = hold_record(hold, HISTORY_READ);
+    record.value = world->reg[hold->resource].value;
+    world_write(world, &record);
+    world_at(world, world->now + think, update_thought, NULL, (int64_t)number);
 }

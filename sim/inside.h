@@ -49,13 +49,12 @@ void tokens_clear(struct tokens *tokens);
 /* ---- messages: a request, and then its answer ---- */
 
 /* The large parts that few messages have: the fields of a record, the text of a server info, the
- * fences. The messages and node logs that refer to a body share it. */
+ * fences. Each belongs to one message, or to one entry in the log of a node. */
 enum { BODY_TEXT = 16384, BODY_WORDS = 64 };
 
 struct message_body {
     struct message_body *next; /* in the list of spare bodies */
     struct message_body *all;  /* in the list of all bodies */
-    unsigned users;
     size_t words_count, text_bytes;
     struct word {
         uint16_t at, bytes;
@@ -65,7 +64,6 @@ struct message_body {
     int64_t fences[NODE_STRIPES];
 };
 struct message_body *body_new(struct world *world);
-struct message_body *body_share(struct message_body *body);
 void body_drop(struct world *world, struct message_body *body); /* NULL is allowed */
 void body_add(struct message_body *body, const void *data, size_t bytes);
 struct net_bytes body_word(const struct message_body *body, size_t index);
@@ -121,6 +119,7 @@ struct messages {
 };
 void messages_push(struct messages *queue, struct message *message);
 struct message *messages_pop(struct messages *queue);
+void messages_drop(struct world *world, struct messages *queue);
 struct message *message_new(struct world *world);
 void message_free(struct world *world, struct message *message);
 void messages_begin(struct world *world);
@@ -138,6 +137,8 @@ struct channel {
     bool stalled; /* the first message has come to a cut */
 };
 
+enum way { WAY_REQUESTS, WAY_ANSWERS, WAY_HINTS, WAYS };
+
 /* Between a client and one entry of its node list. */
 struct link {
     uint8_t client, slot; /* its place in the client's list */
@@ -149,10 +150,9 @@ struct link {
     unsigned cut;        /* enum link_way */
     rl_ns delay_next;
     bool lose_next_answer;
-    struct channel requests, answers;
+    struct channel channels[WAYS];
     struct random random;
     /* The unrequested messages of its node. */
-    struct channel hints;
     struct random hints_random;
     uint32_t tracks; /* number of the connection that tracks; 0: none */
     uint8_t armed;   /* resources, by bits, that were read and have not changed since */
@@ -187,6 +187,8 @@ void wire_end(struct world *world, struct link *link);
 void wire_node_died(struct world *world, unsigned node, bool old);
 void wire_node_splits(struct world *world, unsigned node);
 void wire_heal_all(struct world *world);
+void link_write(struct world *world, enum history_kind kind, unsigned client, unsigned node,
+                int64_t value);
 
 /* ---- nodes ---- */
 
@@ -212,6 +214,7 @@ struct guard_change {
 struct server {
     struct world *world;
     unsigned node;
+    char url[16];
     /* the old incarnation of a node whose replica has taken its place: its keys are not the node's
      */
     bool old;
@@ -251,7 +254,7 @@ struct server {
 #define WALL_SPREAD (2000 * RL_MS)
 
 void run_id_write(const struct world *world, uint32_t process, char run_id[41]);
-int verdict_of(enum node_answer answer);
+int16_t verdict_of(enum node_answer answer);
 /* The parts of a request as src/node takes them. */
 struct node_request {
     struct node_bytes keys[WORLD_RESOURCES_MAX], token;
@@ -260,7 +263,6 @@ struct node_request {
 };
 struct node_request node_request(const struct server *server, const struct message *request);
 struct node_table *server_table_new(node_change_fn *fn, void *context);
-struct server *server_of(struct world *world, const struct link *link);
 int server_mode(const struct server *server); /* its answer to writes; GRANTED: it executes them */
 void server_new_process(struct server *server);
 void server_new_replid(struct server *server);
@@ -276,14 +278,14 @@ void server_write_op(struct server *server, struct message *request); /* without
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
-void server_go_back(struct server *server, rl_ns span); /* rolls its data back by this time */
 void servers_heal(struct world *world);
 /* notify.c: client tracking, the wait queues, and announcements */
 void notify_serve(struct server *server, struct message *request); /* WATCH, WAIT_QUEUE_* */
 void notify_track(struct server *server, struct message *request);
 void notify_changed(struct server *server, unsigned resource, bool expired);
 void notify_flushed(struct server *server);
-void notify_heard(struct world *world, const struct message *hint); /* the client received it */
+/* the client received it, or it was lost */
+void notify_record(struct world *world, enum history_kind kind, const struct message *hint);
 void server_forget_waiters(struct server *server);
 void server_announce(struct server *server); /* all data changed: sent before any later answer */
 /* changed by the request that is served, or by a stranger: announced soon */
@@ -368,7 +370,6 @@ struct history_record actor_record(const struct world *world, enum history_kind 
                                    unsigned client);
 
 /* hold.c */
-struct history_record hold_record(const struct hold *hold, enum history_kind kind);
 void hold_acquire(struct hold *hold, int64_t wait_ms);
 void hold_extend(struct hold *hold, int64_t ttl_ms);
 void hold_release(struct hold *hold);
@@ -380,14 +381,10 @@ void holds_release(struct world *world, unsigned client, unsigned resources);
 void hold_write_until(const struct hold *hold, enum history_kind kind);
 void hold_on_change(void *context, struct redlock_lock *lock, int change);
 
-/* update.c */
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);
 /* writes, if the client runs */
 void update_thought(struct world *world, void *argument, int64_t number);
 void update_write(struct world *world, size_t number);
-/* NULL: no update is under way */
-const struct update *update_of(const struct world *world, const struct hold *hold);
-
 /* operator.c */
 void operator_act(struct world *world, unsigned client, const struct world_operation *what);
 void operator_drop(struct actor *actor); /* the change stays as far as it got */
@@ -412,7 +409,7 @@ void actor_rearm(struct world *world, unsigned client);
 void net_receive(struct net *net, struct message *message);
 /* The client has ended: it sends nothing, receives nothing and waits for nothing from now on. */
 void net_abandon(struct net *net);
-uint32_t net_waiter_number(const struct net *net); /* watch.c; 0: it has not waited yet */
+uint32_t net_waiter_number(const struct net *net); /* 0: it has not waited yet */
 
 /* ---- the world ---- */
 
@@ -420,7 +417,6 @@ struct world {
     struct world_options options;
     struct history *history;
     rl_ns now;
-    struct random random;
     struct events events;
     struct tokens tokens;
     struct chunk *chunks; /* of messages */
@@ -438,7 +434,7 @@ struct world {
     } reg[WORLD_RESOURCES_MAX];
     struct update *updates;
     size_t updates_count, updates_capacity;
-    world_client_fn *on_acquired, *on_released, *on_operated;
+    struct world_reports reports;
     struct member_list lists[WORLD_LISTS_MAX];
     unsigned lists_count;
     void *owner;

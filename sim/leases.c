@@ -16,8 +16,6 @@
  */
 #include "judges.h"
 
-#include <string.h>
-
 struct hold {
     bool held;
     uint32_t token;
@@ -40,10 +38,6 @@ struct leases {
 static bool is_extension(const struct history_record *record) {
     return record->kind == HISTORY_RENEWED ||
            (record->kind == HISTORY_EXTENDED && record->result == JUDGE_OK);
-}
-
-static bool same_lock(const struct history_record *a, const struct history_record *b) {
-    return a->client == b->client && a->resource == b->resource;
 }
 
 /* ---- EXCLUSION ------------------------------------------------------------------------------ */
@@ -143,9 +137,9 @@ static size_t last_word(const struct leases *leases, size_t index) {
     for (size_t i = index; i-- > 0;) {
         const struct history_record *record = &leases->records[i];
         bool ends = record->kind == HISTORY_LOST || record->kind == HISTORY_RELEASE;
-        if (ends && same_lock(record, &leases->records[index])) return i;
-        if (record->kind == HISTORY_CLIENT_CRASH && record->client == leases->records[index].client)
-            return i;
+        if (record->client != leases->records[index].client) continue;
+        if (record->kind == HISTORY_CLIENT_CRASH) return i;
+        if (ends && record->resource == leases->records[index].resource) return i;
     }
     return index;
 }
@@ -167,13 +161,6 @@ static void judge_revival(struct leases *leases, size_t index) {
                 judge_ms(record->at).text, judge_ms(record->until).text, why, judge_ms(since).text);
 }
 
-/* A report of a renewal that the release overtook in the same instant is old news, not a new lease.
- */
-static bool overtaken(const struct leases *leases, size_t index) {
-    const struct history_record *before = &leases->records[last_word(leases, index)];
-    return before->kind == HISTORY_RELEASE && before->at == leases->records[index].at;
-}
-
 static void extend(struct leases *leases, size_t index) {
     const struct history_record *record = &leases->records[index];
     struct hold *hold = &leases->holds[record->resource][record->client];
@@ -182,7 +169,12 @@ static void extend(struct leases *leases, size_t index) {
         hold->moved = index;
         return;
     }
-    if (!hold->held && overtaken(leases, index)) return;
+    if (!hold->held) {
+        /* A report of a renewal that the release overtook in the same instant is old news, not a
+         * new lease. */
+        const struct history_record *before = &leases->records[last_word(leases, index)];
+        if (before->kind == HISTORY_RELEASE && before->at == record->at) return;
+    }
     judge_revival(leases, index);
     end(leases, hold, index);
     begin(leases, index);
@@ -213,11 +205,8 @@ static void step(struct leases *leases, size_t index) {
 }
 
 void judge_leases(struct report *report) {
-    struct leases leases;
-    memset(&leases, 0, sizeof leases);
-    leases.report = report;
-    leases.records = report->history->records;
-    leases.count = report->history->count;
+    struct leases leases = {
+        .report = report, .records = report->history->records, .count = report->history->count};
     for (unsigned client = 0; client < JUDGE_CLIENTS; client++)
         leases.paused_since[client] = RL_NEVER;
     for (size_t i = 0; i < leases.count; i++) step(&leases, i);

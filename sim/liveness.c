@@ -9,10 +9,11 @@
  * count: many short tries that never win are a livelock too. Validity ends where a release begins,
  * else at `until`, also after LOST and after a crash: the keys live on until then. The bound must
  * have room for the time that they live longer (drift, late SETs).
+ *
+ * A client that finds two quorums is refused at once. It never waits, so the count misses it. So
+ * also: when the run ends, no client was refused so in its last acquisition after FAULTS_END.
  */
 #include "judges.h"
-
-#include <string.h>
 
 struct wanted {
     bool open[JUDGE_CLIENTS];
@@ -23,6 +24,9 @@ struct wanted {
     rl_ns marked;    /* counted up to this time */
     rl_ns waited;
     bool reported;
+    bool late[JUDGE_CLIENTS]; /* the client's last acquisition began after FAULTS_END */
+    /* index of the NOT_ACQUIRED of such an acquisition, plus one; 0: it has acquired since */
+    size_t refused[JUDGE_CLIENTS];
 };
 
 struct watch {
@@ -54,15 +58,34 @@ static void stop_wanting(struct wanted *wanted, int client) {
     wanted->count--;
 }
 
+/* How the client's last acquisition ended. */
+static void note_try(struct watch *watch, size_t index) {
+    const struct history_record *record = &watch->records[index];
+    struct wanted *wanted = &watch->resources[record->resource];
+    int client = record->client;
+    if (record->kind == HISTORY_ACQUIRE) wanted->late[client] = watch->faults_ended;
+    if (record->kind == HISTORY_ACQUIRED) wanted->refused[client] = 0;
+    if (record->kind == HISTORY_NOT_ACQUIRED && wanted->late[client])
+        wanted->refused[client] = record->result == JUDGE_TWO_QUORUMS ? index + 1 : 0;
+}
+
+static void judge_refused(struct watch *watch, size_t index) {
+    for (int i = 0; i < JUDGE_RESOURCES * JUDGE_CLIENTS; i++) {
+        int resource = i / JUDGE_CLIENTS, client = i % JUDGE_CLIENTS;
+        size_t last = watch->resources[resource].refused[client];
+        if (last == 0) continue;
+        judge_found(
+            watch->report, CHECK_LIVENESS, last - 1, index, watch->records[last - 1].at,
+            watch->records[index].at,
+            "%s was refused %s at %s, after the faults had ended, and never acquired it again",
+            judge_client(client).text, judge_resource(resource).text,
+            judge_ms(watch->records[last - 1].at).text);
+    }
+}
+
 static void count_all(struct watch *watch, size_t index) {
     for (unsigned resource = 0; resource < JUDGE_RESOURCES; resource++)
         count_up(watch, resource, index);
-}
-
-static void crash(struct watch *watch, size_t index) {
-    count_all(watch, index);
-    for (unsigned i = 0; i < JUDGE_RESOURCES; i++)
-        stop_wanting(&watch->resources[i], watch->records[index].client);
 }
 
 static void begin(struct wanted *wanted, int client, size_t index) {
@@ -76,6 +99,7 @@ static void step_of_lock(struct watch *watch, size_t index) {
     const struct history_record *record = &watch->records[index];
     struct wanted *wanted = &watch->resources[record->resource];
     count_up(watch, (unsigned)record->resource, index);
+    note_try(watch, index);
     switch (record->kind) {
     case HISTORY_ACQUIRE: begin(wanted, record->client, index); break;
     case HISTORY_ACQUIRED:
@@ -106,21 +130,27 @@ static void step(struct watch *watch, size_t index) {
     case HISTORY_EXTENDED:
         if (record->result == JUDGE_OK) step_of_lock(watch, index);
         break;
-    case HISTORY_CLIENT_CRASH: crash(watch, index); break;
+    case HISTORY_CLIENT_CRASH:
+        count_all(watch, index);
+        for (unsigned i = 0; i < JUDGE_RESOURCES; i++) {
+            stop_wanting(&watch->resources[i], record->client);
+            watch->resources[i].refused[record->client] = 0;
+        }
+        break;
     case HISTORY_FAULTS_END:
         count_all(watch, index);
         watch->faults_ended = true;
         break;
-    case HISTORY_END: count_all(watch, index); break;
+    case HISTORY_END:
+        count_all(watch, index);
+        judge_refused(watch, index);
+        break;
     default: break;
     }
 }
 
 void judge_liveness(struct report *report) {
     if (report->history->liveness_bound <= 0) return; /* no bound was promised */
-    struct watch watch;
-    memset(&watch, 0, sizeof watch);
-    watch.report = report;
-    watch.records = report->history->records;
+    struct watch watch = {.report = report, .records = report->history->records};
     for (size_t i = 0; i < report->history->count; i++) step(&watch, i);
 }

@@ -23,14 +23,11 @@ enum option_code {
     OPTION_SHRINK,
     OPTION_ONLY,
     OPTION_HASH,
-    OPTION_QUIET,
-    OPTION_OPERATORS,
-    OPTION_HELP
+    OPTION_OPERATORS
 };
 
 struct command_line {
-    struct explore_options many;
-    struct explore_one one;
+    struct explore_options options;
     bool has_seeds, has_seed;
 };
 
@@ -103,36 +100,36 @@ static bool take_option(struct command_line *line, int option, const char *value
     uint64_t number = 0;
     switch (option) {
     case OPTION_SEEDS:
-        line->has_seeds = read_number(value, UINT32_MAX, &line->many.count) && line->many.count > 0;
+        line->has_seeds =
+            read_number(value, UINT32_MAX, &line->options.count) && line->options.count > 0;
         return line->has_seeds || complain("--seeds takes a number from 1 on, not ", value);
     case OPTION_START:
-        return read_number(value, UINT64_MAX / 2, &line->many.first) ||
+        return read_number(value, UINT64_MAX / 2, &line->options.first) ||
                complain("--start takes a number, not ", value);
     case OPTION_JOBS:
         if (!read_number(value, 64, &number) || number == 0)
             return complain("--jobs takes a number from 1 to 64, not ", value);
-        line->many.jobs = (unsigned)number;
+        line->options.jobs = (unsigned)number;
         return true;
     case OPTION_SEED:
-        line->has_seed = read_number(value, UINT64_MAX, &line->one.seed);
+        line->has_seed = read_number(value, UINT64_MAX, &line->options.seed);
         return line->has_seed || complain("--seed takes a number, not ", value);
     case OPTION_MODE:
-        line->many.wish.guarded = line->one.wish.guarded = strcmp(value, "guarded") == 0;
-        if (line->many.wish.guarded || strcmp(value, "classic") == 0) return true;
+        line->options.wish.guarded = strcmp(value, "guarded") == 0;
+        if (line->options.wish.guarded || strcmp(value, "classic") == 0) return true;
         return complain(strcmp(value, "native") == 0 ? "not there yet: --mode "
                                                      : "unknown mode: --mode ",
                         value);
     case OPTION_BREAK:
-        if (!read_break(value, &line->many.wish.broken))
+        if (!read_break(value, &line->options.wish.broken))
             return complain("unknown assumption: --break ", value);
-        line->one.wish.broken = line->many.wish.broken;
         return true;
-    case OPTION_TRACE: line->one.trace = true; return true;
-    case OPTION_SHRINK: line->one.shrink = true; return true;
-    case OPTION_ONLY: line->one.only = value; return true;
-    case OPTION_HASH: line->many.hash = true; return true;
-    case OPTION_OPERATORS: line->many.wish.operators = line->one.wish.operators = true; return true;
-    case OPTION_QUIET: line->many.quiet = true; return true;
+    case OPTION_TRACE: line->options.trace = true; return true;
+    case OPTION_SHRINK: line->options.shrink = true; return true;
+    case OPTION_ONLY: line->options.only = value; return true;
+    case OPTION_HASH: line->options.hash = true; return true;
+    case OPTION_OPERATORS: line->options.wish.operators = true; return true;
+    case 'q': line->options.quiet = true; return true;
     default: return false; /* getopt has printed the reason */
     }
 }
@@ -149,35 +146,36 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
         {"shrink", no_argument, NULL, OPTION_SHRINK},
         {"only", required_argument, NULL, OPTION_ONLY},
         {"hash", no_argument, NULL, OPTION_HASH},
-        {"quiet", no_argument, NULL, OPTION_QUIET},
+        {"quiet", no_argument, NULL, 'q'},
         {"operators", no_argument, NULL, OPTION_OPERATORS},
         {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "q", options, NULL)) != -1)
-        if (!take_option(line, option == 'q' ? OPTION_QUIET : option, optarg)) return false;
+        if (!take_option(line, option, optarg)) return false;
     if (optind < argc) return complain("unknown argument ", argv[optind]);
-    enum plan_break broken = line->many.wish.broken;
-    if (line->many.wish.guarded && broken != PLAN_BREAK_NOTHING && broken != PLAN_BREAK_DATA_LOSS)
+    enum plan_break broken = line->options.wish.broken;
+    if (line->options.wish.guarded && broken != PLAN_BREAK_NOTHING &&
+        broken != PLAN_BREAK_DATA_LOSS)
         return complain("guarded mode stands against it, or has no such assumption: --break ",
                         plan_break_word(broken));
-    if (line->many.wish.operators && !line->many.wish.guarded)
+    if (line->options.wish.operators && !line->options.wish.guarded)
         return complain("only a guarded quorum has operators: --operators goes with --mode guarded",
                         "");
     if (line->has_seeds && line->has_seed) return complain("either --seeds or --seed", "");
     if (!line->has_seeds && !line->has_seed)
         return complain("nothing to do: give --seeds or --seed", "");
-    bool one = line->one.trace || line->one.shrink || line->one.only;
+    bool one = line->options.trace || line->options.shrink || line->options.only;
     if (one && !line->has_seed)
         return complain("--trace, --shrink and --only are about one --seed", "");
-    if (line->many.hash && !line->has_seeds) return complain("--hash is about many --seeds", "");
+    if (line->options.hash && !line->has_seeds) return complain("--hash is about many --seeds", "");
     return true;
 }
 
 int main(int argc, char **argv) {
-    struct command_line line = {.many = {.first = 1}};
+    struct command_line line = {.options = {.first = 1}};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    line.many.jobs = processors < 1 ? 1 : processors > 64 ? 64 : (unsigned)processors;
+    line.options.jobs = processors < 1 ? 1 : processors > 64 ? 64 : (unsigned)processors;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0) continue;
         print_help();
@@ -185,5 +183,5 @@ int main(int argc, char **argv) {
     }
     if (scenario_wants(argc, argv)) return scenario_main(argc, argv);
     if (!read_line(&line, argc, argv)) return EXPLORE_USAGE;
-    return line.has_seed ? explore_one(&line.one) : explore_many(&line.many);
+    return line.has_seed ? explore_one(&line.options) : explore_many(&line.options);
 }

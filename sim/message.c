@@ -68,19 +68,13 @@ struct message_body *body_new(struct world *world) {
         body->all = world->bodies;
         world->bodies = body;
     }
-    body->users = 1;
     body->words_count = body->text_bytes = 0;
     body->has_fences = false;
     return body;
 }
 
-struct message_body *body_share(struct message_body *body) {
-    body->users++;
-    return body;
-}
-
 void body_drop(struct world *world, struct message_body *body) {
-    if (!body || --body->users > 0) return;
+    if (!body) return;
     body->next = world->spare_bodies;
     world->spare_bodies = body;
 }
@@ -182,4 +176,9 @@ struct message *messages_pop(struct messages *queue) {
     if (!queue->head) queue->tail = NULL;
     message->next = NULL;
     return message;
+}
+
+void messages_drop(struct world *world, struct messages *queue) {
+    struct message *message;
+    while ((message = messages_pop(queue))) message_free(world, message);
 }

@@ -47,28 +47,7 @@ rl_ns net_next_timer(struct net *net) {
     return net->timers ? net->timers->at : RL_NEVER;
 }
 
-static void fire_timers(struct net *net) {
-    rl_ns now = net_now(net);
-    for (int i = 0; i < TIMERS_PER_PROCESS && net->timers && net->timers->at <= now; i++) {
-        struct net_timer *timer = net->timers;
-        net_timer_set(net, timer, RL_NEVER);
-        timer->fire(timer);
-    }
-}
-
 /* ---- sending ---- */
-
-static bool send_one(struct conn *conn, struct net_call *call) {
-    struct policy *policy = &conn->net->policy;
-    if (policy_takes(policy, conn->slot)) {
-        conn_post(conn, call);
-        return true;
-    }
-    if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
-    policy_keep(policy, conn->slot, call);
-    conn_watch_kept(conn);
-    return true;
-}
 
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request,
                  struct net_call *calls, rl_ns due, rl_ns keep_until) {
@@ -84,10 +63,17 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->node = (uint8_t)i;
         call->busy = true;
         call->state = 0;
-        if (send_one(&net->conn[i], call))
-            taken |= rl_bit(i);
-        else
+        bool kept = net_op_is(request->op, NET_OP_KEPT);
+        if (policy_takes(&net->policy, i)) {
+            conn_post(&net->conn[i], call);
+        } else if (kept) {
+            policy_keep(&net->policy, i, call);
+            conn_watch_kept(&net->conn[i]);
+        } else {
             *call = before;
+            continue;
+        }
+        taken |= rl_bit(i);
     }
     return taken;
 }
@@ -144,14 +130,8 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     call_done(net, call, &reply);
 }
 
-static void hear_announcement(struct conn *conn, const struct message *announcement) {
-    struct net *net = conn->net;
-    if (conn->state != CONN_READY || net->closing) return;
-    conn_record(conn, HISTORY_ANNOUNCED, announcement->all);
-    if (net->handlers.changed) net->handlers.changed(net->handlers.context, conn->slot);
-}
-
 static void take(struct conn *conn, struct message *message) {
+    struct net *net = conn->net;
     switch ((enum message_what)message->what) {
     case MESSAGE_CONNECT:
         if (conn->state != CONN_CONNECTING) break;
@@ -166,7 +146,11 @@ static void take(struct conn *conn, struct message *message) {
         break;
     case MESSAGE_TRACK: watch_answered(conn, message); break;
     case MESSAGE_HINT: watch_hear(conn, message); break;
-    case MESSAGE_ANNOUNCEMENT: hear_announcement(conn, message); break;
+    case MESSAGE_ANNOUNCEMENT:
+        if (conn->state != CONN_READY || net->closing) break;
+        conn_record(conn, HISTORY_ANNOUNCED, message->all);
+        if (net->handlers.changed) net->handlers.changed(net->handlers.context, conn->slot);
+        break;
     }
 }
 
@@ -180,6 +164,7 @@ static void read_all(struct conn *conn) {
 }
 
 void net_process(struct net *net, const struct net_batch *batch) {
+    const rl_ns now = net_now(net);
     struct conn *unread = net->unread_first, *next;
     (void)batch;
     net->pending = false;
@@ -189,13 +174,15 @@ void net_process(struct net *net, const struct net_batch *batch) {
         next = unread->next_unread;
         read_all(unread);
     }
-    fire_timers(net);
+    for (int i = 0; i < TIMERS_PER_PROCESS && net->timers && net->timers->at <= now; i++) {
+        struct net_timer *timer = net->timers;
+        net_timer_set(net, timer, RL_NEVER);
+        timer->fire(timer);
+    }
     for (unsigned i = 0; i < net->nodes; i++)
         if (net->conn[i].leaving) conn_fail(&net->conn[i], net->conn[i].leaving);
-    for (unsigned i = 0; i < net->nodes; i++) {
-        if (policy_reports(&net->policy, i, net_now(net)))
-            net->handlers.node(net->handlers.context, i);
-    }
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (policy_reports(&net->policy, i, now)) net->handlers.node(net->handlers.context, i);
     for (unsigned i = 0; i < net->nodes; i++) watch_pump(&net->conn[i]);
     net_flush(net);
 }
@@ -205,12 +192,8 @@ void net_process(struct net *net, const struct net_batch *batch) {
 int net_open(struct net **out, const struct net_options *options,
              const struct net_handlers *handlers, struct net_error *error) {
     struct world *world = world_current();
-    struct net *net = calloc(1, sizeof(*net));
-    if (!net) {
-        error->result = REDLOCK_NO_MEMORY;
-        snprintf(error->text, sizeof(error->text), "out of memory");
-        return error->result;
-    }
+    struct net *net = memory_new(sizeof(*net));
+    (void)error;
     net->handlers = *handlers;
     net->connect_timeout = options->connect_timeout;
     net->stall_timeout = options->stall_timeout;
@@ -223,10 +206,9 @@ int net_open(struct net **out, const struct net_options *options,
     for (unsigned i = 0; i < net->nodes; i++) {
         conn_init(&net->conn[i], net, i);
         link_at(&net->conn[i])->guarded = options->guarded;
-        net_timer_set(net, &net->conn[i].retry,
-                      net_now(net)); /* by the timer: no handler runs in here */
+        /* by the timer: no handler runs in here */
+        net_timer_set(net, &net->conn[i].retry, net_now(net));
     }
-    watch_init(net);
     net->pending = true;
     world->actor[world->opening].net = net;
     *out = net;
@@ -294,15 +276,11 @@ rl_mask net_busy_writes(struct net *net) {
 }
 
 void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status *status) {
-    static const char *const urls[] = {"redis://n1",  "redis://n2",  "redis://n3",  "redis://n4",
-                                       "redis://n5",  "redis://n6",  "redis://n7",  "redis://n8",
-                                       "redis://n9",  "redis://n10", "redis://n11", "redis://n12",
-                                       "redis://n13", "redis://n14", "redis://n15"};
     assert(node < net->nodes);
     const struct conn *conn = &net->conn[node];
     const struct policy_node *policy = policy_at(conn);
     memset(status, 0, sizeof(*status));
-    status->url = urls[link_at(conn)->node];
+    status->url = net->world->server[link_at(conn)->node].url;
     status->verdict = policy_shown_verdict(&net->policy, node, now);
     status->connected = policy->up && !policy->leaving;
     status->reconnects = policy->reconnects;

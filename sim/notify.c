@@ -19,7 +19,7 @@
 
 /* ---- delivery ------------------------------------------------------------------------------- */
 
-static void record(struct world *world, enum history_kind kind, const struct message *hint) {
+void notify_record(struct world *world, enum history_kind kind, const struct message *hint) {
     if (!world->options.record_messages) return;
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)hint->client;
@@ -28,10 +28,6 @@ static void record(struct world *world, enum history_kind kind, const struct mes
     record.value = hint->rank;
     record.until = hint->notified_at;
     world_write(world, &record);
-}
-
-void notify_heard(struct world *world, const struct message *hint) {
-    record(world, HISTORY_WOKEN, hint);
 }
 
 static struct message *hint_new(struct world *world, const struct link *link, int resource,
@@ -50,7 +46,7 @@ static void notify(struct world *world, struct link *link, int resource, int ran
     bool lost = (how->deaf & rl_bit(link->node)) != 0 || random_chance(random, how->lost_ppm);
     if (random_chance(random, how->late_ppm)) late += random_between(random, 0, how->late_max);
     if (lost || link->wakes_lost) {
-        record(world, HISTORY_WAKE_LOST, hint);
+        notify_record(world, HISTORY_WAKE_LOST, hint);
         message_free(world, hint);
         return;
     }
@@ -92,16 +88,6 @@ void notify_flushed(struct server *server) {
         link->armed = 0;
         notify(server->world, link, -1, -1, 0);
     }
-}
-
-/* A false hint, to the client that has just asked. */
-static void notify_falsely(struct world *world, const struct message *request) {
-    struct link *link = link_of(world, request);
-    struct random *random = &link->hints_random;
-    if (!random_chance(random, world->options.wakes.false_ppm)) return;
-    int resource = (int)random_between(random, -1, world->options.resources - 1);
-    int rank = resource < 0 ? -1 : (int)random_between(random, -1, 3);
-    notify(world, link, resource, rank, 0);
 }
 
 void hint_false(struct world *world, unsigned client, unsigned node, unsigned resource, int rank) {
@@ -160,7 +146,13 @@ void notify_serve(struct server *server, struct message *request) {
     } else {
         wait_op(server, request);
     }
-    if (listens(server, link)) notify_falsely(server->world, request);
+    /* A false hint, to the client that has just asked. */
+    struct random *random = &link->hints_random;
+    const struct world_options *options = &server->world->options;
+    if (!listens(server, link) || !random_chance(random, options->wakes.false_ppm)) return;
+    int resource = (int)random_between(random, -1, options->resources - 1);
+    int rank = resource < 0 ? -1 : (int)random_between(random, -1, 3);
+    notify(server->world, link, resource, rank, 0);
 }
 
 /* Whether it notifies; pending notifications of an earlier connection are dropped. */

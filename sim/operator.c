@@ -3,7 +3,6 @@
  * Operators: clients that change the quorum, by the library's own code; and the member lists that
  * the world itself knows.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "client/operator/task.h"
@@ -12,11 +11,8 @@
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 static int node_of(const struct world *world, const char *url) {
-    for (unsigned i = 0; i < world->options.nodes; i++) {
-        char own[32];
-        snprintf(own, sizeof(own), "redis://n%u", i + 1);
-        if (strcmp(own, url) == 0) return (int)i;
-    }
+    for (unsigned i = 0; i < world->options.nodes; i++)
+        if (strcmp(world->server[i].url, url) == 0) return (int)i;
     return -1;
 }
 
@@ -104,9 +100,9 @@ int world_unclaimed(const struct world *world) {
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-static void write_operated(const struct world *world, unsigned client,
-                           const struct rl_problem *problem) {
-    static const int results[] = {
+/* Not from within a callback of the library. */
+static void over(struct world *world, void *argument, int64_t number) {
+    static const int16_t results[] = {
         [RL_CLASS_NONE] = REDLOCK_OK,
         [RL_CLASS_BAD_ARGUMENT] = REDLOCK_BAD_ARGUMENT,
         [RL_CLASS_CONFLICT] = REDLOCK_CONFLICT,
@@ -115,26 +111,18 @@ static void write_operated(const struct world *world, unsigned client,
         [RL_CLASS_TWO_QUORUMS] = REDLOCK_TWO_QUORUMS,
         [RL_CLASS_SYSTEM] = REDLOCK_SYSTEM,
     };
-    struct history_record record = actor_record(world, HISTORY_OPERATED, client);
-    record.result = (int16_t)results[rl_problem_class(problem->kind)];
-    record.value = problem->kind;
-    world_write((struct world *)world, &record);
-}
-
-/* Not from within a callback of the library. */
-static void over(struct world *world, void *argument, int64_t number) {
     struct actor *actor = &world->actor[number];
     if (actor->task != argument) return;
-    struct rl_problem problem = actor->task->machine.problem;
+    const enum rl_problem_kind problem = actor->task->machine.problem.kind;
     operator_drop(actor);
     if (actor->crashed) return;
-    write_operated(world, (unsigned)number, &problem);
-    if (world->on_operated)
-        world->on_operated(world, (unsigned)number, 0,
-                           problem.kind == RL_PROBLEM_NONE ? REDLOCK_OK
-                           : rl_problem_class(problem.kind) == RL_CLASS_BAD_ARGUMENT
-                               ? REDLOCK_BAD_ARGUMENT
-                               : REDLOCK_NO_QUORUM);
+    int result = results[rl_problem_class(problem)];
+    struct history_record record = actor_record(world, HISTORY_OPERATED, (unsigned)number);
+    record.result = (int16_t)result;
+    record.value = problem;
+    world_write(world, &record);
+    if (result != REDLOCK_OK && result != REDLOCK_BAD_ARGUMENT) result = REDLOCK_NO_QUORUM;
+    if (world->reports.operated) world->reports.operated(world, (unsigned)number, 0, result);
 }
 
 static void notified(struct quorum_task *task) {
@@ -180,5 +168,3 @@ bool actor_operates(const struct world *world, unsigned client) {
     const struct actor *actor = &world->actor[client];
     return !actor->crashed && actor->task;
 }
-
-void world_on_operated(struct world *world, world_client_fn *fn) { world->on_operated = fn; }

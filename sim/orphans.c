@@ -25,8 +25,6 @@
  */
 #include "judges.h"
 
-#include <string.h>
-
 #define TOKENS 1024 /* the number remembered; a late SET of an older token is not judged */
 #define NOWHERE SIZE_MAX
 
@@ -76,14 +74,8 @@ static void end_interest(struct lookout *lookout, uint32_t token, size_t index) 
     interest->end = index;
 }
 
-static struct interest *begin_interest(struct lookout *lookout, uint32_t token) {
-    struct interest *interest = &lookout->interests[token % TOKENS];
-    *interest = (struct interest){.token = token, .end = NOWHERE};
-    return interest;
-}
-
-static void enter(struct client_state *client, enum phase phase, uint32_t token, size_t index) {
-    *client = (struct client_state){.phase = phase, .token = token, .since = index};
+static void begin_interest(struct lookout *lookout, uint32_t token) {
+    lookout->interests[token % TOKENS] = (struct interest){.token = token, .end = NOWHERE};
 }
 
 /* A client uses a token for the first time. While the client acquires, that is a new try, which
@@ -108,13 +100,13 @@ static void acquired(struct lookout *lookout, size_t index) {
     struct client_state *client = &lookout->clients[record->resource][record->client];
     if (client->token != record->token) end_interest(lookout, client->token, index);
     if (record->token != 0) begin_interest(lookout, record->token);
-    enter(client, PHASE_HOLDING, record->token, index);
+    *client = (struct client_state){PHASE_HOLDING, record->token, index};
 }
 
 static void over(struct lookout *lookout, int client, int resource, size_t index) {
     struct client_state *state = &lookout->clients[resource][client];
     end_interest(lookout, state->token, index);
-    enter(state, PHASE_IDLE, 0, index);
+    *state = (struct client_state){PHASE_IDLE, 0, index};
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -144,13 +136,6 @@ static void judge_sent(struct lookout *lookout, const struct interest *interest,
         judge_client(request->client).text, judge_resource(key->resource).text,
         key->kind == HISTORY_KEY_SET ? "set" : "extended", key->node + 1, judge_ms(key->at).text,
         judge_ms(request->at).text, judge_ms(lookout->records[interest->end].at).text);
-}
-
-static void judge_endless(struct lookout *lookout, size_t effect) {
-    const struct history_record *key = &lookout->records[effect];
-    judge_found(lookout->report, CHECK_ORPHAN, effect, effect, key->at, RL_NEVER,
-                "node %d was told at %s to keep a key of %s without an end", key->node + 1,
-                judge_ms(key->at).text, judge_resource(key->resource).text);
 }
 
 /* RL_NEVER: without a limit. */
@@ -208,7 +193,11 @@ static void effect(struct lookout *lookout, size_t index) {
     const struct interest *interest = interest_in(lookout, record->token);
     if (record->until == RL_NEVER) {
         /* By a clock that stands still, no key has an end: the request is not at fault. */
-        if (interest != NULL && !lookout->untrue[record->node]) judge_endless(lookout, index);
+        if (interest != NULL && !lookout->untrue[record->node])
+            judge_found(lookout->report, CHECK_ORPHAN, index, index, record->at, RL_NEVER,
+                        "node %d was told at %s to keep a key of %s without an end",
+                        record->node + 1, judge_ms(record->at).text,
+                        judge_resource(record->resource).text);
         key->excused = true; /* reported once */
     } else if (interest != NULL && interest->over) {
         late_effect(lookout, key, interest, index);
@@ -219,13 +208,6 @@ static void effect(struct lookout *lookout, size_t index) {
 
 static void excuse(struct lookout *lookout, int node) {
     for (unsigned i = 0; i < JUDGE_RESOURCES; i++) lookout->keys[node][i].excused = true;
-}
-
-static void all_gone(struct lookout *lookout, size_t index) {
-    for (unsigned node = 0; node < JUDGE_NODES; node++) {
-        for (unsigned i = 0; i < JUDGE_RESOURCES; i++)
-            gone(lookout, &lookout->keys[node][i], index);
-    }
 }
 
 /* ---- the walk ------------------------------------------------------------------------------- */
@@ -281,10 +263,9 @@ static void step(struct lookout *lookout, size_t index) {
 }
 
 void judge_orphans(struct report *report) {
-    struct lookout lookout;
-    memset(&lookout, 0, sizeof lookout);
-    lookout.report = report;
-    lookout.records = report->history->records;
+    struct lookout lookout = {.report = report, .records = report->history->records};
     for (size_t i = 0; i < report->history->count; i++) step(&lookout, i);
-    all_gone(&lookout, report->history->count - 1); /* END, or as far as the history goes */
+    for (unsigned node = 0; node < JUDGE_NODES; node++)
+        for (unsigned i = 0; i < JUDGE_RESOURCES; i++) /* END, or as far as the history goes */
+            gone(&lookout, &lookout.keys[node][i], report->history->count - 1);
 }

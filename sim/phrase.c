@@ -6,31 +6,32 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *decimal(int64_t thousandths, const char *unit, char *out, size_t size) {
+struct phrase_time phrase_time(rl_ns time) {
+    int64_t thousandths = time / 1000;
+    const char *unit = "ms";
+    if (thousandths >= 1000000) {
+        thousandths /= 1000;
+        unit = "s";
+    }
     char fraction[8];
     snprintf(fraction, sizeof fraction, ".%03d", (int)(thousandths % 1000));
     size_t length = 4;
     while (length > 1 && fraction[length - 1] == '0') length--;
     if (length == 1) length = 0;
-    snprintf(out, size, "%" PRId64 "%.*s %s", thousandths / 1000, (int)length, fraction, unit);
+    struct phrase_time out;
+    snprintf(out.text, sizeof out.text, "%" PRId64 "%.*s %s", thousandths / 1000, (int)length,
+             fraction, unit);
     return out;
 }
 
-const char *phrase_time(rl_ns time, char *out, size_t size) {
-    int64_t microseconds = time / 1000;
-    if (microseconds < 1000000) return decimal(microseconds, "ms", out, size);
-    return decimal(microseconds / 1000, "s", out, size);
-}
-
-const char *phrase_step(rl_ns step, char *out, size_t size) {
-    const int64_t hour = 3600 * 1000 * RL_MS;
-    int64_t span = step < 0 ? -step : step;
-    if (span >= hour && span % hour == 0) {
-        snprintf(out, size, "%c%" PRId64 " h", step < 0 ? '-' : '+', span / hour);
-        return out;
-    }
-    char words[PHRASE_TIME_BYTES];
-    snprintf(out, size, "%c%s", step < 0 ? '-' : '+', phrase_time(span, words, sizeof words));
+struct phrase_time phrase_step(rl_ns step) {
+    const int64_t hour = 3600 * 1000 * RL_MS, span = step < 0 ? -step : step;
+    const char sign = step < 0 ? '-' : '+';
+    struct phrase_time out;
+    if (span >= hour && span % hour == 0)
+        snprintf(out.text, sizeof out.text, "%c%" PRId64 " h", sign, span / hour);
+    else
+        snprintf(out.text, sizeof out.text, "%c%.30s", sign, phrase_time(span).text);
     return out;
 }
 
@@ -51,13 +52,13 @@ void phrase_add(struct phrase *phrase, const char *format, ...) {
     if (phrase->used >= phrase->size) phrase->used = phrase->size - 1;
 }
 
-const char *phrase_nodes(rl_mask nodes, char *out, size_t size) {
+struct phrase_nodes phrase_nodes(rl_mask nodes) {
     unsigned list[RL_NODES_MAX], count = 0;
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+    for (unsigned i = 0; i < RL_NODES_MAX; i++)
         if (nodes & rl_bit(i)) list[count++] = i + 1;
-    }
+    struct phrase_nodes out;
     struct phrase phrase;
-    phrase_begin(&phrase, out, size);
+    phrase_begin(&phrase, out.text, sizeof out.text);
     phrase_add(&phrase, count == 1 ? "node " : count == 0 ? "no node" : "nodes ");
     if (count > 2 && list[count - 1] - list[0] == count - 1) {
         phrase_add(&phrase, "%u to %u", list[0], list[count - 1]);

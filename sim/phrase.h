@@ -9,15 +9,19 @@
 
 #include "core/core.h"
 
-#define PHRASE_TIME_BYTES 32
-#define PHRASE_NODES_BYTES 96
-
-/* "0 ms", "101.5 ms", "9.998 s", in microseconds at the finest. Returns `out`. */
-const char *phrase_time(rl_ns time, char *out, size_t size);
+/* By value, so that several fit into one call. */
+struct phrase_time {
+    char text[32];
+};
+struct phrase_nodes {
+    char text[96];
+};
+/* "0 ms", "101.5 ms", "9.998 s", in microseconds at the finest */
+struct phrase_time phrase_time(rl_ns time);
 /* "+20 s", "-1 h" */
-const char *phrase_step(rl_ns step, char *out, size_t size);
-/* "node 3", "nodes 1 and 2", "nodes 1 to 5"; nodes count from 1 in words. */
-const char *phrase_nodes(rl_mask nodes, char *out, size_t size);
+struct phrase_time phrase_step(rl_ns step);
+/* "node 3", "nodes 1 and 2", "nodes 1 to 5"; nodes count from 1 in words */
+struct phrase_nodes phrase_nodes(rl_mask nodes);
 
 /* Makes the text of a file safe for a terminal: well-formed UTF-8 and tabs pass, control characters
  * and stray bytes become \xNN. Cut at the end if necessary, always terminated. Returns `out`. */

@@ -2,13 +2,14 @@
  *
  * The plan of a seed: the options of a world, and all actions in it, drawn before the world begins.
  * Each action has an index and its own random numbers, so that a run can be repeated without some
- * of its actions (shrink.c).
+ * of its actions (explore.c).
  */
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H
 
 #include <stdio.h>
 
+#include "random.h"
 #include "world.h"
 
 /* Assumptions, which can be switched off one at a time. Guarded mode has one: at most a minority
@@ -85,6 +86,7 @@ struct plan_action {
 
 struct plan {
     uint64_t seed;
+    struct random random; /* the sequence that is drawn from */
     enum plan_break broken;
     bool guarded;
     bool keys_end_early; /* guarded: by stepped clocks or eviction; judges fences, not exclusion */

@@ -23,7 +23,12 @@ static void print_ms(FILE *out, const char *before, rl_ns ns) {
             size / 1000 % 1000);
 }
 
-static void print_wakes(const struct world_wakes *wakes, unsigned nodes, FILE *out) {
+static void print_numbers(rl_mask nodes, FILE *out) {
+    for (unsigned i = 0; nodes >> i; i++)
+        if (nodes & rl_bit(i)) fprintf(out, " %u", i + 1);
+}
+
+static void print_wakes(const struct world_wakes *wakes, FILE *out) {
     fprintf(out, "  wake-ups: ");
     if (!wakes->on) {
         fprintf(out, "none\n");
@@ -35,8 +40,7 @@ static void print_wakes(const struct world_wakes *wakes, unsigned nodes, FILE *o
             wakes->lost_ppm, wakes->twice_ppm, wakes->false_ppm, wakes->late_ppm);
     if (wakes->late_ppm) print_ms(out, " by up to ", wakes->late_max);
     if (wakes->deaf) fprintf(out, ", all lost from nodes");
-    for (unsigned i = 0; i < nodes; i++)
-        if (wakes->deaf & rl_bit(i)) fprintf(out, " %u", i + 1);
+    print_numbers(wakes->deaf, out);
     fputc('\n', out);
 }
 
@@ -51,11 +55,8 @@ static void print_client(const struct plan *plan, unsigned index, FILE *out) {
     if (client->lock.renew) fprintf(out, ", renews");
     if (client->lock.hold_ms_max)
         fprintf(out, ", holds at most %" PRId64 " ms", client->lock.hold_ms_max);
-    if (client->nodes) {
-        fprintf(out, ", lists nodes");
-        for (unsigned i = 0; i < plan->options.nodes; i++)
-            if (client->nodes & rl_bit(i)) fprintf(out, " %u", i + 1);
-    }
+    if (client->nodes) fprintf(out, ", lists nodes");
+    print_numbers(client->nodes, out);
     if (client->client.mode == REDLOCK_MODE_GUARDED && client->client.confirm)
         fprintf(out, ", confirms");
     if (client->client.mode == REDLOCK_MODE_GUARDED && !client->client.recover)
@@ -72,8 +73,7 @@ static void print_client(const struct plan *plan, unsigned index, FILE *out) {
 static void print_nodes(rl_mask nodes, const char *what, FILE *out) {
     if (nodes == 0) return;
     fprintf(out, "  nodes");
-    for (unsigned i = 0; nodes >> i; i++)
-        if (nodes & rl_bit(i)) fprintf(out, " %u", i + 1);
+    print_numbers(nodes, out);
     fprintf(out, " %s\n", what);
 }
 
@@ -91,7 +91,7 @@ void plan_print(const struct plan *plan, FILE *out) {
     fprintf(out,
             " (%" PRIu32 " ppm), requests lost %" PRIu32 " ppm, answers lost %" PRIu32 " ppm\n",
             link->tail_ppm, link->request_loss_ppm, link->reply_loss_ppm);
-    print_wakes(&options->wakes, options->nodes, out);
+    print_wakes(&options->wakes, out);
     if (options->together) fprintf(out, "  renewals wait for each other\n");
     if (plan->guarded)
         fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n",

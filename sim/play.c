@@ -23,13 +23,14 @@ struct player {
     struct history history;
     const struct plan *plan;
     bool healed;
+    bool stands; /* after the faults: the quorum was usable, and no operator has worked since */
     bool down[RL_NODES_MAX];
     /* the time since which no fault has kept clients from seeing its present state */
     rl_ns undisturbed[RL_NODES_MAX];
     uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX]
                    [RL_NODES_MAX]; /* numbers the faults of a kind; the latest one counts */
     uint64_t acquisitions;
-    struct {
+    struct operation {
         const struct plan_action *action;
         unsigned kind, tries_left;
     } operations[WORLD_CLIENTS_MAX];
@@ -120,15 +121,10 @@ static void pursue(struct world *world, unsigned client, unsigned resource,
     if (session->cancel_at)
         world_at(world, world_now(world) + session->cancel_at, give_up, NULL,
                  pack(client, resource, pursuit->serial));
+    if (!session->many) actor_acquire(world, client, resource, session->number);
 }
 
-static void go_after(struct world *world, unsigned client, unsigned resource,
-                     const struct plan_action *session, int64_t wait_ms) {
-    pursue(world, client, resource, session);
-    actor_acquire(world, client, resource, wait_ms);
-}
-
-static void go_after_many(struct world *world, unsigned client, const struct plan_action *session) {
+static void pursue_many(struct world *world, unsigned client, const struct plan_action *session) {
     unsigned idle = 0;
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++)
         if (session->many >> i & 1 && actor_idle(world, client, i)) idle |= 1u << i;
@@ -137,13 +133,14 @@ static void go_after_many(struct world *world, unsigned client, const struct pla
     if (idle) actor_acquire_many(world, client, idle, session->number);
 }
 
-static const struct plan_action last_session = {.span = RL_MS, .updates = 1};
+static const struct plan_action last_session = {
+    .span = RL_MS, .updates = 1, .number = REDLOCK_WAIT_FOREVER};
 
 static void last_round(struct world *world, unsigned client, unsigned resource) {
     struct player *player = world_owner(world);
     player->pursuits[client][resource].session = NULL;
     if (!player->healed || player->pursuits[client][resource].last_rounds == 0) return;
-    go_after(world, client, resource, &last_session, REDLOCK_WAIT_FOREVER);
+    pursue(world, client, resource, &last_session);
 }
 
 static void again(struct world *world, void *argument, int64_t number) {
@@ -200,7 +197,7 @@ static int next_node(const struct player *player, unsigned from, bool member) {
 static void operate(struct world *world, unsigned client) {
     struct player *player = world_owner(world);
     const struct plan_action *action = player->operations[client].action;
-    unsigned kind = player->operations[client].kind;
+    const unsigned kind = player->operations[client].kind;
     const struct world_options *options = &player->plan->options;
     struct world_operation what = {.kind = (uint8_t)kind, .node = action->node};
     if (kind == OPERATION_INIT) {
@@ -233,29 +230,35 @@ static void begin_operation(struct world *world, const struct plan_action *actio
     struct player *player = world_owner(world);
     unsigned client = action->client;
     if (player->healed || actor_operates(world, client)) return;
-    player->operations[client].action = action;
-    player->operations[client].kind = (unsigned)action->number;
-    player->operations[client].tries_left = action->updates;
+    player->operations[client] =
+        (struct operation){action, (unsigned)action->number, action->updates};
     operate(world, client);
 }
 
 static void on_operated(struct world *world, unsigned client, unsigned resource, int result) {
     struct player *player = world_owner(world);
-    const struct plan_action *action = player->operations[client].action;
+    struct operation *operation = &player->operations[client];
+    const struct plan_action *action = operation->action;
     (void)resource;
     if (!action || player->healed) return;
-    if (result == REDLOCK_OK && action->many && player->operations[client].kind == OPERATION_ADD)
-        player->operations[client].kind = OPERATION_REMOVE;
-    else if (result == REDLOCK_NO_QUORUM && player->operations[client].tries_left > 0)
-        player->operations[client].tries_left--;
+    if (result == REDLOCK_OK && action->many && operation->kind == OPERATION_ADD)
+        operation->kind = OPERATION_REMOVE;
+    else if (result == REDLOCK_NO_QUORUM && operation->tries_left > 0)
+        operation->tries_left--;
     else
         return;
     world_at(world, world_now(world) + action->think, operate_again, (void *)(uintptr_t)action,
              client);
 }
 
-/* After the faults, A, which always exists, runs init if too few nodes are intact, or if two inits
- * have left records of two quorums; and it repeats an add that its node has forgotten. */
+/* After the faults, client A, which always exists, does what docs/guarded.md asks of an operator:
+ * it runs init if too few members are intact, or if two inits have left records of two quorums, and
+ * it repeats an add that its node has forgotten. Nothing else helps in these cases.
+ *
+ * This must not hide a fault of the library. So A waits until every operator has ended, which
+ * LIVENESS judges. It does nothing while a majority is intact: clients must recover the other
+ * members, which RECOVERED judges. And once the quorum was usable without an operator at work, A
+ * never inits again: if clients then destroy it, it stays destroyed. */
 #define LOOK_EVERY (500 * RL_MS)
 #define CLOCKS_APART_MAX (5 * 3600000 * RL_MS)
 
@@ -268,7 +271,8 @@ static void tend(struct world *world, void *argument, int64_t number) {
     /* A node that lost its data recovers by itself, given the time. */
     bool usable = world_is_usable(world);
     number = usable || busy ? 0 : number + 1;
-    if (number >= 4) {
+    player->stands = !busy && (usable || player->stands);
+    if (number >= 4 && !player->stands) {
         struct world_operation what = {.kind = OPERATION_INIT,
                                        .ttl_max_before_ms = plan->options.ttl_ms_max,
                                        .ttl_max_ms = plan->options.ttl_ms_max,
@@ -280,15 +284,6 @@ static void tend(struct world *world, void *argument, int64_t number) {
         actor_operate(world, 0,
                       (struct world_operation){.kind = OPERATION_ADD, .node = (uint8_t)node});
     world_at(world, world_now(world) + LOOK_EVERY, tend, NULL, number);
-}
-
-static void begin_power_cut(struct world *world, const struct plan_action *action) {
-    struct player *player = world_owner(world);
-    (void)action;
-    for (unsigned i = 0; i < player->plan->options.nodes; i++) {
-        node_crash(world, i);
-        player->down[i] = true;
-    }
 }
 
 /* A minority may have kept its data. */
@@ -353,14 +348,6 @@ static bool is_one_too_many(const struct player *player, unsigned node) {
     return is_member(player, node) && lost > members - rl_quorum(members);
 }
 
-static bool is_too_much(const struct player *player, const struct plan_action *action) {
-    const struct plan *plan = player->plan;
-    bool loses = action->kind == PLAN_NODE_CRASH ||
-                 (action->kind >= PLAN_NODE_FLUSH && action->kind < PLAN_CUT);
-    if (!plan->guarded || plan->broken == PLAN_BREAK_DATA_LOSS || !loses) return false;
-    return is_one_too_many(player, action->node);
-}
-
 /* A node that switches to a policy that evicts, or that follows another master, may lose a key once
  * all clients have had the time to notice. The client promises to check about once a second; this
  * function checks that no fault kept it from doing so. */
@@ -392,15 +379,6 @@ static void evict_apart(struct world *world, const struct plan_action *action) {
     node_policy(world, action->node, false);
 }
 
-static void begin_trip(struct world *world, const struct plan_action *action) {
-    struct player *player = world_owner(world);
-    player->undisturbed[action->node] = 0;
-    if (action->many)
-        node_follow(world, action->node);
-    else
-        node_demote(world, action->node, action->number, action->late);
-}
-
 static void begin_fault(struct world *world, const struct plan_action *action) {
     struct player *player = world_owner(world);
     switch ((enum plan_kind)action->kind) {
@@ -420,7 +398,13 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     case PLAN_NODE_SPLIT:
         if (!player->down[action->node]) node_split(world, action->node, action->number);
         break;
-    case PLAN_NODE_TRIP: begin_trip(world, action); break;
+    case PLAN_NODE_TRIP:
+        player->undisturbed[action->node] = 0;
+        if (action->many)
+            node_follow(world, action->node);
+        else
+            node_demote(world, action->node, action->number, action->late);
+        break;
     case PLAN_NODE_REPLICA: node_gets_replica(world, action->node); break;
     case PLAN_NODE_POLICY:
         node_policy(world, action->node, true);
@@ -436,7 +420,12 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     case PLAN_CLIENT_PAUSE: actor_pause(world, action->client); break;
     case PLAN_CLIENT_CRASH: actor_crash(world, action->client); break;
     case PLAN_CLIENT_CLOCK: actor_clock_step(world, action->client, action->number); break;
-    case PLAN_POWER_CUT: begin_power_cut(world, action); break;
+    case PLAN_POWER_CUT:
+        for (unsigned i = 0; i < player->plan->options.nodes; i++) {
+            node_crash(world, i);
+            player->down[i] = true;
+        }
+        break;
     case PLAN_OPERATE: begin_operation(world, action); break;
     case PLAN_SESSION:
     case PLAN_KIND_COUNT: break;
@@ -449,12 +438,15 @@ static void act(struct world *world, void *argument, int64_t number) {
     (void)argument;
     if (action->kind == PLAN_SESSION) {
         if (action->many)
-            go_after_many(world, action->client, action);
+            pursue_many(world, action->client, action);
         else if (actor_idle(world, action->client, action->resource))
-            go_after(world, action->client, action->resource, action, action->number);
+            pursue(world, action->client, action->resource, action);
         return;
     }
-    if (is_too_much(player, action)) return;
+    bool loses = action->kind == PLAN_NODE_CRASH ||
+                 (action->kind >= PLAN_NODE_FLUSH && action->kind < PLAN_CUT);
+    bool bounded = player->plan->guarded && player->plan->broken != PLAN_BREAK_DATA_LOSS;
+    if (loses && bounded && is_one_too_many(player, action->node)) return;
     begin_fault(world, action);
     uint32_t serial = ++*latest(player, action);
     if (action->span > 0)
@@ -467,27 +459,14 @@ static void act(struct world *world, void *argument, int64_t number) {
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-static void each_lock(struct player *player,
-                      void (*fn)(struct player *player, unsigned client, unsigned resource)) {
-    for (unsigned client = 0; client < player->plan->options.clients; client++)
-        for (unsigned resource = 0; resource < player->plan->options.resources; resource++)
-            fn(player, client, resource);
-}
-
-static void begin_last_round(struct player *player, unsigned client, unsigned resource) {
-    player->pursuits[client][resource].last_rounds =
-        player->plan->may_be_refused >> client & 1 ? 0 : LAST_ROUNDS;
-    if (actor_idle(player->world, client, resource)) last_round(player->world, client, resource);
-}
-
 static bool all_content(const struct player *player) {
-    for (unsigned i = 0; i < player->plan->options.clients; i++)
-        if (actor_operates(player->world, i)) return false;
-    for (unsigned client = 0; client < player->plan->options.clients; client++) {
-        for (unsigned resource = 0; resource < player->plan->options.resources; resource++) {
+    const struct world_options *options = &player->plan->options;
+    for (unsigned client = 0; client < options->clients; client++) {
+        if (!actor_alive(player->world, client)) continue;
+        if (actor_operates(player->world, client)) return false;
+        for (unsigned resource = 0; resource < options->resources; resource++) {
             const struct pursuit *pursuit = &player->pursuits[client][resource];
-            bool gone = !actor_alive(player->world, client);
-            if (!gone && (pursuit->last_rounds > 0 || pursuit->session)) return false;
+            if (pursuit->last_rounds > 0 || pursuit->session) return false;
         }
     }
     return true;
@@ -509,7 +488,13 @@ static void run_healed(struct player *player) {
     player->healed = true;
     world_heal(world);
     if (plan->operators) tend(world, NULL, 0);
-    each_lock(player, begin_last_round);
+    for (unsigned client = 0; client < plan->options.clients; client++) {
+        const bool refused = plan->may_be_refused >> client & 1;
+        for (unsigned resource = 0; resource < plan->options.resources; resource++) {
+            player->pursuits[client][resource].last_rounds = refused ? 0 : LAST_ROUNDS;
+            if (actor_idle(world, client, resource)) last_round(world, client, resource);
+        }
+    }
     while (!(all_content(player) && all_intact(player)) && world_now(world) < latest_end)
         world_run_until(world, world_now(world) + ttl / 4);
     world_run_until(world,
@@ -521,7 +506,7 @@ static void run_healed(struct player *player) {
 
 static void begin(struct player *player, const struct plan *plan) {
     player->plan = plan;
-    player->healed = false;
+    player->healed = player->stands = false;
     player->acquisitions = 0;
     memset(player->down, 0, sizeof(player->down));
     memset(player->serial, 0, sizeof(player->serial));
@@ -529,10 +514,8 @@ static void begin(struct player *player, const struct plan *plan) {
     memset(player->pursuits, 0, sizeof(player->pursuits));
     world_begin(player->world, &plan->options, &player->history);
     player->history.liveness_bound = plan->liveness_bound;
-    world_set_owner(player->world, player);
-    world_on_acquired(player->world, on_acquired);
-    world_on_released(player->world, on_released);
-    world_on_operated(player->world, on_operated);
+    world_report_to(player->world, player,
+                    &(struct world_reports){on_acquired, on_released, on_operated});
     for (unsigned i = 0; i < plan->options.nodes; i++)
         if (plan->node_ppm[i] != 1000000) node_clock_rate(player->world, i, plan->node_ppm[i]);
 }

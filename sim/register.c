@@ -20,8 +20,6 @@
  */
 #include "judges.h"
 
-#include <string.h>
-
 #define NOWHERE SIZE_MAX
 
 struct resource_state {
@@ -51,14 +49,6 @@ struct ledger {
 };
 
 /* ---- FENCE ---------------------------------------------------------------------------------- */
-
-static void begun(struct ledger *ledger, size_t index) {
-    const struct history_record *record = &ledger->records[index];
-    struct client_state *client = &ledger->clients[record->resource][record->client];
-    client->began = index;
-    client->fence_floor = ledger->resources[record->resource].fence_high;
-    client->floor_record = ledger->resources[record->resource].fence_record;
-}
 
 static size_t same_fence_since(const struct ledger *ledger, size_t began, size_t index) {
     const struct history_record *record = &ledger->records[index];
@@ -166,21 +156,26 @@ static void judge_update(struct ledger *ledger, size_t index) {
     resource->write_record = index;
 }
 
-static void read_first(struct ledger *ledger, const struct history_record *record) {
-    struct resource_state *resource = &ledger->resources[record->resource];
-    if (resource->known) return; /* later reads are judged by the writes that depend on them */
-    resource->known = true;
-    resource->value = record->value;
-}
-
 /* ---- the walk ------------------------------------------------------------------------------- */
 
 static void step(struct ledger *ledger, size_t index) {
     const struct history_record *record = &ledger->records[index];
+    if (record->resource < 0) return;
+    struct resource_state *resource = &ledger->resources[record->resource];
     switch (record->kind) {
-    case HISTORY_ACQUIRE: begun(ledger, index); break;
+    case HISTORY_ACQUIRE: {
+        struct client_state *client = &ledger->clients[record->resource][record->client];
+        client->began = index;
+        client->fence_floor = resource->fence_high;
+        client->floor_record = resource->fence_record;
+        break;
+    }
     case HISTORY_ACQUIRED: acquired(ledger, index); break;
-    case HISTORY_READ: read_first(ledger, record); break;
+    case HISTORY_READ:
+        if (resource->known) break; /* later reads are judged by the writes that depend on them */
+        resource->known = true;
+        resource->value = record->value;
+        break;
     case HISTORY_WRITE:
         if (refused(ledger, index)) break;
         judge_write_fence(ledger, index);
@@ -191,11 +186,8 @@ static void step(struct ledger *ledger, size_t index) {
 }
 
 void judge_register(struct report *report) {
-    struct ledger ledger;
-    memset(&ledger, 0, sizeof ledger);
-    ledger.report = report;
-    ledger.records = report->history->records;
-    ledger.count = report->history->count;
+    struct ledger ledger = {
+        .report = report, .records = report->history->records, .count = report->history->count};
     for (unsigned i = 0; i < JUDGE_RESOURCES; i++) ledger.resources[i].write_record = NOWHERE;
     for (size_t i = 0; i < ledger.count; i++) step(&ledger, i);
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "draw.h"
+#include "memory.h"
 #include "phrase.h"
 #include "scene.h"
 #include "story.h"
@@ -53,24 +54,25 @@ static bool usage(const char *what, const char *which) {
 }
 
 static bool read_arguments(struct request *request, int argc, char **argv) {
+    const struct {
+        const char *name, **value;
+        bool *flag;
+    } options[] = {
+        {"--svg", &request->svg, NULL},         {"--html", &request->html, NULL},
+        {"--gallery", &request->gallery, NULL}, {"--mode", &request->mode, NULL},
+        {"--list", NULL, &request->list},       {"--words", NULL, &request->words},
+        {"--all", NULL, &request->all},         {"--trace", NULL, &request->trace},
+    };
+    const size_t count = sizeof options / sizeof options[0];
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i];
-        const char **value = strcmp(argument, "--svg") == 0       ? &request->svg
-                             : strcmp(argument, "--html") == 0    ? &request->html
-                             : strcmp(argument, "--gallery") == 0 ? &request->gallery
-                             : strcmp(argument, "--mode") == 0    ? &request->mode
-                                                                  : NULL;
-        if (value != NULL) {
+        size_t at = 0;
+        while (at < count && strcmp(argument, options[at].name) != 0) at++;
+        if (at < count && options[at].value != NULL) {
             if (i + 1 == argc) return usage("a value is missing after ", argument);
-            *value = argv[++i];
-        } else if (strcmp(argument, "--list") == 0) {
-            request->list = true;
-        } else if (strcmp(argument, "--words") == 0) {
-            request->words = true;
-        } else if (strcmp(argument, "--all") == 0) {
-            request->all = true;
-        } else if (strcmp(argument, "--trace") == 0) {
-            request->trace = true;
+            *options[at].value = argv[++i];
+        } else if (at < count) {
+            *options[at].flag = true;
         } else if (argument[0] == '-') {
             return usage("unknown option ", argument);
         } else if (request->name != NULL) {
@@ -91,17 +93,21 @@ static bool read_arguments(struct request *request, int argc, char **argv) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int read_built_in(struct scene *scene, const struct scenario_text *text) {
-    char file[256], error[512];
-    snprintf(file, sizeof file, "%s.scene", text->name);
-    if (scene_read(scene, text->name, file, (const char *)text->text, error, sizeof error))
-        return END_OK;
+static int read_text(struct scene *scene, const char *name, const char *file, const char *text) {
+    char error[512];
+    if (scene_read(scene, name, file, text, error, sizeof error)) return END_OK;
     fprintf(stderr, "%s\n", error);
     return END_DATA;
 }
 
+static int read_built_in(struct scene *scene, const struct scenario_text *text) {
+    char file[256];
+    snprintf(file, sizeof file, "%s.scene", text->name);
+    return read_text(scene, text->name, file, (const char *)text->text);
+}
+
 static int read_file(struct scene *scene, const char *path) {
-    char text[16384], name[64], error[512];
+    char text[16384], name[64];
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         fprintf(stderr, "redlock sim: cannot read %s: %s\n", path, strerror(errno));
@@ -116,9 +122,7 @@ static int read_file(struct scene *scene, const char *path) {
     text[length] = '\0';
     const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(base, "."), base);
-    if (scene_read(scene, name, path, text, error, sizeof error)) return END_OK;
-    fprintf(stderr, "%s\n", error);
-    return END_DATA;
+    return read_text(scene, name, path, text);
 }
 
 static int read_named(struct scene *scene, const char *name) {
@@ -215,19 +219,10 @@ static void print_story(const struct scene_result *result) {
     const struct story_names names = {scene_client_names, scene_resource_names};
     story_describe(&story, &result->history, &names);
     for (size_t i = 0; i < story.count; i++) {
-        char time[PHRASE_TIME_BYTES];
-        printf("%3zu  %10s  %s\n", i + 1, phrase_time(story.events[i].at, time, sizeof time),
+        printf("%3zu  %10s  %s\n", i + 1, phrase_time(story.events[i].at).text,
                story.events[i].text);
     }
     story_free(&story);
-}
-
-static void print_trace(const struct scene_result *result) {
-    char line[256];
-    for (size_t i = 0; i < result->history.count; i++) {
-        history_print(&result->history.records[i], line, sizeof line);
-        puts(line);
-    }
 }
 
 static void print_verdict(const struct scene *scene, const struct scene_result *result) {
@@ -242,17 +237,7 @@ static void print_verdict(const struct scene *scene, const struct scene_result *
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-typedef void draw_fn(FILE *out, const struct picture *pictures, size_t count);
-
-static void draw_first_svg(FILE *out, const struct picture *pictures, size_t count) {
-    (void)count;
-    draw_svg(out, &pictures[0]);
-}
-
-static void draw_first_thumbnail(FILE *out, const struct picture *pictures, size_t count) {
-    (void)count;
-    draw_thumbnail(out, &pictures[0]);
-}
+enum drawing { DRAW_SVG, DRAW_THUMBNAIL, DRAW_HTML };
 
 static int complain_of(const char *path) {
     fprintf(stderr, "redlock sim: cannot write %s: %s\n", path, strerror(errno));
@@ -266,67 +251,84 @@ static int close_file(FILE *out, const char *path) {
     return END_OK;
 }
 
-static int draw_to(const char *path, draw_fn *draw, const struct picture *pictures, size_t count) {
+static int draw_to(const char *path, enum drawing drawing, const struct picture *pictures,
+                   size_t count) {
     FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     if (out == NULL) return complain_of(path);
-    draw(out, pictures, count);
+    switch (drawing) {
+    case DRAW_SVG: draw_svg(out, pictures); break;
+    case DRAW_THUMBNAIL: draw_thumbnail(out, pictures); break;
+    case DRAW_HTML: draw_html(out, pictures, count); break;
+    }
     return close_file(out, path);
 }
 
-static int draw_in(const char *directory, const char *name, const char *suffix, draw_fn *draw,
-                   const struct picture *pictures, size_t count) {
+/* The path of a file in the directory; false: it is too long. */
+static bool name_file(char *path, size_t size, const char *directory, const char *name,
+                      const char *suffix) {
+    if ((size_t)snprintf(path, size, "%s/%s%s", directory, name, suffix) < size) return true;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+static int draw_in(const char *directory, const char *name, const char *suffix,
+                   enum drawing drawing, const struct picture *pictures, size_t count) {
     char path[512];
-    if ((size_t)snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix) >= sizeof path) {
-        errno = ENAMETOOLONG;
-        return complain_of(directory);
-    }
-    return draw_to(path, draw, pictures, count);
+    if (!name_file(path, sizeof path, directory, name, suffix)) return complain_of(directory);
+    return draw_to(path, drawing, pictures, count);
 }
 
 static int worse(int a, int b) { return a > b ? a : b; }
 
-static int gallery_entry(FILE *index, const char *directory, const struct scene *scene) {
+/* The page of all pictures, and where they are. */
+struct gallery {
+    FILE *index;
+    const char *directory;
+};
+
+static int gallery_entry(const struct scene *scene, const void *context) {
+    const struct gallery *gallery = context;
+    const char *directory = gallery->directory, *name = scene->name;
     if (scene->later[0] != '\0') {
-        draw_gallery_later(index, scene->name, scene->title, scene->later);
+        draw_gallery_later(gallery->index, name, scene->title, scene->later);
         return END_OK;
     }
     struct runs runs;
     run_all(scene, NULL, &runs);
+    const struct picture *pictures = runs.picture;
     int status = runs.status;
-    status =
-        worse(status, draw_in(directory, scene->name, ".svg", draw_first_svg, runs.picture, 1));
+    status = worse(status, draw_in(directory, name, ".svg", DRAW_SVG, pictures, 1));
     if (runs.count > 1)
-        status = worse(status, draw_in(directory, scene->name, ".guarded.svg", draw_first_svg,
-                                       &runs.picture[1], 1));
-    status = worse(status,
-                   draw_in(directory, scene->name, ".html", draw_html, runs.picture, runs.count));
-    status = worse(status, draw_in(directory, scene->name, ".thumb.svg", draw_first_thumbnail,
-                                   runs.picture, 1));
-    draw_gallery_entry(index, runs.picture, runs.count);
+        status = worse(status, draw_in(directory, name, ".guarded.svg", DRAW_SVG, &pictures[1], 1));
+    status = worse(status, draw_in(directory, name, ".html", DRAW_HTML, pictures, runs.count));
+    status = worse(status, draw_in(directory, name, ".thumb.svg", DRAW_THUMBNAIL, pictures, 1));
+    draw_gallery_entry(gallery->index, pictures, runs.count);
     free_all(&runs);
+    return status;
+}
+
+static int for_all(int (*one)(const struct scene *scene, const void *context),
+                   const void *context) {
+    struct scene *scene = memory_new(sizeof *scene);
+    int status = END_OK;
+    for (unsigned i = 0; i < scenario_texts_count; i++) {
+        int result = read_built_in(scene, &scenario_texts[i]);
+        status = worse(status, result != END_OK ? result : one(scene, context));
+    }
+    free(scene);
     return status;
 }
 
 static int make_gallery(const char *directory) {
     char path[512];
     if (mkdir(directory, 0777) != 0 && errno != EEXIST) return complain_of(directory);
-    if ((size_t)snprintf(path, sizeof path, "%s/index.html", directory) >= sizeof path) {
-        errno = ENAMETOOLONG;
-        return complain_of(directory);
-    }
-    FILE *index = fopen(path, "w");
-    if (index == NULL) return complain_of(path);
-    struct scene *scene = malloc(sizeof *scene);
-    if (scene == NULL) abort();
-    int status = END_OK;
-    draw_gallery_open(index);
-    for (unsigned i = 0; i < scenario_texts_count; i++) {
-        int one = read_built_in(scene, &scenario_texts[i]);
-        status = worse(status, one != END_OK ? one : gallery_entry(index, directory, scene));
-    }
-    draw_gallery_close(index);
-    free(scene);
-    return worse(status, close_file(index, path));
+    if (!name_file(path, sizeof path, directory, "index", ".html")) return complain_of(directory);
+    struct gallery gallery = {fopen(path, "w"), directory};
+    if (gallery.index == NULL) return complain_of(path);
+    draw_gallery_open(gallery.index);
+    int status = for_all(gallery_entry, &gallery);
+    draw_gallery_close(gallery.index);
+    return worse(status, close_file(gallery.index, path));
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -343,7 +345,7 @@ static int play(const struct scene *scene, const struct request *request) {
     struct runs runs;
     run_all(scene, request->mode, &runs);
     for (size_t i = 0; i < runs.count && !quiet; i++) {
-        if (request->trace) print_trace(&runs.result[i]);
+        if (request->trace) history_print_all(&runs.result[i].history, stdout);
         print_story(&runs.result[i]);
         print_verdict(scene, &runs.result[i]);
         if (i + 1 < runs.count) printf("\n");
@@ -354,14 +356,15 @@ static int play(const struct scene *scene, const struct request *request) {
     if (runs.count == 0)
         fprintf(stderr, "redlock sim: this scenario is not played in mode %s\n", request->mode);
     if (request->svg != NULL && runs.count > 0)
-        status = worse(status, draw_to(request->svg, draw_first_svg, runs.picture, 1));
+        status = worse(status, draw_to(request->svg, DRAW_SVG, runs.picture, 1));
     if (request->html != NULL && runs.count > 0)
-        status = worse(status, draw_to(request->html, draw_html, runs.picture, runs.count));
+        status = worse(status, draw_to(request->html, DRAW_HTML, runs.picture, runs.count));
     free_all(&runs);
     return status;
 }
 
-static int list_one(const struct scene *scene) {
+static int list_one(const struct scene *scene, const void *context) {
+    (void)context;
     char what[200] = "";
     struct phrase phrase;
     phrase_begin(&phrase, what, sizeof what);
@@ -376,7 +379,8 @@ static int list_one(const struct scene *scene) {
     return END_OK;
 }
 
-static int play_briefly(const struct scene *scene) {
+static int play_briefly(const struct scene *scene, const void *context) {
+    (void)context;
     if (scene->later[0] != '\0') {
         printf("%-18s not yet: %s\n", scene->name, scene->later);
         return END_OK;
@@ -388,18 +392,6 @@ static int play_briefly(const struct scene *scene) {
     fflush(stdout);
     free_all(&runs);
     return runs.status;
-}
-
-static int for_all(int (*one)(const struct scene *)) {
-    struct scene *scene = malloc(sizeof *scene);
-    if (scene == NULL) abort();
-    int status = END_OK;
-    for (unsigned i = 0; i < scenario_texts_count; i++) {
-        int result = read_built_in(scene, &scenario_texts[i]);
-        status = worse(status, result != END_OK ? result : one(scene));
-    }
-    free(scene);
-    return status;
 }
 
 static int print_words(void) {
@@ -421,11 +413,10 @@ int scenario_main(int argc, char **argv) {
     struct request request = {0};
     if (!read_arguments(&request, argc, argv)) return END_USAGE;
     if (request.words) return print_words();
-    if (request.list) return for_all(list_one);
-    if (request.all) return for_all(play_briefly);
+    if (request.list) return for_all(list_one, NULL);
+    if (request.all) return for_all(play_briefly, NULL);
     if (request.gallery != NULL) return make_gallery(request.gallery);
-    struct scene *scene = malloc(sizeof *scene);
-    if (scene == NULL) abort();
+    struct scene *scene = memory_new(sizeof *scene);
     int status = read_named(scene, request.name);
     if (status == END_OK) status = play(scene, &request);
     free(scene);

@@ -223,9 +223,9 @@ static void judge_claims(struct judge *judge) {
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 static const char *breach(const struct check_violation *violation, char *text, size_t size) {
-    char from[PHRASE_TIME_BYTES], until[PHRASE_TIME_BYTES];
-    phrase_time(violation->from, from, sizeof from);
-    phrase_time(violation->until, until, sizeof until);
+    const struct phrase_time begin = phrase_time(violation->from),
+                             end = phrase_time(violation->until);
+    const char *from = begin.text, *until = end.text;
     switch (violation->rule) {
     case CHECK_EXCLUSION: snprintf(text, size, "two holders from %s to %s", from, until); break;
     case CHECK_LOST_UPDATE: snprintf(text, size, "an update is lost at %s", until); break;

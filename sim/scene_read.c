@@ -50,6 +50,13 @@ static const char *after(const char *line, const char *word) {
     return line;
 }
 
+static bool read_sentence(struct reader *reader, const char *text, const char *const *table,
+                          size_t count, struct scene_line *line) {
+    char why[300];
+    *line = (struct scene_line){.line = reader->line};
+    return scene_match(text, table, count, line, why, sizeof why) >= 0 || wrong(reader, "%s", why);
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 /* What an option says of one client. */
@@ -181,10 +188,10 @@ static bool settle(struct reader *reader, struct scene_line *line) {
 
 static bool read_step(struct reader *reader, const char *rest) {
     struct scene *scene = reader->scene;
-    char time[32], why[300];
+    char time[32];
     size_t length = strcspn(rest, " ");
     snprintf(time, sizeof time, "%.*s", (int)length, rest);
-    struct scene_line line = {.line = reader->line};
+    struct scene_line line;
     rl_ns at;
     if (!scene_duration(time, &at))
         return wrong(reader, "'at' needs a time such as 100ms or 2.5s, not '%.20s'", time);
@@ -194,26 +201,25 @@ static bool read_step(struct reader *reader, const char *rest) {
         return wrong(reader, "at most %d steps", SCENE_LINES_MAX);
     rest += length;
     while (*rest == ' ') rest++;
-    if (scene_match(rest, scene_step_sentences, SCENE_STEP_COUNT, &line, why, sizeof why) < 0)
-        return wrong(reader, "%s", why);
+    if (!read_sentence(reader, rest, scene_step_sentences, SCENE_STEP_COUNT, &line) ||
+        !settle(reader, &line))
+        return false;
     line.at = at;
-    if (!settle(reader, &line)) return false;
     scene->steps[scene->steps_count++] = line;
     return true;
 }
 
 static bool read_claim(struct reader *reader, const char *text) {
     struct scene_expectation *expects = reader->below;
-    char why[300];
     const char *rest = after(text, "and");
+    struct scene_line line;
     if (rest == NULL)
         return wrong(reader, "below 'classic:' and 'guarded:' each line begins with 'and'");
     if (expects->claims_count == SCENE_LINES_MAX)
         return wrong(reader, "at most %d expectations", SCENE_LINES_MAX);
-    struct scene_line line = {.line = reader->line};
-    if (scene_match(rest, scene_claim_sentences, SCENE_CLAIM_COUNT, &line, why, sizeof why) < 0)
-        return wrong(reader, "%s", why);
-    if (!settle(reader, &line)) return false;
+    if (!read_sentence(reader, rest, scene_claim_sentences, SCENE_CLAIM_COUNT, &line) ||
+        !settle(reader, &line))
+        return false;
     expects->claims[expects->claims_count++] = line;
     return true;
 }
@@ -268,19 +274,10 @@ static bool read_prose(struct reader *reader, const char *text) {
     return true;
 }
 
-static bool read_source(struct reader *reader, const char *rest) {
-    struct scene *scene = reader->scene;
-    if (scene->sources_count == DRAW_SOURCES_MAX)
-        return wrong(reader, "at most %d sources", DRAW_SOURCES_MAX);
-    return keep(reader, scene->source_text[scene->sources_count++], sizeof scene->source_text[0],
-                rest);
-}
-
 static bool read_option(struct reader *reader, const char *text) {
-    char why[300];
-    struct scene_line line = {.line = reader->line};
-    if (scene_match(text, scene_option_sentences, SCENE_OPTION_COUNT, &line, why, sizeof why) < 0)
-        return wrong(reader, "%s", why);
+    struct scene_line line;
+    if (!read_sentence(reader, text, scene_option_sentences, SCENE_OPTION_COUNT, &line))
+        return false;
     bool late = reader->scene->steps_count > 0 && line.kind != SCENE_OPTION_ENDS;
     if (late) return wrong(reader, "options come before the first step, and steps begin with 'at'");
     if (line.kind != SCENE_OPTION_CLIENTS && !settle(reader, &line)) return false;
@@ -296,7 +293,12 @@ static bool read_line(struct reader *reader, const char *text) {
     }
     if ((rest = after(text, "title")) != NULL)
         return keep(reader, scene->title, sizeof scene->title, rest);
-    if ((rest = after(text, "source")) != NULL) return read_source(reader, rest);
+    if ((rest = after(text, "source")) != NULL) {
+        if (scene->sources_count == DRAW_SOURCES_MAX)
+            return wrong(reader, "at most %d sources", DRAW_SOURCES_MAX);
+        return keep(reader, scene->source_text[scene->sources_count++],
+                    sizeof scene->source_text[0], rest);
+    }
     if ((rest = after(text, "later")) != NULL)
         return keep(reader, scene->later, sizeof scene->later, rest);
     if ((rest = after(text, "at")) != NULL) return read_step(reader, rest);

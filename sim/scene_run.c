@@ -133,25 +133,18 @@ static void guard(struct scene *scene) {
     }
 }
 
-/* The same nodes without their records. */
-static void make_classic(struct scene *scene) {
-    scene->options.others = 0;
-    for (unsigned i = 0; i < scene->options.clients; i++) {
-        scene->options.client[i].client.quorum = NULL;
-        scene->options.client[i].client.allow_replicas = 0;
-        scene->options.client[i].client.confirm = 0;
-    }
-}
-
 void scene_run(const struct scene *scene, enum scene_mode mode, struct scene_result *result) {
     memset(result, 0, sizeof *result);
     result->mode = mode;
     static struct scene copy; /* the world calls back with a pointer that is not const */
     copy = *scene;
-    if (mode == SCENE_GUARDED)
-        guard(&copy);
-    else
-        make_classic(&copy);
+    if (mode == SCENE_GUARDED) guard(&copy);
+    for (unsigned i = 0; i < copy.options.clients && mode == SCENE_CLASSIC; i++) {
+        struct redlock_client_options *client = &copy.options.client[i].client;
+        client->quorum = NULL;
+        client->allow_replicas = client->confirm = 0;
+    }
+    if (mode == SCENE_CLASSIC) copy.options.others = 0; /* the same nodes without their records */
     history_init(&result->history, scene->options.clients, scene->options.nodes,
                  scene->options.resources);
     struct world *world = world_new();

@@ -127,47 +127,30 @@ static bool read_nodes(const struct words *words, size_t *at, rl_mask *nodes) {
     return true;
 }
 
-static bool read_named(const char *word, bool verdict, int64_t *number) {
-#define NAMED(name, value, text) {#name, value},
-    static const struct {
-        const char *name;
-        int value;
-    } results[] = {REDLOCK_RESULTS(NAMED)};
-    static const struct {
-        const char *name;
-        int value;
-    } verdicts[] = {REDLOCK_VERDICTS(NAMED)};
-#undef NAMED
-    const char *const result_prefix = "REDLOCK_", *const verdict_prefix = "REDLOCK_VERDICT_";
-    if (verdict) {
-        for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
-            if (strcmp(word, verdicts[i].name + strlen(verdict_prefix)) != 0) continue;
-            *number = verdicts[i].value;
-            return true;
-        }
-        return false;
-    }
-    for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
-        if (strcmp(word, results[i].name + strlen(result_prefix)) != 0) continue;
-        *number = results[i].value;
-        return true;
-    }
-    return false;
+struct named {
+    const char *name;
+    int value;
+};
+
+/* `prefix`: what the names begin with, and the word does not. */
+static bool read_named(const char *word, const char *prefix, const struct named *names,
+                       size_t count, int64_t *number) {
+    size_t i = 0;
+    while (i < count && strcmp(word, names[i].name + strlen(prefix)) != 0) i++;
+    if (i == count) return false;
+    *number = names[i].value;
+    return true;
 }
 
 /* ---- one sentence ---------------------------------------------------------------------------- */
 
+/* `choices`, of this length: words between bars. */
 static bool is_one_of(const char *choices, size_t length, const char *word) {
-    while (length > 0) {
-        size_t one = 0;
-        while (one < length && choices[one] != '|') one++;
+    const char *end = choices + length;
+    while (choices < end) {
+        size_t one = strcspn(choices, "| ");
         if (strlen(word) == one && memcmp(choices, word, one) == 0) return true;
-        choices += one;
-        length -= one;
-        if (length > 0) {
-            choices++;
-            length--;
-        }
+        choices += one + 1;
     }
     return false;
 }
@@ -179,6 +162,10 @@ static bool is_slot(const char *at, size_t length, const char *slot) {
 /* Matches one word of the table's sentence, moving on in `words`. */
 static bool match_word(const char *pattern, size_t length, const struct words *words, size_t *at,
                        struct scene_line *line) {
+#define NAMED(name, value, text) {#name, value},
+    static const struct named results[] = {REDLOCK_RESULTS(NAMED)},
+                              verdicts[] = {REDLOCK_VERDICTS(NAMED)};
+#undef NAMED
     if (is_slot(pattern, length, "NODES")) return read_nodes(words, at, &line->nodes);
     if (*at >= words->count) return false;
     const char *word = words->word[*at];
@@ -190,8 +177,12 @@ static bool match_word(const char *pattern, size_t length, const struct words *w
     if (is_slot(pattern, length, "CLIENT")) return read_client(word, &line->clients);
     if (is_slot(pattern, length, "NUMBER")) return read_number(word, &line->number);
     if (is_slot(pattern, length, "STEP")) return read_step(word, &line->span);
-    if (is_slot(pattern, length, "RESULT")) return read_named(word, false, &line->number);
-    if (is_slot(pattern, length, "VERDICT")) return read_named(word, true, &line->number);
+    if (is_slot(pattern, length, "RESULT"))
+        return read_named(word, "REDLOCK_", results, sizeof results / sizeof results[0],
+                          &line->number);
+    if (is_slot(pattern, length, "VERDICT"))
+        return read_named(word, "REDLOCK_VERDICT_", verdicts, sizeof verdicts / sizeof verdicts[0],
+                          &line->number);
     if (is_slot(pattern, length, "DURATION")) {
         line->span2 = line->span;
         return scene_duration(word, &line->span);

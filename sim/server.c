@@ -29,7 +29,7 @@ int64_t server_wall_ms(const struct server *server) {
 }
 
 /* The incarnation of its node that a connection ends at. */
-struct server *server_of(struct world *world, const struct link *link) {
+static struct server *server_of(struct world *world, const struct link *link) {
     return link->old ? &world->old[link->node] : &world->server[link->node];
 }
 
@@ -100,14 +100,6 @@ static void look_for_ended(struct world *world, void *argument, int64_t number) 
     server_await_expiry(server);
 }
 
-static void remember(struct server *server, unsigned resource, uint32_t token, int64_t expires_ms) {
-    if (server->changes_count == server->changes_capacity)
-        server->changes =
-            memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
-    server->changes[server->changes_count++] =
-        (struct change){server->world->now, (uint8_t)resource, token, expires_ms};
-}
-
 static void on_change(void *context, enum node_change change, struct node_bytes key,
                       struct node_bytes token, int64_t expires_ms) {
     static const enum history_kind kinds[] = {
@@ -123,7 +115,11 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     if (resource < 0 || server->old) return;
     uint32_t number = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
-    remember(server, (unsigned)resource, there ? number : 0, expires_ms);
+    if (server->changes_count == server->changes_capacity)
+        server->changes =
+            memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
+    server->changes[server->changes_count++] =
+        (struct change){world->now, (uint8_t)resource, there ? number : 0, expires_ms};
     struct history_record record = server_record(server, kinds[change]);
     record.resource = (int8_t)resource;
     record.token = number;
@@ -133,30 +129,26 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A server in this mode answers everything with its error, handshakes too. */
-static bool refuses_all(int mode) {
-    return mode == REDLOCK_VERDICT_LOADING || mode == REDLOCK_VERDICT_BUSY ||
-           mode == REDLOCK_VERDICT_MASTERDOWN || mode == REDLOCK_VERDICT_AUTH ||
-           mode == REDLOCK_VERDICT_MAXCLIENTS || mode == REDLOCK_VERDICT_CLUSTER;
+/* Everything is answered with an error, handshakes too. */
+bool server_refuses_all(const struct server *server) {
+    return server->mode == REDLOCK_VERDICT_LOADING || server->mode == REDLOCK_VERDICT_BUSY ||
+           server->mode == REDLOCK_VERDICT_MASTERDOWN || server->mode == REDLOCK_VERDICT_AUTH ||
+           server->mode == REDLOCK_VERDICT_MAXCLIENTS || server->mode == REDLOCK_VERDICT_CLUSTER;
 }
-
-bool server_refuses_all(const struct server *server) { return refuses_all(server->mode); }
 
 int server_mode(const struct server *server) {
-    return server->replica && !refuses_all(server->mode) ? REDLOCK_VERDICT_READONLY : server->mode;
+    bool refuses = server_refuses_all(server);
+    return server->replica && !refuses ? REDLOCK_VERDICT_READONLY : server->mode;
 }
 
-int verdict_of(enum node_answer answer) {
-    switch (answer) {
-    case NODE_GRANTED: return REDLOCK_VERDICT_GRANTED;
-    case NODE_DENIED: return REDLOCK_VERDICT_DENIED;
-    case NODE_ABSENT: return REDLOCK_VERDICT_ABSENT;
-    case NODE_WRONGTYPE: return REDLOCK_VERDICT_WRONGTYPE;
-    case NODE_STALE: return REDLOCK_VERDICT_STALE;
-    case NODE_GONE: return REDLOCK_VERDICT_RECOVERING;
-    case NODE_NO_MEMORY: break;
-    }
-    return REDLOCK_VERDICT_OOM;
+int16_t verdict_of(enum node_answer answer) {
+    static const int16_t verdicts[] = {
+        [NODE_GRANTED] = REDLOCK_VERDICT_GRANTED,     [NODE_DENIED] = REDLOCK_VERDICT_DENIED,
+        [NODE_ABSENT] = REDLOCK_VERDICT_ABSENT,       [NODE_STALE] = REDLOCK_VERDICT_STALE,
+        [NODE_WRONGTYPE] = REDLOCK_VERDICT_WRONGTYPE, [NODE_GONE] = REDLOCK_VERDICT_RECOVERING,
+        [NODE_NO_MEMORY] = REDLOCK_VERDICT_OOM,
+    };
+    return verdicts[answer];
 }
 
 struct node_request node_request(const struct server *server, const struct message *request) {
@@ -184,7 +176,7 @@ static bool would_change(struct server *server, const struct message *request) {
 /* GRANTED: executes it. An OOM server still deletes and sets ends, and raises no fence. */
 static int refusal(struct server *server, const struct message *request) {
     int mode = server_mode(server);
-    if (mode == REDLOCK_VERDICT_GRANTED || refuses_all(mode)) return mode;
+    if (mode == REDLOCK_VERDICT_GRANTED || server_refuses_all(server)) return mode;
     bool out_of_memory = mode == REDLOCK_VERDICT_OOM;
     if (net_op_is(request->op, NET_OP_GROWS | (out_of_memory ? 0 : NET_OP_CHANGES))) return mode;
     if (!net_op_is_write(request->op)) return REDLOCK_VERDICT_GRANTED;
@@ -204,7 +196,7 @@ void server_write_op(struct server *server, struct message *request) {
             node_extend(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);
     else
         answer = node_release(table, what.keys, what.count, what.token, what.now_ms);
-    request->verdict = (int16_t)verdict_of(answer);
+    request->verdict = verdict_of(answer);
     server_await_expiry(server);
 }
 
@@ -225,38 +217,30 @@ void server_read(struct server *server, struct message *request) {
         token_number(&server->world->tokens, (struct net_bytes){value.data, value.bytes});
 }
 
-static void scan_op(struct server *server, struct message *request) {
+static void scan(struct server *server, struct message *request) {
     for (unsigned i = 0; i < server->world->options.resources; i++)
         if (node_pttl(server->table, resource_key(i), server_wall_ms(server)) != -2)
             request->present |= (uint8_t)(1u << i);
     request->verdict = REDLOCK_VERDICT_GRANTED;
 }
 
-static void serve(struct server *server, struct message *request) {
-    switch (net_op_subject(request->op)) {
-    case NET_OF_LOCKS: server_write_op(server, request); break;
-    case NET_OF_LOOKS:
-        if (request->op == NET_SCAN)
-            scan_op(server, request);
-        else
-            server_read(server, request);
-        break;
-    case NET_OF_SERVER:
-    case NET_OF_RECORD: server_guard_serve(server, request); break;
-    case NET_OF_WAITERS: notify_serve(server, request); break;
-    }
-}
-
 static void execute(struct server *server, struct message *request) {
-    int refused = refusal(server, request);
+    const int refused = refusal(server, request);
+    const enum net_subject subject = net_op_subject(request->op);
     request->remaining_ms = -2;
     server->world->serving = link_of(server->world, request);
     if (refused != REDLOCK_VERDICT_GRANTED)
         request->verdict = (int16_t)refused;
-    else if (request->guarded)
+    else if (request->guarded || subject == NET_OF_SERVER || subject == NET_OF_RECORD)
         server_guard_serve(server, request);
+    else if (subject == NET_OF_WAITERS)
+        notify_serve(server, request);
+    else if (subject == NET_OF_LOCKS)
+        server_write_op(server, request);
+    else if (request->op == NET_SCAN)
+        scan(server, request);
     else
-        serve(server, request);
+        server_read(server, request);
     server->world->serving = NULL;
     if (request->part != PART_FIRST) world_write_message(server->world, HISTORY_ARRIVED, request);
 }
@@ -273,7 +257,7 @@ static void shake_hands(struct server *server, struct message *connect) {
     link->old = server->old;
     if (!server->up)
         connect->verdict = REDLOCK_VERDICT_REFUSED;
-    else if (refuses_all(server->mode))
+    else if (server_refuses_all(server))
         connect->verdict = (int16_t)server->mode;
     link->open = connect->verdict == REDLOCK_VERDICT_GRANTED;
     link->announces =

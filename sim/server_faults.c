@@ -9,9 +9,11 @@
 
 /* ---- restarts and replicas ------------------------------------------------------------------- */
 
-/* The table at that time: each key's last change up to then. */
-static void rebuild(struct server *server, rl_ns as_of) {
+/* Rolls its data back by this time: to each key's last change up to then. What others still know is
+ * no longer part of the node, and its writes since then never happened. */
+static void go_back(struct server *server, rl_ns span) {
     struct world *world = server->world;
+    const rl_ns as_of = world->now - span;
     const struct change *last[WORLD_RESOURCES_MAX] = {NULL};
     for (size_t i = 0; i < server->changes_count && server->changes[i].at <= as_of; i++)
         last[server->changes[i].resource] = &server->changes[i];
@@ -25,13 +27,7 @@ static void rebuild(struct server *server, rl_ns as_of) {
                        (struct node_bytes){token.data, token.bytes}, ends ? 1 : 0,
                        ends ? last[i]->expires_ms - 1 : 0);
     }
-}
-
-/* What others still know is no longer part of the node, and its writes since then never happened.
- */
-void server_go_back(struct server *server, rl_ns span) {
-    rebuild(server, server->world->now - span);
-    (void)node_table_copy(server->table, server->world->scratch);
+    (void)node_table_copy(server->table, world->scratch);
     node_expire_due(server->table, server_wall_ms(server));
 }
 
@@ -63,14 +59,14 @@ void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
         server_guard_forget(server);
     }
     if (keeps != NODE_KEEPS_ALL) server_forget_waiters(server);
-    if (keeps == NODE_LOSES_LAST_SECOND) server_go_back(server, LAST_SECOND);
+    if (keeps == NODE_LOSES_LAST_SECOND) go_back(server, LAST_SECOND);
     node_expire_due(server->table, server_wall_ms(server));
     server_await_expiry(server);
     server_guard_check(server);
 }
 
 static void promote(struct server *server, rl_ns lag) {
-    server_go_back(server, lag);
+    go_back(server, lag);
     server_forget_waiters(server);
     server_new_process(server);
     server->replicas = 0;
@@ -84,9 +80,7 @@ void node_failover(struct world *world, unsigned node, rl_ns lag) {
     server_write(server, HISTORY_NODE_FAILOVER, lag);
     wire_node_died(world, node, false);
     promote(server, lag);
-    struct message *message;
-    while ((message = messages_pop(&server->backlog)))
-        message_free(world, message); /* messages of the old master */
+    messages_drop(world, &server->backlog); /* messages of the old master */
     server_await_expiry(server);
     server_guard_check(server);
 }
@@ -166,7 +160,7 @@ static void resync(struct server *server) {
     server->sound = false;
     server->resyncs++;
     server_new_replid(server);
-    server_go_back(server, server->world->now - server->resync_to);
+    go_back(server, server->world->now - server->resync_to);
     server_write(server, HISTORY_NODE_RESYNCED, 0);
     server_announce(server);
     notify_flushed(server);

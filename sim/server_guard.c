@@ -21,32 +21,33 @@ static const struct node_bytes record_name = {NET_KEY_RECORD, sizeof(NET_KEY_REC
 
 /* ---- the log of changes, for replay --------------------------------------------------------- */
 
-static struct guard_change *remember(struct server *server, enum guard_change_kind what) {
+static void remember(struct server *server, struct guard_change change) {
     if (server->guard_count == server->guard_capacity)
         server->guard =
             memory_grow(server->guard, &server->guard_capacity, sizeof(server->guard[0]), 64);
-    struct guard_change *change = &server->guard[server->guard_count++];
-    *change = (struct guard_change){.at = server->world->now, .what = (uint8_t)what};
-    return change;
+    server->guard[server->guard_count++] = change;
 }
 
 static void remember_raise(struct server *server, const struct message *request) {
     if (server->old || request->verdict == REDLOCK_VERDICT_RECOVERING) return;
-    struct guard_change *change = remember(server, GUARD_RAISED);
-    change->nonce = request->nonce;
-    change->fence = request->fence;
-    change->stripes_count = request->stripes_count;
-    memcpy(change->stripes, request->stripes, sizeof(change->stripes));
+    struct guard_change change = {.at = server->world->now,
+                                  .what = GUARD_RAISED,
+                                  .nonce = request->nonce,
+                                  .fence = request->fence,
+                                  .stripes_count = request->stripes_count};
+    memcpy(change.stripes, request->stripes, sizeof(change.stripes));
+    remember(server, change);
 }
 
 void server_guard_flushed(struct server *server) {
     server->sound = false;
-    if (server->world->options.guarded && !server->old) remember(server, GUARD_FLUSHED);
+    if (server->world->options.guarded && !server->old)
+        remember(server, (struct guard_change){.at = server->world->now, .what = GUARD_FLUSHED});
 }
 
 bool server_guard_delete(struct server *server) {
     if (!node_delete(server->table, record_name, server_wall_ms(server))) return false;
-    remember(server, GUARD_DELETED);
+    remember(server, (struct guard_change){.at = server->world->now, .what = GUARD_DELETED});
     return true;
 }
 
@@ -198,13 +199,13 @@ static void acquire(struct server *server, struct message *request) {
     enum node_answer answer = node_zadd(server->table, request->nonce, request->fence,
                                         request->stripes, request->stripes_count);
     remember_raise(server, request);
-    if (request->verdict == REDLOCK_VERDICT_GRANTED) request->verdict = (int16_t)verdict_of(answer);
+    if (request->verdict == REDLOCK_VERDICT_GRANTED) request->verdict = verdict_of(answer);
     write_vote(server, request);
 }
 
 static void extend(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
-    request->verdict = (int16_t)verdict_of(node_extend_guarded(
+    request->verdict = verdict_of(node_extend_guarded(
         server->table, what.keys, what.count, what.token, request->ttl_ms, request->nonce,
         request->fence, request->stripes, request->stripes_count, what.now_ms));
     if (request->verdict == REDLOCK_VERDICT_GRANTED) remember_raise(server, request);
@@ -214,9 +215,9 @@ static void extend(struct server *server, struct message *request) {
 static void raise(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
     int64_t highest = 0;
-    request->verdict = (int16_t)verdict_of(
-        node_raise(server->table, what.keys, what.count, what.token, request->nonce, request->fence,
-                   request->stripes, request->stripes_count, what.now_ms, &highest));
+    request->verdict = verdict_of(node_raise(server->table, what.keys, what.count, what.token,
+                                             request->nonce, request->fence, request->stripes,
+                                             request->stripes_count, what.now_ms, &highest));
     remember_raise(server, request);
     write_vote(server, request);
     if (request->verdict == REDLOCK_VERDICT_STALE) request->fence = highest;
@@ -224,9 +225,9 @@ static void raise(struct server *server, struct message *request) {
 
 static void confirm(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
-    request->verdict = (int16_t)verdict_of(
-        node_confirm(server->table, what.keys, what.count, what.token, request->nonce,
-                     request->fence, request->stripes, request->stripes_count, what.now_ms));
+    request->verdict = verdict_of(node_confirm(server->table, what.keys, what.count, what.token,
+                                               request->nonce, request->fence, request->stripes,
+                                               request->stripes_count, what.now_ms));
 }
 
 static void report_record(struct server *server, struct message *request) {
@@ -242,27 +243,26 @@ static void report_record(struct server *server, struct message *request) {
 }
 
 static void take_record(struct server *server, struct message *request) {
-    const struct guard_change change = {.nonce = request->nonce,
+    const struct guard_change change = {.at = server->world->now,
+                                        .what = GUARD_WRITTEN,
+                                        .nonce = request->nonce,
                                         .expected = request->expected,
                                         .was_kept = request->was_kept,
                                         .keep = request->keep,
                                         .body = request->body};
     enum node_answer answer = write_record(server->table, &change);
-    request->verdict = (int16_t)verdict_of(answer);
-    if (answer == NODE_GRANTED) server_record_changed(server);
-    bool installed = change.body->has_fences && change.was_kept && !change.keep;
-    if (answer == NODE_GRANTED && installed) server->sound = true;
-    if (answer == NODE_GRANTED && !server->old) {
-        struct guard_change *written = remember(server, GUARD_WRITTEN);
-        written->nonce = change.nonce;
-        written->expected = change.expected;
-        written->was_kept = change.was_kept;
-        written->keep = change.keep;
-        written->body = body_share(request->body);
+    request->verdict = verdict_of(answer);
+    if (answer == NODE_GRANTED) {
+        server_record_changed(server);
+        bool installed = change.body->has_fences && change.was_kept && !change.keep;
+        if (installed) server->sound = true;
     }
+    request->body = NULL; /* the answer has none: the log takes it over */
+    if (answer == NODE_GRANTED && !server->old)
+        remember(server, change);
+    else
+        body_drop(server->world, change.body);
     server_guard_check(server);
-    body_drop(server->world, request->body); /* the answer has none */
-    request->body = NULL;
 }
 
 static void report_fences(struct server *server, struct message *request) {
@@ -361,7 +361,7 @@ static void fill_record(const struct world *world, bool other, struct rl_record 
         struct rl_member *member = &record->members[record->members_count++];
         member->id = i + 1;
         member->incarnation.number = 1;
-        snprintf(member->url, sizeof(member->url), "redis://n%u", i + 1);
+        snprintf(member->url, sizeof(member->url), "%s", world->server[i].url);
         memcpy(member->incarnation.run_id, world->server[i].run_id,
                sizeof(member->incarnation.run_id));
     }
@@ -375,14 +375,15 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     memcpy(record->run_id, server->run_id, sizeof(record->run_id));
     memcpy(record->replid, server->replid, sizeof(record->replid));
     record_write(&text, record);
-    struct guard_change *change = remember(server, GUARD_WRITTEN);
-    change->nonce = record->nonce;
-    change->body = body_new(world);
+    const struct guard_change change = {.at = -RL_NEVER, /* no replica lags that far */
+                                        .what = GUARD_WRITTEN,
+                                        .nonce = record->nonce,
+                                        .body = body_new(world)};
     for (size_t i = 0; i < text.fields_count; i++)
-        body_add(change->body, text.fields[i].data, text.fields[i].bytes);
-    body_set_fences(change->body, floor);
-    change->at = -RL_NEVER; /* no replica lags that far */
-    (void)write_record(server->table, change);
+        body_add(change.body, text.fields[i].data, text.fields[i].bytes);
+    body_set_fences(change.body, floor);
+    remember(server, change);
+    (void)write_record(server->table, &change);
     server->sound = server->intact = true;
     if (!world->options.changes) return;
     note_list(server, record);

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "story.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void *allocate(size_t count, size_t size) {
-    void *memory = calloc(count + 1, size);
-    if (memory == NULL) abort();
-    return memory;
-}
+#include "memory.h"
 
 int story_owner(const struct story *story, uint32_t token) {
     return token < story->owners_count ? story->owners[token] : -1;
@@ -20,48 +17,61 @@ const char *story_client(const struct story *story, int client) {
 }
 
 struct story_event *story_add(struct story *story, size_t index, const char *label) {
-    if (story->count == story->capacity) {
-        story->capacity = story->capacity == 0 ? 64 : story->capacity * 2;
-        story->events = realloc(story->events, story->capacity * sizeof *story->events);
-        if (story->events == NULL) abort();
-    }
+    if (story->count == story->capacity)
+        story->events = memory_grow(story->events, &story->capacity, sizeof *story->events, 64);
     const struct history_record *record = &story->history->records[index];
     struct story_event *event = &story->events[story->count++];
-    *event = (struct story_event){.at = record->at, .client = -1, .resource = -1};
+    *event = (struct story_event){.at = record->at, .client = record->client, .resource = -1};
     snprintf(event->label, sizeof event->label, "%s", label);
     return event;
 }
 
-static void index_tokens(struct story *story) {
+void story_say(struct story_event *event, const char *format, ...) {
+    size_t used = strlen(event->text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(event->text + used, sizeof event->text - used, format, arguments);
+    va_end(arguments);
+}
+
+rl_mask story_same_on(struct story *story, size_t index, rl_ns within) {
+    const struct history *history = story->history;
+    const struct history_record *first = &history->records[index];
+    rl_mask nodes = 0;
+    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within;
+         i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind != first->kind || record->node < 0 || record->client != first->client ||
+            record->resource != first->resource || record->token != first->token ||
+            record->value != first->value || record->result != first->result)
+            continue;
+        nodes |= rl_bit((unsigned)record->node);
+        story->described[i] = 1;
+    }
+    return nodes;
+}
+
+/* Finds the owners of tokens and the records of each message. */
+static void index_records(struct story *story) {
     const struct history *history = story->history;
     for (size_t i = 0; i < history->count; i++) {
-        if (history->records[i].token >= story->owners_count)
-            story->owners_count = history->records[i].token + 1;
+        const struct history_record *record = &history->records[i];
+        if (record->token >= story->owners_count) story->owners_count = record->token + 1;
+        if (record->message >= story->exchanges_count) story->exchanges_count = record->message + 1;
     }
-    story->owners = allocate(story->owners_count, 1);
+    story->owners = memory_new(story->owners_count + 1);
     memset(story->owners, -1, story->owners_count);
+    story->exchanges = memory_new((story->exchanges_count + 1) * sizeof *story->exchanges);
+    for (size_t i = 0; i < story->exchanges_count; i++)
+        story->exchanges[i] =
+            (struct story_exchange){STORY_NONE, STORY_NONE, STORY_NONE, STORY_NONE};
     for (size_t i = 0; i < history->count; i++) {
         const struct history_record *record = &history->records[i];
+        struct story_exchange *exchange = &story->exchanges[record->message];
         bool owns = record->kind == HISTORY_SENT || record->kind == HISTORY_ACQUIRED;
         if (owns && record->token != 0 && record->client >= 0)
             story->owners[record->token] = record->client;
-    }
-}
-
-static void index_messages(struct story *story) {
-    const struct history *history = story->history;
-    for (size_t i = 0; i < history->count; i++) {
-        if (history->records[i].message >= story->exchanges_count)
-            story->exchanges_count = history->records[i].message + 1;
-    }
-    story->exchanges = allocate(story->exchanges_count, sizeof *story->exchanges);
-    for (size_t i = 0; i < story->exchanges_count; i++) {
-        story->exchanges[i] =
-            (struct story_exchange){STORY_NONE, STORY_NONE, STORY_NONE, STORY_NONE};
-    }
-    for (size_t i = 0; i < history->count; i++) {
-        struct story_exchange *exchange = &story->exchanges[history->records[i].message];
-        switch (history->records[i].kind) {
+        switch (record->kind) {
         case HISTORY_SENT: exchange->sent = i; break;
         case HISTORY_ARRIVED: exchange->arrived = i; break;
         case HISTORY_ANSWERED: exchange->answered = i; break;
@@ -85,9 +95,8 @@ static void sort_events(struct story *story) {
 void story_describe(struct story *story, const struct history *history,
                     const struct story_names *names) {
     *story = (struct story){.history = history, .names = *names};
-    index_tokens(story);
-    index_messages(story);
-    story->described = allocate(history->count, 1);
+    index_records(story);
+    story->described = memory_new(history->count + 1);
     /* Causes before effects: the sentence of a restart names the keys that it lost, so it comes
      * before theirs. */
     for (size_t i = 0; i < history->count; i++) story_node_event(story, i);

@@ -49,8 +49,18 @@ int story_owner(const struct story *story, uint32_t token);
 /* "A", or "the stranger" */
 const char *story_client(const struct story *story, int client);
 
-/* The parts of story_describe(), one a file: each says what it knows of the record at `index`. */
+/* Adds an event of the record's time and, if it has one, client. */
 struct story_event *story_add(struct story *story, size_t index, const char *label);
+/* Continues its sentence; text that does not fit is left out. */
+void story_say(struct story_event *event, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What has one cause happens within this: the messages left together. */
+#define STORY_TOGETHER (5 * RL_MS)
+/* All nodes to which the same happens within this time; marks those records as described. */
+rl_mask story_same_on(struct story *story, size_t index, rl_ns within);
+
+/* The parts of story_describe(), one a file: each says what it knows of the record at `index`. */
 void story_client_event(struct story *story, size_t index);
 void story_node_event(struct story *story, size_t index);
 void story_key_event(struct story *story, size_t index);

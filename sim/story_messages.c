@@ -13,7 +13,6 @@
 
 /* An answer within this time is normal, and needs no sentence. */
 #define PROMPT (20 * RL_MS)
-#define TOGETHER (5 * RL_MS)
 
 static const char *what(int op) {
     return op == NET_ACQUIRE ? "request" : op == NET_EXTEND ? "extension" : "release";
@@ -47,41 +46,29 @@ static rl_mask alike(struct story *story, size_t index, rl_ns within) {
 static void describe_sent(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     const char *client = story_client(story, record->client);
-    char list[PHRASE_NODES_BYTES];
     /* A client sends to all nodes at once, so the group has the same time. */
-    phrase_nodes(alike(story, index, 0), list, sizeof list);
-    const char *label = record->op == NET_ACQUIRE  ? "asks"
-                        : record->op == NET_EXTEND ? "renews"
-                                                   : "takes back";
-    struct story_event *event = story_add(story, index, label);
-    event->client = record->client;
-    if (record->op == NET_ACQUIRE) {
-        snprintf(event->text, sizeof event->text, "%s asks %s.", client, list);
-    } else if (record->op == NET_EXTEND) {
-        snprintf(event->text, sizeof event->text, "%s asks %s to extend its key.", client, list);
-    } else {
-        snprintf(event->text, sizeof event->text, "%s takes back what it may have set on %s.",
-                 client, list);
-    }
+    const struct phrase_nodes nodes = phrase_nodes(alike(story, index, 0));
+    if (record->op == NET_ACQUIRE)
+        story_say(story_add(story, index, "asks"), "%s asks %s.", client, nodes.text);
+    else if (record->op == NET_EXTEND)
+        story_say(story_add(story, index, "renews"), "%s asks %s to extend its key.", client,
+                  nodes.text);
+    else
+        story_say(story_add(story, index, "takes back"),
+                  "%s takes back what it may have set on %s.", client, nodes.text);
 }
 
 static void describe_dropped(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     bool answer = is_answer(story, record);
     const char *client = story_client(story, record->client);
-    char list[PHRASE_NODES_BYTES];
-    phrase_nodes(alike(story, index, TOGETHER), list, sizeof list);
-    struct story_event *event = story_add(story, index, answer ? "no answer" : "not sent through");
-    event->client = record->client;
-    event->label[0] = '\0'; /* the cross on the arrow shows it */
-    if (answer) {
-        snprintf(event->text, sizeof event->text,
-                 "Lost: the answer to %s's %s from %s, after it took effect.", client,
-                 what(record->op), list);
-    } else {
-        snprintf(event->text, sizeof event->text, "Lost: %s's %s to %s.", client, what(record->op),
-                 list);
-    }
+    const struct phrase_nodes nodes = phrase_nodes(alike(story, index, STORY_TOGETHER));
+    struct story_event *event = story_add(story, index, ""); /* the cross on the arrow shows it */
+    if (answer)
+        story_say(event, "Lost: the answer to %s's %s from %s, after it took effect.", client,
+                  what(record->op), nodes.text);
+    else
+        story_say(event, "Lost: %s's %s to %s.", client, what(record->op), nodes.text);
 }
 
 static const char *verdict_words(const struct history_record *record) {
@@ -102,20 +89,17 @@ static void describe_late(struct story *story, size_t index) {
     size_t before = arrival ? exchange->sent : exchange->arrived;
     if (before == STORY_NONE || record->at - story->history->records[before].at <= PROMPT) return;
     const char *client = story_client(story, record->client);
-    rl_mask nodes = alike(story, index, TOGETHER);
-    char list[PHRASE_NODES_BYTES], took[PHRASE_TIME_BYTES];
-    phrase_nodes(nodes, list, sizeof list);
-    phrase_time(record->at - story->history->records[before].at, took, sizeof took);
+    rl_mask nodes = alike(story, index, STORY_TOGETHER);
+    const struct phrase_time took = phrase_time(record->at - story->history->records[before].at);
     struct story_event *event = story_add(story, index, "late");
     if (arrival) {
+        event->client = -1;
         event->nodes = nodes;
-        snprintf(event->text, sizeof event->text, "%s's %s arrives after %s: %s by %s.", client,
-                 what(record->op), took, verdict_words(record), list);
+        story_say(event, "%s's %s arrives after %s: %s by %s.", client, what(record->op), took.text,
+                  verdict_words(record), phrase_nodes(nodes).text);
     } else {
-        event->client = record->client;
-        snprintf(event->text, sizeof event->text,
-                 "%s sees the answer to its %s from %s only now, %s after it was given.", client,
-                 what(record->op), list, took);
+        story_say(event, "%s sees the answer to its %s from %s only now, %s after it was given.",
+                  client, what(record->op), phrase_nodes(nodes).text, took.text);
     }
 }
 
@@ -139,64 +123,35 @@ static void describe_disconnected(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *record = &history->records[index];
     /* The sentence of a crash or a failover covers it. */
-    for (size_t i = index + 1; i > 0 && record->at - history->records[i - 1].at <= TOGETHER; i--) {
+    for (size_t i = index + 1; i > 0 && record->at - history->records[i - 1].at <= STORY_TOGETHER;
+         i--) {
         const struct history_record *cause = &history->records[i - 1];
         bool node = cause->node == record->node &&
                     (cause->kind == HISTORY_NODE_CRASH || cause->kind == HISTORY_NODE_FAILOVER);
         bool client = cause->client == record->client && cause->kind == HISTORY_CLIENT_CRASH;
         if (node || client) return;
     }
-    char list[PHRASE_NODES_BYTES];
     bool carried = drops_with_it(story, index);
-    phrase_nodes(alike(story, index, 0), list, sizeof list);
-    struct story_event *event = story_add(story, index, "connection gone");
-    event->client = record->client;
-    snprintf(event->text, sizeof event->text, "The connection between %s and %s is gone%s.",
-             story_client(story, record->client), list,
-             carried ? ", and what was on its way with it" : "");
-}
-
-static bool is_wake(const struct history_record *record) {
-    return record->kind == HISTORY_WOKEN || record->kind == HISTORY_WAKE_LOST;
-}
-
-/* Nodes that send a client the same notification at about the same time. */
-static rl_mask describe_alike(struct story *story, size_t index) {
-    const struct history *history = story->history;
-    const struct history_record *first = &history->records[index];
-    rl_mask nodes = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER;
-         i++) {
-        const struct history_record *record = &history->records[i];
-        bool same = record->kind == first->kind && record->client == first->client &&
-                    record->value == first->value && record->resource == first->resource;
-        if (!same || story->described[i]) continue;
-        nodes |= rl_bit((unsigned)record->node);
-        story->described[i] = 1;
-    }
-    return nodes;
+    rl_mask nodes = alike(story, index, 0);
+    story_say(story_add(story, index, "connection gone"),
+              "The connection between %s and %s is gone%s.", story_client(story, record->client),
+              phrase_nodes(nodes).text, carried ? ", and what was on its way with it" : "");
 }
 
 static void describe_woken(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     bool lost = record->kind == HISTORY_WAKE_LOST;
-    const char *client = story_client(story, record->client);
-    char list[PHRASE_NODES_BYTES];
-    phrase_nodes(describe_alike(story, index), list, sizeof list);
-    struct story_event *event = story_add(story, index,
-                                          lost                 ? ""
-                                          : record->value == 0 ? "called"
-                                                               : "woken");
-    event->client = record->client;
-    struct phrase phrase;
-    phrase_begin(&phrase, event->text, sizeof event->text);
-    phrase_add(&phrase, lost ? "Lost: what %s told %s: " : "%s told %s: ", list, client);
+    const struct phrase_nodes nodes = phrase_nodes(story_same_on(story, index, STORY_TOGETHER));
+    const char *label = lost ? "" : record->value == 0 ? "called" : "woken";
+    struct story_event *event = story_add(story, index, label);
+    story_say(event, lost ? "Lost: what %s told %s: " : "%s told %s: ", nodes.text,
+              story_client(story, record->client));
     if (record->value < 0)
-        phrase_add(&phrase, "the key has changed.");
+        story_say(event, "the key has changed.");
     else if (record->value == 0)
-        phrase_add(&phrase, "it is the first in the line.");
+        story_say(event, "it is the first in the line.");
     else
-        phrase_add(&phrase, "in the line there are %d before it.", (int)record->value);
+        story_say(event, "in the line there are %d before it.", (int)record->value);
     event->text[0] = (char)toupper((unsigned char)event->text[0]);
 }
 
@@ -205,8 +160,8 @@ static void describe_announced(struct story *story, size_t index) {
     const struct history *history = story->history;
     const struct history_record *first = &history->records[index];
     unsigned clients = 0, count = 0, said = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= TOGETHER;
-         i++) {
+    for (size_t i = index;
+         i < history->count && history->records[i].at - first->at <= STORY_TOGETHER; i++) {
         const struct history_record *record = &history->records[i];
         if (record->kind != HISTORY_ANNOUNCED || record->node != first->node || record->value != 1)
             continue;
@@ -214,21 +169,20 @@ static void describe_announced(struct story *story, size_t index) {
         story->described[i] = 1;
     }
     struct story_event *event = story_add(story, index, "announces it");
+    event->client = -1;
     event->nodes = rl_bit((unsigned)first->node);
-    struct phrase phrase;
-    phrase_begin(&phrase, event->text, sizeof event->text);
-    phrase_add(&phrase, "Node %d announces that all its data are others: to", first->node + 1);
+    story_say(event, "Node %d announces that all its data are others: to", first->node + 1);
     for (unsigned i = 0; i < history->clients; i++) count += clients >> i & 1;
     for (unsigned i = 0; i < history->clients; i++) {
         if (!(clients >> i & 1)) continue;
-        phrase_add(&phrase, "%s %s",
-                   said == 0           ? ""
-                   : said + 1 == count ? " and"
-                                       : ",",
-                   story_client(story, (int)i));
+        story_say(event, "%s %s",
+                  said == 0           ? ""
+                  : said + 1 == count ? " and"
+                                      : ",",
+                  story_client(story, (int)i));
         said++;
     }
-    phrase_add(&phrase, ".");
+    story_say(event, ".");
 }
 
 void story_message_event(struct story *story, size_t index) {
@@ -242,7 +196,7 @@ void story_message_event(struct story *story, size_t index) {
         describe_disconnected(story, index);
         return;
     }
-    if (is_wake(record)) {
+    if (record->kind == HISTORY_WOKEN || record->kind == HISTORY_WAKE_LOST) {
         describe_woken(story, index);
         return;
     }

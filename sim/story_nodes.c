@@ -11,32 +11,10 @@
 #include "phrase.h"
 #include "redlock.h"
 
-/* Keys that end together do so within this: they were set by messages that left together. */
-#define TOGETHER (5 * RL_MS)
-
-/* All nodes to which the same happens at the same time; marks those records as described. */
-static rl_mask same_on(struct story *story, size_t index, rl_ns within) {
-    const struct history *history = story->history;
-    const struct history_record *first = &history->records[index];
-    rl_mask nodes = 0;
-    for (size_t i = index; i < history->count && history->records[i].at - first->at <= within;
-         i++) {
-        const struct history_record *record = &history->records[i];
-        if (record->kind != first->kind || record->node < 0 || record->client != first->client)
-            continue;
-        if (record->value != first->value || record->result != first->result ||
-            record->token != first->token)
-            continue;
-        nodes |= rl_bit((unsigned)record->node);
-        story->described[i] = 1;
-    }
-    return nodes;
-}
-
 /* The owners of the keys that these nodes lost, or that ended there, at this time. Marks them as
- * described. */
+ * described. `event` NULL: only that. */
 static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum history_kind kind,
-                          struct phrase *phrase) {
+                          struct story_event *event) {
     const struct history *history = story->history;
     rl_ns at = history->records[index].at;
     uint32_t owners = 0;
@@ -50,85 +28,68 @@ static void add_keys_gone(struct story *story, size_t index, rl_mask nodes, enum
         int owner = story_owner(story, record->token);
         if (owners & (1u << (owner + 1))) continue;
         owners |= 1u << (owner + 1);
-        phrase_add(phrase, "%s %s's key", kind == HISTORY_KEY_LOST ? "; gone is" : "; that ends",
-                   story_client(story, owner));
+        if (event)
+            story_say(event, "%s %s's key", kind == HISTORY_KEY_LOST ? "; gone is" : "; that ends",
+                      story_client(story, owner));
     }
 }
 
 static struct story_event *describe(struct story *story, size_t index, rl_mask nodes,
                                     const char *label) {
     struct story_event *event = story_add(story, index, label);
+    event->client = -1;
     event->nodes = nodes;
     return event;
 }
 
-static const char *restart_label(int64_t keeps) {
-    return keeps == 0 ? "back, empty" : keeps == 1 ? "back, all data" : "back, less 1 s";
-}
-
-static const char *restart_text(int64_t keeps) {
-    return keeps == 0   ? "without any data"
-           : keeps == 1 ? "with all its data"
-                        : "without its last second of data";
-}
-
 static void describe_key(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    rl_mask nodes = same_on(story, index, record->kind == HISTORY_KEY_FOREIGN ? 0 : TOGETHER);
-    char list[PHRASE_NODES_BYTES], label[40];
-    phrase_nodes(nodes, list, sizeof list);
-    const char *owner = story_client(story, story_owner(story, record->token));
+    rl_mask nodes =
+        story_same_on(story, index, record->kind == HISTORY_KEY_FOREIGN ? 0 : STORY_TOGETHER);
+    const struct phrase_nodes list = phrase_nodes(nodes);
     if (record->kind == HISTORY_KEY_FOREIGN) {
-        struct phrase ignored;
-        char rest[64];
-        phrase_begin(&ignored, rest, sizeof rest);
-        add_keys_gone(story, index, nodes, HISTORY_KEY_DELETED, &ignored);
-        add_keys_gone(story, index, nodes, HISTORY_KEY_SET, &ignored);
+        add_keys_gone(story, index, nodes, HISTORY_KEY_DELETED, NULL);
+        add_keys_gone(story, index, nodes, HISTORY_KEY_SET, NULL);
         bool sets = record->token != 0;
-        struct story_event *event =
-            describe(story, index, nodes, sets ? "set by a stranger" : "stranger's DEL");
-        snprintf(event->text, sizeof event->text, "Somebody outside the protocol %s the key on %s.",
-                 sets ? "sets" : "deletes", list);
+        story_say(describe(story, index, nodes, sets ? "set by a stranger" : "stranger's DEL"),
+                  "Somebody outside the protocol %s the key on %s.", sets ? "sets" : "deletes",
+                  list.text);
         return;
     }
     bool lost = record->kind == HISTORY_KEY_LOST;
-    snprintf(label, sizeof label, lost ? "%s's key lost" : "%s's key ends", owner);
-    struct story_event *event = describe(story, index, nodes, label);
-    const char *subject = story_owner(story, record->token) < 0 ? "The stranger" : owner;
-    snprintf(event->text, sizeof event->text,
-             lost ? "%s's key is lost on %s." : "%s's key ends on %s.", subject, list);
+    int owner = story_owner(story, record->token);
+    const char *name = story_client(story, owner);
+    char label[40];
+    snprintf(label, sizeof label, lost ? "%s's key lost" : "%s's key ends", name);
+    story_say(describe(story, index, nodes, label),
+              lost ? "%s's key is lost on %s." : "%s's key ends on %s.",
+              owner < 0 ? "The stranger" : name, list.text);
 }
 
 static void describe_clock(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    rl_mask nodes = same_on(story, index, 0);
-    char list[PHRASE_NODES_BYTES], step[PHRASE_TIME_BYTES], label[40];
-    phrase_nodes(nodes, list, sizeof list);
-    struct phrase phrase;
+    rl_mask nodes = story_same_on(story, index, 0);
+    const struct phrase_nodes list = phrase_nodes(nodes);
+    const struct phrase_time step = phrase_step(record->value);
+    struct story_event *event;
     if (record->kind == HISTORY_NODE_CLOCK) {
-        phrase_step(record->value, step, sizeof step);
-        snprintf(label, sizeof label, "clock %s", step);
-        struct story_event *event = describe(story, index, nodes, label);
-        phrase_begin(&phrase, event->text, sizeof event->text);
-        phrase_add(&phrase, "The wall clock of %s steps by %s", list, step);
+        char label[40];
+        snprintf(label, sizeof label, "clock %s", step.text);
+        event = describe(story, index, nodes, label);
+        story_say(event, "The wall clock of %s steps by %s", list.text, step.text);
+    } else if (record->value == 0) {
+        event = describe(story, index, nodes, "clock stops");
+        story_say(event, "The wall clock of %s stands still", list.text);
+    } else if (record->value == 1000000) {
+        event = describe(story, index, nodes, "clock runs");
+        story_say(event, "The wall clock of %s runs as it should again", list.text);
     } else {
-        bool true_rate = record->value == 1000000;
-        snprintf(label, sizeof label, "clock %s",
-                 record->value == 0 ? "stops"
-                 : true_rate        ? "runs"
-                                    : "off rate");
-        struct story_event *event = describe(story, index, nodes, label);
-        phrase_begin(&phrase, event->text, sizeof event->text);
-        phrase_add(&phrase, "The wall clock of %s ", list);
-        if (record->value == 0 || true_rate) {
-            phrase_add(&phrase, record->value == 0 ? "stands still" : "runs as it should again");
-        } else {
-            phrase_add(&phrase, "now runs at %" PRId64 " millionths of the true rate",
-                       record->value);
-        }
+        event = describe(story, index, nodes, "clock off rate");
+        story_say(event, "The wall clock of %s now runs at %" PRId64 " millionths of the true rate",
+                  list.text, record->value);
     }
-    add_keys_gone(story, index, nodes, HISTORY_KEY_EXPIRED, &phrase);
-    phrase_add(&phrase, ".");
+    add_keys_gone(story, index, nodes, HISTORY_KEY_EXPIRED, event);
+    story_say(event, ".");
 }
 
 static const char *mode_word(int verdict) {
@@ -143,152 +104,133 @@ static const char *mode_word(int verdict) {
 }
 
 static void describe_mode(struct story *story, size_t index) {
-    const struct history_record *record = &story->history->records[index];
-    rl_mask nodes = same_on(story, index, 0);
-    char list[PHRASE_NODES_BYTES];
-    phrase_nodes(nodes, list, sizeof list);
-    bool normal = record->result == REDLOCK_VERDICT_GRANTED;
-    struct story_event *event =
-        describe(story, index, nodes, normal ? "normal again" : mode_word(record->result));
-    if (normal) {
-        snprintf(event->text, sizeof event->text, "Writes work again on %s.", list);
-    } else {
-        snprintf(event->text, sizeof event->text, "From now, writes are answered with %s by %s.",
-                 mode_word(record->result), list);
-    }
+    int verdict = story->history->records[index].result;
+    rl_mask nodes = story_same_on(story, index, 0);
+    if (verdict == REDLOCK_VERDICT_GRANTED)
+        story_say(describe(story, index, nodes, "normal again"), "Writes work again on %s.",
+                  phrase_nodes(nodes).text);
+    else
+        story_say(describe(story, index, nodes, mode_word(verdict)),
+                  "From now, writes are answered with %s by %s.", mode_word(verdict),
+                  phrase_nodes(nodes).text);
 }
 
 /* Events of a node that may take keys with them: "Node 3 ... ; gone is A's key." */
 static void describe_befallen(struct story *story, size_t index, const char *label,
                               const char *before, const char *after) {
-    rl_mask nodes = same_on(story, index, 0);
-    char list[PHRASE_NODES_BYTES];
+    rl_mask nodes = story_same_on(story, index, 0);
     struct story_event *event = describe(story, index, nodes, label);
-    struct phrase phrase;
-    phrase_begin(&phrase, event->text, sizeof event->text);
-    phrase_add(&phrase, "%s%s%s", before, phrase_nodes(nodes, list, sizeof list), after);
-    add_keys_gone(story, index, nodes, HISTORY_KEY_LOST, &phrase);
-    phrase_add(&phrase, ".");
+    story_say(event, "%s%s%s", before, phrase_nodes(nodes).text, after);
+    add_keys_gone(story, index, nodes, HISTORY_KEY_LOST, event);
+    story_say(event, ".");
 }
 
 static void describe_cut(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    rl_mask nodes = same_on(story, index, 0);
+    rl_mask nodes = story_same_on(story, index, 0);
     const char *client = story_client(story, record->client);
-    char list[PHRASE_NODES_BYTES], label[40];
-    phrase_nodes(nodes, list, sizeof list);
+    const struct phrase_nodes list = phrase_nodes(nodes);
     bool cut = record->kind == HISTORY_CUT;
     const char *words = !cut                 ? "reached again by"
                         : record->value == 1 ? "hears nothing of"
                         : record->value == 2 ? "no answers to"
                                              : "cut off from";
+    char label[40];
     snprintf(label, sizeof label, "%s %s", words, client);
     struct story_event *event = describe(story, index, nodes, label);
-    if (!cut) {
-        snprintf(event->text, sizeof event->text, "%s and %s can reach each other again.", client,
-                 list);
-    } else if (record->value == 3) {
-        snprintf(event->text, sizeof event->text, "The network between %s and %s is cut.", client,
-                 list);
-    } else if (record->value == 1) {
-        snprintf(event->text, sizeof event->text,
-                 "The way from %s to %s is cut; the way back is whole.", client, list);
-    } else {
-        snprintf(event->text, sizeof event->text,
-                 "The way back to %s from %s is cut: requests arrive, answers do not.", client,
-                 list);
-    }
+    if (!cut)
+        story_say(event, "%s and %s can reach each other again.", client, list.text);
+    else if (record->value == 3)
+        story_say(event, "The network between %s and %s is cut.", client, list.text);
+    else if (record->value == 1)
+        story_say(event, "The way from %s to %s is cut; the way back is whole.", client, list.text);
+    else
+        story_say(event, "The way back to %s from %s is cut: requests arrive, answers do not.",
+                  client, list.text);
 }
 
 /* Where the members can change, each node reports them at the beginning. */
 static void describe_members(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
-    rl_mask nodes = same_on(story, index, TOGETHER);
-    char list[PHRASE_NODES_BYTES], members[PHRASE_NODES_BYTES], label[40];
+    rl_mask nodes = story_same_on(story, index, STORY_TOGETHER);
+    char label[40];
     if (record->at == 0 || record->message == 0) return;
-    snprintf(label, sizeof label, "epoch %lld", (long long)record->value);
-    struct story_event *event = describe(story, index, nodes, label);
-    phrase_nodes((rl_mask)record->until, members, sizeof members);
-    snprintf(event->text, sizeof event->text,
-             "The members of epoch %lld are %s, by the record of %s.", (long long)record->value,
-             members, phrase_nodes(nodes, list, sizeof list));
+    snprintf(label, sizeof label, "epoch %" PRId64, record->value);
+    story_say(describe(story, index, nodes, label),
+              "The members of epoch %" PRId64 " are %s, by the record of %s.", record->value,
+              phrase_nodes((rl_mask)record->until).text, phrase_nodes(nodes).text);
 }
 
 static void describe_eligibility(struct story *story, size_t index) {
     if (story->history->records[index].at == 0) return;
     bool intact = story->history->records[index].result != 0;
-    rl_mask nodes = same_on(story, index, TOGETHER);
-    char list[PHRASE_NODES_BYTES];
-    struct story_event *event =
-        describe(story, index, nodes, intact ? "votes again" : "does not vote");
-    snprintf(event->text, sizeof event->text,
-             intact ? "Intact again, with the fences of a majority: %s."
-                    : "No vote from now on, until it is brought back: %s.",
-             phrase_nodes(nodes, list, sizeof list));
+    rl_mask nodes = story_same_on(story, index, STORY_TOGETHER);
+    story_say(describe(story, index, nodes, intact ? "votes again" : "does not vote"),
+              intact ? "Intact again, with the fences of a majority: %s."
+                     : "No vote from now on, until it is brought back: %s.",
+              phrase_nodes(nodes).text);
 }
+
+static void describe_restart(struct story *story, size_t index) {
+    switch (story->history->records[index].value) {
+    case 0:
+        describe_befallen(story, index, "back, empty", "Restart of ", ", without any data");
+        break;
+    case 1:
+        describe_befallen(story, index, "back, all data", "Restart of ", ", with all its data");
+        break;
+    default:
+        describe_befallen(story, index, "back, less 1 s", "Restart of ",
+                          ", without its last second of data");
+        break;
+    }
+}
+
+/* What befalls nodes, in one sentence each: `before` the nodes, and then what they lost. */
+static const struct befallen {
+    uint8_t kind;
+    const char *label, *before;
+} befallen[] = {
+    {HISTORY_NODE_CRASH, "crashes", "Crash of "},
+    {HISTORY_NODE_FLUSH, "FLUSHALL", "FLUSHALL on "},
+    {HISTORY_NODE_EVICT, "evicts a key", "Memory is short: eviction on "},
+    {HISTORY_NODE_FAILOVER, "replica takes over", "A replica that lags takes over for "},
+    {HISTORY_NODE_SPLIT, "replica takes over",
+     "A replica that lags takes over; whoever is connected stays with the old "},
+    {HISTORY_NODE_OLD_ENDS, "the old one ends", "The end of what lived on of "},
+    {HISTORY_NODE_DEMOTED, "demoted",
+     "A replica that lags is promoted; its replica, with its data, is now "},
+    {HISTORY_NODE_REPLICA, "first replica", "A first replica connects to "},
+    {HISTORY_NODE_PROMOTED, "promoted again", "A master again, the same process as before: "},
+    {HISTORY_NODE_PAUSE, "stops", "The process stands still (SIGSTOP) on "},
+    {HISTORY_NODE_RESUME, "goes on", "The process goes on, with what waited in its socket, on "},
+};
 
 void story_node_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (story->described[index] || record->node < 0) return;
     switch (record->kind) {
-    case HISTORY_NODE_CRASH: describe_befallen(story, index, "crashes", "Crash of ", ""); break;
-    case HISTORY_NODE_RESTART: {
-        char after[64];
-        snprintf(after, sizeof after, ", %s", restart_text(record->value));
-        describe_befallen(story, index, restart_label(record->value), "Restart of ", after);
+    case HISTORY_NODE_RESTART: describe_restart(story, index); break;
+    case HISTORY_NODE_POLICY:
+        if (record->value != 0)
+            describe_befallen(story, index, "may evict",
+                              "CONFIG SET maxmemory-policy volatile-random on ", "");
+        else
+            describe_befallen(story, index, "keeps its keys",
+                              "CONFIG SET maxmemory-policy noeviction on ", "");
         break;
-    }
-    case HISTORY_NODE_FLUSH: describe_befallen(story, index, "FLUSHALL", "FLUSHALL on ", ""); break;
-    case HISTORY_NODE_EVICT:
-        describe_befallen(story, index, "evicts a key", "Memory is short: eviction on ", "");
-        break;
-    case HISTORY_NODE_FAILOVER:
-        describe_befallen(story, index, "replica takes over", "A replica that lags takes over for ",
-                          "");
-        break;
-    case HISTORY_NODE_SPLIT:
-        describe_befallen(
-            story, index, "replica takes over",
-            "A replica that lags takes over; whoever is connected stays with the old ", "");
-        break;
-    case HISTORY_NODE_OLD_ENDS:
-        describe_befallen(story, index, "the old one ends", "The end of what lived on of ", "");
-        break;
-    case HISTORY_NODE_DEMOTED:
-        describe_befallen(story, index, "demoted",
-                          "A replica that lags is promoted; its replica, with its data, is now ",
-                          "");
-        break;
-    case HISTORY_NODE_REPLICA:
-        describe_befallen(story, index, "first replica", "A first replica connects to ", "");
-        break;
-    case HISTORY_NODE_PROMOTED:
-        describe_befallen(story, index, "promoted again",
-                          "A master again, the same process as before: ", "");
-        break;
-    case HISTORY_NODE_POLICY: {
-        bool evicts = story->history->records[index].value != 0;
-        describe_befallen(story, index, evicts ? "may evict" : "keeps its keys",
-                          evicts ? "CONFIG SET maxmemory-policy volatile-random on "
-                                 : "CONFIG SET maxmemory-policy noeviction on ",
-                          "");
-        break;
-    }
     case HISTORY_NODE_MEMBERS: describe_members(story, index); break;
     case HISTORY_NODE_ELIGIBILITY: describe_eligibility(story, index); break;
     case HISTORY_NODE_CLOCK:
     case HISTORY_NODE_RATE: describe_clock(story, index); break;
     case HISTORY_NODE_MODE: describe_mode(story, index); break;
-    case HISTORY_NODE_PAUSE:
-        describe_befallen(story, index, "stops", "The process stands still (SIGSTOP) on ", "");
-        break;
-    case HISTORY_NODE_RESUME:
-        describe_befallen(story, index, "goes on",
-                          "The process goes on, with what waited in its socket, on ", "");
-        break;
     case HISTORY_CUT:
     case HISTORY_HEALED: describe_cut(story, index); break;
-    default: break;
+    default:
+        for (size_t i = 0; i < sizeof befallen / sizeof befallen[0]; i++)
+            if (befallen[i].kind == record->kind)
+                describe_befallen(story, index, befallen[i].label, befallen[i].before, "");
+        break;
     }
 }
 
@@ -296,7 +238,7 @@ void story_node_event(struct story *story, size_t index) {
 void story_key_event(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     if (story->described[index] || record->node < 0) return;
-    bool reports = record->kind == HISTORY_KEY_LOST || record->kind == HISTORY_KEY_EXPIRED ||
-                   record->kind == HISTORY_KEY_FOREIGN;
-    if (reports) describe_key(story, index);
+    if (record->kind == HISTORY_KEY_LOST || record->kind == HISTORY_KEY_EXPIRED ||
+        record->kind == HISTORY_KEY_FOREIGN)
+        describe_key(story, index);
 }

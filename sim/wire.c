@@ -6,8 +6,6 @@
  */
 #include "inside.h"
 
-enum way { WAY_REQUESTS, WAY_ANSWERS, WAY_HINTS };
-
 struct link *link_of(struct world *world, const struct message *message) {
     return &world->actor[message->client].link[message->slot];
 }
@@ -37,15 +35,6 @@ struct message *message_on(struct world *world, const struct link *link, enum me
     return message;
 }
 
-static struct channel *channel_of(struct link *link, enum way way) {
-    if (way == WAY_HINTS) return &link->hints;
-    return way == WAY_REQUESTS ? &link->requests : &link->answers;
-}
-
-static bool is_cut(const struct link *link, enum way way) {
-    return (link->cut & (way == WAY_REQUESTS ? LINK_REQUESTS : LINK_ANSWERS)) != 0;
-}
-
 static rl_ns draw_delay(struct world *world, struct link *link) {
     const struct world_link *how = &world->options.link;
     if (random_chance(&link->random, how->tail_ppm))
@@ -58,7 +47,7 @@ static rl_ns draw_delay(struct world *world, struct link *link) {
 static void arrive(struct world *world, void *argument, int64_t number);
 
 static void await_first(struct world *world, struct link *link, enum way way) {
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     const struct message *first = channel->under_way.head;
     if (channel->awaited || channel->stalled || !first) return;
     channel->awaited = true;
@@ -70,7 +59,7 @@ static void await_first(struct world *world, struct link *link, enum way way) {
 
 static void put(struct world *world, struct message *message, enum way way, rl_ns delay) {
     struct link *link = link_of(world, message);
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     rl_ns at = world->now + delay;
     message->arrives_at = at > channel->last ? at : channel->last;
     channel->last = message->arrives_at;
@@ -84,7 +73,7 @@ static void drop(struct world *world, struct message *message) {
 }
 
 static void drop_under_way(struct world *world, struct link *link, enum way way) {
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     struct message *message;
     while ((message = messages_pop(&channel->under_way))) drop(world, message);
     channel->awaited = channel->stalled = false;
@@ -159,11 +148,11 @@ static void arrive_at_client(struct world *world, struct link *link, struct mess
 static void arrive(struct world *world, void *argument, int64_t number) {
     struct link *link = &world->actor[number >> 8 & 0xff].link[number >> 2 & 0x3f];
     enum way way = (enum way)(number & 3);
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     (void)argument;
     if (channel->generation != (uint32_t)(number >> 16)) return;
     channel->awaited = false;
-    if (is_cut(link, way)) {
+    if (link->cut & (way == WAY_REQUESTS ? LINK_REQUESTS : LINK_ANSWERS)) {
         channel->stalled = true;
         return;
     }
@@ -244,7 +233,8 @@ bool node_is_in_touch(struct world *world, unsigned node) {
         const struct actor *actor = &world->actor[link->client];
         if (link->node != node || actor->crashed) continue;
         if (actor->paused || link->cut || link->old || link->delay_next > 0) return false;
-        if (!is_prompt(&link->requests, world->now) || !is_prompt(&link->answers, world->now))
+        if (!is_prompt(&link->channels[WAY_REQUESTS], world->now) ||
+            !is_prompt(&link->channels[WAY_ANSWERS], world->now))
             return false;
     }
     return true;
@@ -252,8 +242,8 @@ bool node_is_in_touch(struct world *world, unsigned node) {
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
-static void record_link(struct world *world, enum history_kind kind, unsigned client, unsigned node,
-                        int64_t value) {
+void link_write(struct world *world, enum history_kind kind, unsigned client, unsigned node,
+                int64_t value) {
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)client;
     record.node = (int8_t)node;
@@ -262,14 +252,14 @@ static void record_link(struct world *world, enum history_kind kind, unsigned cl
 }
 
 void link_cut(struct world *world, unsigned client, unsigned node, enum link_way way) {
-    record_link(world, HISTORY_CUT, client, node, way);
+    link_write(world, HISTORY_CUT, client, node, way);
     for (struct link *link = NULL; (link = link_between(world, client, node, link));)
         link->cut |= (unsigned)way;
 }
 
 /* Messages that waited at the cut arrive one delay later, and later messages not before them. */
 static void heal_way(struct world *world, struct link *link, enum way way) {
-    struct channel *channel = channel_of(link, way);
+    struct channel *channel = &link->channels[way];
     if (!channel->stalled) return;
     channel->stalled = false;
     rl_ns soonest = world->now + draw_delay(world, link);
@@ -280,7 +270,7 @@ static void heal_way(struct world *world, struct link *link, enum way way) {
 }
 
 void link_heal(struct world *world, unsigned client, unsigned node) {
-    record_link(world, HISTORY_HEALED, client, node, 0);
+    link_write(world, HISTORY_HEALED, client, node, 0);
     for (struct link *link = NULL; (link = link_between(world, client, node, link));) {
         link->cut = 0;
         heal_way(world, link, WAY_REQUESTS);

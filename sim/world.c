@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The world as a whole: its time, its randomness, its beginning and end.
+ * The world as a whole: its time, its beginning and end.
  */
 #include "world.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ struct world *world_new(void) {
         world->server[i].world = world->old[i].world = world;
         world->server[i].node = world->old[i].node = i;
         world->old[i].old = true;
+        snprintf(world->server[i].url, sizeof(world->server[i].url), "redis://n%u", i + 1);
     }
     return world;
 }
@@ -79,13 +81,12 @@ void world_begin(struct world *world, const struct world_options *options,
     for (unsigned i = 0; i < options->clients; i++)
         if (options->client[i].refused) history->refused |= UINT32_C(1) << i;
     world->now = 0;
-    world->random = random_named(options->seed, 0);
     world->events.count = 0;
     world->events.sequence = 0;
     messages_begin(world);
     world->updates_count = 0;
     memset(world->reg, 0, sizeof(world->reg));
-    world->on_acquired = world->on_released = world->on_operated = NULL;
+    world->reports = (struct world_reports){NULL, NULL, NULL};
     world->lists_count = 0;
     current = world;
     world->running = true;
@@ -113,15 +114,10 @@ void world_heal(struct world *world) {
     world_write(world, &record);
 }
 
-/* ---- time and randomness -------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------- */
 
 rl_ns world_now(const struct world *world) { return world->now; }
 uint64_t world_messages(const struct world *world) { return world->messages_count; }
-uint64_t world_random(struct world *world) { return random_next(&world->random); }
-rl_ns world_between(struct world *world, rl_ns low, rl_ns high) {
-    return random_between(&world->random, low, high);
-}
-bool world_chance(struct world *world, uint32_t ppm) { return random_chance(&world->random, ppm); }
 
 static bool sooner(const struct event *a, const struct event *b) {
     return a->at != b->at ? a->at < b->at : a->sequence < b->sequence;
@@ -170,9 +166,10 @@ void world_run_until(struct world *world, rl_ns until) {
     if (until > world->now) world->now = until;
 }
 
-void world_on_acquired(struct world *world, world_client_fn *fn) { world->on_acquired = fn; }
-void world_on_released(struct world *world, world_client_fn *fn) { world->on_released = fn; }
-void world_set_owner(struct world *world, void *owner) { world->owner = owner; }
+void world_report_to(struct world *world, void *owner, const struct world_reports *reports) {
+    world->owner = owner;
+    world->reports = *reports;
+}
 void *world_owner(const struct world *world) { return world->owner; }
 
 /* ---- the history ----------------------------------------------------------------------------- */

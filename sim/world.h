@@ -88,10 +88,7 @@ void world_begin(struct world *world, const struct world_options *options, struc
 void world_end(struct world *world);
 
 rl_ns world_now(const struct world *world);
-uint64_t world_messages(const struct world *world);              /* requests made so far */
-uint64_t world_random(struct world *world);                      /* from the world's own sequence */
-rl_ns world_between(struct world *world, rl_ns low, rl_ns high); /* uniform, inclusive */
-bool world_chance(struct world *world, uint32_t ppm);
+uint64_t world_messages(const struct world *world); /* requests made so far */
 typedef void world_fn(struct world *world, void *argument, int64_t number);
 /* at the same time: in order of calls */
 void world_at(struct world *world, rl_ns at, world_fn *fn, void *argument, int64_t number);
@@ -130,16 +127,15 @@ struct world_operation {
 };
 void actor_operate(struct world *world, unsigned client, struct world_operation operation);
 bool actor_operates(const struct world *world, unsigned client); /* and is alive */
-/* Called when an acquisition, extension or release of this client has ended, so that a workload can
- * continue. */
+/* Called when an operation of a client has ended, so that a workload can continue. */
 typedef void world_client_fn(struct world *world, unsigned client, unsigned resource, int result);
-void world_on_acquired(struct world *world, world_client_fn *fn);
-void world_on_released(struct world *world, world_client_fn *fn);
-/* OK, BAD_ARGUMENT: another try cannot help; else NO_QUORUM */
-void world_on_operated(struct world *world, world_client_fn *fn);
-/* The owner of the world, for the functions that the world calls. world_begin() forgets the two
- * functions, not the owner. */
-void world_set_owner(struct world *world, void *owner);
+struct world_reports {
+    world_client_fn *acquired, *released;
+    world_client_fn *operated; /* OK, BAD_ARGUMENT: another try cannot help; else NO_QUORUM */
+};
+/* The functions that the world calls, and its owner, for them. world_begin() forgets the functions,
+ * not the owner. */
+void world_report_to(struct world *world, void *owner, const struct world_reports *reports);
 void *world_owner(const struct world *world);
 
 /* ---- faults of clients ---------------------------------------------------------------------- */

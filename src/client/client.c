@@ -16,25 +16,65 @@ const char *redlock_version(void) {
     return VERSION_TEXT(REDLOCK_VERSION_MAJOR, REDLOCK_VERSION_MINOR, REDLOCK_VERSION_PATCH);
 }
 
+/* ---- waiting ---- */
+
+struct deadline {
+    struct net_timer timer;
+    struct waiter *waiter;
+};
+
+static void on_deadline(struct net_timer *timer) {
+    waiter_finish(RL_CONTAINER(timer, struct deadline, timer)->waiter);
+}
+
+void client_wait_until(struct redlock_client *client, struct waiter *waiter, rl_ns until) {
+    struct deadline deadline = {.timer.fire = on_deadline, .waiter = waiter};
+    net_timer_set(client->net, &deadline.timer, until);
+    schedule_wait(&client->schedule, waiter);
+    net_timer_set(client->net, &deadline.timer, RL_NEVER);
+}
+
+struct gathering {
+    struct gathering *next;
+    struct waiter waiter;
+};
+
+static void gatherings_check(struct redlock_client *client) {
+    if (!client->gatherings || client_settled(client) != rl_all(client->nodes)) return;
+    for (struct gathering *g = client->gatherings; g; g = g->next) waiter_finish(&g->waiter);
+}
+
+rl_mask gather(struct redlock_client *client, rl_ns until) {
+    if (client_settled(client) != rl_all(client->nodes) && net_now(client->net) < until) {
+        struct gathering gathering = {.next = client->gatherings};
+        waiter_init(&gathering.waiter);
+        client->gatherings = &gathering;
+        client_wait_until(client, &gathering.waiter, until);
+        struct gathering **at = &client->gatherings;
+        while (*at != &gathering) at = &(*at)->next;
+        *at = gathering.next;
+    }
+    return net_ready(client->net, net_now(client->net));
+}
+
+rl_ns gather_until(struct redlock_client *client) {
+    return net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
+}
+
+int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {
+    if (wait_ms < 0 || wait_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    gather(client, net_now(client->net) + wait_ms * RL_MS);
+    int ready = (int)rl_count(client_ready(client, net_now(client->net)));
+    client_leave_notifying(client);
+    return ready;
+}
+
 /* ---- what the net calls ---- */
 
 static void on_reply(void *context, struct net_call *call, const struct net_reply *reply) {
-    static void (*const answers[])(struct net_call * call, const struct net_reply *reply) = {
-        [CALL_VOTE] = lock_vote_reply,
-        [CALL_UNLOCK] = lock_unlock_reply,
-        [CALL_PEEK] = lock_peek_reply,
-        [CALL_QUEUE_WATCH] = wait_queue_reply,
-        [CALL_QUEUE_STAND] = wait_queue_reply,
-        [CALL_QUEUE_LEAVE] = wait_queue_reply,
-        [CALL_GUARD] = guard_reply,
-        [CALL_FITNESS] = fitness_reply,
-        [CALL_AUTOMODE] = automode_reply,
-        [CALL_PEEK_KEY] = peek_reply,
-        [CALL_SERVER_INFO] = server_info_reply,
-        [CALL_QUORUM] = task_reply,
-    };
     (void)context;
-    answers[call->tag](call, reply);
+    call->answered(call, reply);
 }
 
 /* One server under two names would vote twice. The run_id shows it once both nodes are
@@ -60,10 +100,6 @@ static void voters_changed(struct redlock_client *client) {
     locks_check(client);
     gatherings_check(client);
     tasks_check(client);
-}
-
-static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
-    wait_queue_wake(context, node, key, rank);
 }
 
 static void on_log(void *context, int level, const char *text) {
@@ -130,7 +166,7 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     const struct net_handlers handlers = {.reply = on_reply,
                                           .node = on_node,
                                           .log = on_log,
-                                          .wake = on_wake,
+                                          .wake = wait_queue_wake,
                                           .changed = on_changed,
                                           .context = client};
     struct net_error net_error = {0};
@@ -183,8 +219,7 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
 int redlock_client_reload(struct redlock_client *client, struct redlock_error *error) {
     struct tls_context *fresh = NULL;
     struct net_error net_error = {0};
-    if (schedule_is_forked(&client->schedule))
-        return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+    if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     /* reading files may be slow, and locks do not wait for it */
     pthread_mutex_lock(&client->reload_mutex);
     int result = net_read_tls(client->net, &fresh, &net_error);
@@ -231,9 +266,11 @@ void redlock_client_free(struct redlock_client *client) {
         free_memory(client);
         return;
     }
-    locks_untell(client);
+    locks_drop_callbacks(client);
     client_destroy(client);
 }
+
+/* ---- queries ---- */
 
 size_t redlock_client_nodes(const struct redlock_client *client) { return client->nodes; }
 

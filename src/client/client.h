@@ -72,10 +72,17 @@ struct redlock_client {
 
     struct guard *guard;          /* guarding: mode guarded; else NULL */
     struct automode *automode;    /* guarding: mode auto; else NULL */
-    struct gathering *gatherings; /* guarding: threads that wait for nodes to be connected */
+    struct gathering *gatherings; /* client.c: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */
     struct quorum_task *tasks;    /* operator: running commands */
 };
+
+/* client.c. The mutex is held, and released meanwhile. */
+/* Returns when waiter->done, or at that time. */
+void client_wait_until(struct redlock_client *client, struct waiter *waiter, rl_ns until);
+/* Waits until every node is connected or has failed. Returns the nodes that are ready. */
+rl_mask gather(struct redlock_client *client, rl_ns until);
+rl_ns gather_until(struct redlock_client *client); /* now plus the connect timeout */
 
 /* options.c: defaults, validation, copies */
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,
@@ -85,8 +92,9 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
 /* words.c */
 int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* returns `result` */
-bool bad_argument(struct redlock_error *error, const char *format, ...)
-    __attribute__((format(printf, 2, 3))); /* BAD_ARGUMENT; returns false */
+int fail_forked(struct redlock_error *error);
+/* false, for functions that check arguments */
+#define bad_argument(error, ...) (fail(error, REDLOCK_BAD_ARGUMENT, __VA_ARGS__) == REDLOCK_OK)
 /* Text from a server, of any length and content. */
 void copy_text(struct net_bytes from, char *to, size_t size);
 
@@ -127,28 +135,9 @@ static inline void client_leave(struct redlock_client *client) {
 static inline void client_leave_notifying(struct redlock_client *client) {
     schedule_leave_reporting(&client->schedule);
 }
-static inline void client_wait(struct redlock_client *client, struct waiter *waiter) {
-    schedule_wait(&client->schedule, waiter);
-}
 
 /* The first node of a mask that is not empty. */
 static inline unsigned first_of(rl_mask mask) { return (unsigned)__builtin_ctz(mask); }
-
-/* call->tag: the owner of the call. client.c has a function for each. */
-enum call_tag {
-    CALL_VOTE,
-    CALL_UNLOCK,
-    CALL_PEEK,
-    CALL_QUEUE_WATCH,
-    CALL_QUEUE_STAND,
-    CALL_QUEUE_LEAVE,
-    CALL_GUARD,
-    CALL_FITNESS,
-    CALL_AUTOMODE,
-    CALL_PEEK_KEY,
-    CALL_SERVER_INFO,
-    CALL_QUORUM
-};
 
 #define RL_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 

@@ -54,23 +54,23 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
         return bad_argument(
             error,
             "client options of an unknown size: fill them with redlock_client_options_init()");
-    if (!in_range(error, "node_timeout_ms", to->node_timeout_ms, 0, 60000)) return false;
-    if (!in_range(error, "connect_timeout_ms", to->connect_timeout_ms, 1, 600000)) return false;
-    if (!in_range(error, "stall_timeout_ms", to->stall_timeout_ms, 10, 600000)) return false;
-    if (!in_range(error, "drift_ppm", to->drift_ppm, 0, 500000)) return false;
-    if (!in_range(error, "drift_ms", to->drift_ms, 0, 60000)) return false;
+    if (!in_range(error, "node_timeout_ms", to->node_timeout_ms, 0, 60000) ||
+        !in_range(error, "connect_timeout_ms", to->connect_timeout_ms, 1, 600000) ||
+        !in_range(error, "stall_timeout_ms", to->stall_timeout_ms, 10, 600000) ||
+        !in_range(error, "drift_ppm", to->drift_ppm, 0, 500000) ||
+        !in_range(error, "drift_ms", to->drift_ms, 0, 60000))
+        return false;
     if (to->key_prefix && to->key_prefix_bytes == 0) to->key_prefix_bytes = strlen(to->key_prefix);
     if (!to->key_prefix) to->key_prefix_bytes = 0;
     if (to->key_prefix_bytes >= REDLOCK_RESOURCE_BYTES_MAX)
         return bad_argument(error, "the key prefix is longer than %d bytes",
                             REDLOCK_RESOURCE_BYTES_MAX - 1);
-    if (!in_range(error, "mode", to->mode, REDLOCK_MODE_CLASSIC, REDLOCK_MODE_AUTO)) return false;
-    if (!in_range(error, "confirm", to->confirm, 0, 1) ||
-        !in_range(error, "recover", to->recover, 0, 1))
+    if (!in_range(error, "mode", to->mode, REDLOCK_MODE_CLASSIC, REDLOCK_MODE_AUTO) ||
+        !in_range(error, "confirm", to->confirm, 0, 1) ||
+        !in_range(error, "recover", to->recover, 0, 1) ||
+        !in_range(error, "allow_replicas", to->allow_replicas, 0, 1))
         return false;
-    if (!in_range(error, "allow_replicas", to->allow_replicas, 0, 1) ||
-        !quorum_id_valid(to->quorum, error))
-        return false;
+    if (!quorum_id_valid(to->quorum, error)) return false;
     if (to->confirm && to->mode != REDLOCK_MODE_GUARDED)
         return bad_argument(
             error, "confirm orders fencing tokens, which only guarded mode has: set mode too");
@@ -80,33 +80,23 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
     return true;
 }
 
-static bool owner_valid(struct redlock_lock_options *to, struct redlock_error *error) {
-    if (to->owner && to->owner_bytes == 0) to->owner_bytes = strlen(to->owner);
-    if (!to->owner) to->owner_bytes = 0;
-    if (to->owner_bytes <= REDLOCK_OWNER_BYTES_MAX) return true;
-    return bad_argument(error, "the owner has %zu bytes; at most %d are kept in the token",
-                        to->owner_bytes, REDLOCK_OWNER_BYTES_MAX);
-}
-
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to,
                   const struct redlock_lock_options *from, struct redlock_error *error) {
     redlock_lock_options_init(to);
     if (from && !sized_take(to, sizeof *to, from, FIRST_LOCK_OPTIONS))
         return bad_argument(
             error, "lock options of an unknown size: fill them with redlock_lock_options_init()");
-    if (!in_range(error, "ttl_ms", to->ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX))
-        return false;
-    if (!in_range(error, "validity_ms_min", to->validity_ms_min, 0, to->ttl_ms - 1)) return false;
     if (to->lost_margin_ms == -1)
         to->lost_margin_ms = to->ttl_ms / 10 < 1000 ? to->ttl_ms / 10 : 1000;
-    if (!in_range(error, "lost_margin_ms", to->lost_margin_ms, 0, to->ttl_ms - 1)) return false;
     if (to->renew_interval_ms == 0) to->renew_interval_ms = to->ttl_ms / 3;
-    if (!in_range(error, "renew_interval_ms", to->renew_interval_ms, 1, to->ttl_ms - 1))
-        return false;
-    if (!in_range(error, "hold_ms_max", to->hold_ms_max, 0, INT64_C(366) * 86400000)) return false;
-    if (!in_range(error, "retry_delay_ms_max", to->retry_delay_ms_max, 0, REDLOCK_TTL_MS_MAX))
-        return false;
-    if (!in_range(error, "retry_delay_ms_min", to->retry_delay_ms_min, 0, to->retry_delay_ms_max))
+    const int64_t below_ttl_ms = to->ttl_ms > 0 ? to->ttl_ms - 1 : 0;
+    if (!in_range(error, "ttl_ms", to->ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX) ||
+        !in_range(error, "validity_ms_min", to->validity_ms_min, 0, below_ttl_ms) ||
+        !in_range(error, "lost_margin_ms", to->lost_margin_ms, 0, below_ttl_ms) ||
+        !in_range(error, "renew_interval_ms", to->renew_interval_ms, 1, below_ttl_ms) ||
+        !in_range(error, "hold_ms_max", to->hold_ms_max, 0, INT64_C(366) * 86400000) ||
+        !in_range(error, "retry_delay_ms_max", to->retry_delay_ms_max, 0, REDLOCK_TTL_MS_MAX) ||
+        !in_range(error, "retry_delay_ms_min", to->retry_delay_ms_min, 0, to->retry_delay_ms_max))
         return false;
     if (client->options.node_timeout_ms >= to->ttl_ms)
         return bad_argument(
@@ -121,5 +111,10 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
             error,
             "a TTL of %lld ms leaves no validity: drift takes %lld ms, and validity_ms_min and lost_margin_ms need %lld ms",
             (long long)to->ttl_ms, (long long)drift_ms, (long long)wanted_ms);
-    return owner_valid(to, error);
+    if (to->owner && to->owner_bytes == 0) to->owner_bytes = strlen(to->owner);
+    if (!to->owner) to->owner_bytes = 0;
+    if (to->owner_bytes > REDLOCK_OWNER_BYTES_MAX)
+        return bad_argument(error, "the owner has %zu bytes; at most %d are kept in the token",
+                            to->owner_bytes, REDLOCK_OWNER_BYTES_MAX);
+    return true;
 }

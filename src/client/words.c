@@ -42,24 +42,16 @@ void client_log(struct redlock_client *client, int level, const char *format, ..
     client->options.log(client->options.log_context, level, text);
 }
 
-static void explain(struct redlock_error *error, int result, const char *format, va_list args) {
-    if (!error) return;
-    error->result = result;
-    vsnprintf(error->text, sizeof error->text, format, args);
-}
-
 int fail(struct redlock_error *error, int result, const char *format, ...) {
     va_list args;
+    if (!error) return result;
+    error->result = result;
     va_start(args, format);
-    explain(error, result, format, args);
+    vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);
     return result;
 }
 
-bool bad_argument(struct redlock_error *error, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    explain(error, REDLOCK_BAD_ARGUMENT, format, args);
-    va_end(args);
-    return false;
+int fail_forked(struct redlock_error *error) {
+    return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
 }

@@ -66,40 +66,17 @@ static void end(struct rl_acquire *acquire, enum rl_outcome outcome, rl_ns now,
     move(acquire, outcome == RL_OUTCOME_OK ? RL_ACQUIRE_WON : RL_ACQUIRE_OVER, now);
 }
 
-/* Random enough to keep clients from moving in step. */
-static uint64_t draw(struct rl_acquire *acquire) { return rl_splitmix64(&acquire->random); }
-
-static rl_ns draw_between(struct rl_acquire *acquire, rl_ns low, rl_ns high) {
-    return low + (rl_ns)(draw(acquire) % ((uint64_t)(high - low) + 1));
-}
-
-/* When a majority could be free, according to the hints: the quorum-th smallest of the nodes'
- * times. RL_NEVER when the hints do not determine it, or when a majority needs no hint (then the
- * random delay alone decides). */
+/* When a majority could be free, according to the hints. RL_NEVER when the hints do not determine
+ * it, or when a majority needs no hint (then the random delay alone decides). */
 static rl_ns majority_free_at(const struct rl_acquire *acquire) {
     const struct rl_tally *votes = &acquire->attempt.tally;
     unsigned nodes = acquire->terms->nodes;
-    unsigned missing = votes->quorum;
     unsigned free_now = nodes - rl_count(votes->denied | votes->failed);
-    if (free_now >= missing) return RL_NEVER;
-    missing -= free_now;
-
-    rl_mask left = 0;
+    if (free_now >= votes->quorum) return RL_NEVER;
+    rl_mask known = 0;
     for (unsigned node = 0; node < nodes; node++)
-        if ((votes->denied & rl_bit(node)) && acquire->free_at[node] != 0) left |= rl_bit(node);
-    if (rl_count(left) < missing) return RL_NEVER;
-    rl_ns at = RL_NEVER;
-    while (missing-- > 0) {
-        unsigned first = 0;
-        at = RL_NEVER;
-        for (unsigned node = 0; node < nodes; node++) {
-            if ((left & rl_bit(node)) == 0 || acquire->free_at[node] >= at) continue;
-            first = node;
-            at = acquire->free_at[node];
-        }
-        left &= (rl_mask)~rl_bit(first);
-    }
-    return at;
+        if ((votes->denied & rl_bit(node)) && acquire->free_at[node] != 0) known |= rl_bit(node);
+    return rl_nth_time(acquire->free_at, known, votes->quorum - free_now);
 }
 
 static void wake_by(struct rl_acquire *acquire, rl_ns at) {
@@ -109,14 +86,15 @@ static void wake_by(struct rl_acquire *acquire, rl_ns at) {
 static void use_hints(struct rl_acquire *acquire, rl_ns now) {
     rl_ns at = majority_free_at(acquire);
     if (at == RL_NEVER) return;
-    at += draw_between(acquire, HINT_JITTER_MIN, HINT_JITTER_MAX);
+    at += rl_draw_between(&acquire->random, HINT_JITTER_MIN, HINT_JITTER_MAX);
     wake_by(acquire, at > now + SLEEP_MIN ? at : now + SLEEP_MIN);
 }
 
 /* "it should try again after a random delay in order to try to desynchronize multiple clients" */
 static void sleep_before_retry(struct rl_acquire *acquire, rl_ns now) {
     move(acquire, RL_ACQUIRE_SLEEPING, now);
-    rl_ns delay = draw_between(acquire, acquire->rules.delay_min, acquire->rules.delay_max);
+    rl_ns delay =
+        rl_draw_between(&acquire->random, acquire->rules.delay_min, acquire->rules.delay_max);
     acquire->wake_at = now + (delay > SLEEP_MIN ? delay : SLEEP_MIN);
     use_hints(acquire, now);
     wake_by(acquire, acquire->rules.deadline); /* one last try happens at the deadline itself */
@@ -192,11 +170,11 @@ static void use_watchers(struct rl_acquire *acquire, const struct rl_event *even
     if (watched == waiting->active) return;
     if (watched) {
         rl_waiting_begin(waiting, acquire->terms, acquire->rules.delay_min,
-                         acquire->rules.delay_max, draw(acquire), now, actions);
+                         acquire->rules.delay_max, rl_splitmix64(&acquire->random), now, actions);
     } else {
         waiting->active = false;
-        acquire->wake_at =
-            now + draw_between(acquire, acquire->rules.delay_min, acquire->rules.delay_max);
+        acquire->wake_at = now + rl_draw_between(&acquire->random, acquire->rules.delay_min,
+                                                 acquire->rules.delay_max);
     }
 }
 
@@ -257,24 +235,22 @@ static bool is_roused(struct rl_acquire *acquire, const struct rl_event *event, 
     }
     if (event->type == RL_EVENT_HINT) use_hints(acquire, now);
     if (event->type == RL_EVENT_WAKE)
-        wake_by(acquire, now + draw_between(acquire, 0, WAKE_JITTER_MAX));
+        wake_by(acquire, now + rl_draw_between(&acquire->random, 0, WAKE_JITTER_MAX));
     wake_by(acquire, acquire->rules.deadline);
     return now >= acquire->wake_at;
-}
-
-/* A caller that waited behind others the whole time got no answer from a node that another client
- * holds the lock. Still, that is the case. */
-static enum rl_outcome why_in_vain(const struct rl_acquire *acquire) {
-    return acquire->attempt.outcome == RL_OUTCOME_NONE ? RL_OUTCOME_HELD : acquire->attempt.outcome;
 }
 
 static void doze(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
     if (!is_roused(acquire, event, now, actions)) return;
+    /* A caller that waited behind others the whole time got no answer from a node that another
+     * client holds the lock. Still, that is the case. */
+    enum rl_outcome outcome = acquire->attempt.outcome;
+    if (outcome == RL_OUTCOME_NONE) outcome = RL_OUTCOME_HELD;
     /* A timer is always a little late, so the try at the deadline may start that much after it. A
      * process that was stopped meanwhile has used up its time. */
     if (now - acquire->terms->node_timeout > acquire->rules.deadline)
-        end(acquire, why_in_vain(acquire), now, actions);
+        end(acquire, outcome, now, actions);
     else
         try_once(acquire, event, now, actions);
 }
@@ -301,16 +277,12 @@ static void cancel(struct rl_acquire *acquire, const struct rl_event *event, rl_
     }
 }
 
-static void note_hint(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now) {
-    /* 0: the key has ended already */
-    if (event->node >= acquire->terms->nodes || event->remaining < 0) return;
-    acquire->free_at[event->node] = now + event->remaining;
-}
-
 void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions) {
     memset(actions, 0, sizeof *actions);
-    if (event->type == RL_EVENT_HINT) note_hint(acquire, event, now);
+    if (event->type == RL_EVENT_HINT && event->node < acquire->terms->nodes &&
+        event->remaining >= 0) /* 0: the key has ended already */
+        acquire->free_at[event->node] = now + event->remaining;
     rl_waiting_note(&acquire->waiting, event, now);
     bool was_asleep = acquire->state == RL_ACQUIRE_SLEEPING;
     if (event->type == RL_EVENT_CANCEL) {

@@ -27,28 +27,24 @@ static const unsigned char allowed[] = {
     [RL_ATTEMPT_LOST] = 0,
 };
 
-static void check_won(const struct rl_attempt *attempt, rl_ns now) {
-    const struct rl_terms *terms = attempt->terms;
-    assert(rl_count(attempt->tally.granted) >= attempt->tally.quorum);
-    assert(attempt->validity_end > now);
-    if (terms->guarded) assert(attempt->fence >= 1 && attempt->fence <= RL_FENCE_MAX);
-    if (terms->confirm)
-        assert(attempt->state == RL_ATTEMPT_CONFIRMING && rl_tally_won(&attempt->confirming));
-    (void)now;
-    (void)terms;
-}
-
 /* The only place where the state changes. */
 static void move(struct rl_attempt *attempt, enum rl_attempt_state to, rl_ns now) {
+    const struct rl_terms *terms = attempt->terms;
     assert(allowed[attempt->state] & 1 << to);
-    (void)allowed;
+    (void)allowed, (void)terms, (void)now;
     switch (to) {
     case RL_ATTEMPT_CONFIRMING:
-        assert(attempt->terms->confirm && rl_tally_won(&attempt->tally));
+        assert(terms->confirm && rl_tally_won(&attempt->tally));
         /* only a voter can confirm */
         assert((attempt->confirming.asked & ~attempt->tally.granted) == 0);
         break;
-    case RL_ATTEMPT_WON: check_won(attempt, now); break;
+    case RL_ATTEMPT_WON:
+        assert(rl_count(attempt->tally.granted) >= attempt->tally.quorum);
+        assert(attempt->validity_end > now);
+        if (terms->guarded) assert(attempt->fence >= 1 && attempt->fence <= RL_FENCE_MAX);
+        if (terms->confirm)
+            assert(attempt->state == RL_ATTEMPT_CONFIRMING && rl_tally_won(&attempt->confirming));
+        break;
     case RL_ATTEMPT_LOST:
         assert(attempt->outcome != RL_OUTCOME_NONE && attempt->outcome != RL_OUTCOME_OK);
         break;
@@ -75,29 +71,7 @@ static void lose(struct rl_attempt *attempt, enum rl_outcome outcome, rl_ns now,
     actions->outcome = outcome;
 }
 
-/* "If the client failed to acquire the lock for some reason": does another client hold it, or is
- * that unknown? */
-static enum rl_outcome why_hopeless(const struct rl_tally *tally) {
-    unsigned could_vote = tally->nodes - rl_count(tally->failed);
-    return could_vote < tally->quorum ? RL_OUTCOME_NO_QUORUM : RL_OUTCOME_HELD;
-}
-
 /* ---- winning ------------------------------------------------------------------------------ */
-
-/* Between a vote and the end of the count, time may pass that no clock of ours shows. If a majority
- * of the voters then reports that key and fence are still there, no client with a higher fence was
- * before us. */
-static void ask_to_confirm(struct rl_attempt *attempt, rl_ns now, struct rl_actions *actions) {
-    if (now >= deadline_of(attempt)) {
-        lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
-        return;
-    }
-    rl_tally_open(&attempt->confirming, attempt->terms->nodes, attempt->tally.quorum,
-                  attempt->tally.granted);
-    move(attempt, RL_ATTEMPT_CONFIRMING, now);
-    actions->confirm = attempt->confirming.asked;
-    actions->fence = attempt->fence;
-}
 
 /* "If and only if the client was able to acquire the lock in the majority of the instances, and the
  * total time elapsed to acquire the lock is less than lock validity time, the lock is considered to
@@ -113,7 +87,18 @@ static void majority(struct rl_attempt *attempt, rl_ns now, struct rl_actions *a
         return;
     }
     if (terms->confirm && attempt->state == RL_ATTEMPT_VOTING) {
-        ask_to_confirm(attempt, now, actions);
+        /* Between a vote and the end of the count, time may pass that no clock of ours shows. If a
+         * majority of the voters then reports that key and fence are still there, no client with a
+         * higher fence was before us. */
+        if (now >= deadline_of(attempt)) {
+            lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
+            return;
+        }
+        rl_tally_open(&attempt->confirming, terms->nodes, attempt->tally.quorum,
+                      attempt->tally.granted);
+        move(attempt, RL_ATTEMPT_CONFIRMING, now);
+        actions->confirm = attempt->confirming.asked;
+        actions->fence = attempt->fence;
         return;
     }
     attempt->validity_end = validity_end;
@@ -192,10 +177,13 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
     /* The quorum grew by a member during the attempt, and a vote may be from before or after that.
      * So a majority of both is needed. */
     if (attempt->terms->quorum > tally->quorum) tally->quorum = attempt->terms->quorum;
+    /* "If the client failed to acquire the lock for some reason": does another client hold it, or
+     * is that unknown? */
+    bool enough_could_vote = tally->nodes - rl_count(tally->failed) >= tally->quorum;
     if (rl_tally_won(tally))
         majority(attempt, now, actions);
     else if (rl_tally_hopeless(tally))
-        lose(attempt, why_hopeless(tally), now, actions);
+        lose(attempt, enough_could_vote ? RL_OUTCOME_HELD : RL_OUTCOME_NO_QUORUM, now, actions);
     else if (attempt->state == RL_ATTEMPT_VOTING && attempt->terms->guarded && !late)
         raise_fences(attempt, event, now, actions);
 }

@@ -23,12 +23,6 @@ static rl_ns gain(const struct rl_clocks *clocks, rl_ns span) {
     return span / rest * clocks->drift_ppm + (span % rest * clocks->drift_ppm + rest - 1) / rest;
 }
 
-static void note_step(struct rl_clock *clock, rl_ns asked) {
-    clock->step_after = clock->asked; /* acting on the latest step also covers earlier steps */
-    clock->stepped = true;
-    clock->step_before = clock->steady_since = asked;
-}
-
 /* The server read its clock at some time between asked and answered, so it is ahead by `least` to
  * `most`. An earlier bound stays valid, plus the drift since then. So small gains add up, and a
  * slow answer hides a step only briefly. */
@@ -46,7 +40,11 @@ void rl_clocks_sample(struct rl_clocks *clocks, unsigned node,
     } else {
         rl_ns bound = clock->ahead_max + gain(clocks, sample->answered - clock->at);
         bool stepped = least > bound + clocks->drift_fixed;
-        if (stepped) note_step(clock, sample->asked);
+        if (stepped) { /* acting on the latest step also covers earlier steps */
+            clock->stepped = true;
+            clock->step_after = clock->asked;
+            clock->step_before = clock->steady_since = sample->asked;
+        }
         bool anew = stepped || most < bound;
         clock->ahead_max = anew ? most : bound;
         clock->at = anew ? sample->asked : sample->answered;
@@ -64,20 +62,19 @@ void rl_clocks_acted_on(struct rl_clocks *clocks, unsigned node) {
     clocks->clock[node].stepped = false;
 }
 
-/* Sampled before and after the step, and steady between. */
-static bool is_witness(const struct rl_clock *other, const struct rl_clock *clock) {
-    return other != clock && other->sampled && other->steady_since <= clock->step_after &&
-           other->asked >= clock->step_before;
-}
-
 rl_mask rl_clocks_stepped(struct rl_clocks *clocks, unsigned steady_min, rl_ns lasts, rl_ns now) {
     rl_mask stepped = 0;
     for (unsigned i = 0; i < clocks->nodes; i++) {
         struct rl_clock *clock = &clocks->clock[i];
         if (clock->stepped && now - clock->step_before > lasts) clock->stepped = false;
         if (!clock->stepped) continue;
-        unsigned steady = 0;
-        for (unsigned j = 0; j < clocks->nodes; j++) steady += is_witness(&clocks->clock[j], clock);
+        unsigned steady = 0; /* sampled before and after the step, and steady between */
+        for (unsigned j = 0; j < clocks->nodes; j++) {
+            const struct rl_clock *other = &clocks->clock[j];
+            steady += other != clock && other->sampled &&
+                      other->steady_since <= clock->step_after &&
+                      other->asked >= clock->step_before;
+        }
         if (steady >= steady_min) stepped |= rl_bit(i);
     }
     return stepped;

@@ -18,8 +18,8 @@ struct rl_clock_sample {
 /* One server's clock, measured by ours. "Ahead" is its wall clock minus our clock. */
 struct rl_clock {
     bool sampled;
-    rl_ns ahead_max,
-        at; /* at `at` it was ahead by at most this much; drift can add to it since then */
+    /* At `at` it was ahead by at most this much; drift can add to it since then. */
+    rl_ns ahead_max, at;
     rl_ns steady_since; /* a sample taken then, and all samples since, show no step */
     rl_ns asked;        /* the last sample */
     bool stepped;       /* its clock stepped forward between ... */
@@ -37,8 +37,8 @@ void rl_clocks_init(struct rl_clocks *clocks, unsigned nodes, uint32_t drift_ppm
                     rl_ns drift_fixed);
 void rl_clocks_sample(struct rl_clocks *clocks, unsigned node,
                       const struct rl_clock_sample *sample);
-void rl_clocks_forget(struct rl_clocks *clocks, unsigned node);
 /* another server answers there now */
+void rl_clocks_forget(struct rl_clocks *clocks, unsigned node);
 /* its step needs no further action */
 void rl_clocks_acted_on(struct rl_clocks *clocks, unsigned node);
 /* The nodes whose clocks stepped within the last `lasts`, each while at least `steady_min` other

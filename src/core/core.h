@@ -168,6 +168,8 @@ void rl_tally_close(struct rl_tally *tally); /* pending nodes count as failed fr
 bool rl_tally_void(struct rl_tally *tally, rl_mask voided);
 bool rl_tally_won(const struct rl_tally *tally);      /* a majority granted */
 bool rl_tally_hopeless(const struct rl_tally *tally); /* granted + pending is below the quorum */
+/* The nth smallest of the times of these nodes; RL_NEVER: there are fewer. */
+rl_ns rl_nth_time(const rl_ns times[RL_NODES_MAX], rl_mask nodes, unsigned nth);
 
 /* ---- one attempt ------------------------------------------------------------------------- */
 
@@ -333,7 +335,6 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
 rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now);
 
 /* For traces and messages; never NULL. */
-const char *rl_attempt_state_name(enum rl_attempt_state state);
 const char *rl_acquire_state_name(enum rl_acquire_state state);
 const char *rl_lease_state_name(enum rl_lease_state state);
 const char *rl_outcome_name(enum rl_outcome outcome);

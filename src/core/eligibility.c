@@ -2,50 +2,16 @@
  *
  * Which nodes may vote. "A node counts only if all of this holds: its record is of that quorum and
  * epoch, standing intact, written for this run_id; its member's newest incarnation is this run_id."
- * (docs/guarded.md)
- */
+ * (docs/guarded.md) */
 #include "core/eligibility.h"
 
 #include <assert.h>
 #include <string.h>
 
-const char *rl_eligibility_name(enum rl_eligibility eligibility) {
-    switch (eligibility) {
-    case RL_ELIGIBILITY_UNKNOWN: return "unknown";
-    case RL_ELIGIBILITY_INTACT: return "intact";
-    case RL_ELIGIBILITY_RECOVERING: return "recovering";
-    case RL_ELIGIBILITY_BEHIND: return "behind";
-    case RL_ELIGIBILITY_FOREIGN: return "foreign";
-    case RL_ELIGIBILITY_NO_RECORD: return "no record";
-    case RL_ELIGIBILITY_REFUSED: return "refused";
-    }
-    return "?";
-}
-
-#define BIT(eligibility) (1u << RL_ELIGIBILITY_##eligibility)
-
-/* A node whose record must be read again first becomes UNKNOWN. The direct transitions come from
- * what other records say, or from a record that we wrote. */
-static const unsigned char allowed[] = {
-    [RL_ELIGIBILITY_UNKNOWN] = 0x7f,
-    [RL_ELIGIBILITY_INTACT] =
-        BIT(UNKNOWN) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_ELIGIBILITY_RECOVERING] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_ELIGIBILITY_BEHIND] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(FOREIGN) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_ELIGIBILITY_FOREIGN] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(REFUSED) | BIT(NO_RECORD),
-    [RL_ELIGIBILITY_NO_RECORD] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(REFUSED),
-    [RL_ELIGIBILITY_REFUSED] =
-        BIT(UNKNOWN) | BIT(INTACT) | BIT(RECOVERING) | BIT(BEHIND) | BIT(FOREIGN) | BIT(NO_RECORD),
-};
-
-/* The only place where an eligibility changes. */
+/* The only place where an eligibility changes. Each may follow each other: a record that another
+ * client, or we, wrote can show any of them. */
 static bool move(struct rl_guard_node *node, enum rl_eligibility to) {
     if (node->eligibility == to) return false;
-    assert(allowed[node->eligibility] & (1u << to));
     if (to == RL_ELIGIBILITY_INTACT) {
         assert(node->up && node->stated && node->read && node->has_record && !node->unfit &&
                !node->distrusted);
@@ -74,15 +40,15 @@ static bool says_intact(const struct rl_guard_node *node) {
 }
 
 /* Where no node is intact, a record that cannot vote still defines the quorum. */
-static bool is_source(const struct rl_guard_node *node, bool intact_only) {
-    return intact_only ? says_intact(node) : readable(node);
+static bool is_source(const struct rl_guard_node *node, uint64_t quorum_id, bool intact_only) {
+    return (intact_only ? says_intact(node) : readable(node)) &&
+           node->record.quorum_id == quorum_id;
 }
 
 static unsigned count_of(const struct rl_guard *guard, uint64_t quorum_id, bool intact_only) {
     unsigned count = 0;
     for (unsigned i = 0; i < guard->nodes; i++)
-        count +=
-            is_source(&guard->node[i], intact_only) && guard->node[i].record.quorum_id == quorum_id;
+        count += is_source(&guard->node[i], quorum_id, intact_only);
     return count;
 }
 
@@ -126,11 +92,23 @@ static bool is_no_surprise(const struct rl_guard *guard, const struct rl_guard_n
     return false;
 }
 
+/* The records of a first init that has not finished do not count. Another init may still take these
+ * nodes into its own quorum, and a client never changes the quorum that it has adopted. */
+static unsigned carry_quorum(const struct rl_guard *guard) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_record *record = &guard->node[i].record;
+        count += readable(&guard->node[i]) && record->quorum_id == guard->quorum.quorum_id &&
+                 !rl_record_of_first_init(record);
+    }
+    return count;
+}
+
 static bool is_decided(const struct rl_guard *guard) {
     if (guard->decided || guard->pinned) return true;
     for (unsigned i = 0; i < guard->nodes; i++)
         if (!is_no_surprise(guard, &guard->node[i])) return false;
-    return 2 * count_of(guard, guard->quorum.quorum_id, false) > guard->nodes;
+    return 2 * carry_quorum(guard) > guard->nodes;
 }
 
 static bool same_members(const struct rl_record *a, const struct rl_record *b) {
@@ -147,7 +125,7 @@ static unsigned carriers(const struct rl_guard *guard, const struct rl_record *r
     unsigned count = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *other = &guard->node[i].record;
-        count += is_source(&guard->node[i], intact_only) && other->quorum_id == record->quorum_id &&
+        count += is_source(&guard->node[i], record->quorum_id, intact_only) &&
                  other->epoch == record->epoch && same_members(other, record);
     }
     return count;
@@ -170,17 +148,11 @@ static const struct rl_record *newest(const struct rl_guard *guard, uint64_t quo
     const struct rl_record *best = NULL;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_guard_node *node = &guard->node[i];
-        if (!is_source(node, intact_only) || node->record.quorum_id != quorum_id) continue;
-        if (is_newer(guard, &node->record, best, intact_only)) best = &node->record;
+        if (is_source(node, quorum_id, intact_only) &&
+            is_newer(guard, &node->record, best, intact_only))
+            best = &node->record;
     }
     return best;
-}
-
-/* The record is of the newest epoch, has its list, and is a member's. Another node may allow a
- * longer TTL than the members wait. */
-static bool ttl_max_counts(const struct rl_guard *guard, const struct rl_record *from) {
-    return from->epoch == guard->quorum.epoch && same_members(from, &guard->quorum) &&
-           rl_record_member(&guard->quorum, from->node_id);
 }
 
 /* "the largest ttl_max of the intact nodes counts", of those that are members now. For each member,
@@ -188,7 +160,12 @@ static bool ttl_max_counts(const struct rl_guard *guard, const struct rl_record 
 static void merge(struct rl_guard *guard, const struct rl_record *from) {
     /* incarnations from before the last init have a numbering of their own */
     if (from->epoch < guard->quorum.begun) return;
-    if (ttl_max_counts(guard, from) && from->ttl_max_ms > guard->quorum.ttl_max_ms)
+    /* The record is of the newest epoch, has its list, and is a member's. Another node may allow a
+     * longer TTL than the members wait. */
+    bool ttl_max_counts = from->epoch == guard->quorum.epoch &&
+                          same_members(from, &guard->quorum) &&
+                          rl_record_member(&guard->quorum, from->node_id);
+    if (ttl_max_counts && from->ttl_max_ms > guard->quorum.ttl_max_ms)
         guard->quorum.ttl_max_ms = from->ttl_max_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {
         struct rl_member *member = &guard->quorum.members[i];
@@ -211,8 +188,7 @@ static void learn_quorum(struct rl_guard *guard) {
     guard->decided = is_decided(guard);
     guard->votes_needed = rl_quorum(guard->quorum.members_count);
     for (unsigned i = 0; i < guard->nodes; i++)
-        if (is_source(&guard->node[i], intact_only) && guard->node[i].record.quorum_id == id)
-            merge(guard, &guard->node[i].record);
+        if (is_source(&guard->node[i], id, intact_only)) merge(guard, &guard->node[i].record);
 }
 
 /* ---- which member a node is ------------------------------------------------------------------ */
@@ -240,12 +216,29 @@ static void place_empty_nodes(struct rl_guard *guard) {
     }
 }
 
+static const struct rl_member *member_at(const struct rl_guard *guard, const char *url) {
+    for (unsigned m = 0; m < guard->quorum.members_count; m++)
+        if (strcmp(guard->quorum.members[m].url, url) == 0) return &guard->quorum.members[m];
+    return NULL;
+}
+
+/* A server that was made a replica of another member, or started from its file, has the record of
+ * that member. At the URL of a member of its own it is that one, without its data. By the record it
+ * would take the other's place whenever it was read first, and leave its own place empty. */
+static uint64_t id_of(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    const struct rl_member *own = member_at(guard, node->url);
+    bool copied = own && own->id != node->record.node_id &&
+                  rl_record_member(&guard->quorum, node->record.node_id) &&
+                  strcmp(node->record.run_id, node->run_id) != 0;
+    return copied ? own->id : node->record.node_id;
+}
+
 static void place_nodes(struct rl_guard *guard) {
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
         if (!readable(node)) continue;
         bool ours = guard->known && node->record.quorum_id == guard->quorum.quorum_id;
-        node->id = ours ? node->record.node_id : 0;
+        node->id = ours ? id_of(guard, node) : 0;
     }
     if (guard->known) place_empty_nodes(guard);
 }
@@ -382,20 +375,9 @@ rl_mask rl_guard_foreign(const struct rl_guard *guard) {
  * or from a node that is no longer a member must not be counted together with one given under newer
  * knowledge. */
 rl_mask rl_guard_voided(const struct rl_guard *guard) {
-    rl_mask mask = rl_guard_foreign(guard);
-    for (unsigned i = 0; i < guard->nodes; i++)
-        if (guard->node[i].eligibility != RL_ELIGIBILITY_INTACT &&
-            guard->node[i].eligibility != RL_ELIGIBILITY_UNKNOWN)
-            mask |= rl_bit(i);
-    return mask;
-}
-
-static bool is_settled(const struct rl_guard *guard) {
-    unsigned count = 0;
-    for (unsigned i = 0; i < guard->nodes; i++)
-        count +=
-            guard->node[i].eligibility == RL_ELIGIBILITY_INTACT && guard->node[i].record.settled;
-    return count >= guard->votes_needed;
+    rl_mask unknown = with_eligibility(guard, RL_ELIGIBILITY_UNKNOWN);
+    rl_mask ineligible = rl_all(guard->nodes) & (rl_mask) ~(rl_guard_intact(guard) | unknown);
+    return ineligible | rl_guard_foreign(guard);
 }
 
 bool eligibility_judge(struct rl_guard *guard) {
@@ -410,12 +392,14 @@ bool eligibility_judge(struct rl_guard *guard) {
     bool changed = votes_needed != guard->votes_needed || id != guard->quorum.quorum_id ||
                    epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms ||
                    decided != guard->decided || other != guard->other_quorum;
+    unsigned settled = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
         if (move(node, of_node(guard, node))) changed = true;
         if (node->eligibility == RL_ELIGIBILITY_INTACT) node->was_incarnation = true;
+        settled += node->eligibility == RL_ELIGIBILITY_INTACT && node->record.settled;
     }
-    guard->settled = is_settled(guard);
+    guard->settled = settled >= guard->votes_needed;
     assert(guard->votes_needed >= 1);
     return changed;
 }

@@ -28,10 +28,18 @@ void rl_guard_init(struct rl_guard *guard, unsigned nodes, uint32_t drift_ppm, r
         guard->node[i].reconnect_at = guard->node[i].reclaim_at = RL_NEVER;
 }
 
-/* Every event brings a new seed. */
+/* Every event brings a new seed. Not 0. */
 static uint64_t draw(struct rl_guard *guard) {
     uint64_t z = rl_splitmix64(&guard->random);
     return z ? z : 1;
+}
+
+static rl_mask bit_of(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    return rl_bit((unsigned)(node - guard->node));
+}
+
+static bool is_majority_intact(const struct rl_guard *guard) {
+    return rl_count(rl_guard_intact(guard)) >= guard->votes_needed;
 }
 
 rl_ns rl_guard_quarantine(const struct rl_guard *guard) {
@@ -47,7 +55,7 @@ rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
     rl_ns waited = 0;
     if (node->waits_for != 0)
         waited = now - node->waits_since;
-    else if (rl_count(rl_guard_intact(guard)) < guard->votes_needed)
+    else if (!is_majority_intact(guard))
         return -1;
     else if (eligibility_is_claimed(guard, node))
         waited = node->record.waited_ms * RL_MS;
@@ -110,8 +118,6 @@ static void went_down(struct rl_guard *guard, unsigned index) {
     if (guard->installing == (int)index) stop_installing(guard);
 }
 
-static void trust(struct rl_guard_node *node) { node->suspect = node->distrusted = false; }
-
 /* A change found here is a change of data: another record, or a recovery that must start again. */
 static void state_came(struct rl_guard *guard, struct rl_guard_node *node,
                        const struct rl_guard_event *event, rl_ns now) {
@@ -145,7 +151,8 @@ static void record_came(struct rl_guard_node *node, const struct rl_record *reco
     if (!record) return;
     node->record = *record;
     /* Another client suspected the node too and was faster. The wait that it started is enough. */
-    if (record->eligibility == RL_RECORD_RECOVERING && eligibility_fits(node)) trust(node);
+    if (record->eligibility == RL_RECORD_RECOVERING && eligibility_fits(node))
+        node->suspect = node->distrusted = false;
 }
 
 static void written(struct rl_guard *guard, unsigned index, bool done) {
@@ -163,7 +170,7 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     node->read = node->has_record = true;
     node->unreadable = false;
     /* else it was sent before the suspicion */
-    if (node->record.eligibility == RL_RECORD_RECOVERING) trust(node);
+    if (node->record.eligibility == RL_RECORD_RECOVERING) node->suspect = node->distrusted = false;
 }
 
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
@@ -237,34 +244,35 @@ static void write_record(struct rl_guard *guard, struct rl_guard_node *node,
     to->evicted = node->evicted;
     to->nonce = draw(guard);
     node->pending_op = RL_PENDING_WRITE;
-    actions->write |= rl_bit((unsigned)(node - guard->node));
+    actions->write |= bit_of(guard, node);
 }
 
-/* The quorum's record, with the fields of this node. */
-static void own_record(const struct rl_guard *guard, struct rl_guard_node *node) {
-    node->writing = guard->quorum;
-    node->writing.node_id = node->id;
-    node->writing.settled = false;
-    node->writing.loss = 0;
-    node->writing.waited_ms = 0;
+/* The quorum's record, with the fields of this node. What it promised or accepted as an acceptor is
+ * not part of it. */
+static struct rl_record *own_record(const struct rl_guard *guard, struct rl_guard_node *node,
+                                    enum rl_record_eligibility eligibility) {
+    struct rl_record *to = &node->writing;
+    *to = guard->quorum;
+    to->node_id = node->id;
+    to->eligibility = eligibility;
+    to->settled = false;
+    to->loss = 0;
+    to->waited_ms = 0;
+    to->ballot = to->accepted_ballot = 0;
+    memset(&to->accepted, 0, sizeof to->accepted);
     node->floor = NULL;
+    return to;
 }
 
 /* Step 1. */
 static void claim(struct rl_guard *guard, struct rl_guard_node *node,
                   struct rl_guard_actions *actions) {
-    own_record(guard, node);
-    node->writing.eligibility = RL_RECORD_RECOVERING;
-    /* it becomes an acceptor again when it is installed */
-    node->writing.ballot = node->writing.accepted_ballot = 0;
-    memset(&node->writing.accepted, 0, sizeof node->writing.accepted);
-    node->writing.loss = draw(guard);
-    for (unsigned i = 0; i < node->writing.members_count; i++) {
-        struct rl_incarnation *incarnation = &node->writing.members[i].incarnation;
-        if (node->writing.members[i].id != node->id ||
-            strcmp(incarnation->run_id, node->run_id) == 0)
-            continue;
-        rl_incarnation_follow(incarnation, node->run_id);
+    struct rl_record *to = own_record(guard, node, RL_RECORD_RECOVERING);
+    to->loss = draw(guard);
+    for (unsigned i = 0; i < to->members_count; i++) {
+        struct rl_incarnation *incarnation = &to->members[i].incarnation;
+        if (to->members[i].id == node->id && strcmp(incarnation->run_id, node->run_id) != 0)
+            rl_incarnation_follow(incarnation, node->run_id);
     }
     stop_waiting(node);
     node->reclaim_at = RL_NEVER;
@@ -287,25 +295,11 @@ static void register_incarnations(struct rl_guard *guard, struct rl_guard_node *
     write_record(guard, node, actions);
 }
 
-/* A record of a later epoch was chosen. Any client may bring a node up to it. */
-static void switch_epoch(struct rl_guard *guard, struct rl_guard_node *node,
-                         struct rl_guard_actions *actions) {
-    own_record(guard, node);
-    node->writing.eligibility = RL_RECORD_INTACT;
-    node->writing.ballot = node->writing.accepted_ballot = 0;
-    memset(&node->writing.accepted, 0, sizeof node->writing.accepted);
-    write_record(guard, node, actions);
-}
-
 /* Step 5. The node takes over what the sources promised and accepted for the next epoch. */
 static void install(struct rl_guard *guard, struct rl_guard_node *node,
                     struct rl_guard_actions *actions) {
-    own_record(guard, node);
-    struct rl_record *to = &node->writing;
-    to->eligibility = RL_RECORD_INTACT;
+    struct rl_record *to = own_record(guard, node, RL_RECORD_INTACT);
     to->settled = guard->settled;
-    to->ballot = to->accepted_ballot = 0;
-    memset(&to->accepted, 0, sizeof to->accepted);
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *from = &guard->node[i].record;
         if (!(guard->sources & rl_bit(i))) continue;
@@ -432,7 +426,7 @@ static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns n
     if (!node->same_again || now < node->reclaim_at || guard->leaving ||
         eligibility_is_double(guard, node))
         return;
-    if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed) claim(guard, node, actions);
+    if (is_majority_intact(guard)) claim(guard, node, actions);
 }
 
 static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
@@ -443,8 +437,7 @@ static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
         return;
     }
     if (!eligibility_is_claimed(guard, node)) {
-        if (rl_count(rl_guard_intact(guard)) >= guard->votes_needed && !guard->leaving)
-            claim(guard, node, actions);
+        if (is_majority_intact(guard) && !guard->leaving) claim(guard, node, actions);
         return;
     }
     if (node->waits_for != node->record.loss && !is_registered(guard, node, now)) return;
@@ -479,7 +472,7 @@ static bool lacks_incarnation(const struct rl_guard *guard, const struct rl_guar
 
 static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                        struct rl_guard_actions *actions) {
-    rl_mask bit = rl_bit((unsigned)(node - guard->node));
+    rl_mask bit = bit_of(guard, node);
     switch (node->eligibility) {
     case RL_ELIGIBILITY_INTACT:
         if (guard->leaving) break;
@@ -491,7 +484,10 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
         }
         break;
     case RL_ELIGIBILITY_BEHIND:
-        if (!guard->leaving) switch_epoch(guard, node, actions);
+        if (guard->leaving) break;
+        /* a record of a later epoch was chosen: any client may bring a node up to it */
+        own_record(guard, node, RL_RECORD_INTACT);
+        write_record(guard, node, actions);
         break;
     case RL_ELIGIBILITY_RECOVERING: recover(guard, node, now, actions); break;
     case RL_ELIGIBILITY_FOREIGN:
@@ -512,13 +508,12 @@ static void plan_refused(struct rl_guard *guard, struct rl_guard_node *node, rl_
     bool votes = node->record.eligibility == RL_RECORD_INTACT &&
                  node->record.quorum_id == guard->quorum.quorum_id && eligibility_fits(node) &&
                  rl_record_member(&guard->quorum, node->id);
-    if (votes && rl_count(rl_guard_intact(guard)) >= guard->votes_needed)
-        claim(guard, node, actions);
+    if (votes && is_majority_intact(guard)) claim(guard, node, actions);
 }
 
 static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                  struct rl_guard_actions *actions) {
-    rl_mask bit = rl_bit((unsigned)(node - guard->node));
+    rl_mask bit = bit_of(guard, node);
     if (!node->up) return;
     if (node->unfit) {
         plan_refused(guard, node, now, actions);
@@ -553,8 +548,7 @@ static void plan_wake(const struct rl_guard *guard, const struct rl_guard_node *
     wake_by(actions, node->again_at, now);
     if (guard->read_only || guard->leaving) return;
     wake_by(actions, node->reclaim_at, now);
-    if (node->eligibility != RL_ELIGIBILITY_RECOVERING) return;
-    if (node->waits_for == 0) return;
+    if (node->eligibility != RL_ELIGIBILITY_RECOVERING || node->waits_for == 0) return;
     wake_by(actions, node->waits_since + rl_guard_quarantine(guard) + node->jitter, now);
     wake_by(actions, node->hand_on_at, now);
 }
@@ -598,16 +592,6 @@ static bool distrust_one(struct rl_guard *guard) {
     return false;
 }
 
-static bool judge(struct rl_guard *guard, rl_ns now) {
-    for (unsigned i = 0; i < guard->nodes; i++) {
-        struct rl_guard_node *node = &guard->node[i];
-        if (node->suspect && !node->distrusted && now >= node->suspect_until) node->suspect = false;
-    }
-    bool changed = eligibility_judge(guard);
-    while (distrust_one(guard)) changed |= eligibility_judge(guard);
-    return changed;
-}
-
 /* ---- the step -------------------------------------------------------------------------------- */
 
 void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now,
@@ -617,7 +601,12 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     guard->random = event->random;
     uint32_t epoch = guard->quorum.epoch;
     take(guard, event, now);
-    actions->changed = judge(guard, now);
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        struct rl_guard_node *node = &guard->node[i];
+        if (node->suspect && !node->distrusted && now >= node->suspect_until) node->suspect = false;
+    }
+    actions->changed = eligibility_judge(guard);
+    while (distrust_one(guard)) actions->changed |= eligibility_judge(guard);
     if (guard->quorum.epoch != epoch && guard->installing >= 0 &&
         guard->node[guard->installing].pending_op == RL_PENDING_NONE)
         stop_installing(guard); /* the nodes to ask have changed */

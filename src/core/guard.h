@@ -91,6 +91,12 @@ const struct rl_member *rl_record_member(const struct rl_record *record, uint64_
  * member, too many members, the last member, or no epoch number is left). The record is then
  * unchanged. */
 bool rl_record_change(struct rl_record *record, const struct rl_change *change);
+/* Identifies an init in the records that it writes as recovering: nothing else writes this loss. */
+uint64_t rl_loss_of_init(uint64_t quorum_id, uint32_t epoch);
+bool rl_record_of_init(const struct rl_record *record);
+/* By the first init of its quorum, and never intact since: whether that quorum will exist is open.
+ */
+bool rl_record_of_first_init(const struct rl_record *record);
 
 enum rl_eligibility {
     /* not connected, or its record was not read since a report that it changed */
@@ -106,7 +112,6 @@ enum rl_eligibility {
     /* not fit (the caller reported it), or its record has a format that we do not know */
     RL_ELIGIBILITY_REFUSED
 };
-const char *rl_eligibility_name(enum rl_eligibility eligibility);
 
 enum rl_guard_event_type {
     RL_GUARD_UP, /* `node` is connected; `run_id` is its server's */

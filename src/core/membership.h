@@ -264,7 +264,6 @@ struct rl_membership {
     /* A change. */
     struct rl_change wanted, chosen;
     bool made;    /* some acceptor may have accepted it, so another operator may complete it */
-    bool begun;   /* an accepted change was found, so no other is proposed */
     bool claimed; /* the member to be added was a member already, and has its place again */
     uint64_t ballot;
     uint32_t epoch; /* the epoch that the switch, or the settling, starts from */

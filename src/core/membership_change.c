@@ -172,8 +172,7 @@ void membership_change_looked(struct rl_membership *m) {
         membership_ok(m);
         return;
     }
-    m->begun = find_accepted(m, membership_intact(m), &m->chosen);
-    if (!m->begun && !membership_check_change(m)) {
+    if (!find_accepted(m, membership_intact(m), &m->chosen) && !membership_check_change(m)) {
         membership_end(m);
         return;
     }
@@ -225,10 +224,6 @@ void membership_change_promised(struct rl_membership *m) {
             return;
         }
     } else {
-        if (m->begun) { /* whether our change is allowed was not checked */
-            try_again(m);
-            return;
-        }
         if (!check_once_more(m)) {
             refused(m);
             return;
@@ -262,9 +257,15 @@ static bool next_record(struct rl_record *record, const struct rl_change *change
 }
 
 /* "every node gets the record of e + 1". One node that has it is enough for all that follows: any
- * client that reads it updates the other nodes. */
+ * client that reads it updates the other nodes. Until then the change can wait. This process may
+ * have been stopped since it accepted, and members may have lost their data. */
 void membership_switch_looked(struct rl_membership *m) {
     rl_mask nodes = 0;
+    if (m->view.known && m->view.quorum.epoch == m->epoch &&
+        !membership_check_intact_after(m, &m->chosen)) {
+        refused(m);
+        return;
+    }
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         struct rl_guard_node *at = &m->view.node[i];
         if (at->eligibility != RL_ELIGIBILITY_INTACT && at->eligibility != RL_ELIGIBILITY_BEHIND)

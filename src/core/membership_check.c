@@ -130,13 +130,13 @@ bool membership_check_members(struct rl_membership *m) {
     for (unsigned i = 0; i < m->wish.nodes; i++)
         if (m->twice & rl_bit(i)) return membership_refuse(m, RL_PROBLEM_TWICE_LISTED, i);
     if (!check_one_quorum(m)) return false;
-    if (!m->view.known) {
+    int unheard = membership_unheard(m);
+    if (!m->view.known && unheard < 0) {
         membership_problem(m, m->quorum_id ? RL_PROBLEM_NO_RECORD_OF : RL_PROBLEM_NO_RECORD)
             ->id[0] = m->quorum_id;
         return false;
     }
-    if (intact >= m->view.votes_needed) return true;
-    int unheard = membership_unheard(m);
+    if (m->view.known && intact >= m->view.votes_needed) return true;
     if (unheard >= 0) return membership_refuse(m, RL_PROBLEM_MAJORITY_UNHEARD, (unsigned)unheard);
     struct rl_problem *problem = membership_problem(m, RL_PROBLEM_TOO_FEW_INTACT);
     problem->count[0] = intact;

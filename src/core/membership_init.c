@@ -25,7 +25,7 @@ static rl_mask left_by_init(const struct rl_membership *m) {
     rl_mask nodes = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
-        if (!record || !membership_is_of_init(record) || record->quorum_id != quorum->quorum_id)
+        if (!record || !rl_record_of_init(record) || record->quorum_id != quorum->quorum_id)
             continue;
         const struct rl_member *member = rl_record_member(quorum, record->node_id);
         if (record->epoch != quorum->epoch || !member || !membership_same_server(m, i)) continue;
@@ -41,7 +41,26 @@ static rl_mask left_by_others(const struct rl_membership *m) {
     return nodes;
 }
 
+/* A client's guard keeps the time that it waited in the records of nodes that recover, and writes
+ * nothing else there while no majority is intact. So a claim with such a time is still in place. */
+static bool was_handed_on(const struct rl_record *record) { return record->waited_ms > 0; }
+
+/* A second look, after a write was refused. A client's guard may have written there: it knows
+ * nothing of the init, and the init begins again with what it finds. A new claim of another init is
+ * different. Each of the two must report the other. */
+static bool check_alone(struct rl_membership *m) {
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        const struct rl_record *record = membership_record_at(m, i);
+        const struct rl_guard_node *at = &m->view.node[i];
+        if (!record || !rl_record_of_init(record) || was_handed_on(record)) continue;
+        if (record->nonce != at->expected && record->nonce != at->writing.nonce)
+            return membership_refuse(m, RL_PROBLEM_WRITTEN_NOW, i);
+    }
+    return true;
+}
+
 static bool check_nodes(struct rl_membership *m) {
+    if (m->tries > 0 && !check_alone(m)) return false;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         if (m->twice & rl_bit(i)) return membership_refuse(m, RL_PROBLEM_TWICE_LISTED, i);
         if (m->wish.url_too_long & rl_bit(i))
@@ -104,7 +123,7 @@ static void begin_anew(struct rl_membership *m) {
         *to = plan->record;
         to->node_id = plan->record.members[i].id;
         to->eligibility = RL_RECORD_RECOVERING;
-        to->loss = membership_loss_of_init(to->quorum_id, to->epoch);
+        to->loss = rl_loss_of_init(to->quorum_id, to->epoch);
         if (plan->longest_ttl_max_ms > to->ttl_max_ms) to->ttl_max_ms = plan->longest_ttl_max_ms;
     }
     membership_write(m, RL_INIT_CLAIM, all(m), false);
@@ -120,12 +139,29 @@ static void wait_on(struct rl_membership *m) {
     membership_peek(m, RL_INIT_WAIT, left < PEEK_EVERY ? left : PEEK_EVERY);
 }
 
+/* -1: there is none. */
+static int first_node(const struct rl_membership *m, rl_mask nodes) {
+    for (unsigned i = 0; i < m->wish.nodes; i++)
+        if (nodes & rl_bit(i)) return (int)i;
+    return -1;
+}
+
 void membership_init_claimed(struct rl_membership *m) {
-    for (unsigned i = 0; i < m->wish.nodes; i++) {
-        if (m->written & rl_bit(i)) continue;
-        bool denied = m->denied & rl_bit(i);
-        membership_refuse(m, denied ? RL_PROBLEM_WRITTEN_NOW : RL_PROBLEM_MUST_BE_REACHABLE, i);
+    int silent = first_node(m, all(m) & (rl_mask) ~(m->written | m->denied));
+    int denied = first_node(m, m->denied);
+    if (silent >= 0) {
+        membership_refuse(m, RL_PROBLEM_MUST_BE_REACHABLE, (unsigned)silent);
         membership_end(m);
+        return;
+    }
+    if (denied >= 0 && ++m->tries == TRIES) {
+        membership_refuse(m, RL_PROBLEM_WRITTEN_NOW, (unsigned)denied);
+        membership_end(m);
+        return;
+    }
+    if (denied >= 0) { /* begin again: what is there now may name another quorum or ttl_max */
+        m->quorum_id = m->wish.quorum_id;
+        membership_peek_again(m, RL_INIT_PEEK, m->tries - 1);
         return;
     }
     membership_remember(m, all(m));
@@ -136,10 +172,24 @@ void membership_init_claimed(struct rl_membership *m) {
     wait_on(m);
 }
 
-/* Each node must still carry the record that was written there. A node that cannot be asked now is
- * asked again, but before the end every node must have answered. */
+/* Nodes where a client's guard has written since, and has left the claim of this run in place. */
+static rl_mask handed_on(const struct rl_membership *m) {
+    const struct rl_record *claim = &m->plan.record;
+    rl_mask nodes = 0;
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        const struct rl_record *record = membership_record_at(m, i);
+        if (record && membership_same_server(m, i) && rl_record_of_init(record) &&
+            was_handed_on(record) && record->quorum_id == claim->quorum_id &&
+            record->epoch == claim->epoch && record->node_id == claim->members[i].id)
+            nodes |= rl_bit(i);
+    }
+    return nodes;
+}
+
+/* Each node must still carry the claim. A node that cannot be asked now is asked again, but before
+ * the end every node must have answered. */
 void membership_init_watched(struct rl_membership *m) {
-    rl_mask unchanged = membership_unchanged(m, all(m));
+    rl_mask unchanged = membership_unchanged(m, all(m)) | handed_on(m);
     int unheard = membership_unheard(m);
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         if (!m->view.node[i].up || (unchanged & rl_bit(i))) continue;

@@ -74,8 +74,6 @@ void membership_claim(struct rl_membership *m, unsigned node, uint64_t id);
 /* may the records that were found be overwritten? */
 bool membership_plan_begin(struct rl_membership *m);
 void membership_plan_records(struct rl_membership *m);
-uint64_t membership_loss_of_init(uint64_t quorum_id, uint32_t epoch);
-bool membership_is_of_init(const struct rl_record *record);
 /* The member that the node will be. 0: its record must not be overwritten, or it is not a
  * member. */
 uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node);

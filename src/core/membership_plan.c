@@ -7,24 +7,6 @@
 
 /* ---- what is there? ---- */
 
-/* Identifies an init in the records that it writes as recovering: nothing else writes this loss. */
-uint64_t membership_loss_of_init(uint64_t quorum_id, uint32_t epoch) {
-    uint64_t z = quorum_id + epoch * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z ^= z >> 27;
-    return z ? z : 1;
-}
-
-bool membership_is_of_init(const struct rl_record *record) {
-    return record->eligibility == RL_RECORD_RECOVERING &&
-           record->loss == membership_loss_of_init(record->quorum_id, record->epoch);
-}
-
-/* Written by the first init of its quorum, and never intact since. */
-static bool is_of_first_init(const struct rl_record *record) {
-    return record->epoch == 1 && membership_is_of_init(record);
-}
-
 static bool is_listed(const struct rl_membership *m, const struct rl_record *record,
                       const struct rl_member *member) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
@@ -55,7 +37,7 @@ uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node) 
     const struct rl_member *place = membership_member_at(m, m->view.node[node].url);
     unsigned count;
     if (!place || !record || m->view.node[node].run_id[0] == '\0') return 0;
-    if (record->quorum_id == quorum->quorum_id || !is_of_first_init(record)) return 0;
+    if (record->quorum_id == quorum->quorum_id || !rl_record_of_first_init(record)) return 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *other = membership_record_at(m, i);
         if (other && other->quorum_id == quorum->quorum_id && other->node_id == place->id) return 0;
@@ -106,7 +88,7 @@ static bool check_one_quorum(struct rl_membership *m) {
     uint64_t meant = m->quorum_id;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
-        if (!record || is_of_first_init(record)) continue;
+        if (!record || rl_record_of_first_init(record)) continue;
         m->plan.never_intact = false;
         if (!meant) meant = record->quorum_id;
         if (record->quorum_id == meant || may_take(m, i)) continue;

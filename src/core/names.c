@@ -4,17 +4,6 @@
  * value. */
 #include "core/core.h"
 
-const char *rl_attempt_state_name(enum rl_attempt_state state) {
-    switch (state) {
-    case RL_ATTEMPT_IDLE: return "idle";
-    case RL_ATTEMPT_VOTING: return "voting";
-    case RL_ATTEMPT_CONFIRMING: return "confirming";
-    case RL_ATTEMPT_WON: return "won";
-    case RL_ATTEMPT_LOST: return "lost";
-    }
-    return "unknown";
-}
-
 const char *rl_acquire_state_name(enum rl_acquire_state state) {
     switch (state) {
     case RL_ACQUIRE_IDLE: return "idle";

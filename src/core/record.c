@@ -30,34 +30,42 @@ const struct rl_member *rl_record_member(const struct rl_record *record, uint64_
     return NULL;
 }
 
-static bool add(struct rl_record *record, const struct rl_change *change) {
-    if (rl_record_member(record, change->id) || record->members_count == RL_MEMBERS_MAX)
-        return false;
-    struct rl_member *member = &record->members[record->members_count++];
-    memset(member, 0, sizeof *member);
-    member->id = change->id;
-    memcpy(member->url, change->url, sizeof member->url);
-    return true;
-}
-
-static bool drop(struct rl_record *record, uint64_t id) {
-    struct rl_member *member = (struct rl_member *)rl_record_member(record, id);
-    if (!member || record->members_count == 1) return false;
-    size_t behind = (size_t)(record->members + record->members_count - (member + 1));
-    memmove(member, member + 1, behind * sizeof *member);
-    record->members_count--;
-    return true;
-}
-
 /* Consecutive majorities share a node because a change adds or removes only one member. */
 bool rl_record_change(struct rl_record *record, const struct rl_change *change) {
     assert(change->kind == RL_CHANGE_ADD || change->kind == RL_CHANGE_REMOVE);
+    struct rl_member *member = (struct rl_member *)rl_record_member(record, change->id);
     if (record->epoch == UINT32_MAX) return false;
-    if (change->kind == RL_CHANGE_ADD ? !add(record, change) : !drop(record, change->id))
-        return false;
+    if (change->kind == RL_CHANGE_ADD) {
+        if (member || record->members_count == RL_MEMBERS_MAX) return false;
+        member = &record->members[record->members_count++];
+        memset(member, 0, sizeof *member);
+        member->id = change->id;
+        memcpy(member->url, change->url, sizeof member->url);
+    } else {
+        if (!member || record->members_count == 1) return false;
+        size_t behind = (size_t)(record->members + record->members_count - (member + 1));
+        memmove(member, member + 1, behind * sizeof *member);
+        record->members_count--;
+    }
     record->epoch++;
     record->settled = false;
     record->ballot = record->accepted_ballot = 0;
     memset(&record->accepted, 0, sizeof record->accepted);
     return true;
+}
+
+uint64_t rl_loss_of_init(uint64_t quorum_id, uint32_t epoch) {
+    uint64_t z = quorum_id + epoch * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z ^= z >> 27;
+    return z ? z : 1;
+}
+
+bool rl_record_of_init(const struct rl_record *record) {
+    return record->eligibility == RL_RECORD_RECOVERING &&
+           record->loss == rl_loss_of_init(record->quorum_id, record->epoch);
+}
+
+bool rl_record_of_first_init(const struct rl_record *record) {
+    return record->epoch == 1 && rl_record_of_init(record);
 }

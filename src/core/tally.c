@@ -92,6 +92,18 @@ bool rl_tally_won(const struct rl_tally *tally) {
     return rl_count(tally->granted) >= tally->quorum;
 }
 
+rl_ns rl_nth_time(const rl_ns times[RL_NODES_MAX], rl_mask nodes, unsigned nth) {
+    rl_ns at = RL_NEVER;
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+        unsigned until_then = 0;
+        if ((nodes & rl_bit(i)) == 0 || times[i] >= at) continue;
+        for (unsigned j = 0; j < RL_NODES_MAX; j++)
+            until_then += (nodes & rl_bit(j)) != 0 && times[j] <= times[i];
+        if (until_then >= nth) at = times[i];
+    }
+    return at;
+}
+
 bool rl_tally_hopeless(const struct rl_tally *tally) {
     return rl_count(tally->granted | rl_tally_pending(tally)) < tally->quorum;
 }

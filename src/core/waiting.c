@@ -26,12 +26,6 @@
 #define YOUNG_PART 4   /* younger than this part of our own TTL */
 #define LOSSES_MAX 5
 
-static uint64_t draw(struct rl_waiting *waiting) { return rl_splitmix64(&waiting->random); }
-
-static rl_ns draw_between(struct rl_waiting *waiting, rl_ns low, rl_ns high) {
-    return low + (rl_ns)(draw(waiting) % ((uint64_t)(high - low) + 1));
-}
-
 static rl_ns step_of(const struct rl_waiting *waiting) {
     return 2 * waiting->rtt > STEP_MIN ? 2 * waiting->rtt : STEP_MIN;
 }
@@ -61,26 +55,14 @@ static bool is_held(const struct rl_waiting *waiting) {
 
 /* ---- notes -------------------------------------------------------------------------------- */
 
-/* When a majority is free, by the time left on the keys: the quorum-th smallest of the nodes'
- * times. */
-static rl_ns majority_free_at(const struct rl_waiting *waiting) {
-    rl_ns at = RL_NEVER;
-    for (unsigned node = 0; node < waiting->terms->nodes; node++) {
-        rl_ns mine = waiting->free_at[node];
-        rl_mask sooner = waiting->free;
-        if ((waiting->held & rl_bit(node)) == 0 || mine >= at) continue;
-        for (unsigned other = 0; other < waiting->terms->nodes; other++)
-            if ((waiting->held & rl_bit(other)) && waiting->free_at[other] <= mine)
-                sooner |= rl_bit(other);
-        if (rl_count(sooner) >= waiting->terms->quorum) at = mine;
-    }
-    return at;
-}
-
 /* Servers report an expiry late, by up to a tenth of a second. A client that knows when the key
  * ends does not need to wait for that. */
 static void await_expiry(struct rl_waiting *waiting) {
-    rl_ns first = is_free(waiting) ? RL_NEVER : majority_free_at(waiting), at = first;
+    /* when a majority is free, by the time left on the keys */
+    unsigned missing = waiting->terms->quorum - rl_count(waiting->free);
+    rl_ns first =
+        is_free(waiting) ? RL_NEVER : rl_nth_time(waiting->free_at, waiting->held, missing);
+    rl_ns at = first;
     /* The keys of one lock end close together. A client that comes a little later gets all nodes,
      * and not only a majority. */
     for (unsigned node = 0; node < waiting->terms->nodes && first != RL_NEVER; node++) {
@@ -88,13 +70,13 @@ static void await_expiry(struct rl_waiting *waiting) {
             (waiting->held & rl_bit(node)) != 0 && waiting->free_at[node] - first <= EXPIRY_SPREAD;
         if (soon && waiting->free_at[node] > at) at = waiting->free_at[node];
     }
-    waiting->expire_at =
-        at == RL_NEVER ? RL_NEVER
-                       : at + EXPIRY_LATE + stagger(waiting) + draw_between(waiting, 0, RL_MS);
+    waiting->expire_at = at == RL_NEVER ? RL_NEVER
+                                        : at + EXPIRY_LATE + stagger(waiting) +
+                                              rl_draw_between(&waiting->random, 0, RL_MS);
 }
 
-static void poll_by(struct rl_waiting *waiting, rl_ns at) {
-    if (at < waiting->poll_at) waiting->poll_at = at;
+static void earlier(rl_ns *timer, rl_ns at) {
+    if (at < *timer) *timer = at;
 }
 
 static void note_watched(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now) {
@@ -133,21 +115,20 @@ static bool may_be_free(const struct rl_waiting *waiting) {
            waiting->terms->quorum;
 }
 
-static void note_wake(struct rl_waiting *waiting, rl_mask node, rl_ns now) {
-    waiting->fresh &= (rl_mask)~node;
-    waiting->again |= waiting->watching & node;
-    if (may_be_free(waiting) && waiting->free_since == RL_NEVER) waiting->free_since = now;
-}
-
 void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now) {
     if (!waiting->active || event->node >= waiting->terms->nodes) return;
     switch (event->type) {
     case RL_EVENT_WATCHED: note_watched(waiting, event, now); break;
-    case RL_EVENT_WAKE: note_wake(waiting, rl_bit(event->node), now); break;
+    case RL_EVENT_WAKE:
+        waiting->fresh &= (rl_mask)~rl_bit(event->node);
+        waiting->again |= waiting->watching & rl_bit(event->node);
+        if (may_be_free(waiting) && waiting->free_since == RL_NEVER) waiting->free_since = now;
+        break;
     case RL_EVENT_RANK:
         waiting->rank = event->rank;
-        if (is_second(waiting)) poll_by(waiting, now + waiting->poll_max / SECOND_POLLS);
-        if (event->rank < 0) waiting->guess = (int32_t)(draw(waiting) % GUESS_MAX);
+        if (is_second(waiting)) earlier(&waiting->poll_at, now + waiting->poll_max / SECOND_POLLS);
+        if (event->rank < 0)
+            waiting->guess = (int32_t)(rl_splitmix64(&waiting->random) % GUESS_MAX);
         break;
     default: break;
     }
@@ -167,12 +148,8 @@ static bool watch(struct rl_waiting *waiting, rl_mask nodes, const struct rl_eve
 
 static rl_mask stale(const struct rl_waiting *waiting) { return (rl_mask)~waiting->fresh; }
 
-static void watch_by(struct rl_waiting *waiting, rl_ns at) {
-    if (at < waiting->watch_at) waiting->watch_at = at;
-}
-
 static void plan_poll(struct rl_waiting *waiting, rl_ns now) {
-    rl_ns delay = draw_between(waiting, waiting->poll_min, waiting->poll_max);
+    rl_ns delay = rl_draw_between(&waiting->random, waiting->poll_min, waiting->poll_max);
     if (is_second(waiting)) delay /= SECOND_POLLS;
     waiting->poll_at = now + (delay > RL_MS ? delay : RL_MS);
 }
@@ -213,16 +190,12 @@ static void watch_when_due(struct rl_waiting *waiting, const struct rl_event *ev
 /* Of those that were held. */
 static rl_mask changed(const struct rl_waiting *waiting) { return waiting->held & stale(waiting); }
 
-/* A watch that was sent after the report is newer than it: a client before us may have the lock by
- * now. */
-static rl_mask believed(const struct rl_waiting *waiting) {
-    return changed(waiting) & (rl_mask) ~(waiting->watching & ~waiting->again);
-}
-
 /* Most nodes that held the lock have changed, and together with those that did not hold it they are
- * a majority. */
+ * a majority. A watch that was sent after the report is newer than the report, which then does not
+ * count: a client before us may have the lock by now. */
 static bool most_changed(const struct rl_waiting *waiting) {
-    return 2 * rl_count(believed(waiting)) > rl_count(waiting->held) && may_be_free(waiting);
+    rl_mask believed = changed(waiting) & (rl_mask) ~(waiting->watching & ~waiting->again);
+    return 2 * rl_count(believed) > rl_count(waiting->held) && may_be_free(waiting);
 }
 
 /* A lock is renewed after a good part of its TTL, by default a third. So a change of one that was
@@ -270,17 +243,17 @@ bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, r
         return false;
     }
     bool asks = event->type == RL_EVENT_RANK || event->type == RL_EVENT_NODES;
-    if (asks && !is_second(waiting)) watch_by(waiting, now);
+    if (asks && !is_second(waiting)) earlier(&waiting->watch_at, now);
     bool reported = event->type == RL_EVENT_WAKE, seen = event->type == RL_EVENT_WATCHED;
     if (is_first(waiting) && (reported || seen)) return heed(waiting, event, now, actions);
     if (reported || (seen && (changed(waiting) & (rl_mask)~waiting->watching) != 0))
-        watch_by(waiting, now + stagger(waiting));
+        earlier(&waiting->watch_at, now + stagger(waiting));
     if (is_free(waiting) && waiting->free_since != RL_NEVER && seen) {
         rl_ns at = waiting->free_since + stagger(waiting);
         if (now >= at) return true;
         waiting->fresh &= (rl_mask)~waiting->free; /* by then a client before us may have it */
         waiting->free = 0;
-        watch_by(waiting, at);
+        earlier(&waiting->watch_at, at);
     }
     watch_when_due(waiting, event, now, actions);
     return false;
@@ -312,8 +285,9 @@ void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event,
     plan_poll(waiting, now);
     actions->enter_queue = true;
     if (is_far_behind(waiting)) return;
-    watch_by(waiting, now + draw_between(waiting, 0,
-                                         ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));
+    earlier(&waiting->watch_at,
+            now + rl_draw_between(&waiting->random, 0,
+                                  ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));
     watch_when_due(waiting, event, now, actions);
 }
 

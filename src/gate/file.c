@@ -107,44 +107,37 @@ static int sync_directory(const char *directory) {
     return result;
 }
 
-/* For a file system without O_TMPFILE: a process killed here leaves a file PATH.RANDOM behind,
- * which is never read. */
-static int create_named(const char *path, uint64_t buckets) {
-    char draft[PATH_MAX];
+/* PATH.RANDOM */
+static int draft_name(const char *path, char *draft, size_t size) {
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) return -1;
-    int length = snprintf(draft, sizeof draft, "%s.%016" PRIx64, path, random);
-    if (length < 0 || (size_t)length >= sizeof draft) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    int fd = open(draft, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
-    if (fd < 0) return -1;
-    int result = fill(fd, buckets);
-    if (result == 0) result = link(draft, path);
-    int error = errno;
-    unlink(draft);
-    close(fd);
-    errno = error;
-    return result;
+    int length = snprintf(draft, size, "%s.%016" PRIx64, path, random);
+    if (length >= 0 && (size_t)length < size) return 0;
+    errno = ENAMETOOLONG;
+    return -1;
 }
 
-/* Another process may be first (EEXIST): its file serves as well. */
+/* Another process may be first (EEXIST): its file serves as well. On a file system without
+ * O_TMPFILE, a process that is killed here leaves its draft behind, which is never read. */
 static int create_file(const char *path, uint64_t buckets) {
-    char directory[PATH_MAX], own[64];
+    char directory[PATH_MAX], draft[PATH_MAX];
+    bool named = false;
     if (directory_of(path, directory, sizeof directory) != 0) return -1;
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    int result = -1;
     if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        result = create_named(path, buckets);
-    } else if (fd >= 0) {
-        snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
-        result = fill(fd, buckets);
-        if (result == 0) result = linkat(AT_FDCWD, own, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
-        int error = errno;
-        close(fd);
-        errno = error;
+        if (draft_name(path, draft, sizeof draft) != 0) return -1;
+        fd = open(draft, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+        named = true;
     }
+    if (fd < 0) return -1;
+    if (!named) snprintf(draft, sizeof draft, "/proc/self/fd/%d", fd);
+    int result = fill(fd, buckets);
+    if (result == 0)
+        result = linkat(AT_FDCWD, draft, AT_FDCWD, path, named ? 0 : AT_SYMLINK_FOLLOW);
+    int error = errno;
+    if (named) unlink(draft);
+    close(fd);
+    errno = error;
     return result == 0 || errno == EEXIST ? sync_directory(directory) : -1;
 }
 

@@ -10,7 +10,6 @@
 #include "core/guard.h"
 #include "net/command.h"
 #include "net/form.h"
-#include "net/info.h"
 #include "net/setnx.h"
 #include "net/verdict.h"
 #include "redlock.h"
@@ -78,14 +77,6 @@ static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_re
     if (nth == 0 || left == -1 || (answer->remaining_ms != -1 && left > answer->remaining_ms))
         answer->remaining_ms = left;
     answer->verdict = answer->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
-    return true;
-}
-
-static bool answer_value(const struct reader *reader, struct net_reply *answer) {
-    if (reader->slots[0].type != REPLY_STRING) return false;
-    answer->value = reader->bytes[0];
-    answer->truncated = answer->value.bytes > REDLOCK_TOKEN_BYTES_MAX;
-    if (answer->truncated) answer->value.bytes = REDLOCK_TOKEN_BYTES_MAX;
     return true;
 }
 
@@ -184,7 +175,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case SHAPE_VERDICTS: return answer_verdict(form->verdicts, reader, answer);
     case SHAPE_RAISE: return answer_raise(request, reader, answer);
     case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
-    case SHAPE_VALUE: return answer_value(reader, answer);
+    case SHAPE_VALUE: answer_shows(answer, reader->bytes[0]); return slot->type == REPLY_STRING;
     case SHAPE_SCAN: return answer_scan(reader, answer);
     case SHAPE_SERVER_INFO: return answer_server_info(request->question, reader, answer);
     case SHAPE_STATE:

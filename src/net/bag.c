@@ -42,11 +42,8 @@ static bool make_anew(struct bag *bag) {
 }
 
 void bag_add(struct bag *bag, uint64_t number) {
+    if (!bag->lacks && 2 * (bag->used + 1) > bag->slots_count) bag->lacks = !make_anew(bag);
     if (bag->lacks) return;
-    if (2 * (bag->used + 1) > bag->slots_count && !make_anew(bag)) {
-        bag->lacks = true;
-        return;
-    }
     struct bag_slot *slot = slot_of(bag, number);
     if (!slot->used) bag->used++;
     slot->used = true;

@@ -6,6 +6,7 @@
 #include "net/buffer.h"
 #include "net/net.h"
 #include "net/reader.h"
+#include "redlock.h"
 
 enum { COMMAND_WORDS_MAX = 144, COMMAND_NUMBERS_MAX = 72 };
 
@@ -53,6 +54,12 @@ static inline bool command_is_vote(const struct net_request *request) {
 }
 /* The same for its reply `nth`: "+OK", then ":1" or ":0". */
 bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_reply *answer);
+/* The value of a PEEK_VALUE, as far as it is shown. */
+static inline void answer_shows(struct net_reply *answer, struct net_bytes value) {
+    answer->value = value;
+    answer->truncated = value.bytes > REDLOCK_TOKEN_BYTES_MAX;
+    if (answer->truncated) answer->value.bytes = REDLOCK_TOKEN_BYTES_MAX;
+}
 /* Storage for the parts of an answer that it only points to: RL_STRIPES fences for NET_FENCES, and
  * NET_STATE's state, which must stay from the first reply to the last. NULL: neither is
  * requested. */
@@ -64,5 +71,15 @@ struct answer_room {
  * is not reliable any more. (answer.c) */
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
                     struct answer_room room, struct net_reply *answer);
+
+/* ---- a server's report of itself (info.c) ---- */
+
+/* The value of "field:value" at the start of a line, cut to the space; "" when absent. */
+void info_value(struct net_bytes info, const char *field, char *value, size_t capacity);
+/* Two strings after the array at the slot: TIME's seconds and microseconds since 1970. */
+bool time_answer(const struct reader *reader, size_t slot, int64_t *wall_us);
+/* Adds reply `nth` of NET_STATE. `*sound` false: the reply has the right type, but lacks a
+ * field. */
+bool state_answer(unsigned nth, const struct reader *reader, struct net_state *state, bool *sound);
 
 #endif

@@ -119,7 +119,7 @@ void conn_start(struct conn *conn) {
         conn->addresses.each[0].bytes = sizeof(address);
         conn->addresses.count = 1;
         try_address(conn, ENOENT);
-    } else if (resolve_numeric(url->host, url->port, &conn->addresses)) {
+    } else if (lookup_numeric(url->host, url->port, &conn->addresses)) {
         try_address(conn, EHOSTUNREACH);
     } else {
         net->resolving = true;
@@ -249,7 +249,7 @@ static void deadline_fired(struct net_timer *timer) {
     struct net *net = net_of(conn);
     char text[160];
     if (conn->state == CONN_READY) {
-        if (policy_is_stalled(conn_oldest(conn), net_now(net), net->stall_timeout))
+        if (policy_is_stalled(conn->calls.head, net_now(net), net->stall_timeout))
             conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, "an answer was overdue for too long");
         else
             conn_arm_deadline(conn);
@@ -270,7 +270,7 @@ static void deadline_fired(struct net_timer *timer) {
 
 /* The deadline does not move with each answer: when it fires, it looks again. */
 void conn_arm_deadline(struct conn *conn) {
-    const struct net_call *oldest = conn_oldest(conn);
+    const struct net_call *oldest = conn->calls.head;
     struct net *net = net_of(conn);
     rl_ns armed = conn->deadline.index != 0 ? conn->deadline.at : RL_NEVER;
     if (conn->state != CONN_READY || policy_looks_in_time(oldest, armed)) return;

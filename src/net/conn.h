@@ -2,20 +2,21 @@
  *
  * The inside of src/net: the client's net, its nodes, and each node's connections.
  *
- * Requests go over a node's main connection. Where scripting is refused a second one (aux) runs
- * transactions, one at a time. Handlers run only inside net_process() and net_close(). A failure
- * while sending only marks the connection as broken, and net_process() handles it. */
+ * Requests go over a node's main connection. Where scripting is refused, a second connection (aux)
+ * runs transactions, one at a time. While a caller waits, a third one (the notifier) reports
+ * changes of its keys. Handlers run only inside net_process() and net_close(). A failure while
+ * sending only marks the connection as broken, and net_process() handles it. */
 #ifndef RL_NET_CONN_H
 #define RL_NET_CONN_H
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include "core/mix.h"
 #include "net/bag.h"
 #include "net/buffer.h"
 #include "net/net.h"
 #include "net/reader.h"
-#include "net/resolve.h"
 #include "net/setnx.h"
 #include "net/timers.h"
 #include "net/tls.h"
@@ -28,11 +29,6 @@
 #define NET_MEMORY_RETRY (10 * RL_MS)
 
 struct node;
-
-/* A key as a number, for a bag. */
-static inline uint64_t key_hash(struct net_bytes key) {
-    return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes);
-}
 
 /* Distinguishes epoll's items. The first three are connections, in the order of node->conns. */
 enum conn_kind { CONN_MAIN = 0, CONN_AUX, CONN_NOTIFIER, CONN_KICK, CONN_TIMER, CONN_SLEEPER };
@@ -47,7 +43,15 @@ enum conn_state {
     CONN_READY
 };
 
-enum { HANDSHAKE_STEPS_MAX = 24 };
+enum { HANDSHAKE_STEPS_MAX = 24, ADDRESSES_MAX = 8 };
+
+struct addresses {
+    unsigned count;
+    struct {
+        struct sockaddr_storage at;
+        socklen_t bytes;
+    } each[ADDRESSES_MAX];
+};
 
 struct conn {
     struct node *node;
@@ -55,7 +59,7 @@ struct conn {
     enum conn_state state;
     int fd;
     uint32_t generation;   /* counts sockets: events of an earlier one are stale */
-    uint32_t epoll_events; /* the events that epoll watches for */
+    uint32_t epoll_events; /* the events that epoll reports */
     struct addresses addresses;
     unsigned address; /* how many addresses were tried */
     /* the address to begin with: after the one that used up the last try's time */
@@ -75,11 +79,11 @@ struct conn {
     char refusal[80];       /* why the server does not announce */
     char run_id[41];
     char quorum[17];
-    struct call_queue calls; /* expected replies, in order; for aux: in the node's transaction */
+    struct call_queue calls; /* in order of the replies; of aux: transactions, the rest waits */
     unsigned replies;        /* of the first call, until now */
     struct net_reply answer; /* of the first call, until now */
     struct net_state state_reported; /* the answer's */
-    /* Owners of the calls; for a CONN_NOTIFIER: hashes of their keys. See conn_counts(). */
+    /* Owners of the calls; except on CONN_MAIN: hashes of their keys. See conn_counts(). */
     struct bag counted;
     /* counting ends after this call; NULL: nothing is counted */
     const struct net_call *counted_until;
@@ -91,11 +95,7 @@ enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_UNWATCH 
 
 /* See transaction.c. */
 struct transaction {
-    struct call_queue calls; /* the first call is under way unless IDLE */
-    unsigned waiting;        /* calls in that queue */
-    /* Hashes of the keys of all these calls; empty while few wait, or memory is short. */
-    struct bag keys;
-    enum transaction_stage stage;
+    enum transaction_stage stage; /* of the first of aux.calls */
     unsigned replies, awaited, tries;
     struct net_reply answer;
     int failure; /* the first error among the replies */
@@ -123,8 +123,7 @@ struct node {
         };
         struct conn conns[CONNS_PER_NODE];
     };
-    struct resolve_job *job; /* the lookup of the node's addresses (lookup.c); NULL: none ... */
-    rl_ns asked_at;          /* ... is under way; else since when */
+    struct lookup *lookup; /* of the node's addresses (lookup.c); NULL: none is under way */
     struct tracking tracking;
     struct transaction tx;
     struct net_timer keep_timer;   /* when a kept release ends */
@@ -155,7 +154,7 @@ struct net {
     bool pending;                  /* net_process() has work that no event announces */
     bool resolving; /* a connection waits for its addresses, or a lookup is under way */
     bool closing;
-    struct net_timer unwatch; /* when no caller has waited for a while */
+    struct net_timer untrack; /* when no caller has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
     struct buffer scratch;
@@ -193,13 +192,18 @@ bool conn_has_unanswered_write(const struct conn *conn);
 /* For a connection that is CONN_RESOLVING: starts a lookup, unless one is under way or must wait.
  * False: no thread. */
 bool lookup_begin(struct node *node);
+/* True when the host is an address already. */
+bool lookup_numeric(const char *host, const char *port, struct addresses *addresses);
+/* Never waits. A thread that still runs ends when getaddrinfo(3) does, and uses only memory of its
+ * own. `forked`: in a child, where the thread does not exist. */
+void lookup_drop(struct node *node, bool forked);
 /* gives answers to the connections that wait, and starts lookups that had to wait */
 void lookups_pump(struct net *net);
 /* writes why there is no answer yet */
 void lookup_late(const struct node *node, rl_ns now, char *text, size_t size);
 
 /* wire.c: its bytes */
-void conn_epoll(struct conn *conn, uint32_t events); /* the events that epoll will watch for */
+void conn_epoll(struct conn *conn, uint32_t events); /* the events that epoll will report */
 void conn_read(struct conn *conn);
 void conn_flush(struct conn *conn);
 /* Queues a command; its texts end with NULL. False: no memory. */
@@ -231,8 +235,6 @@ static inline struct policy_node *policy_of(const struct node *node) {
 void node_init(struct node *node, struct net *net, unsigned index);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
-/* the call whose answer is awaited on this connection */
-const struct net_call *conn_oldest(const struct conn *conn);
 
 /* send.c: calls to be sent, and their answers */
 void node_expire_kept(struct node *node);
@@ -242,6 +244,11 @@ void call_reply(struct conn *conn);
 /* Counts the calls in `counted`, from now until the calls that are there now are answered. False:
  * no memory. */
 bool conn_counts(struct conn *conn);
+/* while `counted_until` is set: a call has come, or has gone */
+void conn_count_call(struct conn *conn, const struct net_call *call);
+void conn_uncount_call(struct conn *conn, const struct net_call *call);
+/* Not on CONN_MAIN. An unanswered call has this key, or one with the same hash. */
+bool conn_has_key(struct conn *conn, struct net_bytes key);
 void conn_stop_counting(struct conn *conn); /* also when its calls are lost */
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply);
 void call_failed(struct net *net, struct net_call *call, int verdict);

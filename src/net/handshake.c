@@ -16,7 +16,6 @@
 
 #include "net/command.h"
 #include "net/conn.h"
-#include "net/info.h"
 #include "net/verdict.h"
 #include "node/scripts.h"
 
@@ -176,11 +175,10 @@ static void hello_answered(struct conn *conn) {
             return;
     }
     snprintf(conn->refusal, sizeof(conn->refusal), "HELLO 3 was answered in another protocol");
-    if (conn->kind == CONN_NOTIFIER) {
+    if (conn->kind == CONN_NOTIFIER)
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, conn->refusal);
-        return;
-    }
-    reader_expect_resp3(&conn->reader, false);
+    else
+        reader_expect_resp3(&conn->reader, false);
 }
 
 /* ---- who the server is ---- */

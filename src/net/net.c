@@ -147,11 +147,9 @@ void net_close(struct net *net, bool forked) {
     net->closing = true;
     for (unsigned i = 0; i < net->nodes; i++) {
         struct node *node = &net->node[i];
-        if (node->job) resolve_drop(node->job, forked);
-        node->job = NULL;
+        lookup_drop(node, forked);
         if (!forked) close_node(net, node);
         for (int kind = 0; kind < CONNS_PER_NODE; kind++) conn_free(&node->conns[kind], forked);
-        bag_clear(&node->tx.keys);
     }
     free_net(net);
 }

@@ -8,10 +8,6 @@
 #include "net/conn.h"
 #include "net/verdict.h"
 
-const struct net_call *conn_oldest(const struct conn *conn) {
-    return conn->kind == CONN_AUX ? conn->node->tx.calls.head : conn->calls.head;
-}
-
 static bool is_twice_listed(struct conn *conn) {
     struct node *node = conn->node;
     struct net *net = node->net;
@@ -27,17 +23,6 @@ static bool is_twice_listed(struct conn *conn) {
     for (unsigned i = 0; i < net->nodes; i++)
         if (again & rl_bit(i)) conn_break(&net->node[i].main, REDLOCK_VERDICT_TWICE_LISTED, text);
     return false;
-}
-
-static void log_silence(struct conn *conn) {
-    struct node *node = conn->node;
-    bool silent = node->net->guarded && !conn->announces;
-    if (silent && !node->logged_silence)
-        net_log(node->net, REDLOCK_LOG_WARNING,
-                "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello "
-                "+client|tracking",
-                node->url.text, conn->refusal);
-    node->logged_silence = silent;
 }
 
 void node_up(struct conn *conn) {
@@ -57,7 +42,13 @@ void node_up(struct conn *conn) {
     net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text,
             node->version[0] ? node->version : "unknown",
             node->uses_transactions ? ", scripting refused: using transactions" : "");
-    log_silence(conn);
+    bool silent = net->guarded && !conn->announces;
+    if (silent && !node->logged_silence)
+        net_log(net, REDLOCK_LOG_WARNING,
+                "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello "
+                "+client|tracking",
+                node->url.text, conn->refusal);
+    node->logged_silence = silent;
     node_send_kept(node);
 }
 
@@ -68,7 +59,7 @@ static int verdict_of_lost(int verdict) {
 
 static void main_down(struct node *node, int verdict, const char *text) {
     struct net *net = node->net;
-    struct call_queue lost = node->main.calls, transactions, watches;
+    struct call_queue lost = node->main.calls, transactions, reads;
     policy_down(&net->policy, node->index, verdict);
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (verdict != node->logged)
@@ -81,13 +72,13 @@ static void main_down(struct node *node, int verdict, const char *text) {
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff.pause = 0;
     bool was_live;
-    watches = tracking_main_down(node, &was_live);
+    reads = tracking_main_down(node, &was_live);
     node->main.calls = (struct call_queue){.head = NULL};
     node->answered = node->sent;
     transactions = transaction_take_all(node);
     calls_append(&lost, &transactions);
     node_lose_calls(node, &lost, verdict_of_lost(verdict));
-    node_lose_calls(node, &watches, REDLOCK_VERDICT_DISCONNECTED);
+    node_lose_calls(node, &reads, REDLOCK_VERDICT_DISCONNECTED);
     if (was_live) tracking_lost(node, "the other connection is down");
 }
 
@@ -118,7 +109,7 @@ void node_init(struct node *node, struct net *net, unsigned index) {
     node->net = net;
     node->index = index;
     policy_of(node)->calls = &node->main.calls;
-    policy_of(node)->turn = &node->tx.calls;
+    policy_of(node)->turn = &node->aux.calls;
     node->memory_timer.fire = memory_fired;
     node->keep_timer.fire = keep_fired;
     for (int kind = 0; kind < CONNS_PER_NODE; kind++)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * hiredis hands each piece of a reply to one of the functions below. A piece's bytes are copied to
- * the arena: the reader's own buffer moves between the parts of a reply that comes in several
- * reads. Slots and arena grow only for a reply larger than any before on this connection (SCAN), up
- * to fixed limits.
+ * hiredis calls one of the functions below for each value of a reply: a string, a number, or the
+ * head of an array. The value's bytes are copied to the arena, because hiredis may move its own
+ * buffer while the rest of the reply is read. Slots and arena grow only for a reply that is larger
+ * than all before on this connection (SCAN), up to fixed limits.
  *
- * Nearly all that a lock is ever answered is "+OK", ":1" or "$-1" ("_" in RESP3), whole and in one
- * read with many of its like. Those are taken as they lie there. Whatever else comes, and whatever
- * is cut off, goes to hiredis or to resp3.c from there on.
- */
+ * Nearly all answers to a lock's requests are "+OK", ":1" or "$-1" ("_" in RESP3), and one read
+ * brings many of them. next_plain() takes those directly from the bytes that were read. From the
+ * first other or incomplete reply on, hiredis or resp3.c takes the bytes. */
 #include "net/reader.h"
 
 #include <assert.h>
@@ -26,19 +25,8 @@ static bool grow_slots(struct reader *reader) {
     if (slots) reader->slots = slots;
     struct net_bytes *bytes = realloc(reader->bytes, capacity * sizeof(*bytes));
     if (bytes) reader->bytes = bytes;
-    if (!slots || !bytes) return false;
-    reader->slots_capacity = capacity;
-    return true;
-}
-
-static bool grow_arena(struct reader *reader, size_t bytes) {
-    size_t capacity = reader->arena_capacity;
-    while (capacity - reader->arena_bytes < bytes) capacity *= 2;
-    char *arena = realloc(reader->arena, capacity);
-    if (!arena) return false;
-    reader->arena = arena;
-    reader->arena_capacity = capacity;
-    return true;
+    if (slots && bytes) reader->slots_capacity = capacity;
+    return slots && bytes;
 }
 
 bool reader_add_slot(struct reader *reader, enum reply_type type, int64_t integer, size_t bytes) {
@@ -53,9 +41,15 @@ bool reader_add_slot(struct reader *reader, enum reply_type type, int64_t intege
 }
 
 bool reader_add_bytes(struct reader *reader, const char *data, size_t bytes) {
-    reader->no_memory =
-        reader->arena_capacity - reader->arena_bytes < bytes && !grow_arena(reader, bytes);
-    if (reader->no_memory) return false;
+    if (reader->arena_capacity - reader->arena_bytes < bytes) {
+        size_t capacity = reader->arena_capacity;
+        while (capacity - reader->arena_bytes < bytes) capacity *= 2;
+        char *arena = realloc(reader->arena, capacity);
+        reader->no_memory = !arena;
+        if (!arena) return false;
+        reader->arena = arena;
+        reader->arena_capacity = capacity;
+    }
     if (bytes > 0) memcpy(reader->arena + reader->arena_bytes, data, bytes);
     reader->arena_bytes += bytes;
     return true;
@@ -135,8 +129,7 @@ bool reader_open(struct reader *reader) {
         reader->hiredis->buf) {
         reader->hiredis->privdata = reader;
         /* Else hiredis takes a smaller buffer after a large answer, and 0.14 ends the process when
-         * there is no memory.
-         */
+         * there is no memory. */
         reader->hiredis->maxbuf = 0;
         return true;
     }
@@ -215,14 +208,6 @@ static bool announces_too_much(const redisReader *hiredis) {
     return false;
 }
 
-static void locate_bytes(struct reader *reader) {
-    char *at = reader->arena;
-    for (size_t i = 0; i < reader->slots_count; i++) {
-        reader->bytes[i].data = at;
-        at += reader->bytes[i].bytes;
-    }
-}
-
 static enum reader_status next_of_hiredis(struct reader *reader) {
     if (!feed_hiredis(reader)) return READER_NO_MEMORY;
     void *object = NULL;
@@ -248,7 +233,12 @@ enum reader_status reader_next(struct reader *reader) {
     if (next_plain(reader)) return READER_REPLY;
     enum reader_status status = reader->resp3.on ? resp3_next(reader) : next_of_hiredis(reader);
     reader->whole = status == READER_REPLY || status == READER_PUSH;
-    if (reader->whole) locate_bytes(reader);
+    /* the arena stays in its place from now on */
+    const char *at = reader->arena;
+    for (size_t i = 0; reader->whole && i < reader->slots_count; i++) {
+        reader->bytes[i].data = at;
+        at += reader->bytes[i].bytes;
+    }
     return status;
 }
 

@@ -73,18 +73,6 @@ static enum reader_status end_piece(struct reader *reader, enum reply_type type,
     return READER_REPLY;
 }
 
-static enum reader_status open_level(struct reader *reader, size_t pieces) {
-    struct resp3 *resp3 = &reader->resp3;
-    if (resp3->depth == RESP3_LEVELS) return READER_MALFORMED;
-    bool attribute = resp3->type == '|';
-    resp3->level[resp3->depth].left = pieces;
-    resp3->level[resp3->depth].attribute = attribute;
-    resp3->depth++;
-    if (attribute && !resp3->hidden) resp3->hidden = resp3->depth;
-    resp3->type = 0;
-    return READER_MORE;
-}
-
 static enum reader_status begin_aggregate(struct reader *reader, int64_t count) {
     struct resp3 *resp3 = &reader->resp3;
     char type = resp3->type;
@@ -97,14 +85,17 @@ static enum reader_status begin_aggregate(struct reader *reader, int64_t count) 
         if (resp3->depth > 0 || pieces == 0) return READER_MALFORMED;
         resp3->push = true;
     }
-    if (type == '|') {
-        if (pieces > 0) return open_level(reader, pieces);
-        resp3->type = 0;
-        return READER_MORE;
-    }
-    if (pieces == 0) return end_piece(reader, REPLY_ARRAY, 0);
-    if (!add(reader, REPLY_ARRAY, (int64_t)pieces)) return why(reader);
-    return open_level(reader, pieces);
+    bool attribute = type == '|';
+    if (pieces == 0 && !attribute) return end_piece(reader, REPLY_ARRAY, 0);
+    if (!attribute && !add(reader, REPLY_ARRAY, (int64_t)pieces)) return why(reader);
+    resp3->type = 0;
+    if (pieces == 0) return READER_MORE;
+    if (resp3->depth == RESP3_LEVELS) return READER_MALFORMED;
+    resp3->level[resp3->depth].left = pieces;
+    resp3->level[resp3->depth].attribute = attribute;
+    resp3->depth++;
+    if (attribute && !resp3->hidden) resp3->hidden = resp3->depth;
+    return READER_MORE;
 }
 
 static enum reader_status begin_string(struct reader *reader, int64_t bytes) {

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Calls on their way out, and their answers.
+ * Sends calls, and handles their answers.
  *
- * Order on one node is the order of net_send(). Two things could break it:
- * - After NOSCRIPT a script is sent again, whole, behind what was queued after it. A release may
- *   be late: it deletes its own token or nothing. An ACQUIRE behind its own RELEASE would leave a
- *   key that no client deletes; so the call fails (verdict ERROR) if a later call of the same owner
- *   is queued. The same holds for guarded calls: a late RAISE would hold a fence against others for
- *   a lock that was released, and a read of the record would come before the RECORD_WRITE that it
- *   follows. Behind the calls of other owners each may land. The SET and ZADD of a guarded ACQUIRE
- *   of one key are not a script and keep their place. Fences only grow, so the order of two raises
- *   does not matter. A late RECORD_WRITE does what one sent late does: votes under the old nonce
- *   went before it, and its nonce is compared where it lands. The nonce of the votes is read anew,
- *   and a vote under a newer nonce says no less.
- * - Where transactions are used, a SET on the main connection could overtake a release that waits
- *   its turn on the other. A request that shares a key with a waiting transaction waits behind it,
- *   in the same queue.
- * A WATCH on a connection of its own (tracking.c) has no place in this order: it only reads, and
- * what it sees is a hint.
- */
+ * A node gets the requests in the order of net_send(). Two things could break this order.
+ *
+ * 1. A script that the server does not know (NOSCRIPT) is sent a second time, with its text, and
+ *    then comes behind requests that were queued after it.
+ *    - A late RELEASE does no harm: it deletes its own token or nothing.
+ *    - An ACQUIRE behind its own RELEASE would leave a key that no client deletes. A late RAISE
+ *      would hold a fence for a lock that was released. A read of the record would come before the
+ *      RECORD_WRITE that it follows. So a call fails (verdict ERROR) if a later call of the same
+ *      owner is queued.
+ *    - Behind calls of other owners any script may be late. Fences only grow, so the order of two
+ *      raises does not matter. A RECORD_WRITE compares the nonce when it runs, so a late one has
+ *      the effect of one that was sent late. The nonce for votes is read again when a vote is
+ *      encoded, and a vote under a newer nonce proves at least as much.
+ *    A guarded ACQUIRE of one key is a SET and a ZADD, not a script, and keeps its place.
+ * 2. Where transactions are used, a SET on the main connection could overtake a release that waits
+ *    for its turn on the other connection. So a request that shares a key with a waiting
+ *    transaction waits behind it, in the same queue.
+ *
+ * A WATCH on the notifier (tracking.c) has no place in this order: it only reads, and its result is
+ * a hint. */
 #include <assert.h>
 
 #include "net/command.h"
@@ -28,8 +31,8 @@
 /* net_call.state, ored */
 enum {
     CALL_SENT_WHOLE = 2 * CALL_SENT_BEFORE, /* the script went as EVAL */
-    CALL_PLAIN = 2 * CALL_SENT_WHOLE,       /* command_answer_plain() will do */
-    CALL_VOTE_PAIR = 2 * CALL_PLAIN         /* command_answer_vote() will do */
+    CALL_PLAIN = 2 * CALL_SENT_WHOLE,       /* command_answer_plain() can read the answer */
+    CALL_VOTE_PAIR = 2 * CALL_PLAIN         /* so can command_answer_vote() */
 };
 
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
@@ -60,13 +63,7 @@ static void arm_keep_timer(struct node *node) {
     timers_set(&node->net->timers, &node->keep_timer, policy_of(node)->kept_at);
 }
 
-static void keep(struct node *node, struct net_call *call) {
-    policy_keep(&node->net->policy, node->index, call);
-    arm_keep_timer(node);
-}
-
-/* Handlers are called last, when the node is not in the middle of a state change, because they may
- * send again. */
+/* Called last, when the node is not in the middle of a state change: handlers may send again. */
 static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
     struct net_call *call;
     while ((call = calls_pop(queue))) call_failed(net, call, verdict);
@@ -90,11 +87,18 @@ static void retry_memory(struct node *node) {
     timers_set(&node->net->timers, &node->memory_timer, net_now(node->net) + NET_MEMORY_RETRY);
 }
 
+static void keep(struct node *node, struct net_call *call) {
+    policy_keep(&node->net->policy, node->index, call);
+    arm_keep_timer(node);
+    /* with the connection up, only memory failed */
+    if (node->main.state == CONN_READY) retry_memory(node);
+}
+
 /* ---- sending ---- */
 
 static bool goes_by_transaction(struct node *node, const struct net_request *request) {
     if (node->uses_transactions && command_needs_script(request)) return true;
-    return node->tx.calls.head && transaction_conflicts(node, request);
+    return node->aux.calls.head && transaction_conflicts(node, request);
 }
 
 /* Questions about all calls on a connection (does an owner have another call, is a key being read?)
@@ -106,19 +110,23 @@ static bool goes_by_transaction(struct node *node, const struct net_request *req
 
 static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
 
-/* Counts a call: bag_add() or bag_remove(). */
-typedef void bag_fn(struct bag *bag, uint64_t number);
-
-SELDOM static void each_number(struct conn *conn, const struct net_call *call, bag_fn *fn) {
-    if (conn->kind != CONN_NOTIFIER) {
-        fn(&conn->counted, owner_of(call));
-        return;
-    }
-    for (size_t i = 0; i < call->request->keys_count; i++)
-        fn(&conn->counted, key_hash(call->request->keys[i]));
+static uint64_t key_hash(struct net_bytes key) {
+    return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes);
 }
 
-SELDOM static void uncount_call(struct conn *conn, const struct net_call *call) {
+/* `count` is bag_add() or bag_remove(). */
+static void each_number(struct conn *conn, const struct net_call *call,
+                        void (*count)(struct bag *bag, uint64_t number)) {
+    if (conn->kind == CONN_MAIN) count(&conn->counted, owner_of(call));
+    for (size_t i = 0; conn->kind != CONN_MAIN && i < call->request->keys_count; i++)
+        count(&conn->counted, key_hash(call->request->keys[i]));
+}
+
+SELDOM void conn_count_call(struct conn *conn, const struct net_call *call) {
+    each_number(conn, call, bag_add);
+}
+
+SELDOM void conn_uncount_call(struct conn *conn, const struct net_call *call) {
     each_number(conn, call, bag_remove);
     if (conn->counted_until == call) conn_stop_counting(conn);
 }
@@ -137,6 +145,26 @@ bool conn_counts(struct conn *conn) {
     return bag_is_whole(&conn->counted);
 }
 
+/* Only where many calls wait their keys are counted. Of the first call, `replies` shows which keys
+ * have their answer already (two replies each; on CONN_AUX none). */
+bool conn_has_key(struct conn *conn, struct net_bytes key) {
+    enum { MANY = 16 };
+    const size_t answered = conn->replies / 2;
+    unsigned calls = 0;
+    for (const struct net_call *call = conn->calls.head; call; call = call->next) {
+        const struct net_request *request = call->request;
+        if (++calls == MANY && conn_counts(conn)) {
+            uint32_t times = bag_times(&conn->counted, key_hash(key));
+            for (size_t i = 0; i < answered; i++)
+                times -= bytes_equal(conn->calls.head->request->keys[i], key);
+            return times > 0;
+        }
+        for (size_t i = calls == 1 ? answered : 0; i < request->keys_count; i++)
+            if (bytes_equal(request->keys[i], key)) return true;
+    }
+    return false;
+}
+
 static bool owner_has_another(struct conn *conn, const struct net_call *call) {
     if (conn_counts(conn)) return bag_times(&conn->counted, owner_of(call)) > 0;
     for (const struct net_call *later = conn->calls.head; later; later = later->next)
@@ -149,7 +177,7 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     if (command_is_plain(call->request)) state |= CALL_PLAIN;
     if (command_is_vote(call->request)) state |= CALL_VOTE_PAIR;
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
-    if (conn->counted_until) each_number(conn, call, bag_add);
+    if (conn->counted_until) conn_count_call(conn, call);
     policy_asked(&node->net->policy, &conn->calls, call);
     if (conn->kind == CONN_MAIN) node->sent++;
     if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_arm_deadline(conn);
@@ -193,8 +221,6 @@ static bool send_one(struct node *node, struct net_call *call, const struct buff
     if (can_post && post(node, call, encoded)) return true;
     if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
     keep(node, call);
-    /* With the connection up, only memory failed. */
-    if (node->main.state == CONN_READY) retry_memory(node);
     return true;
 }
 
@@ -236,7 +262,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
 
 static inline struct net_call *take_first(struct conn *conn) {
     struct net_call *call = policy_answered(&conn->node->net->policy, &conn->calls);
-    if (conn->counted_until) uncount_call(conn, call);
+    if (conn->counted_until) conn_uncount_call(conn, call);
     if (conn->kind == CONN_MAIN) conn->node->answered++;
     conn->replies = 0;
     return call;
@@ -256,7 +282,6 @@ static void send_whole(struct conn *conn) {
         expect(conn, call, CALL_SENT_WHOLE);
     } else if (release) {
         keep(node, call);
-        retry_memory(node);
     } else {
         call_failed(node->net, call, REDLOCK_VERDICT_NO_MEMORY);
     }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "net/command.h"
-#include "net/info.h"
 #include "net/verdict.h"
 #include "node/scripts.h"
 
@@ -214,11 +213,9 @@ static bool answer_peek_value(const struct reader *reader, struct net_reply *ans
     answer->value = reader->bytes[VALUE];
     answer->free_us = free_from(answer->value);
     conclude(answer, now_us);
-    if (reader_is_strings(reader, OWNER, 2) && reader->slots_count == OWNER + 3 &&
-        bytes_equal(reader->bytes[OWNER + 1], answer->value))
-        answer->value = reader->bytes[OWNER + 2];
-    answer->truncated = answer->value.bytes > REDLOCK_TOKEN_BYTES_MAX;
-    if (answer->truncated) answer->value.bytes = REDLOCK_TOKEN_BYTES_MAX;
+    bool owned = reader_is_strings(reader, OWNER, 2) && reader->slots_count == OWNER + 3 &&
+                 bytes_equal(reader->bytes[OWNER + 1], answer->value);
+    answer_shows(answer, reader->bytes[owned ? OWNER + 2 : VALUE]);
     return true;
 }
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A pairing heap: every timer is no later than its children. `child` is the first child, `next` the
- * next sibling, `prev` the previous sibling or, for a first child, the parent. `index` is 1 while
- * armed.
+ * A pairing heap (a tree in which no timer is later than its children), ordered by `at`. `child` is
+ * a timer's first child, and `next` its next sibling. `prev` is the previous sibling, or for a
+ * first child the parent. `index` is 1 while the timer is armed.
  *
- * The order is that of `at`. A lock sets its timer at every step, nearly always later than before,
- * and lives to see it fire hardly ever: so a timer that is put off keeps its place, and only when
- * that has come moves on to `later`.
- */
+ * A lock sets its timer at every step, nearly always to a later time, and seldom lets it fire. So
+ * timers_move() to a later time only sets `later`, and the timer keeps its place in the heap. When
+ * `at` has come, timers_due() moves it to `later` instead of returning it. */
 #include "net/timers.h"
 
 static struct net_timer *join(struct net_timer *a, struct net_timer *b) {
@@ -26,8 +25,8 @@ static struct net_timer *join(struct net_timer *a, struct net_timer *b) {
     return a;
 }
 
-/* Joins a list of siblings: in pairs from the left, then all pairs from the right. Both passes are
- * loops: a long list must not become a deep recursion. */
+/* Joins a list of siblings: first in pairs, then the pairs, from the last to the first. Both passes
+ * are loops, because a list may be too long for recursion. */
 static struct net_timer *join_all(struct net_timer *first) {
     struct net_timer *pairs = NULL;
     while (first) {

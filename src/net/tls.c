@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * OpenSSL between two memory BIOs. Its error queue belongs to the thread, and the host program may
+ * use it too: it is cleared before each call that may add to it, and after each failure. */
 #include "net/tls.h"
 
 #include <arpa/inet.h>
@@ -30,7 +33,7 @@ static const char *reason_of(unsigned long code) {
     return reason ? reason : "unknown error";
 }
 
-/* OpenSSL's own message for a missing file is a riddle; errno's is not. */
+/* Whether the file can be read. OpenSSL's own message does not say why it cannot. */
 static bool readable(const char *what, const char *path, struct net_error *error) {
     char byte;
     FILE *file = fopen(path, "re");
@@ -58,20 +61,17 @@ static int no_password(char *buf, int size, int rwflag, void *context) {
     return -1;
 }
 
-static bool load_trust(SSL_CTX *openssl, const struct net_options *options,
+/* The CAs that are trusted, and our own certificate with its key. */
+static bool load_files(SSL_CTX *openssl, const struct net_options *options,
                        struct net_error *error) {
-    if (!options->tls_ca_file) {
-        SSL_CTX_set_default_verify_paths(openssl);
-        return true;
-    }
-    if (!readable("CA", options->tls_ca_file, error)) return false;
-    return SSL_CTX_load_verify_locations(openssl, options->tls_ca_file, NULL) == 1 ||
-           refuse_file("CA", options->tls_ca_file, error);
-}
-
-static bool load_identity(SSL_CTX *openssl, const struct net_options *options,
-                          struct net_error *error) {
+    const char *ca = options->tls_ca_file;
     const char *cert = options->tls_cert_file, *key = options->tls_key_file;
+    if (!ca)
+        SSL_CTX_set_default_verify_paths(openssl);
+    else if (!readable("CA", ca, error))
+        return false;
+    else if (SSL_CTX_load_verify_locations(openssl, ca, NULL) != 1)
+        return refuse_file("CA", ca, error);
     if (!cert && !key) return true;
     if (!cert || !key) {
         error->result = REDLOCK_BAD_ARGUMENT;
@@ -90,31 +90,26 @@ static bool load_identity(SSL_CTX *openssl, const struct net_options *options,
 
 static bool copy_text(char **to, const char *from) { return !from || (*to = strdup(from)); }
 
-static bool context_prepare(struct tls_context *context, const struct net_options *options) {
-    context->openssl = SSL_CTX_new(TLS_client_method());
-    return context->openssl && copy_text(&context->ca_file, options->tls_ca_file) &&
-           copy_text(&context->cert_file, options->tls_cert_file) &&
-           copy_text(&context->key_file, options->tls_key_file) &&
-           copy_text(&context->server_name, options->tls_server_name);
-}
-
 struct tls_context *tls_context_new(const struct net_options *options, struct net_error *error) {
     struct tls_context *context = calloc(1, sizeof(*context));
-    if (!context || !context_prepare(context, options)) {
+    SSL_CTX *openssl = SSL_CTX_new(TLS_client_method());
+    if (context) context->openssl = openssl;
+    if (!context || !openssl || !copy_text(&context->ca_file, options->tls_ca_file) ||
+        !copy_text(&context->cert_file, options->tls_cert_file) ||
+        !copy_text(&context->key_file, options->tls_key_file) ||
+        !copy_text(&context->server_name, options->tls_server_name)) {
         error->result = REDLOCK_NO_MEMORY;
         snprintf(error->text, sizeof(error->text), "out of memory while preparing TLS");
-        tls_context_free(context);
+        if (!context) SSL_CTX_free(openssl);
+    } else {
+        SSL_CTX_set_min_proto_version(openssl, TLS1_2_VERSION);
+        SSL_CTX_set_verify(openssl, SSL_VERIFY_PEER, NULL);
+        SSL_CTX_set_mode(openssl,
+                         SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+        SSL_CTX_set_default_passwd_cb(openssl, no_password);
         ERR_clear_error();
-        return NULL;
+        if (load_files(openssl, options, error)) return context;
     }
-    SSL_CTX *openssl = context->openssl;
-    SSL_CTX_set_min_proto_version(openssl, TLS1_2_VERSION);
-    SSL_CTX_set_verify(openssl, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_mode(openssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_default_passwd_cb(openssl, no_password);
-    ERR_clear_error();
-    if (load_trust(openssl, options, error) && load_identity(openssl, options, error))
-        return context;
     ERR_clear_error();
     tls_context_free(context);
     return NULL;
@@ -151,17 +146,15 @@ struct tls *tls_new(struct tls_context *context, const char *host) {
     tls->openssl = SSL_new(context->openssl);
     tls->incoming = BIO_new(BIO_s_mem());
     tls->outgoing = BIO_new(BIO_s_mem());
-    if (!tls->openssl || !tls->incoming || !tls->outgoing) {
+    if (tls->openssl && tls->incoming && tls->outgoing) {
+        SSL_set_bio(tls->openssl, tls->incoming, tls->outgoing); /* which owns them from now on */
+        SSL_set_connect_state(tls->openssl);
+        const char *name = context->server_name ? context->server_name : host;
+        if (expect_name(tls->openssl, name)) return tls;
+    } else {
         BIO_free(tls->incoming);
         BIO_free(tls->outgoing);
-        SSL_free(tls->openssl);
-        free(tls);
-        ERR_clear_error();
-        return NULL;
     }
-    SSL_set_bio(tls->openssl, tls->incoming, tls->outgoing);
-    SSL_set_connect_state(tls->openssl);
-    if (expect_name(tls->openssl, context->server_name ? context->server_name : host)) return tls;
     tls_free(tls);
     ERR_clear_error();
     return NULL;
@@ -173,8 +166,7 @@ void tls_free(struct tls *tls) {
     free(tls);
 }
 
-/* The error queue is the thread's, shared with the host program: cleared before each call, read
- * after it. */
+/* The status after a call of OpenSSL's that returned `outcome`. */
 static enum tls_status status_of(struct tls *tls, int outcome) {
     if (outcome > 0) return TLS_OK;
     switch (SSL_get_error(tls->openssl, outcome)) {

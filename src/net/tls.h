@@ -21,17 +21,18 @@ struct tls_context *tls_context_again(const struct tls_context *context, struct 
 void tls_context_free(struct tls_context *context); /* existing sessions continue */
 
 /* A session with a server whose certificate must name `host` (or the context's server name). NULL:
- * no memory. */
+ * no memory, or a name that OpenSSL cannot check. */
 struct tls *tls_new(struct tls_context *context, const char *host);
 void tls_free(struct tls *tls);
 
+/* MORE: it needs more bytes by tls_feed(). CLOSED: the server ended the session. */
 enum tls_status { TLS_OK, TLS_MORE, TLS_CLOSED, TLS_FAILED };
 
 enum tls_status tls_handshake(struct tls *tls);
 bool tls_feed(struct tls *tls, const char *cipher, size_t bytes); /* false: no memory */
 enum tls_status tls_read(struct tls *tls, char *plain, size_t capacity, size_t *bytes);
 enum tls_status tls_write(struct tls *tls, const char *plain, size_t bytes, size_t *written);
-/* Moves the bytes to send into the buffer; false: no memory. */
+/* Moves the bytes that are to be sent into the buffer; false: no memory. */
 bool tls_drain(struct tls *tls, struct buffer *cipher, size_t limit);
 /* Why the last call failed. */
 void tls_failure(struct tls *tls, char *text, size_t bytes);

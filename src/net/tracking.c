@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Notifications of changes: a waiter sleeps until a lock is free, and no longer. In RESP2 a
- * connection that has read keys cannot get their notifications itself. So a second one, open only
- * while a caller waits, subscribes to the messages that the server redirects to it. On it, the wait
- * queue also notifies a waiter when its turn is near.
+ * connection that has read keys cannot get their notifications itself. So a second one, the
+ * notifier, subscribes to the messages that the server redirects to it. It is open only while a
+ * caller waits. On it, the wait queue also notifies a waiter when its turn is near.
  *
- * Reads name the keys: CLIENT CACHING YES marks the one PTTL after it, which answers and arms at
- * once. The server notifies once, also for keys that do not exist, and for changes by any client
- * except this connection's own. All of it is a hint. If a server refuses any of it, waiters poll
- * it, and only the log shows that.
+ * A WATCH names the keys: after CLIENT CACHING YES, the next PTTL both answers and makes the server
+ * notify of the key's next change. The server notifies once, also for keys that do not exist, and
+ * for changes by any client except this connection's own. All of it is a hint. If a server refuses
+ * any of it, waiters poll it, and only the log shows that.
  *
  * A main connection that tracks the node's record (conn_push()) cannot also track single keys.
- * There the second connection uses RESP3 and does all of it: it reads, and it is notified. So it is
- * also notified of our own requests on the main connection: a SET that was granted, and a release
- * of a key that was ours. A SET that is denied and a release that finds nothing change no key. So a
- * client hears of itself only after it was granted something, and does not keep itself awake. */
+ * There the notifier uses RESP3 and does all of it: it reads, and it is notified. So it is also
+ * notified of our own requests on the main connection: a SET that was granted, and a release of a
+ * key that was ours. A SET that is denied and a release that finds nothing change no key. So a
+ * client is notified of its own requests only after a grant, and does not keep itself awake. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,31 +27,32 @@
 
 /* ---- when a caller waits ---- */
 
-static struct call_queue take_calls(struct node *node) {
+/* Returns the notifier's calls, which are lost. */
+static struct call_queue forget(struct node *node) {
     struct call_queue calls = node->notifier.calls;
     node->notifier.calls = (struct call_queue){.head = NULL};
     conn_stop_counting(&node->notifier);
+    node->tracking.id = node->tracking.reported = 0;
     return calls;
 }
 
-static void close_watch(struct node *node) {
+static void close_notifier(struct node *node) {
     timers_set(&node->net->timers, &node->notifier.retry, RL_NEVER);
     if (node->notifier.state != CONN_DOWN) conn_close(&node->notifier, false);
 }
 
-static void unwatch_fired(struct net_timer *timer) {
-    struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, unwatch));
+static void untrack_fired(struct net_timer *timer) {
+    struct net *net = (struct net *)(void *)((char *)timer - offsetof(struct net, untrack));
     if (!policy_track_end(&net->policy)) return;
     for (unsigned i = 0; i < net->nodes && !net->policy.caller_waits; i++) {
         struct node *node = &net->node[i];
-        struct call_queue lost = take_calls(node);
-        close_watch(node);
-        node->tracking.id = node->tracking.reported = 0;
+        struct call_queue lost = forget(node);
+        close_notifier(node);
         node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED); /* whose owner may wait again */
     }
 }
 
-void tracking_init(struct net *net) { net->unwatch.fire = unwatch_fired; }
+void tracking_init(struct net *net) { net->untrack.fire = untrack_fired; }
 
 static bool draw_waiter(struct net *net) {
     static const char digits[] = "0123456789abcdef";
@@ -67,7 +68,7 @@ void net_track(struct net *net, bool on) {
     struct policy *policy = &net->policy;
     if (on == policy->caller_waits || net->closing) return;
     if (on && !draw_waiter(net)) return;
-    timers_set(&net->timers, &net->unwatch, policy_track(policy, on, on ? 0 : net_now(net)));
+    timers_set(&net->timers, &net->untrack, policy_track(policy, on, on ? 0 : net_now(net)));
     if (!on || policy_tracked(policy) == rl_all(net->nodes)) return;
     net->pending = true; /* connections are opened by net_process() */
     net_kick(net);
@@ -128,7 +129,7 @@ void tracking_step(struct conn *conn, bool failed) {
     }
 }
 
-/* The connection that asks comes up after the one that hears: the server must know where to
+/* The connection that asks is set up after the notifier: the server must know where to
  * redirect. */
 static void send_track(struct node *node) {
     struct net *net = node->net;
@@ -182,22 +183,17 @@ void tracking_lost(struct node *node, const char *text) {
     notify_any(node);
 }
 
-static struct call_queue is_down(struct node *node, bool *was_live) {
-    *was_live = policy_tracking_lost(&node->net->policy, node->index);
-    node->tracking.id = node->tracking.reported = 0;
-    return take_calls(node);
-}
-
 void tracking_down(struct node *node, const char *text) {
-    bool was_live;
-    struct call_queue lost = is_down(node, &was_live);
+    bool was_live = policy_tracking_lost(&node->net->policy, node->index);
+    struct call_queue lost = forget(node);
     node_lose_calls(node, &lost, REDLOCK_VERDICT_DISCONNECTED);
     if (was_live) tracking_lost(node, text);
 }
 
 struct call_queue tracking_main_down(struct node *node, bool *was_live) {
-    close_watch(node);
-    return is_down(node, was_live);
+    close_notifier(node);
+    *was_live = policy_tracking_lost(&node->net->policy, node->index);
+    return forget(node);
 }
 
 /* ---- notifications ---- */
@@ -212,37 +208,18 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
            rank);
 }
 
-/* Two keys with one hash only cost a hint. */
-static bool is_counted(const struct conn *conn, struct net_bytes key) {
-    const struct net_call *first = conn->calls.head;
-    uint32_t times = bag_times(&conn->counted, key_hash(key)), answered = 0;
-    for (size_t i = 0; i < conn->replies / 2; i++)
-        if (bytes_equal(first->request->keys[i], key)) answered++;
-    return times > answered;
-}
-
-/* Where the connection that asks is also notified, everything comes in order. A notification before
- * the answer to a read is about the time before the read, and the answer is newer. Mostly it is
- * about our own last request on the main connection. */
-static bool is_being_asked(struct conn *conn, struct net_bytes key) {
-    enum { FEW = 16 };
-    size_t answered = conn->replies / 2; /* of the first call */
-    unsigned watches = 0;
-    for (const struct net_call *call = conn->calls.head; call; call = call->next, answered = 0) {
-        if (++watches == FEW && conn_counts(conn)) return is_counted(conn, key);
-        for (size_t i = answered; i < call->request->keys_count; i++)
-            if (bytes_equal(call->request->keys[i], key)) return true;
-    }
-    return false;
-}
-
-/* They begin at this slot; nil: all keys are gone. */
+/* They begin at this slot; nil: all keys are gone.
+ *
+ * A key that is just being read is left out. Where the connection that asks is also notified,
+ * everything comes in order. A notification before the answer to a read is about the time before
+ * the read, and the answer is newer. Mostly it is about our own last request on the main
+ * connection. */
 static void take_keys(struct conn *conn, size_t at) {
     const struct reader *reader = &conn->reader;
     uint32_t generation = conn->generation;
     if (reader->slots[at].type != REPLY_ARRAY) notify_any(conn->node);
     for (size_t i = at + 1; i < reader->slots_count && conn->generation == generation; i++)
-        if (reader->slots[i].type == REPLY_STRING && !is_being_asked(conn, reader->bytes[i]))
+        if (reader->slots[i].type == REPLY_STRING && !conn_has_key(conn, reader->bytes[i]))
             notify(conn->node->net, conn->node->index, reader->bytes[i], -1);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * The bytes of one connection: from the socket through TLS to the reader, and back. */
+ *
+ * The bytes of one connection. On the way in: socket, TLS, reader, and then the function that the
+ * reply is for. On the way out: the buffer of commands, TLS, socket. `generation` shows whether the
+ * connection that a function works for has ended meanwhile. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,23 +15,25 @@
 
 enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
 
-static struct net *net_of(const struct conn *conn) { return conn->node->net; }
-
 void conn_epoll(struct conn *conn, uint32_t events) {
     if (conn->epoll_events == events) return;
     struct epoll_event event = {.events = events};
     event.data.u64 =
         (uint64_t)conn->kind << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
     int op = conn->epoll_events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-    if (epoll_ctl(net_of(conn)->epoll, op, conn->fd, &event) != 0) {
+    if (epoll_ctl(conn->node->net->epoll, op, conn->fd, &event) != 0) {
         conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "epoll_ctl failed");
         return;
     }
     conn->epoll_events = events;
 }
 
-static void take_replies(struct conn *conn) {
+static void take_plain(struct conn *conn, const char *data, size_t bytes) {
     uint32_t generation = conn->generation;
+    if (!reader_feed(&conn->reader, data, bytes)) {
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+        return;
+    }
     /* What a reply causes may end the connection; another may even have begun. */
     while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
         switch (reader_next(&conn->reader)) {
@@ -52,13 +57,6 @@ static void take_replies(struct conn *conn) {
         else
             transaction_reply(conn->node);
     }
-}
-
-static void take_plain(struct conn *conn, const char *data, size_t bytes) {
-    if (!reader_feed(&conn->reader, data, bytes))
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
-    else
-        take_replies(conn);
 }
 
 static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
@@ -86,7 +84,7 @@ static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
 
 void conn_read(struct conn *conn) {
     char data[READ_BYTES], text[160];
-    struct net *net = net_of(conn);
+    struct net *net = conn->node->net;
     uint32_t generation = conn->generation;
     for (int i = 0;
          i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {

@@ -278,38 +278,33 @@ struct node_bytes node_get(struct node_table *table, struct node_bytes key, int6
 /* ---- what others do ---- */
 
 /* In place if it exists: plain SET overwrites whatever type, and its end. */
-static struct entry *set_entry(struct node_table *table, struct node_bytes key,
-                               struct node_bytes value, int64_t expires_ms) {
+static enum node_answer set_entry(struct node_table *table, struct node_bytes key,
+                                  struct node_bytes value, bool other_type, int64_t expires_ms) {
     struct entry *before, *entry = find_any(table, key, &before);
     if (entry) {
-        if (!put_token(entry, value)) return NULL;
+        if (!put_token(entry, value)) return NODE_NO_MEMORY;
     } else {
         entry = make_entry(table, key, value);
-        if (!entry) return NULL;
+        if (!entry) return NODE_NO_MEMORY;
         append(table, entry);
     }
+    entry->other_type = other_type;
     entry->expires_ms = expires_ms;
-    return entry;
+    notify(table, NODE_CHANGE_SET, entry);
+    return NODE_GRANTED;
 }
 
 enum node_answer node_set(struct node_table *table, struct node_bytes key, struct node_bytes value,
                           int64_t ttl_ms, int64_t now_ms) {
     int64_t expires_ms = ttl_ms == 0 ? INT64_MAX : end_of(ttl_ms, now_ms);
     (void)lookup(table, key, now_ms);
-    struct entry *entry = set_entry(table, key, value, expires_ms);
-    if (!entry) return NODE_NO_MEMORY;
-    notify(table, NODE_CHANGE_SET, entry);
-    return NODE_GRANTED;
+    return set_entry(table, key, value, false, expires_ms);
 }
 
 enum node_answer node_set_other_type(struct node_table *table, struct node_bytes key,
                                      int64_t now_ms) {
     (void)lookup(table, key, now_ms);
-    struct entry *entry = set_entry(table, key, (struct node_bytes){NULL, 0}, INT64_MAX);
-    if (!entry) return NODE_NO_MEMORY;
-    entry->other_type = true;
-    notify(table, NODE_CHANGE_SET, entry);
-    return NODE_GRANTED;
+    return set_entry(table, key, (struct node_bytes){NULL, 0}, true, INT64_MAX);
 }
 
 bool node_delete(struct node_table *table, struct node_bytes key, int64_t now_ms) {
@@ -369,24 +364,18 @@ static void lose_what_differs(struct node_table *to, const struct node_table *fr
     }
 }
 
-static bool copy_entry(struct node_table *to, const struct entry *from) {
-    struct entry *before, *entry = find_any(to, key_of(from), &before);
-    if (entry) {
-        if (entry->expires_ms == from->expires_ms) return true;
-        entry->expires_ms = from->expires_ms;
-        notify(to, NODE_CHANGE_EXTENDED, entry);
-        return true;
-    }
-    entry = set_entry(to, key_of(from), token_of(from), from->expires_ms);
-    if (!entry) return false;
-    entry->other_type = from->other_type;
-    notify(to, NODE_CHANGE_SET, entry);
-    return true;
-}
-
 bool node_table_copy(struct node_table *to, const struct node_table *from) {
     lose_what_differs(to, from);
-    for (const struct entry *entry = from->first; entry; entry = entry->next)
-        if (!copy_entry(to, entry)) return false;
+    for (const struct entry *entry = from->first; entry; entry = entry->next) {
+        struct entry *before, *here = find_any(to, key_of(entry), &before);
+        if (!here) {
+            if (set_entry(to, key_of(entry), token_of(entry), entry->other_type,
+                          entry->expires_ms) != NODE_GRANTED)
+                return false;
+        } else if (here->expires_ms != entry->expires_ms) {
+            here->expires_ms = entry->expires_ms;
+            notify(to, NODE_CHANGE_EXTENDED, here);
+        }
+    }
     return guarded_copy(to, from);
 }

@@ -18,7 +18,7 @@ rl_ns backoff_next(struct backoff *backoff, uint32_t random) {
 /* ---- readiness ---- */
 
 void policy_init(struct policy *policy, unsigned nodes) {
-    memset(policy, 0, sizeof(*policy));
+    memset(policy, 0, sizeof *policy);
     policy->nodes = nodes;
     policy_changed(policy);
     for (unsigned i = 0; i < nodes; i++) {

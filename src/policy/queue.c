@@ -9,7 +9,7 @@
  * rest only the earliest due is known. When the rising part is used up, the rest becomes the rising
  * part, by one walk from its end to its beginning. So each call is walked over once, whatever the
  * order of the dues. */
-#include "policy/queue.h"
+#include "policy/policy.h"
 
 void calls_push(struct call_queue *queue, struct net_call *call) {
     call->next = NULL;

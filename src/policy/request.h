@@ -107,16 +107,20 @@ struct net_request {
 };
 #define NET_FIELDS_MAX 64
 
+struct net_call;
+struct net_reply;
+typedef void net_answered_fn(struct net_call *call, const struct net_reply *reply);
+
 /* One request at one node. It is part of the caller's memory, so queueing needs no allocation. */
 struct net_call {
     struct net_call *next;             /* net's own */
     const struct net_request *request; /* net's own */
     void *owner;                       /* the caller's */
+    net_answered_fn *answered;         /* the caller's: takes the answer */
     rl_ns due;                         /* net's own */
     rl_ns keep_until;                  /* net's own */
     uint64_t order;                    /* net's own */
     uint8_t node;                      /* set by net_send */
-    uint8_t tag;                       /* the caller's */
     bool busy;         /* set by net_send, cleared just before the handler is called */
     uint8_t state, op; /* net's own */
 };

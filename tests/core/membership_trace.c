@@ -10,10 +10,14 @@
  *   1ms A adds node4                     an input; indented lines are what followed, and generated
  *
  * Inputs: A|B adds nodeN | removes nodeN | inits [never-used] [pinned] [ttl_max=T] | A|B stops |
- * nodeN down | up | restarts (empty, another run_id) | flushed | recovers (clients have made it
- * intact) | forgets (which change made its epoch) | mute (its next answer is lost) | slow T (that
- * comes so much later) | was (its data are those of the former member that it was) | left E (by the
- * init of another quorum, at epoch E) | fences F | until: nothing but time.
+ * nodeN down | up | restarts (empty, another run_id) | reboots (with its data) | flushed |
+ * unfit (it may evict, for example) | renamed N (it is the server of nodeN, by another name) |
+ * promoted F (other data, with that fence) | joined (another quorum, where it votes) | recovers
+ * (clients have made it intact) | forgets (which change made its epoch) | mute (its next answer is
+ * lost) | slow T (that comes so much later) | was (its data are those of the former member that it
+ * was) | left E (by the init of another quorum, at epoch E) | claimed (a client's guard has found
+ * that it lost its data) | waits T (and keeps the time waited there) | contended (from now on a
+ * guard writes there before each write of an operator) | fences F | until: nothing but time.
  */
 #include <glob.h>
 #include <stdlib.h>
@@ -26,9 +30,10 @@ enum { NODES = 7, OPERATORS = 2, QUEUE = 256, QUORUM_ID = 0xaa };
 #define HALF (RL_MS / 2)
 
 struct node {
-    bool up, mute;
+    bool up, mute, contended, unfit;
     rl_ns slow;
-    unsigned process; /* names its run_id */
+    unsigned process;  /* names its run_id */
+    unsigned promoted; /* names its replication id */
     bool has_record;
     struct rl_record record;
     int64_t fence;
@@ -45,9 +50,9 @@ struct letter {
     enum rl_membership_ask what;
     uint64_t expected;
     struct rl_record record; /* to be written, or that was read */
-    bool has_record, failed, raises;
+    bool has_record, failed, raises, unfit;
     int64_t fence;
-    unsigned process;
+    unsigned process, promoted;
 };
 
 struct operator_ {
@@ -173,6 +178,13 @@ static void run_id(char to[RL_RUN_ID_BYTES], unsigned process) {
     snprintf(to, RL_RUN_ID_BYTES, "process%u", process);
 }
 
+static void replid(char to[RL_RUN_ID_BYTES], unsigned promoted) {
+    if (promoted)
+        snprintf(to, RL_RUN_ID_BYTES, "r%u", promoted);
+    else
+        snprintf(to, RL_RUN_ID_BYTES, "r");
+}
+
 static void ask(unsigned who, const struct rl_membership_actions *actions) {
     struct rl_membership *m = &world.operators[who].machine;
     for (unsigned i = 0; i < world.nodes; i++) {
@@ -269,11 +281,14 @@ static void at_node(struct letter letter) {
     letter.at += HALF + node->slow;
     node->slow = 0;
     letter.process = node->process;
+    letter.promoted = node->promoted;
+    letter.unfit = node->unfit;
     letter.failed = !node->up || node->mute;
     if (letter.what == RL_ASK_READ) {
         letter.has_record = node->has_record;
         letter.record = node->record;
     } else if (letter.what == RL_ASK_WRITE && node->up) {
+        if (node->contended) node->record.waited_ms++, node->record.nonce += 50;
         letter.done = letter.expected == (node->has_record ? node->record.nonce : 0);
         if (letter.done) {
             node->record = letter.record;
@@ -293,15 +308,17 @@ static void at_operator(const struct letter *letter) {
                                                           [RL_ASK_WRITE] = RL_MEMBERSHIP_WRITTEN,
                                                           [RL_ASK_FENCES] = RL_MEMBERSHIP_FENCES};
     static int64_t fences[RL_STRIPES];
-    char process[RL_RUN_ID_BYTES];
+    char process[RL_RUN_ID_BYTES], data_of[RL_RUN_ID_BYTES];
     run_id(process, letter->process);
+    replid(data_of, letter->promoted);
     for (unsigned i = 0; i < RL_STRIPES; i++) fences[i] = letter->fence;
     struct rl_membership_event event = {.type = types[letter->what],
                                         .node = (uint8_t)letter->node,
                                         .question = letter->question,
                                         .run_id = process,
-                                        .replid = "r",
+                                        .replid = data_of,
                                         .done = letter->done,
+                                        .unfit = letter->unfit,
                                         .fences =
                                             letter->has_record || letter->fence > 0 ? fences : NULL,
                                         .record = letter->has_record ? &letter->record : NULL};
@@ -368,7 +385,7 @@ static void given(char *words) {
         else
             wrong("nothing that can be given", word);
     }
-    if (world.nodes < 1 || world.nodes > NODES || world.members > world.nodes)
+    if (world.nodes < 1 || world.nodes > NODES || world.members > NODES)
         wrong("so many nodes there are not", NULL);
 }
 
@@ -396,8 +413,8 @@ static struct rl_record record_of(unsigned node) {
 }
 
 static void begin_world(void) {
-    for (unsigned i = 0; i < world.nodes; i++) {
-        world.node[i].up = true;
+    for (unsigned i = 0; i < world.nodes; i++) world.node[i].up = true;
+    for (unsigned i = 0; i < NODES; i++) {
         world.node[i].process = i + 1;
         snprintf(world.node[i].url, sizeof world.node[i].url, "node%u", i + 1);
     }
@@ -433,6 +450,7 @@ static void recovers(struct node *node, unsigned index) {
     node->record.nonce = nonce;
     node->record.ballot = node->record.accepted_ballot = 0;
     run_id(node->record.run_id, node->process);
+    replid(node->record.replid, node->promoted);
     for (unsigned i = 0; i < world.nodes; i++)
         for (unsigned k = 0; k < world.node[i].record.members_count; k++) {
             struct rl_member *member = &world.node[i].record.members[k];
@@ -449,8 +467,21 @@ static void left_by_other(struct node *node, unsigned index, const char *epoch) 
     node->record.quorum_id = QUORUM_ID + 1;
     node->record.epoch = node->record.begun = (uint32_t)atoi(epoch ? epoch : "1");
     node->record.eligibility = RL_RECORD_RECOVERING;
-    node->record.loss = membership_loss_of_init(QUORUM_ID + 1, node->record.epoch);
+    node->record.loss = rl_loss_of_init(QUORUM_ID + 1, node->record.epoch);
     node->has_record = true;
+}
+
+/* By a client's guard, as a node that lost its data. */
+static void claimed(struct node *node, unsigned index) {
+    if (!node->has_record) node->record = record_of(index);
+    node->has_record = true;
+    node->record.eligibility = RL_RECORD_RECOVERING;
+    node->record.loss = 70 + index;
+    node->record.nonce += 50;
+    run_id(node->record.run_id, node->process);
+    for (unsigned i = 0; i < node->record.members_count; i++)
+        if (node->record.members[i].id == node->record.node_id)
+            rl_incarnation_follow(&node->record.members[i].incarnation, node->record.run_id);
 }
 
 static void node_input(unsigned index, const char *what, const char *value) {
@@ -467,10 +498,28 @@ static void node_input(unsigned index, const char *what, const char *value) {
         node->record.node_id = 70 + index, node->record.epoch = 1;
     else if (strcmp(what, "left") == 0)
         left_by_other(node, index, value);
+    else if (strcmp(what, "claimed") == 0)
+        claimed(node, index);
+    else if (strcmp(what, "waits") == 0)
+        node->record.waited_ms = parse_time(value) / RL_MS, node->record.nonce += 50;
+    else if (strcmp(what, "contended") == 0)
+        node->contended = true;
     else if (strcmp(what, "flushed") == 0 || strcmp(what, "restarts") == 0) {
         node->has_record = false;
         node->fence = 0;
         if (what[0] == 'r') node->process += 10;
+    } else if (strcmp(what, "reboots") == 0)
+        node->process += 10;
+    else if (strcmp(what, "unfit") == 0)
+        node->unfit = true;
+    else if (strcmp(what, "renamed") == 0)
+        node->process = (unsigned)atoi(value ? value : "0");
+    else if (strcmp(what, "promoted") == 0)
+        node->promoted++, node->fence = atoi(value ? value : "0");
+    else if (strcmp(what, "joined") == 0) {
+        left_by_other(node, index, value);
+        node->record.eligibility = RL_RECORD_INTACT;
+        node->record.loss = 0;
     } else if (strcmp(what, "recovers") == 0)
         recovers(node, index);
     else if (strcmp(what, "forgets") == 0)

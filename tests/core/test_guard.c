@@ -185,6 +185,39 @@ static void test_old_incarnation_is_not_counted(void **state) {
     gw.node[2] = young;
 }
 
+static void claim_for(unsigned node, uint64_t quorum_id) {
+    struct rl_record *record = &gw.node[node].record;
+    record->quorum_id = quorum_id;
+    record->nonce++;
+    record->eligibility = RL_RECORD_RECOVERING;
+    record->loss = rl_loss_of_init(quorum_id, record->epoch);
+    world_push(node);
+}
+
+/* Two inits have begun, and the second takes the node of the first. A third init may still take all
+ * of them: a client that adopted this quorum by now would be refused for ever. */
+static void test_a_first_init_under_way_is_not_adopted(void **state) {
+    (void)state;
+    world_begin(3, 1, 1);
+    for (unsigned i = 0; i < 3; i++) claim_for(i, i == 0 ? 0xb1 : 0xb2);
+    world_run(gw.now);
+    assert_int_not_equal(gw.agent[0].guard.other_quorum, 0);
+    claim_for(0, 0xb2);
+    world_run(gw.now);
+    assert_int_equal(gw.agent[0].guard.other_quorum, 0);
+    assert_int_equal(gw.agent[0].guard.quorum.quorum_id, 0xb2);
+    assert_false(gw.agent[0].guard.decided);
+    for (unsigned i = 0; i < 3; i++) {
+        claim_for(i, 0xb3);
+        gw.node[i].record.eligibility = RL_RECORD_INTACT;
+        gw.node[i].record.loss = 0;
+    }
+    world_run(gw.now);
+    assert_int_equal(gw.agent[0].guard.other_quorum, 0);
+    assert_true(gw.agent[0].guard.decided);
+    assert_int_equal(world_intact(0), 7);
+}
+
 /* It is known not to be a member before its own record has been read again. */
 static void test_a_former_member_is_foreign_while_it_is_unread(void **state) {
     (void)state;
@@ -447,6 +480,27 @@ static void test_foreign_and_unfit(void **state) {
     assert_int_equal(eligibility(3), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(eligibility(2), RL_ELIGIBILITY_REFUSED);
     assert_int_equal(world_intact(0), 3);
+}
+
+/* It was a replica of node 0, which the client cannot reach now. By its record it would take node
+ * 0's place, and node 0 would be foreign when it is back. */
+static void test_copy_comes_back_as_itself(void **state) {
+    (void)state;
+    begin(5, 1);
+    uint64_t id = gw.node[1].record.node_id;
+    gw.node[1].record = gw.node[0].record;
+    gw.node[1].lost_at = gw.now;
+    gw.node[1].losses++;
+    world_promote(1);
+    world_disconnect(0, 0);
+    peek(1);
+    assert_int_equal(eligibility(1), RL_ELIGIBILITY_RECOVERING);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(gw.node[1].record.node_id, id);
+    world_connect(0, 0);
+    world_run(gw.now + 2 * QUARANTINE);
+    assert_int_equal(world_intact(0), ALL5);
+    assert_int_equal(gw.node[0].installs, 0);
 }
 
 /* ---- data that went back under the same identity ---- */
@@ -1024,6 +1078,7 @@ int main(void) {
         cmocka_unit_test(test_restarted_node_is_registered_first),
         cmocka_unit_test(test_registration_is_complete_at_one_moment),
         cmocka_unit_test(test_old_incarnation_is_not_counted),
+        cmocka_unit_test(test_a_first_init_under_way_is_not_adopted),
         cmocka_unit_test(test_a_former_member_is_foreign_while_it_is_unread),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
@@ -1038,6 +1093,7 @@ int main(void) {
         cmocka_unit_test(test_jump_seen_by_all_is_waited_out_once),
         cmocka_unit_test(test_removed_fences_are_a_loss),
         cmocka_unit_test(test_foreign_and_unfit),
+        cmocka_unit_test(test_copy_comes_back_as_itself),
         cmocka_unit_test(test_round_trip_is_pushed),
         cmocka_unit_test(test_round_trip_is_seen_by_a_new_connection),
         cmocka_unit_test(test_round_trip_is_seen_by_the_next_peek),

@@ -140,8 +140,6 @@ static void test_void_nodes_have_failed(void **state) {
 
 static void test_names(void **state) {
     (void)state;
-    for (unsigned i = 0; i <= RL_ATTEMPT_LOST; i++)
-        assert_string_not_equal(rl_attempt_state_name((enum rl_attempt_state)i), "unknown");
     for (unsigned i = 0; i <= RL_ACQUIRE_OVER; i++)
         assert_string_not_equal(rl_acquire_state_name((enum rl_acquire_state)i), "unknown");
     for (unsigned i = 0; i <= RL_LEASE_RELEASED; i++)
@@ -152,7 +150,6 @@ static void test_names(void **state) {
         assert_string_not_equal(rl_vote_name((enum rl_vote)i), "unknown");
     assert_string_equal(rl_vote_name((enum rl_vote)99), "unknown");
     assert_string_equal(rl_outcome_name((enum rl_outcome)99), "unknown");
-    assert_string_equal(rl_attempt_state_name((enum rl_attempt_state)99), "unknown");
     assert_string_equal(rl_acquire_state_name((enum rl_acquire_state)99), "unknown");
     assert_string_equal(rl_lease_state_name((enum rl_lease_state)99), "unknown");
 }

@@ -6,7 +6,6 @@
  * the server sends.
  */
 #include "net/command.h"
-#include "net/info.h"
 #include "net/reader.h"
 #include "net/setnx.h"
 #include "net/verdict.h"

@@ -454,15 +454,7 @@ static double init_within(struct redlock_client *client, int64_t ttl_ms, int64_t
     options.ttl_ms_max = ttl_ms;
     options.ttl_ms_max_before = before_ms;
     double began = now_ms();
-    int result = redlock_quorum_init(client, &options, &error);
-    /* The client's own recovery may write to a node at the same moment. The message says what to
-     * do. */
-    for (int tries = 1; result == REDLOCK_CONFLICT && tries < 3; tries++) {
-        assert_says(error, "at the same moment: find it, and run the command again");
-        began = now_ms();
-        result = redlock_quorum_init(client, &options, &error);
-    }
-    assert_quorum(result, REDLOCK_OK, error);
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_OK, error);
     return now_ms() - began;
 }
 

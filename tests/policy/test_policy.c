@@ -198,6 +198,9 @@ static void test_busy_writes(void **state) {
     assert_int_equal(policy_busy_writes(&policy), 2);
     (void)lose(1, REDLOCK_VERDICT_DISCONNECTED, 0); /* now for the connection */
     assert_int_equal(policy_busy_writes(&policy), 0);
+    struct net_call later = {.request = &set, .node = 0};
+    calls_push(&turn[0], &later); /* a script that waits for the other connection is not sent yet */
+    assert_int_equal(policy_busy_writes(&policy), 1);
 }
 
 static void test_listed_twice(void **state) {

@@ -10,7 +10,7 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "policy/queue.h"
+#include "policy/policy.h"
 
 static uint64_t random_state = 7;
 static unsigned draw(unsigned below) {

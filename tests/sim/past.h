@@ -16,7 +16,7 @@
 #include "check.h"
 
 enum { A, B, C };
-enum { OK = 0, HELD = -1, NO_QUORUM = -2, LOST_ = -4 };
+enum { OK = 0, HELD = -1, NO_QUORUM = -2, LOST_ = -4, TWO_QUORUMS = -16 };
 
 /* The variable part is a kind and, where it needs more, designated fields: DOES(5, A, ACQUIRED,
  * .until = 9). Of resource 0 unless a field says otherwise. */

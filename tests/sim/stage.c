@@ -48,13 +48,7 @@ unsigned stage_count(const struct stage *stage, enum history_kind kind, int clie
     return count;
 }
 
-void stage_print(const struct stage *stage) {
-    char line[256];
-    for (size_t i = 0; i < stage->history.count; i++) {
-        history_print(&stage->history.records[i], line, sizeof(line));
-        fprintf(stderr, "%s\n", line);
-    }
-}
+void stage_print(const struct stage *stage) { history_print_all(&stage->history, stderr); }
 
 const struct history_record *stage_need(const struct stage *stage, enum history_kind kind,
                                         int client, int node, unsigned nth) {

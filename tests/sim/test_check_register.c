@@ -133,6 +133,21 @@ static void liveness_sees_a_livelock(void **state) {
           DOES(2400, B, NOT_ACQUIRED, .result = HELD), RUN(9000, END));
 }
 
+static void a_client_is_not_refused_for_ever(void **state) {
+    (void)state;
+    liveness_bound = 1000;
+#define REFUSED_AT(when, who) DOES(when, who, NOT_ACQUIRED, .result = TWO_QUORUMS)
+    BREAKS(LIVENESS, 4, 5, RUN(0, FAULTS_END), DOES(1, A, ACQUIRE), REFUSED_AT(1, A),
+           DOES(50, A, ACQUIRE), REFUSED_AT(50, A), RUN(9000, END));
+    says(
+        "A was refused job at 0.00005 ms, after the faults had ended, and never acquired it again");
+    HOLDS(LIVENESS, RUN(0, FAULTS_END), DOES(1, A, ACQUIRE), REFUSED_AT(1, A), DOES(50, A, ACQUIRE),
+          DOES(60, A, ACQUIRED, .until = 100), RUN(9000, END));
+    HOLDS(LIVENESS, DOES(1, A, ACQUIRE), RUN(2, FAULTS_END), REFUSED_AT(3, A), RUN(9000, END));
+    HOLDS(LIVENESS, RUN(0, FAULTS_END), DOES(1, A, ACQUIRE), REFUSED_AT(1, A),
+          BEFALLS(2, A, CLIENT_CRASH), RUN(9000, END));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fences_grow_in_real_time),
@@ -141,6 +156,7 @@ int main(void) {
         cmocka_unit_test(liveness_is_exact),
         cmocka_unit_test(liveness_does_not_count_what_is_held),
         cmocka_unit_test(liveness_sees_a_livelock),
+        cmocka_unit_test(a_client_is_not_refused_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

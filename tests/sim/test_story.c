@@ -97,24 +97,22 @@ static size_t count_sentences(void) {
 
 static void test_times(void **state) {
     (void)state;
-    char out[PHRASE_TIME_BYTES];
-    assert_string_equal(phrase_time(0, out, sizeof out), "0 ms");
-    assert_string_equal(phrase_time(101500000, out, sizeof out), "101.5 ms");
-    assert_string_equal(phrase_time(999999999, out, sizeof out), "999.999 ms");
-    assert_string_equal(phrase_time(1000 * RL_MS, out, sizeof out), "1 s");
-    assert_string_equal(phrase_time(9998 * RL_MS, out, sizeof out), "9.998 s");
-    assert_string_equal(phrase_step(-4000 * RL_MS, out, sizeof out), "-4 s");
-    assert_string_equal(phrase_step(3600 * 1000 * RL_MS, out, sizeof out), "+1 h");
+    assert_string_equal(phrase_time(0).text, "0 ms");
+    assert_string_equal(phrase_time(101500000).text, "101.5 ms");
+    assert_string_equal(phrase_time(999999999).text, "999.999 ms");
+    assert_string_equal(phrase_time(1000 * RL_MS).text, "1 s");
+    assert_string_equal(phrase_time(9998 * RL_MS).text, "9.998 s");
+    assert_string_equal(phrase_step(-4000 * RL_MS).text, "-4 s");
+    assert_string_equal(phrase_step(3600 * 1000 * RL_MS).text, "+1 h");
 }
 
 static void test_nodes(void **state) {
     (void)state;
-    char out[PHRASE_NODES_BYTES];
-    assert_string_equal(phrase_nodes(0, out, sizeof out), "no node");
-    assert_string_equal(phrase_nodes(1u << 2, out, sizeof out), "node 3");
-    assert_string_equal(phrase_nodes(3, out, sizeof out), "nodes 1 and 2");
-    assert_string_equal(phrase_nodes(31, out, sizeof out), "nodes 1 to 5");
-    assert_string_equal(phrase_nodes(1 | 2 | 8, out, sizeof out), "nodes 1, 2 and 4");
+    assert_string_equal(phrase_nodes(0).text, "no node");
+    assert_string_equal(phrase_nodes(1u << 2).text, "node 3");
+    assert_string_equal(phrase_nodes(3).text, "nodes 1 and 2");
+    assert_string_equal(phrase_nodes(31).text, "nodes 1 to 5");
+    assert_string_equal(phrase_nodes(1 | 2 | 8).text, "nodes 1, 2 and 4");
 }
 
 static void test_durations(void **state) {

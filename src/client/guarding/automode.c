@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Mode auto; and mode classic, which needs nothing. */
+ * Mode auto: classic, but never on nodes that carry a record. A classic client there would lock
+ * without the guarantee that the quorum was made for, only because an option was forgotten. So the
+ * question is asked at the start of each connection, and about once a second later, because a
+ * quorum may be made while clients are connected. Mode classic needs nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +15,6 @@ struct automode {
     rl_mask found; /* nodes that carried a record; one is enough, for the client's whole life */
     char quorum[17];
 };
-
-static bool start(struct redlock_client *client) {
-    const struct net_request question = {.op = NET_SERVER_INFO, .question = NET_ASK_QUORUM};
-    struct automode *automode = client->automode = calloc(1, sizeof *automode);
-    if (!automode) return false;
-    poll_start(&automode->poll, client, &question, CALL_AUTOMODE, automode, poll_ask);
-    return true;
-}
 
 static bool carries_record(const struct automode *automode, unsigned node) {
     return (automode->found & rl_bit(node)) != 0;
@@ -49,12 +44,20 @@ static void came_or_went(struct redlock_client *client, unsigned node,
         found(client->automode, node, status->quorum);
 }
 
-void automode_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct automode *automode = call->owner;
     char quorum[17];
     if (reply->verdict != REDLOCK_VERDICT_GRANTED || reply->items_count != 1) return;
     copy_text(reply->items[0], quorum, sizeof quorum);
     found(automode, call->node, quorum);
+}
+
+static bool start(struct redlock_client *client) {
+    const struct net_request question = {.op = NET_SERVER_INFO, .question = NET_ASK_QUORUM};
+    struct automode *automode = client->automode = calloc(1, sizeof *automode);
+    if (!automode) return false;
+    poll_start(&automode->poll, client, &question, on_answer, automode, poll_ask);
+    return true;
 }
 
 static int verdict_of(const struct redlock_client *client, unsigned node, int verdict) {

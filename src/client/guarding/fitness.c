@@ -17,15 +17,6 @@ static rl_mask ask_again(struct poll *poll, rl_mask nodes) {
     return nodes;
 }
 
-void fitness_start(struct fitness *fitness, struct guard *guard) {
-    const struct redlock_client_options *options = &guard->client->options;
-    const struct net_request question = {.op = NET_STATE};
-    fitness->guard = guard;
-    rl_clocks_init(&fitness->clocks, guard->machine.nodes, options->drift_ppm,
-                   options->drift_ms * RL_MS);
-    poll_start(&fitness->poll, guard->client, &question, CALL_FITNESS, fitness, ask_again);
-}
-
 void fitness_judge(const struct redlock_client *client, const struct net_state *state, char *why,
                    size_t size) {
     why[0] = '\0';
@@ -59,7 +50,7 @@ void fitness_changed(struct fitness *fitness, unsigned node) {
     if (fitness->poll.calls[node].busy) fitness->stale |= rl_bit(node);
 }
 
-void fitness_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct fitness *fitness = call->owner;
     struct guard *guard = fitness->guard;
     const unsigned node = call->node;
@@ -80,4 +71,13 @@ void fitness_reply(struct net_call *call, const struct net_reply *reply) {
         guard_stated(guard, node, &(struct net_state){.wall_us = 0},
                      "INFO or TIME is refused: allow this user +info and +time");
     }
+}
+
+void fitness_start(struct fitness *fitness, struct guard *guard) {
+    const struct redlock_client_options *options = &guard->client->options;
+    const struct net_request question = {.op = NET_STATE};
+    fitness->guard = guard;
+    rl_clocks_init(&fitness->clocks, guard->machine.nodes, options->drift_ppm,
+                   options->drift_ms * RL_MS);
+    poll_start(&fitness->poll, guard->client, &question, on_answer, fitness, ask_again);
 }

@@ -9,7 +9,7 @@
 
 #include "guarding.h"
 
-/* A node that does not vote is read from time to time: another agent may have recovered it, or an
+/* A node that does not vote is read from time to time: another client may have recovered it, or an
  * operator may have made its quorum. */
 #define PEEK_EVERY (1000 * RL_MS)
 /* A fence above the middle of the range cannot come from a clock (it stands for the year 2112).
@@ -23,6 +23,7 @@ static struct net *net_of(const struct guard *guard) { return guard->client->net
 
 static void on_timer(struct net_timer *timer);
 static void on_peek(struct net_timer *timer);
+static net_answered_fn on_answer;
 
 static bool start(struct redlock_client *client) {
     const struct redlock_client_options *options = &client->options;
@@ -40,7 +41,7 @@ static bool start(struct redlock_client *client) {
         struct net_node_status status = client_status(client, i);
         snprintf(guard->machine.node[i].url, sizeof guard->machine.node[i].url, "%s", status.url);
         guard->pending_ops[i].owner = guard;
-        guard->pending_ops[i].tag = CALL_GUARD;
+        guard->pending_ops[i].answered = on_answer;
         guard->node[i].voided_at = INT64_MIN;
     }
     client->voters = 0;
@@ -62,6 +63,20 @@ static void post(struct guard *guard, rl_mask nodes, const struct net_request *r
     guard->failed |= (rl_mask)(nodes & ~taken);
 }
 
+struct net_request guard_write_request(const struct rl_guard_node *node, struct record_text *text) {
+    record_write(text, &node->writing);
+    return (struct net_request){
+        .op = NET_RECORD_WRITE,
+        .expected = node->expected,
+        .nonce = node->writing.nonce,
+        .was_kept = node->was_kept,
+        .keep = node->writing.eligibility == RL_RECORD_RECOVERING,
+        .floor = node->floor,
+        .fields = text->fields,
+        .fields_count = text->fields_count,
+    };
+}
+
 static void post_write(struct guard *guard, unsigned index) {
     const struct rl_guard_node *node = &guard->machine.node[index];
     struct guard_node *at = &guard->node[index];
@@ -70,17 +85,7 @@ static void post_write(struct guard *guard, unsigned index) {
         guard->failed |= rl_bit(index);
         return;
     }
-    record_write(&at->text, &node->writing);
-    at->write = (struct net_request){
-        .op = NET_RECORD_WRITE,
-        .expected = node->expected,
-        .nonce = node->writing.nonce,
-        .was_kept = node->was_kept,
-        .keep = node->writing.eligibility == RL_RECORD_RECOVERING,
-        .floor = node->floor,
-        .fields = at->text.fields,
-        .fields_count = at->text.fields_count,
-    };
+    at->write = guard_write_request(node, &at->text);
     post(guard, rl_bit(index), &at->write);
 }
 
@@ -272,7 +277,7 @@ static void came_or_went(struct redlock_client *client, unsigned node,
 
 /* ---- answers ---- */
 
-void guard_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct guard *guard = call->owner;
     const unsigned node = call->node;
     const int verdict = reply->verdict;

@@ -26,22 +26,18 @@ static void no_quorum_text(const struct guard *guard, unsigned node, char *text,
     const struct rl_guard *machine = &guard->machine;
     const struct rl_guard_node *at = &machine->node[node];
     unsigned long long id = at->record.quorum_id;
+    const char *why =
+        machine->other_quorum
+            ? "and other nodes of the list to another: correct the list, or name one (--quorum)"
+            : "like at most half of the listed nodes: correct the list, or name it (--quorum)";
     if (!at->has_record)
         snprintf(text, size, "it carries no record: redlock quorum init or add makes one");
     else if (machine->pinned)
         snprintf(text, size,
                  "it belongs to quorum %016llx, not to %016llx: correct the list, or the quorum",
                  id, (unsigned long long)machine->pinned);
-    else if (machine->other_quorum)
-        snprintf(
-            text, size,
-            "it belongs to quorum %016llx, and other nodes of the list to another: correct the list, or name one (--quorum)",
-            id);
     else
-        snprintf(
-            text, size,
-            "it belongs to quorum %016llx, like at most half of the listed nodes: correct the list, or name it (--quorum)",
-            id);
+        snprintf(text, size, "it belongs to quorum %016llx, %s", id, why);
 }
 
 /* One sentence about a node that does not vote, with the cure; "" when there is nothing to

@@ -24,7 +24,8 @@ struct poll {
 
 /* Begins one second later. `ask`: poll_ask(), or a function that calls it. */
 void poll_start(struct poll *poll, struct redlock_client *client, const struct net_request *request,
-                enum call_tag tag, void *owner, rl_mask (*ask)(struct poll *poll, rl_mask nodes));
+                net_answered_fn *answered, void *owner,
+                rl_mask (*ask)(struct poll *poll, rl_mask nodes));
 /* Asks the nodes that do not owe an answer already, and returns them. */
 rl_mask poll_ask(struct poll *poll, rl_mask nodes);
 
@@ -47,7 +48,6 @@ void fitness_start(struct fitness *fitness, struct guard *guard);
 void fitness_ask(struct fitness *fitness, rl_mask nodes);
 /* The server has pushed that its data may have changed. */
 void fitness_changed(struct fitness *fitness, unsigned node);
-void fitness_reply(struct net_call *call, const struct net_reply *reply);
 #define FITNESS_TEXT_BYTES 120
 /* Why the node may not vote; "" when it may. */
 void fitness_judge(const struct redlock_client *client, const struct net_state *state, char *why,
@@ -81,8 +81,7 @@ struct guard {
     rl_mask foreign;               /* of the voided: superseded, or not a member */
     rl_mask voided;                /* nodes whose votes in an open round do not count */
     rl_mask reread;                /* of the unread: intact in their last record */
-    rl_mask failed;
-    /* Nodes that could not be asked; the machine gets this after its step. */
+    rl_mask failed;                /* nodes that could not be asked; for after the step */
     bool stepping, changed;
     int64_t fence_seen, fence_ahead, fence_proposed;
     uint32_t logged_epoch;
@@ -96,7 +95,8 @@ extern const struct node_mode classic_nodes, auto_nodes, guarded_nodes;
 /* The server has pushed a change. Its answers count again when its record and state were read
  * anew. */
 void guard_changed(struct redlock_client *client, unsigned node);
-void guard_reply(struct net_call *call, const struct net_reply *reply);
+/* The write of the machine's record for a node. It uses `text` and the node until it is done. */
+struct net_request guard_write_request(const struct rl_guard_node *node, struct record_text *text);
 /* A vote under this nonce was answered: no fences of that name exist. */
 void guard_no_fences(struct guard *guard, unsigned node, uint64_t nonce);
 /* The node's state; `unfit`: why it may not vote, "" when it may. */
@@ -129,22 +129,5 @@ bool guard_fence_plausible(struct guard *guard, int64_t fence);
 void guard_saw_fence(struct guard *guard, int64_t fence);
 /* by this client: the next one must differ */
 void guard_proposed_fence(struct guard *guard, int64_t fence);
-
-/* ---- automode.c ----
- *
- * Mode auto: classic, but never on nodes that carry a record. A classic client there would lock
- * without the guarantee that the quorum was made for, only because an option was forgotten. So the
- * question is asked at the start of each connection, and about once a second later, because a
- * quorum may be made while clients are connected. */
-
-void automode_reply(struct net_call *call, const struct net_reply *reply);
-
-/* ---- gather.c ---- */
-
-/* Waits until every node is connected or has failed; the mutex is held. Returns the nodes that are
- * ready. */
-rl_mask gather(struct redlock_client *client, rl_ns until);
-rl_ns gather_until(struct redlock_client *client); /* now plus the connect timeout */
-void gatherings_check(struct redlock_client *client);
 
 #endif

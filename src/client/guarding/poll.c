@@ -11,12 +11,13 @@ static void on_timer(struct net_timer *timer) {
 }
 
 void poll_start(struct poll *poll, struct redlock_client *client, const struct net_request *request,
-                enum call_tag tag, void *owner, rl_mask (*ask)(struct poll *poll, rl_mask nodes)) {
+                net_answered_fn *answered, void *owner,
+                rl_mask (*ask)(struct poll *poll, rl_mask nodes)) {
     *poll =
         (struct poll){.client = client, .ask = ask, .timer.fire = on_timer, .request = *request};
     for (unsigned i = 0; i < RL_NODES_MAX; i++) {
         poll->calls[i].owner = owner;
-        poll->calls[i].tag = (uint8_t)tag;
+        poll->calls[i].answered = answered;
     }
     net_timer_set(client->net, &poll->timer, net_now(client->net) + EVERY);
 }

@@ -146,24 +146,18 @@ static bool read_word(struct net_bytes bytes, char *word, size_t size) {
 }
 
 /* Number 0 and an absent run_id belong together. */
-static bool read_incarnation(struct rl_incarnation *incarnation, struct net_bytes number,
-                             struct net_bytes run_id) {
-    uint64_t count;
-    if (!read_number(number, UINT32_MAX, &count)) return false;
-    if (!read_word(run_id, incarnation->run_id, sizeof incarnation->run_id) ||
+static bool read_member(struct rl_member *member, struct net_bytes line) {
+    struct rl_incarnation *incarnation = &member->incarnation;
+    uint64_t number = 0;
+    if (!read_id(take(&line, ' '), &member->id) || member->id == 0 ||
+        !read_number(take(&line, ' '), UINT32_MAX, &number) ||
+        !read_word(take(&line, ' '), incarnation->run_id, sizeof incarnation->run_id) ||
         incarnation->run_id[0] == '\0')
         return false;
-    incarnation->number = (uint32_t)count;
+    incarnation->number = (uint32_t)number;
     bool nobody = strcmp(incarnation->run_id, NOBODY) == 0;
     if (nobody) incarnation->run_id[0] = '\0';
-    return nobody == (count == 0);
-}
-
-static bool read_member(struct rl_member *member, struct net_bytes line) {
-    struct net_bytes id = take(&line, ' '), number = take(&line, ' '), run_id = take(&line, ' ');
-    if (!read_id(id, &member->id) || member->id == 0) return false;
-    return read_incarnation(&member->incarnation, number, run_id) &&
-           read_word(line, member->url, sizeof member->url);
+    return nobody == (number == 0) && read_word(line, member->url, sizeof member->url);
 }
 
 static bool read_members(struct rl_record *to, struct net_bytes text) {

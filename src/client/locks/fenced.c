@@ -8,41 +8,27 @@
 #include "core/mix.h"
 #include "lock.h"
 
-/* ---- stripes ---- */
+/* ---- keys and their stripes ---- */
 
-/* FNV-1a, 64 bits, over the whole key; the low 12 bits are the stripe. docs/guarded.md fixes this,
+/* A key's stripe: FNV-1a, 64 bits, over the whole key; the low 12 bits. docs/guarded.md fixes this,
  * because all clients must agree. */
-static uint16_t stripe_of(struct net_bytes key) {
-    return (uint16_t)(rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES);
-}
-
-static void find_stripes(struct redlock_lock *lock) {
+static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
+    const size_t prefix = sizeof NET_KEY_FENCES - 1;
     lock->stripes_count = 0;
     for (size_t i = 0; i < lock->keys_count; i++) {
-        uint16_t stripe = stripe_of(lock->keys[i]);
+        struct net_bytes key = lock->keys[i];
+        if (net_is_text(key, NET_KEY_RECORD) ||
+            (key.bytes >= prefix && memcmp(key.data, NET_KEY_FENCES, prefix) == 0))
+            return bad_argument(error,
+                                "%s and names that begin with %s are reserved for guarded mode: "
+                                "choose another resource",
+                                NET_KEY_RECORD, NET_KEY_FENCES);
+        uint16_t stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES;
         size_t at = 0;
         while (at < lock->stripes_count && lock->stripes[at] != stripe) at++;
         lock->stripes[at] = stripe;
         if (at == lock->stripes_count) lock->stripes_count++;
     }
-}
-
-static bool begins_with(struct net_bytes key, const char *text) {
-    size_t bytes = strlen(text);
-    return key.bytes >= bytes && memcmp(key.data, text, bytes) == 0;
-}
-
-static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
-    for (size_t i = 0; i < lock->keys_count; i++) {
-        struct net_bytes key = lock->keys[i];
-        bool record = key.bytes == strlen(NET_KEY_RECORD) && begins_with(key, NET_KEY_RECORD);
-        if (!record && !begins_with(key, NET_KEY_FENCES)) continue;
-        return bad_argument(
-            error,
-            "%s and names that begin with %s are reserved for guarded mode: choose another resource",
-            NET_KEY_RECORD, NET_KEY_FENCES);
-    }
-    find_stripes(lock);
     return true;
 }
 
@@ -86,25 +72,20 @@ static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_requ
     lock_send(lock, nodes, request, lock->round->calls, now);
 }
 
-static bool still_votes(const struct redlock_lock *lock, unsigned node) {
-    const struct redlock_client *client = lock->client;
-    return (client->voters & rl_bit(node)) &&
-           client->guard->nonces[node] == lock->round->nonces[node];
-}
-
 static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence,
                        rl_ns now) {
+    const struct redlock_client *client = lock->client;
     for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
         struct net_request *request = &lock->round->again[i];
         if (!(nodes & rl_bit(i))) continue;
         request->op = op;
         request->fence = fence;
-        if (op == NET_CONFIRM && !still_votes(lock, i))
-            lock->unsent |= rl_bit(i);
-        else if (op == NET_CONFIRM)
+        if (op == NET_RAISE)
+            send_votes(lock, rl_bit(i), request, now);
+        else if ((client->voters & rl_bit(i)) && client->guard->nonces[i] == lock->round->nonces[i])
             lock_send(lock, rl_bit(i), request, lock->round->calls, now);
         else
-            send_votes(lock, rl_bit(i), request, now);
+            lock->unsent |= rl_bit(i);
     }
 }
 
@@ -167,8 +148,8 @@ static void won(struct redlock_lock *lock) {
 /* ---- answers ---- */
 
 /* Also used for a node that the lock no longer waits for. */
-static void hear(const struct round *round, const struct net_call *call,
-                 const struct net_reply *reply) {
+static void learn(const struct round *round, const struct net_call *call,
+                  const struct net_reply *reply) {
     struct guard *guard = round->lock->client->guard;
     if (round->lock->client->closing) return;
     if (reply->verdict == REDLOCK_VERDICT_STALE) guard_saw_fence(guard, reply->fence);
@@ -236,11 +217,9 @@ static void resume(struct redlock_lock *lock) {
     lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
     if (!same_round(lock)) return;
     if (again) send_votes(lock, again, &lock->round->extend, net_now(lock->client->net));
-    for (unsigned i = 0; failed >> i && same_round(lock); i++) {
-        if (failed & rl_bit(i))
-            lock_step(lock, (struct rl_event){
-                                .type = RL_EVENT_VOTE, .node = (uint8_t)i, .vote = RL_VOTE_FAILED});
-    }
+    struct rl_event vote = {.type = RL_EVENT_VOTE, .vote = RL_VOTE_FAILED};
+    for (; failed >> vote.node && same_round(lock); vote.node++)
+        if (failed & rl_bit(vote.node)) lock_step(lock, vote);
     if (lock->unsent && lock->phase != PHASE_FREE)
         lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
 }
@@ -273,7 +252,7 @@ static void answer(struct round *round, const struct net_call *call,
                    const struct net_reply *reply) {
     struct redlock_lock *lock = round->lock;
     enum net_op op = call->request->op;
-    hear(round, call, reply);
+    learn(round, call, reply);
     if (lock->round != round || lock->phase == PHASE_FREE) return;
     int verdict = believed(lock, call, reply->verdict);
     struct rl_event event = vote_event(lock, call, verdict);
@@ -295,8 +274,8 @@ static void answer(struct round *round, const struct net_call *call,
 static int may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
     int64_t own_ms = lock->config->options.ttl_ms, longest_ms = ttl_ms > own_ms ? ttl_ms : own_ms;
     if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
-    if (guard_ttl_too_long(lock->client->guard, longest_ms)) return REDLOCK_TTL_MAX_EXCEEDED;
-    return REDLOCK_OK;
+    bool too_long = guard_ttl_too_long(lock->client->guard, longest_ms);
+    return too_long ? REDLOCK_TTL_MAX_EXCEEDED : REDLOCK_OK;
 }
 
 static int adopt(struct redlock_lock *lock, int64_t fence) {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/guarding/guarding.h"
 #include "lock.h"
 
 /* ---- this room's part of a client ---- */
@@ -100,8 +99,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (!client || !resources || !out)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "redlock_lock_new: client, resource and lock must not be NULL");
-    if (schedule_is_forked(&client->schedule))
-        return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
+    if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
     if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
@@ -161,7 +159,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
     }
     forget(lock);
     lock_drop_round(lock);
-    schedule_hush(&client->schedule, &lock->notified);
+    schedule_stop_callbacks(&client->schedule, &lock->notified);
     lock_unref(lock);
     client_leave(client);
 }
@@ -331,14 +329,11 @@ int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t byte
 int redlock_lock_disown(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = REDLOCK_OK;
+    int result = lock->phase == PHASE_FREE ? REDLOCK_LOST : REDLOCK_OK;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active)
         result = REDLOCK_BUSY;
-    else if (lock->phase == PHASE_FREE)
-        result = REDLOCK_LOST;
     /* the token's bytes stay until the next acquisition */
-    else
-        forget(lock);
+    if (result == REDLOCK_OK) forget(lock);
     client_leave(client);
     return result;
 }
@@ -352,13 +347,10 @@ int redlock_lock_state(struct redlock_lock *lock) {
         [RL_LEASE_RELEASING] = REDLOCK_STATE_RELEASING, [RL_LEASE_RELEASED] = REDLOCK_STATE_FREE,
     };
     if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_STATE_FREE;
-    int state = REDLOCK_STATE_FREE;
-    if (lock->phase == PHASE_ACQUIRING)
-        state = REDLOCK_STATE_ACQUIRING;
-    else if (lock->phase == PHASE_RELEASING)
-        state = REDLOCK_STATE_RELEASING;
-    else if (lock->phase == PHASE_LEASED)
-        state = leased[lock->lease.state];
+    int state = lock->phase == PHASE_LEASED      ? leased[lock->lease.state]
+                : lock->phase == PHASE_ACQUIRING ? REDLOCK_STATE_ACQUIRING
+                : lock->phase == PHASE_RELEASING ? REDLOCK_STATE_RELEASING
+                                                 : REDLOCK_STATE_FREE;
     pthread_mutex_unlock(&lock->client->schedule.mutex);
     return state;
 }

@@ -22,10 +22,8 @@ struct renewals {
     uint32_t count, room;
     const struct redlock_lock *picked; /* it is this lock's turn */
     unsigned under_way;
-    unsigned window,
-        /* The limit of renewals under way; and the value up to which it grows fast, because a
-         * higher one was once too high. */
-        threshold;
+    unsigned window;        /* the limit of renewals under way */
+    unsigned threshold;     /* it grows fast up to this: a higher value was once too high */
     unsigned won;           /* renewals that succeeded since it last grew */
     rl_ns cut_at;           /* when it was last cut */
     rl_ns busy_since;       /* some renewal waits since then, ... */
@@ -75,8 +73,8 @@ struct round {
     struct net_request acquire, extend, release, peek;
     /* guarded: the classic request; in classic mode `acquire` serves for it */
     struct net_request *repair;
+    /* guarded, by node: raise or confirm; one for each node, because proposals overlap */
     struct net_request *again;
-    /* Guarded, by node: raise or confirm. One for each node, because proposals overlap. */
     uint64_t *nonces; /* guarded, by node: the nonce of its last request */
     /* nodes votes, nodes unlocks, nodes peeks; then `repair`, `again` and `nonces` */
     struct net_call calls[];
@@ -121,7 +119,7 @@ struct redlock_lock {
     bool unranked;
     uint8_t phase; /* enum phase */
     uint8_t keys_count, stripes_count;
-    uint8_t changes; /* notices to report, ored */
+    uint8_t notices; /* enum rl_notice, ored: to report */
     /* Sends that failed at once, by kind; the machine does not have these events yet. */
     rl_mask unsent;
     rl_mask unsent_release;
@@ -187,17 +185,11 @@ void round_unref(struct round *round);
  * before they are sent: most rounds do not need them. */
 void round_fill_in(struct round *round, struct net_request *request);
 unsigned char *lock_own_token(struct redlock_lock *lock); /* the space after the lock */
-static inline struct net_call *unlock_calls(struct round *round, unsigned nodes) {
-    return &round->calls[nodes];
-}
-static inline struct net_call *peek_calls(struct round *round, unsigned nodes) {
-    return &round->calls[2 * nodes];
-}
 
 /* lock_config.c */
-struct lock_config *
-lock_config_of(struct redlock_client *client,
-               const struct redlock_lock_options *options); /* NULL: no memory */
+/* NULL: no memory */
+struct lock_config *lock_config_of(struct redlock_client *client,
+                                   const struct redlock_lock_options *options);
 void lock_config_drop(struct redlock_client *client, struct lock_config *config);
 
 /* notify.c: what a lock reports to its user */
@@ -212,6 +204,7 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
 /* The event for an answer to a vote. Also records what the answer reports of its node. */
 struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict);
 void lock_on_timer(struct net_timer *timer); /* the lock's */
+net_answered_fn lock_vote_reply, lock_unlock_reply, lock_peek_reply;
 void lease_init(struct redlock_lock *lock);
 bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);

@@ -14,7 +14,7 @@ void locks_free(struct redlock_client *client);    /* frees what it points to; m
 /* For the schedule: runs a lock's callbacks. */
 void locks_report(struct notified *notified);
 /* The client ends: removes callbacks that no caller waits for any more. */
-void locks_untell(struct redlock_client *client);
+void locks_drop_callbacks(struct redlock_client *client);
 /* Nodes came or went: acquisitions that wait for nodes check again. */
 void locks_check(struct redlock_client *client);
 /* The mode knows more of the nodes: extensions that wait for that continue. */
@@ -30,13 +30,8 @@ void lock_give_back(struct redlock_lock *lock, int result);
 const struct net_bytes *lock_key(const struct redlock_lock *lock);
 rl_ns lock_node_timeout(const struct redlock_lock *lock);
 
-/* Answers. */
-void lock_vote_reply(struct net_call *call, const struct net_reply *reply);
-void lock_unlock_reply(struct net_call *call, const struct net_reply *reply);
-void lock_peek_reply(struct net_call *call, const struct net_reply *reply);
-void wait_queue_reply(struct net_call *call, const struct net_reply *reply);
 /* See handlers.wake() in net.h. */
-void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank);
+void wait_queue_wake(void *client, unsigned node, struct net_bytes key, int rank);
 
 extern const struct lock_mode classic_locks, guarded_locks;
 

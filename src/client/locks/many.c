@@ -20,9 +20,8 @@ struct many {
 /* The locks share connections, so they must share the client. */
 static struct redlock_client *client_of(const struct many *many) {
     if (many->count == 0 || !many->locks) return NULL;
-    for (size_t i = 0; i < many->count; i++) {
+    for (size_t i = 0; i < many->count; i++)
         if (!many->locks[i] || many->locks[i]->client != many->locks[0]->client) return NULL;
-    }
     return many->locks[0]->client;
 }
 
@@ -56,12 +55,6 @@ static int start(const struct many *many) {
 
 /* ---- blocking ---- */
 
-static int64_t left_ms(const struct many *many, rl_ns began, rl_ns now) {
-    if (many->wait_ms <= 0) return many->wait_ms;
-    int64_t gone_ms = (now - began) / RL_MS;
-    return many->wait_ms > gone_ms ? many->wait_ms - gone_ms : 0;
-}
-
 /* True: it is under way, and `waiter` will be notified. */
 static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms,
                           struct waiter *waiter) {
@@ -90,7 +83,7 @@ static size_t wait_for_some(struct redlock_client *client, struct waiter *waiter
         waiter->finished = finished;
         waiter->wanted = wanted;
         waiter->result = result;
-        client_wait(client, waiter);
+        schedule_wait(&client->schedule, waiter);
         finished = waiter->finished;
     }
     waiter->finished = 0;
@@ -110,7 +103,8 @@ static int wait_for_all(const struct many *many) {
     waiter.wanted = SIZE_MAX;
     rl_ns began = net_now(client->net);
     while (next < many->count || busy > 0) {
-        int64_t wait_ms = left_ms(many, began, net_now(client->net));
+        int64_t gone_ms = (net_now(client->net) - began) / RL_MS, wait_ms = many->wait_ms;
+        if (wait_ms > 0) wait_ms = wait_ms > gone_ms ? wait_ms - gone_ms : 0;
         for (; next < many->count && busy < MANY_AT_ONCE; next++)
             busy += begin_waiting(many, next, wait_ms, &waiter);
         if (busy == 0) break;

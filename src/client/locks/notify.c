@@ -9,8 +9,7 @@ static struct redlock_lock *lock_of(struct notified *notified) {
 
 static void report_later(struct redlock_lock *lock) {
     if (lock->freed) return;
-    if (!schedule_is_queued(&lock->notified)) lock->refs++;
-    schedule_report(&lock->client->schedule, &lock->notified);
+    lock->refs += schedule_report(&lock->client->schedule, &lock->notified);
 }
 
 void op_finish(struct redlock_lock *lock, struct op *op, int result) {
@@ -30,51 +29,44 @@ void op_finish(struct redlock_lock *lock, struct op *op, int result) {
 }
 
 void lock_notice(struct redlock_lock *lock, unsigned notices) {
-    static const struct {
-        enum rl_notice notice;
-        int change;
-    } map[] = {{RL_NOTICE_RENEWED, REDLOCK_CHANGE_RENEWED},
-               {RL_NOTICE_UNSURE, REDLOCK_CHANGE_UNSURE},
-               {RL_NOTICE_SURE, REDLOCK_CHANGE_SURE},
-               {RL_NOTICE_LOST, REDLOCK_CHANGE_LOST}};
-    if (notices & RL_NOTICE_LOST) lock->client->stats.lost++;
-    if (notices & RL_NOTICE_RENEWED) lock->client->stats.extensions++;
-    if (notices & RL_NOTICE_UNSURE) lock->client->stats.extensions_failed++;
-    for (size_t i = 0; i < sizeof map / sizeof map[0]; i++) {
-        if (notices & (unsigned)map[i].notice) lock->changes |= (uint8_t)(1u << map[i].change);
-    }
-    if (lock->changes && lock->on_change) report_later(lock);
+    struct redlock_stats *stats = &lock->client->stats;
+    stats->lost += (notices & RL_NOTICE_LOST) != 0;
+    stats->extensions += (notices & RL_NOTICE_RENEWED) != 0;
+    stats->extensions_failed += (notices & RL_NOTICE_UNSURE) != 0;
+    lock->notices |= (uint8_t)notices;
+    if (lock->notices && lock->on_change) report_later(lock);
 }
 
 /* ---- callbacks ---- */
 
-static redlock_done_fn *take_done(struct op *op, void **context, int *result) {
-    if (!op->finished || !op->done) return NULL; /* a blocked thread fetches its own */
-    redlock_done_fn *done = op->done;
-    *context = op->context;
-    *result = op->result;
+/* The operation, if its callback is due. A blocked thread fetches its own. */
+static struct op take_done(struct op *op) {
+    struct op done = *op;
+    if (!op->finished || !op->done) return (struct op){0};
     *op = (struct op){0};
     return done;
 }
 
 /* Runs them in the order of the events, outside the mutex. */
 static void run_callbacks(struct redlock_lock *lock) {
-    static const int order[] = {REDLOCK_CHANGE_UNSURE, REDLOCK_CHANGE_SURE, REDLOCK_CHANGE_RENEWED,
-                                REDLOCK_CHANGE_LOST};
-    unsigned changes = lock->changes;
-    lock->changes = 0;
-    void *context[2] = {NULL, NULL};
-    int result[2] = {0, 0};
-    redlock_done_fn *done[2] = {take_done(&lock->extension, &context[0], &result[0]),
-                                take_done(&lock->op, &context[1], &result[1])};
+    static const struct {
+        enum rl_notice notice;
+        int change;
+    } order[] = {{RL_NOTICE_UNSURE, REDLOCK_CHANGE_UNSURE},
+                 {RL_NOTICE_SURE, REDLOCK_CHANGE_SURE},
+                 {RL_NOTICE_RENEWED, REDLOCK_CHANGE_RENEWED},
+                 {RL_NOTICE_LOST, REDLOCK_CHANGE_LOST}};
+    const unsigned notices = lock->notices;
+    lock->notices = 0;
+    const struct op ended[2] = {take_done(&lock->extension), take_done(&lock->op)};
     schedule_out(&lock->client->schedule, &lock->notified);
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        if ((changes & (1u << order[i])) && lock->on_change && !atomic_load(&lock->freed))
-            lock->on_change(lock->on_change_context, lock, order[i]);
+        if ((notices & (unsigned)order[i].notice) && lock->on_change && !atomic_load(&lock->freed))
+            lock->on_change(lock->on_change_context, lock, order[i].change);
     }
-    for (int i = 0; i < 2; i++) {
-        if (done[i] && !atomic_load(&lock->freed)) done[i](context[i], lock, result[i]);
-    }
+    for (int i = 0; i < 2; i++)
+        if (ended[i].done && !atomic_load(&lock->freed))
+            ended[i].done(ended[i].context, lock, ended[i].result);
     schedule_in(&lock->client->schedule);
 }
 
@@ -84,7 +76,7 @@ void locks_report(struct notified *notified) {
     lock_unref(lock);
 }
 
-void locks_untell(struct redlock_client *client) {
+void locks_drop_callbacks(struct redlock_client *client) {
     for (struct notified *notified; (notified = schedule_next_reported(&client->schedule));)
         lock_unref(lock_of(notified));
 }

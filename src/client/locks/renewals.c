@@ -105,21 +105,16 @@ static void renewed(struct renewals *renewals, rl_ns took, rl_ns node_timeout, r
     if (renewals->window < WINDOW_MAX) renewals->window++;
 }
 
-static bool is_under_way(const struct redlock_lock *lock) {
-    const struct rl_lease *lease = &lock->lease;
-    return lock->phase == PHASE_LEASED && lease->round_open && !lease->round_by_caller &&
-           !lease->round_proven;
-}
-
 static void count_under_way(struct redlock_lock *lock, const struct rl_actions *actions,
                             rl_ns now) {
     struct renewals *renewals = of(lock);
-    lock->renewing = !lock->renewing;
-    if (lock->renewing) {
-        renewals->under_way++;
-        return;
-    }
-    renewals->under_way--;
+    const struct rl_lease *lease = &lock->lease;
+    bool renewing = lock->phase == PHASE_LEASED && lease->round_open && !lease->round_by_caller &&
+                    !lease->round_proven;
+    if (renewing == lock->renewing) return;
+    lock->renewing = renewing;
+    renewals->under_way += renewing ? 1u : -1u;
+    if (renewing) return;
     rl_ns node_timeout = lock->config->terms.node_timeout;
     if (actions->notices & RL_NOTICE_RENEWED)
         renewed(renewals, now - lock->lease.round_t1, node_timeout, now);
@@ -129,24 +124,16 @@ static void count_under_way(struct redlock_lock *lock, const struct rl_actions *
 
 /* ---- whether they keep up ---- */
 
-static void count_held(struct redlock_lock *lock) {
-    bool held = lock->phase == PHASE_LEASED && lock->lease.rules.renew_every > 0 &&
-                (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
-    if (held == lock->counted) return;
-    lock->counted = held;
-    lock->config->held += held ? 1u : -1u;
-}
-
 static double needed_per_s(const struct redlock_client *client, uint64_t *held) {
+    const struct chains *configs = &client->locks->lock_configs;
     double sum = 0;
     *held = 0;
-    for (uint32_t i = 0; i < client->locks->lock_configs.chains; i++) {
-        for (struct chained *thing = client->locks->lock_configs.chain[i]; thing;
-             thing = thing->next) {
+    for (uint32_t i = 0; i < configs->chains; i++) {
+        for (struct chained *thing = configs->chain[i]; thing; thing = thing->next) {
             const struct lock_config *config = RL_CONTAINER(thing, struct lock_config, by_values);
+            *held += config->held;
             if (config->held > 0)
                 sum += (double)config->held * 1e3 / (double)config->options.renew_interval_ms;
-            *held += config->held;
         }
     }
     return sum;
@@ -156,9 +143,9 @@ static void report_overload(struct redlock_client *client, rl_ns now) {
     struct renewals *renewals = &client->locks->renewals;
     uint64_t held;
     double needed = needed_per_s(client, &held);
-    rl_ns busy =
-        now - renewals->busy_since > 1000 * RL_MS ? now - renewals->busy_since : 1000 * RL_MS;
     /* a few renewals in a short time are not a rate */
+    rl_ns busy = now - renewals->busy_since;
+    if (busy < 1000 * RL_MS) busy = 1000 * RL_MS;
     double done = (double)renewals->done_since * 1e9 / (double)busy;
     renewals->reported_at = now;
     client->stats.overloads++;
@@ -228,8 +215,11 @@ void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *action
         add_due(renewals, lock, now);
     else if (lock->due_place != 0)
         remove_due(renewals, lock);
-    if (is_under_way(lock) != lock->renewing) count_under_way(lock, actions, now);
-    count_held(lock);
+    count_under_way(lock, actions, now);
+    bool held = lock->phase == PHASE_LEASED && lock->lease.rules.renew_every > 0 &&
+                (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
+    if (held != lock->counted) lock->config->held += held ? 1u : -1u;
+    lock->counted = held;
     if (renewals->count == 0 || renewals->awake || renewals->under_way >= renewals->window) return;
     renewals->awake = true;
     net_timer_set(lock->client->net, &renewals->timer, now);

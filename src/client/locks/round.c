@@ -70,9 +70,9 @@ static void prepare(struct round *round, const struct redlock_client *client) {
     unsigned nodes = client->nodes;
     for (unsigned i = 0; i < 3 * nodes; i++) {
         round->calls[i].owner = round;
-        round->calls[i].tag = (uint8_t)(i < nodes       ? CALL_VOTE
-                                        : i < 2 * nodes ? CALL_UNLOCK
-                                                        : CALL_PEEK);
+        round->calls[i].answered = i < nodes       ? lock_vote_reply
+                                   : i < 2 * nodes ? lock_unlock_reply
+                                                   : lock_peek_reply;
     }
     round->acquire.op = NET_ACQUIRE;
     round->extend.op = NET_EXTEND;
@@ -120,9 +120,9 @@ void lock_drop_round(struct redlock_lock *lock) {
 }
 
 void lock_rest(struct redlock_lock *lock) {
-    bool at_rest =
+    bool idle =
         lock->phase == PHASE_FREE || (lock->phase == PHASE_LEASED && !lock->lease.round_open);
-    if (at_rest && lock->round && lock->round->refs == 1) lock_drop_round(lock);
+    if (idle && lock->round && lock->round->refs == 1) lock_drop_round(lock);
 }
 
 /* ---- tokens ---- */
@@ -154,27 +154,16 @@ static bool draw_token(struct redlock_lock *lock) {
     return true;
 }
 
-static size_t own_room(const struct redlock_lock *lock) {
-    return REDLOCK_TOKEN_HEX_BYTES + (lock->owner_bytes > 0 ? 1u + lock->owner_bytes : 0u);
-}
-
-/* A token of any length, from elsewhere. It may be the lock's own, after redlock_lock_disown(). */
-static bool copy_token(struct redlock_lock *lock, const void *token, size_t bytes) {
+/* `token`: from elsewhere, of any length. It may be the lock's own, after redlock_lock_disown(). */
+static bool new_token(struct redlock_lock *lock, const void *token, size_t bytes) {
     unsigned char *own = lock_own_token(lock), *to = own, *before = lock->token;
-    if (bytes > own_room(lock) && !(to = malloc(bytes))) return false;
-    memmove(to, token, bytes);
+    size_t room = REDLOCK_TOKEN_HEX_BYTES + (lock->owner_bytes > 0 ? 1u + lock->owner_bytes : 0u);
+    if (bytes > room && !(to = malloc(bytes))) return false;
+    if (token) memmove(to, token, bytes);
     lock->token = to;
     lock->token_bytes = (uint16_t)bytes;
     if (before != own) free(before);
-    return true;
-}
-
-static bool new_token(struct redlock_lock *lock, const void *token, size_t bytes) {
-    if (token) return copy_token(lock, token, bytes);
-    unsigned char *own = lock_own_token(lock);
-    if (lock->token != own) free(lock->token);
-    lock->token = own;
-    return draw_token(lock);
+    return token || draw_token(lock);
 }
 
 /* ---- */

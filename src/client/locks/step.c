@@ -64,16 +64,6 @@ static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tal
     }
 }
 
-/* There is no memory for requests: this counts as if every node had failed. */
-static void send_nothing(struct redlock_lock *lock, const struct rl_actions *actions) {
-    rl_mask votes = actions->acquire | actions->extend | actions->raise | actions->confirm;
-    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
-        if ((votes | actions->release) & rl_bit(i)) lock->verdicts[i] = REDLOCK_VERDICT_NO_MEMORY;
-    }
-    lock->unsent |= votes;
-    lock->unsent_release |= actions->release;
-}
-
 static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions,
                             rl_ns now) {
     if (actions->fresh_token) {
@@ -98,8 +88,13 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
                  actions->peek | actions->raise | actions->confirm;
     if (!sends) return;
     struct round *round = round_of(lock, lock->phase == PHASE_RELEASING);
-    if (!round) {
-        send_nothing(lock, actions);
+    if (!round) { /* without memory for requests it is as if every node had failed */
+        rl_mask votes = actions->acquire | actions->extend | actions->raise | actions->confirm;
+        for (unsigned i = 0; (votes | actions->release) >> i; i++)
+            if ((votes | actions->release) & rl_bit(i))
+                lock->verdicts[i] = REDLOCK_VERDICT_NO_MEMORY;
+        lock->unsent |= votes;
+        lock->unsent_release |= actions->release;
         return;
     }
     if (actions->peek) round_fill_in(round, &round->peek);
@@ -108,9 +103,9 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     lock->client->lock_mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
-    unsigned nodes = lock->config->terms.nodes;
-    lock_send(lock, actions->release, &round->release, unlock_calls(round, nodes), now);
-    lock_send(lock, actions->peek, &round->peek, peek_calls(round, nodes), now);
+    struct net_call *unlocks = round->calls + lock->config->terms.nodes;
+    lock_send(lock, actions->release, &round->release, unlocks, now);
+    lock_send(lock, actions->peek, &round->peek, unlocks + lock->config->terms.nodes, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         wait_queue_released(lock, actions->release);
 }

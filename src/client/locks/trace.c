@@ -8,18 +8,21 @@
 #include "lock.h"
 #include "trace/words.h"
 
-static void log_lines(struct redlock_client *client, char *lines) {
-    for (char *end; (end = strchr(lines, '\n')) != NULL; lines = end + 1) {
-        *end = '\0';
-        client->options.log(client->options.log_context, REDLOCK_LOG_DEBUG, lines);
-    }
-}
-
-/* "12.3ms nightly: node2 granted" */
-static void begin(struct text *text, const struct redlock_lock *lock, const struct rl_event *event,
-                  rl_ns now) {
+void lock_trace(const struct redlock_lock *lock, const struct rl_event *event,
+                const struct rl_actions *actions, rl_ns now) {
     enum { NAME_BYTES_MAX = 64 };
-    text_ms(text, now - lock->client->opened_at);
+    const bool acquiring = lock->phase == PHASE_ACQUIRING;
+    struct redlock_client *client = lock->client;
+    const struct trace_context context = {
+        .tries = acquiring ? lock->acquisition->machine.tries : 0,
+        .guarded = client->lock_mode->fenced,
+        .validity = acquiring ? 0 : rl_lease_validity(&lock->lease, now),
+        .left = acquiring ? 0 : lock->lease.validity_end - now,
+    };
+    struct text *text = calloc(1, sizeof *text);
+    if (!text) return;
+    /* "12.3ms nightly: node2 granted" */
+    text_ms(text, now - client->opened_at);
     text_add(text, " ");
     for (size_t i = 0; i < lock->keys[0].bytes && i < NAME_BYTES_MAX; i++) {
         unsigned char c = ((const unsigned char *)lock->keys[0].data)[i];
@@ -28,10 +31,7 @@ static void begin(struct text *text, const struct redlock_lock *lock, const stru
     text_add(text, ": ");
     trace_event(text, event);
     text_add(text, "\n");
-}
-
-static void end(struct text *text, const struct redlock_lock *lock, bool acquiring,
-                const struct rl_actions *actions) {
+    trace_actions(text, actions, &context);
     if (actions->outcome == RL_OUTCOME_OK && acquiring) {
         text_add(text, "    == won with ");
         text_nodes(text, lock->acquisition->machine.attempt.tally.granted);
@@ -43,23 +43,10 @@ static void end(struct text *text, const struct redlock_lock *lock, bool acquiri
     const char *state = acquiring ? rl_acquire_state_name(lock->acquisition->machine.state)
                                   : rl_lease_state_name(lock->lease.state);
     rl_ns wake_at = actions->wake_at;
-    trace_state(text, state, wake_at == RL_NEVER ? wake_at : wake_at - lock->client->opened_at);
-}
-
-void lock_trace(const struct redlock_lock *lock, const struct rl_event *event,
-                const struct rl_actions *actions, rl_ns now) {
-    const bool acquiring = lock->phase == PHASE_ACQUIRING;
-    const struct trace_context context = {
-        .tries = acquiring ? lock->acquisition->machine.tries : 0,
-        .guarded = lock->client->lock_mode->fenced,
-        .validity = acquiring ? 0 : rl_lease_validity(&lock->lease, now),
-        .left = acquiring ? 0 : lock->lease.validity_end - now,
-    };
-    struct text *text = calloc(1, sizeof *text);
-    if (!text) return;
-    begin(text, lock, event, now);
-    trace_actions(text, actions, &context);
-    end(text, lock, acquiring, actions);
-    log_lines(lock->client, text->data);
+    trace_state(text, state, wake_at == RL_NEVER ? wake_at : wake_at - client->opened_at);
+    for (char *line = text->data, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        client->options.log(client->options.log_context, REDLOCK_LOG_DEBUG, line);
+    }
     free(text);
 }

@@ -39,7 +39,7 @@ struct wait_queue {
     int32_t reported; /* The rank that nodes reported since the question; INT32_MAX: none. */
     struct net_bytes key, names[2];
     struct net_request watch, enter, leave;
-    struct net_call calls[]; /* by node: peeks, then stands, then leaves */
+    struct net_call calls[]; /* by node: watches, then stands, then leaves */
 };
 
 struct wait_queues {
@@ -73,6 +73,8 @@ static struct wait_queue *find(const struct wait_queues *queues, struct net_byte
 
 /* ---- making and freeing ---- */
 
+static net_answered_fn on_answer;
+
 /* One allocation: the queue, its calls, the two names; the key is the end of the first name. */
 static struct wait_queue *wait_queue_new(struct redlock_client *client, struct net_bytes key) {
     unsigned nodes = client->nodes;
@@ -97,12 +99,10 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     queue->leave =
         (struct net_request){.op = NET_WAIT_QUEUE_LEAVE, .keys = queue->names, .keys_count = 2};
     for (unsigned i = 0; i < 3 * nodes; i++) {
-        /* Peeks have an owner of their own: a request that is sent again after NOSCRIPT must not
+        /* Watches have an owner of their own: a request that is sent again after NOSCRIPT must not
          * overtake another one of the same owner. */
         queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->enter;
-        queue->calls[i].tag = (uint8_t)(i < nodes       ? CALL_QUEUE_WATCH
-                                        : i < 2 * nodes ? CALL_QUEUE_STAND
-                                                        : CALL_QUEUE_LEAVE);
+        queue->calls[i].answered = on_answer;
     }
     return queue;
 }
@@ -149,9 +149,8 @@ static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
     uint32_t best = 0;
     rl_mask keeper = 0;
     for (unsigned i = 0; i < client->nodes; i++) {
-        struct net_node_status status;
         if (!(may & rl_bit(i))) continue;
-        net_node(client->net, i, now, &status);
+        struct net_node_status status = client_status(client, i);
         if (status.uses_transactions) continue;
         const char *name = status.run_id[0] ? status.run_id : status.url;
         uint32_t score =
@@ -171,12 +170,6 @@ static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
     send_calls(queue, nodes, &queue->leave, queue->calls + 2 * queue->client->nodes, now);
 }
 
-static rl_ns lease_of(const struct redlock_lock *lock) {
-    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
-    if (lease < LEASE_MIN) return LEASE_MIN;
-    return lease < LEASE_MAX ? lease : LEASE_MAX;
-}
-
 /* False: no node can report our rank. */
 static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now) {
     struct net *net = queue->client->net;
@@ -185,7 +178,9 @@ static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now
     if (queue->entered & (rl_mask)~node) leave_nodes(queue, queue->entered & (rl_mask)~node, now);
     if (node == 0) return false;
     queue->enter.token = net_waiter(net);
-    queue->enter.ttl_ms = lease_of(lock) / RL_MS;
+    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
+    if (lease < LEASE_MIN) lease = LEASE_MIN;
+    queue->enter.ttl_ms = (lease < LEASE_MAX ? lease : LEASE_MAX) / RL_MS;
     queue->enter.age_us = (now - place_of(lock)->since) / 1000;
     unsigned busy = queue->busy;
     send_calls(queue, node, &queue->enter, queue->calls + queue->client->nodes, now);
@@ -202,8 +197,7 @@ static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now
 static void join(struct redlock_lock *lock, struct wait_queue *queue, rl_ns now) {
     struct redlock_client *client = lock->client;
     struct place *place = place_of(lock);
-    *place = (struct place){.queue = queue, .since = now};
-    place->at = queue->last;
+    *place = (struct place){.queue = queue, .at = queue->last, .since = now};
     *queue->last = lock;
     queue->last = &place->next;
     if (client->locks->wait_queues->waiting++ == 0) net_track(client->net, true);
@@ -247,11 +241,10 @@ static void note_crowd(struct wait_queue *queue, int64_t remaining) {
 /* Runs in parallel with the try, which does not wait for the answer. */
 static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     struct redlock_client *client = lock->client;
+    const struct wait_queues *queues = client->locks->wait_queues;
     rl_ns released = lock->lease.unlocking_since;
-    bool soon = released != 0 && now - released < SOON;
-    if (!soon ||
-        (client->locks->wait_queues && now - client->locks->wait_queues->asked < ASK_EVERY))
-        return;
+    if (released == 0 || now - released >= SOON) return;
+    if (queues && now - queues->asked < ASK_EVERY) return;
     struct net_bytes waiter = net_waiter(client->net);
     struct wait_queue *queue = waiter.data ? open_queue(client, lock->keys[0]) : NULL;
     if (!queue) return;
@@ -343,7 +336,8 @@ static void notify_all_of(struct redlock_client *client, unsigned node) {
     chains->walked = false;
 }
 
-void wait_queue_wake(struct redlock_client *client, unsigned node, struct net_bytes key, int rank) {
+void wait_queue_wake(void *context, unsigned node, struct net_bytes key, int rank) {
+    struct redlock_client *client = context;
     struct wait_queues *queues = client->locks->wait_queues;
     if (!queues) return;
     if (!key.data) {
@@ -389,13 +383,14 @@ static void entered(struct wait_queue *queue, const struct net_call *call,
     notify_head(queue, (struct rl_event){.type = RL_EVENT_RANK, .rank = rank});
 }
 
-void wait_queue_reply(struct net_call *call, const struct net_reply *reply) {
-    bool watch = call->tag == CALL_QUEUE_WATCH; /* see wait_queue_new() */
-    struct wait_queue *queue =
-        watch ? call->owner : RL_CONTAINER(call->owner, struct wait_queue, enter);
-    if (watch)
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
+    const enum net_op op = call->request->op;
+    struct wait_queue *queue = op == NET_WATCH
+                                   ? call->owner /* see wait_queue_new() */
+                                   : RL_CONTAINER(call->owner, struct wait_queue, enter);
+    if (op == NET_WATCH)
         watched(queue, call, reply);
-    else if (call->tag == CALL_QUEUE_STAND)
+    else if (op == NET_WAIT_QUEUE_ENTER)
         entered(queue, call, reply);
     else if (reply->verdict == REDLOCK_VERDICT_GRANTED)
         note_crowd(queue, reply->count);

@@ -11,11 +11,11 @@ static void end(struct inquiry *inquiry) {
 static void on_late(struct net_timer *timer) { end(RL_CONTAINER(timer, struct inquiry, timer)); }
 
 void inquiry_init(struct inquiry *inquiry, struct redlock_client *client, struct net_call *calls,
-                  size_t count, enum call_tag tag) {
+                  size_t count, net_answered_fn *answered) {
     *inquiry = (struct inquiry){.client = client, .refs = 1, .timer.fire = on_late};
     for (size_t i = 0; i < count; i++) {
         calls[i].owner = inquiry;
-        calls[i].tag = (uint8_t)tag;
+        calls[i].answered = answered;
     }
 }
 
@@ -38,7 +38,7 @@ void inquiry_wait(struct inquiry *inquiry) {
     struct waiter waiter;
     waiter_init(&waiter);
     inquiry->waiter = &waiter;
-    client_wait(inquiry->client, &waiter);
+    schedule_wait(&inquiry->client->schedule, &waiter);
     inquiry->waiter = NULL;
     net_timer_set(inquiry->client->net, &inquiry->timer, RL_NEVER);
 }

@@ -28,7 +28,7 @@ struct inquiry {
 
 /* The asker has one reference. `calls`: the number of calls that become its own. */
 void inquiry_init(struct inquiry *inquiry, struct redlock_client *client, struct net_call *calls,
-                  size_t count, enum call_tag tag);
+                  size_t count, net_answered_fn *answered);
 void inquiry_unref(struct inquiry *inquiry); /* free()s it with the last reference */
 /* Returns the nodes that were asked. `until`: an answer after this time is late. */
 rl_mask inquiry_send(struct inquiry *inquiry, rl_mask nodes, const struct net_request *request,
@@ -37,10 +37,5 @@ rl_mask inquiry_send(struct inquiry *inquiry, rl_mask nodes, const struct net_re
 void inquiry_wait(struct inquiry *inquiry);
 /* An answer has come and is recorded. `decided`: do not wait for the rest. */
 void inquiry_answered(struct inquiry *inquiry, bool decided);
-
-/* ---- answers ---- */
-
-void peek_reply(struct net_call *call, const struct net_reply *reply);
-void server_info_reply(struct net_call *call, const struct net_reply *reply);
 
 #endif

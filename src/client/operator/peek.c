@@ -17,7 +17,7 @@ struct peek {
     struct redlock_view *views; /* the callback's, while the lock exists */
     struct net_request request;
     struct net_bytes key;
-    struct net_reply_seen {
+    struct {
         bool answered;
         struct redlock_view view;
     } seen[REDLOCK_NODES_MAX];
@@ -27,20 +27,6 @@ struct peek {
     struct net_call calls[REDLOCK_NODES_MAX];
     unsigned char key_bytes[];
 };
-
-static struct peek *peek_new(struct redlock_client *client, enum net_op op, const void *resource,
-                             size_t bytes) {
-    size_t prefix = client->options.key_prefix_bytes;
-    struct peek *peek = calloc(1, sizeof *peek + prefix + bytes + 1);
-    if (!peek) return NULL;
-    inquiry_init(&peek->inquiry, client, peek->calls, REDLOCK_NODES_MAX, CALL_PEEK_KEY);
-    if (prefix) memcpy(peek->key_bytes, client->key_prefix, prefix);
-    if (bytes) memcpy(peek->key_bytes + prefix, resource, bytes);
-    peek->key = (struct net_bytes){peek->key_bytes, prefix + bytes};
-    peek->request = (struct net_request){
-        .op = op, .keys = &peek->key, .keys_count = 1, .scheme = client->scheme};
-    return peek;
-}
 
 static void copy_items(struct peek *peek, const struct net_reply *reply) {
     size_t bytes = 0;
@@ -67,10 +53,10 @@ static void peek_end(struct peek *peek) {
     net_timer_set(client->net, &peek->inquiry.timer, RL_NEVER);
     for (unsigned i = 0; i < client->nodes; i++) {
         if (peek->seen[i].answered) continue;
-        struct net_node_status status = client_status(client, i);
-        int silent = peek->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
-        peek->seen[i].view.verdict =
-            status.verdict == REDLOCK_VERDICT_GRANTED ? silent : status.verdict;
+        int verdict = client_status(client, i).verdict;
+        if (verdict == REDLOCK_VERDICT_GRANTED)
+            verdict = peek->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
+        peek->seen[i].view.verdict = verdict;
     }
 }
 
@@ -93,21 +79,21 @@ static void on_ended(struct inquiry *inquiry) {
     inquiry_unref(inquiry);
 }
 
-static bool same_view(const struct redlock_view *a, const struct redlock_view *b) {
-    return a->verdict == b->verdict && a->token_truncated == b->token_truncated &&
-           a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0;
-}
-
 /* Whether a majority gave the same answer as this node. */
 static bool is_decided(const struct peek *peek, unsigned node) {
     const struct redlock_view *view = &peek->seen[node].view;
     unsigned same = 0;
-    for (unsigned i = 0; has_answer(view->verdict) && i < peek->inquiry.client->nodes; i++)
-        same += peek->seen[i].answered && same_view(&peek->seen[i].view, view);
+    for (unsigned i = 0; has_answer(view->verdict) && i < peek->inquiry.client->nodes; i++) {
+        const struct redlock_view *other = &peek->seen[i].view;
+        same += peek->seen[i].answered && other->verdict == view->verdict &&
+                other->token_truncated == view->token_truncated &&
+                other->token_bytes == view->token_bytes &&
+                memcmp(other->token, view->token, view->token_bytes) == 0;
+    }
     return same >= rl_quorum(peek->inquiry.client->nodes);
 }
 
-void peek_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct peek *peek = call->owner;
     struct redlock_view *view = &peek->seen[call->node].view;
     peek->seen[call->node].answered = true;
@@ -124,6 +110,26 @@ void peek_reply(struct net_call *call, const struct net_reply *reply) {
     }
     peek->decided = peek->inquiry.ended && is_decided(peek, call->node);
     inquiry_answered(&peek->inquiry, peek->decided);
+}
+
+static struct peek *peek_new(struct redlock_client *client, enum net_op op, const void *resource,
+                             size_t bytes) {
+    size_t prefix = client->options.key_prefix_bytes;
+    struct peek *peek = calloc(1, sizeof *peek + prefix + bytes + 1);
+    if (!peek) return NULL;
+    inquiry_init(&peek->inquiry, client, peek->calls, REDLOCK_NODES_MAX, on_answer);
+    if (prefix) memcpy(peek->key_bytes, client->key_prefix, prefix);
+    if (bytes) memcpy(peek->key_bytes + prefix, resource, bytes);
+    peek->key = (struct net_bytes){peek->key_bytes, prefix + bytes};
+    peek->request = (struct net_request){
+        .op = op, .keys = &peek->key, .keys_count = 1, .scheme = client->scheme};
+    return peek;
+}
+
+/* `key`: the prefix included. */
+static struct peek *peek_new_whole(struct redlock_client *client, struct net_bytes key) {
+    size_t prefix = client->options.key_prefix_bytes;
+    return peek_new(client, NET_PEEK_VALUE, (const char *)key.data + prefix, key.bytes - prefix);
 }
 
 /* Asks and waits. The mutex is held. */
@@ -151,34 +157,25 @@ int redlock_peek(struct redlock_client *client, const void *resource, size_t byt
     return result;
 }
 
-/* The mutex is held. */
-static int peek_begin(struct redlock_client *client, struct redlock_lock *lock,
-                      struct redlock_view *views, redlock_done_fn *done, void *context) {
-    const struct net_bytes *key = lock_key(lock);
-    size_t prefix = client->options.key_prefix_bytes;
-    struct peek *peek =
-        peek_new(client, NET_PEEK_VALUE, (const char *)key->data + prefix, key->bytes - prefix);
-    if (!peek) return REDLOCK_NO_MEMORY;
-    if (lock_borrow(lock, done, context) != REDLOCK_OK) {
-        inquiry_unref(&peek->inquiry);
-        return REDLOCK_BUSY;
-    }
-    peek->views = views;
-    peek->lock = lock;
-    peek->inquiry.ended = on_ended;
-    rl_ns now = net_now(client->net);
-    if (!inquiry_send(&peek->inquiry, net_ready(client->net, now), &peek->request, peek->calls,
-                      now + lock_node_timeout(lock)))
-        on_ended(&peek->inquiry);
-    return REDLOCK_OK;
-}
-
 int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
                        redlock_done_fn *done, void *context) {
     struct redlock_client *client = lock_client(lock);
-    if (!views || count < client->nodes || !done || !lock_key(lock)) return REDLOCK_BAD_ARGUMENT;
+    const struct net_bytes *key = lock_key(lock);
+    if (!views || count < client->nodes || !done || !key) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = peek_begin(client, lock, views, done, context);
+    struct peek *peek = peek_new_whole(client, *key);
+    int result = peek ? lock_borrow(lock, done, context) : REDLOCK_NO_MEMORY;
+    if (result == REDLOCK_OK) {
+        peek->views = views;
+        peek->lock = lock;
+        peek->inquiry.ended = on_ended;
+        rl_ns now = net_now(client->net);
+        if (!inquiry_send(&peek->inquiry, net_ready(client->net, now), &peek->request, peek->calls,
+                          now + lock_node_timeout(lock)))
+            on_ended(&peek->inquiry);
+    } else if (peek) {
+        inquiry_unref(&peek->inquiry);
+    }
     client_leave(client);
     return result;
 }
@@ -187,25 +184,19 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
 
 enum { SCANS_MAX = 4000000 };
 
-/* Whether one node holds a string with a TTL there. The mutex is held. */
-static bool is_lock_at(struct redlock_client *client, unsigned node, struct net_bytes key) {
-    size_t prefix = client->options.key_prefix_bytes;
-    struct peek *peek =
-        peek_new(client, NET_PEEK_VALUE, (const char *)key.data + prefix, key.bytes - prefix);
-    if (!peek) return false;
-    peek_ask(peek, rl_bit(node));
-    bool found = peek->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED &&
-                 peek->seen[node].view.remaining_ms >= 0;
-    inquiry_unref(&peek->inquiry);
-    return found;
-}
-
+/* Reports the keys that are strings with a TTL there. The mutex is held. */
 static void report_items(struct redlock_client *client, unsigned node, const struct peek *scan,
                          redlock_resource_fn *each, void *context) {
     size_t prefix = client->options.key_prefix_bytes;
     for (size_t i = 0; i < scan->items_count; i++) {
         struct net_bytes key = scan->items[i];
-        if (key.bytes <= prefix || !is_lock_at(client, node, key)) continue;
+        struct peek *peek = key.bytes > prefix ? peek_new_whole(client, key) : NULL;
+        if (!peek) continue;
+        peek_ask(peek, rl_bit(node));
+        const struct redlock_view *view = &peek->seen[node].view;
+        bool is_lock = view->verdict == REDLOCK_VERDICT_GRANTED && view->remaining_ms >= 0;
+        inquiry_unref(&peek->inquiry);
+        if (!is_lock) continue;
         pthread_mutex_unlock(&client->schedule.mutex);
         each(context, (const char *)key.data + prefix, key.bytes - prefix);
         pthread_mutex_lock(&client->schedule.mutex);
@@ -215,23 +206,9 @@ static void report_items(struct redlock_client *client, unsigned node, const str
 /* A SCAN of a correct server ends, and never repeats a cursor. Each cursor is compared with an
  * earlier one, which is replaced at growing intervals (Brent), so a circle of any size is found. A
  * SCAN with ever new cursors ends by their number: at 50 keys a cursor, no server has that many. */
-struct scan_end {
-    uint64_t kept, count, keep_at;
-};
-
-static bool is_endless(struct scan_end *end, uint64_t cursor) {
-    if (cursor == end->kept || end->count >= SCANS_MAX) return true;
-    if (++end->count >= end->keep_at) {
-        end->kept = cursor;
-        end->keep_at *= 2;
-    }
-    return false;
-}
-
 static int scan_node(struct redlock_client *client, unsigned node, redlock_resource_fn *each,
                      void *context) {
-    uint64_t cursor = 0;
-    struct scan_end end = {.keep_at = 1};
+    uint64_t cursor = 0, earlier = 0, count = 0, keep_at = 1;
     do {
         struct peek *scan = peek_new(client, NET_SCAN, "", 0);
         if (!scan) return REDLOCK_NO_MEMORY;
@@ -244,10 +221,14 @@ static int scan_node(struct redlock_client *client, unsigned node, redlock_resou
         free(scan->items);
         inquiry_unref(&scan->inquiry);
         if (!reported) return REDLOCK_NO_QUORUM;
-        if (cursor != 0 && is_endless(&end, cursor)) {
+        if (cursor != 0 && (cursor == earlier || count >= SCANS_MAX)) {
             net_reconnect(client->net, node, REDLOCK_VERDICT_PROTOCOL,
                           "SCAN does not end: its cursor never returns to 0");
             return REDLOCK_NO_QUORUM;
+        }
+        if (++count >= keep_at) {
+            earlier = cursor;
+            keep_at *= 2;
         }
     } while (cursor != 0);
     return REDLOCK_OK;

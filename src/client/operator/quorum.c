@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The operator's commands: the arguments, and the return. */
+ * What the nodes' records say of the quorum and its members; and the operator's commands: the
+ * arguments, and the return. */
 #include "abi/sized.h"
 #include "client/guarding/guarding.h"
 #include "operator.h"
@@ -16,7 +17,86 @@ void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t 
     sized_fill(options, size, &defaults, sizeof defaults);
 }
 
-/* ---- the return ---- */
+/* ---- the quorum and its members ---- */
+
+/* For members that have not reported their identity (not connected, for example), the URL
+ * identifies the node. */
+static int node_of(const struct rl_guard *machine, const struct rl_member *member) {
+    for (unsigned i = 0; i < machine->nodes; i++)
+        if (machine->node[i].id == member->id) return (int)i;
+    for (unsigned i = 0; i < machine->nodes; i++)
+        if (machine->node[i].id == 0 && strcmp(machine->node[i].url, member->url) == 0)
+            return (int)i;
+    return -1;
+}
+
+static void peek_at(struct redlock_client *client, const struct rl_member *member,
+                    struct redlock_member *out) {
+    *out = (struct redlock_member){.verdict = REDLOCK_VERDICT_NONE};
+    snprintf(out->id, sizeof out->id, "%016" PRIx64, member->id);
+    snprintf(out->url, sizeof out->url, "%s", member->url);
+    out->node = node_of(&client->guard->machine, member);
+    if (out->node < 0) return;
+    unsigned node = (unsigned)out->node;
+    out->verdict = client_verdict(client, node, client_status(client, node).verdict);
+    if (client->guard->machine.node[node].eligibility == RL_ELIGIBILITY_INTACT)
+        out->verdict = REDLOCK_VERDICT_GRANTED;
+    if (out->verdict == REDLOCK_VERDICT_RECOVERING)
+        out->recovering_ms = guard_recovering_ms(client->guard, node);
+}
+
+/* This client may have adopted one of them, because more than half of the nodes carry it. The list
+ * is still wrong. */
+static bool names_two_quorums(const struct rl_guard *machine) {
+    const struct rl_guard_node *first = NULL;
+    for (unsigned i = 0; i < machine->nodes && !machine->pinned; i++) {
+        const struct rl_guard_node *node = &machine->node[i];
+        if (!node->up || !node->read || !node->has_record || node->unreadable) continue;
+        if (!first) first = node;
+        if (node->record.quorum_id != first->record.quorum_id) return true;
+    }
+    return false;
+}
+
+/* The mutex is held. */
+static int peek_at_all(struct redlock_client *client, struct redlock_quorum_status *quorum,
+                       struct redlock_member *members, size_t count) {
+    const struct rl_guard *machine = &client->guard->machine;
+    const struct rl_record *record = &machine->quorum;
+    struct redlock_quorum_status seen = {.known = machine->known};
+    if (machine->known) {
+        if (count < record->members_count) return REDLOCK_BAD_ARGUMENT;
+        snprintf(seen.id, sizeof seen.id, "%016" PRIx64, record->quorum_id);
+        seen.epoch = record->epoch;
+        seen.settled = machine->settled;
+        seen.ttl_ms_max = record->ttl_max_ms;
+        seen.members = record->members_count;
+        seen.votes_needed = machine->votes_needed;
+    }
+    for (size_t i = 0; i < seen.members; i++) {
+        struct redlock_member member;
+        peek_at(client, &record->members[i], &member);
+        sized_fill(sized_element(members, i), members->size, &member, sizeof member);
+        seen.intact += member.verdict == REDLOCK_VERDICT_GRANTED;
+    }
+    sized_fill(quorum, quorum->size, &seen, sizeof seen);
+    if (names_two_quorums(machine)) return REDLOCK_TWO_QUORUMS;
+    return machine->decided && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+}
+
+int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_status *quorum,
+                        struct redlock_member *members, size_t count) {
+    if (!quorum || (!members && count > 0) || !client->guard) return REDLOCK_BAD_ARGUMENT;
+    if (quorum->size < FIRST_QUORUM || !sized_array_fits(members, count, FIRST_MEMBER))
+        return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    gather(client, gather_until(client));
+    int result = peek_at_all(client, quorum, members, count);
+    client_leave_notifying(client);
+    return result;
+}
+
+/* ---- the return of a command ---- */
 
 /* Not intact to the guard, or not known to be. */
 static rl_mask behind_in(const struct guard *guard, rl_mask intact) {
@@ -30,34 +110,18 @@ static rl_mask behind_in(const struct guard *guard, rl_mask intact) {
     return behind;
 }
 
-struct pause {
-    struct net_timer timer;
-    struct waiter waiter;
-};
-
-static void pause_over(struct net_timer *timer) {
-    waiter_finish(&RL_CONTAINER(timer, struct pause, timer)->waiter);
-}
-
-/* The mutex is held. */
-static void pause_for(struct redlock_client *client, rl_ns span) {
-    struct pause pause = {.timer = {.fire = pause_over}};
-    waiter_init(&pause.waiter);
-    net_timer_set(client->net, &pause.timer, net_now(client->net) + span);
-    client_wait(client, &pause.waiter);
-    net_timer_set(client->net, &pause.timer, RL_NEVER);
-}
-
 /* This client's own guard learns what was written, so that it can take locks when the command
  * returns. The mutex is held. */
 static void hand_over(struct redlock_client *client, rl_mask intact) {
+    struct waiter waiter;
     rl_mask peek = rl_all(client->nodes);
     rl_ns end = net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
     for (rl_ns pause = RL_MS; peek && net_now(client->net) < end;
          pause = pause < 64 * RL_MS ? 2 * pause : pause) {
         for (unsigned i = 0; i < client->nodes; i++)
             if (peek & rl_bit(i)) guard_peek(client->guard, i);
-        pause_for(client, pause);
+        waiter_init(&waiter);
+        client_wait_until(client, &waiter, net_now(client->net) + pause);
         peek = behind_in(client->guard, intact & net_ready(client->net, net_now(client->net)));
     }
 }
@@ -101,16 +165,6 @@ static void notify(struct quorum_task *task) {
     if (run->waiter) waiter_finish(run->waiter);
 }
 
-/* Waits until there is something to show, or the task has ended. The mutex is held. */
-static void await_task(struct redlock_client *client, struct run *run) {
-    struct waiter waiter;
-    if (run->task->over || run->task->reports_count > 0) return;
-    waiter_init(&waiter);
-    run->waiter = &waiter;
-    client_wait(client, &waiter);
-    run->waiter = NULL;
-}
-
 /* The mutex is released meanwhile, because the callback may take long. False: the callback forked
  * the process. */
 static bool show_reports(struct quorum_task *task, const struct redlock_quorum_options *options) {
@@ -123,10 +177,6 @@ static bool show_reports(struct quorum_task *task, const struct redlock_quorum_o
         options->progress(options->progress_context, task_report_text(reports[i].what),
                           reports[i].left < 0 ? -1 : (reports[i].left + RL_MS - 1) / RL_MS);
     return client_enter(task->client) == REDLOCK_OK;
-}
-
-static int fail_forked(struct redlock_error *error) {
-    return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
 }
 
 static int run(struct redlock_client *client, struct rl_membership_wish wish,
@@ -142,13 +192,18 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
     wish.ttl_max_before_ms = own.ttl_ms_max_before;
     wish.fence_floor = own.fence_floor;
     wish.never_used = own.never_used;
-    if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
-    client_leave(client);
+    if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     run.task = task_start(client, wish, notify, &run);
     if (!run.task) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
     if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
     do {
-        await_task(client, &run);
+        if (!run.task->over && run.task->reports_count == 0) {
+            struct waiter waiter;
+            waiter_init(&waiter);
+            run.waiter = &waiter;
+            schedule_wait(&client->schedule, &waiter);
+            run.waiter = NULL;
+        }
         if (!show_reports(run.task, &own)) return fail_forked(error);
     } while (!run.task->over || run.task->reports_count > 0);
     hand_over(client, rl_guard_intact(&run.task->machine.view));
@@ -173,16 +228,12 @@ int redlock_quorum_add(struct redlock_client *client, size_t node,
                options, error);
 }
 
-static bool parse_id(const char *text, uint64_t *id) {
-    if (!text || strlen(text) != 16 || strspn(text, "0123456789abcdefABCDEF") != 16) return false;
-    return sscanf(text, "%16" SCNx64, id) == 1 && *id != 0;
-}
-
 int redlock_quorum_remove(struct redlock_client *client, const char *id,
                           const struct redlock_quorum_options *options,
                           struct redlock_error *error) {
     struct rl_membership_wish wish = {.kind = RL_MEMBERSHIP_REMOVE};
-    if (!parse_id(id, &wish.id))
+    bool hex = id && strlen(id) == 16 && strspn(id, "0123456789abcdefABCDEF") == 16;
+    if (!hex || sscanf(id, "%16" SCNx64, &wish.id) != 1 || wish.id == 0)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "name the member to remove by its id, 16 hexadecimal digits");
     return run(client, wish, options, error);

@@ -166,7 +166,7 @@ static void take_answer(struct redlock_server *seen, enum net_question question,
 
 /* ---- asking ---- */
 
-void server_info_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct server_info *info = call->owner;
     struct redlock_server *seen = &info->seen[call->node];
     enum net_question question = call->request->question;
@@ -193,7 +193,7 @@ static struct server_info *server_info_new(struct redlock_client *client) {
     struct server_info *info = calloc(1, sizeof *info);
     if (!info) return NULL;
     inquiry_init(&info->inquiry, client, info->calls[0], NET_QUESTIONS * REDLOCK_NODES_MAX,
-                 CALL_SERVER_INFO);
+                 on_answer);
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) info->seen[i] = unknown;
     for (unsigned q = 0; q < NET_QUESTIONS; q++)
         info->requests[q] =

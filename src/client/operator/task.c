@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Carries out the requests of the operator's machine. */
-#include "client/operator/task.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,20 +45,6 @@ static void question_leave(struct quorum_task *task) {
 
 /* ---- asking ---- */
 
-static void prepare_write(struct question *question, const struct rl_guard_node *node,
-                          unsigned index) {
-    struct net_request *request = &question->requests[index];
-    record_write(&question->texts[index], &node->writing);
-    request->expected = node->expected;
-    request->nonce = node->writing.nonce;
-    request->was_kept = node->was_kept;
-    request->keep = node->writing.eligibility == RL_RECORD_RECOVERING;
-    if (node->floor) memcpy(question->floor, node->floor, sizeof question->floor);
-    request->floor = node->floor ? question->floor : NULL;
-    request->fields = question->texts[index].fields;
-    request->fields_count = question->texts[index].fields_count;
-}
-
 static bool post(struct question *question, unsigned node, const struct net_request *request,
                  struct net_call *calls, rl_ns until) {
     struct net *net = question->client->net;
@@ -82,6 +66,8 @@ static bool post_all(struct question *question, unsigned node, rl_ns until) {
            post(question, node, &question->state, question->states, until);
 }
 
+static net_answered_fn on_answer;
+
 static struct question *question_new(struct quorum_task *task,
                                      const struct rl_membership_actions *actions) {
     static const enum net_op ops[] = {[RL_ASK_READ] = NET_RECORD,
@@ -101,9 +87,15 @@ static struct question *question_new(struct quorum_task *task,
         question->requests[i] = (struct net_request){
             .op = ops[actions->ask], .nonces = question->nonces, .was_kept = actions->kept};
         question->calls[i].owner = question->states[i].owner = question;
-        question->calls[i].tag = question->states[i].tag = CALL_QUORUM;
+        question->calls[i].answered = question->states[i].answered = on_answer;
         if (!(actions->nodes & rl_bit(i))) continue;
-        if (actions->ask == RL_ASK_WRITE) prepare_write(question, node, i);
+        if (actions->ask == RL_ASK_WRITE) {
+            question->requests[i] = guard_write_request(node, &question->texts[i]);
+            if (node->floor) {
+                memcpy(question->floor, node->floor, sizeof question->floor);
+                question->requests[i].floor = question->floor;
+            }
+        }
         if (actions->ask != RL_ASK_FENCES) continue;
         question->answers[i].fences = malloc(RL_STRIPES * sizeof question->answers[i].fences[0]);
         if (question->answers[i].fences) continue;
@@ -113,51 +105,26 @@ static struct question *question_new(struct quorum_task *task,
     return question;
 }
 
-/* Records why a node does not answer, if it never does. */
-static void note_silence(struct quorum_task *task, rl_mask nodes) {
-    struct net *net = task->client->net;
-    for (unsigned i = 0; i < task->machine.wish.nodes; i++) {
-        struct net_node_status status;
-        if (!(nodes & rl_bit(i))) continue;
-        net_node(net, i, net_now(net), &status);
-        task->verdict[i] =
-            status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : status.verdict;
-    }
-}
-
 static void ask(struct quorum_task *task, const struct rl_membership_actions *actions) {
-    struct net *net = task->client->net;
-    rl_ns until = net_now(net) + task->machine.wish.answer_timeout;
+    const unsigned nodes = task->machine.wish.nodes;
+    rl_ns until = net_now(task->client->net) + task->machine.wish.answer_timeout;
     question_leave(task);
-    note_silence(task,
-                 actions->ask == RL_ASK_READ ? rl_all(task->machine.wish.nodes) : actions->nodes);
+    for (unsigned i = 0; i < nodes; i++) { /* the reason, if it never answers */
+        if (actions->ask != RL_ASK_READ && !(actions->nodes & rl_bit(i))) continue;
+        int verdict = client_status(task->client, i).verdict;
+        task->verdict[i] = verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict;
+    }
     task->question = question_new(task, actions);
     if (!task->question) {
         task->no_memory = task->over = true;
         return;
     }
-    for (unsigned i = 0; i < task->machine.wish.nodes; i++)
+    for (unsigned i = 0; i < nodes; i++)
         if ((actions->nodes & rl_bit(i)) && !post_all(task->question, i, until))
             task->failed |= rl_bit(i);
 }
 
 /* ---- steps ---- */
-
-static void report(struct quorum_task *task, const struct rl_membership_actions *actions) {
-    if (actions->report == RL_REPORT_NOTHING || task->reports_count == TASK_REPORTS) return;
-    task->reports[task->reports_count++] =
-        (struct task_report){.what = actions->report, .left = actions->left};
-}
-
-static void peek_at_nodes(struct quorum_task *task, struct rl_membership_event *event) {
-    struct net *net = task->client->net;
-    event->ready = net_ready(net, net_now(net));
-    for (unsigned i = 0; i < task->machine.wish.nodes; i++) {
-        struct net_node_status status;
-        net_node(net, i, net_now(net), &status);
-        if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) event->twice |= rl_bit(i);
-    }
-}
 
 static void step_once(struct quorum_task *task, struct rl_membership_event event) {
     struct net *net = task->client->net;
@@ -165,13 +132,18 @@ static void step_once(struct quorum_task *task, struct rl_membership_event event
     int64_t wall_us = net_wall_us(net);
     event.wall_us = wall_us < REDLOCK_FENCE_MAX ? wall_us : 0;
     if (net_random(net, &event.random, sizeof event.random) != 0) event.random = 0;
-    peek_at_nodes(task, &event);
+    event.ready = net_ready(net, net_now(net));
+    for (unsigned i = 0; i < task->machine.wish.nodes; i++)
+        if (client_status(task->client, i).verdict == REDLOCK_VERDICT_TWICE_LISTED)
+            event.twice |= rl_bit(i);
     rl_membership_step(&task->machine, &event, net_now(net), &actions);
     if (actions.ask != RL_ASK_NOTHING) task->failed = 0; /* the question before has ended */
     task->gathering = actions.ask == RL_ASK_GATHER;
     task->over = actions.over;
     if (actions.ask != RL_ASK_NOTHING && !task->gathering) ask(task, &actions);
-    report(task, &actions);
+    if (actions.report != RL_REPORT_NOTHING && task->reports_count < TASK_REPORTS)
+        task->reports[task->reports_count++] =
+            (struct task_report){.what = actions.report, .left = actions.left};
     net_timer_set(net, &task->timer, task->over ? RL_NEVER : actions.wake_at);
 }
 
@@ -216,8 +188,7 @@ void tasks_check(struct redlock_client *client) {
 static void deliver(struct question *question, unsigned node, struct rl_membership_event event,
                     int verdict) {
     struct quorum_task *task = question->task;
-    struct net_node_status status;
-    net_node(question->client->net, node, net_now(question->client->net), &status);
+    struct net_node_status status = client_status(question->client, node);
     task->verdict[node] = verdict;
     event.node = (uint8_t)node;
     event.question = question->number;
@@ -239,14 +210,12 @@ static void take_record(struct question *question, unsigned node, const struct n
         reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
     struct rl_membership_event event = {.type = RL_MEMBERSHIP_FAILED};
     struct rl_record record;
-    struct net_node_status status;
     char why[FITNESS_TEXT_BYTES] = "";
     if (reported && answer->stated) {
-        net_node(question->client->net, node, net_now(question->client->net), &status);
         fitness_judge(question->client, &answer->state, why, sizeof why);
         event.type = RL_MEMBERSHIP_RECORD;
         event.unfit = why[0] != '\0';
-        event.old = is_old(status.version);
+        event.old = is_old(client_status(question->client, node).version);
         question->task->state[node] = answer->state;
         if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
             event.unreadable = !record_read(&record, reply->items, reply->items_count);
@@ -269,13 +238,6 @@ static void take_written(struct question *question, unsigned node, const struct 
             reply->verdict);
 }
 
-static void keep_fences(struct answer *answer, const struct net_reply *reply) {
-    answer->verdict = reply->verdict;
-    answer->has_fences = reply->verdict == REDLOCK_VERDICT_GRANTED;
-    if (answer->has_fences)
-        memcpy(answer->fences, reply->fences, RL_STRIPES * sizeof answer->fences[0]);
-}
-
 static void take_state(struct question *question, unsigned node, const struct net_reply *reply) {
     struct answer *answer = &question->answers[node];
     answer->stated = reply->verdict == REDLOCK_VERDICT_GRANTED;
@@ -293,19 +255,22 @@ static void take_state(struct question *question, unsigned node, const struct ne
     deliver(question, node, event, answer->verdict);
 }
 
-void task_reply(struct net_call *call, const struct net_reply *reply) {
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct question *question = call->owner;
-    unsigned node = call->node;
-    if (question->what == RL_ASK_WRITE) take_written(question, node, reply);
-    /* the next question was put meanwhile */
-    else if (!question->task)
-        ;
-    else if (call->request == &question->state)
-        take_state(question, node, reply);
-    else if (question->what == RL_ASK_READ)
-        take_record(question, node, reply);
-    else
-        keep_fences(&question->answers[node], reply);
+    struct answer *answer = &question->answers[call->node];
+    if (question->what == RL_ASK_WRITE) {
+        take_written(question, call->node, reply);
+    } else if (!question->task) { /* the next question was put meanwhile */
+    } else if (call->request == &question->state) {
+        take_state(question, call->node, reply);
+    } else if (question->what == RL_ASK_READ) {
+        take_record(question, call->node, reply);
+    } else {
+        answer->verdict = reply->verdict;
+        answer->has_fences = reply->verdict == REDLOCK_VERDICT_GRANTED;
+        if (answer->has_fences)
+            memcpy(answer->fences, reply->fences, RL_STRIPES * sizeof answer->fences[0]);
+    }
     question_unref(question);
 }
 
@@ -315,10 +280,8 @@ static void fill_in(struct quorum_task *task, struct rl_membership_wish wish) {
     struct redlock_client *client = task->client;
     const struct rl_guard *guard = &client->guard->machine;
     for (unsigned i = 0; i < client->nodes; i++) {
-        struct net_node_status status;
-        net_node(client->net, i, net_now(client->net), &status);
-        task->url[i] = status.url;
-        if (strlen(status.url) >= RL_URL_BYTES) wish.url_too_long |= rl_bit(i);
+        task->url[i] = client_status(client, i).url;
+        if (strlen(task->url[i]) >= RL_URL_BYTES) wish.url_too_long |= rl_bit(i);
     }
     wish.nodes = client->nodes;
     wish.pinned = guard->pinned != 0;
@@ -329,8 +292,7 @@ static void fill_in(struct quorum_task *task, struct rl_membership_wish wish) {
     wish.answer_timeout = client->options.connect_timeout_ms * RL_MS;
     rl_membership_init(&task->machine, &wish);
     for (unsigned i = 0; i < client->nodes; i++)
-        snprintf(task->machine.view.node[i].url, sizeof task->machine.view.node[i].url, "%s",
-                 task->url[i]);
+        snprintf(task->machine.view.node[i].url, RL_URL_BYTES, "%s", task->url[i]);
 }
 
 struct quorum_task *task_start(struct redlock_client *client, struct rl_membership_wish wish,

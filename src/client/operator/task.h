@@ -20,8 +20,7 @@ struct quorum_task {
     struct rl_membership machine;
     struct net_timer timer;
     struct question *question; /* under way, or the last one; NULL: none yet */
-    rl_mask failed;
-    /* Nodes that could not be asked; the machine gets this after its step. */
+    rl_mask failed; /* nodes that could not be asked; the machine gets this after its step */
     bool gathering; /* it waits for the nodes to be connected */
     bool no_memory;
     bool over;
@@ -48,7 +47,6 @@ void task_free(struct quorum_task *task); /* stops the task in any state */
 
 /* Call this when nodes were connected, or their records were read. */
 void tasks_check(struct redlock_client *client);
-void task_reply(struct net_call *call, const struct net_reply *reply);
 
 /* task_text.c. The mutex is not held. */
 const char *task_report_text(enum rl_membership_report report);

@@ -56,7 +56,7 @@ static const char *const texts[] = {
         "until more have recovered",
     [RL_PROBLEM_TOO_FEW_AFTER] =
         "%d now would leave %0 of %1 members intact, and %2 are needed%h: wait until more have "
-        "recovered",
+        "recovered, and run the command again",
     [RL_PROBLEM_ADDED_UNHEARD] = "%s. Only a node that answers can be added",
     [RL_PROBLEM_ADDED_UNREADABLE] =
         "%u has a record that this version cannot read: if it is not needed any more, "
@@ -187,8 +187,8 @@ static void part_of(struct quorum_task *task, char letter, char *to) {
     case 'b': snprintf(to, PART_BYTES, "%d", RL_URL_BYTES - 1); break;
     case 'c': put_change(&p->change, "", to); break;
     case 'd':
-        if (p->change.id != task->machine.wanted.id)
-            put_change(&p->change, "finishing an earlier change, ", to);
+        if (task->machine.made || p->change.id != task->machine.wanted.id)
+            put_change(&p->change, "finishing a change that was begun, ", to);
         else if (p->change.kind == RL_CHANGE_ADD)
             snprintf(to, PART_BYTES, "adding a member");
         else
@@ -211,8 +211,9 @@ static void part_of(struct quorum_task *task, char letter, char *to) {
         snprintf(to, PART_BYTES, "%" PRId64 "ms", task->machine.view.quorum.ttl_max_ms);
         break;
     case 'u': snprintf(to, PART_BYTES, "%s", url); break;
-    case 'w': fitness_judge(task->client, &task->state[p->node], to, PART_BYTES); break;
-    default: assert(!"a part of a problem");
+    default:
+        assert(letter == 'w');
+        fitness_judge(task->client, &task->state[p->node], to, PART_BYTES);
     }
 }
 
@@ -226,7 +227,8 @@ static const char *text_of(const struct quorum_task *task) {
 }
 
 int task_result(struct quorum_task *task, struct redlock_error *error) {
-    const struct rl_problem *p = &task->machine.problem;
+    const struct rl_membership *machine = &task->machine;
+    const struct rl_problem *p = &machine->problem;
     if (task->no_memory) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
     if (p->kind == RL_PROBLEM_NONE) return REDLOCK_OK;
     char whole[sizeof error->text], part[PART_BYTES];
@@ -238,5 +240,14 @@ int task_result(struct quorum_task *task, struct redlock_error *error) {
         used += (size_t)snprintf(whole + used, sizeof whole - used, "%s", part);
         at += plain ? plain : 2;
     }
-    return fail(error, result_of(rl_problem_class(p->kind)), "%s", whole);
+    /* An acceptor may have the change: a command that gives only its reason would hide that. */
+    const char *begun = "";
+    if (machine->made && p->kind <= RL_PROBLEM_OTHERS_CHANGE &&
+        p->kind != RL_PROBLEM_TOO_FEW_AFTER) {
+        begun = ": this command or a later change finishes it";
+        put_change(&machine->wanted, ". The change was begun, ", part);
+    } else {
+        part[0] = '\0';
+    }
+    return fail(error, result_of(rl_problem_class(p->kind)), "%s%s%s", whole, part, begun);
 }

@@ -77,13 +77,6 @@ void waiter_init(struct waiter *waiter) {
     atomic_init(&waiter->word, 0);
 }
 
-static void add_sleeper(struct schedule *schedule, struct waiter *waiter) {
-    waiter->next = NULL;
-    waiter->at = schedule->asleep_last;
-    *schedule->asleep_last = waiter;
-    schedule->asleep_last = &waiter->next;
-}
-
 static void remove_sleeper(struct schedule *schedule, struct waiter *waiter) {
     *waiter->at = waiter->next;
     if (waiter->next)
@@ -91,7 +84,7 @@ static void remove_sleeper(struct schedule *schedule, struct waiter *waiter) {
     else
         schedule->asleep_last = waiter->at;
     waiter->at = NULL;
-    waiter_get_up(waiter);
+    waiter_free_slot(waiter);
     if (schedule->flush_leader == waiter) schedule->flush_leader = NULL;
 }
 
@@ -152,15 +145,6 @@ static void wake_driver(struct schedule *schedule) {
     schedule->finished = false;
 }
 
-static void let_service_out(struct schedule *schedule) {
-    schedule->driver = DRIVER_CALLER; /* so that no other thread takes over meanwhile */
-    while (schedule->service_sleeps && schedule->notify_first) {
-        wake_now(schedule);
-        net_kick(schedule->net);
-        pthread_cond_wait(&schedule->notified_cond, &schedule->mutex);
-    }
-}
-
 static void hand_over(struct schedule *schedule) {
     schedule->drives++;
     if (schedule->asleep) {
@@ -176,7 +160,12 @@ static void hand_over(struct schedule *schedule) {
 /* Drives until the waiter is done. Without a service thread, callbacks become due here too. */
 static void drive_for(struct schedule *schedule, struct waiter *waiter) {
     for (;;) {
-        let_service_out(schedule);
+        schedule->driver = DRIVER_CALLER; /* so that no other thread takes over meanwhile */
+        while (schedule->service_sleeps && schedule->notify_first) { /* it has callbacks to run */
+            wake_now(schedule);
+            net_kick(schedule->net);
+            pthread_cond_wait(&schedule->notified_cond, &schedule->mutex);
+        }
         if (waiter->done) break;
         drive_once(schedule, DRIVER_CALLER);
         if (!schedule->service_runs && schedule->notify_first) break;
@@ -193,8 +182,11 @@ static bool sleep_until_woken(struct schedule *schedule, struct waiter *waiter) 
     bool leads = schedule->held_back && !schedule->flush_leader;
     rl_ns span = leads ? patience(schedule) : RL_NEVER;
     if (leads) schedule->flush_leader = waiter;
-    add_sleeper(schedule, waiter);
-    waiter_lie_down(waiter);
+    waiter->next = NULL;
+    waiter->at = schedule->asleep_last;
+    *schedule->asleep_last = waiter;
+    schedule->asleep_last = &waiter->next;
+    waiter_take_slot(waiter);
     unlock(schedule);
     bool woken = waiter_sleep(waiter, span);
     if (woken && !waiter->successor) return true;

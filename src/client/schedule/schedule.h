@@ -114,13 +114,12 @@ int schedule_await(struct schedule *schedule, struct waiter *waiter);
 /* ---- service.c ---- */
 
 /* Callbacks of it are due. With a service thread only that thread runs them; without one, a thread
- * that leaves the library does. */
-void schedule_report(struct schedule *schedule, struct notified *notified);
-bool schedule_is_queued(const struct notified *notified);
+ * that leaves the library does. False: it was queued already. */
+bool schedule_report(struct schedule *schedule, struct notified *notified);
 /* removes it from the queue; NULL: none is due */
 struct notified *schedule_next_reported(struct schedule *schedule);
 /* None of its callbacks runs after this, except one that calls this itself. */
-void schedule_hush(struct schedule *schedule, const struct notified *notified);
+void schedule_stop_callbacks(struct schedule *schedule, const struct notified *notified);
 void schedule_out(struct schedule *schedule, struct notified *notified); /* releases the mutex */
 void schedule_in(struct schedule *schedule);
 

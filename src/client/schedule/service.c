@@ -96,10 +96,9 @@ void service_stop(struct schedule *schedule) {
 
 /* ---- callbacks ---- */
 
-bool schedule_is_queued(const struct notified *notified) { return notified->next != NULL; }
-
-void schedule_report(struct schedule *schedule, struct notified *notified) {
-    if (!notified->next) {
+bool schedule_report(struct schedule *schedule, struct notified *notified) {
+    bool added = !notified->next;
+    if (added) {
         if (schedule->notify_first)
             schedule->notify_last->next = notified;
         else
@@ -107,6 +106,7 @@ void schedule_report(struct schedule *schedule, struct notified *notified) {
         schedule->notify_last = notified->next = notified;
     }
     if (schedule->service_runs) wake_service(schedule);
+    return added;
 }
 
 struct notified *schedule_next_reported(struct schedule *schedule) {
@@ -139,7 +139,7 @@ void notify_all(struct schedule *schedule) {
     }
 }
 
-void schedule_hush(struct schedule *schedule, const struct notified *notified) {
+void schedule_stop_callbacks(struct schedule *schedule, const struct notified *notified) {
     while (schedule->notifying == notified &&
            !pthread_equal(schedule->notifying_thread, pthread_self()))
         pthread_cond_wait(&schedule->notified_cond, &schedule->mutex);

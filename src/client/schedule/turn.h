@@ -27,9 +27,9 @@ void wake_service(struct schedule *schedule);
 
 /* waiter.c: a thread's sleep */
 /* Call it before another thread can know that this one sleeps. */
-void waiter_lie_down(struct waiter *waiter);
+void waiter_take_slot(struct waiter *waiter);
 /* Another thread will wake it, or it has woken by itself. */
-void waiter_get_up(struct waiter *waiter);
+void waiter_free_slot(struct waiter *waiter);
 /* Without the mutex. False: `span` has passed (RL_NEVER: no limit). */
 bool waiter_sleep(struct waiter *waiter, rl_ns span);
 /* Wakes a list of waiters, without the mutex. Does not touch them afterwards: they may be gone. */

@@ -65,21 +65,6 @@ static rl_ns monotonic_now(void) {
     return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* After n wasted tries, only each 2^n-th wait tries it. Threads may overwrite each other's values
- * here, because they are only an estimate. */
-static bool may_yield(struct sleepers *sleepers, rl_ns now) {
-    unsigned vain = atomic_load_explicit(&sleepers->vain, memory_order_relaxed);
-    unsigned nth = atomic_fetch_add_explicit(&sleepers->waits, 1, memory_order_relaxed);
-    if (nth & ((1U << vain) - 1)) return false;
-    return now >= atomic_load_explicit(&sleepers->not_before, memory_order_relaxed);
-}
-
-static void learn(struct sleepers *sleepers, bool paid) {
-    unsigned vain = atomic_load_explicit(&sleepers->vain, memory_order_relaxed);
-    unsigned then = paid ? vain - (vain > 0) : vain + (vain < VAIN_MAX);
-    if (then != vain) atomic_store_explicit(&sleepers->vain, then, memory_order_relaxed);
-}
-
 /* A thread that has waited since `from` woke late. Several threads mostly see the same delay; the
  * first one records it. */
 static void rest(struct sleepers *sleepers, rl_ns from, rl_ns now, rl_ns late) {
@@ -95,24 +80,30 @@ static void rest(struct sleepers *sleepers, rl_ns from, rl_ns now, rl_ns late) {
     atomic_store_explicit(&sleepers->not_before, now + (late << times), memory_order_relaxed);
 }
 
-/* True: woken already. */
+/* True: woken already. After n wasted tries, only each 2^n-th wait tries it. Threads may overwrite
+ * each other's values here, because they are only an estimate. */
 static bool woken_while_others_run(struct waiter *waiter) {
     struct sleepers *sleepers = &waiter->schedule->sleepers;
     rl_ns from = monotonic_now();
-    if (!may_yield(sleepers, from)) return false;
+    unsigned vain = atomic_load_explicit(&sleepers->vain, memory_order_relaxed);
+    unsigned nth = atomic_fetch_add_explicit(&sleepers->waits, 1, memory_order_relaxed);
+    if (nth & ((1U << vain) - 1)) return false;
+    if (from < atomic_load_explicit(&sleepers->not_before, memory_order_relaxed)) return false;
     bool woken = false;
     for (int i = 0; i < YIELDS_MAX && !woken; i++) {
         sched_yield();
         woken = atomic_load(&waiter->word) == WOKEN;
     }
-    learn(sleepers, woken);
+    vain = atomic_load_explicit(&sleepers->vain, memory_order_relaxed);
+    unsigned then = woken ? vain - (vain > 0) : vain + (vain < VAIN_MAX);
+    if (then != vain) atomic_store_explicit(&sleepers->vain, then, memory_order_relaxed);
     if (!woken) return false;
     rl_ns now = monotonic_now(), late = now - waiter->woken_at;
     if (late >= LATE) rest(sleepers, from, now, late);
     return true;
 }
 
-void waiter_lie_down(struct waiter *waiter) {
+void waiter_take_slot(struct waiter *waiter) {
     struct sleepers *sleepers = &waiter->schedule->sleepers;
     unsigned vacant = ~sleepers->slots;
     waiter->slot = vacant & -vacant; /* the lowest */
@@ -121,7 +112,7 @@ void waiter_lie_down(struct waiter *waiter) {
 }
 
 /* A wake may still reach the next thread with this slot, which then checks its own word. */
-void waiter_get_up(struct waiter *waiter) { waiter->schedule->sleepers.slots &= ~waiter->slot; }
+void waiter_free_slot(struct waiter *waiter) { waiter->schedule->sleepers.slots &= ~waiter->slot; }
 
 bool waiter_sleep(struct waiter *waiter, rl_ns span) {
     unsigned up = UP;
