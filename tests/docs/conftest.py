@@ -27,7 +27,8 @@ class Shell:
 
     def start(self, script, *before, environ=None, **more):
         more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **more}
-        return subprocess.Popen([*before, "sh", "-ec", script], cwd=self.directory, env={**self.environ, **(environ or {})}, **more)
+        environ = {**self.environ, **(environ or {})}
+        return subprocess.Popen([*before, "sh", "-ec", script], cwd=self.directory, env=environ, **more)
 
     def __call__(self, script, *before, environ=None, status=0, timeout=120):
         """Runs it as a person types it, but stops at the first command that fails. Returns all output."""
@@ -53,7 +54,8 @@ class Shell:
         """A script of that name in the directory `bin`, which is in PATH."""
         place = self.directory / "bin"
         place.mkdir(exist_ok=True)
-        self.environ["PATH"] = self.environ["PATH"] if str(place) in self.environ["PATH"] else f"{place}:{self.environ['PATH']}"
+        if str(place) not in self.environ["PATH"]:
+            self.environ["PATH"] = f"{place}:{self.environ['PATH']}"
         (place / name).write_text(text)
         (place / name).chmod(0o755)
         return place / name

@@ -47,8 +47,8 @@ def started(*arguments):
 
 def make_quorum(nodes, ttl_max=TTL_MAX):
     environ = {**os.environ, "REDLOCK_CONFIG": "/dev/null"}
-    subprocess.run([BINARY, "quorum", "init", "-N", nodes, "--never-used", "--yes", "--ttl-max", ttl_max], env=environ, check=True,
-                   capture_output=True)
+    command = [BINARY, "quorum", "init", "-N", nodes, "--never-used", "--yes", "--ttl-max", ttl_max]
+    subprocess.run(command, env=environ, check=True, capture_output=True)
 
 
 @contextlib.contextmanager
@@ -302,11 +302,15 @@ def unknown():
                       node=address(server))
 
 
-CURED = {"EVICTION": eviction, "REPLICAS": replicas, "IS-REPLICA": is_replica, "TWO-QUORUMS": two_quorums, "GUARDED-NODES": guarded_nodes,
-         "NO-RECORD": no_record, "FOREIGN": foreign, "MISCONF": misconf, "MEMORY": memory, "MAX-CLIENTS": max_clients, "BUSY": busy,
-         "RECOVERING": recovering, "EVICTED": evicted, "REPLICATION-ID": replication_id, "UNANNOUNCED": unannounced,
-         "NOT-SETTLED": not_settled, "RESTART-FORGETS": restart_forgets, "RESTART-LAST-SECOND": restart_last_second,
-         "NO-PASSWORD": no_password, "SCRIPTS-REFUSED": scripts_refused, "UNKNOWN": unknown, "UNFIT": unfit}
+CURED = {
+    "EVICTION": eviction, "REPLICAS": replicas, "IS-REPLICA": is_replica,
+    "TWO-QUORUMS": two_quorums, "GUARDED-NODES": guarded_nodes, "NO-RECORD": no_record,
+    "FOREIGN": foreign, "MISCONF": misconf, "MEMORY": memory, "MAX-CLIENTS": max_clients,
+    "BUSY": busy, "RECOVERING": recovering, "EVICTED": evicted, "REPLICATION-ID": replication_id,
+    "UNANNOUNCED": unannounced, "NOT-SETTLED": not_settled, "RESTART-FORGETS": restart_forgets,
+    "RESTART-LAST-SECOND": restart_last_second, "NO-PASSWORD": no_password,
+    "SCRIPTS-REFUSED": scripts_refused, "UNKNOWN": unknown, "UNFIT": unfit,
+}
 # A person has to do what cures these: start a server, correct a list.
 LOOKED_AT = {"CLUSTER": cluster, "TWICE-LISTED": twice_listed, "NO-QUORUM": no_quorum, "PASSWORD": password,
              "UNREACHABLE": unreachable, "NOT-LISTED": not_listed}
@@ -402,7 +406,8 @@ def test_one_by_one(shell, label):
     with members("5s") as servers:  # so long that without the wait a majority would not vote
         hosts = Hosts(shell, servers)
         environ = guarded(servers.nodes)
-        holder = shell.start("exec redlock run --ttl 1500ms --node-timeout 250ms long -- sh -c 'echo held > held; exec sleep 1000'", environ=environ)
+        command = "redlock run --ttl 1500ms --node-timeout 250ms long -- sh -c 'echo held > held; exec sleep 1000'"
+        holder = shell.start(f"exec {command}", environ=environ)
         until((shell.directory / "held").exists, what="the lock")
         # The longest TTL, and some time for a busy machine.
         said = shell(script.replace("sleep 30", "sleep 2"), environ=environ)
@@ -500,7 +505,8 @@ def test_metrics_are_those_of_the_gateway(shell):
     with members() as servers, socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
         free.close()
-        gateway = shell.start(f"exec redlock serve --listen unix://{shell.directory}/s --metrics 127.0.0.1:{port}", environ=guarded(servers.nodes))
+        command = f"redlock serve --listen unix://{shell.directory}/s --metrics 127.0.0.1:{port}"
+        gateway = shell.start(f"exec {command}", environ=guarded(servers.nodes))
 
         def page():
             with contextlib.suppress(OSError):
