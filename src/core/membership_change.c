@@ -147,7 +147,7 @@ static void check_added(struct rl_membership *m) {
     membership_end(m);
 }
 
-void membership_change_looked(struct rl_membership *m) {
+void membership_change_read(struct rl_membership *m) {
     if (!choose_wanted(m)) {
         membership_end(m);
         return;
@@ -259,7 +259,7 @@ static bool next_record(struct rl_record *record, const struct rl_change *change
 /* "every node gets the record of e + 1". One node that has it is enough for all that follows: any
  * client that reads it updates the other nodes. Until then the change can wait. This process may
  * have been stopped since it accepted, and members may have lost their data. */
-void membership_switch_looked(struct rl_membership *m) {
+void membership_switch_read(struct rl_membership *m) {
     rl_mask nodes = 0;
     if (m->view.known && m->view.quorum.epoch == m->epoch &&
         !membership_check_intact_after(m, &m->chosen)) {
@@ -335,7 +335,7 @@ static void claim_added(struct rl_membership *m, enum rl_membership_state state,
     membership_write(m, state, nodes, false);
 }
 
-void membership_added_looked(struct rl_membership *m) { check_added(m); }
+void membership_added_read(struct rl_membership *m) { check_added(m); }
 
 void membership_added_claimed(struct rl_membership *m) { membership_peek(m, RL_ADDED_SEEN, 0); }
 

@@ -75,7 +75,7 @@ static bool check_nodes(struct rl_membership *m) {
 static void begin_anew(struct rl_membership *m);
 static void finish(struct rl_membership *m);
 
-void membership_init_looked(struct rl_membership *m) {
+void membership_init_read(struct rl_membership *m) {
     if (!check_nodes(m)) {
         membership_end(m);
         return;
@@ -347,7 +347,7 @@ void membership_finish_reviewed(struct rl_membership *m) {
         membership_peek(m, RL_INIT_LAST, 0);
 }
 
-void membership_finish_looked(struct rl_membership *m) {
+void membership_finish_read(struct rl_membership *m) {
     if (m->tries == TRIES)
         fail_left(m);
     else

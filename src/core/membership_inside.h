@@ -80,7 +80,7 @@ uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node);
 
 /* ---- the handlers: what happens when the question of a state is answered */
 #define MEMBERSHIP_HANDLERS(X)                                                                     \
-    X(init_looked)                                                                                 \
+    X(init_read)                                                                                   \
     X(init_claimed)                                                                                \
     X(init_watched)                                                                                \
     X(init_floored)                                                                                \
@@ -90,25 +90,25 @@ uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node);
     X(finish_fenced)                                                                               \
     X(finish_installed)                                                                            \
     X(finish_reviewed)                                                                             \
-    X(finish_looked)                                                                               \
-    X(change_looked)                                                                               \
+    X(finish_read)                                                                                 \
+    X(change_read)                                                                                 \
     X(change_written)                                                                              \
     X(change_promised)                                                                             \
     X(change_accepted)                                                                             \
-    X(switch_looked)                                                                               \
+    X(switch_read)                                                                                 \
     X(switch_written)                                                                              \
     X(switch_seen)                                                                                 \
     X(switch_claimed)                                                                              \
-    X(added_looked)                                                                                \
+    X(added_read)                                                                                  \
     X(added_claimed)                                                                               \
     X(added_seen)                                                                                  \
     X(settle_gathered)                                                                             \
     X(settle_waited)                                                                               \
-    X(settle_looked)                                                                               \
+    X(settle_read)                                                                                 \
     X(settle_fenced)                                                                               \
-    X(raise_looked)                                                                                \
+    X(raise_read)                                                                                  \
     X(raise_written)                                                                               \
-    X(mark_looked)                                                                                 \
+    X(mark_read)                                                                                   \
     X(mark_written)
 #define MEMBERSHIP_DECLARE(name) void membership_##name(struct rl_membership *m);
 MEMBERSHIP_HANDLERS(MEMBERSHIP_DECLARE)

@@ -184,7 +184,7 @@ void membership_settle_waited(struct rl_membership *m) {
 
 /* "read the fences from a majority of them": of the witnesses that can be read now, all in one
  * pass. Earlier results came from records that may have changed since. */
-void membership_settle_looked(struct rl_membership *m) {
+void membership_settle_read(struct rl_membership *m) {
     rl_mask heard = 0;
     if (!still_witnesses(m)) {
         next_round(m);
@@ -218,7 +218,7 @@ static void raise_again(struct rl_membership *m) {
 }
 
 /* "raise them on a majority of e + 1" */
-void membership_raise_looked(struct rl_membership *m) {
+void membership_raise_read(struct rl_membership *m) {
     if (m->view.quorum.epoch > m->settling.epoch) {
         mark(m);
         return;
@@ -259,7 +259,7 @@ static void mark_again(struct rl_membership *m) {
 }
 
 /* "and mark it settled" */
-void membership_mark_looked(struct rl_membership *m) {
+void membership_mark_read(struct rl_membership *m) {
     if (m->view.quorum.epoch > m->settling.epoch) {
         membership_settled(m);
         return;
