@@ -225,16 +225,18 @@ static void test_a_later_epoch_is_followed(void **state) {
     struct rl_guard *guard = &gw.agent[0].guard;
     const uint32_t epoch = guard->quorum.epoch;
     for (unsigned i = 0; i < 5; i++) {
-        gw.node[i].record.epoch++;
+        gw.node[i].record.epoch += 2; /* removed, and added again under a new id */
+        gw.node[i].record.members[4].id = 0x99;
         gw.node[i].record.nonce++;
     }
+    gw.node[4].record.node_id = 0x99;
     gw.node[4].record.eligibility = RL_RECORD_RECOVERING;
     gw.node[4].record.loss = 7;
     world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 4});
     world_answer(0, 4);
     assert_int_equal(guard->quorum.epoch, epoch);
     world_run(gw.now);
-    assert_int_equal(guard->quorum.epoch, epoch + 1);
+    assert_int_equal(guard->quorum.epoch, epoch + 2);
     assert_int_equal(world_intact(0), 0xf);
 }
 
