@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Carries out the requests of the guard's machine, and passes the nodes' answers to it. Each node
- * has at most one request of the machine under way, on the connection that the votes use. So an
- * answer never overtakes an earlier request. */
+ * Carries out the requests of the guard's state machine (core/guard.h), and passes the answers to
+ * it. Each node has at most one request of the machine under way, on the connection that the votes
+ * use. So an answer never overtakes an earlier request. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -362,6 +362,7 @@ int64_t guard_fence_hint(struct guard *guard) {
 }
 
 bool guard_fence_plausible(struct guard *guard, int64_t fence) {
+    /* no clock is wrong by so much; most typing errors are larger */
     const int64_t year_us = INT64_C(366) * 86400 * 1000000;
     return fence <= guard_fence_hint(guard) + year_us;
 }
