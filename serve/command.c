@@ -167,7 +167,8 @@ void command_do(struct connection *connection) {
         reply_error(
             &connection->reply,
             "ERR unknown command '%.*s'. This is redlock serve, a gateway to locks on a majority of servers: it takes "
-            "SET with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that docs/serve.md lists",
+            "SET with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that " REDLOCK_DOC
+            "/serve.md lists",
             (int)(name.bytes < 64 ? name.bytes : 64), name.data);
     } else if (connection->reader.count < command->words_min ||
                connection->reader.count > command->words_max) {
