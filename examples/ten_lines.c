@@ -6,17 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int fail(struct redlock_error error) {
-    fprintf(stderr, "%s\n", error.text);
-    return 78;
-}
+static struct redlock_error error;
 
 int main(void) {
     struct redlock_client *client;
     struct redlock_lock *lock;
-    struct redlock_error error;
-    if (redlock_client_open(getenv("REDLOCK_NODES"), NULL, &client, &error) != REDLOCK_OK) return fail(error);
-    if (redlock_lock_new(client, "nightly", 7, NULL, &lock, &error) != REDLOCK_OK) return fail(error);
+    if (redlock_client_open(getenv("REDLOCK_NODES"), NULL, &client, &error) ||
+        redlock_lock_new(client, "nightly", 7, NULL, &lock, &error)) return fprintf(stderr, "%s\n", error.text), 78;
     int result = redlock_acquire(lock, 10000); /* tries for ten seconds */
     printf("nightly: %s, sure for %d ms\n", redlock_result_text(result), (int)redlock_validity_ms(lock));
     if (result == REDLOCK_OK) puts("here the work is done; meanwhile the lock is renewed");

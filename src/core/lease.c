@@ -318,9 +318,11 @@ static enum ownership by_list(const struct rl_tally *votes, rl_mask list, unsign
 static void count_unlocked(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                            struct rl_actions *actions) {
     const struct rl_tally *votes = &lease->unlocking;
-    enum ownership present = by_list(votes, members(lease, event), lease->terms->quorum),
-                   proven = present;
-    if (lease->proven_members != 0)
+    const rl_mask list = members(lease, event);
+    const unsigned quorum = lease->terms->quorum;
+    enum ownership present = by_list(votes, list, quorum), proven = present;
+    if (lease->proven_members != 0 &&
+        (lease->proven_members != list || lease->proven_quorum != quorum))
         proven = by_list(votes, lease->proven_members, lease->proven_quorum);
     if (present == WAS_OURS || proven == WAS_OURS)
         actions->outcome = RL_OUTCOME_OK;

@@ -218,6 +218,26 @@ static void test_a_first_init_under_way_is_not_adopted(void **state) {
     assert_int_equal(world_intact(0), 7);
 }
 
+/* Nodes that announce no changes are not read again while no vote fails. */
+static void test_a_later_epoch_is_followed(void **state) {
+    (void)state;
+    begin(5, 1);
+    struct rl_guard *guard = &gw.agent[0].guard;
+    const uint32_t epoch = guard->quorum.epoch;
+    for (unsigned i = 0; i < 5; i++) {
+        gw.node[i].record.epoch++;
+        gw.node[i].record.nonce++;
+    }
+    gw.node[4].record.eligibility = RL_RECORD_RECOVERING;
+    gw.node[4].record.loss = 7;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 4});
+    world_answer(0, 4);
+    assert_int_equal(guard->quorum.epoch, epoch);
+    world_run(gw.now);
+    assert_int_equal(guard->quorum.epoch, epoch + 1);
+    assert_int_equal(world_intact(0), 0xf);
+}
+
 /* It is known not to be a member before its own record has been read again. */
 static void test_a_former_member_is_foreign_while_it_is_unread(void **state) {
     (void)state;
@@ -1080,6 +1100,7 @@ int main(void) {
         cmocka_unit_test(test_old_incarnation_is_not_counted),
         cmocka_unit_test(test_a_first_init_under_way_is_not_adopted),
         cmocka_unit_test(test_a_former_member_is_foreign_while_it_is_unread),
+        cmocka_unit_test(test_a_later_epoch_is_followed),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
         cmocka_unit_test(test_fences_of_the_loss_before_are_not_installed),
