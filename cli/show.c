@@ -277,6 +277,14 @@ static void report_left_out(struct session *session) {
     }
 }
 
+/* With a SETNX scheme, a lock's value is a number: no form of a token. */
+static bool lists_every_value(struct session *session) {
+    struct redlock_node_status status = {.size = sizeof status};
+    return session->settings->all ||
+           (redlock_client_node(session->client, 0, &status) == REDLOCK_OK &&
+            status.scheme != REDLOCK_SCHEME_SET);
+}
+
 static int show_all(struct session *session, json_t *all) {
     struct found found = {0};
     int result = redlock_list(session->client, add_found, &found);
@@ -294,7 +302,7 @@ static int show_all(struct session *session, json_t *all) {
     size_t hidden = 0;
     for (size_t i = 0; i < found.count; i++) {
         int one = show_one(session, found.names[i], found.bytes[i], all,
-                           session->settings->all ? NULL : &hidden);
+                           lists_every_value(session) ? NULL : &hidden);
         if (status == EXIT_OK) status = one;
         free(found.names[i]);
     }
