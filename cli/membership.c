@@ -193,6 +193,15 @@ static void print_eligibility(int verdict, const struct redlock_node_status *sta
     }
 }
 
+/* A node that loses its data is found again only by the URL in the other members' records. */
+static void print_other_name(struct session *session, const struct redlock_member *member,
+                             FILE *out) {
+    char clean[URL_BYTES];
+    if (member->node < 0 || same_place(member->url, member_url(session, member))) return;
+    fprintf(out, "%20srecorded as %s: list it by that URL, so that it recovers from a loss\n", "",
+            printable(clean, sizeof clean, member->url, strlen(member->url)));
+}
+
 static bool stands_for_a_member(const struct membership *membership, size_t node) {
     for (size_t i = 0; i < membership->quorum.members; i++) {
         if (membership->members[i].node == (int)node) return true;
@@ -220,6 +229,7 @@ static void print_rows(struct session *session, const struct membership *members
         fprintf(out, "  %-16s  %-*s  ", member->id, width,
                 clean_url(session, member, clean, sizeof clean));
         print_eligibility(member->verdict, &status, out);
+        print_other_name(session, member, out);
     }
     for (size_t i = 0; i < nodes; i++) {
         if (stands_for_a_member(membership, i)) continue;

@@ -2,8 +2,8 @@
  *
  * A client's decisions about its connections: which nodes can be asked, which releases are kept and
  * sent again, when an overdue answer ends the connection, and how long to pause before the next
- * try. src/net carries the decisions out on sockets, and the simulator on a simulated network. So
- * the simulator judges the code that ships.
+ * try. The owner carries the decisions out: src/net on sockets, and the simulator on a simulated
+ * network. So the simulator judges the code that ships.
  *
  * Pure: no socket, no clock, no allocation, no randomness of its own. Time and random bits are
  * inputs; "look again at" is an output. One thread at a time. */
@@ -61,7 +61,7 @@ static inline struct net_call *calls_pop(struct call_queue *queue) {
 #define BACKOFF_FORGIVEN (10000 * RL_MS)
 
 struct backoff {
-    rl_ns pause; /* the longest value of the last pause; 0: none since the node was up */
+    rl_ns pause; /* the last pause was drawn from 0 up to this; 0: none since the node was up */
 };
 /* The pause before the next try to connect: random, at most twice the last maximum (`random` is 32
  * random bits). Clients that lost a node at the same time must not all come back at the same
@@ -73,7 +73,7 @@ rl_ns backoff_next(struct backoff *backoff, uint32_t random);
 /* The owner reads all fields, and writes only those marked as its own. */
 struct policy_node {
     const struct call_queue *calls; /* the owner's: calls on the node's connection, in order */
-    /* the owner's: calls that wait for their turn on another connection; NULL: none */
+    /* the owner's: transactions that wait for their turn on the aux connection; NULL: none */
     const struct call_queue *turn;
     bool up;                /* connected, and the handshake is complete */
     bool leaving;           /* its connection will be closed: nothing more is sent on it */

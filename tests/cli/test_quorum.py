@@ -554,8 +554,12 @@ def test_refusals_say_what_to_do(three, spare):
     done = redlock("quorum", "replace", "--yes", three[0].url, alias)
     assert (done.returncode, done.stdout) == (CONFIG, b"")
     assert b"leave one of them out" in done.stderr and b"when that is fixed" in done.stderr
-    by_alias = guarded(three.nodes.replace("127.0.0.1", "localhost"))("quorum", "init", "--yes")
-    assert (by_alias.returncode, b"nothing to do" in by_alias.stderr) == (0, True)
+    by_alias = guarded(three.nodes.replace("127.0.0.1", "localhost"))
+    done = by_alias("quorum", "init", "--yes")
+    assert (done.returncode, b"nothing to do" in done.stderr) == (0, True)
+    named = b"recorded as redis://127.0.0.1:%d: list it by that URL" % three[0].port
+    assert named in by_alias("quorum", "status").stdout
+    assert b"recorded as" not in redlock("quorum", "status").stdout
     assert look(redlock)[1]["epoch"] == 1
 
     spare.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
