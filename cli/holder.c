@@ -4,6 +4,8 @@
  */
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,11 +14,13 @@
 #include <redlock.h>
 
 #include "boottime.h"
+#include "causes.h"
 #include "child.h"
 #include "diagnostics.h"
 #include "duration.h"
 #include "exit_codes.h"
 #include "job.h"
+#include "lock_json.h"
 #include "message.h"
 #include "run.h"
 #include "session.h"
@@ -30,6 +34,7 @@
 
 enum phase {
     PHASE_WAITING, /* for the lock */
+    PHASE_FAILED,  /* to take it: the reason is not reported yet */
     PHASE_TAKEN,   /* for the front's note to start */
     PHASE_RUNNING,
     PHASE_ENDING, /* the command has ended, members of its group have not */
@@ -50,6 +55,10 @@ struct holder {
     struct outcome outcome;
     int64_t validity_end; /* the last proved value; the library's is 0 once the lock is lost */
     int64_t report_at;
+    int64_t fence;
+    char loss[600];                   /* why the lock was lost; "": it was not */
+    int failure;                      /* FAILED: enum redlock_result */
+    int unsure_by[REDLOCK_NODES_MAX]; /* the verdicts of the renewal that failed last */
 };
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -61,12 +70,14 @@ static void set_outcome(struct holder *holder, enum outcome_kind kind, int statu
 /* ---- the end ---------------------------------------------------------------------------- */
 
 static void released(void *context, struct redlock_lock *lock, int result) {
-    (void)lock;
     struct holder *holder = context;
     holder->phase = PHASE_DONE;
     if (result == REDLOCK_LOST && !holder->lost) {
-        complain(
-            "the lock was no longer ours when it was released: its key was removed or replaced");
+        int verdicts[REDLOCK_NODES_MAX] = {0};
+        size_t count = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
+        causes_text(&holder->session, verdicts, count, holder->loss, sizeof holder->loss);
+        complain("lost '%.100s': %s; noticed when it was released", holder->plan->resource,
+                 holder->loss);
         if (!holder->settings->on_lost_ignore && holder->outcome.kind == OUTCOME_COMMAND) {
             holder->outcome.kind = OUTCOME_LOST;
             holder->outcome.exit = EXIT_LOST;
@@ -107,6 +118,22 @@ static bool hold_is_over(struct holder *holder) {
     return granted >= quorum_of(count);
 }
 
+/* A renewal that is under way when the lock is lost has no verdict of a slow node: that of the
+ * renewal before it counts. */
+static void loss_text(struct holder *holder, char *out, size_t size) {
+    int verdicts[REDLOCK_NODES_MAX] = {0};
+    const size_t count = redlock_verdicts(holder->lock, verdicts, REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        if (verdicts[i] == REDLOCK_VERDICT_NONE) verdicts[i] = holder->unsure_by[i];
+    }
+    if (count - causes_text(&holder->session, verdicts, count, out, size) < quorum_of(count))
+        return;
+    snprintf(out, size, "%s",
+             now_ns() >= holder->validity_end
+                 ? "its validity ended while this process, or the machine, stood still"
+                 : "it could not be renewed in time");
+}
+
 static void on_lost(struct holder *holder) {
     holder->lost = true;
     char hold[64];
@@ -114,14 +141,16 @@ static void on_lost(struct holder *holder) {
     const bool ends = holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore;
     const char *then = holder->phase != PHASE_RUNNING     ? ""
                        : holder->settings->on_lost_ignore ? "; the command goes on without it"
-                                                          : "; the command is ended";
+                                                          : "; sent TERM";
     /* The job comes first, its messages afterwards. */
     if (ends) job_end(&holder->job, holder->validity_end);
     if (over) {
-        complain("the maximum hold of %s is over%s",
-                 duration_text(hold, sizeof hold, holder->settings->max_hold_ms), then);
+        snprintf(holder->loss, sizeof holder->loss, "the maximum hold of %s is over",
+                 duration_text(hold, sizeof hold, holder->settings->max_hold_ms));
+        complain("%s%s", holder->loss, then);
     } else {
-        complain("the lock on '%.100s' is lost%s", holder->plan->resource, then);
+        loss_text(holder, holder->loss, sizeof holder->loss);
+        complain("lost '%.100s': %s%s", holder->plan->resource, holder->loss, then);
     }
 }
 
@@ -132,17 +161,21 @@ static void on_change(void *context, struct redlock_lock *lock, int change) {
     case REDLOCK_CHANGE_RENEWED:
         if (holder->unsure && holder->settings->verbose) complain("the lock is renewed again");
         holder->unsure = false;
+        memset(holder->unsure_by, 0, sizeof holder->unsure_by);
         holder->validity_end = redlock_validity_end_ns(lock);
         break;
     case REDLOCK_CHANGE_UNSURE:
         holder->unsure = true;
+        redlock_verdicts(lock, holder->unsure_by, REDLOCK_NODES_MAX);
         if (holder->settings->verbose) complain("the lock could not be renewed; trying again");
         break;
     case REDLOCK_CHANGE_LOST: on_lost(holder); break;
     }
 }
 
-static void on_failure(struct holder *holder, int result) {
+/* Outside of the library's callback: it asks the nodes who holds the lock. */
+static void on_failure(struct holder *holder) {
+    int result = holder->failure;
     holder->phase = PHASE_DONE;
     if (holder->cancelled_by != 0 || holder->front_gone) {
         set_outcome(holder, OUTCOME_CANCELLED,
@@ -158,11 +191,13 @@ static void on_failure(struct holder *holder, int result) {
 static void on_taken(void *context, struct redlock_lock *lock, int result) {
     struct holder *holder = context;
     if (result != REDLOCK_OK) {
-        on_failure(holder, result);
+        holder->failure = result;
+        holder->phase = PHASE_FAILED;
         return;
     }
     holder->validity_end = redlock_validity_end_ns(lock);
     holder->phase = PHASE_TAKEN;
+    holder->fence = redlock_fence(lock);
     if (holder->settings->verbose) complain("the lock is ours");
     note_send(holder->plan->socket, NOTE_TAKEN, 0, NULL);
 }
@@ -286,6 +321,7 @@ static void step(struct holder *holder) {
         if (got > 0 && note.kind == NOTE_SIGNAL) on_signal(holder, note.value);
     }
     if (redlock_process(holder->session.client) != REDLOCK_OK) complain("the client failed");
+    if (holder->phase == PHASE_FAILED) on_failure(holder);
     check_waiting(holder);
     check_nodes(holder);
     check_group(holder);
@@ -334,6 +370,30 @@ static int open_lock(struct holder *holder) {
     return 0;
 }
 
+/* What --json reports: the lock, or why it was not taken, or how it was lost. Of a lock with long
+ * names the nodes are left out. */
+static void set_facts(struct holder *holder) {
+    struct outcome *outcome = &holder->outcome;
+    const char *resource = holder->plan->resource;
+    if (!holder->settings->json) return;
+    json_t *facts = outcome->kind == OUTCOME_COMMAND || outcome->kind == OUTCOME_NOT_RUN
+                        ? lock_json(&holder->session, holder->lock, resource)
+                        : failure_json(&holder->session, holder->lock, resource, outcome->exit);
+    if (holder->fence > 0) json_object_set_new(facts, "fence", json_integer(holder->fence));
+    if (holder->loss[0] != '\0') {
+        json_object_set_new(facts, "result", json_string("lost"));
+        json_object_set_new(facts, "reason", json_string(holder->loss));
+    }
+    for (int tries = 0; tries < 2; tries++) {
+        char *text = json_dumps(facts, JSON_COMPACT);
+        if (text != NULL && strlen(text) < sizeof outcome->facts) strcpy(outcome->facts, text);
+        free(text);
+        if (outcome->facts[0] != '\0') break;
+        json_object_del(facts, "nodes");
+    }
+    json_decref(facts);
+}
+
 int holder_main(const struct run_plan *plan) {
     struct holder holder = {.plan = plan, .settings = plan->settings, .report_at = NEVER};
     job_init(&holder.job, plan->settings->kill_after_ms);
@@ -352,6 +412,7 @@ int holder_main(const struct run_plan *plan) {
     if (!plan->settings->quiet) holder.report_at = now_ns() + REPORT_ANYBODY_AFTER;
     if (plan->settings->verbose) holder.report_at = now_ns() + REPORT_AFTER;
     while (holder.phase != PHASE_DONE) step(&holder);
+    set_facts(&holder);
     redlock_lock_free(holder.lock);
     session_close(&holder.session);
     /* A stopped job no longer needs the lock: it ends, and its shell reports that. */

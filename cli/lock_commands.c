@@ -13,6 +13,7 @@
 
 #include "commands.h"
 #include "exit_codes.h"
+#include "lock_json.h"
 #include "message.h"
 #include "session.h"
 #include "signals.h"
@@ -73,33 +74,31 @@ static json_t *token_json(json_t *object, struct redlock_bytes token) {
     return object;
 }
 
-static int print_json(struct session *session, struct redlock_lock *lock, const char *resource,
-                      struct redlock_bytes token, int64_t validity_ms) {
-    char name[REDLOCK_RESOURCE_BYTES_MAX + 1];
-    json_t *object = json_object(), *nodes = json_array();
-    json_t *plain = json_string(resource);
-    json_object_set_new(
-        object, "resource",
-        plain != NULL ? plain
-                      : json_string(printable(name, sizeof name, resource, strlen(resource))));
-    if (token.bytes > 0) token_json(object, token);
-    int64_t fence = redlock_fence(lock);
-    if (fence > 0) json_object_set_new(object, "fence", json_integer(fence));
-    if (validity_ms >= 0) {
-        json_object_set_new(object, "validity_ms", json_integer(validity_ms));
-        json_object_set_new(object, "ttl_ms", json_integer(session->settings->ttl_ms));
-    }
-    int verdicts[REDLOCK_NODES_MAX] = {0};
-    size_t count = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
-    for (size_t i = 0; i < count; i++) {
-        json_array_append_new(nodes, json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict",
-                                               verdict_name(verdicts[i])));
-    }
-    json_object_set_new(object, "nodes", nodes);
+/* 0, or -1 when it cannot be written. Takes over the object. */
+static int print_object(json_t *object) {
     int result = json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(object);
     return result;
+}
+
+static int print_json(struct session *session, struct redlock_lock *lock, const char *resource,
+                      struct redlock_bytes token, int64_t validity_ms) {
+    json_t *object = lock_json(session, lock, resource);
+    if (token.bytes > 0) token_json(object, token);
+    if (validity_ms >= 0) {
+        json_object_set_new(object, "validity_ms", json_integer(validity_ms));
+        json_object_set_new(object, "ttl_ms", json_integer(session->settings->ttl_ms));
+    }
+    return print_object(object);
+}
+
+/* The failure as JSON, if that is wanted; returns the exit status. */
+static int failed(struct session *session, struct redlock_lock *lock, const char *resource,
+                  int status) {
+    if (status != EXIT_OK && session->settings->json)
+        print_object(failure_json(session, lock, resource, status));
+    return status;
 }
 
 /* 0 when the reader has got all of it. */
@@ -125,11 +124,12 @@ static void not_renewed(void *context, struct redlock_lock_options *options) {
 }
 
 static int one_resource(struct settings *settings, const char *command, int argc, char **argv) {
-    if (argc == 1) return resource_check(settings, argv[0]);
+    struct session none = {.settings = settings};
+    if (argc == 1) return failed(&none, NULL, argv[0], resource_check(settings, argv[0]));
     complain(argc == 0 ? "redlock %s needs a resource; try 'redlock %s --help'"
                        : "redlock %s takes one resource; try 'redlock %s --help'",
              command, command);
-    return EXIT_USAGE_ERROR;
+    return failed(&none, NULL, NULL, EXIT_USAGE_ERROR);
 }
 
 static int acquire_with(struct session *session, struct redlock_lock *lock, const char *resource,
@@ -168,8 +168,11 @@ int command_acquire(struct settings *settings, int argc, char **argv) {
         struct redlock_lock *lock = NULL;
         status = session_lock(&session, argv[0], not_renewed, owner, &lock);
         if (status == 0) status = acquire_with(&session, lock, argv[0], signal_fd);
+        failed(&session, lock, argv[0], status);
         redlock_lock_free(lock);
         session_close(&session);
+    } else {
+        failed(&session, NULL, argv[0], status);
     }
     close(signal_fd);
     return status;
@@ -292,9 +295,10 @@ static int adopt(struct session *session, const struct token *token, const char 
                  adopted_fn *act) {
     struct redlock_lock *lock = NULL;
     int status = session_lock(session, resource, not_renewed, NULL, &lock);
-    if (status != 0) return status;
+    if (status != 0) return failed(session, NULL, resource, status);
     session_connect(session);
     if ((status = session_check(session, resource)) != 0) {
+        failed(session, lock, resource, status);
         redlock_lock_free(lock);
         return status;
     }
@@ -307,6 +311,7 @@ static int adopt(struct session *session, const struct token *token, const char 
                  " is not the fence of this lock: give the one that redlock acquire printed",
                  fence);
     }
+    failed(session, lock, resource, status);
     redlock_lock_free(lock);
     return status;
 }
@@ -317,10 +322,12 @@ static int with_adopted(struct settings *settings, const char *command, int argc
     int status = one_resource(settings, command, argc, argv);
     if (status != 0) return status;
     struct token token;
-    if ((status = find_token(settings, input, &token)) != 0) return status;
-    struct session session;
-    if ((status = session_open(&session, settings)) != 0) return status;
-    if (act == extend_adopted) status = find_fence(settings, input, session.mode);
+    struct session session = {.settings = settings};
+    if ((status = find_token(settings, input, &token)) != 0 ||
+        (status = session_open(&session, settings)) != 0)
+        return failed(&session, NULL, argv[0], status);
+    if (act == extend_adopted)
+        status = failed(&session, NULL, argv[0], find_fence(settings, input, session.mode));
     if (status == 0) status = adopt(&session, &token, argv[0], act);
     session_close(&session);
     return status;

@@ -12,6 +12,7 @@
 
 static const char clear[] = "\r\033[K";
 static volatile sig_atomic_t line_is_passing;
+static char last[512];
 
 /* Control characters and stray bytes become \xNN; the rest passes, but a backslash only if it
  * `may`. */
@@ -56,6 +57,7 @@ void complain(const char *format, ...) {
     int wanted = vsnprintf(text + head, sizeof text - head, format, arguments);
     va_end(arguments);
     if (wanted < 0) return;
+    snprintf(last, sizeof last, "%.*s", (int)sizeof last - 1, text + head);
     if (line_is_passing) {
         line_is_passing = 0;
         memcpy(line, clear, length = sizeof clear - 1);
@@ -64,6 +66,8 @@ void complain(const char *format, ...) {
     line[length++] = '\n';
     diagnostics_write(line, length);
 }
+
+const char *last_complaint(void) { return last; }
 
 void print_export(const char *name, const char *value) {
     printf("export %s='", name);

@@ -13,6 +13,9 @@
  * the text may come from a server or a file. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The last such message of this process, without "redlock: "; "": none. */
+const char *last_complaint(void);
+
 /* On a terminal, writes one line that the next message replaces; elsewhere writes nothing. */
 void report_passing(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Clears that line. */

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "diagnostics.h"
 #include "exit_codes.h"
 #include "message.h"
 
@@ -38,6 +39,9 @@ static json_t *outcome_json(const struct outcome *outcome) {
     json_object_set_new(object, "command_signal",
                         outcome->command_signal == 0 ? json_null()
                                                      : json_integer(outcome->command_signal));
+    json_t *facts = json_loads(outcome->facts, 0, NULL);
+    if (facts != NULL) json_object_update_missing(object, facts);
+    json_decref(facts);
     return object;
 }
 
@@ -92,6 +96,25 @@ static bool is_replaceable(const char *path) {
 static int write_in_place(const char *path, json_t *object) {
     bool shared = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
     return write_line(fopen(path, shared ? "ae" : "we"), object);
+}
+
+void outcome_reason(struct outcome *outcome, const char *reason) {
+    json_t *facts = json_pack("{s:s}", "reason", reason);
+    char *text = facts != NULL ? json_dumps(facts, JSON_COMPACT) : NULL;
+    if (text != NULL && strlen(text) < sizeof outcome->facts) strcpy(outcome->facts, text);
+    free(text);
+    json_decref(facts);
+}
+
+void outcome_print(const struct outcome *outcome) {
+    json_t *object = outcome_json(outcome);
+    char *text = json_dumps(object, JSON_COMPACT);
+    if (text != NULL) {
+        fprintf(diagnostics_stream(), "%s\n", text);
+        fflush(diagnostics_stream());
+    }
+    free(text);
+    json_decref(object);
 }
 
 int outcome_write(const struct outcome *outcome, const char *path) {

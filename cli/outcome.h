@@ -22,13 +22,18 @@ struct outcome {
     int exit;
     int command_status; /* -1: it did not exit by itself */
     int command_signal; /* 0: none */
+    char facts[2048];   /* --json: an object with what is known of the lock; "": nothing */
 };
 
 /* The outcome for one of redlock's exit statuses; `conflict` is the status for a lock that another
  * client holds. */
 enum outcome_kind outcome_of_exit(int status, int conflict);
+/* Makes the reason the only fact. */
+void outcome_reason(struct outcome *outcome, const char *reason);
 /* Writes the one-line JSON; a plain file is replaced completely or not at all. 0, or -1 after a
  * message. */
 int outcome_write(const struct outcome *outcome, const char *path);
+/* The same object in a line on standard error. */
+void outcome_print(const struct outcome *outcome);
 
 #endif

@@ -173,6 +173,7 @@ static int finish(struct front *front) {
     if (!front->has_result) end_orphans(front);
     terminal_take(&front->terminal, front->group);
     const char *path = front->settings->status_file;
+    if (front->settings->json && path == NULL) outcome_print(&front->outcome);
     if (path != NULL && outcome_write(&front->outcome, path) != 0 && front->outcome.exit == EXIT_OK)
         return EXIT_SYSTEM;
     share_interrupt(front);
@@ -206,6 +207,8 @@ static int start(struct front *front, struct run_plan *plan) {
 static int refused(const struct settings *settings, int status) {
     struct outcome outcome = {
         .kind = outcome_of_exit(status, -1), .exit = status, .command_status = -1};
+    if (settings->json) outcome_reason(&outcome, last_complaint());
+    if (settings->json && settings->status_file == NULL) outcome_print(&outcome);
     if (settings->status_file != NULL) outcome_write(&outcome, settings->status_file);
     return status;
 }

@@ -11,8 +11,10 @@
 #include <redlock/admin.h>
 
 #include "boottime.h"
+#include "causes.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "majority.h"
 #include "message.h"
 
 size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
@@ -239,8 +241,7 @@ char *reason_text(int verdict, const char *detail, char *out, size_t size) {
 }
 
 /* An attempt asks only connected nodes: for the others, the connection knows the reason. */
-static int node_verdict(struct session *session, size_t node, int verdict, char *reason,
-                        size_t size) {
+int session_verdict(struct session *session, size_t node, int verdict, char *reason, size_t size) {
     struct redlock_node_status status = {.size = sizeof status};
     reason_text(verdict, "", reason, size);
     if (redlock_client_node(session->client, node, &status) != REDLOCK_OK) return verdict;
@@ -258,11 +259,13 @@ static int node_verdict(struct session *session, size_t node, int verdict, char 
     return verdict;
 }
 
+/* A node that granted, or was not needed, is not a cause. */
 static void report_nodes(struct session *session, const int *verdicts, size_t count, bool speak) {
     for (size_t i = 0; i < count; i++) {
         char reason[300];
-        int verdict = node_verdict(session, i, verdicts[i], reason, sizeof reason);
-        if (speak || verdict == REDLOCK_VERDICT_TWICE_LISTED)
+        int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
+        bool healthy = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED;
+        if ((speak && !healthy) || verdict == REDLOCK_VERDICT_TWICE_LISTED)
             complain("  %s: %s", node_url(session, i), reason);
     }
 }
@@ -406,6 +409,79 @@ static bool is_shut_out(struct session *session, const int *votes) {
     return nodes - bad < quorum_of(nodes) && nodes - bad < votes_needed(session);
 }
 
+/* By what the nodes hold now. False: the nodes do not say. */
+static bool holder_text(struct session *session, const char *resource, char *out, size_t size) {
+    struct redlock_view views[REDLOCK_NODES_MAX];
+    const size_t count = redlock_client_nodes(session->client);
+    char left[64], end[80] = "without an end: the key has no TTL";
+    if (redlock_peek(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX) !=
+        REDLOCK_OK)
+        return false;
+    const struct majority majority = majority_of(views, count);
+    switch (majority.verdict) {
+    case MAJORITY_HELD:
+        session->failed.remaining_ms = majority.remaining_ms;
+        owner_text(&views[majority.holder], session->failed.owner, sizeof session->failed.owner);
+        if (majority.remaining_ms >= 0)
+            snprintf(end, sizeof end, "%s left",
+                     duration_text(left, sizeof left, majority.remaining_ms));
+        snprintf(out, size, "held by %s, %s (%zu of %zu)",
+                 session->failed.owner[0] != '\0' ? session->failed.owner : "another client", end,
+                 majority.votes, count);
+        return true;
+    case MAJORITY_FOREIGN: snprintf(out, size, FOREIGN_TEXT); return true;
+    case MAJORITY_SPLIT:
+        snprintf(out, size, "held by another: the nodes hold the tokens of several clients");
+        return true;
+    case MAJORITY_FREE:
+        snprintf(out, size, "held by another at the time of the try; it is free now");
+        return true;
+    case MAJORITY_UNKNOWN: break;
+    }
+    return false;
+}
+
+static void no_quorum_text(struct session *session, const int *verdicts, size_t count, char *out,
+                           size_t size) {
+    size_t votes = 0, silent = 0, granted = 0;
+    const size_t needed = votes_needed(session);
+    for (size_t i = 0; i < count; i++) {
+        char reason[300];
+        int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
+        bool can = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED ||
+                   verdict == REDLOCK_VERDICT_DENIED || verdict == REDLOCK_VERDICT_ABSENT ||
+                   verdict == REDLOCK_VERDICT_WRONGTYPE || verdict == REDLOCK_VERDICT_STALE;
+        votes += can;
+        granted += verdict == REDLOCK_VERDICT_GRANTED;
+        silent += !can && node_is_silent(verdict);
+    }
+    if (votes >= needed) {
+        snprintf(out, size, "no quorum: %zu of %zu nodes agree, %zu needed", granted, count,
+                 needed);
+    } else {
+        snprintf(out, size, "no quorum: %zu of %zu nodes %s, %zu needed", votes, count,
+                 votes + silent == count ? "answered" : "can vote", needed);
+    }
+}
+
+/* The head line of a failure. True: it says all, and the nodes need no lines of their own. */
+static bool describe(struct session *session, const int *verdicts, size_t count,
+                     const char *resource, int result) {
+    char *out = session->failed.reason, causes[600];
+    const size_t size = sizeof session->failed.reason;
+    const struct settings *settings = session->settings;
+    session->failed.result = result;
+    session->failed.owner[0] = '\0';
+    session->failed.remaining_ms = -1;
+    snprintf(out, size, "%s", redlock_result_text(result));
+    if (result == REDLOCK_HELD && (!settings->quiet || settings->json))
+        return holder_text(session, resource, out, size);
+    if (result == REDLOCK_NO_QUORUM) no_quorum_text(session, verdicts, count, out, size);
+    if (result == REDLOCK_LOST && causes_text(session, verdicts, count, causes, sizeof causes) > 0)
+        snprintf(out, size, "lost: %s", causes);
+    return false;
+}
+
 static int failure(struct session *session, const int *verdicts, size_t count, const char *resource,
                    int result) {
     char name[200];
@@ -413,16 +489,14 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
     const struct settings *settings = session->settings;
     const bool lacks_votes = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED,
                shut_out = lacks_votes && is_shut_out(session, verdicts),
-               speak = !settings->quiet || shut_out || (result != REDLOCK_HELD && !lacks_votes);
+               speak = !settings->quiet || shut_out || (result != REDLOCK_HELD && !lacks_votes),
+               described = describe(session, verdicts, count, resource, result);
     printable(name, sizeof name, resource, strlen(resource));
-    if (shut_out) {
-        complain("%s: no lock can be taken until this is corrected; waiting is no cure", name);
-    } else if (speak) {
-        complain("%s: %s", name, redlock_result_text(result));
-    }
+    if (speak) complain("%s: %s", name, session->failed.reason);
+    if (shut_out) complain("no lock can be taken until this is corrected; waiting is no cure");
     switch (result) {
     case REDLOCK_HELD:
-        report_nodes(session, verdicts, count, speak);
+        report_nodes(session, verdicts, count, speak && (!described || settings->verbose));
         return (int)settings->conflict_exit_code;
     case REDLOCK_NO_QUORUM:
     case REDLOCK_EXPIRED:

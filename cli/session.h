@@ -17,6 +17,13 @@ struct session {
     const char *quorum; /* guarded: the pinned id; NULL: none. Owned like `nodes` */
     int allow_replicas; /* guarded */
     const struct settings *settings;
+    /* The last failure, for JSON. */
+    struct {
+        int result;       /* enum redlock_result; OK: there was none */
+        char reason[700]; /* in a sentence, without the name of the resource */
+        char owner[REDLOCK_OWNER_BYTES_MAX * 4 + 1]; /* HELD: by this client; "": unknown */
+        int64_t remaining_ms;                        /* HELD: -1: unknown, or without an end */
+    } failed;
 };
 
 /* The list to use: -N, else the environment, else the file; NULL: there is none. */
@@ -48,6 +55,9 @@ int session_unseen(struct session *session, const struct redlock_view *views, co
  * answer: the exit status after a message; else 0. For commands that take no lock; a command that
  * takes one gets this error anyway. Call it when nodes are connected. */
 int session_check(struct session *session, const char *resource);
+
+/* The verdict of a node on a try that gave it `verdict`, and its text in `reason`. */
+int session_verdict(struct session *session, size_t node, int verdict, char *reason, size_t size);
 
 /* Whether any node refuses the password. */
 bool session_is_refused(struct session *session);

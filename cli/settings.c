@@ -174,6 +174,7 @@ SETTER_FLAG(set_quiet, quiet, true)
 SETTER_FLAG(set_verbose, verbose, true)
 SETTER_FLAG(set_json, json, true)
 SETTER_FLAG(set_tokens, tokens, true)
+SETTER_FLAG(set_all, all, true)
 SETTER_FLAG(set_list, list, true)
 SETTER_FLAG(set_help, help, true)
 SETTER_FLAG(set_confirm, confirm, true)
@@ -478,9 +479,13 @@ const struct option_entry option_entries[] = {
     {"ttls", 0, "N", COMMAND_BENCH, false, set_ttls,
      "held: how many different TTLs they have, --ttl and a little more (1)"},
     {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
+    {"all", 'a', NULL, COMMAND_SHOW, false, set_all,
+     "without RESOURCE: every string with a TTL, not locks alone"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
     {"json", 'j', NULL, (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_SERVE)) | COMMAND_BENCH, false,
      set_json, "print results as JSON"},
+    {"json", 'j', NULL, COMMAND_RUN, false, set_json,
+     "write the outcome as JSON on standard error, or to --status-file"},
     {"quiet", 'q', NULL, ALL, false, set_quiet, "do not report contention"},
     {"verbose", 'v', NULL, ALL, false, set_verbose, "report what happens"},
     {"help", 'h', NULL, ALL, false, set_help, "this text"},

@@ -14,9 +14,9 @@
 #include "commands.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "majority.h"
 #include "message.h"
 #include "session.h"
-#include "verdict.h"
 
 #define HEAD_BYTES 8
 
@@ -80,9 +80,7 @@ static void print_majority(struct session *session, const char *name,
         break;
     case MAJORITY_FREE: printf("%s: free\n", name); break;
     case MAJORITY_SPLIT: printf("%s: split: no majority for any holder\n", name); break;
-    case MAJORITY_FOREIGN:
-        printf("%s: the key holds something other than a lock: not a string\n", name);
-        break;
+    case MAJORITY_FOREIGN: printf("%s: " FOREIGN_TEXT "\n", name); break;
     case MAJORITY_UNKNOWN:
         printf("%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name, majority.answered,
                count, quorum_of(count));
@@ -160,7 +158,20 @@ static size_t count_voters(struct session *session, struct redlock_view *views, 
     return reported;
 }
 
-static int show_one(struct session *session, const char *resource, size_t bytes, json_t *all) {
+/* A value of another form is most likely a cached string, unless a node did not answer. */
+static bool is_lock(const struct redlock_view *views, size_t count) {
+    size_t keys = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (views[i].verdict != REDLOCK_VERDICT_GRANTED) continue;
+        if (is_token(&views[i])) return true;
+        keys++;
+    }
+    return keys == 0;
+}
+
+/* `hidden`, if not NULL, counts keys that are not locks, which are not shown then. */
+static int show_one(struct session *session, const char *resource, size_t bytes, json_t *all,
+                    size_t *hidden) {
     const size_t count = redlock_client_nodes(session->client);
     struct redlock_view *views = calloc(count, sizeof *views);
     if (views == NULL) return EXIT_SYSTEM;
@@ -170,6 +181,11 @@ static int show_one(struct session *session, const char *resource, size_t bytes,
         result = REDLOCK_NO_QUORUM;
     }
     int status = EXIT_OK;
+    if (hidden != NULL && !is_lock(views, count)) {
+        ++*hidden;
+        free(views);
+        return EXIT_OK;
+    }
     if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) {
         status = session_unseen(session, views, resource, result);
     } else if (all != NULL) {
@@ -261,6 +277,14 @@ static void report_left_out(struct session *session) {
     }
 }
 
+/* With a SETNX scheme, a lock's value is a number: no form of a token. */
+static bool lists_every_value(struct session *session) {
+    struct redlock_node_status status = {.size = sizeof status};
+    return session->settings->all ||
+           (redlock_client_node(session->client, 0, &status) == REDLOCK_OK &&
+            status.scheme != REDLOCK_SCHEME_SET);
+}
+
 static int show_all(struct session *session, json_t *all) {
     struct found found = {0};
     int result = redlock_list(session->client, add_found, &found);
@@ -275,13 +299,19 @@ static int show_all(struct session *session, json_t *all) {
         complain("out of memory: the list is not complete");
         status = EXIT_SYSTEM;
     }
+    size_t hidden = 0;
     for (size_t i = 0; i < found.count; i++) {
-        int one = show_one(session, found.names[i], found.bytes[i], all);
+        int one = show_one(session, found.names[i], found.bytes[i], all,
+                           lists_every_value(session) ? NULL : &hidden);
         if (status == EXIT_OK) status = one;
         free(found.names[i]);
     }
-    if (found.count == 0 && status == EXIT_OK && all == NULL && !session->settings->quiet)
-        complain("no locks");
+    const bool speaks = all == NULL && !session->settings->quiet;
+    if (found.count == hidden && status == EXIT_OK && speaks) complain("no locks");
+    if (hidden > 0 && speaks)
+        complain(hidden == 1 ? "%zu other key does not have the form of a lock; --all shows it"
+                             : "%zu other keys do not have the form of a lock; --all shows them",
+                 hidden);
     free(found.names);
     free(found.bytes);
     return status;
@@ -304,7 +334,7 @@ int command_show(struct settings *settings, int argc, char **argv) {
     json_t *all = settings->json ? json_array() : NULL;
     if (argc == 0) status = show_all(&session, all);
     for (int i = 0; i < argc; i++) {
-        int one = show_one(&session, argv[i], strlen(argv[i]), all);
+        int one = show_one(&session, argv[i], strlen(argv[i]), all, NULL);
         if (status == EXIT_OK) status = one;
     }
     if (all != NULL) {

@@ -1,39 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a majority of nodes agrees on, computed from the keys that they hold.
+ * What `run` reports while it waits for a lock.
  */
 #ifndef CLI_VERDICT_H
 #define CLI_VERDICT_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <redlock.h>
 
 #include "session.h"
 
-/* FOREIGN: a majority holds a value that is not a string, as Redisson's locks are. */
-enum majority_verdict {
-    MAJORITY_HELD,
-    MAJORITY_FREE,
-    MAJORITY_SPLIT,
-    MAJORITY_UNKNOWN,
-    MAJORITY_FOREIGN
-};
-
-struct majority {
-    enum majority_verdict verdict;
-    size_t holder; /* HELD: a view that has its token */
-    size_t votes;  /* HELD: nodes that hold that token */
-    size_t answered;
-    int64_t remaining_ms; /* HELD: until fewer than a majority hold it; -1: it never ends */
-};
-
-struct majority majority_of(const struct redlock_view *views, size_t count);
-
-/* The owner in one of our tokens, made printable; "" if there is none. */
-char *owner_text(const struct redlock_view *view, char *out, size_t size);
 /* Prints who waits for the resource when no majority answers; with -v, also who holds it. True when
  * it printed something. */
 bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource);

@@ -365,8 +365,9 @@ REDLOCK_API struct redlock_bytes redlock_token(struct redlock_lock *lock);
 /* Guarded: the fencing token, 1 to REDLOCK_FENCE_MAX. Pass it to the resource that the lock
  * protects (docs/fencing.md). Extensions do not change it. 0: not held, or classic mode. */
 REDLOCK_API int64_t redlock_fence(struct redlock_lock *lock);
-/* What each node answered in the last acquire, extend or release; verdicts[i] is node i's. Writes
- * at most `count`; returns the number of nodes. */
+/* What each node answered in the last acquire, extend, renewal or release; verdicts[i] is node i's.
+ * Inside on_change() these are the causes of UNSURE and LOST. Writes at most `count`; returns the
+ * number of nodes. */
 REDLOCK_API size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count);
 
 /* What a node holds under a resource. */

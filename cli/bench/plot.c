@@ -125,12 +125,16 @@ static void draw_line(const struct panel *panel, size_t side) {
     fputs("\"/>\n", panel->out);
 }
 
+/* The table's: the median of the medians of all rounds. That of all cycles together may differ, and
+ * two numbers for one thing would puzzle the reader. */
+static double median_ns(const struct result *result, size_t side) {
+    return result_spread(result, side, FIGURE_P50).median * 1e3;
+}
+
 static void draw_median(const struct panel *panel, size_t side) {
     char text[24];
-    const double ns = histogram_percentile_ns(panel->result->latency[side], 0.5),
-                 x = across(panel, nines_of(0.5));
-    const bool above = panel->result->sides == 1 ||
-                       ns > histogram_percentile_ns(panel->result->latency[1 - side], 0.5);
+    const double ns = median_ns(panel->result, side), x = across(panel, nines_of(0.5));
+    const bool above = panel->result->sides == 1 || ns > median_ns(panel->result, 1 - side);
     time_text(ns, text, sizeof text);
     fprintf(
         panel->out,

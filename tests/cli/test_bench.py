@@ -201,6 +201,18 @@ def test_plot(bench, tmp_path):
         assert points == sorted(points, key=lambda point: (point[0], -point[1])), "slower cycles lie higher up"
 
 
+def test_the_medians_of_the_plot_are_those_of_the_table(bench, tmp_path):
+    path = tmp_path / "latency.svg"
+    _, measurements = measured(bench, "-n", "1", "--only", "blocking,flight-16", "--plot", path)
+    space = "{http://www.w3.org/2000/svg}"
+    shown = [text.text.split() for text in xml.etree.ElementTree.parse(path).getroot().iter(f"{space}text") if text.get("class") == "w"]
+    us = {"ns": 0.001, "us": 1, "ms": 1000, "s": 1000000}
+    drawn = sorted(float(number) * us[unit] for number, unit in shown)
+    table = sorted(side["p50_us"]["median"] for one in measurements.values() for side in one["sides"])
+    assert len(table) == 4
+    assert drawn == pytest.approx(table, rel=0.006)  # three digits
+
+
 def test_a_plot_that_cannot_be_written(bench):
     done = bench(*SHORT, "-n", "1", "--only", "blocking", "--plot", "/does/not/exist.svg")
     assert done.returncode == 71 and b"cannot write /does/not/exist.svg" in done.stderr

@@ -81,7 +81,7 @@ ENDLESS = (rb"\*2\r\n\$1\r\n0\r\n", b"*2\r\n$1\r\n7\r\n")
 
 
 def test_a_scan_that_does_not_end(server):
-    server.ask("SET", "mine", "me:1", "PX", "60000")
+    server.ask("SET", "mine", "0123456789abcdef0123456789abcdef01234567:me", "PX", "60000")
     with listener(forge(server, *ENDLESS)) as url:
         done = Redlock(url)("show", timeout=20)
     assert done.returncode == 69
@@ -93,7 +93,7 @@ def test_a_scan_that_does_not_end_on_one_of_three(server):
     others = [Server(), Server()]
     try:
         for one in others:
-            one.ask("SET", "mine", "me:1", "PX", "60000")
+            one.ask("SET", "mine", "0123456789abcdef0123456789abcdef01234567:me", "PX", "60000")
         with listener(forge(server, *ENDLESS)) as url:
             done = Redlock(",".join([url, *(one.url for one in others)]))("show", timeout=20)
         assert done.returncode == 0 and b"mine: held" in done.stdout

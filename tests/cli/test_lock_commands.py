@@ -44,8 +44,8 @@ def test_held_by_another(locked, quorum, resource):
     token, _ = acquire(locked, resource)
     done = locked("acquire", resource)
     assert done.returncode == HELD
-    assert f"{resource}: held by another" in done.stderr.decode()
-    assert done.stderr.decode().count(": held by another") >= 3
+    assert f"{resource}: held by {token.split(':', 1)[1]}, 29." in done.stderr.decode()
+    assert done.stderr.decode().count("\n") == 1
     assert locked("acquire", "-q", resource).stderr == b""
     assert locked("acquire", "-E", "33", resource).returncode == 33
     started = time.monotonic()
@@ -92,7 +92,7 @@ def test_not_ours(locked, quorum, resource):
     for command in ("extend", "release"):
         done = locked(command, "--token", "nobody", resource)
         assert done.returncode == LOST, command
-        assert f"{resource}: lost: this lock is not, or no longer, ours" in done.stderr.decode()
+        assert f"{resource}: lost: " in done.stderr.decode()
     assert quorum.values(resource) == [None] * 5  # extend brings nothing back
     token, _ = acquire(locked, resource)
     for command in ("extend", "release"):

@@ -157,7 +157,7 @@ def test_held_by_another(locked, resource, tmp_path):
     report = tmp_path / "status"
     done = locked("run", "-n", "--status-file", str(report), resource, "true")
     assert done.returncode == HELD
-    assert "held by another" in done.stderr.decode()
+    assert f"{resource}: held by " in done.stderr.decode()
     assert json.loads(report.read_text()) == {"outcome": "held", "exit": 75, "command_status": None, "command_signal": None}
     assert locked("run", "-q", "-n", "-E", "9", resource, "true").stderr == b""
     assert locked("run", "-q", "-n", "-E", "9", resource, "true").returncode == 9

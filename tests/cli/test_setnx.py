@@ -39,6 +39,9 @@ def test_round_trip(aged, server):
     shown = json.loads(aged("show", "--json", "job").stdout)[0]
     assert shown["verdict"] == "held" and 20000 < shown["remaining_ms"] < 23000 and token.startswith(shown["token"][:8])
     assert json.loads(aged("show", "--json").stdout)[0]["resource"] == "job"
+    server.ask("SET", "old", int(time.time()) + 60)  # by a program that writes the timestamp alone
+    assert [shown["resource"] for shown in json.loads(aged("show", "--json").stdout)] == ["job", "old"]
+    server.ask("DEL", "old")
 
     before = stamp(server)
     assert aged("extend", "-t", "60s", "--token", token, "job").returncode == 0

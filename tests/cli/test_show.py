@@ -44,7 +44,7 @@ def test_no_ttl_and_wrong_type(locked, quorum, resource):
         server.ask("RPUSH", resource, "x")
     done = locked("show", resource)
     assert "key holds something other than a string" in done.stdout.decode()
-    assert f"{resource}: the key holds something other than a lock" in done.stdout.decode()
+    assert f"{resource}: the key holds a list, a hash or another structure: not a lock" in done.stdout.decode()
     assert done.returncode == 0
     assert json.loads(locked("show", "--json", resource).stdout)[0]["verdict"] == "foreign"
 

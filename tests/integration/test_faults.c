@@ -264,6 +264,38 @@ static void a_lease_is_sure_again_when_the_nodes_answer_in_time(void **state) {
     redlock_client_free(client);
 }
 
+struct seen_verdicts {
+    atomic_int changes;
+    int verdicts[REDLOCK_NODES_MAX];
+};
+
+static void keep_verdicts(void *context, struct redlock_lock *lock, int change) {
+    struct seen_verdicts *seen = context;
+    if (change != REDLOCK_CHANGE_UNSURE || seen->changes > 0) return;
+    redlock_verdicts(lock, seen->verdicts, REDLOCK_NODES_MAX);
+    seen->changes++; /* last: the other thread reads the verdicts then */
+}
+
+static void a_lease_that_becomes_unsure_has_the_verdicts_of_the_nodes(void **state) {
+    (void)state;
+    struct seen_verdicts seen = {0};
+    struct redlock_lock_options options = lock_options(2400);
+    options.on_change = keep_verdicts;
+    options.on_change_context = &seen;
+    struct redlock_client *client = open_calm(&five);
+    struct redlock_lock *lock = new_lock(client, "causes", &options);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    for (int i = 0; i < 3; i++) server_pause(&five.at[i]);
+    wait_until(seen.changes == 1, 1500);
+    for (int i = 0; i < 3; i++) server_resume(&five.at[i]);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(seen.verdicts[i],
+                         i < 3 ? REDLOCK_VERDICT_TIMEOUT : REDLOCK_VERDICT_GRANTED);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(two_stopped_nodes_cost_no_timeout, start_five, stop_five),
@@ -278,6 +310,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_lease_is_reported_unsure_then_lost_when_three_nodes_die,
                                         start_five, stop_five),
         cmocka_unit_test_setup_teardown(a_lease_is_sure_again_when_the_nodes_answer_in_time,
+                                        start_five, stop_five),
+        cmocka_unit_test_setup_teardown(a_lease_that_becomes_unsure_has_the_verdicts_of_the_nodes,
                                         start_five, stop_five),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,6 +162,9 @@ static void carry_out(struct redlock_lock *lock, const struct rl_actions *action
     net_timer_move(lock->client->net, &lock->timer, actions->wake_at,
                    may_come_late(lock, actions->wake_at));
     if (lock->phase == PHASE_ACQUIRING) wait_queue_carry_out(lock, actions, now);
+    /* of the renewal that failed, for the callback */
+    const bool failed = (actions->notices & (RL_NOTICE_UNSURE | RL_NOTICE_LOST)) != 0;
+    if (failed && lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
     if (actions->notices) lock_notice(lock, actions->notices);
     if (actions->extend_outcome == RL_OUTCOME_NONE) return;
     if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);

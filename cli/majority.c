@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "majority.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "message.h"
+#include "session.h"
+
+static bool same_token(const struct redlock_view *a, const struct redlock_view *b) {
+    return a->verdict == REDLOCK_VERDICT_GRANTED && b->verdict == REDLOCK_VERDICT_GRANTED &&
+           a->token_bytes == b->token_bytes && a->token_truncated == b->token_truncated &&
+           memcmp(a->token, b->token, a->token_bytes) == 0;
+}
+
+static int longest_first(const void *a, const void *b) {
+    /* No TTL, -1, is the longest of all: as unsigned it compares so. */
+    uint64_t x = (uint64_t) * (const int64_t *)a, y = (uint64_t) * (const int64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static size_t votes_for(const struct redlock_view *views, size_t count, size_t candidate,
+                        int64_t *remaining) {
+    size_t votes = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (same_token(&views[i], &views[candidate])) remaining[votes++] = views[i].remaining_ms;
+    }
+    return votes;
+}
+
+struct majority majority_of(const struct redlock_view *views, size_t count) {
+    struct majority majority = {.verdict = MAJORITY_UNKNOWN, .remaining_ms = -1};
+    const size_t quorum = quorum_of(count);
+    size_t absent = 0, foreign = 0;
+    for (size_t i = 0; i < count; i++) {
+        int verdict = views[i].verdict;
+        absent += verdict == REDLOCK_VERDICT_ABSENT;
+        foreign += verdict == REDLOCK_VERDICT_WRONGTYPE;
+        majority.answered += verdict == REDLOCK_VERDICT_ABSENT ||
+                             verdict == REDLOCK_VERDICT_GRANTED ||
+                             verdict == REDLOCK_VERDICT_WRONGTYPE;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t remaining[REDLOCK_NODES_MAX];
+        size_t votes =
+            views[i].verdict == REDLOCK_VERDICT_GRANTED ? votes_for(views, count, i, remaining) : 0;
+        if (votes < quorum) continue;
+        qsort(remaining, votes, sizeof remaining[0], longest_first);
+        majority.verdict = MAJORITY_HELD;
+        majority.holder = i;
+        majority.votes = votes;
+        majority.remaining_ms = remaining[quorum - 1];
+        return majority;
+    }
+    if (majority.answered >= quorum) majority.verdict = MAJORITY_SPLIT;
+    if (absent >= quorum) majority.verdict = MAJORITY_FREE;
+    if (foreign >= quorum) majority.verdict = MAJORITY_FOREIGN;
+    return majority;
+}
+
+static bool is_ours(const struct redlock_view *view) {
+    if (view->token_bytes < REDLOCK_TOKEN_HEX_BYTES) return false;
+    for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
+        if (!isxdigit(view->token[i])) return false;
+    }
+    return view->token_bytes == REDLOCK_TOKEN_HEX_BYTES ||
+           view->token[REDLOCK_TOKEN_HEX_BYTES] == ':';
+}
+
+char *owner_text(const struct redlock_view *view, char *out, size_t size) {
+    const size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
+    if (!is_ours(view) || view->token_bytes <= head) return printable(out, size, "", 0);
+    return printable(out, size, view->token + head, view->token_bytes - head);
+}
+
+enum alphabet { HEX, ALPHANUMERIC, BASE64, UUID };
+
+static bool belongs(unsigned char byte, size_t at, enum alphabet alphabet) {
+    const bool dash = at == 8 || at == 13 || at == 18 || at == 23;
+    switch (alphabet) {
+    case HEX: return isxdigit(byte) != 0;
+    case ALPHANUMERIC: return isalnum(byte) != 0;
+    case UUID: return dash ? byte == '-' : isxdigit(byte) != 0;
+    case BASE64: return isalnum(byte) != 0 || (byte != 0 && strchr("+/-_=", byte) != NULL);
+    }
+    return false;
+}
+
+bool is_token(const struct redlock_view *view) {
+    static const struct {
+        size_t bytes;
+        enum alphabet alphabet;
+    } forms[] = {
+        {22, ALPHANUMERIC}, /* redlock-py */
+        {24, BASE64},       /* redsync: 16 bytes */
+        {28, BASE64},       /* 20 bytes */
+        {32, HEX},          /* node-redlock, pottery */
+        {36, UUID},         /* redlock-rb, aioredlock, RedLock.net */
+        {40, HEX},          /* 20 bytes, as in the Redis documentation */
+        {64, HEX},
+    };
+    if (is_ours(view)) return true;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        size_t fit = 0;
+        if (view->token_bytes != forms[i].bytes || view->token_truncated) continue;
+        while (fit < view->token_bytes && belongs(view->token[fit], fit, forms[i].alphabet)) fit++;
+        if (fit == view->token_bytes) return true;
+    }
+    return false;
+}

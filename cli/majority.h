@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a majority of nodes agrees on, computed from the keys that they hold.
+ */
+#ifndef CLI_MAJORITY_H
+#define CLI_MAJORITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <redlock.h>
+
+/* FOREIGN: a majority holds a value that is not a string, as Redisson's locks are. */
+enum majority_verdict {
+    MAJORITY_HELD,
+    MAJORITY_FREE,
+    MAJORITY_SPLIT,
+    MAJORITY_UNKNOWN,
+    MAJORITY_FOREIGN
+};
+
+struct majority {
+    enum majority_verdict verdict;
+    size_t holder; /* HELD: a view that has its token */
+    size_t votes;  /* HELD: nodes that hold that token */
+    size_t answered;
+    int64_t remaining_ms; /* HELD: until fewer than a majority hold it; -1: it never ends */
+};
+
+struct majority majority_of(const struct redlock_view *views, size_t count);
+
+/* The owner in one of our tokens, made printable; "" if there is none. */
+char *owner_text(const struct redlock_view *view, char *out, size_t size);
+/* Whether a value has the form of a token: ours, or one of other Redlock clients (docs/redlock.1,
+ * show, lists them). */
+bool is_token(const struct redlock_view *view);
+
+/* FOREIGN. The key's type is not asked for: the permissions of a lock's user may not include it. */
+#define FOREIGN_TEXT "the key holds a list, a hash or another structure: not a lock"
+
+#endif
