@@ -14,7 +14,6 @@
 static int serve(struct session *session) {
     const struct settings *settings = session->settings;
     const struct serve_options options = {.client = session->client,
-                                          .guarded = session->mode == REDLOCK_MODE_GUARDED,
                                           .ttl_ms = settings->ttl_ms,
                                           .connect_timeout_ms = settings->connect_timeout_ms,
                                           .listen = settings->listen,
