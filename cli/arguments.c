@@ -85,7 +85,7 @@ int arguments_read(const struct command *command, struct settings *settings, int
     char letters[2 * ENTRIES_MAX + 3];
     build(command, longs, letters);
     opterr = 0;
-    optind = 1;
+    optind = 0; /* glibc: also forgets an earlier reading */
     int what;
     while ((what = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         if (what == '?' || what == ':') {

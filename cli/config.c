@@ -17,6 +17,10 @@
 /* inih as distributions build it gives its handler no line number: the reader counts. */
 struct reading {
     struct settings *settings;
+    struct settings others; /* what other profiles set: only checked */
+    char section[PROFILE_NAME_BYTES_MAX + 1];
+    bool is_found;                  /* the profile that applies */
+    bool fresh_nodes, fresh_listen; /* a profile's list replaces that of all profiles */
     FILE *file;
     const char *path;
     int line;
@@ -36,6 +40,24 @@ fail(struct reading *reading, const char *format, ...) {
     va_end(arguments);
     snprintf(reading->error, reading->error_size, "%s:%d: %s", reading->path, reading->line,
              reason);
+}
+
+/* Keys before the first section apply to all profiles; those in a section to that profile. */
+static void enter_section(struct reading *reading, const char *name) {
+    struct settings *settings = reading->settings;
+    if (!is_profile_name(name)) {
+        fail(reading, "section [%.60s]: the name of a profile has " PROFILE_NAME_RULE, name);
+        return;
+    }
+    snprintf(reading->section, sizeof reading->section, "%s", name);
+    if (settings->profile != NULL && strcmp(name, settings->profile) == 0) reading->is_found = true;
+    char *all = NULL;
+    const char *before = settings->profiles;
+    if (asprintf(&all, "%s%s%s", before != NULL ? before : "", before != NULL ? ", " : "", name) <
+        0)
+        return; /* it is only for a message */
+    free(settings->profiles);
+    settings->profiles = all;
 }
 
 /* Like fgets(3), with the length: the bytes behind a NUL belong to the line, too. */
@@ -63,7 +85,32 @@ static char *next_line(char *buffer, int size, void *context) {
              size - 2);
         return NULL;
     }
-    return buffer;
+    /* inih reports a section only with its first key */
+    char *end = buffer[0] == '[' ? strchr(buffer, ']') : NULL;
+    if (end != NULL) {
+        *end = '\0';
+        enter_section(reading, buffer + 1);
+        *end = ']';
+    }
+    return reading->failed ? NULL : buffer;
+}
+
+/* Where the value of a key goes. */
+static struct settings *target(struct reading *reading, const char *name) {
+    struct settings *settings = reading->settings;
+    if (reading->section[0] == '\0') return settings;
+    if (settings->profile == NULL || strcmp(reading->section, settings->profile) != 0)
+        return &reading->others;
+    bool *fresh = strcmp(name, "nodes") == 0    ? &reading->fresh_nodes
+                  : strcmp(name, "listen") == 0 ? &reading->fresh_listen
+                                                : NULL;
+    if (fresh != NULL && !*fresh) {
+        char **list = fresh == &reading->fresh_nodes ? &settings->nodes : &settings->listen;
+        free(*list);
+        *list = NULL;
+        *fresh = true;
+    }
+    return settings;
 }
 
 static const struct option_entry *find_key(const char *name) {
@@ -90,10 +137,8 @@ static void unknown_key(struct reading *reading, const char *name) {
 static int handle(void *context, const char *section, const char *name, const char *value) {
     struct reading *reading = context;
     if (reading->failed) return 1;
-    if (section[0] != '\0') {
-        fail(reading, "section [%.60s]: this file has no sections", section);
-        return 1;
-    }
+    if (strcmp(section, reading->section) != 0) enter_section(reading, section); /* indented */
+    if (reading->failed) return 1;
     const struct option_entry *entry = find_key(name);
     if (entry == NULL) {
         unknown_key(reading, name);
@@ -105,7 +150,7 @@ static int handle(void *context, const char *section, const char *name, const ch
         return 1;
     }
     char reason[256];
-    if (entry->set(reading->settings, value, reason, sizeof reason) != 0)
+    if (entry->set(target(reading, name), value, reason, sizeof reason) != 0)
         fail(reading, "%s: %s", name, reason);
     return 1;
 }
@@ -129,15 +174,19 @@ static void put_aside(struct settings *settings) {
 int config_load(struct settings *settings, char *error, size_t error_size) {
     const char *named = getenv("REDLOCK_CONFIG");
     const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
+    const char *profile = getenv("REDLOCK_PROFILE");
+    if (settings->profile == NULL && profile != NULL && profile[0] != '\0')
+        settings->profile = strdup(profile);
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        if (errno == ENOENT && path != named) return 0;
+        if (errno == ENOENT && path != named && settings->profile == NULL) return 0;
         snprintf(error, error_size, "cannot read the configuration file %s: %s", path,
                  strerror(errno));
         return -1;
     }
     struct reading reading = {
         .settings = settings, .file = file, .path = path, .error = error, .error_size = error_size};
+    settings_init(&reading.others);
     int result = ini_parse_stream(next_line, &reading, handle, &reading);
     bool broken = ferror(file) != 0;
     fclose(file);
@@ -148,6 +197,13 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
     if (!reading.failed && result != 0) {
         reading.line = result > 0 ? result : reading.line;
         fail(&reading, "not a `name = value` line");
+    }
+    settings_free(&reading.others);
+    if (!reading.failed && settings->profile != NULL && !reading.is_found) {
+        snprintf(error, error_size, "%s has no profile [%.60s]%s%.400s", path, settings->profile,
+                 settings->profiles != NULL ? "; it has " : "",
+                 settings->profiles != NULL ? settings->profiles : "");
+        return -1;
     }
     if (reading.failed) return -1;
     put_aside(settings);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The configuration file: `name = value` lines, the long options' names as keys.
+ * The configuration file: `name = value` lines, the long options' names as keys; and sections, each
+ * a profile.
  */
 #ifndef CLI_CONFIG_H
 #define CLI_CONFIG_H
 
 #include "settings.h"
 
-/* Reads the file that REDLOCK_CONFIG names, else /etc/redlock.conf, which may be absent. Returns 0,
+/* Reads the file that REDLOCK_CONFIG names, else /etc/redlock.conf, which may be absent; with the
+ * profile of the settings, else of REDLOCK_PROFILE, which must be there. Returns 0,
  * or -1 with "FILE:LINE: what is wrong" in `error`. */
 int config_load(struct settings *settings, char *error, size_t error_size);
 /* Warns if other users can read a password in it. */

@@ -36,14 +36,15 @@ static int status_of(struct doctor *doctor) {
     for (size_t i = 0; i < doctor->findings.count; i++) {
         const struct finding *finding = &doctor->findings.list[i];
         bool of_absence =
-            strcmp(finding->name, "NO-QUORUM") == 0 || strcmp(finding->name, "PASSWORD") == 0;
+            strcmp(finding->name, "NO-QUORUM") == 0 || strcmp(finding->name, "PASSWORD") == 0 ||
+            strcmp(finding->name, "PROTECTED-MODE") == 0 || strcmp(finding->name, "TLS") == 0;
         if (is_of_configuration(finding)) return EXIT_CONFIG;
         if (finding->severity == SEVERITY_ERROR && !of_absence) only_absent = false;
     }
     for (size_t i = 0; i < doctor->now.count; i++) {
         if (is_served(&doctor->now.nodes[i])) only_absent = false;
     }
-    if (only_absent) return session_shut_out(&doctor->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    if (only_absent) return session_shut_out(&doctor->session, NULL) ? EXIT_CONFIG : EXIT_NO_QUORUM;
     return doctor->findings.errors > 0 ? EXIT_UNFIT : EXIT_OK;
 }
 

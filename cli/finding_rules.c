@@ -24,16 +24,52 @@
 static const char replica_cure[] =
     "List independent masters: REPLICAOF NO ONE, if this server is meant to be one.";
 
+/* Guarded mode needs Redis 6.2. */
+static bool is_old(const char *version) {
+    int major = 0, minor = 0;
+    return sscanf(version, "%d.%d", &major, &minor) == 2 &&
+           (major < 6 || (major == 6 && minor < 2));
+}
+
+static void judge_age(const char *version, bool guarded, size_t i, struct findings *findings) {
+    const char *cure =
+        "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.";
+    if (!is_old(version)) return;
+    if (guarded) {
+        ERROR("OLD-VERSION", i, cure, "Redis %s lacks what guarded mode needs: 6.2 has it.",
+              version);
+    } else {
+        WARNING("OLD-VERSION", i, cure,
+                "Redis %s gets no security fixes any more, and guarded mode needs 6.2.", version);
+    }
+}
+
 /* ---- a node that does not answer our commands ---- */
 
 static void judge_absent(const struct examined *node, size_t i, struct findings *findings) {
     const char *text = node->status.text;
-    char detail[200] = "";
-    const char *known = redlock_verdict_text(node->info.verdict);
-    if (strncmp(text, known, strlen(known)) == 0) text += strlen(known);
-    text += strspn(text, ": ");
+    char reason[300], detail[200] = "";
+    const bool is_protected = strncmp(text, "protected mode", strlen("protected mode")) == 0;
     if (text[0] != '\0') snprintf(detail, sizeof detail, ": %s", text);
     switch (node->info.verdict) {
+    case REDLOCK_VERDICT_UNFIT:
+        if (is_old(node->status.version)) {
+            judge_age(node->status.version, true, i, findings);
+            break;
+        }
+        ERROR("UNFIT", i, "Correct what the message names; see also " REDLOCK_DOC "/acl.md.",
+              "It cannot be used in guarded mode%s.", detail);
+        break;
+    case REDLOCK_VERDICT_NOPERM:
+        ERROR("UNFIT", i, "Allow this user what " REDLOCK_DOC "/acl.md lists.",
+              "It does not permit what a lock needs%s.", detail);
+        break;
+    case REDLOCK_VERDICT_TLS:
+        ERROR("TLS", i,
+              "Correct the scheme of the URL (rediss:// is TLS), the certificate, or --tls-ca-file "
+              "and the other TLS options.",
+              "No trusted TLS connection to it can be made%s.", detail);
+        break;
     case REDLOCK_VERDICT_CLUSTER:
         ERROR(
             "CLUSTER", i, "List servers that do not run in cluster mode (cluster-enabled no).",
@@ -44,6 +80,12 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
               "It is the same server as another node, so its vote would count twice%s.", detail);
         break;
     case REDLOCK_VERDICT_AUTH:
+        if (is_protected) {
+            ERROR("PROTECTED-MODE", i,
+                  "Set a password (requirepass), or bind the server to a private address (bind).",
+                  "It is in protected mode, and refuses clients of other machines.");
+            break;
+        }
         ERROR("PASSWORD", i, "Correct the password in the node's URL: redis://USER:PASSWORD@HOST.",
               "It refuses this login, so it never votes%s.", detail);
         break;
@@ -65,7 +107,8 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
         break;
     default:
         WARNING("UNREACHABLE", i, "Start it, or correct its URL or the network.",
-                "It does not answer, so fewer of the others may fail (%s%s).", known, detail);
+                "It does not answer, so fewer of the others may fail (%s).",
+                reason_text(node->info.verdict, text, reason, sizeof reason));
         break;
     }
 }
@@ -172,7 +215,8 @@ static void judge_door(const struct checkup *checkup, size_t i, struct findings 
     if (!open_to_the_world(node)) return;
     WARNING(
         "NO-PASSWORD", i,
-        "Set a password (requirepass, or an ACL user as in docs/acl.md), or bind it to a private address; and "
+        "Set a password (requirepass, or an ACL user as in " REDLOCK_DOC
+        "/acl.md), or bind it to a private address; and "
         "protected-mode "
         "yes.",
         "It listens on %s, requires no password%s and has no protected mode: any client that reaches it can delete every lock.",
@@ -238,29 +282,11 @@ static void judge_clock(const struct examined *node, size_t i, struct findings *
         seconds[0]);
 }
 
-/* ---- versions, permissions ---- */
-
-static void judge_age(const struct redlock_server *info, bool guarded, size_t i,
-                      struct findings *findings) {
-    int major = 0, minor = 0;
-    const char *cure =
-        "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.";
-    if (sscanf(info->redis_version, "%d.%d", &major, &minor) != 2 || major > 6 ||
-        (major == 6 && minor >= 2))
-        return;
-    if (guarded) {
-        ERROR("OLD-VERSION", i, cure, "Redis %s lacks what guarded mode needs: 6.2 has it.",
-              info->redis_version);
-    } else {
-        WARNING("OLD-VERSION", i, cure,
-                "Redis %s gets no security fixes any more, and guarded mode needs 6.2.",
-                info->redis_version);
-    }
-}
+/* ---- permissions ---- */
 
 static void judge_permissions(const struct examined *node, size_t i, struct findings *findings) {
     if (node->status.uses_transactions) {
-        NOTE("SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in docs/acl.md.",
+        NOTE("SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in " REDLOCK_DOC "/acl.md.",
              "It refuses scripts: releases and renewals use transactions, with more round trips.");
     }
     if (node->info.refused == 0) return;
@@ -280,7 +306,18 @@ static void judge_permissions(const struct examined *node, size_t i, struct find
 
 /* ---- guarded mode: does it vote? ---- */
 
-static void judge_eligibility(const struct examined *node, size_t i, struct findings *findings) {
+/* While a record may be on a node that cannot be asked, an init could give up a quorum that is only
+ * out of reach. */
+static const char outage_cure[] = "First bring up the nodes that the other findings name.";
+
+static size_t count_served(const struct checkup *checkup) {
+    size_t served = 0;
+    for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
+    return served;
+}
+
+static void judge_eligibility(const struct examined *node, bool outage, size_t i,
+                              struct findings *findings) {
     switch (node->status.verdict) {
     case REDLOCK_VERDICT_GRANTED: break;
     case REDLOCK_VERDICT_RECOVERING:
@@ -299,13 +336,16 @@ static void judge_eligibility(const struct examined *node, size_t i, struct find
             break; /* the node has a record: NO-QUORUM or TWO-QUORUMS reports the problem */
         ERROR(
             "NO-RECORD", i,
-            "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
+            outage
+                ? outage_cure
+                : "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
             "It carries no record of a quorum, and does not vote.");
         break;
     default:
         ERROR(
             "UNFIT", i,
-            "Correct what the message names; see also the other findings on this node and docs/acl.md.",
+            "Correct what the message names; see also the other findings on this node and " REDLOCK_DOC
+            "/acl.md.",
             "It works in classic mode, but not in guarded mode: %s%s%s.",
             redlock_verdict_text(node->status.verdict), node->status.text[0] != '\0' ? ": " : "",
             node->status.text);
@@ -331,7 +371,7 @@ static void judge_watch(const struct examined *node, size_t i, struct findings *
     if (node->info.announces != 0) return;
     WARNING(
         "UNANNOUNCED", i,
-        "Allow this user +client|tracking (docs/acl.md); a proxy must pass RESP3 on.",
+        "Allow this user +client|tracking (" REDLOCK_DOC "/acl.md); a proxy must pass RESP3 on.",
         "It does not announce the loss of its data on the connection that carries votes: a demotion and promotion is "
         "noticed up to a second late, and until then two clients can hold a lock.");
 }
@@ -340,7 +380,8 @@ static void judge_scheme(const struct examined *node, size_t i, struct findings 
     if (node->status.scheme == REDLOCK_SCHEME_SET) return;
     NOTE(
         "OLD-PATTERN", i,
-        "Move all clients of these locks to SET NX PX and remove scheme from the URL; until then, see docs/older-ways.md.",
+        "Move all clients of these locks to SET NX PX and remove scheme from the URL; until then, see " REDLOCK_DOC
+        "/older-ways.md.",
         "It keeps locks in the old way, by SETNX and a timestamp in %s: clocks that differ by more than a second, or a program that deletes an expired lock, give a lock to two clients.",
         node->status.scheme == REDLOCK_SCHEME_SETNX_MS ? "milliseconds" : "seconds");
 }
@@ -351,7 +392,8 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
         judge_absent(node, i, findings);
         return;
     }
-    if (checkup->guarded) judge_eligibility(node, i, findings);
+    if (checkup->guarded)
+        judge_eligibility(node, count_served(checkup) < checkup->count, i, findings);
     if (checkup->guarded) judge_watch(node, i, findings);
     judge_role(checkup, i, findings);
     judge_memory(&node->info, i, findings);
@@ -360,7 +402,7 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
     judge_door(checkup, i, findings);
     judge_load(checkup, i, findings);
     judge_clock(node, i, findings);
-    judge_age(&node->info, checkup->guarded, i, findings);
+    judge_age(node->info.redis_version, checkup->guarded, i, findings);
     judge_permissions(node, i, findings);
     judge_scheme(node, i, findings);
 }
@@ -425,20 +467,37 @@ static const char *unlisted_member(const struct checkup *checkup) {
     return lacking > unplaced ? url : NULL;
 }
 
+static bool none_answers(const struct checkup *checkup) {
+    for (size_t i = 0; i < checkup->count; i++)
+        if (!node_is_silent(checkup->nodes[i].info.verdict)) return false;
+    return true;
+}
+
 /* The records decide which of the nodes is a member; a majority of answering nodes is not enough
  * there. */
 static void judge_membership(const struct checkup *checkup, struct findings *findings) {
     const struct membership *membership = &checkup->membership;
     const struct redlock_quorum_status *quorum = &membership->quorum;
     const char *unlisted = unlisted_member(checkup);
+    const bool outage = count_served(checkup) < checkup->count;
     if (membership->state == MEMBERSHIP_LOST) {
         ERROR(
             "NO-QUORUM", EVERY_NODE,
-            "Bring the members back; if the data of a majority is lost for good, redlock quorum init.",
+            outage
+                ? outage_cure
+                : "Bring the members back; if the data of a majority is lost for good, redlock quorum init.",
             "Of %zu members %zu must be intact for a lock, and %zu are: no lock can be taken now.",
             quorum->members, quorum->votes_needed, quorum->intact);
     }
-    if (membership->state == MEMBERSHIP_ABSENT) {
+    if (membership->state == MEMBERSHIP_ABSENT && none_answers(checkup)) {
+        ERROR("NO-QUORUM", EVERY_NODE, "Start them, or correct their URLs or the network.",
+              "No node answers: no lock can be taken now.");
+    } else if (membership->state == MEMBERSHIP_ABSENT && outage) {
+        ERROR(
+            "NO-QUORUM", EVERY_NODE, outage_cure,
+            "%zu of %zu nodes can be asked, and no record is found there: no lock can be taken now.",
+            count_served(checkup), checkup->count);
+    } else if (membership->state == MEMBERSHIP_ABSENT) {
         ERROR("NO-QUORUM", EVERY_NODE, "redlock quorum init, once for a new set of servers.",
               "No node that answers carries a record: no lock can be taken in guarded mode.");
     }
@@ -490,8 +549,12 @@ static void judge_quorums(const struct checkup *checkup, struct findings *findin
 }
 
 static void judge_majority(const struct checkup *checkup, struct findings *findings) {
-    size_t served = 0;
-    for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
+    const size_t served = count_served(checkup);
+    if (none_answers(checkup)) {
+        ERROR("NO-QUORUM", EVERY_NODE, "Start them, or correct their URLs or the network.",
+              "No node answers: no lock can be taken now.");
+        return;
+    }
     if (served >= quorum_of(checkup->count)) return;
     ERROR("NO-QUORUM", EVERY_NODE, "Bring the nodes up that the findings below name.",
           "%zu of %zu nodes are usable, and a lock needs %zu: no lock can be taken now.", served,
@@ -499,12 +562,9 @@ static void judge_majority(const struct checkup *checkup, struct findings *findi
 }
 
 static void judge_count(const struct checkup *checkup, struct findings *findings) {
-    const char *cure =
-        "List 3 or 5 independent ones: with fewer, a node that lost its data can come back only by init.";
+    const char *cure = "Make a quorum of 3 or 5 independent ones.";
     if (checkup->count < 3 && checkup->guarded) {
-        WARNING("FEW-NODES", EVERY_NODE, cure,
-                "Guarded mode needs three nodes: a node that lost its data needs two that "
-                "did not.");
+        WARNING("FEW-NODES", EVERY_NODE, cure, "%s.", what_few_survive(checkup->count));
     } else if (checkup->count == 1) {
         NOTE("FEW-NODES", EVERY_NODE,
              "For locks that outlive a server, list 3 or 5 independent ones.",

@@ -44,7 +44,7 @@ struct holder {
     struct redlock_lock *lock;
     enum phase phase;
     int signal_fd;
-    bool front_gone, lost, unsure, shut_out, stop_reported;
+    bool front_gone, lost, unsure, shut_out, stop_reported, warned;
     int cancelled_by; /* a signal, while no command ran */
     struct job job;
     struct outcome outcome;
@@ -177,6 +177,9 @@ static void start_command(struct holder *holder, bool lend) {
                                 .token = redlock_token(holder->lock),
                                 .fence = redlock_fence(holder->lock)};
     if (job_start(&holder->job, holder->plan, &grant, lend, &failed) != 0) {
+        const char *command = holder->plan->argv[0];
+        if (failed == EXIT_NOT_FOUND && strpbrk(command, " \t;&|<>$") != NULL)
+            complain("run starts no shell; for a line of the shell: -c '%.200s'", command);
         set_outcome(holder, failed == EXIT_SYSTEM ? OUTCOME_SYSTEM : OUTCOME_NOT_RUN, failed);
         begin_release(holder);
         return;
@@ -239,7 +242,7 @@ static void reap(struct holder *holder) {
 
 static void check_waiting(struct holder *holder) {
     if (holder->phase != PHASE_WAITING) return;
-    if (!holder->shut_out && session_shut_out(&holder->session)) {
+    if (!holder->shut_out && session_shut_out(&holder->session, holder->lock)) {
         holder->shut_out = true;
         redlock_cancel(holder->lock);
     } else if (now_ns() >= holder->report_at) {
@@ -247,6 +250,12 @@ static void check_waiting(struct holder *holder) {
         bool reported = report_waiting(&holder->session, holder->lock, holder->plan->resource);
         if (reported && !holder->settings->verbose) holder->report_at = NEVER;
     }
+}
+
+/* A lock that is held with a majority does not show that a node is configured wrongly. */
+static void check_nodes(struct holder *holder) {
+    if (holder->warned || holder->settings->quiet || holder->job.group == 0) return;
+    holder->warned = session_warn(&holder->session) > 0;
 }
 
 static int timeout_ms(const struct holder *holder) {
@@ -278,6 +287,7 @@ static void step(struct holder *holder) {
     }
     if (redlock_process(holder->session.client) != REDLOCK_OK) complain("the client failed");
     check_waiting(holder);
+    check_nodes(holder);
     check_group(holder);
 }
 

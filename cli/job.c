@@ -34,7 +34,7 @@ static char *variable(const char *name, const void *bytes, size_t count) {
 }
 
 struct variables {
-    char *text[6];
+    char *text[7];
     size_t count;
     bool lacks_memory;
 };
@@ -80,6 +80,7 @@ int job_start(struct job *job, const struct run_plan *plan, const struct grant *
     put(&added, "REDLOCK_MODE", mode_name(grant->mode), strlen(mode_name(grant->mode)));
     put_or_unset(&added, "REDLOCK_FENCE", grant->fence > 0 ? fence : NULL);
     put_or_unset(&added, "REDLOCK_QUORUM", grant->quorum);
+    put_or_unset(&added, "REDLOCK_PROFILE", plan->settings->profile);
     *failed = EXIT_SYSTEM;
     pid_t child = added.lacks_memory ? -1 : start_with(plan, lend, added.text, added.count, failed);
     for (size_t i = 0; i < added.count; i++) free(added.text[i]);

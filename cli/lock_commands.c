@@ -48,7 +48,7 @@ static int take(struct session *session, struct redlock_lock *lock, int64_t wait
         }
         result = redlock_process(session->client);
         if (result != REDLOCK_OK) return result;
-        if (!taking.done && !shut_out && session_shut_out(session)) {
+        if (!taking.done && !shut_out && session_shut_out(session, lock)) {
             shut_out = true;
             redlock_cancel(lock);
         }

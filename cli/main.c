@@ -62,6 +62,31 @@ static int help(void) {
     return EXIT_OK;
 }
 
+/* Names that other tools have for what is here under another. */
+static const struct {
+    const char *name, *hint;
+} elsewhere[] = {
+    {"list", "'redlock show' lists the locks"},
+    {"ls", "'redlock show' lists the locks"},
+    {"status", "'redlock quorum status' shows the members, 'redlock show' the locks"},
+    {"lock",
+     "'redlock run' holds a lock for a command, 'redlock acquire' takes one and leaves it held"},
+    {"unlock", "'redlock release' does that"},
+    {"renew", "'redlock extend' does that"},
+    {"init", "'redlock quorum init' does that"},
+    {"check", "'redlock doctor' does that"},
+    {"completion", "bash completion is installed: " REDLOCK_COMPLETION},
+};
+
+static bool hint_at(const char *name) {
+    for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++) {
+        if (strcmp(elsewhere[i].name, name) != 0) continue;
+        complain("unknown command '%s'; %s", name, elsewhere[i].hint);
+        return true;
+    }
+    return false;
+}
+
 static const struct command *find_command(const char *name) {
     struct nearest nearest;
     nearest_init(&nearest, name);
@@ -69,6 +94,7 @@ static const struct command *find_command(const char *name) {
         if (strcmp(commands[i].name, name) == 0) return &commands[i];
         nearest_offer(&nearest, commands[i].name);
     }
+    if (hint_at(name)) return NULL;
     if (nearest.best != NULL) {
         complain("unknown command '%.60s'; did you mean '%s'?", name, nearest.best);
     } else {

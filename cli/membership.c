@@ -17,6 +17,12 @@ bool is_intact(const struct redlock_member *member) {
     return member->verdict == REDLOCK_VERDICT_GRANTED;
 }
 
+const char *what_few_survive(size_t members) {
+    return members == 1
+               ? "With one node, no lock can be taken while it is down, and if it loses its data only redlock quorum init brings it back; three nodes survive the loss of one"
+               : "With two nodes, no lock can be taken while one is down, and if one loses its data only redlock quorum init brings it back; three nodes survive the loss of one";
+}
+
 static enum membership_state state_of(const struct redlock_quorum_status *quorum, bool enough) {
     if (!quorum->known) return MEMBERSHIP_ABSENT;
     if (!enough) return MEMBERSHIP_LOST;
@@ -176,15 +182,14 @@ static void print_eligibility(int verdict, const struct redlock_node_status *sta
         fputs("not in the list of nodes: update it\n", out);
     } else if (verdict == REDLOCK_VERDICT_NO_RECORD) {
         bool carries_none =
-            strncmp(status->text, "it carries no record", 20) == 0 || status->text[0] == '\0';
+            strstr(status->text, "redlock quorum init") != NULL || status->text[0] == '\0';
         fprintf(out, "%s\n",
                 carries_none ? "no record: redlock quorum init or add makes one"
                              : printable(clean, sizeof clean, status->text, strlen(status->text)));
     } else {
-        const char *detail = verdict == status->verdict ? status->text : "";
-        fprintf(out, "%s%s%s%s\n", redlock_verdict_text(verdict), detail[0] != '\0' ? " (" : "",
-                printable(clean, sizeof clean, detail, strlen(detail)),
-                detail[0] != '\0' ? ")" : "");
+        char reason[300];
+        reason_text(verdict, verdict == status->verdict ? status->text : "", reason, sizeof reason);
+        fprintf(out, "%s\n", printable(clean, sizeof clean, reason, strlen(reason)));
     }
 }
 
@@ -224,7 +229,7 @@ static void print_rows(struct session *session, const struct membership *members
     }
 }
 
-static void print_state(const struct membership *membership, FILE *out) {
+static void print_state(const struct membership *membership, enum reach reach, FILE *out) {
     const struct redlock_quorum_status *quorum = &membership->quorum;
     const char *are = quorum->intact == 1 ? "is" : "are";
     switch (membership->state) {
@@ -238,15 +243,19 @@ static void print_state(const struct membership *membership, FILE *out) {
                 quorum->intact, quorum->members, are, quorum->votes_needed);
         break;
     case MEMBERSHIP_LOST:
-        fprintf(
-            out,
-            "%zu of %zu members %s intact, and %zu are needed: no lock can be taken. If the data of a majority is lost "
-            "for good: redlock quorum init\n",
-            quorum->intact, quorum->members, are, quorum->votes_needed);
+        fprintf(out, "%zu of %zu members %s intact, and %zu are needed: no lock can be taken. %s\n",
+                quorum->intact, quorum->members, are, quorum->votes_needed,
+                reach == REACH_ALL
+                    ? "If the data of a majority is lost for good: redlock quorum init"
+                    : "First start or correct the nodes that cannot be asked.");
         break;
     case MEMBERSHIP_ABSENT:
         fputs(
-            "No record of a quorum can be read. To make new servers a quorum: redlock quorum init\n",
+            reach == REACH_NONE
+                ? "No node answers: start them, or correct their URLs or the network.\n"
+            : reach == REACH_SOME
+                ? "No record of a quorum can be read. First start or correct the nodes that cannot be asked.\n"
+                : "No record of a quorum can be read. To make new servers a quorum: redlock quorum init\n",
             out);
         break;
     }
@@ -263,7 +272,7 @@ void membership_print(struct session *session, const struct membership *membersh
                 duration_text(most, sizeof most, quorum->ttl_ms_max));
     }
     print_rows(session, membership, out);
-    print_state(membership, out);
+    print_state(membership, session_reach(session), out);
 }
 
 /* ---- for machines ------------------------------------------------------------------------ */

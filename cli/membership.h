@@ -37,6 +37,9 @@ int membership_peek_at_any(struct session *session, struct membership *membershi
 int membership_await(struct session *session, struct membership *membership, const char *id,
                      int64_t until_ns, redlock_progress_fn *report, void *context);
 bool is_intact(const struct redlock_member *member);
+/* Fewer than three members cannot bring each other back: what they do not survive, as a sentence
+ * without its full stop. */
+const char *what_few_survive(size_t members);
 
 /* Finds a member by its id or its URL; -1: none. */
 int member_named(struct session *session, const struct membership *membership, const char *name);

@@ -16,13 +16,21 @@ int program_run(const struct command *command, int argc, char **argv) {
     struct settings settings;
     settings_init(&settings);
     char config_error[1024] = "";
-    /* The command line comes last, but its mistakes and --help are reported first. `up` and `gate`
-     * need no nodes, and `bench` loads only servers that were named to it. */
+    int status = EXIT_OK, first = arguments_read(command, &settings, argc, argv);
+    /* The command line overrides the file, but it names the profile, and its mistakes and --help
+     * are reported first: so it is read twice. `up` and `gate` need no nodes, and `bench` loads
+     * only servers that were named to it. */
     const unsigned without_file = COMMAND_UP | COMMAND_GATE | COMMAND_BENCH;
-    if ((command->bit & without_file) == 0)
+    if (first >= 0 && !settings.help && (command->bit & without_file) == 0) {
+        struct settings again;
+        settings_init(&again);
+        again.profile = settings.profile;
+        settings.profile = NULL;
+        settings_free(&settings);
+        settings = again;
         config_load(&settings, config_error, sizeof config_error);
-    int first = arguments_read(command, &settings, argc, argv);
-    int status = EXIT_OK;
+        if (config_error[0] == '\0') first = arguments_read(command, &settings, argc, argv);
+    }
     if (first < 0) {
         status = EXIT_USAGE_ERROR;
     } else if (settings.help) {

@@ -145,15 +145,42 @@ static int finish(struct task *task, const char *what) {
     return EXIT_OK;
 }
 
+/* The library would refuse the node, too, but only after the operator has agreed. 0, or the exit
+ * status after a message. */
+static int must_be_fit(struct task *task, size_t node) {
+    struct redlock_node_status status = {.size = sizeof status};
+    char reason[300];
+    int major = 0, minor = 0;
+    if (redlock_client_node(task->session.client, node, &status) != REDLOCK_OK) return EXIT_SYSTEM;
+    switch (status.verdict) {
+    case REDLOCK_VERDICT_GRANTED:
+    case REDLOCK_VERDICT_RECOVERING:
+    case REDLOCK_VERDICT_FOREIGN:
+    case REDLOCK_VERDICT_NO_RECORD: return 0;
+    case REDLOCK_VERDICT_CONNECTING:             /* the library waits for it */
+    case REDLOCK_VERDICT_TWICE_LISTED: return 0; /* the library names both */
+    default: break;
+    }
+    const bool known = sscanf(status.version, "%d.%d", &major, &minor) == 2;
+    const bool old = known && (major < 6 || (major == 6 && minor < 2));
+    complain("nothing is done: %s: %s%s", status.url, old ? "OLD-VERSION: " : "",
+             reason_text(status.verdict, status.text, reason, sizeof reason));
+    if (node_is_silent(status.verdict)) complain("start it, or correct its URL or the network");
+    return status.verdict == REDLOCK_VERDICT_AUTH ? EXIT_CONFIG : EXIT_NO_QUORUM;
+}
+
 /* ---- init --------------------------------------------------------------------------------- */
+
+static bool wants_other_ttl_max(const struct task *task) {
+    const int64_t wanted_ms = task->settings->ttl_max_ms;
+    return wanted_ms != 0 && wanted_ms != task->membership.quorum.ttl_ms_max;
+}
 
 /* The quorum works, and has the requested settings. */
 static bool is_made_already(struct task *task) {
     const struct membership *membership = &task->membership;
     if (membership->state > MEMBERSHIP_DEGRADED || task->settings->floor != 0) return false;
-    if (task->settings->ttl_max_ms != 0 &&
-        task->settings->ttl_max_ms != membership->quorum.ttl_ms_max)
-        return false;
+    if (wants_other_ttl_max(task)) return false;
     const size_t nodes = redlock_client_nodes(task->session.client);
     for (size_t i = 0; i < nodes; i++) {
         if (member_named(&task->session, membership, node_url(&task->session, i)) < 0) return false;
@@ -223,6 +250,12 @@ static int act_init(struct task *task, char **operands) {
     const bool made = is_made_already(task);
     if (made && task->membership.state == MEMBERSHIP_INTACT)
         return finish(task, "nothing to do: the quorum is there");
+    if (!made && task->membership.state <= MEMBERSHIP_DEGRADED && wants_other_ttl_max(task)) {
+        char most[64];
+        complain("ttl_max is fixed at %s when the quorum is created: init does not change it",
+                 duration_text(most, sizeof most, task->membership.quorum.ttl_ms_max));
+        return EXIT_HELD;
+    }
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED) {
         complain(
             "a majority of this quorum is intact, and nodes that lost their data come back by themselves: init is "
@@ -233,7 +266,11 @@ static int act_init(struct task *task, char **operands) {
         complain(
             "a majority is intact; if an init was interrupted before all were, it is finished");
     } else {
+        const size_t nodes = redlock_client_nodes(task->session.client);
+        for (size_t i = 0; i < nodes; i++)
+            if ((status = must_be_fit(task, i)) != 0) return status;
         announce_init(task);
+        if (nodes < 3) complain("warning: %s", what_few_survive(nodes));
     }
     if ((status = confirm(task)) != 0) return status;
     /* A user has read how long it waits, and agreed. With --yes there is no such user, and the
@@ -256,11 +293,16 @@ static int act_init(struct task *task, char **operands) {
 
 /* Locks can be acquired, and the change can be finished, only if enough of the future members stay
  * intact. 0, or the exit status after a message. */
-static int enough_after(const struct membership *membership, size_t members, size_t intact) {
+static int enough_after(struct task *task, size_t members, size_t intact) {
+    const struct membership *membership = &task->membership;
+    const enum reach reach = session_reach(&task->session);
     const size_t needed = quorum_of(members);
     if (membership->state == MEMBERSHIP_ABSENT) {
         complain(
-            "no record of a quorum can be read: bring the servers back, or if all of them are new: redlock quorum init");
+            reach == REACH_NONE ? "no node answers: start them"
+            : reach == REACH_SOME
+                ? "no record of a quorum can be read: first start or correct the nodes that cannot be asked"
+                : "no record of a quorum can be read: bring the servers back, or if all of them are new: redlock quorum init");
         return EXIT_NO_QUORUM;
     }
     if (intact >= needed) return 0;
@@ -349,6 +391,7 @@ static int list_with(struct task *task, const char *url, size_t *node) {
 
 static int act_add(struct task *task, char **operands) {
     size_t node = 0;
+    char most[64];
     int status = list_with(task, operands[0], &node);
     if (status == 0) status = open_and_peek(task);
     if (status != 0) return status;
@@ -361,10 +404,12 @@ static int act_add(struct task *task, char **operands) {
         if ((status = give_place(task, node)) != 0) return status;
     } else {
         const size_t members = membership->quorum.members + !is_member;
-        if ((status = enough_after(membership, members, membership->quorum.intact)) != 0)
-            return status;
+        if ((status = enough_after(task, members, membership->quorum.intact)) != 0) return status;
+        if ((status = must_be_fit(task, node)) != 0) return status;
         complain("%s becomes a member: %zu members then, of which %zu must be intact", url, members,
                  quorum_of(members));
+        complain("it votes when it has waited for ttl_max, %s",
+                 duration_text(most, sizeof most, membership->quorum.ttl_ms_max));
         if ((status = confirm(task)) != 0) return status;
         if ((status = add_node(task, node)) != 0) return status;
     }
@@ -385,7 +430,7 @@ static int act_remove(struct task *task, char **operands) {
             return status;
         return finish(task, "the change is finished");
     }
-    if (membership->state == MEMBERSHIP_ABSENT) return enough_after(membership, 0, 0);
+    if (membership->state == MEMBERSHIP_ABSENT) return enough_after(task, 0, 0);
     if (at < 0) {
         complain("no member has the id or the URL '%.200s'; the table names them", operands[0]);
         return EXIT_USAGE_ERROR;
@@ -396,8 +441,7 @@ static int act_remove(struct task *task, char **operands) {
         complain("the last member cannot be removed");
         return EXIT_USAGE_ERROR;
     }
-    if ((status =
-             enough_after(membership, members, membership->quorum.intact - is_intact(member))) != 0)
+    if ((status = enough_after(task, members, membership->quorum.intact - is_intact(member))) != 0)
         return status;
     complain("%s (%s) is no longer a member: %zu members then, of which %zu must be intact",
              member_url(&task->session, member), member->id, members, quorum_of(members));
@@ -438,11 +482,15 @@ static int plan_replacement(struct task *task, struct replacement *plan) {
     }
     const bool old_intact = plan->old_at >= 0 && is_intact(&membership->members[plan->old_at]);
     const size_t members = membership->quorum.members, intact = membership->quorum.intact;
+    int status = 0;
     plan->adds_first = plan->new_at < 0 && (old_intact || plan->old_at < 0);
-    if (plan->adds_first) return enough_after(membership, members + 1, intact);
-    if (plan->old_at >= 0 && plan->new_at < 0)
-        return enough_after(membership, members - 1, intact - old_intact);
-    return membership->state == MEMBERSHIP_ABSENT ? enough_after(membership, members, intact) : 0;
+    if (plan->adds_first)
+        status = enough_after(task, members + 1, intact);
+    else if (plan->old_at >= 0 && plan->new_at < 0)
+        status = enough_after(task, members - 1, intact - old_intact);
+    else if (membership->state == MEMBERSHIP_ABSENT)
+        status = enough_after(task, members, intact);
+    return status == 0 && plan->new_at < 0 ? must_be_fit(task, plan->node) : status;
 }
 
 static void announce_replacement(struct task *task, const struct replacement *plan) {

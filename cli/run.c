@@ -210,16 +210,43 @@ static int refused(const struct settings *settings, int status) {
     return status;
 }
 
+static char dash_c[] = "-c";
+
+static char *shell_program(void) {
+    static char plain[] = "/bin/sh";
+    char *named = getenv("SHELL");
+    return named != NULL && named[0] != '\0' ? named : plain;
+}
+
+/* What to run: `words`, or the shell with the line of -c, which may also follow the resource, as in
+ * flock(1). NULL after a message. */
+static char **find_command(struct settings *settings, char **words, char *shell[4]) {
+    const bool follows = *words != NULL && strcmp(*words, dash_c) == 0;
+    if (settings->command != NULL ? *words != NULL
+                                  : follows && (words[1] == NULL || words[2] != NULL)) {
+        complain(
+            "redlock run takes one line after -c, and no other command: quote it, as in -c 'echo hi && date'");
+        return NULL;
+    }
+    if (settings->command != NULL || follows) {
+        shell[0] = shell_program();
+        shell[1] = dash_c;
+        shell[2] = follows ? words[1] : settings->command;
+        shell[3] = NULL;
+        return shell;
+    }
+    if (*words != NULL && strcmp(*words, "--") == 0) words++;
+    if (*words != NULL) return words;
+    complain("redlock run needs a command after the resource; try 'redlock run --help'");
+    return NULL;
+}
+
 int command_run(struct settings *settings, int argc, char **argv) {
     int status = argc > 0 ? resource_check(settings, argv[0]) : EXIT_USAGE_ERROR;
     if (argc == 0) complain("redlock run needs a resource and a command; try 'redlock run --help'");
     if (status != 0) return refused(settings, status);
-    char **command = argv + 1;
-    if (*command != NULL && strcmp(*command, "--") == 0) command++;
-    if (*command == NULL) {
-        complain("redlock run needs a command after the resource; try 'redlock run --help'");
-        return refused(settings, EXIT_USAGE_ERROR);
-    }
+    char *shell[4], **command = find_command(settings, argv + 1, shell);
+    if (command == NULL) return refused(settings, EXIT_USAGE_ERROR);
     struct inherited_signals inherited;
     signals_take(&inherited);
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];

@@ -5,11 +5,43 @@
  */
 #include "../serve/serve.h"
 
+#include <redlock/admin.h>
+
 #include "diagnostics.h"
 #include "exit_codes.h"
 #include "message.h"
 #include "program.h"
 #include "session.h"
+
+/* Once a majority votes, the quorum is known without a wait. */
+static bool find_quorum_status(struct session *session, size_t voting,
+                               struct redlock_quorum_status *quorum) {
+    struct redlock_member members[REDLOCK_NODES_MAX];
+    quorum->size = sizeof *quorum;
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
+    return session_mode(session) == REDLOCK_MODE_GUARDED &&
+           voting >= quorum_of(redlock_client_nodes(session->client)) &&
+           redlock_quorum_peek(session->client, quorum, members, REDLOCK_NODES_MAX) == REDLOCK_OK;
+}
+
+static void report_ready(void *context) {
+    struct session *session = context;
+    const size_t nodes = redlock_client_nodes(session->client);
+    const char *listen = session->settings->listen;
+    struct redlock_quorum_status quorum = {0};
+    size_t voting = 0;
+    if (session->settings->quiet) return;
+    for (size_t i = 0; i < nodes; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
+        voting += status.verdict == REDLOCK_VERDICT_GRANTED;
+    }
+    const bool known = find_quorum_status(session, voting, &quorum);
+    complain("serving on %s: %s mode%s%s, %zu of %zu nodes vote",
+             listen != NULL ? listen : "the sockets of systemd", mode_name(session_mode(session)),
+             known ? ", quorum " : "", quorum.id, voting, nodes);
+    session_warn(session);
+}
 
 static int serve(struct session *session) {
     const struct settings *settings = session->settings;
@@ -27,6 +59,8 @@ static int serve(struct session *session) {
                                           .scripts = (enum serve_scripts)settings->scripts,
                                           .busy_poll = settings->busy_poll,
                                           .verbose = settings->verbose,
+                                          .ready = report_ready,
+                                          .ready_context = session,
                                           .say = complain};
     diagnostics_never_wait();
     switch (serve_run(&options)) {

@@ -25,6 +25,7 @@ static void log_line(void *context, int level, const char *text) {
 
 const char *find_nodes(const struct settings *settings) {
     if (settings->nodes != NULL) return settings->nodes;
+    if (settings->profile_named && settings->config_nodes != NULL) return settings->config_nodes;
     const char *environment = getenv("REDLOCK_NODES");
     if (environment != NULL && environment[strspn(environment, ", \t\n")] != '\0')
         return environment;
@@ -43,7 +44,8 @@ static int find_mode(const struct settings *settings, int *mode) {
     *mode = settings->mode;
     if (*mode != MODE_UNSET) return 0;
     *mode = settings->config_mode != MODE_UNSET ? settings->config_mode : REDLOCK_MODE_AUTO;
-    if (environment == NULL) return 0;
+    if (environment == NULL || (settings->profile_named && settings->config_mode != MODE_UNSET))
+        return 0;
     *mode = mode_named(environment);
     if (*mode != MODE_UNSET) return 0;
     complain("REDLOCK_MODE is '%.60s'; it must be auto, classic or guarded", environment);
@@ -54,6 +56,7 @@ static int find_quorum(const struct settings *settings, const char **quorum) {
     const char *environment = from_environment("REDLOCK_QUORUM");
     *quorum = settings->quorum;
     if (*quorum != NULL) return 0;
+    if (settings->profile_named && settings->config_quorum != NULL) environment = NULL;
     *quorum = environment != NULL ? environment : settings->config_quorum;
     if (environment == NULL || is_quorum_id(environment)) return 0;
     complain(
@@ -67,7 +70,8 @@ static int find_allow_replicas(const struct settings *settings, int *allow) {
     *allow = settings->allow_replicas;
     if (*allow >= 0) return 0;
     *allow = settings->config_allow_replicas > 0;
-    if (environment == NULL) return 0;
+    if (environment == NULL || (settings->profile_named && settings->config_allow_replicas >= 0))
+        return 0;
     *allow = environment[0] == '1';
     if (strcmp(environment, "0") == 0 || strcmp(environment, "1") == 0) return 0;
     complain("REDLOCK_ALLOW_REPLICAS is '%.60s'; it must be 0 or 1", environment);
@@ -128,6 +132,9 @@ int session_open(struct session *session, const struct settings *settings) {
         complain(
             "no nodes. Name them with -N redis://HOST:PORT,..., or in REDLOCK_NODES, or by `nodes =` lines in the "
             "file REDLOCK_CONFIG names, or in /etc/redlock.conf. To try it out: redlock up");
+        if (settings->profiles != NULL && settings->profile == NULL)
+            complain("the file has profiles: %s. Choose one with --profile or REDLOCK_PROFILE",
+                     settings->profiles);
         return EXIT_CONFIG;
     }
     int status = find_guarding(session);
@@ -220,18 +227,26 @@ const char *node_url(struct session *session, size_t node) {
     return status.url;
 }
 
-/* The answer of the node, and what is known in addition. The reason why a node does not vote is a
- * sentence of its own. */
-static void reason_text(int verdict, const char *detail, char *out, size_t size) {
-    bool sentence = verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN ||
-                    verdict == REDLOCK_VERDICT_NO_RECORD || verdict == REDLOCK_VERDICT_GUARDED;
-    if (detail[0] == '\0') {
-        snprintf(out, size, "%s", redlock_verdict_text(verdict));
-    } else if (sentence) {
-        snprintf(out, size, "%s", detail);
-    } else {
+/* Where the detail is a server's error, the verdict explains it; elsewhere the detail is a sentence
+ * that says all. */
+char *reason_text(int verdict, const char *detail, char *out, size_t size) {
+    switch (verdict) {
+    case REDLOCK_VERDICT_NOPERM:
+    case REDLOCK_VERDICT_OOM:
+    case REDLOCK_VERDICT_MISCONF:
+    case REDLOCK_VERDICT_READONLY:
+    case REDLOCK_VERDICT_LOADING:
+    case REDLOCK_VERDICT_BUSY:
+    case REDLOCK_VERDICT_MAXCLIENTS:
+    case REDLOCK_VERDICT_MASTERDOWN:
+    case REDLOCK_VERDICT_ERROR:
+        if (detail[0] == '\0') break;
         snprintf(out, size, "%s (%s)", redlock_verdict_text(verdict), detail);
+        return out;
+    default: break;
     }
+    snprintf(out, size, "%s", detail[0] != '\0' ? detail : redlock_verdict_text(verdict));
+    return out;
 }
 
 /* An attempt asks only connected nodes: for the others, the connection knows the reason. */
@@ -254,17 +269,13 @@ static int node_verdict(struct session *session, size_t node, int verdict, char 
     return verdict;
 }
 
-/* Prints nothing when `speak` is false, but still returns whether a password was refused. */
-static bool report_nodes(struct session *session, const int *verdicts, size_t count, bool speak) {
-    bool auth = false;
+static void report_nodes(struct session *session, const int *verdicts, size_t count, bool speak) {
     for (size_t i = 0; i < count; i++) {
         char reason[300];
         int verdict = node_verdict(session, i, verdicts[i], reason, sizeof reason);
-        auth = auth || verdict == REDLOCK_VERDICT_AUTH;
         if (speak || verdict == REDLOCK_VERDICT_TWICE_LISTED)
             complain("  %s: %s", node_url(session, i), reason);
     }
-    return auth;
 }
 
 /* The TTL comes from the caller, wherever it is set; the servers decide how long the quorum allows.
@@ -279,6 +290,16 @@ static void report_ttl_max(struct session *session) {
     complain("ttl_max is %s, and --ttl %s: give a shorter --ttl",
              duration_text(most, sizeof most, quorum.ttl_ms_max),
              duration_text(wanted, sizeof wanted, session->settings->ttl_ms));
+}
+
+static bool any_verdict(struct session *session, int verdict) {
+    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) == REDLOCK_OK &&
+            status.verdict == verdict)
+            return true;
+    }
+    return false;
 }
 
 static bool names_two_quorums(struct session *session) {
@@ -315,27 +336,107 @@ static int cause_of(struct session *session, int result) {
     return result;
 }
 
+bool node_is_silent(int verdict) {
+    switch (verdict) {
+    case REDLOCK_VERDICT_NONE:
+    case REDLOCK_VERDICT_TIMEOUT:
+    case REDLOCK_VERDICT_CONNECTING:
+    case REDLOCK_VERDICT_REFUSED:
+    case REDLOCK_VERDICT_DISCONNECTED:
+    case REDLOCK_VERDICT_NAME: return true;
+    default: return false;
+    }
+}
+
+enum reach session_reach(struct session *session) {
+    const size_t nodes = redlock_client_nodes(session->client);
+    size_t silent = 0, known = 0;
+    for (size_t i = 0; i < nodes; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
+        silent += node_is_silent(status.verdict);
+        known += status.verdict == REDLOCK_VERDICT_GRANTED ||
+                 status.verdict == REDLOCK_VERDICT_RECOVERING ||
+                 status.verdict == REDLOCK_VERDICT_FOREIGN ||
+                 status.verdict == REDLOCK_VERDICT_NO_RECORD ||
+                 status.verdict == REDLOCK_VERDICT_UNFIT;
+    }
+    return silent == nodes ? REACH_NONE : known < nodes ? REACH_SOME : REACH_ALL;
+}
+
+/* What brings a vote back that a node does not give. */
+enum cure {
+    CURE_NONE, /* time may do it: the node may be down, or busy */
+    CURE_CORRECTION,
+    CURE_REPLICATION, /* the same, but a failover or a backup may be under way */
+    /* The same, if it is still so when every node has been asked for its record: until then it is
+     * not known which quorum is meant, and which nodes are new. */
+    CURE_LIST
+};
+
+static enum cure cure_of(const struct redlock_node_status *status) {
+    switch (status->verdict) {
+    case REDLOCK_VERDICT_TLS:
+    case REDLOCK_VERDICT_AUTH:
+    case REDLOCK_VERDICT_NOPERM:
+    case REDLOCK_VERDICT_CLUSTER: return CURE_CORRECTION;
+    case REDLOCK_VERDICT_UNFIT:
+        return strstr(status->text, "replica") != NULL ? CURE_REPLICATION : CURE_CORRECTION;
+    case REDLOCK_VERDICT_FOREIGN:
+    case REDLOCK_VERDICT_NO_RECORD: return CURE_LIST;
+    default: return CURE_NONE;
+    }
+}
+
+/* The list may hold more nodes than the quorum has members. */
+static size_t votes_needed(struct session *session) {
+    const size_t nodes = redlock_client_nodes(session->client);
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
+    struct redlock_member members[REDLOCK_NODES_MAX];
+    if (session_mode(session) != REDLOCK_MODE_GUARDED) return quorum_of(nodes);
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
+    int result = redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX);
+    bool known = (result == REDLOCK_OK || result == REDLOCK_NO_QUORUM) && quorum.known;
+    return known ? quorum.votes_needed : quorum_of(nodes);
+}
+
+static bool is_shut_out(struct session *session, const int *votes) {
+    const size_t nodes = redlock_client_nodes(session->client);
+    size_t bad = 0, unlisted = 0;
+    for (size_t i = 0; i < nodes; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
+        const enum cure cure = cure_of(&status);
+        /* a permission may be missing for the key alone */
+        bad += cure == CURE_CORRECTION || votes[i] == REDLOCK_VERDICT_NOPERM;
+        unlisted += cure == CURE_LIST;
+    }
+    if (session_reach(session) == REACH_ALL) bad += unlisted;
+    return nodes - bad < quorum_of(nodes) && nodes - bad < votes_needed(session);
+}
+
 static int failure(struct session *session, const int *verdicts, size_t count, const char *resource,
                    int result) {
     char name[200];
     result = cause_of(session, result);
     const struct settings *settings = session->settings;
-    bool speak = !settings->quiet || (result != REDLOCK_HELD && result != REDLOCK_NO_QUORUM &&
-                                      result != REDLOCK_EXPIRED);
-    if (speak)
-        complain("%s: %s", printable(name, sizeof name, resource, strlen(resource)),
-                 redlock_result_text(result));
+    const bool lacks_votes = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED,
+               shut_out = lacks_votes && is_shut_out(session, verdicts),
+               speak = !settings->quiet || shut_out || (result != REDLOCK_HELD && !lacks_votes);
+    printable(name, sizeof name, resource, strlen(resource));
+    if (shut_out) {
+        complain("%s: no lock can be taken until this is corrected; waiting is no cure", name);
+    } else if (speak) {
+        complain("%s: %s", name, redlock_result_text(result));
+    }
     switch (result) {
     case REDLOCK_HELD:
         report_nodes(session, verdicts, count, speak);
         return (int)settings->conflict_exit_code;
     case REDLOCK_NO_QUORUM:
     case REDLOCK_EXPIRED:
-        if (!report_nodes(session, verdicts, count, speak)) return EXIT_NO_QUORUM;
-        complain(
-            "a node refuses the password: correct it in the node's URL (redis://USER:PASSWORD@HOST)");
-        if (!speak) report_nodes(session, verdicts, count, true);
-        return EXIT_CONFIG;
+        report_nodes(session, verdicts, count, speak);
+        return shut_out ? EXIT_CONFIG : EXIT_NO_QUORUM;
     case REDLOCK_TWICE_LISTED: report_nodes(session, verdicts, count, false); return EXIT_CONFIG;
     case REDLOCK_TWO_QUORUMS:
         report_quorums(session);
@@ -376,21 +477,31 @@ int session_unseen(struct session *session, const struct redlock_view *views, co
     return failure(session, verdicts, count, resource, result);
 }
 
-static size_t nodes_that_refuse(struct session *session) {
-    size_t refusing = 0;
-    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
-        struct redlock_node_status status = {.size = sizeof status};
-        if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
-        if (status.verdict == REDLOCK_VERDICT_AUTH) refusing++;
-    }
-    return refusing;
+bool session_is_refused(struct session *session) {
+    return any_verdict(session, REDLOCK_VERDICT_AUTH);
 }
 
-bool session_is_refused(struct session *session) { return nodes_that_refuse(session) > 0; }
+bool session_shut_out(struct session *session, struct redlock_lock *lock) {
+    int verdicts[REDLOCK_NODES_MAX] = {0};
+    if (lock != NULL) redlock_verdicts(lock, verdicts, redlock_client_nodes(session->client));
+    return is_shut_out(session, verdicts);
+}
 
-bool session_shut_out(struct session *session) {
-    size_t count = redlock_client_nodes(session->client);
-    return count - nodes_that_refuse(session) < quorum_of(count);
+size_t session_warn(struct session *session) {
+    char all[1500] = "", reason[300];
+    const size_t count = redlock_client_nodes(session->client);
+    size_t bad = 0, used = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
+        if (cure_of(&status) == CURE_NONE || used >= sizeof all) continue;
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s: %s", bad++ > 0 ? "; " : "",
+                                 status.url,
+                                 reason_text(status.verdict, status.text, reason, sizeof reason));
+    }
+    if (bad > 0)
+        complain("warning: %zu of %zu nodes cannot vote until corrected: %s", bad, count, all);
+    return bad;
 }
 
 const char *verdict_name(int verdict) {

@@ -54,9 +54,21 @@ int session_check(struct session *session, const char *resource);
 
 /* Whether any node refuses the password. */
 bool session_is_refused(struct session *session);
-/* True when so many nodes refuse the password that a majority is impossible, however long the
- * command waits. */
-bool session_shut_out(struct session *session);
+/* True when so many nodes must be corrected (a password, a certificate, a permission, a setting,
+ * the list) that a majority is impossible, however long the command waits. `lock`, which may be
+ * NULL, knows the last votes. */
+bool session_shut_out(struct session *session, struct redlock_lock *lock);
+/* Warns in one line of the nodes that must be corrected; returns how many there are. Nodes that are
+ * merely down do not count. */
+size_t session_warn(struct session *session);
+/* Whether a node with this verdict does not answer at all. */
+bool node_is_silent(int verdict);
+/* Of how many nodes it is known whether they carry a record. */
+enum reach { REACH_NONE, REACH_SOME, REACH_ALL };
+/* NONE: no node answers at all. */
+enum reach session_reach(struct session *session);
+/* Why a node does not vote, once: `detail` is the text of its status. Returns `out`. */
+char *reason_text(int verdict, const char *detail, char *out, size_t size);
 
 size_t quorum_of(size_t nodes);
 const char *node_url(struct session *session, size_t node);

@@ -42,16 +42,17 @@ void settings_init(struct settings *settings) {
 }
 
 void settings_free(struct settings *settings) {
-    char *owned[] = {settings->nodes,        settings->config_nodes,
-                     settings->prefix,       settings->owner,
-                     settings->tls_ca_file,  settings->tls_cert_file,
-                     settings->tls_key_file, settings->tls_server_name,
-                     settings->token,        settings->status_file,
-                     settings->dir,          settings->server,
-                     settings->only,         settings->plot,
-                     settings->listen,       settings->password_file,
-                     settings->metrics,      settings->quorum,
-                     settings->config_quorum};
+    char *owned[] = {settings->nodes,         settings->config_nodes,
+                     settings->prefix,        settings->owner,
+                     settings->tls_ca_file,   settings->tls_cert_file,
+                     settings->tls_key_file,  settings->tls_server_name,
+                     settings->token,         settings->status_file,
+                     settings->dir,           settings->server,
+                     settings->only,          settings->plot,
+                     settings->listen,        settings->password_file,
+                     settings->metrics,       settings->quorum,
+                     settings->config_quorum, settings->profile,
+                     settings->profiles,      settings->command};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -72,6 +73,13 @@ bool is_quorum_id(const char *text) {
     return strlen(text) == QUORUM_ID_DIGITS &&
            strspn(text, "0123456789abcdef") == QUORUM_ID_DIGITS &&
            strspn(text, "0") < QUORUM_ID_DIGITS;
+}
+
+bool is_profile_name(const char *text) {
+    const size_t bytes = strlen(text);
+    for (size_t i = 0; i < bytes; i++)
+        if (!isalnum((unsigned char)text[i]) && strchr("-_.", text[i]) == NULL) return false;
+    return bytes > 0 && bytes <= PROFILE_NAME_BYTES_MAX;
 }
 
 static int replace(char **field, const char *value, char *error, size_t size) {
@@ -151,6 +159,16 @@ SETTER_TEXT(set_only, only)
 SETTER_TEXT(set_plot, plot)
 SETTER_TEXT(set_password_file, password_file)
 SETTER_TEXT(set_metrics, metrics)
+SETTER_TEXT(set_command, command)
+SETTER(set_profile) {
+    if (!is_profile_name(value)) {
+        snprintf(error, size, "'%.60s' is not the name of a profile (" PROFILE_NAME_RULE ")",
+                 value);
+        return -1;
+    }
+    s->profile_named = true;
+    return replace(&s->profile, value, error, size);
+}
 SETTER_FLAG(set_nonblock, wait_ms, 0)
 SETTER_FLAG(set_quiet, quiet, true)
 SETTER_FLAG(set_verbose, verbose, true)
@@ -360,6 +378,8 @@ SETTER(set_retry_delay) {
 
 const struct option_entry option_entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
+    {"profile", 0, "NAME", ASKERS, false, set_profile,
+     "use the section [NAME] of the configuration file"},
     {"mode", 0, "MODE", ASKERS, true, set_mode, "auto, classic or guarded (auto)"},
     {"quorum", 0, "ID", ASKERS, true, set_quorum,
      "guarded: the quorum; nodes of others never count"},
@@ -379,6 +399,9 @@ const struct option_entry option_entries[] = {
     {"nonblock", 'n', NULL, TAKERS, false, set_nonblock, "the same as --wait 0"},
     {"conflict-exit-code", 'E', "STATUS", TAKERS, true, set_conflict,
      "exit status when held by another (75)"},
+    {"timeout", 0, "DURATION", TAKERS, false, set_wait, "the same as --wait"},
+    {"command", 'c', "LINE", COMMAND_RUN, false, set_command,
+     "run this line by the shell, in place of COMMAND"},
     {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
     {"confirm", 0, NULL, TAKERS | COMMAND_SERVE, false, set_confirm,
      "guarded: ask a majority once more before the lock counts"},

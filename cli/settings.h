@@ -34,6 +34,10 @@ struct settings {
     char *config_nodes;  /* `nodes =` of the file */
     char *quorum;        /* the pinned id; NULL: none */
     char *config_quorum; /* `quorum =` of the file */
+    char *profile;       /* the section of the file that applies; NULL: none */
+    char *profiles;      /* all profiles of the file; NULL: it has none */
+    bool profile_named;  /* by an option: then the file takes precedence over the environment */
+    char *command;       /* run: a line for the shell */
     char *prefix, *owner;
     char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     char *token, *status_file;
@@ -80,6 +84,9 @@ const char *mode_name(int mode);
 /* enum redlock_mode, or MODE_UNSET. */
 int mode_named(const char *name);
 bool is_quorum_id(const char *text);
+#define PROFILE_NAME_BYTES_MAX 40
+#define PROFILE_NAME_RULE "at most 40 letters, digits, '.', '-' and '_'"
+bool is_profile_name(const char *text);
 
 struct option_entry {
     const char *name;     /* without dashes; also the key in the file */

@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static struct redlock_error error;
+
 int main(void) {
     struct redlock_client *client;
     struct redlock_lock *lock;
-    if (redlock_client_open(getenv("REDLOCK_NODES"), NULL, &client, NULL) != REDLOCK_OK) return 78;
-    if (redlock_lock_new(client, "nightly", 7, NULL, &lock, NULL) != REDLOCK_OK) return 78;
+    if (redlock_client_open(getenv("REDLOCK_NODES"), NULL, &client, &error) ||
+        redlock_lock_new(client, "nightly", 7, NULL, &lock, &error)) return fprintf(stderr, "%s\n", error.text), 78;
     int result = redlock_acquire(lock, 10000); /* tries for ten seconds */
     printf("nightly: %s, sure for %d ms\n", redlock_result_text(result), (int)redlock_validity_ms(lock));
     if (result == REDLOCK_OK) puts("here the work is done; meanwhile the lock is renewed");

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The table of commands, and the checks before one runs. A command has a function (`run`) or is a
+ * plan: one call on each of its lock keys. EXEC can carry out plans later. Scripts make the same
+ * calls (SCRIPT_..., script.h). */
 #include "command.h"
 
 #include <stdlib.h>
@@ -10,6 +14,7 @@
 
 #define ANY REQUEST_WORDS_MAX
 
+/* name, words_min, words_max (the name counts), flags, first_key */
 static const struct command commands[] = {
     {"set", 3, ANY, 0, 1, .asks = SCRIPT_TAKE, .plan = plan_set},
     {"setnx", 3, 3, 0, 1, .asks = SCRIPT_TAKE, .shape = PLAN_FLAG, .plan = plan_setnx},
@@ -30,18 +35,18 @@ static const struct command commands[] = {
     {"multi", 1, 1, COMMAND_IN_MULTI, 0, .run = command_multi},
     {"exec", 1, 1, COMMAND_IN_MULTI, 0, .run = command_exec},
     {"discard", 1, 1, COMMAND_IN_MULTI, 0, .run = command_discard},
-    {"subscribe", 2, ANY, COMMAND_LISTENING, 0, .run = command_subscribe},
-    {"unsubscribe", 1, ANY, COMMAND_LISTENING, 0, .run = command_unsubscribe},
-    {"psubscribe", 2, ANY, COMMAND_LISTENING, 0, .run = command_subscribe},
-    {"punsubscribe", 1, ANY, COMMAND_LISTENING, 0, .run = command_unsubscribe},
-    {"auth", 2, 3, COMMAND_OPEN, 0, .run = command_auth},
-    {"hello", 1, ANY, COMMAND_OPEN, 0, .run = command_hello},
+    {"subscribe", 2, ANY, COMMAND_PUBSUB, 0, .run = command_subscribe},
+    {"unsubscribe", 1, ANY, COMMAND_PUBSUB, 0, .run = command_unsubscribe},
+    {"psubscribe", 2, ANY, COMMAND_PUBSUB, 0, .run = command_subscribe},
+    {"punsubscribe", 1, ANY, COMMAND_PUBSUB, 0, .run = command_unsubscribe},
+    {"auth", 2, 3, COMMAND_NO_AUTH, 0, .run = command_auth},
+    {"hello", 1, ANY, COMMAND_NO_AUTH, 0, .run = command_hello},
     {"client", 2, ANY, 0, 0, .run = command_client},
     {"select", 2, 2, 0, 0, .run = command_select},
-    {"ping", 1, 2, COMMAND_LISTENING, 0, .run = command_ping},
+    {"ping", 1, 2, COMMAND_PUBSUB, 0, .run = command_ping},
     {"echo", 2, 2, 0, 0, .run = command_echo},
-    {"quit", 1, ANY, COMMAND_OPEN | COMMAND_LISTENING | COMMAND_IN_MULTI, 0, .run = command_quit},
-    {"reset", 1, 1, COMMAND_OPEN | COMMAND_LISTENING | COMMAND_IN_MULTI, 0, .run = command_reset},
+    {"quit", 1, ANY, COMMAND_NO_AUTH | COMMAND_PUBSUB | COMMAND_IN_MULTI, 0, .run = command_quit},
+    {"reset", 1, 1, COMMAND_NO_AUTH | COMMAND_PUBSUB | COMMAND_IN_MULTI, 0, .run = command_reset},
     {"info", 1, ANY, 0, 0, .run = command_info},
     {"command", 1, ANY, 0, 0, .run = command_command},
     {"config", 2, ANY, 0, 0, .run = command_config},
@@ -66,13 +71,14 @@ const struct command *command_find(struct script_bytes name) {
 }
 
 bool command_number(struct script_bytes word, int64_t *number) {
-    char text[24], *end = NULL;
+    char text[24], *end = NULL; /* INT64_MIN has 20 bytes */
     if (word.bytes == 0 || word.bytes >= sizeof text) return false;
     memcpy(text, word.data, word.bytes);
     text[word.bytes] = '\0';
     if (text[0] != '-' && (text[0] < '0' || text[0] > '9'))
-        return false; /* strtoll(3) would pass over blanks */
+        return false; /* strtoll(3) would pass over blanks and '+' */
     long long value = strtoll(text, &end, 10);
+    /* the limits: also what strtoll(3) returns when out of range */
     if (end != text + word.bytes || value == INT64_MAX || value == INT64_MIN) return false;
     *number = value;
     return true;
@@ -80,6 +86,7 @@ bool command_number(struct script_bytes word, int64_t *number) {
 
 /* ---- refusals ---- */
 
+/* Counts a refused request, and makes an open transaction fail. */
 static void refused(struct connection *connection) {
     connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
     transaction_break(connection);
@@ -96,12 +103,12 @@ void command_refuse(struct connection *connection, const char *what, const char 
 
 static bool may_run(struct connection *connection, const struct command *command) {
     struct reply *reply = &connection->reply;
-    if (!connection->authenticated && (command->flags & COMMAND_OPEN) == 0) {
+    if (!connection->authenticated && (command->flags & COMMAND_NO_AUTH) == 0) {
         reply_error(reply, "NOAUTH Authentication required.");
         return false;
     }
     if (connection->channels > 0 && reply->protocol == 2 &&
-        (command->flags & COMMAND_LISTENING) == 0) {
+        (command->flags & COMMAND_PUBSUB) == 0) {
         reply_error(
             reply,
             "ERR Can't execute '%s': only (P)SUBSCRIBE / (P)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
@@ -167,7 +174,8 @@ void command_do(struct connection *connection) {
         reply_error(
             &connection->reply,
             "ERR unknown command '%.*s'. This is redlock serve, a gateway to locks on a majority of servers: it takes "
-            "SET with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that docs/serve.md lists",
+            "SET with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that " REDLOCK_DOC
+            "/serve.md lists",
             (int)(name.bytes < 64 ? name.bytes : 64), name.data);
     } else if (connection->reader.count < command->words_min ||
                connection->reader.count > command->words_max) {

@@ -35,10 +35,10 @@ struct plan {
 };
 
 enum command_flag {
-    COMMAND_OPEN = 1,      /* allowed before the password */
-    COMMAND_LISTENING = 2, /* allowed while subscribed, in RESP2 */
-    COMMAND_IN_MULTI = 4,  /* runs at once between MULTI and EXEC */
-    COMMAND_MANY_KEYS = 8  /* makes a plan for each of words[1..] */
+    COMMAND_NO_AUTH = 1,  /* allowed before the password */
+    COMMAND_PUBSUB = 2,   /* allowed while subscribed, in RESP2 */
+    COMMAND_IN_MULTI = 4, /* runs at once between MULTI and EXEC */
+    COMMAND_MANY_KEYS = 8 /* makes a plan for each of words[1..] */
 };
 
 struct command {

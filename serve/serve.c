@@ -261,6 +261,7 @@ enum serve_result serve_run(const struct serve_options *options) {
          * not delay the start for long. */
         redlock_client_wait_ready(gateway.client, options->connect_timeout_ms);
         sd_notify(0, "READY=1");
+        if (options->ready != NULL) options->ready(options->ready_context);
         if (options->verbose) options->say("ready");
         serve(&gateway);
     }

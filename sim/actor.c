@@ -82,9 +82,8 @@ static void act_or_wait(struct world *world, unsigned client, struct client_acti
     actor->actions[actor->actions_count++] = action;
 }
 
-/* On one resource, or several by bits. */
-static void act_on(struct world *world, unsigned client, enum client_action_kind kind,
-                   unsigned resource, int64_t number) {
+void actor_act(struct world *world, unsigned client, enum client_action_kind kind,
+               unsigned resource, int64_t number) {
     act_or_wait(
         world, client,
         (struct client_action){.kind = kind, .resource = (uint8_t)resource, .number = number});
@@ -93,31 +92,7 @@ static void act_on(struct world *world, unsigned client, enum client_action_kind
 void update_thought(struct world *world, void *argument, int64_t number) {
     const struct update *update = &world->updates[number];
     (void)argument;
-    act_on(world, update->client, ACTION_WRITE, update->resource, number);
-}
-
-void actor_acquire(struct world *world, unsigned client, unsigned resource, int64_t wait_ms) {
-    act_on(world, client, ACTION_ACQUIRE, resource, wait_ms);
-}
-
-void actor_extend(struct world *world, unsigned client, unsigned resource, int64_t ttl_ms) {
-    act_on(world, client, ACTION_EXTEND, resource, ttl_ms);
-}
-
-void actor_release(struct world *world, unsigned client, unsigned resource) {
-    act_on(world, client, ACTION_RELEASE, resource, 0);
-}
-
-void actor_cancel(struct world *world, unsigned client, unsigned resource) {
-    act_on(world, client, ACTION_CANCEL, resource, 0);
-}
-
-void actor_acquire_many(struct world *world, unsigned client, unsigned resources, int64_t wait_ms) {
-    act_on(world, client, ACTION_ACQUIRE_MANY, resources, wait_ms);
-}
-
-void actor_release_many(struct world *world, unsigned client, unsigned resources) {
-    act_on(world, client, ACTION_RELEASE_MANY, resources, 0);
+    actor_act(world, update->client, ACTION_WRITE, update->resource, number);
 }
 
 void actor_update(struct world *world, unsigned client, unsigned resource, rl_ns think,

@@ -245,7 +245,7 @@ static void write_arrives(struct world *world, void *argument, int64_t number) {
     update->active = false;
     if (!hold->release_waits || hold->count != update->hold) return;
     hold->release_waits = false;
-    actor_release(world, update->client, update->resource);
+    actor_act(world, update->client, ACTION_RELEASE, update->resource, 0);
 }
 
 /* The careful program checks its validity, then writes: it cannot notice a pause between the two.

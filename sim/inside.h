@@ -308,18 +308,6 @@ int resource_of(const void *key, size_t bytes); /* -1: not a resource of the wor
 /* ---- clients ---- */
 
 /* What a client's program does: at once, or when it resumes. */
-enum client_action_kind {
-    ACTION_ACQUIRE,
-    ACTION_EXTEND,
-    ACTION_RELEASE,
-    ACTION_CANCEL,
-    ACTION_UPDATE,
-    ACTION_WRITE,
-    ACTION_ACQUIRE_MANY,
-    ACTION_RELEASE_MANY,
-    ACTION_OPERATE
-};
-
 struct client_action {
     enum client_action_kind kind;
     uint8_t resource; /* MANY: resources, by bits */
@@ -425,14 +413,15 @@ struct world {
     uint32_t messages_count;
     struct actor actor[WORLD_CLIENTS_MAX];
     unsigned opening; /* the client for which net_open() is called */
-    struct server server[RL_NODES_MAX], old[RL_NODES_MAX];
+    struct server server[RL_NODES_MAX];
+    struct server old[RL_NODES_MAX]; /* old[i]: the former master of node i (node_split()) */
     uint32_t processes, waiters, replids;
     const struct link *serving; /* the link whose request a node executes now; NULL: none */
     struct message_body *bodies, *spare_bodies;
     struct node_table *scratch;
     struct {
         int64_t value, fence;
-    } reg[WORLD_RESOURCES_MAX];
+    } reg[WORLD_RESOURCES_MAX]; /* the register that each lock protects */
     struct update *updates;
     size_t updates_count, updates_capacity;
     struct world_reports reports;

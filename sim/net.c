@@ -181,8 +181,9 @@ void net_process(struct net *net, const struct net_batch *batch) {
     }
     for (unsigned i = 0; i < net->nodes; i++)
         if (net->conn[i].leaving) conn_fail(&net->conn[i], net->conn[i].leaving);
-    for (unsigned i = 0; i < net->nodes; i++)
-        if (policy_reports(&net->policy, i, now)) net->handlers.node(net->handlers.context, i);
+    rl_mask changed = policy_reports(&net->policy, now);
+    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
+        if (changed & 1) net->handlers.node(net->handlers.context, i);
     for (unsigned i = 0; i < net->nodes; i++) watch_pump(&net->conn[i]);
     net_flush(net);
 }

@@ -86,7 +86,7 @@ static void extend(struct world *world, void *argument, int64_t number) {
     unsigned client, resource;
     const struct pursuit *pursuit = unpack(world, number, &client, &resource);
     (void)argument;
-    if (pursuit) actor_extend(world, client, resource, pursuit->session->extend_ms);
+    if (pursuit) actor_act(world, client, ACTION_EXTEND, resource, pursuit->session->extend_ms);
 }
 
 /* In a session with several locks, the first one that expires ends the others that were acquired by
@@ -100,15 +100,16 @@ static void give_back(struct world *world, void *argument, int64_t number) {
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX && pursuit->session->many; i++)
         if (player->pursuits[client][i].session == pursuit->session) all |= 1u << i;
     if (all)
-        actor_release_many(world, client, all);
+        actor_act(world, client, ACTION_RELEASE_MANY, all, 0);
     else
-        actor_release(world, client, resource);
+        actor_act(world, client, ACTION_RELEASE, resource, 0);
 }
 
 static void give_up(struct world *world, void *argument, int64_t number) {
     unsigned client, resource;
     (void)argument;
-    if (unpack(world, number, &client, &resource)) actor_cancel(world, client, resource);
+    if (unpack(world, number, &client, &resource))
+        actor_act(world, client, ACTION_CANCEL, resource, 0);
 }
 
 static void pursue(struct world *world, unsigned client, unsigned resource,
@@ -121,7 +122,7 @@ static void pursue(struct world *world, unsigned client, unsigned resource,
     if (session->cancel_at)
         world_at(world, world_now(world) + session->cancel_at, give_up, NULL,
                  pack(client, resource, pursuit->serial));
-    if (!session->many) actor_acquire(world, client, resource, session->number);
+    if (!session->many) actor_act(world, client, ACTION_ACQUIRE, resource, session->number);
 }
 
 static void pursue_many(struct world *world, unsigned client, const struct plan_action *session) {
@@ -130,7 +131,7 @@ static void pursue_many(struct world *world, unsigned client, const struct plan_
         if (session->many >> i & 1 && actor_idle(world, client, i)) idle |= 1u << i;
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++)
         if (idle >> i & 1) pursue(world, client, i, session);
-    if (idle) actor_acquire_many(world, client, idle, session->number);
+    if (idle) actor_act(world, client, ACTION_ACQUIRE_MANY, idle, session->number);
 }
 
 static const struct plan_action last_session = {

@@ -125,14 +125,43 @@ static int read_file(struct scene *scene, const char *path) {
     return read_text(scene, name, path, text);
 }
 
+/* The length of the longest piece that two names have in common. */
+static size_t common_bytes(const char *a, const char *b) {
+    size_t longest = 0;
+    for (const char *from = a; *from != '\0'; from++) {
+        for (const char *at = b; *at != '\0'; at++) {
+            size_t length = 0;
+            while (from[length] != '\0' && strncasecmp(from + length, at + length, 1) == 0)
+                length++;
+            if (length > longest) longest = length;
+        }
+    }
+    return longest;
+}
+
+/* The names most like it, if any is. */
+static void suggest(const char *name) {
+    enum { LEAST_BYTES = 3, NAMES_MAX = 4 };
+    size_t most = LEAST_BYTES, shown = 0;
+    for (unsigned i = 0; i < scenario_texts_count; i++) {
+        const size_t bytes = common_bytes(name, scenario_texts[i].name);
+        if (bytes > most) most = bytes;
+    }
+    for (unsigned i = 0; i < scenario_texts_count && shown < NAMES_MAX; i++) {
+        if (common_bytes(name, scenario_texts[i].name) != most) continue;
+        fprintf(stderr, "%s%s", shown++ == 0 ? "; the nearest: " : ", ", scenario_texts[i].name);
+    }
+}
+
 static int read_named(struct scene *scene, const char *name) {
     if (strchr(name, '/') != NULL || strstr(name, ".scene") != NULL) return read_file(scene, name);
     for (unsigned i = 0; i < scenario_texts_count; i++) {
         if (strcasecmp(scenario_texts[i].name, name) == 0)
             return read_built_in(scene, &scenario_texts[i]);
     }
-    fprintf(stderr, "redlock sim: no scenario is called '%.60s'; redlock sim --list shows them\n",
-            name);
+    fprintf(stderr, "redlock sim: no scenario is called '%.60s'", name);
+    suggest(name);
+    fputs("; redlock sim --list shows them\n", stderr);
     return END_USAGE;
 }
 

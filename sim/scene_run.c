@@ -74,11 +74,13 @@ static void do_operate(struct world *world, unsigned client, const struct scene_
 
 static void do_client(struct world *world, unsigned client, const struct scene_line *step) {
     switch ((enum scene_step)step->kind) {
-    case SCENE_STEP_ACQUIRES: actor_acquire(world, client, JOB, 0); break;
-    case SCENE_STEP_ACQUIRES_WAITING: actor_acquire(world, client, JOB, step->span / RL_MS); break;
-    case SCENE_STEP_EXTENDS: actor_extend(world, client, JOB, 0); break;
-    case SCENE_STEP_RELEASES: actor_release(world, client, JOB); break;
-    case SCENE_STEP_CANCELS: actor_cancel(world, client, JOB); break;
+    case SCENE_STEP_ACQUIRES: actor_act(world, client, ACTION_ACQUIRE, JOB, 0); break;
+    case SCENE_STEP_ACQUIRES_WAITING:
+        actor_act(world, client, ACTION_ACQUIRE, JOB, step->span / RL_MS);
+        break;
+    case SCENE_STEP_EXTENDS: actor_act(world, client, ACTION_EXTEND, JOB, 0); break;
+    case SCENE_STEP_RELEASES: actor_act(world, client, ACTION_RELEASE, JOB, 0); break;
+    case SCENE_STEP_CANCELS: actor_act(world, client, ACTION_CANCEL, JOB, 0); break;
     case SCENE_STEP_UPDATES: actor_update(world, client, JOB, step->span, 0); break;
     case SCENE_STEP_UPDATES_LATE: actor_update(world, client, JOB, step->span2, step->span); break;
     case SCENE_STEP_INITS:

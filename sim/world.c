@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The world as a whole: its time, its beginning and end.
+ * The simulated world (see world.h): its options, its beginning and end, its time, its history.
  */
 #include "world.h"
 
@@ -11,7 +11,7 @@
 
 #include "inside.h"
 
-static struct world *current;
+static struct world *current; /* net_open() has no argument for the world */
 
 struct world *world_current(void) {
     return current;
@@ -32,7 +32,7 @@ void world_options_init(struct world_options *options) {
         struct world_client_options *client = &options->client[i];
         redlock_client_options_init(&client->client);
         redlock_lock_options_init(&client->lock);
-        client->client.service_thread = 0;
+        client->client.service_thread = 0; /* a thread would make runs differ */
         client->client.mode = REDLOCK_MODE_CLASSIC;
         client->lock.ttl_ms = 10000;
         client->lock.renew = 0;
@@ -129,17 +129,17 @@ void world_at(struct world *world, rl_ns at, world_fn *fn, void *argument, int64
                           number};
     if (events->count == events->capacity)
         events->heap = memory_grow(events->heap, &events->capacity, sizeof(events->heap[0]), 256);
-    size_t at_index = events->count++;
-    while (at_index > 0) {
-        size_t parent = (at_index - 1) / 2;
+    size_t hole = events->count++;
+    while (hole > 0) {
+        size_t parent = (hole - 1) / 2;
         if (!sooner(&event, &events->heap[parent])) break;
-        events->heap[at_index] = events->heap[parent];
-        at_index = parent;
+        events->heap[hole] = events->heap[parent];
+        hole = parent;
     }
-    events->heap[at_index] = event;
+    events->heap[hole] = event;
 }
 
-/* There is at least one. */
+/* The heap is not empty. */
 static struct event take_first(struct events *events) {
     const struct event first = events->heap[0];
     struct event last = events->heap[--events->count];

@@ -98,13 +98,19 @@ void world_run_until(struct world *world, rl_ns until);
 /* ---- actions of clients: each is done at once if the client runs, and when it resumes if it is
  * paused ---- */
 
-void actor_acquire(struct world *world, unsigned client, unsigned resource, int64_t wait_ms);
-void actor_extend(struct world *world, unsigned client, unsigned resource, int64_t ttl_ms);
-void actor_release(struct world *world, unsigned client, unsigned resource);
-void actor_cancel(struct world *world, unsigned client, unsigned resource);
-/* Several locks in one call, each by itself: bit i is resource i. */
-void actor_acquire_many(struct world *world, unsigned client, unsigned resources, int64_t wait_ms);
-void actor_release_many(struct world *world, unsigned client, unsigned resources);
+enum client_action_kind {
+    ACTION_ACQUIRE, /* `number`: wait_ms */
+    ACTION_EXTEND,  /* `number`: ttl_ms */
+    ACTION_RELEASE,
+    ACTION_CANCEL,
+    ACTION_UPDATE,       /* by actor_update(); */
+    ACTION_WRITE,        /* its second half */
+    ACTION_ACQUIRE_MANY, /* several locks in one call, each by itself: */
+    ACTION_RELEASE_MANY, /* bit i of `resource` is resource i */
+    ACTION_OPERATE       /* by actor_operate() */
+};
+void actor_act(struct world *world, unsigned client, enum client_action_kind kind,
+               unsigned resource, int64_t number);
 /* Reads the register, thinks for `think`, and writes back the value plus one. It checks its
  * validity before the write as a careful program does, but cannot notice a pause between the check
  * and the write. `late` is the time that the write takes to arrive; a release waits for it. One

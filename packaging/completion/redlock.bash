@@ -20,7 +20,7 @@ _redlock_word_of_command() {
             COMP_COMMAND_AT=$((i + 1))
             return 0
             ;;
-        -N | -t | -w | -E | -o | -k | -g | -p | -d) skip=1 ;;
+        -N | -t | -w | -E | -o | -k | -g | -p | -d | -c) skip=1 ;;
         -n) [[ $1 == up ]] && skip=1 ;;
         --nonblock | --confirm | --json | --quiet | --verbose | --tokens | --watch | --help | --*=*) ;;
         --*) skip=1 ;;

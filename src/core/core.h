@@ -24,7 +24,14 @@ typedef uint16_t rl_mask; /* bit i: node i */
 static inline unsigned rl_quorum(unsigned nodes) { return nodes / 2 + 1; }
 static inline rl_mask rl_all(unsigned nodes) { return (rl_mask)((1u << nodes) - 1); }
 static inline rl_mask rl_bit(unsigned node) { return (rl_mask)(1u << node); }
-unsigned rl_count(rl_mask mask);
+/* Parallel sums of 2, 4, 8 and 16 bits: this runs a hundred times for every lock. */
+static inline unsigned rl_count(rl_mask mask) {
+    unsigned bits = mask;
+    bits -= bits >> 1 & 0x5555;
+    bits = (bits & 0x3333) + (bits >> 2 & 0x3333);
+    bits = (bits + (bits >> 4)) & 0x0f0f;
+    return (bits + (bits >> 8)) & 0x1f;
+}
 
 /* A node's answer, as far as the protocol needs it. */
 enum rl_vote {

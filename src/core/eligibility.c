@@ -84,9 +84,8 @@ static uint64_t choose_quorum(struct rl_guard *guard) {
  * still unread may have a record of another quorum. Whether the list is refused must not depend on
  * which answer comes first. */
 static bool is_no_surprise(const struct rl_guard *guard, const struct rl_guard_node *node) {
-    if (node->up ? (node->stated && node->read) || node->unfit
-                 : guard->unreachable & rl_bit((unsigned)(node - guard->node)))
-        return true;
+    if (node->up && ((node->stated && node->read) || node->unfit)) return true;
+    if (guard->unreadable_now & rl_bit((unsigned)(node - guard->node))) return true;
     for (unsigned i = 0; i < guard->quorum.members_count; i++)
         if (strcmp(node->url, guard->quorum.members[i].url) == 0) return true;
     return false;

@@ -592,6 +592,19 @@ static bool distrust_one(struct rl_guard *guard) {
     return false;
 }
 
+/* A later epoch on a node that does not vote: a member that was added and must recover. The others
+ * may carry that epoch too. A client that takes no locks would not learn it from nodes that
+ * announce no changes. */
+static void follow_epoch(struct rl_guard *guard, const struct rl_guard_event *event) {
+    const struct rl_guard_node *node = &guard->node[event->node];
+    if (event->type != RL_GUARD_RECORD || !guard->known || !node->has_record ||
+        node->record.quorum_id != guard->quorum.quorum_id ||
+        node->record.epoch <= guard->quorum.epoch)
+        return;
+    for (unsigned i = 0; i < guard->nodes; i++)
+        if (guard->node[i].read && i != event->node) guard->node[i].reread = true;
+}
+
 /* ---- the step -------------------------------------------------------------------------------- */
 
 void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now,
@@ -607,6 +620,7 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     }
     actions->changed = eligibility_judge(guard);
     while (distrust_one(guard)) actions->changed |= eligibility_judge(guard);
+    follow_epoch(guard, event);
     if (guard->quorum.epoch != epoch && guard->installing >= 0 &&
         guard->node[guard->installing].pending_op == RL_PENDING_NONE)
         stop_installing(guard); /* the nodes to ask have changed */

@@ -220,8 +220,9 @@ struct rl_guard {
     uint32_t drift_ppm;
     rl_ns drift_fixed;
     bool read_only; /* reads, never writes; for a peek */
-    /* Set by the caller before each step: nodes whose last try to connect has failed. */
-    rl_mask unreachable;
+    /* Set by the caller before each step: nodes whose last try to connect, or to read the record,
+     * has failed. */
+    rl_mask unreadable_now;
     /* The quorum id that the user pinned. 0: the one that the nodes name, if they name only one. */
     uint64_t pinned;
     /* Not 0: the listed nodes have records of two quorums, `quorum.quorum_id` and this one, and

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A lease: renewal, the caller's extension, loss, release. Quotations are from the Redlock page.
+ * A lease: renewal, the caller's extension, loss, release. core.h explains the fields. Quotations
+ * are from the Redlock page ("Distributed Locks with Redis").
+ *
+ * A round asks all ready nodes to extend the key. When a majority has done so, the round is proven
+ * and the lease is HELD. When a round fails, the lease is UNSURE until a later round is proven or
+ * validity ends. A caller may adopt a lock that it knows by its token only: the lease then has no
+ * validity (state NONE) until a round is proven.
  *
  * Other implementations broke three rules. An extension never sets a missing key: a lost lock stays
  * lost. An extension counts only when a majority has answered inside the validity that it extends.
@@ -48,7 +54,7 @@ static bool holding(const struct rl_lease *lease) {
     return lease->state == RL_LEASE_HELD || lease->state == RL_LEASE_UNSURE;
 }
 
-/* Adopted by token, and no extension has proven it yet. */
+/* Adopted, and no round is proven yet. */
 static bool unproven(const struct rl_lease *lease) {
     return lease->state == RL_LEASE_NONE && lease->adopted;
 }
@@ -65,11 +71,12 @@ static rl_ns lost_at(const struct rl_lease *lease) {
     return lease->validity_end - lease->rules.lost_margin;
 }
 
-/* The listed nodes that may be members. In classic mode all are. */
+/* The listed nodes that may be members of the quorum. In classic mode all are. */
 static rl_mask members(const struct rl_lease *lease, const struct rl_event *event) {
     return rl_all(lease->terms->nodes) & (rl_mask)~event->foreign;
 }
 
+/* Called when a majority has proven the lease: the release counts these members, too. */
 static void note_members(struct rl_lease *lease, const struct rl_event *event) {
     lease->proven_members = members(lease, event);
     lease->proven_quorum = lease->terms->quorum;
@@ -103,6 +110,7 @@ static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
     if (lease->renew_at >= lost_at(lease)) lease->renew_at = now + (lost_at(lease) - now) / 2;
 }
 
+/* A quarter of the time that is left: several retries fit before the loss. */
 static void schedule_retry(struct rl_lease *lease, rl_ns now) {
     if (lease->rules.renew_every == 0 || !holding(lease)) return;
     rl_ns pause = (lost_at(lease) - now) / 4;
@@ -165,6 +173,7 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
     lease->round_t1 = now;
     lease->round_ttl = ttl;
     if (rl_tally_hopeless(&lease->round)) {
+        /* nothing is sent, so no node is asked */
         rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, 0);
         round_failed(lease, now, actions);
         return;
@@ -218,22 +227,22 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     repair(lease, event, actions);
 }
 
-static bool gone(const struct rl_lease *lease) {
+/* No later round can win. */
+static bool majority_gone(const struct rl_lease *lease) {
     unsigned not_ours = rl_count(lease->round.denied | lease->round.absent);
-    /* The quorum shrank by a member since the round began. The lease is lost only if no later round
-     * could win. */
+    /* the quorum may have shrunk by a member since the round began */
     unsigned quorum =
         lease->terms->quorum < lease->round.quorum ? lease->terms->quorum : lease->round.quorum;
     return lease->terms->nodes - not_ours < quorum;
 }
 
-static void count(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
-                  struct rl_actions *actions) {
+static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                        struct rl_actions *actions) {
     if (lease->round_proven) {
         repair(lease, event, actions);
     } else if (rl_tally_won(&lease->round)) {
         round_won(lease, event, now, actions);
-    } else if (gone(lease)) {
+    } else if (majority_gone(lease)) {
         /* So many nodes report that the key is not ours that no extension can win. Setting the key
          * again would be a second lock, not this one. */
         lose(lease, now, actions);
@@ -246,7 +255,7 @@ static void count(struct rl_lease *lease, const struct rl_event *event, rl_ns no
 static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
     if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote))
-        count(lease, event, now, actions);
+        judge_round(lease, event, now, actions);
 }
 
 /* Guarded. The knowledge of the nodes has changed since they were asked. Votes of nodes that are no
@@ -257,7 +266,8 @@ static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_
     if (!lease->terms->guarded || !lease->round_open || lease->round_proven) return;
     bool grown = lease->terms->quorum > lease->round.quorum;
     if (grown) lease->round.quorum = lease->terms->quorum;
-    if (rl_tally_void(&lease->round, event->voided) || grown) count(lease, event, now, actions);
+    if (rl_tally_void(&lease->round, event->voided) || grown)
+        judge_round(lease, event, now, actions);
 }
 
 static void close_late_round(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
@@ -281,6 +291,7 @@ static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_
             open_round(lease, event, ttl, true, now, actions);
     } else if (holding(lease) && now >= lease->renew_at) {
         rl_ns ttl = renewal_ttl(lease, now);
+        /* full: too many renewals of this client are under way */
         actions->renewal_waits = event->full && ttl != 0;
         if (actions->renewal_waits) return;
         lease->renew_at = RL_NEVER;
@@ -300,7 +311,8 @@ static void want_extension(struct rl_lease *lease, const struct rl_event *event,
 
 /* ---- release ------------------------------------------------------------------------------ */
 
-/* What the answers say about one list of members. */
+/* Whether the key was ours on a majority of one list of members, by the answers so far.
+ * MAY_BE_OURS: answers that are still to come can show it. UNCERTAIN: they cannot. */
 enum ownership { MAY_BE_OURS, WAS_OURS, NOT_OURS, UNCERTAIN };
 
 static enum ownership by_list(const struct rl_tally *votes, rl_mask list, unsigned quorum) {
@@ -322,9 +334,11 @@ static enum ownership by_list(const struct rl_tally *votes, rl_mask list, unsign
 static void count_unlocked(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                            struct rl_actions *actions) {
     const struct rl_tally *votes = &lease->unlocking;
-    enum ownership present = by_list(votes, members(lease, event), lease->terms->quorum),
-                   proven = present;
-    if (lease->proven_members != 0)
+    const rl_mask list = members(lease, event);
+    const unsigned quorum = lease->terms->quorum;
+    enum ownership present = by_list(votes, list, quorum), proven = present;
+    if (lease->proven_members != 0 &&
+        (lease->proven_members != list || lease->proven_quorum != quorum))
         proven = by_list(votes, lease->proven_members, lease->proven_quorum);
     if (present == WAS_OURS || proven == WAS_OURS)
         actions->outcome = RL_OUTCOME_OK;
@@ -344,7 +358,8 @@ static void release(struct rl_lease *lease, const struct rl_event *event, rl_ns 
     drop_rounds(lease, actions);
     move(lease, RL_LEASE_RELEASING, now);
     rl_tally_open(&lease->unlocking, lease->terms->nodes, lease->terms->quorum, lease->asked);
-    /* A node that was never asked has no key of ours. */
+    /* The tally counts a node that is not asked as failed. Here it is certain to have no key of
+     * ours. */
     lease->unlocking.absent = lease->unlocking.failed;
     lease->unlocking.failed = 0;
     lease->unlocking_since = now;
@@ -368,7 +383,7 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
                   struct rl_actions *actions) {
     lease->began = now;
     lease->asked = event->asked & rl_all(lease->terms->nodes);
-    lease->adopted = event->validity_end == 0;
+    lease->adopted = event->validity_end == 0; /* the caller knows no validity */
     if (lease->adopted) return; /* this proves nothing: the state is NONE until an extension does */
     lease->validity_end = event->validity_end;
     if (lease->rules.hold_max != 0 && now + lease->rules.hold_max < lease->validity_end)

@@ -3,13 +3,17 @@
  * One change of the membership: a decree of consensus, with the members as acceptors. An acceptor's
  * state is in its record. So a promise or an acceptance is a compare-and-set like every other
  * write. It applies to exactly what was read: no other write came between a promise and the
- * acceptance that relies on it. */
+ * acceptance that relies on it.
+ *
+ * Quotations are from docs/guarded.md; e is the present epoch. `wanted` is the
+ * operator's change. `chosen` is the one that this run completes: an earlier operator's, if one was
+ * accepted. */
 #include <assert.h>
 #include <string.h>
 
 #include "core/membership_inside.h"
 
-#define ROUNDS 30
+#define TRIES_MAX 30 /* of a change, and of its switch to the next epoch */
 
 /* Each run draws a new id for the member to add. Its URL identifies what the operator wants. */
 static bool is_same(const struct rl_change *a, const struct rl_change *b) {
@@ -28,7 +32,7 @@ static bool adds(const struct rl_membership *m) { return m->wish.kind == RL_MEMB
 
 /* The try failed, or an earlier operator's change is now complete. */
 static void try_again(struct rl_membership *m) {
-    if (++m->tries == ROUNDS) {
+    if (++m->tries == TRIES_MAX) {
         membership_problem(m, RL_PROBLEM_OTHERS_CHANGE);
         membership_end(m);
         return;
@@ -36,7 +40,8 @@ static void try_again(struct rl_membership *m) {
     membership_peek_again(m, RL_CHANGE_PEEK, m->tries);
 }
 
-/* A node that another operator writes to right now looks like one that did not vote. */
+/* A node that another operator writes to right now looks like one that did not vote. So two
+ * refusals for lack of a quorum are not final. */
 static void refused(struct rl_membership *m) {
     if (rl_problem_class(m->problem.kind) != RL_CLASS_NO_QUORUM || ++m->refused == 3)
         membership_end(m);
@@ -122,8 +127,25 @@ static bool lacks_claim(const struct rl_membership *m, unsigned node) {
     return membership_member_at(m, m->view.node[node].url) != NULL;
 }
 
+/* An added node begins as one that lost its data. An agent that finds it empty writes the same
+ * record, but finds its place by URL. */
 static void claim_added(struct rl_membership *m, enum rl_membership_state state,
-                        const struct rl_change *change);
+                        const struct rl_change *change) {
+    const struct rl_record *quorum = &m->view.quorum;
+    rl_mask nodes = 0;
+    for (unsigned i = 0; i < m->wish.nodes && change->kind == RL_CHANGE_ADD; i++) {
+        const struct rl_guard_node *at = &m->view.node[i];
+        const struct rl_record *record = membership_record_at(m, i);
+        if (strcmp(at->url, change->url) != 0 || !at->up || at->unreadable || at->run_id[0] == '\0')
+            continue;
+        if (record && record->quorum_id != quorum->quorum_id) continue;
+        if (!rl_record_member(quorum, change->id)) continue;
+        if (record && rl_record_member(quorum, record->node_id)) continue;
+        membership_claim(m, i, change->id);
+        nodes |= rl_bit(i);
+    }
+    membership_write(m, state, nodes, false);
+}
 
 static void claim_again(struct rl_membership *m) {
     const struct rl_guard_node *at = &m->view.node[m->wish.node];
@@ -132,7 +154,7 @@ static void claim_again(struct rl_membership *m) {
     claim_added(m, RL_ADDED_CLAIM, &change);
 }
 
-static void check_added(struct rl_membership *m) {
+void membership_added_read(struct rl_membership *m) {
     unsigned node = m->wish.node;
     const struct rl_record *record = membership_record_at(m, node);
     if (lacks_claim(m, node)) {
@@ -295,7 +317,7 @@ static void switch_ended(struct rl_membership *m) {
 }
 
 static void switch_again(struct rl_membership *m) {
-    if (++m->switches == ROUNDS)
+    if (++m->switches == TRIES_MAX)
         switch_ended(m);
     else
         membership_peek_again(m, RL_SWITCH_PEEK, m->switches);
@@ -314,28 +336,6 @@ void membership_switch_claimed(struct rl_membership *m) {
     else
         switch_again(m);
 }
-
-/* An added node begins as one that lost its data. An agent that finds it empty writes the same
- * record, but finds its place by URL. */
-static void claim_added(struct rl_membership *m, enum rl_membership_state state,
-                        const struct rl_change *change) {
-    const struct rl_record *quorum = &m->view.quorum;
-    rl_mask nodes = 0;
-    for (unsigned i = 0; i < m->wish.nodes && change->kind == RL_CHANGE_ADD; i++) {
-        const struct rl_guard_node *at = &m->view.node[i];
-        const struct rl_record *record = membership_record_at(m, i);
-        if (strcmp(at->url, change->url) != 0 || !at->up || at->unreadable || at->run_id[0] == '\0')
-            continue;
-        if (record && record->quorum_id != quorum->quorum_id) continue;
-        if (!rl_record_member(quorum, change->id)) continue;
-        if (record && rl_record_member(quorum, record->node_id)) continue;
-        membership_claim(m, i, change->id);
-        nodes |= rl_bit(i);
-    }
-    membership_write(m, state, nodes, false);
-}
-
-void membership_added_read(struct rl_membership *m) { check_added(m); }
 
 void membership_added_claimed(struct rl_membership *m) { membership_peek(m, RL_ADDED_SEEN, 0); }
 
@@ -372,7 +372,7 @@ void membership_settled(struct rl_membership *m) {
         membership_problem(m, RL_PROBLEM_UNDONE)->change = m->chosen;
         membership_end(m);
     } else if (adds(m)) {
-        check_added(m);
+        membership_added_read(m);
     } else {
         membership_ok(m);
     }

@@ -6,15 +6,6 @@
 #include <assert.h>
 #include <string.h>
 
-unsigned rl_count(rl_mask mask) {
-    /* Parallel sums of 2, 4, 8 and 16 bits: this runs a hundred times for every lock. */
-    unsigned bits = mask;
-    bits -= bits >> 1 & 0x5555;
-    bits = (bits & 0x3333) + (bits >> 2 & 0x3333);
-    bits = (bits + (bits >> 4)) & 0x0f0f;
-    return (bits + (bits >> 8)) & 0x1f;
-}
-
 /* "minus the time ... and minus a few milliseconds to compensate for clock drift between
  * processes." Rounded up, so that validity is rather too short; split, so that 24 hours times any
  * ppm fits 64 bits. */

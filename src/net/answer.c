@@ -110,7 +110,7 @@ static bool is_pairs(const struct reader *reader, size_t *pairs) {
 static bool parse_number(struct net_bytes text, int64_t max, int64_t *number) {
     uint64_t value;
     if (text.bytes > 1 && *(const char *)text.data == '0') return false;
-    if (!bytes_number(text, (uint64_t)max, &value)) return false;
+    if (!net_read_number(text, (uint64_t)max, &value)) return false;
     *number = (int64_t)value;
     return true;
 }

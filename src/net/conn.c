@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One connection's life: resolve, connect, TLS, handshake, ready, and how it ends.
+ * One connection's life: resolve, connect, TLS, handshake, ready, and how it ends. conn.h explains
+ * the kinds of connections (main, aux, notifier).
  */
 #include "net/conn.h"
 
@@ -16,21 +17,21 @@
 
 static struct net *net_of(const struct conn *conn) { return conn->node->net; }
 
-/* ---- the beginning ---- */
+/* ---- opening ---- */
 
 static void set_tcp_options(const struct conn *conn) {
     if (conn->node->url.kind == URL_UNIX) return;
     int64_t stall_ms = net_of(conn)->stall_timeout / RL_MS;
-    int on = 1, interval = 1, count = 3,
-        idle = (int)(stall_ms / 1000) > 0 ? (int)(stall_ms / 1000) : 1;
-    unsigned timeout = (unsigned)stall_ms;
+    int on = 1, interval_s = 1, probes = 3,
+        idle_s = (int)(stall_ms / 1000) > 0 ? (int)(stall_ms / 1000) : 1;
+    unsigned timeout_ms = (unsigned)stall_ms;
     /* Best effort: each option only detects a dead peer sooner. */
     setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
-    setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
 static void begin_handshake(struct conn *conn) {
@@ -44,7 +45,7 @@ static void begin_handshake(struct conn *conn) {
 void conn_step_tls(struct conn *conn) {
     char text[160];
     enum tls_status status = tls_handshake(conn->tls);
-    conn_flush(conn); /* also after a failure: the alert tells the server's log why */
+    conn_flush(conn); /* also after a failure: the server logs the reason in our alert */
     if (status == TLS_OK) {
         begin_handshake(conn);
     } else if (status != TLS_MORE) {
@@ -79,8 +80,9 @@ static void close_socket(struct conn *conn) {
     conn->epoll_events = 0;
 }
 
-/* The next address that does not fail at once. */
-static void try_address(struct conn *conn, int why) {
+/* Tries the next address that does not fail at once. `error`: the errno to report if none is left.
+ */
+static void try_address(struct conn *conn, int error) {
     while (conn->address < conn->addresses.count) {
         unsigned at = (conn->first + conn->address++) % conn->addresses.count;
         const struct sockaddr *address = (const struct sockaddr *)&conn->addresses.each[at].at;
@@ -91,15 +93,15 @@ static void try_address(struct conn *conn, int why) {
             connected(conn);
             return;
         }
-        why = errno;
-        if (conn->fd >= 0 && why == EINPROGRESS) {
+        error = errno;
+        if (conn->fd >= 0 && error == EINPROGRESS) {
             conn->state = CONN_CONNECTING;
             conn_epoll(conn, EPOLLOUT);
             return;
         }
     }
     char text[160];
-    snprintf(text, sizeof(text), "cannot connect: %s", strerror(why));
+    snprintf(text, sizeof(text), "cannot connect: %s", strerror(error));
     conn_fail(conn, REDLOCK_VERDICT_REFUSED, text);
 }
 
@@ -138,7 +140,7 @@ void conn_resolved(struct conn *conn, const struct addresses *addresses, const c
     }
 }
 
-/* ---- the middle ---- */
+/* ---- events ---- */
 
 void conn_event(struct conn *conn, uint32_t events) {
     if (conn->state == CONN_CONNECTING) {
@@ -151,13 +153,17 @@ void conn_event(struct conn *conn, uint32_t events) {
             connected(conn);
         return;
     }
-    if (conn->state < CONN_TLS) return;
+    if (conn->state < CONN_TLS) return; /* DOWN, RESOLVING: an event of an earlier socket */
     uint32_t generation = conn->generation;
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) conn_read(conn);
     if (conn->generation == generation && conn->state >= CONN_TLS) conn_flush(conn);
 }
 
-/* ---- the end ---- */
+/* ---- closing ----
+ *
+ * conn_break() only marks: handlers must not run while a caller sends. net_process() then calls
+ * conn_give_up_broken(). conn_fail() closes, notifies the node and plans the next try. conn_close()
+ * is the part of it that a deliberate end needs too. */
 
 void conn_break(struct conn *conn, int verdict, const char *text) {
     if (conn->broken) return;
@@ -165,7 +171,7 @@ void conn_break(struct conn *conn, int verdict, const char *text) {
     if (conn->kind == CONN_MAIN) policy_leave(&net_of(conn)->policy, conn->node->index);
     snprintf(conn->broken_text, sizeof(conn->broken_text), "%s", text);
     net_of(conn)->pending = true;
-    net_kick(net_of(conn));
+    net_kick(net_of(conn)); /* ends a net_wait(), so that net_process() runs */
 }
 
 void conn_give_up_broken(struct conn *conn) {
@@ -179,9 +185,10 @@ void conn_give_up_broken(struct conn *conn) {
         conn_fail(conn, conn->broken, conn->broken_text);
 }
 
+/* Whether a request that changes keys was sent and its answer has not come. */
 bool conn_has_unanswered_write(const struct conn *conn) {
     if (conn->kind == CONN_MAIN) return policy_of(conn->node)->writes > 0;
-    if (conn->kind == CONN_NOTIFIER) return false;
+    if (conn->kind == CONN_NOTIFIER) return false; /* it only reads */
     return conn->node->tx.stage != TX_IDLE;
 }
 
@@ -227,11 +234,11 @@ void conn_fail(struct conn *conn, int verdict, const char *text) {
     struct backoff *backoff = conn->kind == CONN_MAIN       ? &policy->backoff
                               : conn->kind == CONN_NOTIFIER ? &policy->tracking_backoff
                                                             : &conn->backoff;
-    char why[160]; /* `text` may be the connection's own */
+    char why[160]; /* `text` may be conn->broken_text */
     snprintf(why, sizeof(why), "%s", text);
     conn_close(conn, conn_has_unanswered_write(conn));
     uint32_t random = 0;
-    if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX;
+    if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX; /* the longest pause */
     timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
     node_down(conn, verdict, why);
 }
@@ -240,7 +247,7 @@ void conn_fail(struct conn *conn, int verdict, const char *text) {
 
 static void retry_fired(struct net_timer *timer) {
     struct conn *conn = (struct conn *)((char *)timer - offsetof(struct conn, retry));
-    /* A transaction connection opens again when there is work for it. */
+    /* The other kinds open again when there is work for them. */
     if (conn->kind == CONN_MAIN) conn_start(conn);
 }
 
@@ -255,7 +262,7 @@ static void deadline_fired(struct net_timer *timer) {
             conn_arm_deadline(conn);
         return;
     }
-    /* an address that drops packets must not keep us from the others */
+    /* The next try begins with another address: this one may drop packets. */
     conn->first += conn->address;
     if (conn->state == CONN_RESOLVING)
         lookup_late(conn->node, net_now(net), text, sizeof(text));

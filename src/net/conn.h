@@ -217,7 +217,11 @@ void handshake_reply(struct conn *conn);
 /* transaction.c */
 void transaction_add(struct node *node, struct net_call *call);
 /* The first of them may be sent: the requests before it are answered. */
-bool transaction_is_due(const struct node *node);
+static inline bool transaction_is_due(const struct node *node) {
+    const struct net_call *first = node->aux.calls.head;
+    return first && node->tx.stage == TX_IDLE && node->main.state == CONN_READY &&
+           first->order <= node->answered;
+}
 void transaction_pump(struct node *node);
 void transaction_reply(struct node *node);
 void transaction_lost(struct node *node, int verdict);

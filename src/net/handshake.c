@@ -112,9 +112,18 @@ bool handshake_begin(struct conn *conn) {
     return send_scripts(conn) && (!is_guarded(conn) || send_guarded(conn));
 }
 
+/* The server's answer to whatever comes first: it is in protected mode, and does not accept clients
+ * like us. */
+static bool is_denied(struct net_bytes error) {
+    return memmem(error.data, error.bytes, "DENIED", 6) == error.data;
+}
+
 static void fail(struct conn *conn, const char *what, struct net_bytes error, int verdict) {
     char text[160];
-    if (verdict == REDLOCK_VERDICT_AUTH && !conn->node->url.password)
+    if (verdict == REDLOCK_VERDICT_AUTH && is_denied(error))
+        snprintf(text, sizeof(text),
+                 "protected mode: set a password on the server, or bind it to a private address");
+    else if (verdict == REDLOCK_VERDICT_AUTH && !conn->node->url.password)
         snprintf(
             text, sizeof(text),
             "the server requires a password; put it in the URL, as in redis://user:password@host");
@@ -122,11 +131,6 @@ static void fail(struct conn *conn, const char *what, struct net_bytes error, in
         snprintf(text, sizeof(text), "%s: %.*s", what, verdict_shown_bytes(error, 110),
                  (const char *)error.data);
     conn_fail(conn, verdict, text);
-}
-
-/* The server's answer to whatever comes first: it does not accept clients like us. */
-static bool is_denied(struct net_bytes error) {
-    return memmem(error.data, error.bytes, "DENIED", 6) == error.data;
 }
 
 static void auth_failed(struct conn *conn, struct net_bytes error) {

@@ -34,14 +34,15 @@ static bool number_field(struct net_bytes info, const char *field, uint64_t max,
      * number */
     char text[NUMBER_BYTES + 1];
     info_value(info, field, text, sizeof(text));
-    return bytes_number((struct net_bytes){text, strlen(text)}, max, number);
+    return strlen(text) < NUMBER_BYTES &&
+           net_read_number((struct net_bytes){text, strlen(text)}, max, number);
 }
 
 bool time_answer(const struct reader *reader, size_t slot, int64_t *wall_us) {
     const uint64_t seconds_max = INT64_MAX / 1000000 - 1;
     uint64_t seconds, us;
-    if (!bytes_number(reader->bytes[slot + 1], seconds_max, &seconds)) return false;
-    if (!bytes_number(reader->bytes[slot + 2], 999999, &us)) return false;
+    if (!net_read_number(reader->bytes[slot + 1], seconds_max, &seconds)) return false;
+    if (!net_read_number(reader->bytes[slot + 2], 999999, &us)) return false;
     *wall_us = (int64_t)(seconds * 1000000 + us);
     return true;
 }

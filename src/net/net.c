@@ -325,10 +325,9 @@ void net_process(struct net *net, const struct net_batch *batch) {
         transaction_pump(node);
         tracking_pump(node);
     }
-    now = clock_now();
-    for (struct node *node = net->node; node < end; node++)
-        if (policy_reports(&net->policy, node->index, now))
-            net->handlers.node(net->handlers.context, node->index);
+    rl_mask changed = policy_reports(&net->policy, clock_now());
+    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
+        if (changed & 1) net->handlers.node(net->handlers.context, i);
     net_flush(net);
 }
 

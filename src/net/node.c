@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "net/conn.h"
-#include "net/verdict.h"
 
 static bool is_twice_listed(struct conn *conn) {
     struct node *node = conn->node;
@@ -62,9 +61,7 @@ static void main_down(struct node *node, int verdict, const char *text) {
     struct call_queue lost = node->main.calls, transactions, reads;
     policy_down(&net->policy, node->index, verdict);
     snprintf(node->text, sizeof(node->text), "%s", text);
-    if (verdict != node->logged)
-        net_log(net, REDLOCK_LOG_WARNING, "%s: %s: %s", node->url.text, verdict_text(verdict),
-                text);
+    if (verdict != node->logged) net_log(net, REDLOCK_LOG_WARNING, "%s: %s", node->url.text, text);
     node->logged = verdict;
     /* Both connections end together: the permissions of the next server behind this address are
      * checked again. */

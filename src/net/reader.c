@@ -242,19 +242,6 @@ enum reader_status reader_next(struct reader *reader) {
     return status;
 }
 
-bool bytes_number(struct net_bytes text, uint64_t max, uint64_t *number) {
-    enum { DIGITS_MAX = 20 };
-    const char *digits = text.data;
-    *number = 0;
-    if (text.bytes == 0 || text.bytes > DIGITS_MAX) return false;
-    for (size_t i = 0; i < text.bytes; i++) {
-        unsigned digit = (unsigned char)digits[i] - (unsigned)'0';
-        if (digit > 9 || digit > max || *number > (max - digit) / 10) return false;
-        *number = *number * 10 + digit;
-    }
-    return true;
-}
-
 static bool is_text(const struct reader *reader, size_t slot, enum reply_type type,
                     const char *text) {
     return slot < reader->slots_count && reader->slots[slot].type == type &&

@@ -86,8 +86,6 @@ enum reader_status reader_next(struct reader *reader);
 static inline bool bytes_equal(struct net_bytes a, struct net_bytes b) {
     return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
 }
-/* A whole number up to `max`: digits, at most 20 of them. */
-bool bytes_number(struct net_bytes text, uint64_t max, uint64_t *number);
 
 static inline bool reader_is_error(const struct reader *reader) {
     return reader->slots[0].type == REPLY_ERROR;

@@ -36,7 +36,8 @@ static bool parse_number(const char *text, size_t bytes, int64_t *number) {
     bool negative = bytes > 0 && text[0] == '-';
     struct net_bytes digits = {text + negative, bytes - negative};
     uint64_t value;
-    if (bytes > NUMBER_BYTES_MAX || !bytes_number(digits, (uint64_t)INT64_MAX + negative, &value))
+    if (bytes > NUMBER_BYTES_MAX ||
+        !net_read_number(digits, (uint64_t)INT64_MAX + negative, &value))
         return false;
     *number = negative ? (int64_t)(0 - value) : (int64_t)value;
     return true;

@@ -329,12 +329,6 @@ void transaction_reply(struct node *node) {
 
 /* ---- the queue ---- */
 
-bool transaction_is_due(const struct node *node) {
-    const struct net_call *first = node->aux.calls.head;
-    return first && node->tx.stage == TX_IDLE && node->main.state == CONN_READY &&
-           first->order <= node->answered;
-}
-
 void transaction_pump(struct node *node) {
     struct net_call *first = node->aux.calls.head;
     if (!transaction_is_due(node)) return;

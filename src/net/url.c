@@ -201,6 +201,17 @@ static bool parse_scheme(const struct parse *parse, const char *text, char schem
                   known);
 }
 
+/* Whether the host is an address with colons but without brackets, as in redis://::1:6379. A
+ * password may hold colons, too, so only what follows the last '@' counts. */
+static bool lacks_brackets(const char *text) {
+    const char *host = strstr(text, "://") + strlen("://"), *at = strrchr(host, '@');
+    if (at) host = at + 1;
+    size_t bytes = strcspn(host, "/?#");
+    const char *first = memchr(host, ':', bytes);
+    return first && strspn(host, "0123456789abcdefABCDEF:.") == bytes &&
+           memchr(first + 1, ':', bytes - (size_t)(first + 1 - host));
+}
+
 static bool parse_one(const struct parse *parse, const char *text, struct url *url) {
     char scheme[16];
     UriUriA uri;
@@ -208,6 +219,8 @@ static bool parse_one(const struct parse *parse, const char *text, struct url *u
     if (!parse_scheme(parse, text, scheme, &url->kind)) return false;
     if (strstr(text, "%00"))
         return refuse(parse, "%%00 cannot be part of a user, a password or a path");
+    if (url->kind != URL_UNIX && lacks_brackets(text))
+        return refuse(parse, "an IPv6 address is written in brackets, as in redis://[::1]:6379");
     int outcome = uriParseSingleUriA(&uri, text, &where);
     if (outcome == URI_ERROR_MALLOC) return no_memory(parse);
     if (outcome != URI_SUCCESS && !parse->secretive)

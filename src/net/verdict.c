@@ -87,13 +87,3 @@ int verdict_shown_bytes(struct net_bytes error, int most) {
     size_t bytes = end ? (size_t)(end - (const char *)error.data) : error.bytes;
     return bytes < (size_t)most ? (int)bytes : most;
 }
-
-const char *verdict_text(int verdict) {
-    switch (verdict) {
-#define TEXT(name, value, text)                                                                    \
-    case value: return text;
-        REDLOCK_VERDICTS(TEXT)
-#undef TEXT
-    default: return "unknown";
-    }
-}

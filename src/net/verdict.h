@@ -8,8 +8,6 @@
 
 /* The enum redlock_verdict for the text of an error reply, without the leading '-'. */
 int verdict_of_error(struct net_bytes error);
-/* the text of redlock_verdict_text(), which belongs to the client layer */
-const char *verdict_text(int verdict);
 bool verdict_is_noscript(struct net_bytes error);
 bool verdict_is_unknown_command(struct net_bytes error);
 /* How many bytes of an error may be shown, at most `most`: the arguments that an "unknown command"

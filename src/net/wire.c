@@ -82,8 +82,23 @@ static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
     }
 }
 
+/* A TLS server answers plain commands with an alert of TLS, or hangs up. */
+static bool is_tls_alert(const struct conn *conn, const char *data, size_t bytes) {
+    bool first = conn->kind == CONN_MAIN && conn->state == CONN_HANDSHAKE && conn->step == 0;
+    return first && bytes >= 2 && data[0] == 0x15 && data[1] == 0x03;
+}
+
+static void hung_up(struct conn *conn, const char *why) {
+    char text[160];
+    bool silent = conn->node->url.kind == URL_TCP && conn->kind == CONN_MAIN &&
+                  conn->state == CONN_HANDSHAKE && conn->step == 0;
+    snprintf(text, sizeof(text), "%s%s", why,
+             silent ? " before its first answer; TLS port? use rediss://" : "");
+    conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, text);
+}
+
 void conn_read(struct conn *conn) {
-    char data[READ_BYTES], text[160];
+    char data[READ_BYTES];
     struct net *net = conn->node->net;
     uint32_t generation = conn->generation;
     for (int i = 0;
@@ -93,12 +108,14 @@ void conn_read(struct conn *conn) {
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         net->sample = clock_now();
         if (got == 0 && conn->state == CONN_TLS) {
-            conn_fail(conn, REDLOCK_VERDICT_TLS,
+            /* a proxy whose server is down does that, so it may pass */
+            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED,
                       "the server closed the connection during the TLS handshake");
         } else if (got <= 0) {
-            snprintf(text, sizeof(text), "%s",
-                     got == 0 ? "the server closed the connection" : strerror(errno));
-            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, text);
+            hung_up(conn, got == 0 ? "the server closed the connection" : strerror(errno));
+        } else if (is_tls_alert(conn, data, (size_t)got)) {
+            conn_fail(conn, REDLOCK_VERDICT_TLS,
+                      "the server answers in TLS; use rediss:// in the URL");
         } else if (conn->tls) {
             take_cipher(conn, data, (size_t)got);
         } else {

@@ -67,13 +67,12 @@ rl_mask policy_find_readiness(struct policy *policy, rl_ns now) {
     return policy->ready;
 }
 
-bool policy_reports(struct policy *policy, unsigned node, rl_ns now) {
-    struct policy_node *at = &policy->node[node];
-    bool ready = policy_is_ready(policy, node, now), settled = policy_is_settled(policy, node);
-    if (ready == at->reported_ready && settled == at->reported_settled) return false;
-    at->reported_ready = ready;
-    at->reported_settled = settled;
-    return true;
+rl_mask policy_reports(struct policy *policy, rl_ns now) {
+    rl_mask ready = policy_ready(policy, now), settled = policy_settled(policy);
+    rl_mask changed = (ready ^ policy->reported_ready) | (settled ^ policy->reported_settled);
+    policy->reported_ready = ready;
+    policy->reported_settled = settled;
+    return changed;
 }
 
 int policy_shown_verdict(const struct policy *policy, unsigned node, rl_ns now) {
@@ -284,12 +283,6 @@ bool policy_track_end(struct policy *policy) {
         policy->node[i].tracking_backoff.pause = 0;
     }
     return !policy->caller_waits;
-}
-
-bool policy_wants_tracking(const struct policy *policy, unsigned node) {
-    const struct policy_node *at = &policy->node[node];
-    bool asked_in_vain = at->tracking_live || at->tracking_refused;
-    return policy->caller_waits && at->up && !at->leaving && !asked_in_vain;
 }
 
 rl_mask policy_tracked(const struct policy *policy) {

@@ -2,8 +2,8 @@
  *
  * A client's decisions about its connections: which nodes can be asked, which releases are kept and
  * sent again, when an overdue answer ends the connection, and how long to pause before the next
- * try. src/net carries the decisions out on sockets, and the simulator on a simulated network. So
- * the simulator judges the code that ships.
+ * try. The owner carries the decisions out: src/net on sockets, and the simulator on a simulated
+ * network. So the simulator judges the code that ships.
  *
  * Pure: no socket, no clock, no allocation, no randomness of its own. Time and random bits are
  * inputs; "look again at" is an output. One thread at a time. */
@@ -61,7 +61,7 @@ static inline struct net_call *calls_pop(struct call_queue *queue) {
 #define BACKOFF_FORGIVEN (10000 * RL_MS)
 
 struct backoff {
-    rl_ns pause; /* the longest value of the last pause; 0: none since the node was up */
+    rl_ns pause; /* the last pause was drawn from 0 up to this; 0: none since the node was up */
 };
 /* The pause before the next try to connect: random, at most twice the last maximum (`random` is 32
  * random bits). Clients that lost a node at the same time must not all come back at the same
@@ -73,14 +73,13 @@ rl_ns backoff_next(struct backoff *backoff, uint32_t random);
 /* The owner reads all fields, and writes only those marked as its own. */
 struct policy_node {
     const struct call_queue *calls; /* the owner's: calls on the node's connection, in order */
-    /* the owner's: calls that wait for their turn on another connection; NULL: none */
+    /* the owner's: transactions that wait for their turn on the aux connection; NULL: none */
     const struct call_queue *turn;
-    bool up;      /* connected, and the handshake is complete */
-    bool leaving; /* its connection will be closed: nothing more is sent on it */
-    bool again;   /* ... to be made again */
-    bool failed;  /* the last try to connect has failed */
-    bool was_up;  /* it was up before */
-    bool reported_ready, reported_settled;
+    bool up;                /* connected, and the handshake is complete */
+    bool leaving;           /* its connection will be closed: nothing more is sent on it */
+    bool again;             /* ... to be made again */
+    bool failed;            /* the last try to connect has failed */
+    bool was_up;            /* it was up before */
     int verdict;            /* GRANTED while it is up and not refused; else the reason */
     unsigned writes;        /* net_op_is_write() among `calls` */
     struct call_queue kept; /* releases that wait for the connection (or for memory) */
@@ -102,6 +101,7 @@ struct policy {
     bool caller_waits;
     rl_mask ready, settled; /* valid while nothing changes, until ... */
     rl_ns known_until;      /* ... this time; INT64_MIN: compute them again */
+    rl_mask reported_ready, reported_settled;
     struct policy_node node[RL_NODES_MAX];
 };
 
@@ -135,9 +135,8 @@ static inline rl_mask policy_settled(struct policy *policy) {
     if (policy->known_until == INT64_MIN) policy_find_readiness(policy, INT64_MIN);
     return policy->settled;
 }
-/* True: the node became ready or settled, or stopped being so, and this has not been reported
- * yet. */
-bool policy_reports(struct policy *policy, unsigned node, rl_ns now);
+/* The nodes that became ready or settled, or stopped being so, since the last call. */
+rl_mask policy_reports(struct policy *policy, rl_ns now);
 /* Why the node is not ready; GRANTED: it is. TIMEOUT while it is up: an answer is overdue. */
 int policy_shown_verdict(const struct policy *policy, unsigned node, rl_ns now);
 /* Nodes with an unanswered ACQUIRE, EXTEND or RELEASE, or with one that waits for memory. */
@@ -235,7 +234,11 @@ rl_ns policy_track(struct policy *policy, bool on, rl_ns now);
 bool policy_track_end(struct policy *policy);
 /* The node is to be asked to notify. (The owner knows whether that is under way, or pauses by
  * `tracking_backoff`.) */
-bool policy_wants_tracking(const struct policy *policy, unsigned node);
+static inline bool policy_wants_tracking(const struct policy *policy, unsigned node) {
+    const struct policy_node *at = &policy->node[node];
+    bool asked_in_vain = at->tracking_live || at->tracking_refused;
+    return policy->caller_waits && at->up && !at->leaving && !asked_in_vain;
+}
 /* Nodes that notify: they accept WATCH. */
 rl_mask policy_tracked(const struct policy *policy);
 /* It notifies from now on; earlier changes are unknown. */

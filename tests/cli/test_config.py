@@ -13,7 +13,12 @@ BAD_FILES = [
     ("ttl = 10 parsecs\n", "1: ttl: '10 parsecs' has an unknown unit"),
     ("ttl = 5s\nttl =\n", "2: 'ttl' has no value"),
     ("ttl = 5s\nwhat is this\n", "2: not a `name = value` line"),
-    ("[section]\nttl = 5s\n", "2: section [section]: this file has no sections"),
+    ("[two words]\nttl = 5s\n", "1: section [two words]: the name of a profile has at most 40 letters"),
+    ("ttl = 5s\n[]\n", "2: section []: the name of a profile"),
+    ("  [ x ]\nttl = 5s\n", "2: section [ x ]: the name of a profile"),
+    ("[" + "x" * 41 + "]\n", "1: section [xxxx"),
+    ("[prod]\nnodez = redis://a\n", "2: unknown key 'nodez'; did you mean 'nodes'?"),
+    ("[prod]\n\nttl = 10 parsecs\n", "3: ttl: '10 parsecs' has an unknown unit"),
     ("scripts = all\n", "1: scripts: 'all' is not confined, unconfined or known"),
     ("busy-poll = perhaps\n", "1: busy-poll: 'perhaps' is neither yes nor no"),
     ("on-lost = maybe\n", "1: on-lost: 'maybe' is neither term nor ignore"),
@@ -79,3 +84,76 @@ def test_which_place_wins(redlock, quorum, resource, tmp_path):
     done = redlock("acquire", "--json", "-t", "7s", *repeated, resource + "2", environ=environment)
     assert json.loads(done.stdout)["ttl_ms"] == 7000
     assert len(json.loads(done.stdout)["nodes"]) == 5
+
+
+# ---- profiles ----
+
+PROFILES = """nodes = {common}
+ttl = 20s
+[prod]
+nodes = {prod}
+owner = of-prod
+[test-1]
+nodes =
+  {test}
+ttl = 5s
+[empty]
+"""
+
+
+@pytest.fixture
+def profiles(redlock, quorum, tmp_path):
+    """redlock(1) with a file of profiles: each has one node of its own."""
+    path = tmp_path / "redlock.conf"
+    path.write_text(PROFILES.format(common=quorum[0].url, prod=quorum[1].url, test=quorum[2].url))
+    redlock.environ["REDLOCK_CONFIG"] = str(path)
+    return redlock
+
+
+def acquired(redlock, resource, *options, environ=None):
+    done = redlock("acquire", "--json", *options, resource, environ=environ)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    return [node["url"] for node in result["nodes"]], result["ttl_ms"], result["token"].partition(":")[2]
+
+
+def test_a_profile_applies_over_what_all_have_in_common(profiles, quorum, resource):
+    assert acquired(profiles, resource)[:2] == ([quorum[0].url], 20000)
+    assert acquired(profiles, resource, "--profile", "prod") == ([quorum[1].url], 20000, "of-prod")
+    assert acquired(profiles, resource, "--profile=test-1")[:2] == ([quorum[2].url], 5000)
+    assert acquired(profiles, resource + "2", "--profile", "empty")[:2] == ([quorum[0].url], 20000)
+    assert acquired(profiles, resource + "3", environ={"REDLOCK_PROFILE": "prod"})[0] == [quorum[1].url]
+    assert acquired(profiles, resource + "4", "--profile", "test-1", environ={"REDLOCK_PROFILE": "prod"})[0] == [quorum[2].url]
+    assert acquired(profiles, resource + "5", environ={"REDLOCK_PROFILE": ""})[0] == [quorum[0].url]
+
+
+def test_a_profile_that_is_named_comes_before_the_environment(profiles, quorum, resource):
+    environment = {"REDLOCK_NODES": quorum[3].url}
+    assert acquired(profiles, resource, environ=environment)[0] == [quorum[3].url]
+    assert acquired(profiles, resource + "1", environ={**environment, "REDLOCK_PROFILE": "prod"})[0] == [quorum[3].url]
+    assert acquired(profiles, resource + "2", "--profile", "prod", environ=environment)[0] == [quorum[1].url]
+    assert acquired(profiles, resource + "3", "--profile", "prod", "-N", quorum[4].url, environ=environment)[0] == [quorum[4].url]
+
+
+def test_a_command_under_run_has_the_profile_of_its_lock(profiles, quorum, resource):
+    done = profiles("run", "--profile", "prod", resource, "--", "sh", "-c", 'echo "$REDLOCK_PROFILE $REDLOCK_NODES"')
+    assert done.stdout.decode() == f"prod {quorum[1].url}\n", done.stderr
+
+
+def test_a_profile_that_is_not_there(profiles, redlock):
+    path = profiles.environ["REDLOCK_CONFIG"]
+    for options, environ in ((["--profile", "prdo"], {}), ([], {"REDLOCK_PROFILE": "prdo"})):
+        done = profiles("acquire", *options, "x", environ=environ)
+        assert done.returncode == CONFIG
+        assert f"{path} has no profile [prdo]; it has prod, test-1, empty" in done.stderr.decode()
+    assert profiles("acquire", "--profile", "two words", "x").returncode == 64
+    done = redlock("acquire", "--profile", "prod", "x", environ={"REDLOCK_CONFIG": ""})
+    assert done.returncode == CONFIG
+
+
+def test_a_file_of_profiles_alone_asks_for_one(redlock, tmp_path):
+    path = tmp_path / "redlock.conf"
+    path.write_text("[prod]\nnodes = redis://127.0.0.1:1\n[test]\nnodes = redis://127.0.0.1:1\n")
+    done = redlock("acquire", "x", environ={"REDLOCK_CONFIG": str(path)})
+    assert done.returncode == CONFIG
+    assert "the file has profiles: prod, test. Choose one with --profile or REDLOCK_PROFILE" in done.stderr.decode()

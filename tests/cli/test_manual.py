@@ -86,7 +86,7 @@ def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
         assert listed or not accepted, name
         assert accepted or name in ("help", "quiet", "json", "verbose", "tokens", "token", "nonblock", "status-file", "count", "dir",
                                     "server", "restart-after", "samples", "watch", "fence", "confirm", "floor", "never-used",
-                                    "yes", "only", "list", "pairs", "seconds", "held", "ttls", "plot"), name
+                                    "yes", "profile", "timeout", "command", "only", "list", "pairs", "seconds", "held", "ttls", "plot"), name
 
 
 def complete(*words):
@@ -116,6 +116,7 @@ def test_completion(redlock):
     assert "--never-used" in complete("redlock", "quorum", "init", "--")
     assert "true" in complete("redlock", "run", "--confirm", "x", "tru")
     assert "true" in complete("redlock", "run", "-t", "5s", "x", "tru")
+    assert "true" in complete("redlock", "run", "--timeout", "5s", "--profile", "prod", "x", "tru")
     assert "true" in complete("redlock", "up", "-n", "3", "--", "tru")
     assert "true" in complete("redlock", "gate", "--fence", "3", "file", "tru")
     assert "/etc/passwd" in complete("redlock", "gate", "/etc/passw")
@@ -126,3 +127,16 @@ def test_completion_passes_shellcheck():
         pytest.skip("shellcheck is not installed")
     done = subprocess.run(["shellcheck", SOURCE / "packaging" / "completion" / "redlock.bash"], capture_output=True, text=True, check=False)
     assert done.stdout == ""
+
+
+def test_messages_name_installed_documents():
+    """A user has no source tree: what a message or the manual names is installed."""
+    named = set(re.findall(r"/usr/share/doc/redlock/(\S+)", PAGE.read_text()))
+    for directory in ("cli", "serve", "src"):
+        for path in (SOURCE / directory).rglob("*.c"):
+            text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+            assert not re.search(r"docs/[a-z-]+\.md", text), path
+            named |= set(re.findall(r'REDLOCK_DOC\s+"/([a-z-]+\.md)', text))
+    assert "docs/" not in PAGE.read_text()
+    assert {"acl.md", "safety.md", "older-ways.md", "serve.md"} <= named
+    assert [name for name in named if not (SOURCE / "docs" / name).exists()] == []

@@ -174,7 +174,7 @@ def test_verbose_wait_names_the_holder(locked, resource):
 def test_wait_for_nodes_that_do_not_answer_is_reported_once(redlock, resource):
     nodes = {"REDLOCK_NODES": "redis://127.0.0.1:1"}
     told = redlock("run", "-w", "3s", resource, "true", environ=nodes).stderr.decode()
-    assert "redis://127.0.0.1:1: connection refused" in told.split("waiting for a majority to answer; --wait sets a limit")[0]
+    assert "redis://127.0.0.1:1: cannot connect: Connection refused" in told.split("waiting for a majority to answer; --wait sets a limit")[0]
     assert told.count("waiting for") == 1
     assert redlock("run", "-q", "-w", "3s", resource, "true", environ=nodes).stderr == b""
 
@@ -287,3 +287,34 @@ def test_group_that_ignores_term_is_killed_under_the_lock(locked, quorum, resour
     assert process.wait(10) == 0
     assert gone(straggler)
     assert quorum.values(resource) == [None] * 5
+
+
+# ---- a line of the shell ----
+
+def test_a_line_of_the_shell(locked, resource):
+    line = 'echo "$REDLOCK_RESOURCE" && exit 7'
+    for words in (["-c", line, resource], [resource, "-c", line], ["--command", line, resource]):
+        done = locked("run", *words, environ={"SHELL": ""})
+        assert (done.returncode, done.stdout.decode()) == (7, f"{resource}\n"), done.stderr
+    done = locked("run", resource, "--", "sh", "-c", line)
+    assert done.returncode == 7
+
+
+def test_the_shell_is_that_of_the_user(locked, resource):
+    done = locked("run", resource, "-c", "line", environ={"SHELL": "/bin/echo"})
+    assert (done.returncode, done.stdout) == (0, b"-c line\n"), done.stderr
+
+
+def test_a_line_without_its_shell(locked, resource):
+    done = locked("run", resource, "echo hi && date")
+    assert done.returncode == 127
+    assert "cannot run 'echo hi && date'" in done.stderr.decode()
+    assert "run starts no shell; for a line of the shell: -c 'echo hi && date'" in done.stderr.decode()
+    done = locked("run", resource, "no-such-command")
+    assert done.returncode == 127 and b"shell" not in done.stderr
+
+
+def test_timeout_is_wait(locked, resource):
+    locked("acquire", resource)
+    done = locked("run", "-q", "--timeout", "0.1", resource, "true")
+    assert done.returncode == 75

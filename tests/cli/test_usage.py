@@ -12,6 +12,15 @@ BAD_COMMAND_LINES = [
     (["rnu"], "did you mean 'run'"),
     (["frobnicate"], "unknown command 'frobnicate'; try 'redlock help'"),
     (["surgeon"], "unknown command"),
+    (["list"], "'redlock show' lists the locks"),
+    (["status"], "'redlock quorum status' shows the members"),
+    (["unlock", "x"], "'redlock release' does that"),
+    (["completion"], "/bash-completion/completions/redlock"),
+    (["sim", "RESTART"], "the nearest: RESTART-EMPTY, RESTART-JUMP"),
+    (["run", "-c", "true", "x", "true"], "one line after -c, and no other command"),
+    (["run", "x", "-c"], "one line after -c"),
+    (["run", "x", "-c", "echo", "hi"], "quote it, as in -c 'echo hi && date'"),
+    (["acquire", "--profile", "two words", "x"], "'two words' is not the name of a profile"),
     (["run"], "needs a resource"),
     (["run", "x"], "needs a command"),
     (["run", "x", "--"], "needs a command"),
@@ -72,6 +81,7 @@ BAD_NODES = [
     ("redis://127.0.0.1:1,redis://127.0.0.1:1", "127.0.0.1:1"),
     ("redis://127.0.0.1:notaport", "notaport"),
     ("redis://127.0.0.1:99999", "the port must be a number"),
+    ("redis://::1:6379", "an IPv6 address is written in brackets, as in redis://[::1]:6379"),
     ("127.0.0.1:6379", "127.0.0.1:6379"),
     ("http://127.0.0.1:1", "http"),
     ("redis://", "redis://"),
@@ -138,7 +148,7 @@ def test_unreachable_nodes_are_named(redlock):
     done = redlock("acquire", "-N", "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3", "x")
     assert done.returncode == NO_QUORUM
     for port in (1, 2, 3):
-        assert f"  redis://127.0.0.1:{port}: connection refused" in done.stderr.decode()
+        assert f"  redis://127.0.0.1:{port}: cannot connect: Connection refused\n" in done.stderr.decode()
     assert redlock("acquire", "-q", "-N", NODES, "x").stderr == b""
 
 

@@ -218,6 +218,28 @@ static void test_a_first_init_under_way_is_not_adopted(void **state) {
     assert_int_equal(world_intact(0), 7);
 }
 
+/* Nodes that announce no changes are not read again while no vote fails. */
+static void test_a_later_epoch_is_followed(void **state) {
+    (void)state;
+    begin(5, 1);
+    struct rl_guard *guard = &gw.agent[0].guard;
+    const uint32_t epoch = guard->quorum.epoch;
+    for (unsigned i = 0; i < 5; i++) {
+        gw.node[i].record.epoch += 2; /* removed, and added again under a new id */
+        gw.node[i].record.members[4].id = 0x99;
+        gw.node[i].record.nonce++;
+    }
+    gw.node[4].record.node_id = 0x99;
+    gw.node[4].record.eligibility = RL_RECORD_RECOVERING;
+    gw.node[4].record.loss = 7;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 4});
+    world_answer(0, 4);
+    assert_int_equal(guard->quorum.epoch, epoch);
+    world_run(gw.now);
+    assert_int_equal(guard->quorum.epoch, epoch + 2);
+    assert_int_equal(world_intact(0), 0xf);
+}
+
 /* It is known not to be a member before its own record has been read again. */
 static void test_a_former_member_is_foreign_while_it_is_unread(void **state) {
     (void)state;
@@ -704,7 +726,7 @@ static void new_client(unsigned nodes, uint64_t pinned, rl_mask connected) {
     memset(&gw.agent[0], 0, sizeof gw.agent[0]);
     rl_guard_init(&gw.agent[0].guard, nodes, 10000, 2 * RL_MS);
     gw.agent[0].guard.pinned = pinned;
-    gw.agent[0].guard.unreachable = (rl_mask)~connected;
+    gw.agent[0].guard.unreadable_now = (rl_mask)~connected;
     gw.agent[0].random = random;
     gw.agent[0].wake_at = RL_NEVER;
     for (unsigned i = 0; i < nodes; i++)
@@ -765,6 +787,21 @@ static void test_nobody_decides_before_a_stranger_is_read(void **state) {
     world_connect(0, 3);
     world_run(gw.now);
     assert_int_equal(gw.agent[0].guard.quorum.quorum_id + gw.agent[0].guard.other_quorum, 77 + 78);
+}
+
+/* A user may lack the permission to read the record of a node that was just taken into the list. */
+static void test_a_refused_record_is_no_surprise(void **state) {
+    (void)state;
+    begin_two_quorums();
+    new_client(4, 0, 0);
+    gw.agent[0].guard.unreadable_now = rl_bit(3);
+    world_connect(0, 3);
+    gw.agent[0].pending_op[3].what = RL_PENDING_NONE;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_FAILED, .node = 3});
+    for (unsigned i = 0; i < 3; i++) world_connect(0, i);
+    for (unsigned i = 0; i < 3; i++)
+        while (gw.agent[0].pending_op[i].what != RL_PENDING_NONE) world_answer(0, i);
+    assert_int_equal(world_intact(0), 7);
 }
 
 static void test_pinned_quorum(void **state) {
@@ -1080,6 +1117,7 @@ int main(void) {
         cmocka_unit_test(test_old_incarnation_is_not_counted),
         cmocka_unit_test(test_a_first_init_under_way_is_not_adopted),
         cmocka_unit_test(test_a_former_member_is_foreign_while_it_is_unread),
+        cmocka_unit_test(test_a_later_epoch_is_followed),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
         cmocka_unit_test(test_fences_of_the_loss_before_are_not_installed),
@@ -1109,6 +1147,7 @@ int main(void) {
         cmocka_unit_test(test_two_quorums_are_refused),
         cmocka_unit_test(test_half_of_the_list_is_not_enough),
         cmocka_unit_test(test_nobody_decides_before_a_stranger_is_read),
+        cmocka_unit_test(test_a_refused_record_is_no_surprise),
         cmocka_unit_test(test_pinned_quorum),
         cmocka_unit_test(test_quorum_is_never_changed),
         cmocka_unit_test(test_first_format_is_no_proof),

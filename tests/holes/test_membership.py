@@ -52,7 +52,7 @@ def test_membership(directory, told):
         goes_on(crowd, young)  # by c and d
         is_refused(crowd, old)
         done = redlock(urls([a, b, c]), "acquire", "-t", "500ms", RESOURCE)
-        assert (done.returncode, done.stdout) == (69, "")
+        assert (done.returncode, done.stdout) == (78, "")
         assert all(f"{gone.url}: {FOREIGN}" in done.stderr for gone in (a, b)), done.stderr
         crowd.end()
         grants = crowd.no_two_at_once()

@@ -905,6 +905,28 @@ static void a_server_with_a_replica_is_refused_unless_allowed(void **state) {
     servers_stop(&three);
 }
 
+/* Three of four listed nodes carry the quorum's record: more than half. */
+static void a_node_whose_record_may_not_be_read_stops_nobody(void **state) {
+    (void)state;
+    struct servers three, spare;
+    start_quorum(&three, 3, 500);
+    servers_start(&spare, 1);
+    command(&spare.at[0], "ACL SETUSER default -hgetall");
+    char urls[sizeof three.urls + sizeof spare.urls];
+    snprintf(urls, sizeof urls, "%s,%s", three.urls, spare.urls);
+    const struct redlock_client_options options = guarded_options();
+    struct redlock_client *client = open_guarded_at(urls, &options);
+    wait_until(nodes_ready(client) == 3, 3000);
+    assert_verdict(node_status(client, 3).verdict, REDLOCK_VERDICT_NOPERM);
+    const struct redlock_lock_options terms = lock_options(400);
+    struct redlock_lock *lock = new_lock(client, "stranger", &terms);
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    servers_stop(&spare);
+    servers_stop(&three);
+}
+
 /* ---- who has chosen no mode ---- */
 
 static void a_client_without_a_mode_follows_the_nodes(void **state) {
@@ -1030,6 +1052,7 @@ int main(void) {
         cmocka_unit_test(the_quorum_is_that_of_the_records),
         cmocka_unit_test(a_server_that_may_evict_locks_is_not_fit),
         cmocka_unit_test(a_server_with_a_replica_is_refused_unless_allowed),
+        cmocka_unit_test(a_node_whose_record_may_not_be_read_stops_nobody),
         cmocka_unit_test(a_client_without_a_mode_follows_the_nodes),
         cmocka_unit_test(an_acquisition_begins_before_the_mode_is_known),
         cmocka_unit_test(a_waiting_acquisition_turns_guarded),

@@ -302,7 +302,8 @@ static void test_refused_handshakes(void **state) {
     expect_refusal("-ERR max number of clients reached\r\n", REDLOCK_VERDICT_MAXCLIENTS,
                    "max number");
     expect_refusal("-DENIED Redis is running in protected mode\r\n", REDLOCK_VERDICT_AUTH,
-                   "protected mode");
+                   "protected mode: set a password on the server, or bind it to a private address");
+    expect_refusal("\x15\x03\x03\x01\x02\x02", REDLOCK_VERDICT_TLS, "use rediss://");
     expect_refusal("-ERR invalid password\r\n", REDLOCK_VERDICT_AUTH, "wrong user or password");
     expect_refusal("-ERR unknown command `AUTH`, with args beginning with: `secret`\r\n",
                    REDLOCK_VERDICT_AUTH, "");
@@ -312,6 +313,29 @@ static void test_refused_handshakes(void **state) {
                    REDLOCK_VERDICT_MASTERDOWN, "down");
     expect_refusal("+OK\r\n-BUSY Redis is busy running a script\r\n", REDLOCK_VERDICT_BUSY, "busy");
     expect_refusal("+OK\r\n:1\r\n", REDLOCK_VERDICT_PROTOCOL, "INFO");
+}
+
+/* A port of another protocol hangs up at once; a server that has answered speaks ours. */
+static void test_hung_up_on(void **state) {
+    struct fake fake;
+    struct world world;
+    char url[64];
+    (void)state;
+    fake_open(&fake);
+    fake_url(&fake, url, sizeof(url));
+    world_open_urls(&world, url);
+    fake_accept(&fake, &world);
+    fake_await(&fake, &world, GREETED);
+    fake_hang_up(&fake);
+    world_until_verdict(&world, 0, REDLOCK_VERDICT_DISCONNECTED);
+    assert_non_null(strstr(world_node(&world, 0).text, "TLS port? use rediss://"));
+    end(&fake, &world);
+
+    begin(&fake, &world);
+    fake_hang_up(&fake);
+    world_until_verdict(&world, 0, REDLOCK_VERDICT_DISCONNECTED);
+    assert_null(strstr(world_node(&world, 0).text, "TLS"));
+    end(&fake, &world);
 }
 
 static void test_silent_handshake(void **state) {
@@ -510,6 +534,7 @@ int main(void) {
         cmocka_unit_test(test_one_bad_node_is_one_bad_node),
         cmocka_unit_test(test_closing),
         cmocka_unit_test(test_refused_handshakes),
+        cmocka_unit_test(test_hung_up_on),
         cmocka_unit_test(test_silent_handshake),
         cmocka_unit_test(test_info_forbidden),
         cmocka_unit_test(test_noscript_before_a_release),

@@ -11,7 +11,6 @@
 
 #include "net/command.h"
 #include "net/setnx.h"
-#include "net/verdict.h"
 #include "node/scripts.h"
 #include "servers.h"
 

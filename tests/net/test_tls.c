@@ -154,6 +154,22 @@ static void test_not_a_tls_server(void **state) {
     world_close(&world);
 }
 
+static bool is_sent_to_tls(struct world *world, void *context) {
+    (void)context;
+    return strstr(world_node(world, 0).text, "use rediss://") != NULL;
+}
+
+static void test_a_tls_server_without_tls(void **state) {
+    struct world world;
+    char url[64];
+    (void)state;
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%s", tls_port);
+    world_open_urls(&world, url);
+    world_until(&world, is_sent_to_tls, NULL, "the hint to use rediss://");
+    assert_int_equal(net_ready(world.net, net_now(world.net)), 0);
+    world_close(&world);
+}
+
 static void expect_bad_file(struct net_options options, const char *says, const char *names) {
     struct net_handlers handlers = {.reply = NULL};
     struct net_error error = {0};
@@ -193,6 +209,7 @@ int main(void) {
         cmocka_unit_test(test_server_of_another_name),
         cmocka_unit_test(test_without_client_certificate),
         cmocka_unit_test(test_not_a_tls_server),
+        cmocka_unit_test(test_a_tls_server_without_tls),
         cmocka_unit_test(test_bad_files),
     };
     return cmocka_run_group_tests(tests, start, stop);

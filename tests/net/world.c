@@ -4,7 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/verdict.h"
+const char *verdict_text(int verdict) {
+    switch (verdict) {
+#define TEXT(name, value, text)                                                                    \
+    case value: return text;
+        REDLOCK_VERDICTS(TEXT)
+#undef TEXT
+    default: return "unknown";
+    }
+}
 
 static void join_items(struct ask *ask, const struct net_reply *reply) {
     ask->value_bytes = 0;

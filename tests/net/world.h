@@ -65,6 +65,8 @@ void world_until_done(struct world *world, struct ask *ask, unsigned count);
 void world_for(struct world *world,
                int64_t ms); /* turns the loop for a while, to see that nothing happens */
 struct net_node_status world_node(struct world *world, unsigned node);
+/* The text of redlock_verdict_text(), which belongs to the client. */
+const char *verdict_text(int verdict);
 
 /* One key, or up to 8 separated by spaces. */
 void ask_init(struct ask *ask, enum net_op op, const char *keys, const char *token, int64_t ttl_ms);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the gateway says is for people; whether they read it is nothing to its clients."""
 import os
+import socket
 import subprocess
 import tempfile
 import time
@@ -37,3 +38,38 @@ def test_a_log_that_nobody_reads_stops_no_client(own_quorum):
         assert until(lambda: not os.path.exists(path))
     for end in ends:
         os.close(end)
+
+
+def accepts(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
+
+
+def test_the_start_is_one_line(own_quorum):
+    """Address, mode, quorum, and how many nodes vote; without -v there is no other line."""
+    def first_lines(*options, nodes=own_quorum.nodes):
+        with tempfile.TemporaryDirectory(prefix="redlock-test-serve-") as directory:
+            path = os.path.join(directory, "gateway.sock")
+            process = subprocess.Popen([BINARY, "serve", "-N", nodes, "--listen", f"unix://{path}", *options],
+                                       stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=CLEAN, preexec_fn=die_with_us)
+            until(lambda: accepts(path), what="the gateway")
+            with Connection(path, timeout=5) as client:
+                assert client("PING") == "PONG"
+            process.terminate()
+            said = process.communicate(timeout=10)[1].decode().replace(f"unix://{path}", "ADDRESS")
+            assert process.returncode == 0
+            return said
+
+    assert first_lines() == "redlock: serving on ADDRESS: auto mode, 5 of 5 nodes vote\n"
+    assert first_lines("-q") == ""
+    made = subprocess.run([BINARY, "quorum", "init", "--yes", "--never-used", "--ttl-max", "2s", "-N", own_quorum.nodes],
+                          env=CLEAN, capture_output=True, check=True)
+    assert made.returncode == 0
+    quorum_id = own_quorum[0].ask("HGET", "redlock:node", "quorum").decode()
+    assert first_lines("--mode", "guarded", "--ttl", "1s") == (
+        f"redlock: serving on ADDRESS: guarded mode, quorum {quorum_id}, 5 of 5 nodes vote\n")
+    own_quorum[0].close()
+    assert ", 4 of 5 nodes vote\n" in first_lines("--mode", "guarded", "--ttl", "1s")
+    own_quorum[1].ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    said = first_lines("--mode", "guarded", "--ttl", "1s")
+    assert ", 3 of 5 nodes vote\n" in said and "warning: 1 of 5 nodes cannot vote until corrected" in said

@@ -20,7 +20,7 @@ static void open_guarded(struct stage *stage) {
 
 static void begin_held_by_a(struct stage *stage) {
     stage_begin(stage);
-    actor_acquire(stage->world, A, 0, 0);
+    actor_act(stage->world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(stage, 100);
     assert_non_null(stage_find(stage, HISTORY_ACQUIRED, A, ANYBODY, 0));
     for (unsigned node = 0; node < 3; node++) assert_true(node_is_intact(stage->world, node));
@@ -101,7 +101,7 @@ static void replica_takes_no_writes(void **state) {
     open_guarded(&stage);
     stage_begin(&stage);
     node_follow(stage.world, 0);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 100);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_SET, ANYBODY, 0), 0);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_SET, ANYBODY, ANYBODY), 2);
@@ -167,9 +167,9 @@ static void quorums_have_their_own_records(void **state) {
     stage.options.client[B].client.quorum = world_quorum_name(true);
     stage.options.client[B].refused = true;
     stage_begin(&stage);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 100);
-    actor_acquire(stage.world, B, 0, 0);
+    actor_act(stage.world, B, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 200);
     for (int node = 0; node < 3; node++)
         assert_int_equal(stage_need(&stage, HISTORY_VOTE, A, node, 0)->result, 1);

@@ -9,7 +9,7 @@
 static void open_held_by_a(struct stage *stage) {
     stage_open(stage);
     stage_begin(stage);
-    actor_acquire(stage->world, A, 0, 0);
+    actor_act(stage->world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(stage, 20);
     assert_non_null(stage_find(stage, HISTORY_ACQUIRED, A, ANYBODY, 0));
 }
@@ -50,9 +50,9 @@ static void last_second_is_lost(void **state) {
     (void)state;
     open_held_by_a(&stage);
     stage_run(&stage, 1500);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 1600);
-    actor_acquire(stage.world, B, 0, 0);
+    actor_act(stage.world, B, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 1700);
     uint32_t of_a = stage_need(&stage, HISTORY_ACQUIRED, A, ANYBODY, 0)->token;
     uint32_t of_b = stage_need(&stage, HISTORY_ACQUIRED, B, ANYBODY, 0)->token;
@@ -102,7 +102,7 @@ static void fast_node_ends_keys_early(void **state) {
     stage_open(&stage);
     stage_begin(&stage);
     node_clock_rate(stage.world, 0, 2000000);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 20000);
     rl_ns fast = stage_need(&stage, HISTORY_KEY_EXPIRED, ANYBODY, 0, 0)->at;
     rl_ns true_one = stage_need(&stage, HISTORY_KEY_EXPIRED, ANYBODY, 1, 0)->at;
@@ -122,7 +122,7 @@ static void stopped_node_executes_later(void **state) {
     stage.options.client[A].client.stall_timeout_ms = 500;
     stage_begin(&stage);
     node_pause(stage.world, 0);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 2000);
     assert_int_equal(stage_count(&stage, HISTORY_DISCONNECTED, A, 0), 1);
     assert_int_equal(stage_count(&stage, HISTORY_ARRIVED, A, 0), 0);
@@ -139,7 +139,7 @@ static int verdict_of_set(struct stage *stage, int mode) {
     stage_open(stage);
     stage_begin(stage);
     node_mode(stage->world, 0, mode);
-    actor_acquire(stage->world, A, 0, 0);
+    actor_act(stage->world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(stage, 30);
     return stage_need(stage, HISTORY_ANSWERED, A, 0, 0)->result;
 }
@@ -166,7 +166,7 @@ static void modes_differ(void **state) {
     open_held_by_a(&stage);
     node_mode(stage.world, 0, REDLOCK_VERDICT_READONLY);
     node_mode(stage.world, 1, REDLOCK_VERDICT_OOM);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 30);
     assert_int_equal(stage_message(&stage, HISTORY_ARRIVED, NET_RELEASE, A, 0, 0)->result,
                      REDLOCK_VERDICT_READONLY);
@@ -206,7 +206,7 @@ static void paused_client_reads_later(void **state) {
     (void)state;
     stage_open(&stage);
     stage_begin(&stage);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     actor_pause(stage.world, A);
     stage_run(&stage, 20000);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_SET, ANYBODY, ANYBODY), 3);
@@ -224,7 +224,7 @@ static void paused_client_does_nothing(void **state) {
     (void)state;
     open_held_by_a(&stage);
     actor_pause(stage.world, A);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 50);
     assert_int_equal(stage_count(&stage, HISTORY_RELEASE, A, ANYBODY), 0);
     assert_false(actor_idle(stage.world, A, 0));
@@ -259,9 +259,9 @@ static void crashed_client_leaves_its_keys(void **state) {
     (void)state;
     stage_open(&stage);
     stage_begin(&stage);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     actor_crash(stage.world, A);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 500);
     assert_false(actor_alive(stage.world, A));
     assert_int_equal(stage_count(&stage, HISTORY_KEY_SET, ANYBODY, ANYBODY), 3);
@@ -282,7 +282,7 @@ static void updates_read_think_and_write(void **state) {
     actor_update(stage.world, A, 0, 100 * RL_MS, 50 * RL_MS);
     actor_update(stage.world, A, 0, 1, 0); /* one at a time: left out */
     stage_run(&stage, 130);
-    actor_release(stage.world, A, 0); /* waits for the write that is on its way */
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0); /* waits for the write that is on its way */
     stage_run(&stage, 200);
     assert_int_equal(stage_need(&stage, HISTORY_READ, A, ANYBODY, 0)->at, 20 * RL_MS);
     const struct history_record *write = stage_need(&stage, HISTORY_WRITE, A, ANYBODY, 0);
@@ -321,7 +321,7 @@ static void healing_ends_every_fault(void **state) {
     stage_run(&stage, 200);
     world_heal(stage.world);
     stage_run(&stage, 3000);
-    actor_acquire(stage.world, B, 0, 0);
+    actor_act(stage.world, B, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 3100);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_SET, ANYBODY, ANYBODY), 3);
     assert_non_null(stage_find(&stage, HISTORY_ACQUIRED, B, ANYBODY, 0));

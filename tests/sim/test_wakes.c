@@ -15,9 +15,9 @@ static void one_waits(struct stage *stage) {
     stage->options.client[B].lock.retry_delay_ms_min = 400;
     stage->options.client[B].lock.retry_delay_ms_max = 500;
     stage_begin(stage);
-    actor_acquire(stage->world, A, 0, 0);
+    actor_act(stage->world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(stage, 100);
-    actor_acquire(stage->world, B, 0, 5000);
+    actor_act(stage->world, B, ACTION_ACQUIRE, 0, 5000);
     stage_run(stage, 150);
     assert_int_equal(stage_count(stage, HISTORY_WOKEN, ANYBODY, ANYBODY), 0);
     assert_non_null(stage_message(stage, HISTORY_ANSWERED, NET_WATCH, B, 2, 0));
@@ -32,7 +32,7 @@ static void a_release_is_reported_once(void **state) {
     (void)state;
     stage_open(&stage);
     one_waits(&stage);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 200);
     for (int node = 0; node < 3; node++) {
         const struct history_record *woken = stage_need(&stage, HISTORY_WOKEN, B, node, 0);
@@ -46,7 +46,7 @@ static void a_release_is_reported_once(void **state) {
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, A, ANYBODY), 0);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, B, ANYBODY),
                      3); /* not of what it did itself */
-    actor_release(stage.world, B, 0);
+    actor_act(stage.world, B, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 300);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, ANYBODY, ANYBODY),
                      3); /* and nobody looked since */
@@ -58,10 +58,10 @@ static void a_world_that_reports_nothing_is_waited_for_by_polling(void **state) 
     (void)state;
     stage_open(&stage);
     stage_begin(&stage);
-    actor_acquire(stage.world, A, 0, 0);
-    actor_acquire(stage.world, B, 0, 5000);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
+    actor_act(stage.world, B, ACTION_ACQUIRE, 0, 5000);
     stage_run(&stage, 150);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 1000);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, ANYBODY, ANYBODY), 0);
     assert_null(stage_message(&stage, HISTORY_SENT, NET_WAIT_QUEUE_ENTER, B, ANYBODY, 0));
@@ -75,7 +75,7 @@ static void what_is_lost_is_made_up_for_by_the_poll(void **state) {
     stage_open(&stage);
     stage.options.wakes.lost_ppm = 1000000;
     one_waits(&stage);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 1000);
     assert_int_equal(stage_count(&stage, HISTORY_WAKE_LOST, B, ANYBODY), 3);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, B, ANYBODY), 0);
@@ -89,7 +89,7 @@ static void what_comes_twice_comes_twice(void **state) {
     stage_open(&stage);
     stage.options.wakes.twice_ppm = 1000000;
     one_waits(&stage);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 200);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, B, ANYBODY), 6);
     assert_int_equal(acquired_after(&stage, 150 * RL_MS), 4);
@@ -105,7 +105,7 @@ static void what_is_false_is_looked_into(void **state) {
     stage_run(&stage, 400);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, B, ANYBODY), 3);
     assert_int_equal(stage_count(&stage, HISTORY_ACQUIRED, B, ANYBODY), 0);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 1000);
     stage_need(&stage, HISTORY_ACQUIRED, B, ANYBODY, 0);
     stage_close(&stage);
@@ -119,8 +119,8 @@ static void what_is_late_comes_to_one_who_has_left(void **state) {
     stage.options.wakes.late_ppm = 1000000;
     stage.options.wakes.late_max = 900 * RL_MS;
     one_waits(&stage);
-    actor_release(stage.world, A, 0);
-    actor_cancel(stage.world, B, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
+    actor_act(stage.world, B, ACTION_CANCEL, 0, 0);
     stage_run(&stage, 1100);
     assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, B, ANYBODY, 0)->result,
                      REDLOCK_CANCELLED);
@@ -146,7 +146,7 @@ static void a_node_that_restarted_is_asked_anew(void **state) {
     node_restart(stage.world, 0, NODE_KEEPS_ALL);
     stage_run(&stage, 900); /* connected, and looked at once more */
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, B, 0), 1);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 1300);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, B, 0), 2);
     stage_close(&stage);
@@ -189,9 +189,9 @@ static void the_next_in_line_is_called(void **state) {
     stage_open(&stage);
     stage.options.clients = 3;
     one_waits(&stage);
-    actor_acquire(stage.world, C, 0, 5000);
+    actor_act(stage.world, C, ACTION_ACQUIRE, 0, 5000);
     stage_run(&stage, 200);
-    actor_cancel(stage.world, B, 0);
+    actor_act(stage.world, B, ACTION_CANCEL, 0, 0);
     stage_run(&stage, 210);
     assert_int_equal(stage_count(&stage, HISTORY_WOKEN, C, ANYBODY), 1);
     assert_int_equal(stage_need(&stage, HISTORY_WOKEN, C, ANYBODY, 0)->value, 0);

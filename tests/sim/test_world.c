@@ -93,7 +93,7 @@ static void client_clock_decides_validity(void **state) {
     stage.options.clients = 1;
     stage.options.client[A].clock_ppm = 2000000;
     stage_begin(&stage);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 6000);
     const struct history_record *acquired = stage_need(&stage, HISTORY_ACQUIRED, A, ANYBODY, 0);
     assert_int_equal(acquired->at, 12 * RL_MS);
@@ -112,9 +112,9 @@ static void play_some(struct stage *stage) {
     for (int i = 0; i < 40; i++) {
         unsigned client = (unsigned)i % 3;
         if (actor_idle(stage->world, client, 0))
-            actor_acquire(stage->world, client, 0, 300);
+            actor_act(stage->world, client, ACTION_ACQUIRE, 0, 300);
         else
-            actor_release(stage->world, client, 0);
+            actor_act(stage->world, client, ACTION_RELEASE, 0, 0);
         if (i == 10) node_crash(stage->world, 1);
         if (i == 20) node_restart(stage->world, 1, NODE_LOSES_LAST_SECOND);
         stage_run(stage, 10 + 37 * (i + 1));
@@ -197,7 +197,7 @@ static void cut_requests_arrive_late_and_in_order(void **state) {
     stage.options.clients = 1;
     stage_begin(&stage);
     for (unsigned node = 0; node < 3; node++) link_cut(stage.world, A, node, LINK_REQUESTS);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 500);
     assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result,
                      REDLOCK_NO_QUORUM);
@@ -226,11 +226,11 @@ static void what_was_given_up_never_arrives(void **state) {
     stage.options.client[A].client.stall_timeout_ms = 1000;
     stage_begin(&stage);
     link_cut(stage.world, A, 0, LINK_BOTH);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 3000);
     const struct history_record *end = stage_need(&stage, HISTORY_DISCONNECTED, A, 0, 0);
     assert_int_equal(end->at, (10 + 50 + 1000) * RL_MS); /* sent, overdue, stalled */
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     link_heal(stage.world, A, 0);
     stage_run(&stage, 6000);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_SET, ANYBODY, 0), 0);
@@ -246,7 +246,7 @@ static void cut_answers_leave_the_effect(void **state) {
     stage_begin(&stage);
     link_cut(stage.world, A, 0, LINK_ANSWERS);
     link_cut(stage.world, A, 1, LINK_ANSWERS);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 200);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_SET, ANYBODY, ANYBODY), 3);
     assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result,
@@ -266,11 +266,11 @@ static void lost_answer_breaks_the_connection(void **state) {
     stage_open(&stage);
     stage.options.clients = 1;
     stage_begin(&stage);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 100);
     link_lose_next_answer(stage.world, A, 1);
     link_lose_next_answer(stage.world, A, 2);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 400);
     assert_int_equal(stage_count(&stage, HISTORY_DROPPED, A, 1), 1);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_DELETED, ANYBODY, 1), 1);
@@ -291,10 +291,10 @@ static void delay_is_of_one_request(void **state) {
     stage.options.clients = 1;
     stage_begin(&stage);
     link_delay(stage.world, A, 0, 30 * RL_MS);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 100);
     assert_int_equal(stage_message(&stage, HISTORY_ARRIVED, NET_ACQUIRE, A, 0, 0)->at, 40 * RL_MS);
-    actor_release(stage.world, A, 0);
+    actor_act(stage.world, A, ACTION_RELEASE, 0, 0);
     stage_run(&stage, 200);
     assert_int_equal(stage_message(&stage, HISTORY_ARRIVED, NET_RELEASE, A, 0, 0)->at, 101 * RL_MS);
     stage_close(&stage);
@@ -306,7 +306,7 @@ static void break_is_reported_at_once(void **state) {
     stage_open(&stage);
     stage.options.clients = 1;
     stage_begin(&stage);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     link_break(stage.world, A, 2);
     stage_run(&stage, 100);
     assert_int_equal(stage_need(&stage, HISTORY_DISCONNECTED, A, 2, 0)->at, 10 * RL_MS);
@@ -324,7 +324,7 @@ static void twice_listed_is_refused(void **state) {
     stage.options.clients = 1;
     stage.options.client[A].twice_listed = 1;
     stage_begin(&stage);
-    actor_acquire(stage.world, A, 0, 1000);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 1000);
     stage_run(&stage, 500);
     assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, A, ANYBODY, 0)->result,
                      REDLOCK_TWICE_LISTED);
@@ -347,14 +347,14 @@ static void several_in_one_call_have_outcomes_of_their_own(void **state) {
     stage_open(&stage);
     stage.options.resources = 3;
     stage_begin(&stage);
-    actor_acquire(stage.world, B, 1, 0);
+    actor_act(stage.world, B, ACTION_ACQUIRE, 1, 0);
     stage_run(&stage, 50);
-    actor_acquire_many(stage.world, A, 0x7, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE_MANY, 0x7, 0);
     stage_run(&stage, 100);
     assert_int_equal(of_resource(&stage, HISTORY_ACQUIRED, 0)->at, 52 * RL_MS);
     assert_int_equal(of_resource(&stage, HISTORY_ACQUIRED, 2)->at, 52 * RL_MS);
     assert_int_equal(of_resource(&stage, HISTORY_NOT_ACQUIRED, 1)->result, REDLOCK_HELD);
-    actor_release_many(stage.world, A, 0x7);
+    actor_act(stage.world, A, ACTION_RELEASE_MANY, 0x7, 0);
     stage_run(&stage, 200);
     assert_int_equal(of_resource(&stage, HISTORY_RELEASED, 0)->result, REDLOCK_OK);
     assert_int_equal(of_resource(&stage, HISTORY_RELEASED, 2)->result, REDLOCK_OK);
@@ -374,9 +374,9 @@ static void renewals_wait_for_each_other(void **state) {
     stage.options.together = true;
     stage.options.client[A].lock.renew = 1;
     stage_begin(&stage);
-    actor_acquire(stage.world, A, 0, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 12);
-    actor_acquire(stage.world, A, 1, 0);
+    actor_act(stage.world, A, ACTION_ACQUIRE, 1, 0);
     stage_run(&stage, 4000);
     rl_ns first = of_resource(&stage, HISTORY_RENEWED, 0)->at,
           second = of_resource(&stage, HISTORY_RENEWED, 1)->at;

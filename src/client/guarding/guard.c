@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Carries out the requests of the guard's machine, and passes the nodes' answers to it. Each node
- * has at most one request of the machine under way, on the connection that the votes use. So an
- * answer never overtakes an earlier request. */
+ * Carries out the requests of the guard's state machine (core/guard.h), and passes the answers to
+ * it. Each node has at most one request of the machine under way, on the connection that the votes
+ * use. So an answer never overtakes an earlier request. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +157,20 @@ static void note_eligibilities(struct guard *guard) {
         net_timer_set(net, &guard->peek, now + PEEK_EVERY);
 }
 
+/* Settled and not connected, or connected and its record was refused (NOPERM). The machine may not
+ * know yet that a settled node is connected. */
+static rl_mask unreadable_now(const struct guard *guard) {
+    rl_mask nodes = net_settled(net_of(guard));
+    for (unsigned i = 0; i < guard->machine.nodes; i++) {
+        if (!client_status(guard->client, i).connected) continue;
+        if (guard->node[i].trouble != 0)
+            nodes |= rl_bit(i);
+        else
+            nodes &= (rl_mask)~rl_bit(i);
+    }
+    return nodes;
+}
+
 static void step_once(struct guard *guard, struct rl_guard_event event) {
     struct net *net = net_of(guard);
     struct rl_guard *machine = &guard->machine;
@@ -165,10 +179,7 @@ static void step_once(struct guard *guard, struct rl_guard_event event) {
     /* Writes need random numbers; reads do not. */
     if (net_random(net, &event.random, sizeof event.random) != 0) machine->read_only = true;
     rl_mask unread = guard->client->unread;
-    /* Settled and not connected. The machine may not know yet that a settled node is connected. */
-    if (!machine->decided) machine->unreachable = net_settled(net);
-    for (unsigned i = 0; i < machine->nodes && !machine->decided; i++)
-        if (client_status(guard->client, i).connected) machine->unreachable &= (rl_mask)~rl_bit(i);
+    if (!machine->decided) machine->unreadable_now = unreadable_now(guard);
     rl_guard_step(machine, &event, net_now(net), &actions);
     machine->read_only = read_only;
     note_eligibilities(guard);
@@ -366,6 +377,7 @@ int64_t guard_fence_hint(struct guard *guard) {
 }
 
 bool guard_fence_plausible(struct guard *guard, int64_t fence) {
+    /* no clock is wrong by so much; most typing errors are larger */
     const int64_t year_us = INT64_C(366) * 86400 * 1000000;
     return fence <= guard_fence_hint(guard) + year_us;
 }

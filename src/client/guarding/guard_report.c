@@ -14,11 +14,17 @@ static void recovering_text(const struct guard *guard, unsigned node, char *text
     else if (left < 0)
         snprintf(
             text, size,
-            "it lost its lock data (or is new); it votes again some time after a majority of the quorum is intact "
-            "(if it cannot be: redlock quorum init)");
+            "it lost its lock data (or is new); it votes again some time after a majority of the quorum is intact");
     else
         snprintf(text, size, "it lost its lock data (or is new); it votes again in about %lld s",
                  (long long)((left + 999) / 1000));
+}
+
+/* An init during an outage would give up a quorum that is only out of reach. */
+static bool all_answer(const struct rl_guard *machine) {
+    for (unsigned i = 0; i < machine->nodes; i++)
+        if (!machine->node[i].up) return false;
+    return true;
 }
 
 /* No quorum is known: this node has no record, or its record does not decide which quorum it is. */
@@ -30,8 +36,10 @@ static void no_quorum_text(const struct guard *guard, unsigned node, char *text,
         machine->other_quorum
             ? "and other nodes of the list to another: correct the list, or name one (--quorum)"
             : "like at most half of the listed nodes: correct the list, or name it (--quorum)";
-    if (!at->has_record)
+    if (!at->has_record && all_answer(machine))
         snprintf(text, size, "it carries no record: redlock quorum init or add makes one");
+    else if (!at->has_record)
+        snprintf(text, size, "it carries no record; start the nodes that do not answer first");
     else if (machine->pinned)
         snprintf(text, size,
                  "it belongs to quorum %016llx, not to %016llx: correct the list, or the quorum",

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A lock as its user sees it: create, acquire, extend, release, query, free. */
+ * A lock as its user sees it: create, acquire, extend, release, query, free. The functions here
+ * only begin an operation. step.c carries it on: events go to the state machines of src/core, and
+ * their actions go to the nodes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "lock.h"
 
-/* ---- this room's part of a client ---- */
+/* ---- client->locks: what a client keeps for all of its locks ---- */
 
 const size_t locks_bytes = sizeof(struct locks);
 
@@ -15,7 +17,8 @@ void locks_init(struct redlock_client *client) {
     renewals_init(&client->locks->renewals);
 }
 
-/* Lock configs are left only where locks were: in a child after fork(2). */
+/* All locks have been freed, and with the last one of its kind each lock config. Only in a child
+ * after fork(2) redlock_lock_free() leaves the configs, for this function. */
 void locks_free(struct redlock_client *client) {
     struct locks *locks = client->locks;
     pool_empty(&locks->rounds);
@@ -29,6 +32,7 @@ void locks_free(struct redlock_client *client) {
 
 void lock_unref(struct redlock_lock *lock) {
     if (--lock->refs > 0) return;
+    /* an adopted token that is too long for the lock's own allocation */
     if (lock->token != lock_own_token(lock)) free(lock->token);
     lock_config_drop(lock->client, lock->config);
     free(lock);
@@ -44,7 +48,7 @@ static bool resources_valid(const struct redlock_client *client,
         if (!resources[i].data || resources[i].bytes == 0)
             return bad_argument(error, "the resource is empty: give it a name of 1 to %d bytes",
                                 REDLOCK_RESOURCE_BYTES_MAX);
-        /* not a sum, which could wrap */
+        /* Compares without adding to resources[i].bytes: that sum could wrap. */
         size_t most = REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes;
         if (resources[i].bytes > most)
             return bad_argument(
@@ -61,7 +65,8 @@ static bool resources_valid(const struct redlock_client *client,
     return true;
 }
 
-/* One allocation: the lock, its keys, their stripes, their bytes, the owner, the token. */
+/* One allocation: the lock, its keys, their stripes (guarded mode: which fences they raise), their
+ * bytes, the owner, the token. */
 static struct redlock_lock *lock_alloc(struct redlock_client *client,
                                        const struct redlock_bytes *resources, size_t count,
                                        const struct redlock_lock_options *options) {
@@ -130,7 +135,8 @@ int redlock_lock_new(struct redlock_client *client, const void *resource, size_t
     return redlock_lock_new_multi(client, &one, 1, options, lock, error);
 }
 
-/* Detaches the machine: requests under way end by themselves. */
+/* The lock waits for nothing any more. The answers to its requests go to the round, which ends with
+ * the last of them. */
 static void forget(struct redlock_lock *lock) {
     wait_queue_leave(lock);
     acquiring_remove(lock);
@@ -231,8 +237,8 @@ int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *contex
     return REDLOCK_OK;
 }
 
-/* A program that takes over a token has often just opened the client. So the first round waits for
- * the nodes, as an acquisition does. */
+/* A program that adopts a lock (takes it over by its token) has often just opened the client. So
+ * the first round waits until the nodes are connected, as an acquisition does. */
 void gather_for_adopted(struct redlock_lock *lock) {
     if (lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE)
         gather(lock->client, gather_until(lock->client));
@@ -247,8 +253,7 @@ static int begin(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_
     return release_begin(lock, done, context);
 }
 
-/* Blocks until the operation has ended. */
-static int finish(struct redlock_lock *lock, enum verb verb, int64_t ms) {
+static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms) {
     struct redlock_client *client = lock->client;
     struct op *op = verb == EXTEND ? &lock->extension : &lock->op;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
@@ -269,8 +274,8 @@ static int finish(struct redlock_lock *lock, enum verb verb, int64_t ms) {
     return result;
 }
 
-static int start(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
-                 void *context) {
+static int begin_async(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
+                       void *context) {
     if (!done) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = begin(lock, verb, ms, done, context);
@@ -279,29 +284,29 @@ static int start(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_
 }
 
 int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
-    return finish(lock, ACQUIRE, wait_ms);
+    return begin_and_wait(lock, ACQUIRE, wait_ms);
 }
 
-int redlock_try(struct redlock_lock *lock) { return finish(lock, ACQUIRE, 0); }
+int redlock_try(struct redlock_lock *lock) { return begin_and_wait(lock, ACQUIRE, 0); }
 
 int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
-    return finish(lock, EXTEND, ttl_ms);
+    return begin_and_wait(lock, EXTEND, ttl_ms);
 }
 
-int redlock_release(struct redlock_lock *lock) { return finish(lock, RELEASE, 0); }
+int redlock_release(struct redlock_lock *lock) { return begin_and_wait(lock, RELEASE, 0); }
 
 int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done,
                           void *context) {
-    return start(lock, ACQUIRE, wait_ms, done, context);
+    return begin_async(lock, ACQUIRE, wait_ms, done, context);
 }
 
 int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done,
                          void *context) {
-    return start(lock, EXTEND, ttl_ms, done, context);
+    return begin_async(lock, EXTEND, ttl_ms, done, context);
 }
 
 int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
-    return start(lock, RELEASE, 0, done, context);
+    return begin_async(lock, RELEASE, 0, done, context);
 }
 
 void redlock_cancel(struct redlock_lock *lock) {
@@ -345,7 +350,7 @@ int redlock_lock_disown(struct redlock_lock *lock) {
     return result;
 }
 
-/* ---- asking ---- */
+/* ---- queries: they send nothing, so they unlock without client_leave() ---- */
 
 int redlock_lock_state(struct redlock_lock *lock) {
     static const int leased[] = {

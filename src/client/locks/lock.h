@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The inside of this room: a lock, the memory that it needs while an operation is under way, and
- * the functions that its files share. The mutex is held. */
+ * The internals of src/client/locks: a lock, the memory that it needs while an operation is under
+ * way, and the functions that its files share. The mutex is held. */
 #ifndef RL_CLIENT_LOCK_H
 #define RL_CLIENT_LOCK_H
 
@@ -29,11 +29,11 @@ struct renewals {
     rl_ns busy_since;       /* some renewal waits since then, ... */
     uint64_t done_since;    /* ... and this many were renewed meanwhile */
     rl_ns reported_at;      /* when the log last had that renewals do not keep up; 0: never */
-    struct net_timer timer; /* fires when there is room for one that waits */
+    struct net_timer timer; /* fires when one that waits may begin */
     bool awake;             /* the timer is set */
 };
 
-/* This room's part of a client. */
+/* What a client keeps for all of its locks. */
 struct locks {
     struct redlock_client *client;
     struct acquisition *acquiring; /* those under way; they are notified when nodes come and go */

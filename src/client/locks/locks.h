@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Locks: made, taken, renewed, released, and waited for. lock.c and many.c have the functions of
- * redlock.h; this header has what the other rooms need. The mutex is held. */
+ * redlock.h; this header has what the rest of src/client needs. The mutex is held. */
 #ifndef RL_CLIENT_LOCKS_H
 #define RL_CLIENT_LOCKS_H
 
@@ -25,7 +25,8 @@ void locks_resume(struct redlock_client *client);
 void locks_turn_guarded(struct redlock_client *client);
 
 struct redlock_client *lock_client(const struct redlock_lock *lock);
-/* An operation of another room on a free lock. OK: lock_give_back() must follow once; or BUSY. */
+/* An operation of another part of the client on a free lock. OK: lock_give_back() must follow once;
+ * or BUSY. */
 int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context);
 /* The user has freed the lock, so the user's memory must not be used. */
 bool lock_is_freed(const struct redlock_lock *lock);

@@ -81,7 +81,7 @@ void locks_drop_callbacks(struct redlock_client *client) {
         lock_unref(lock_of(notified));
 }
 
-/* ---- operations of other rooms ---- */
+/* ---- operations of other parts of the client ---- */
 
 int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
     if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;

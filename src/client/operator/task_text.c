@@ -153,12 +153,11 @@ enum { PART_BYTES = RL_URL_BYTES + 320 };
 static void put_silence(struct quorum_task *task, char *to) {
     unsigned node = (unsigned)task->machine.problem.node;
     struct redlock_node_status status = {.size = sizeof status};
-    const char *url = task->url[node], *verdict = redlock_verdict_text(task->verdict[node]);
+    const char *why = redlock_verdict_text(task->verdict[node]);
     int asked = redlock_client_node(task->client, node, &status);
     if (asked == REDLOCK_OK && status.text[0] != '\0' && status.verdict == task->verdict[node])
-        snprintf(to, PART_BYTES, "%s: %s (%s)", url, verdict, status.text);
-    else
-        snprintf(to, PART_BYTES, "%s: %s", url, verdict);
+        why = status.text;
+    snprintf(to, PART_BYTES, "%s: %s", task->url[node], why);
 }
 
 static const char *url_of_quorum(const struct quorum_task *task, uint64_t id) {
@@ -222,7 +221,8 @@ static const char *text_of(const struct quorum_task *task) {
     const char *text = texts[p->kind];
     bool silent = strncmp(text, "%s", 2) == 0;
     if (!silent || task->verdict[p->node] != REDLOCK_VERDICT_NOPERM) return text;
-    return "%s. Allow its user what docs/acl.md lists under guarded mode, and run the command "
+    return "%s. Allow its user what " REDLOCK_DOC
+           "/acl.md lists under guarded mode, and run the command "
            "again";
 }
 

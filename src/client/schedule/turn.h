@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The inside of this room: what its files share about one turn of the driver. The mutex is held
- * unless a comment says otherwise. */
+ * The internals of src/client/schedule: what its files share about one turn of the driver. The
+ * mutex is held unless a comment says otherwise. */
 #ifndef RL_CLIENT_TURN_H
 #define RL_CLIENT_TURN_H
 

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Errors name the cause, the node and the cure: what users met, and what they should have read."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import Redlock
+from fake_node import FakeNode, old_redis, protected
+from servers import Quorum, Server, until
+
+USAGE, NO_QUORUM, CONFIG = 64, 69, 78
+NEVER_USED = ("quorum", "init", "--yes", "--never-used", "--ttl-max", "2s")
+
+
+@pytest.fixture
+def three():
+    with Quorum(3) as servers:
+        yield servers
+
+
+@pytest.fixture
+def made(three):
+    redlock = Redlock(three.nodes, {"REDLOCK_MODE": "guarded"})
+    done = redlock(*NEVER_USED)
+    assert done.returncode == 0, done.stderr
+    return redlock
+
+
+def findings(redlock, *options):
+    done = redlock("doctor", "--json", "--samples", "1", *options)
+    return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+
+
+# ---- servers that cannot be used ----
+
+def test_an_old_redis_is_named_as_such():
+    with FakeNode(old_redis("6.0.16")) as node:
+        redlock = Redlock(node.url, {"REDLOCK_MODE": "guarded"})
+        status, found = findings(redlock)
+        assert status == 1 and "6.0.16" in found["OLD-VERSION"]["why"] and "Upgrade" in found["OLD-VERSION"]["cure"]
+        assert "UNREACHABLE" not in found
+        done = redlock("quorum", "init", "--never-used", "--yes")
+        said = done.stderr.decode()
+        assert done.returncode == NO_QUORUM and f"{node.url}: OLD-VERSION: version 6.0.16" in said
+        assert "must answer" not in said and "is made" not in said
+        done = redlock("run", "x", "true", timeout=10)
+        assert (done.returncode, b"version 6.0.16; guarded mode needs Redis 6.2" in done.stderr) == (CONFIG, True), done.stderr
+
+
+def test_protected_mode():
+    with FakeNode(protected) as node:
+        for mode in ("classic", "guarded"):
+            redlock = Redlock(node.url, {"REDLOCK_MODE": mode})
+            done = redlock("acquire", "x")
+            said = done.stderr.decode()
+            assert done.returncode == CONFIG
+            assert f"{node.url}: protected mode: set a password on the server, or bind it to a private address\n" in said
+            assert "requires a password" not in said and "wrong" not in said
+            status, found = findings(redlock)
+            assert status == CONFIG and "private address" in found["PROTECTED-MODE"]["cure"] and "PASSWORD" not in found
+
+
+def own_address():
+    found = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=False).stdout.split()
+    return next((address for address in found if ":" not in address and not address.startswith("127.")), None)
+
+
+def test_protected_mode_of_a_real_server():
+    address = own_address()
+    if address is None:
+        pytest.skip("this machine has only the loopback")
+    server = Server("--bind", f"127.0.0.1 {address}", "--protected-mode", "yes")
+    try:
+        done = Redlock(f"redis://{address}:{server.port}")("acquire", "x")
+        assert (done.returncode, b"protected mode: set a password" in done.stderr) == (CONFIG, True), done.stderr
+    finally:
+        server.close()
+
+
+# ---- an outage ----
+
+def test_nothing_answers(made, three):
+    for server in three.servers:
+        server.close()
+    status, found = findings(made)
+    assert status == NO_QUORUM
+    assert found["NO-QUORUM"]["why"].startswith("No node answers") and found["NO-QUORUM"]["cure"].startswith("Start them")
+    done = made("quorum", "status")
+    assert (done.returncode, b"No node answers: start them" in done.stdout) == (NO_QUORUM, True)
+    done = made("quorum", "remove", "--yes", three[0].url)
+    assert (done.returncode, b"no node answers: start them" in done.stderr) == (NO_QUORUM, True)
+    for words in (["doctor"], ["quorum", "status"], ["acquire", "x"]):
+        done = made(*words)
+        assert b"quorum init" not in done.stdout + done.stderr, words
+    status, found = findings(made, "--mode", "classic")
+    assert found["NO-QUORUM"]["cure"].startswith("Start them")
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["the other is intact", "the other lost its data"])
+def test_a_majority_is_down(made, three, lost):
+    for server in three.servers[:2]:
+        server.close()
+    if lost:
+        three[2].ask("FLUSHALL")
+    for words in (["doctor", "--samples", "1"], ["quorum", "status"], ["acquire", "-t", "1s", "x"]):
+        done = made(*words)
+        assert b"quorum init" not in done.stdout + done.stderr, (words, done)
+        assert done.returncode in (1, NO_QUORUM)
+    assert re.search(r"First\s+(start or correct|bring up)", made("quorum", "status").stdout.decode())
+
+
+def test_a_lost_majority_is_sent_to_init(made, three):
+    """All nodes answer: now it is the cure."""
+    for server in three.servers:
+        server.ask("FLUSHALL")
+    assert b"redlock quorum init" in made("quorum", "status").stdout
+    assert "redlock quorum init" in findings(made)[1]["NO-QUORUM"]["cure"]
+
+
+# ---- what cannot be survived ----
+
+@pytest.mark.parametrize("count, what", [(1, "With one node"), (2, "With two nodes")])
+def test_few_nodes_in_guarded_mode(count, what):
+    with Quorum(count) as servers:
+        redlock = Redlock(servers.nodes, {"REDLOCK_MODE": "guarded"})
+        done = redlock(*NEVER_USED)
+        assert done.returncode == 0
+        assert f"warning: {what}, no lock can be taken while" in done.stderr.decode()
+        assert what in findings(redlock)[1]["FEW-NODES"]["why"]
+
+
+def test_three_nodes_are_no_cause_for_a_warning(three):
+    done = Redlock(three.nodes)(*NEVER_USED)
+    assert (done.returncode, b"warning" in done.stderr) == (0, False)
+
+
+# ---- a node that is to be added ----
+
+@pytest.mark.parametrize("verb", ["add", "replace"])
+def test_an_unreachable_node_is_refused_before_the_question(made, three, verb):
+    words = [three[0].url] if verb == "replace" else []
+    done = made("quorum", verb, *words, "redis://127.0.0.1:1")
+    said = done.stderr.decode()
+    assert done.returncode == NO_QUORUM
+    assert "nothing is done: redis://127.0.0.1:1: cannot connect: Connection refused" in said and "start it" in said
+    assert "becomes a member" not in said and "--yes" not in said
+
+
+def test_a_node_without_its_password_is_refused_before_the_question(made):
+    spare = Server("--requirepass", "geheim")
+    try:
+        done = made("quorum", "add", spare.url)
+        assert (done.returncode, b"put it in the URL" in done.stderr) == (CONFIG, True)
+        assert b"becomes a member" not in done.stderr
+    finally:
+        spare.close()
+
+
+# ---- TLS ----
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    """A server that speaks TLS only, and the directory of its certificate."""
+    directory = tmp_path_factory.mktemp("tls")
+    certificate, key = directory / "cert.pem", directory / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    plain = Server("--tls-port", "0")
+    port = None
+    for candidate in range(plain.port + 1, plain.port + 50):
+        try:
+            for name, value in (("tls-cert-file", certificate), ("tls-key-file", key), ("tls-auth-clients", "no")):
+                plain.ask("CONFIG", "SET", name, value)
+            plain.ask("CONFIG", "SET", "tls-port", candidate)
+            port = candidate
+            break
+        except Exception:  # the port is taken
+            continue
+    assert port is not None
+    yield port, certificate
+    plain.close()
+
+
+def test_a_plain_url_for_a_tls_port(tls):
+    port, certificate = tls
+    done = Redlock(f"redis://127.0.0.1:{port}")("acquire", "-w", "1s", "x")
+    assert done.returncode in (NO_QUORUM, CONFIG)
+    assert "use rediss://" in done.stderr.decode(), done.stderr
+    done = Redlock(f"rediss://127.0.0.1:{port}")("acquire", "--tls-ca-file", str(certificate), "x")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", [["run", "x", "true"], ["acquire", "-w", "1h", "x"]], ids=lambda words: words[0])
+def test_an_untrusted_certificate_ends_the_wait(tls, command):
+    began = time.monotonic()
+    done = Redlock(f"rediss://127.0.0.1:{tls[0]}")(*command, timeout=20)
+    assert (done.returncode, b"certificate was refused" in done.stderr) == (CONFIG, True), done.stderr
+    assert b"waiting is no cure" in done.stderr and time.monotonic() - began < 5
+
+
+# ---- waiting that no time can end ----
+
+def refused_at_once(redlock, *words):
+    began = time.monotonic()
+    done = redlock(*words, timeout=20)
+    assert time.monotonic() - began < 5
+    assert done.returncode == CONFIG, done
+    return done.stderr.decode()
+
+
+def test_missing_records_end_the_wait(three):
+    said = refused_at_once(Redlock(three.nodes), "run", "--mode", "guarded", "x", "true")
+    assert said.count("redlock quorum init") == 3
+
+
+def test_eviction_ends_the_wait(made, three):
+    for server in three.servers[:2]:
+        server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    said = refused_at_once(made, "run", "-t", "1s", "x", "true")
+    assert said.count("set maxmemory-policy to noeviction") == 2
+    for quiet in ("-q", "-qv"):
+        assert "noeviction" in refused_at_once(made, "run", quiet, "-t", "1s", "x", "true")
+
+
+def test_a_permission_for_the_key_ends_the_wait(three):
+    for server in three.servers:
+        server.ask("ACL", "SETUSER", "locks", "on", ">geheim", "~lock:*", "+@all")
+    nodes = three.nodes.replace("//", "//locks:geheim@")
+    assert "no permission" in refused_at_once(Redlock(nodes), "run", "x", "true")
+    assert Redlock(nodes)("run", "lock:x", "true").returncode == 0
+
+
+def test_the_status_file_says_config(three, tmp_path):
+    path = tmp_path / "status"
+    refused_at_once(Redlock(three.nodes), "run", "--mode", "guarded", "--status-file", str(path), "x", "true")
+    assert json.loads(path.read_text())["outcome"] == "config"
+
+
+def test_an_outage_is_waited_for(made, three):
+    """A minority that is misconfigured and a node that is down: that may pass."""
+    three[0].ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    three[1].pause()
+    process = made.start("run", "-t", "1s", "x", "true")
+    time.sleep(2.5)
+    assert process.poll() is None
+    three[1].resume()
+    assert process.wait(20) == 0
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_a_failover_or_a_backup_is_waited_for(made, three):
+    """A replica on a majority: the next one may be the backup that ends."""
+    with Quorum(2) as replicas:
+        for replica, master in zip(replicas.servers, three.servers):
+            replica.ask("REPLICAOF", "127.0.0.1", master.port)
+            until(lambda: b"connected_slaves:1" in master.ask("INFO", "replication"), what="the replica")
+        process = made.start("run", "-t", "1s", "x", "true")
+        time.sleep(2)
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(10) == 128 + signal.SIGTERM
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_more_strangers_than_members_in_the_list(made, three):
+    """Nodes of the list that are no members do not vote: that alone is no reason to give up."""
+    with Quorum(3) as others:
+        pinned = three[0].ask("HGET", "redlock:node", "quorum").decode()
+        redlock = Redlock(f"{three.nodes},{others.nodes}", {"REDLOCK_MODE": "guarded", "REDLOCK_QUORUM": pinned})
+        three[0].pause()
+        three[1].pause()
+        process = redlock.start("run", "-t", "1s", "x", "true")
+        time.sleep(3)
+        assert process.poll() is None
+        three[0].resume()
+        three[1].resume()
+        assert process.wait(20) == 0
+        process.stdout.close()
+        process.stderr.close()
+
+
+# ---- one node of three ----
+
+def warnings(done):
+    return [line for line in done.stderr.decode().splitlines() if "warning" in line]
+
+
+def test_one_misconfigured_node_is_one_warning(made, three):
+    three[1].ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    done = made("run", "-t", "1s", "x", "sleep", "1.5")
+    assert done.returncode == 0
+    assert len(warnings(done)) == 1
+    assert f"1 of 3 nodes cannot vote until corrected: {three[1].url}: it may evict locks" in warnings(done)[0]
+    assert warnings(made("run", "-q", "-t", "1s", "x", "sleep", "0.3")) == []
+
+
+def test_one_wrong_password_is_one_warning(three):
+    three[2].ask("CONFIG", "SET", "requirepass", "geheim")
+    done = Redlock(three.nodes)("run", "x", "sleep", "0.5")
+    assert done.returncode == 0
+    assert len(warnings(done)) == 1 and three[2].url in warnings(done)[0] and "requires a password" in warnings(done)[0]
+
+
+def test_a_node_that_is_down_is_no_warning(made, three):
+    three[1].close()
+    done = made("run", "-t", "1s", "x", "sleep", "1.2")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# ---- each cause once ----
+
+def test_a_cause_is_said_once():
+    server = Server("--requirepass", "richtig")
+    try:
+        url = f"redis://:falsch@127.0.0.1:{server.port}"
+        for words in (["acquire", "x"], ["run", "x", "true"], ["show", "x"]):
+            said = Redlock(url)(*words).stderr.decode()
+            assert said.count("password") == 1 and "wrong user or password; correct the node's URL" in said, said
+        for words in (["acquire", "x"], ["run", "x", "true"]):
+            said = Redlock(server.url)(*words).stderr.decode()
+            assert said.count("requires a password") == 1, said
+            assert "correct it in the node's URL" not in said and "wrong" not in said
+    finally:
+        server.close()
+    for words in (["acquire", "x"], ["acquire", "-v", "x"], ["quorum", "status"], ["doctor", "--samples", "1"]):
+        done = Redlock("redis://127.0.0.1:1")(*words)
+        lines = [line for line in (done.stdout + done.stderr).decode().splitlines() if "onnection refused" in line]
+        assert lines and all(line.count("onnection refused") == 1 for line in lines), lines
