@@ -161,8 +161,7 @@ static int ask_all(struct session *session, struct checkup *checkup) {
 int checkup_take(struct session *session, const struct checkup *before, struct checkup *checkup) {
     const size_t samples_count = (size_t)session->settings->samples;
     *checkup = (struct checkup){.count = redlock_client_nodes(session->client),
-                                .guarded = session->mode == REDLOCK_MODE_GUARDED,
-                                .mode_open = session->mode == REDLOCK_MODE_AUTO,
+                                .mode_open = session->mode_open,
                                 .pinned = session->quorum != NULL,
                                 .allow_replicas = session->allow_replicas != 0,
                                 .node_timeout_ms = session->settings->node_timeout_ms,
@@ -172,6 +171,7 @@ int checkup_take(struct session *session, const struct checkup *before, struct c
     struct clock_sample *samples = calloc(checkup->count * samples_count, sizeof *samples);
     if (samples == NULL) return REDLOCK_NO_MEMORY;
     session_connect(session);
+    checkup->guarded = session->mode == REDLOCK_MODE_GUARDED;
     int result = REDLOCK_OK;
     bool two; /* the records are asked for their quorums below */
     if (checkup->guarded && membership_peek_at_any(session, &checkup->membership, &two) != 0)

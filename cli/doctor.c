@@ -26,7 +26,7 @@ enum { EXIT_UNFIT = 1 };
 
 /* The servers may be fit: the configuration of this command is not. */
 static bool is_of_configuration(const struct finding *finding) {
-    return strcmp(finding->name, "TWO-QUORUMS") == 0 || strcmp(finding->name, "GUARDED-NODES") == 0;
+    return strcmp(finding->name, "TWO-QUORUMS") == 0;
 }
 
 /* If no node could be asked, nothing is known about the servers: the exit status is that of any

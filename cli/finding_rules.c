@@ -513,24 +513,34 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
         "The last change of members was interrupted: no other change can begin until it is finished.");
 }
 
-/* Nodes of two quorums in one list; and nodes of any quorum when no mode says that locks are
- * guarded. */
+/* The quorum that a client without a mode meets, or one that chose classic mode. */
+static void judge_mode(const struct checkup *checkup, const char *quorum,
+                       struct findings *findings) {
+    if (checkup->mode_open) {
+        WARNING(
+            "MODE-OPEN", EVERY_NODE,
+            "Set the mode: --mode guarded, REDLOCK_MODE=guarded, or mode = guarded in the configuration file.",
+            "The records of quorum %s make clients guarded, and no mode is set: if all records were lost, clients would lock as classic.",
+            quorum);
+    } else if (!checkup->guarded) {
+        WARNING(
+            "MIXED-MODE", EVERY_NODE, "Set the mode to guarded, or lock on other nodes.",
+            "Mode classic on nodes of the guarded quorum %s: its locks have no fence and no ttl_max, and nodes that lost their data grant them.",
+            quorum);
+    }
+}
+
+/* Nodes of two quorums in one list; and what the mode means on nodes of any quorum. */
 static void judge_quorums(const struct checkup *checkup, struct findings *findings) {
     const struct examined *first = NULL, *second = NULL;
     for (size_t i = 0; i < checkup->count; i++) {
         const struct examined *node = &checkup->nodes[i];
         if (!is_served(node) || node->info.quorum[0] == '\0') continue;
-        if (checkup->mode_open) {
-            ERROR(
-                "GUARDED-NODES", i,
-                "Set the mode: --mode guarded, REDLOCK_MODE=guarded, or mode = guarded in the configuration file.",
-                "It belongs to the guarded quorum %s, and no mode is set: no lock is taken there.",
-                node->info.quorum);
-        }
         if (first == NULL) first = node;
         if (second == NULL && strcmp(node->info.quorum, first->info.quorum) != 0) second = node;
     }
-    if (second == NULL || checkup->pinned || !(checkup->guarded || checkup->mode_open)) return;
+    if (first != NULL) judge_mode(checkup, first->info.quorum, findings);
+    if (second == NULL || checkup->pinned || !checkup->guarded) return;
     ERROR(
         "TWO-QUORUMS", EVERY_NODE,
         "Leave the nodes of one of them out of the list, or name the quorum: --quorum ID.",

@@ -207,7 +207,7 @@ static void start_command(struct holder *holder, bool lend) {
     /* the loss of the lock is handled even if standard error has no reader */
     diagnostics_never_wait();
     const struct grant grant = {.nodes = holder->session.nodes,
-                                .mode = holder->session.mode,
+                                .mode = session_mode(&holder->session),
                                 .quorum = holder->session.quorum,
                                 .token = redlock_token(holder->lock),
                                 .fence = redlock_fence(holder->lock)};

@@ -291,13 +291,14 @@ static int release_adopted(struct session *session, struct redlock_lock *lock,
     return EXIT_OK;
 }
 
-static int adopt(struct session *session, const struct token *token, const char *resource,
-                 adopted_fn *act) {
+static int adopt(struct session *session, struct settings *settings, bool input,
+                 const struct token *token, const char *resource, adopted_fn *act) {
     struct redlock_lock *lock = NULL;
     int status = session_lock(session, resource, not_renewed, NULL, &lock);
     if (status != 0) return failed(session, NULL, resource, status);
     session_connect(session);
-    if ((status = session_check(session, resource)) != 0) {
+    if ((status = session_check(session, resource)) != 0 ||
+        (act == extend_adopted && (status = find_fence(settings, input, session->mode)) != 0)) {
         failed(session, lock, resource, status);
         redlock_lock_free(lock);
         return status;
@@ -328,7 +329,7 @@ static int with_adopted(struct settings *settings, const char *command, int argc
         return failed(&session, NULL, argv[0], status);
     if (act == extend_adopted)
         status = failed(&session, NULL, argv[0], find_fence(settings, input, session.mode));
-    if (status == 0) status = adopt(&session, &token, argv[0], act);
+    if (status == 0) status = adopt(&session, settings, input, &token, argv[0], act);
     session_close(&session);
     return status;
 }

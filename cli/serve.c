@@ -19,7 +19,7 @@ static bool find_quorum_status(struct session *session, size_t voting,
     struct redlock_member members[REDLOCK_NODES_MAX];
     quorum->size = sizeof *quorum;
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
-    return session->mode == REDLOCK_MODE_GUARDED &&
+    return session_mode(session) == REDLOCK_MODE_GUARDED &&
            voting >= quorum_of(redlock_client_nodes(session->client)) &&
            redlock_quorum_peek(session->client, quorum, members, REDLOCK_NODES_MAX) == REDLOCK_OK;
 }
@@ -38,7 +38,7 @@ static void report_ready(void *context) {
     }
     const bool known = find_quorum_status(session, voting, &quorum);
     complain("serving on %s: %s mode%s%s, %zu of %zu nodes vote",
-             listen != NULL ? listen : "the sockets of systemd", mode_name(session->mode),
+             listen != NULL ? listen : "the sockets of systemd", mode_name(session_mode(session)),
              known ? ", quorum " : "", quorum.id, voting, nodes);
     session_warn(session);
 }
@@ -46,7 +46,6 @@ static void report_ready(void *context) {
 static int serve(struct session *session) {
     const struct settings *settings = session->settings;
     const struct serve_options options = {.client = session->client,
-                                          .guarded = session->mode == REDLOCK_MODE_GUARDED,
                                           .ttl_ms = settings->ttl_ms,
                                           .connect_timeout_ms = settings->connect_timeout_ms,
                                           .listen = settings->listen,

@@ -101,9 +101,10 @@ static int find_guarding(struct session *session) {
     if (find_allow_replicas(settings, &session->allow_replicas) != 0) return EXIT_CONFIG;
     if (session->mode == REDLOCK_MODE_AUTO && session->quorum != NULL)
         session->mode = REDLOCK_MODE_GUARDED;
+    session->mode_open = session->mode == REDLOCK_MODE_AUTO;
     if (session->mode == REDLOCK_MODE_GUARDED) return 0;
     session->quorum = NULL;
-    session->allow_replicas = 0;
+    if (session->mode == REDLOCK_MODE_CLASSIC) session->allow_replicas = 0;
     return check_guarded_only(session);
 }
 
@@ -149,7 +150,12 @@ int session_open(struct session *session, const struct settings *settings) {
     return result == REDLOCK_NO_MEMORY ? EXIT_SYSTEM : EXIT_CONFIG;
 }
 
-void session_connect(struct session *session) {
+int session_mode(struct session *session) {
+    if (session->mode == REDLOCK_MODE_AUTO) session->mode = redlock_client_mode(session->client);
+    return session->mode;
+}
+
+static void connect_nodes(struct session *session) {
     const int64_t slice_ms = 10, straggler_ms = session->settings->node_timeout_ms > 0
                                                     ? session->settings->node_timeout_ms
                                                     : 50;
@@ -164,6 +170,11 @@ void session_connect(struct session *session) {
         if (ready >= quorum && majority_since == NEVER) majority_since = now;
         if (majority_since != NEVER && now - majority_since >= straggler_ms * MS) return;
     }
+}
+
+void session_connect(struct session *session) {
+    connect_nodes(session);
+    session_mode(session);
 }
 
 void session_live_until(struct session *session, int64_t until_ns) {
@@ -250,7 +261,7 @@ int session_verdict(struct session *session, size_t node, int verdict, char *rea
     if (unasked && status.verdict != REDLOCK_VERDICT_GRANTED) verdict = status.verdict;
     if (status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
     /* If too few nodes vote, those that would vote are not asked. */
-    if (verdict == REDLOCK_VERDICT_NONE && session->mode == REDLOCK_MODE_GUARDED) {
+    if (verdict == REDLOCK_VERDICT_NONE && session_mode(session) == REDLOCK_MODE_GUARDED) {
         snprintf(reason, size, "intact");
         return verdict;
     }
@@ -323,9 +334,7 @@ static void report_quorums(struct session *session) {
 /* Too few nodes may vote because the configuration is wrong, which waiting does not cure. */
 static int cause_of(struct session *session, int result) {
     if (result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED) return result;
-    if (session->mode == REDLOCK_MODE_AUTO && any_verdict(session, REDLOCK_VERDICT_GUARDED))
-        return REDLOCK_GUARDED_NODES;
-    if (session->mode == REDLOCK_MODE_GUARDED && names_two_quorums(session))
+    if (session_mode(session) == REDLOCK_MODE_GUARDED && names_two_quorums(session))
         return REDLOCK_TWO_QUORUMS;
     return result;
 }
@@ -387,7 +396,7 @@ static size_t votes_needed(struct session *session) {
     const size_t nodes = redlock_client_nodes(session->client);
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
-    if (session->mode != REDLOCK_MODE_GUARDED) return quorum_of(nodes);
+    if (session_mode(session) != REDLOCK_MODE_GUARDED) return quorum_of(nodes);
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     int result = redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX);
     bool known = (result == REDLOCK_OK || result == REDLOCK_NO_QUORUM) && quorum.known;
@@ -510,9 +519,7 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
         return EXIT_CONFIG;
     case REDLOCK_GUARDED_NODES:
         report_nodes(session, verdicts, count, true);
-        complain(
-            "add --mode guarded, or REDLOCK_MODE=guarded, or `mode = guarded` in the configuration file. "
-            "--mode classic takes locks that guarded clients do not respect");
+        complain("remove scheme= from the node's URL, or lock elsewhere");
         return EXIT_CONFIG;
     case REDLOCK_LOST:
     case REDLOCK_LIMIT: return EXIT_LOST;

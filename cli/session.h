@@ -13,7 +13,8 @@
 struct session {
     struct redlock_client *client;
     const char *nodes;  /* the URL list in use; owned by the settings or the environment */
-    int mode;           /* enum redlock_mode */
+    int mode;           /* enum redlock_mode; see session_mode() */
+    bool mode_open;     /* no mode is set: the nodes say which one applies */
     const char *quorum; /* guarded: the pinned id; NULL: none. Owned like `nodes` */
     int allow_replicas; /* guarded */
     const struct settings *settings;
@@ -33,6 +34,8 @@ int session_open(struct session *session, const struct settings *settings);
 /* Waits for connections where an operation does not wait: until every node is connected or has
  * failed, or until a majority is connected and one more node timeout has passed. */
 void session_connect(struct session *session);
+/* Auto: `mode` becomes guarded once a node has shown a record. session_connect() calls it. */
+int session_mode(struct session *session);
 /* Processes the connections until that time. */
 void session_live_until(struct session *session, int64_t until_ns);
 void session_close(struct session *session);

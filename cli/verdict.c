@@ -12,7 +12,7 @@
 static bool report_no_quorum(struct session *session, struct redlock_lock *lock,
                              const char *resource) {
     struct membership membership;
-    if (session->mode != REDLOCK_MODE_GUARDED || membership_peek(session, &membership) != 0)
+    if (session_mode(session) != REDLOCK_MODE_GUARDED || membership_peek(session, &membership) != 0)
         return false;
     if (membership.state <= MEMBERSHIP_DEGRADED ||
         redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING)

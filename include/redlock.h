@@ -64,8 +64,9 @@ enum redlock_mode {
     REDLOCK_MODE_GUARDED = 1, /* nodes carry a record (redlock_quorum_init()). A node that lost its
                                  data does not vote, and every lock has a fencing token. Redis 6.2
                                  or later, or Valkey */
-    REDLOCK_MODE_AUTO = 2     /* classic, but never on nodes with a record: these are refused
-                                 (GUARDED_NODES) */
+    REDLOCK_MODE_AUTO = 2     /* the nodes say which: classic while no node shows a record, and
+                                 guarded from the first record on, for the client's whole life.
+                                 See redlock_client_mode() */
 };
 
 /* How a node stores a lock, by its URL: docs/older-ways.md. */
@@ -109,8 +110,8 @@ struct redlock_client_options {
                       client is a VM that is snapshotted. 0 */
     int recover;   /* guarded. 1: bring nodes that lost their data back, in the background and
                       together with other clients. 0: leave that to others */
-    /* guarded. The quorum's id, 16 hex digits: no node of another quorum counts. NULL: the one
-     * that the nodes belong to; nodes of two are an error. */
+    /* guarded, and with this AUTO is GUARDED. The quorum's id, 16 hex digits: no node of another
+     * quorum counts. NULL: the one that the nodes belong to; nodes of two are an error. */
     const char *quorum;
     int allow_replicas; /* guarded. 1: masters with replicas may vote. 0: they are refused, because
                            a promoted replica may lack locks that were granted */
@@ -155,6 +156,12 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_reload(struct redlock_client *
  * tries failed nodes again in the background (without a service thread: in redlock_process()). To
  * wait for servers that are starting, call it again. */
 REDLOCK_API int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms);
+
+/* enum redlock_mode: the one that was chosen. A client in mode AUTO is GUARDED from the first
+ * record that it sees. Acquisitions under way then begin again as guarded; locks that it holds as
+ * classic are lost at once, and reported. AUTO: no record was seen yet, so its locks are classic.
+ * If all records are gone it cannot know better: where that matters, choose the mode. */
+REDLOCK_API int redlock_client_mode(struct redlock_client *client);
 
 /* One node as the client sees it now. Strings are valid until the client is freed. */
 struct redlock_node_status {

@@ -10,7 +10,7 @@
 #include "gateway.h"
 
 bool plan_fence(struct connection *connection, struct plan *plan) {
-    if (!connection->gateway->options->guarded) {
+    if (!gateway_is_guarded(connection->gateway)) {
         command_refuse(
             connection, "no fencing token",
             "the quorum is in classic mode, and only guarded mode has them (--mode guarded)");

@@ -66,6 +66,10 @@ struct gateway {
 
 /* Reads CLOCK_BOOTTIME, the clock that the library uses. */
 int64_t gateway_now_ns(void);
+/* In mode auto, from the first record that it sees. */
+static inline bool gateway_is_guarded(const struct gateway *gateway) {
+    return redlock_client_mode(gateway->client) == REDLOCK_MODE_GUARDED;
+}
 /* Prints the text, or counts it. `text` is one line without its newline. */
 void notice_say(struct notice *notice, const struct serve_options *options, const char *text);
 

@@ -203,7 +203,7 @@ void metrics_write(const struct gateway *gateway, struct evbuffer *out) {
     const struct metrics_http *http = &gateway->metrics.http;
     head(out, "redlock_serve_info", "gauge", "The version and the mode of this gateway.");
     evbuffer_add_printf(out, "redlock_serve_info{version=\"%s\",mode=\"%s\"} 1\n",
-                        redlock_version(), gateway->options->guarded ? "guarded" : "classic");
+                        redlock_version(), gateway_is_guarded(gateway) ? "guarded" : "classic");
     write_locks(gateway, out);
     write_clients(gateway, out);
     write_scripts(gateway, out);

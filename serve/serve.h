@@ -21,9 +21,8 @@ enum serve_scripts {
 
 struct serve_options {
     struct redlock_client *client; /* opened without a service thread */
-    bool guarded;
-    int64_t ttl_ms;             /* of a lock that SETNX takes */
-    int64_t connect_timeout_ms; /* how long it waits for the nodes before it accepts clients */
+    int64_t ttl_ms;                /* of a lock that SETNX takes */
+    int64_t connect_timeout_ms;    /* how long it waits for the nodes before it accepts clients */
     /* unix:///PATH and HOST:PORT, separated by commas; NULL: only the sockets that systemd passes
      */
     const char *listen;

@@ -227,7 +227,7 @@ static bool extend(struct key_op *op, struct script_value *value) {
     op->tries = 0;
     struct redlock_lock *lock = seen_lock(op, op->call.ttl_ms, value);
     if (lock == NULL) return true;
-    if (op->gateway->options->guarded && lock == op->lock)
+    if (gateway_is_guarded(op->gateway) && lock == op->lock)
         return answered(value, sentence(op, no_fence));
     int result = redlock_extend_start(lock, op->call.ttl_ms, on_extended, op);
     return result == REDLOCK_OK ? false : answered(value, failure(op, result, NULL));
@@ -278,7 +278,7 @@ static bool take(struct key_op *op, struct script_value *value) {
     }
     /* A lock that is not cached has no known fencing token: its client could not extend it, and
      * would learn that too late. */
-    if (op->gateway->options->guarded && op->key->lock == NULL &&
+    if (gateway_is_guarded(op->gateway) && op->key->lock == NULL &&
         !keys_have_room(op->gateway, op->key->name)) {
         op->gateway->keys.not_kept++;
         return answered(value, sentence(op, no_room));
@@ -346,7 +346,7 @@ static void on_peek(void *context, struct redlock_lock *lock, int result) {
     size_t nodes = redlock_client_nodes(op->gateway->client);
     /* In guarded mode, a node that lost its data reports every lock as absent. Such an answer does
      * not count. */
-    for (size_t i = 0; op->gateway->options->guarded && i < nodes; i++) {
+    for (size_t i = 0; gateway_is_guarded(op->gateway) && i < nodes; i++) {
         struct redlock_node_status status = {.size = sizeof status};
         if (redlock_client_node(op->gateway->client, i, &status) != REDLOCK_OK) continue;
         if (status.verdict != REDLOCK_VERDICT_GRANTED) op->views[i].verdict = status.verdict;

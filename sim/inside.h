@@ -158,8 +158,9 @@ struct link {
     uint8_t armed;   /* resources, by bits, that were read and have not changed since */
     bool wakes_lost, wakes_again;
     /* Guarded clients: the node announces its changes among the answers. */
-    bool guarded;   /* the client requests it */
-    bool announces; /* the node does it, on this connection */
+    bool guarded;     /* the client requests it */
+    bool asks_quorum; /* the handshake reports a record, and is guarded where there is one */
+    bool announces;   /* the node does it, on this connection */
     struct random announcements_random;
 };
 

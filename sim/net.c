@@ -207,6 +207,7 @@ int net_open(struct net **out, const struct net_options *options,
     for (unsigned i = 0; i < net->nodes; i++) {
         conn_init(&net->conn[i], net, i);
         link_at(&net->conn[i])->guarded = options->guarded;
+        link_at(&net->conn[i])->asks_quorum = options->asks_quorum;
         /* by the timer: no handler runs in here */
         net_timer_set(net, &net->conn[i].retry, net_now(net));
     }
@@ -214,6 +215,17 @@ int net_open(struct net **out, const struct net_options *options,
     world->actor[world->opening].net = net;
     *out = net;
     return REDLOCK_OK;
+}
+
+void net_become_guarded(struct net *net) {
+    for (unsigned i = 0; i < net->nodes; i++) {
+        struct conn *conn = &net->conn[i];
+        bool again = conn->state == CONN_READY && !link_at(conn)->guarded;
+        link_at(conn)->guarded = true;
+        if (!again) continue;
+        policy_again(&net->policy, i);
+        conn_leave(conn, REDLOCK_VERDICT_DISCONNECTED, "");
+    }
 }
 
 /* The simulator has no TLS, so there are no files to read. */

@@ -401,10 +401,8 @@ static void draw_forgotten_modes(struct plan *plan) {
         struct world_client_options *client = &options->client[i];
         if (!chance(plan, 50)) continue;
         client->client.mode = REDLOCK_MODE_AUTO;
-        client->client.confirm = client->client.allow_replicas = 0;
+        client->client.confirm = 0;
         client->nodes = 0;
-        client->refused = true;
-        plan->may_be_refused |= 1u << i;
     }
 }
 

@@ -109,8 +109,7 @@ static void do_step(struct world *world, void *argument, int64_t number) {
         if (step->clients >> client & 1) do_client(world, client, step);
 }
 
-/* A client that lists nodes of two quorums and names neither must be refused; so must one that
- * names no mode on guarded nodes. */
+/* A client that lists nodes of two quorums and names neither must be refused. */
 static void guard_client(struct scene *scene, unsigned index) {
     struct world_client_options *client = &scene->options.client[index];
     bool forgets = scene->forgets_mode >> index & 1;
@@ -121,7 +120,7 @@ static void guard_client(struct scene *scene, unsigned index) {
     if (scene->classic >> index & 1 || forgets) client->client.confirm = 0;
     if (scene->classic >> index & 1) return;
     client->client.mode = forgets ? REDLOCK_MODE_AUTO : REDLOCK_MODE_GUARDED;
-    client->refused = forgets || two_quorums;
+    client->refused = two_quorums;
 }
 
 static void guard(struct scene *scene) {

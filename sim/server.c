@@ -260,9 +260,10 @@ static void shake_hands(struct server *server, struct message *connect) {
     else if (server_refuses_all(server))
         connect->verdict = (int16_t)server->mode;
     link->open = connect->verdict == REDLOCK_VERDICT_GRANTED;
+    if (server->world->options.guarded) connect->quorum = server_guard_quorum(server);
+    link->guarded = link->guarded || (link->asks_quorum && connect->quorum != 0);
     link->announces =
         link->guarded && (server->world->options.unannounced & rl_bit(server->node)) == 0;
-    if (server->world->options.guarded) connect->quorum = server_guard_quorum(server);
     wire_answer(server->world, connect);
 }
 

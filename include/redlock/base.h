@@ -51,7 +51,8 @@ extern "C" {
     X(REDLOCK_TTL_MAX_EXCEEDED, -14, "the TTL is longer than the quorum's ttl_max allows")         \
     X(REDLOCK_CONFLICT, -15, "another change of the quorum is under way or came first")            \
     X(REDLOCK_TWO_QUORUMS, -16, "the list of nodes names servers of two quorums")                  \
-    X(REDLOCK_GUARDED_NODES, -17, "the servers belong to a guarded quorum, and no mode was chosen")
+    X(REDLOCK_GUARDED_NODES, -17,                                                                  \
+      "the servers belong to a guarded quorum, and the client is not guarded")
 
 enum redlock_result {
 #define REDLOCK_ENUM(name, value, text) name = (value),

@@ -92,7 +92,13 @@ static void on_node(void *context, unsigned node) {
 
 static void on_changed(void *context, unsigned node) {
     struct redlock_client *client = context;
-    if (client->net) guard_changed(client, node);
+    if (!client->net) return;
+    if (client->guard) {
+        guard_changed(client, node);
+    } else {
+        struct net_node_status status = client_status(client, node);
+        client->node_mode->node(client, node, &status);
+    }
 }
 
 static void voters_changed(struct redlock_client *client) {
@@ -100,6 +106,11 @@ static void voters_changed(struct redlock_client *client) {
     locks_check(client);
     gatherings_check(client);
     tasks_check(client);
+}
+
+static void turned_guarded(struct redlock_client *client) {
+    client->lock_mode = client->lock_layout;
+    locks_turn_guarded(client);
 }
 
 static void on_log(void *context, int level, const char *text) {
@@ -113,7 +124,7 @@ static void on_log(void *context, int level, const char *text) {
 static void free_memory(struct redlock_client *client) {
     locks_free(client);
     free(client->guard);
-    free(client->automode);
+    automode_free(client);
     free(client);
 }
 
@@ -126,10 +137,10 @@ static void client_destroy(struct redlock_client *client) {
 static struct redlock_client *client_create(const struct redlock_client_options *options) {
     static const struct {
         const struct node_mode *nodes;
-        const struct lock_mode *locks;
-    } modes[] = {[REDLOCK_MODE_CLASSIC] = {&classic_nodes, &classic_locks},
-                 [REDLOCK_MODE_GUARDED] = {&guarded_nodes, &guarded_locks},
-                 [REDLOCK_MODE_AUTO] = {&auto_nodes, &classic_locks}};
+        const struct lock_mode *locks, *layout;
+    } modes[] = {[REDLOCK_MODE_CLASSIC] = {&classic_nodes, &classic_locks, &classic_locks},
+                 [REDLOCK_MODE_GUARDED] = {&guarded_nodes, &guarded_locks, &guarded_locks},
+                 [REDLOCK_MODE_AUTO] = {&auto_nodes, &classic_locks, &guarded_locks}};
     size_t prefix = options->key_prefix_bytes;
     struct redlock_client *client = calloc(1, sizeof *client + locks_bytes + prefix);
     if (!client) return NULL;
@@ -140,8 +151,10 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     client->options.key_prefix = client->key_prefix;
     client->node_mode = modes[options->mode].nodes;
     client->lock_mode = modes[options->mode].locks;
+    client->lock_layout = modes[options->mode].layout;
     client->voters = (rl_mask)~0u;
     client->voters_changed = voters_changed;
+    client->turned_guarded = turned_guarded;
     schedule_init(&client->schedule, locks_report);
     pthread_mutex_init(&client->reload_mutex, NULL);
     locks_init(client);
@@ -290,6 +303,13 @@ int redlock_client_node(struct redlock_client *client, size_t node,
     pthread_mutex_unlock(&client->schedule.mutex);
     sized_fill(out, out->size, &seen, sizeof seen);
     return REDLOCK_OK;
+}
+
+int redlock_client_mode(struct redlock_client *client) {
+    if (client_enter(client) != REDLOCK_OK) return client->options.mode;
+    int mode = client->guard ? REDLOCK_MODE_GUARDED : client->options.mode;
+    pthread_mutex_unlock(&client->schedule.mutex);
+    return mode;
 }
 
 int redlock_client_stats(struct redlock_client *client, struct redlock_stats *stats) {

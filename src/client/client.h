@@ -54,7 +54,8 @@ struct redlock_client {
     pthread_mutex_t reload_mutex;
     struct redlock_client_options options;
     const struct node_mode *node_mode;
-    const struct lock_mode *lock_mode;
+    const struct lock_mode *lock_mode;   /* of the locks that are taken from now on */
+    const struct lock_mode *lock_layout; /* locks have room for this mode: auto may turn guarded */
     char *key_prefix;
     struct net *net;
     unsigned nodes;
@@ -70,7 +71,10 @@ struct redlock_client {
     int refusal;    /* OK; or why no lock is taken, however many nodes would grant it */
     void (*voters_changed)(struct redlock_client *client); /* call this after `voters` changed */
 
-    struct guard *guard;          /* guarding: mode guarded; else NULL */
+    /* Auto has become guarded: all locks learn of it. */
+    void (*turned_guarded)(struct redlock_client *client);
+
+    struct guard *guard;          /* guarding: mode guarded, or auto that became so; else NULL */
     struct automode *automode;    /* guarding: mode auto; else NULL */
     struct gathering *gatherings; /* client.c: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */

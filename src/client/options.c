@@ -71,6 +71,8 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
         !in_range(error, "allow_replicas", to->allow_replicas, 0, 1))
         return false;
     if (!quorum_id_valid(to->quorum, error)) return false;
+    /* A quorum that is named can only mean guarded mode, unless another is named. */
+    if (to->quorum && to->mode == REDLOCK_MODE_AUTO) to->mode = REDLOCK_MODE_GUARDED;
     if (to->confirm && to->mode != REDLOCK_MODE_GUARDED)
         return bad_argument(
             error, "confirm orders fencing tokens, which only guarded mode has: set mode too");

@@ -337,6 +337,8 @@ void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
  * the state HELD. */
 void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                    struct rl_actions *actions);
+/* What its votes rest on has ended, and so has its validity: the next step reports the loss. */
+void rl_lease_void(struct rl_lease *lease, rl_ns now);
 /* The validity that is certain at `now`; 0 when the lock is lost or released, or nothing is
  * proven. */
 rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now);

@@ -63,6 +63,10 @@ rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now) {
     return holding(lease) && now < lease->validity_end ? lease->validity_end - now : 0;
 }
 
+void rl_lease_void(struct rl_lease *lease, rl_ns now) {
+    if (holding(lease) && now < lease->validity_end) lease->validity_end = now;
+}
+
 static rl_ns lost_at(const struct rl_lease *lease) {
     return lease->validity_end - lease->rules.lost_margin;
 }

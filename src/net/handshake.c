@@ -36,9 +36,9 @@ enum {
 #define GUARDED_COMMANDS                                                                           \
     "~redlock:* +eval +evalsha +zadd +zscore +zcard +zrange +hget +hset +hgetall +rename +time"
 
-_Static_assert(HANDSHAKE_STEPS_MAX >= 7 + NODE_SCRIPTS + 2, "all steps must fit");
+_Static_assert(HANDSHAKE_STEPS_MAX >= 8 + NODE_SCRIPTS + 2, "all steps must fit");
 
-static bool is_guarded(const struct conn *conn) { return conn->node->net->guarded; }
+static bool is_guarded(const struct conn *conn) { return conn->guarded; }
 
 /* A command was queued, or could not be: `sent`. Its reply is that of the step. */
 static bool await(struct conn *conn, unsigned char step, bool sent) {
@@ -62,7 +62,7 @@ static bool send_hello(struct conn *conn) {
 static bool send_scripts(struct conn *conn) {
     bool setnx = conn->node->url.scheme != REDLOCK_SCHEME_SET;
     int first = setnx ? NODE_SETNX_ACQUIRE : 0;
-    int end = setnx ? NODE_SCRIPTS_ALL : is_guarded(conn) ? NODE_SCRIPTS : NODE_CLASSIC_SCRIPTS;
+    int end = setnx ? NODE_SCRIPTS_ALL : NODE_CLASSIC_SCRIPTS;
     for (int i = first; i < end; i++)
         if (!await(conn, STEP_SCRIPT, conn_command(conn, "EVAL", node_scripts[i].text, "0", NULL)))
             return false;
@@ -70,11 +70,22 @@ static bool send_scripts(struct conn *conn) {
     return await(conn, STEP_SCRIPT, conn_command(conn, "EVALSHA", sha1, "0", NULL));
 }
 
+/* A client with permissions for classic locks only learns here what is missing. ZADD changes
+ * nothing: no stripe is added (XX), and none is below 0. */
+static bool send_guarded(struct conn *conn) {
+    for (int i = NODE_CLASSIC_SCRIPTS; i < NODE_SCRIPTS; i++)
+        if (!await(conn, STEP_SCRIPT, conn_command(conn, "EVAL", node_scripts[i].text, "0", NULL)))
+            return false;
+    return await(conn, STEP_FENCES,
+                 conn_command(conn, "ZADD", NET_KEY_KEPT, "XX", "GT", "CH", "0", "0", NULL));
+}
+
 bool handshake_begin(struct conn *conn) {
     const struct url *url = &conn->node->url;
     conn->step = conn->steps_count = 0;
     conn->scripting_refused = false;
     conn->announces = false;
+    conn->guarded = conn->node->net->guarded;
     conn->run_id[0] = conn->quorum[0] = conn->refusal[0] = '\0';
     if (url->password) {
         bool sent = url->user ? conn_command(conn, "AUTH", url->user, url->password, NULL)
@@ -98,12 +109,7 @@ bool handshake_begin(struct conn *conn) {
     if (conn->node->net->asks_quorum &&
         !await(conn, STEP_QUORUM, conn_command(conn, "HGET", NET_KEY_RECORD, "quorum", NULL)))
         return false;
-    if (!send_scripts(conn)) return false;
-    /* A client with permissions for classic locks only learns here what is missing. The command
-     * changes nothing: no stripe is added (XX), and none is below 0. */
-    return !is_guarded(conn) ||
-           await(conn, STEP_FENCES,
-                 conn_command(conn, "ZADD", NET_KEY_KEPT, "XX", "GT", "CH", "0", "0", NULL));
+    return send_scripts(conn) && (!is_guarded(conn) || send_guarded(conn));
 }
 
 /* The server's answer to whatever comes first: it is in protected mode, and does not accept clients
@@ -273,6 +279,22 @@ static void quorum_answered(struct conn *conn) {
         conn->quorum[i] = isgraph((unsigned char)c) ? c : '?';
     }
     conn->quorum[bytes] = '\0';
+    memcpy(conn->node->quorum, conn->quorum, sizeof(conn->quorum));
+    /* At once, because the handshake may still fail. */
+    struct net *net = conn->node->net;
+    if (bytes > 0 && !net->guarded) net->handlers.changed(net->handlers.context, conn->node->index);
+}
+
+/* This node or another one carries a record: the handshake goes on with what guarded mode needs. */
+static void turn_guarded(struct conn *conn) {
+    uint32_t generation = conn->generation;
+    conn->guarded = true;
+    if (conn->scripting_refused)
+        scripting_refused(conn);
+    else
+        check_fitness(conn, conn->node->version);
+    if (conn->generation == generation && (!send_hello(conn) || !send_guarded(conn)))
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
 }
 
 void handshake_reply(struct conn *conn) {
@@ -331,5 +353,9 @@ void handshake_reply(struct conn *conn) {
         if (failed) script_failed(conn, error);
         break;
     }
-    if (conn->generation == generation && conn->step == conn->steps_count) node_up(conn);
+    if (conn->generation != generation || conn->step < conn->steps_count) return;
+    if (conn->kind == CONN_MAIN && conn->node->net->guarded && !conn->guarded)
+        turn_guarded(conn);
+    else
+        node_up(conn);
 }

@@ -86,8 +86,9 @@ static bool open_nodes(struct net *net, const struct net_options *options,
 int net_open(struct net **net, const struct net_options *options,
              const struct net_handlers *handlers, struct net_error *error) {
     struct net *new = calloc(1, sizeof(*new));
-    int64_t *fences = options->guarded ? calloc(RL_STRIPES, sizeof(*fences)) : NULL;
-    if (!new || (options->guarded && !fences)) {
+    bool may_guard = options->guarded || options->asks_quorum;
+    int64_t *fences = may_guard ? calloc(RL_STRIPES, sizeof(*fences)) : NULL;
+    if (!new || (may_guard && !fences)) {
         free(new);
         free(fences);
         error->result = REDLOCK_NO_MEMORY;

@@ -36,9 +36,9 @@ struct net_handlers {
      * net_tracked() for the node. `rank` from 0 on: that many clients wait before us in the key's
      * queue. */
     void (*wake)(void *context, unsigned node, struct net_bytes key, int rank);
-    /* Guarded. The node's record, or all data of the server, may have changed. Where net_node() has
-     * `announces`, this call comes before the reply to any request that the server executed after a
-     * full resynchronisation or a flush. */
+    /* Guarded, or `asks_quorum` and the node carries a record. The node's record, or all data of
+     * the server, may have changed. Where net_node() has `announces`, this call comes before the
+     * reply to any request that the server executed after a full resynchronisation or a flush. */
     void (*changed)(void *context, unsigned node);
     void *context;
 };
@@ -48,7 +48,9 @@ struct net_options {
     rl_ns connect_timeout, stall_timeout;
     const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     int log_level;
-    bool asks_quorum; /* the handshake asks for NET_ASK_QUORUM; net_node() has the answer */
+    /* The handshake asks for NET_ASK_QUORUM. A connection to a node with a record is guarded from
+     * its handshake on, and handlers.changed() reports the first one at once. */
+    bool asks_quorum;
     bool guarded;
     /* nodes without scripting fail with NOPERM: guarded requests cannot use a transaction */
 };
@@ -80,6 +82,10 @@ int net_random(struct net *net, void *buf, size_t n); /* getrandom(2), buffered;
 /* CLOCK_REALTIME: for hints, and for the floor and epoch of `quorum init` */
 int64_t net_wall_us(struct net *net);
 
+/* `asks_quorum`: a record was seen, so all connections are guarded from now on. One that is up
+ * without it is closed like a lost one, in the next net_process(), and made again. */
+void net_become_guarded(struct net *net);
+
 rl_mask net_ready(struct net *net, rl_ns now); /* connected, and no answer overdue */
 rl_mask net_settled(struct net *net); /* connected, or the last try to connect has failed */
 /* Nodes with an unanswered ACQUIRE, EXTEND or RELEASE, or with one that waits for memory. */
@@ -94,8 +100,8 @@ struct net_node_status {
     char text[160];
     bool uses_transactions;
     bool announces; /* guarded: handlers.changed() is called in time, see there */
-    /* `asks_quorum`: the quorum id in the node's record at the last connection; "": no record, or
-     * unknown. */
+    /* `asks_quorum`: the quorum id in the node's record, as the last handshake read it; "": no
+     * record, or unknown. */
     char quorum[17];
     uint8_t scheme; /* enum redlock_scheme */
     uint64_t reconnects;

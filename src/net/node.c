@@ -41,7 +41,7 @@ void node_up(struct conn *conn) {
     net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text,
             node->version[0] ? node->version : "unknown",
             node->uses_transactions ? ", scripting refused: using transactions" : "");
-    bool silent = net->guarded && !conn->announces;
+    bool silent = conn->guarded && !conn->announces;
     if (silent && !node->logged_silence)
         net_log(net, REDLOCK_LOG_WARNING,
                 "%s: a loss of this server's data is noticed up to a second late: %s; allow +hello "
@@ -120,6 +120,21 @@ void net_reconnect(struct net *net, unsigned index, int verdict, const char *tex
     if (!policy_refuse(&net->policy, index, verdict, net_now(net))) return;
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (conn->state != CONN_DOWN) conn_break(conn, verdict, text);
+}
+
+/* The node stays unsettled meanwhile: acquisitions wait for it as for a first connection. */
+static void node_again(struct net *net, unsigned index) {
+    policy_again(&net->policy, index);
+    conn_break(&net->node[index].main, REDLOCK_VERDICT_DISCONNECTED,
+               "connecting again, because a node of the list carries a record");
+}
+
+void net_become_guarded(struct net *net) {
+    net->guarded = true;
+    for (unsigned i = 0; i < net->nodes; i++) {
+        struct conn *conn = &net->node[i].main;
+        if (conn->state == CONN_READY && !conn->guarded) node_again(net, i);
+    }
 }
 
 rl_mask net_ready(struct net *net, rl_ns now) { return policy_ready(&net->policy, now); }

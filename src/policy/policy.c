@@ -42,7 +42,8 @@ bool policy_is_ready(const struct policy *policy, unsigned node, rl_ns now) {
 }
 
 bool policy_is_settled(const struct policy *policy, unsigned node) {
-    return policy->node[node].up || policy->node[node].failed;
+    const struct policy_node *at = &policy->node[node];
+    return (at->up && !at->again) || at->failed;
 }
 
 static void lasts_until(struct policy *policy, const struct call_queue *queue) {
@@ -132,11 +133,16 @@ void policy_leave(struct policy *policy, unsigned node) {
     policy_changed(policy);
 }
 
+void policy_again(struct policy *policy, unsigned node) {
+    policy->node[node].again = true;
+    policy_leave(policy, node);
+}
+
 void policy_down(struct policy *policy, unsigned node, int verdict) {
     struct policy_node *at = &policy->node[node];
     bool was_good = at->verdict == REDLOCK_VERDICT_GRANTED;
     at->failed = !was_good || verdict == REDLOCK_VERDICT_TWICE_LISTED;
-    at->up = at->leaving = false;
+    at->up = at->leaving = at->again = false;
     at->verdict = verdict;
     at->writes = 0;
     at->tracking_refused = false; /* the next server behind this address is asked again */

@@ -77,6 +77,7 @@ struct policy_node {
     const struct call_queue *turn;
     bool up;                /* connected, and the handshake is complete */
     bool leaving;           /* its connection will be closed: nothing more is sent on it */
+    bool again;             /* ... to be made again */
     bool failed;            /* the last try to connect has failed */
     bool was_up;            /* it was up before */
     int verdict;            /* GRANTED while it is up and not refused; else the reason */
@@ -155,6 +156,8 @@ rl_mask policy_listed_again(const struct policy *policy, unsigned node, const ch
 void policy_up(struct policy *policy, unsigned node, const char *run_id, rl_ns now);
 /* The connection will be closed: nothing more is sent on it until it is down. */
 void policy_leave(struct policy *policy, unsigned node);
+/* The same, to be connected again at once: until then the node is not settled. */
+void policy_again(struct policy *policy, unsigned node);
 /* The connection is down, or could not be made. `calls` is empty then. policy_tracking_lost()
  * reports whether the node notified of changes. */
 void policy_down(struct policy *policy, unsigned node, int verdict);

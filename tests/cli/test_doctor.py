@@ -382,10 +382,11 @@ def id_of(guarded):
 
 def test_no_mode_on_nodes_of_a_quorum(guarded):
     status, report = examine(guarded.nodes)
-    assert (status, found(report)["GUARDED-NODES"]) == (CONFIG, ("error", [1, 2, 3]))
+    assert (status, found(report)["MODE-OPEN"]) == (0, ("warning", [1, 2, 3]))
     assert [node["quorum"] for node in report["nodes"]] == [id_of(guarded)] * 3
-    assert "GUARDED-NODES" not in found(examine(guarded.nodes, "--samples", "2", "--mode", "classic")[1])
-    assert "GUARDED-NODES" not in found(examine_guarded(guarded.nodes)[1])
+    classic = found(examine(guarded.nodes, "--samples", "2", "--mode", "classic")[1])
+    assert classic["MIXED-MODE"] == ("warning", [1, 2, 3]) and "MODE-OPEN" not in classic
+    assert not {"MODE-OPEN", "MIXED-MODE"} & set(found(examine_guarded(guarded.nodes)[1]))
 
 
 def test_replicas_in_guarded_mode(guarded):

@@ -266,17 +266,19 @@ def test_what_votes_elsewhere_is_not_taken_into_a_pinned_quorum(both):
     assert both[0].ask("EXISTS", "redlock:node") == 0
 
 
-@pytest.mark.parametrize("words", [["acquire", "-t", TTL, "x"], ["run", "-t", TTL, "-w", "5s", "x", "true"], ["show", "x"],
-                                   ["release", "--token", "t", "x"], ["extend", "--token", "t", "x"]], ids=lambda words: words[0])
-def test_a_forgotten_mode(made, three, words):
+def test_a_forgotten_mode(made, three, resource):
     for environ in ({}, {"REDLOCK_MODE": "auto"}):
         redlock = Redlock(three.nodes, environ)
-        done = redlock(*words)
-        assert (done.returncode, done.stdout) == (CONFIG, b""), done.stderr
-        assert three[0].url.encode() in done.stderr and id_at(three[0]).encode() in done.stderr
-        assert b"--mode guarded" in done.stderr
-    assert three.values("x") == [None] * 3
-    assert Redlock(three.nodes)("acquire", "--mode", "classic", "x").returncode == 0
+        done = redlock("run", "-t", TTL, resource, "--", "sh", "-c", 'echo "$REDLOCK_MODE $REDLOCK_FENCE"')
+        assert done.returncode == 0 and done.stdout.startswith(b"guarded 1"), (done.stdout, done.stderr)
+        done = redlock("run", "-t", "60s", resource, "true")
+        assert done.returncode == USAGE and b"ttl_max" in done.stderr, done.stderr
+        token, _, fence = redlock("acquire", "-t", TTL, resource).stdout.decode().split()
+        assert redlock("extend", "-t", TTL, resource, environ={"REDLOCK_TOKEN": token}).returncode == USAGE
+        done = redlock("extend", "-t", TTL, resource, environ={"REDLOCK_TOKEN": token, "REDLOCK_FENCE": fence})
+        assert done.returncode == 0, done.stderr
+        assert redlock("release", resource, environ={"REDLOCK_TOKEN": token}).returncode == 0
+    assert len(Redlock(three.nodes)("acquire", "--mode", "classic", resource).stdout.split()) == 2
 
 
 # ---- a lock ----

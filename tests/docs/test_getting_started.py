@@ -19,7 +19,7 @@ def test_the_build_is_one_that_exists():
     script, what = re.search(r"^\$ (scripts/\S+) (\S+)$", build, re.MULTILINE).groups()
     assert f" {what} " in (SOURCE / script).read_text().split("case $what in", 1)[1].split(";;", 1)[0]
     option = re.search(r"-D(\w+)=OFF", build)[1]
-    assert f"option({option} " in (SOURCE / "CMakeLists.txt").read_text()
+    assert f"set({option} AUTO CACHE" in (SOURCE / "cmake" / "Tests.cmake").read_text(encoding="utf-8")
     presets = json.loads((SOURCE / "CMakePresets.json").read_text())
     for kind, preset in re.findall(r"cmake (--build )?--preset (\S+)", build):
         assert preset in [each["name"] for each in presets["buildPresets" if kind else "configurePresets"]]

@@ -126,9 +126,15 @@ def two_quorums():
 
 
 @contextlib.contextmanager
-def guarded_nodes():
+def mode_open():
     with members() as servers:
         yield {"REDLOCK_NODES": servers.nodes}
+
+
+@contextlib.contextmanager
+def mixed_mode():
+    with members() as servers:
+        yield {"REDLOCK_NODES": servers.nodes, "REDLOCK_MODE": "classic"}
 
 
 @contextlib.contextmanager
@@ -304,7 +310,8 @@ def unknown():
 
 CURED = {
     "EVICTION": eviction, "REPLICAS": replicas, "IS-REPLICA": is_replica,
-    "TWO-QUORUMS": two_quorums, "GUARDED-NODES": guarded_nodes, "NO-RECORD": no_record,
+    "TWO-QUORUMS": two_quorums, "MODE-OPEN": mode_open,
+    "MIXED-MODE": mixed_mode, "NO-RECORD": no_record,
     "FOREIGN": foreign, "MISCONF": misconf, "MEMORY": memory, "MAX-CLIENTS": max_clients,
     "BUSY": busy, "RECOVERING": recovering, "EVICTED": evicted, "REPLICATION-ID": replication_id,
     "UNANNOUNCED": unannounced, "NOT-SETTLED": not_settled, "RESTART-FORGETS": restart_forgets,

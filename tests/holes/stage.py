@@ -48,9 +48,12 @@ class Actor(Crowd):
         assert isinstance(grant, Grant), f"the result was {grant}"
         return grant
 
+    def is_out(self):
+        return len(self._said("leave")) == len(self._said("enter"))
+
     def leaves(self):
         self.hold(0)
-        until(lambda: len(self._said("leave")) == len(self._said("enter")), what="its leaving")
+        until(self.is_out, what="its leaving")
         self.hold(ALL_VALIDITY)
 
 

@@ -5,13 +5,13 @@ other, each when the one before is intact again, forget a lock that is still hel
 import time
 
 from crowd import RESOURCE, init, succeed, wait_intact
-from nodes import urls
-from stage import Missed, play
+from nodes import until, urls
+from stage import FALLS, Missed, play
 from witness import Grant, now
 
 TTL_MAX, TTL = 1000, 10000
-MISCONFIGURED = 78
-GUARDED_NODES = -17
+USAGE = 64
+TTL_MAX_EXCEEDED = -14
 NOTICED = 1.5  # seconds: a client that was connected before looks about once a second
 
 
@@ -42,9 +42,10 @@ def test_mode_forgotten_command(directory, told):
         if isinstance(grant, Grant):
             next_one(stage, nodes, grant)
             return
-        assert grant.returncode == MISCONFIGURED, grant.stderr
-        assert "--mode guarded" in grant.stderr and "--mode classic" in grant.stderr, grant.stderr
+        assert grant.returncode == USAGE and "ttl_max is 1.0 s" in grant.stderr, grant.stderr
         assert all(node.ask("EXISTS", RESOURCE) == 0 for node in nodes)
+        short = stage.acquire(urls(nodes), TTL_MAX, mode=None)
+        assert isinstance(short, Grant) and short.fence > 0, short
     play(one_round, directory, "guarded", told)
 
 
@@ -55,7 +56,7 @@ def test_mode_forgotten_library(directory, told):
         if isinstance(grant, Grant):
             next_one(stage, nodes, grant)
             return
-        assert grant == GUARDED_NODES
+        assert grant == TTL_MAX_EXCEEDED
         assert all(node.ask("EXISTS", RESOURCE) == 0 for node in nodes)
     play(one_round, directory, "guarded", told)
 
@@ -71,8 +72,23 @@ def test_mode_forgotten_connected(directory, told):
         if isinstance(grant, Grant):
             next_one(stage, nodes, grant)
             return
-        assert grant == GUARDED_NODES
+        assert grant == TTL_MAX_EXCEEDED
     play(one_round, directory, "guarded", told)
+
+
+def test_mode_forgotten_held(directory, told):
+    """The client holds the lock as classic, for longer than ttl_max, when the nodes get a record."""
+    def one_round(stage):
+        nodes = stage.servers(3)
+        early = stage.actor(urls(nodes), TTL, mode="default")
+        grant = early.wins()
+        assert grant.fence == 0
+        succeed(urls(nodes), "quorum", "init", "--yes", "--ttl-max", f"{TTL_MAX}ms")
+        until(early.is_out, what="the end of its classic lease")
+        assert now() < grant.end
+        flush_one_after_the_other(nodes, grant)
+        stage.tries_while(stage.actor(urls(nodes), TTL_MAX, mode="guarded"), grant)
+    play(one_round, directory, "guarded", told, allowed={FALLS})  # the classic lock has no token
 
 
 def test_mode_forgotten_named(directory, told):

@@ -4,6 +4,7 @@
  * grow, and what becomes of a node that lost its data, of a record that changed under a lease, of a
  * node that is no member.
  */
+#include <stdatomic.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -594,7 +595,10 @@ static void refuse_resource(struct redlock_client *client, const char *resource,
 static void guarded_modes_own_keys_are_no_resources(void **state) {
     (void)state;
     struct redlock_client_options options = guarded_options();
-    struct redlock_client *guarded = open_guarded(&five), *classic = open_calm(&five);
+    struct redlock_client *guarded = open_guarded(&five), *open = open_calm(&five);
+    options.mode = REDLOCK_MODE_CLASSIC;
+    struct redlock_client *classic = open_guarded_at(five.urls, &options);
+    options.mode = REDLOCK_MODE_GUARDED;
     options.key_prefix = "redlock:";
     struct redlock_client *prefixed = open_guarded_at(five.urls, &options);
     refuse_resource(guarded, "redlock:node", REDLOCK_BAD_ARGUMENT);
@@ -606,7 +610,9 @@ static void guarded_modes_own_keys_are_no_resources(void **state) {
     refuse_resource(prefixed, "fences:0123456789abcdef", REDLOCK_BAD_ARGUMENT);
     refuse_resource(prefixed, "redlock:node", REDLOCK_OK);
     refuse_resource(classic, "redlock:node", REDLOCK_OK);
+    refuse_resource(open, "redlock:node", REDLOCK_BAD_ARGUMENT); /* it may become guarded */
     redlock_client_free(guarded);
+    redlock_client_free(open);
     redlock_client_free(classic);
     redlock_client_free(prefixed);
 }
@@ -923,33 +929,94 @@ static void a_node_whose_record_may_not_be_read_stops_nobody(void **state) {
 
 /* ---- who has chosen no mode ---- */
 
-static void a_client_without_a_mode_takes_no_lock_of_a_quorum(void **state) {
+static void a_client_without_a_mode_follows_the_nodes(void **state) {
     (void)state;
     struct servers three;
     servers_start(&three, 3);
     struct redlock_client *early = open_calm(&three);
-    const struct redlock_lock_options options = lock_options(TTL_MAX);
-    struct redlock_lock *lock = new_lock(early, "auto", &options);
+    const struct redlock_lock_options options = lock_options(TTL_MAX), of_10s = lock_options(10000);
+    struct redlock_lock *lock = new_lock(early, "auto", &options),
+                        *held = new_lock(early, "held", &of_10s);
+    assert_int_equal(redlock_client_mode(early), REDLOCK_MODE_AUTO);
     assert_result(redlock_try(lock), REDLOCK_OK);
+    assert_int_equal(redlock_fence(lock), 0);
     assert_result(redlock_release(lock), REDLOCK_OK);
+    assert_result(redlock_try(held), REDLOCK_OK);
     init_quorum(three.urls, TTL_MAX);
-    wait_until(redlock_try(lock) == REDLOCK_GUARDED_NODES || redlock_release(lock) != REDLOCK_OK,
-               3000);
-    assert_result(redlock_try(lock), REDLOCK_GUARDED_NODES);
-    struct redlock_client *late = NULL;
-    assert_result(redlock_client_open(three.urls, NULL, &late, NULL), REDLOCK_OK);
-    struct redlock_lock *other = new_lock(late, "auto", &options);
-    assert_result(redlock_acquire(other, 2000),
-                  REDLOCK_GUARDED_NODES); /* it began before any node was connected */
+    wait_until(redlock_client_mode(early) == REDLOCK_MODE_GUARDED, 3000);
+    /* Its votes rested on the absence of records. Its keys stay until it is released. */
+    assert_int_equal(redlock_lock_state(held), REDLOCK_STATE_LOST);
+    assert_int_equal(redlock_validity_ms(held), 0);
+    assert_result(redlock_extend(held, 0), REDLOCK_LOST);
+    assert_int_equal(servers_holding(&three, "held"), 3);
+    assert_result(redlock_release(held), REDLOCK_OK);
+    assert_result(redlock_try(held), REDLOCK_TTL_MAX_EXCEEDED);
+    assert_result(redlock_acquire(lock, 2000), REDLOCK_OK);
+    assert_true(redlock_fence(lock) > 0);
+    assert_result(redlock_extend(lock, 0), REDLOCK_OK);
+    assert_result(redlock_release(lock), REDLOCK_OK);
     for (unsigned i = 0; i < 3; i++) command(&three.at[i], "FLUSHALL");
     for (unsigned i = 0; i < 3; i++) command(&three.at[i], "CLIENT KILL TYPE normal");
-    nap_ms(1300); /* it has asked again, and found nothing */
-    assert_result(redlock_try(lock), REDLOCK_GUARDED_NODES);
+    nap_ms(1300); /* it has asked again, and found nothing: it is never classic again */
+    assert_int_equal(redlock_client_mode(early), REDLOCK_MODE_GUARDED);
+    assert_result(redlock_try(lock), REDLOCK_NO_QUORUM);
     assert_int_equal(servers_holding(&three, "auto"), 0);
     redlock_lock_free(lock);
-    redlock_lock_free(other);
+    redlock_lock_free(held);
     redlock_client_free(early);
-    redlock_client_free(late);
+    servers_stop(&three);
+}
+
+static void an_acquisition_begins_before_the_mode_is_known(void **state) {
+    (void)state;
+    struct servers three;
+    start_quorum(&three, 3, TTL_MAX);
+    const struct redlock_lock_options options = lock_options(TTL_MAX), of_10s = lock_options(10000);
+    for (int64_t wait_ms = 0; wait_ms <= 2000; wait_ms += 2000) {
+        struct redlock_client *client = NULL;
+        assert_result(redlock_client_open(three.urls, NULL, &client, NULL), REDLOCK_OK);
+        struct redlock_lock *lock = new_lock(client, "auto", &options),
+                            *too_long = new_lock(client, "long", &of_10s);
+        assert_result(redlock_acquire(lock, wait_ms), REDLOCK_OK);
+        assert_true(redlock_fence(lock) > 0);
+        assert_result(redlock_try(too_long), REDLOCK_TTL_MAX_EXCEEDED);
+        assert_result(redlock_release(lock), REDLOCK_OK);
+        redlock_lock_free(lock);
+        redlock_lock_free(too_long);
+        redlock_client_free(client);
+    }
+    servers_stop(&three);
+}
+
+static void note_result(void *context, struct redlock_lock *lock, int result) {
+    (void)lock;
+    atomic_store((atomic_int *)context, result);
+}
+
+/* While a rival holds it, as classic: the try goes on as guarded, with a fence. */
+static void a_waiting_acquisition_turns_guarded(void **state) {
+    (void)state;
+    struct servers three;
+    servers_start(&three, 3);
+    struct redlock_client *client = open_calm(&three), *rival = open_calm(&three);
+    const struct redlock_lock_options options = lock_options(TTL_MAX);
+    struct redlock_lock *lock = new_lock(client, "wanted", &options),
+                        *held = new_lock(rival, "wanted", &options);
+    assert_result(redlock_try(held), REDLOCK_OK);
+    atomic_int result = 1;
+    assert_result(redlock_acquire_start(lock, 10000, note_result, &result), REDLOCK_OK);
+    init_quorum(three.urls, TTL_MAX);
+    wait_until(redlock_lock_state(held) == REDLOCK_STATE_LOST, 3000);
+    wait_until(redlock_client_mode(client) == REDLOCK_MODE_GUARDED, 3000);
+    assert_result(redlock_release(held), REDLOCK_OK);
+    wait_until(redlock_lock_state(lock) == REDLOCK_STATE_HELD, 5000);
+    wait_until(atomic_load(&result) != 1, 1000);
+    assert_result(atomic_load(&result), REDLOCK_OK);
+    assert_true(redlock_fence(lock) > 0);
+    redlock_lock_free(lock);
+    redlock_lock_free(held);
+    redlock_client_free(client);
+    redlock_client_free(rival);
     servers_stop(&three);
 }
 
@@ -986,7 +1053,9 @@ int main(void) {
         cmocka_unit_test(a_server_that_may_evict_locks_is_not_fit),
         cmocka_unit_test(a_server_with_a_replica_is_refused_unless_allowed),
         cmocka_unit_test(a_node_whose_record_may_not_be_read_stops_nobody),
-        cmocka_unit_test(a_client_without_a_mode_takes_no_lock_of_a_quorum),
+        cmocka_unit_test(a_client_without_a_mode_follows_the_nodes),
+        cmocka_unit_test(an_acquisition_begins_before_the_mode_is_known),
+        cmocka_unit_test(a_waiting_acquisition_turns_guarded),
         cmocka_unit_test(a_client_that_does_not_recover_leaves_nodes_alone),
     };
     return cmocka_run_group_tests(tests, start_five, stop_five);

@@ -1,79 +1,81 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Mode auto: classic, but never on nodes that carry a record. A classic client there would lock
- * without the guarantee that the quorum was made for, only because an option was forgotten. So the
+ * Mode auto: the nodes say which mode applies. The client is classic while no node shows a record.
+ * One record makes it guarded, for its whole life: a record that is gone later proves nothing. The
  * question is asked at the start of each connection, and about once a second later, because a
  * quorum may be made while clients are connected. Mode classic needs nothing. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "guarding.h"
 
 struct automode {
     struct poll poll;
-    rl_mask found; /* nodes that carried a record; one is enough, for the client's whole life */
-    char quorum[17];
+    struct guard *guard; /* memory for the guard, so that turning guarded cannot fail */
 };
 
-static bool carries_record(const struct automode *automode, unsigned node) {
-    return (automode->found & rl_bit(node)) != 0;
-}
-
-static void found(struct automode *automode, unsigned node, const char *quorum) {
-    struct redlock_client *client = automode->poll.client;
-    if (client->closing || carries_record(automode, node)) return;
-    if (automode->found == 0) {
-        struct net_node_status status = client_status(client, node);
-        snprintf(automode->quorum, sizeof automode->quorum, "%s", quorum);
-        client_log(
-            client, REDLOCK_LOG_ERROR,
-            "%s belongs to the guarded quorum %s: no lock is taken; set the mode to guarded, or to classic explicitly",
-            status.url, quorum);
-    }
-    automode->found |= rl_bit(node);
+/* A key with a timestamp in it has no fencing token, so such a client can only refuse. */
+static void refuse(struct redlock_client *client, const char *url, const char *quorum) {
+    client_log(client, REDLOCK_LOG_ERROR,
+               "%s belongs to the guarded quorum %s, and scheme=setnx has no guarded mode: no lock "
+               "is taken",
+               url, quorum);
     client->voters = 0;
     client->refusal = REDLOCK_GUARDED_NODES;
+    client->voters_changed(client);
+}
+
+static void found(struct redlock_client *client, unsigned node, const char *quorum) {
+    struct automode *automode = client->automode;
+    struct net_node_status status = client_status(client, node);
+    if (client->closing || client->guard || client->refusal != REDLOCK_OK) return;
     net_timer_set(client->net, &automode->poll.timer, RL_NEVER);
+    if (client->scheme != REDLOCK_SCHEME_SET) {
+        refuse(client, status.url, quorum);
+        return;
+    }
+    client_log(client, REDLOCK_LOG_INFO,
+               "%s belongs to the guarded quorum %s: this client is guarded from now on",
+               status.url, quorum);
+    struct guard *guard = automode->guard;
+    automode->guard = NULL;
+    client->node_mode = &guarded_nodes;
+    guard_begin(client, guard);
+    net_become_guarded(client->net);
+    client->turned_guarded(client);
+    for (unsigned i = 0; i < client->nodes; i++) {
+        status = client_status(client, i);
+        client->node_mode->node(client, i, &status);
+    }
     client->voters_changed(client);
 }
 
 static void came_or_went(struct redlock_client *client, unsigned node,
                          const struct net_node_status *status) {
-    if (status->connected && status->quorum[0] != '\0')
-        found(client->automode, node, status->quorum);
+    if (status->quorum[0] != '\0') found(client, node, status->quorum);
 }
 
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct automode *automode = call->owner;
+    struct redlock_client *client = call->owner;
     char quorum[17];
     if (reply->verdict != REDLOCK_VERDICT_GRANTED || reply->items_count != 1) return;
     copy_text(reply->items[0], quorum, sizeof quorum);
-    found(automode, call->node, quorum);
+    found(client, call->node, quorum);
 }
 
 static bool start(struct redlock_client *client) {
     const struct net_request question = {.op = NET_SERVER_INFO, .question = NET_ASK_QUORUM};
     struct automode *automode = client->automode = calloc(1, sizeof *automode);
     if (!automode) return false;
-    poll_start(&automode->poll, client, &question, on_answer, automode, poll_ask);
+    automode->guard = calloc(1, sizeof *automode->guard);
+    if (!automode->guard) return false;
+    poll_start(&automode->poll, client, &question, on_answer, client, poll_ask);
     return true;
 }
 
-static int verdict_of(const struct redlock_client *client, unsigned node, int verdict) {
-    return carries_record(client->automode, node) ? REDLOCK_VERDICT_GUARDED : verdict;
+void automode_free(struct redlock_client *client) {
+    if (client->automode) free(client->automode->guard);
+    free(client->automode);
 }
 
-static void status_of(const struct redlock_client *client, unsigned node,
-                      struct redlock_node_status *status) {
-    if (!carries_record(client->automode, node)) return;
-    status->verdict = REDLOCK_VERDICT_GUARDED;
-    snprintf(
-        status->text, sizeof status->text,
-        "it belongs to the guarded quorum %s: set the mode to guarded, or to classic explicitly",
-        client->automode->quorum);
-}
-
-const struct node_mode auto_nodes = {
-    .start = start, .node = came_or_went, .verdict = verdict_of, .status = status_of};
+const struct node_mode auto_nodes = {.start = start, .node = came_or_went};
 const struct node_mode classic_nodes = {.start = NULL};

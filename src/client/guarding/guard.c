@@ -25,10 +25,9 @@ static void on_timer(struct net_timer *timer);
 static void on_peek(struct net_timer *timer);
 static net_answered_fn on_answer;
 
-static bool start(struct redlock_client *client) {
+void guard_begin(struct redlock_client *client, struct guard *guard) {
     const struct redlock_client_options *options = &client->options;
-    struct guard *guard = client->guard = calloc(1, sizeof *guard);
-    if (!guard) return false;
+    client->guard = guard;
     guard->client = client;
     guard->timer.fire = on_timer;
     guard->peek.fire = on_peek;
@@ -47,7 +46,12 @@ static bool start(struct redlock_client *client) {
     client->voters = 0;
     client->unread = rl_all(client->nodes);
     fitness_start(&guard->fitness, guard);
-    return true;
+}
+
+static bool start(struct redlock_client *client) {
+    struct guard *guard = calloc(1, sizeof *guard);
+    if (guard) guard_begin(client, guard);
+    return guard != NULL;
 }
 
 /* ---- what the machine asks for ---- */

@@ -2,8 +2,8 @@
  *
  * Which nodes may vote, by the client's mode. Guarded: this connects core/guard.h with the
  * connections. It reads the nodes' records, recovers nodes that lost their data, and reports which
- * nodes may vote. Auto: it finds out whether a node carries a record. The client's mutex protects
- * all of it. */
+ * nodes may vote. Auto: it finds out whether a node carries a record, and then the client is
+ * guarded. The client's mutex protects all of it. */
 #ifndef RL_CLIENT_GUARDING_H
 #define RL_CLIENT_GUARDING_H
 
@@ -91,6 +91,12 @@ struct guard {
 };
 
 extern const struct node_mode classic_nodes, auto_nodes, guarded_nodes;
+
+/* The client is guarded from now on; takes the zeroed memory. */
+void guard_begin(struct redlock_client *client, struct guard *guard);
+
+/* automode.c: frees memory only */
+void automode_free(struct redlock_client *client);
 
 /* The server has pushed a change. Its answers count again when its record and state were read
  * anew. */

@@ -3,8 +3,13 @@
  * Locks of the modes classic and auto: the node's answer is the vote. */
 #include "lock.h"
 
+/* Once a record was seen no classic vote is asked for, whatever a lock still waits for. */
 static void send_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct round *round = lock->round;
+    if (lock->client->guard) {
+        lock->unsent |= actions->acquire | actions->extend;
+        return;
+    }
     lock_send(lock, actions->acquire | actions->repair, &round->acquire, round->calls, now);
     lock_send(lock, actions->extend, &round->extend, round->calls, now);
 }
@@ -16,4 +21,10 @@ static void answer(struct round *round, const struct net_call *call,
     lock_step(lock, vote_event(lock, call, reply->verdict));
 }
 
-const struct lock_mode classic_locks = {.send_votes = send_votes, .answer = answer};
+/* Mode auto may turn guarded before the token is used. */
+static int adopt(struct redlock_lock *lock, int64_t fence) {
+    lock->fence = fence;
+    return REDLOCK_OK;
+}
+
+const struct lock_mode classic_locks = {.send_votes = send_votes, .answer = answer, .adopt = adopt};

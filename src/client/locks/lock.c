@@ -72,7 +72,7 @@ static struct redlock_lock *lock_alloc(struct redlock_client *client,
                                        const struct redlock_lock_options *options) {
     size_t prefix = client->options.key_prefix_bytes, bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
-    size_t stripes = client->lock_mode->fenced ? count : 0;
+    size_t stripes = client->lock_layout->fenced ? count : 0;
     size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
     struct redlock_lock *lock =
         calloc(1, sizeof *lock + count * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
@@ -112,7 +112,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
                     "with scheme=setnx a lock covers one resource: make one lock for each");
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
-    if (client->lock_mode->keys_valid && !client->lock_mode->keys_valid(lock, error)) {
+    if (client->lock_layout->keys_valid && !client->lock_layout->keys_valid(lock, error)) {
         free(lock);
         return REDLOCK_BAD_ARGUMENT;
     }
@@ -146,6 +146,12 @@ static void forget(struct redlock_lock *lock) {
     lock->phase = PHASE_FREE;
 }
 
+static void cancel(struct redlock_lock *lock) {
+    if (lock->phase != PHASE_ACQUIRING) return;
+    if (lock->abort_result == TURNED_GUARDED) lock->abort_result = REDLOCK_CANCELLED;
+    lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
+}
+
 void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
@@ -158,7 +164,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
     }
     atomic_store(&lock->freed, true);
     lock->op = lock->extension = (struct op){0};
-    if (lock->phase == PHASE_ACQUIRING) lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
+    cancel(lock);
     if (lock->phase == PHASE_LEASED) {
         lock->phase = PHASE_RELEASING;
         lock_step(lock, (struct rl_event){.type = RL_EVENT_RELEASE});
@@ -195,6 +201,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
         .delay_max = o->retry_delay_ms_max * RL_MS,
         .connect_timeout = client->options.connect_timeout_ms * RL_MS,
     };
+    if (lock_config_follow_mode(lock) != REDLOCK_OK) return REDLOCK_NO_MEMORY;
     if (!acquiring_add(lock)) return REDLOCK_NO_MEMORY;
     op_begin(&lock->op, done, context);
     lock->abort_result = REDLOCK_OK;
@@ -212,7 +219,7 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
-    const struct lock_mode *mode = lock->client->lock_mode;
+    const struct lock_mode *mode = lock->config->mode;
     int refusal = mode->may_extend ? mode->may_extend(lock, ttl_ms) : REDLOCK_OK;
     if (refusal != REDLOCK_OK) return refusal;
     op_begin(&lock->extension, done, context);
@@ -304,7 +311,7 @@ int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void
 
 void redlock_cancel(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return;
-    if (lock->phase == PHASE_ACQUIRING) lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
+    cancel(lock);
     client_leave(lock->client);
 }
 
@@ -315,8 +322,8 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
-    if (result == REDLOCK_OK && client->lock_mode->adopt)
-        result = client->lock_mode->adopt(lock, fence);
+    if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
+    if (result == REDLOCK_OK) result = lock->config->mode->adopt(lock, fence);
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {
         lease_init(lock);
@@ -391,7 +398,7 @@ int64_t redlock_fence(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
     bool held = lock->phase == PHASE_LEASED &&
                 rl_lease_validity(&lock->lease, net_now(lock->client->net)) > 0;
-    int64_t fence = held ? lock->fence : 0;
+    int64_t fence = held && lock->config->mode->fenced ? lock->fence : 0;
     pthread_mutex_unlock(&lock->client->schedule.mutex);
     return fence;
 }

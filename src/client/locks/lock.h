@@ -44,13 +44,16 @@ struct locks {
     struct wait_queues *wait_queues; /* NULL: no caller has waited yet */
     /* Locks with extensions that wait until a node's record has been read again. */
     struct redlock_lock *parked;
+    /* Mode auto: locks that are held as classic. They use the same links. */
+    struct redlock_lock *unguarded;
 };
 
 /* The options that locks with equal settings share. */
-enum { LOCK_VALUES = 10 };
+enum { LOCK_VALUES = 11 };
 struct lock_config {
     struct chained by_values;
-    int64_t values[LOCK_VALUES]; /* of the options */
+    int64_t values[LOCK_VALUES]; /* of the options, and whether the mode is fenced */
+    const struct lock_mode *mode;
     unsigned locks;
     unsigned held; /* of these locks, held and to be renewed */
     /* without owner and on_change, which belong to each lock */
@@ -95,6 +98,9 @@ struct acquisition {
     struct acquisition *next, **at; /* in the client's list; `at` is NULL outside it */
 };
 
+/* Not a result: the acquisition was cancelled to begin again as guarded. */
+enum { TURNED_GUARDED = 1 };
+
 enum phase { PHASE_FREE, PHASE_ACQUIRING, PHASE_LEASED, PHASE_RELEASING };
 
 /* An operation that a blocked thread or a callback waits for. */
@@ -131,7 +137,8 @@ struct redlock_lock {
     bool renewing; /* counted among the renewals under way, ... */
     /* ... or waiting among those that are due: its place there plus 1; 0: it does not wait */
     uint32_t due_place;
-    int abort_result; /* not OK: why the library cancelled the acquisition itself */
+    /* not OK: why the library cancelled the acquisition itself; or TURNED_GUARDED */
+    int abort_result;
     /* Of the lease: after the lock, or allocated when it is too long for that. */
     unsigned char *token;
     uint16_t *stripes;               /* guarded: of the keys; each stripe once */
@@ -191,6 +198,8 @@ unsigned char *lock_own_token(struct redlock_lock *lock); /* the space after the
 struct lock_config *lock_config_of(struct redlock_client *client,
                                    const struct redlock_lock_options *options);
 void lock_config_drop(struct redlock_client *client, struct lock_config *config);
+/* The client may have turned guarded since the lock was made. OK; or NO_MEMORY. */
+int lock_config_follow_mode(struct redlock_lock *lock);
 
 /* notify.c: what a lock reports to its user */
 /* does nothing if the operation is not active */
@@ -206,6 +215,8 @@ struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *cal
 void lock_on_timer(struct net_timer *timer); /* the lock's */
 net_answered_fn lock_vote_reply, lock_unlock_reply, lock_peek_reply;
 void lease_init(struct redlock_lock *lock);
+/* Into a list of the client, by the links of `parked`. */
+void link_first(struct redlock_lock **list, struct redlock_lock *lock);
 bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);
 
@@ -240,6 +251,7 @@ void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *action
 void renewals_forget(struct redlock_lock *lock);
 
 /* fenced.c */
+/* Also takes a lock out of the list of the unguarded. */
 void fenced_unpark(struct redlock_lock *lock);
 
 #endif

@@ -21,6 +21,7 @@ static struct lock_config *lock_config_new(struct redlock_client *client,
                                            const struct redlock_lock_options *options) {
     struct lock_config *config = calloc(1, sizeof *config);
     if (!config) return NULL;
+    config->mode = client->lock_mode;
     config->options = *options;
     config->options.owner = NULL;
     config->options.owner_bytes = 0;
@@ -32,7 +33,7 @@ static struct lock_config *lock_config_new(struct redlock_client *client,
     config->terms = (struct rl_terms){
         .nodes = (uint8_t)client->nodes,
         .quorum = (uint8_t)rl_quorum(client->nodes),
-        .guarded = client->lock_mode->fenced,
+        .guarded = config->mode->fenced,
         .confirm = client->options.confirm != 0,
         .ttl = options->ttl_ms * RL_MS,
         .drift_ppm = client->options.drift_ppm,
@@ -73,7 +74,8 @@ struct lock_config *lock_config_of(struct redlock_client *client,
                                          o->lost_margin_ms,
                                          o->retry_count_max,
                                          o->retry_delay_ms_min,
-                                         o->retry_delay_ms_max};
+                                         o->retry_delay_ms_max,
+                                         client->lock_mode->fenced};
     struct lock_config *config = client->locks->lock_config_last;
     if (!config || memcmp(config->values, values, sizeof values) != 0)
         config = lock_config_find(client, o, values);
@@ -88,4 +90,14 @@ void lock_config_drop(struct redlock_client *client, struct lock_config *config)
     if (client->locks->lock_config_last == config) client->locks->lock_config_last = NULL;
     chains_remove(&client->locks->lock_configs, &config->by_values);
     free(config);
+}
+
+int lock_config_follow_mode(struct redlock_lock *lock) {
+    struct redlock_client *client = lock->client;
+    if (lock->config->mode == client->lock_mode) return REDLOCK_OK;
+    struct lock_config *config = lock_config_of(client, &lock->config->options);
+    if (!config) return REDLOCK_NO_MEMORY;
+    lock_config_drop(client, lock->config);
+    lock->config = config;
+    return REDLOCK_OK;
 }

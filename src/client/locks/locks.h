@@ -20,6 +20,10 @@ void locks_check(struct redlock_client *client);
 /* The mode knows more of the nodes: extensions that wait for that continue. */
 void locks_resume(struct redlock_client *client);
 
+/* Mode auto has become guarded. Acquisitions under way begin again as guarded; locks that are held
+ * as classic are lost. */
+void locks_turn_guarded(struct redlock_client *client);
+
 struct redlock_client *lock_client(const struct redlock_lock *lock);
 /* An operation of another part of the client on a free lock. OK: lock_give_back() must follow once;
  * or BUSY. */

@@ -60,7 +60,7 @@ void round_fill_in(struct round *round, struct net_request *request) {
 }
 
 static size_t round_bytes(const struct redlock_client *client) {
-    const struct lock_mode *mode = client->lock_mode;
+    const struct lock_mode *mode = client->lock_layout;
     size_t each = 3 * sizeof(struct net_call) + mode->round_bytes_each;
     return sizeof(struct round) + mode->round_bytes + client->nodes * each;
 }
@@ -129,7 +129,7 @@ void lock_rest(struct redlock_lock *lock) {
 
 unsigned char *lock_own_token(struct redlock_lock *lock) {
     unsigned char *at = (unsigned char *)(lock->keys + lock->keys_count);
-    if (lock->client->lock_mode->fenced) at += lock->keys_count * sizeof lock->stripes[0];
+    if (lock->client->lock_layout->fenced) at += lock->keys_count * sizeof lock->stripes[0];
     for (unsigned i = 0; i < lock->keys_count; i++) at += lock->keys[i].bytes;
     return at + lock->owner_bytes;
 }
@@ -174,7 +174,7 @@ static void carry_token(struct round *round) {
     memcpy(round->token, lock->token, lock->token_bytes);
     round_fill_in(round, &round->acquire);
     round_fill_in(round, &round->release);
-    if (lock->client->lock_mode->round_carry) lock->client->lock_mode->round_carry(round);
+    if (lock->config->mode->round_carry) lock->config->mode->round_carry(round);
 }
 
 struct round *round_of(struct redlock_lock *lock, bool release) {

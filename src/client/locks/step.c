@@ -100,7 +100,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (actions->peek) round_fill_in(round, &round->peek);
     if (actions->extend) round_fill_in(round, &round->extend);
     if (actions->extend) round->extend.ttl_ms = (actions->extend_ttl + RL_MS - 1) / RL_MS;
-    lock->client->lock_mode->send_votes(lock, actions, now);
+    lock->config->mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
     struct net_call *unlocks = round->calls + lock->config->terms.nodes;
@@ -108,6 +108,13 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     lock_send(lock, actions->peek, &round->peek, unlocks + lock->config->terms.nodes, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         wait_queue_released(lock, actions->release);
+}
+
+void link_first(struct redlock_lock **list, struct redlock_lock *lock) {
+    lock->parked_next = *list;
+    lock->parked_at = list;
+    if (lock->parked_next) lock->parked_next->parked_at = &lock->parked_next;
+    *list = lock;
 }
 
 void lease_init(struct redlock_lock *lock) {
@@ -120,6 +127,8 @@ void lease_init(struct redlock_lock *lock) {
     };
     rl_lease_init(&lock->lease, &lock->config->terms, &rules);
     lock->phase = PHASE_LEASED;
+    bool may_turn = lock->client->lock_layout != lock->client->lock_mode;
+    if (may_turn && !lock->parked_at) link_first(&lock->client->locks->unguarded, lock);
 }
 
 /* True: won, and the lease begins with this event. */
@@ -132,7 +141,7 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
                                    .validity_end = attempt->validity_end,
                                    .asked = attempt->tally.asked};
         lock->client->stats.acquired++;
-        if (lock->client->lock_mode->won) lock->client->lock_mode->won(lock);
+        if (lock->config->mode->won) lock->config->mode->won(lock);
         acquiring_remove(lock);
         lease_init(lock);
         return true;
@@ -143,6 +152,25 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
     op_finish(lock, &lock->op,
               lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome));
     return false;
+}
+
+/* The cancelled acquisition begins again, by the rules of guarded mode, with the time that is left.
+ * No key of the classic try is left by now. False: `abort_result` has the reason. */
+static bool begins_again(struct redlock_lock *lock, struct rl_event *start) {
+    struct redlock_client *client = lock->client;
+    struct rl_acquire *machine = &lock->acquisition->machine;
+    const struct rl_retry_rules rules = machine->rules;
+    if (lock->abort_result != TURNED_GUARDED) return false;
+    wait_queue_leave(lock);
+    lock_drop_round(lock);
+    *start = (struct rl_event){.type = RL_EVENT_START};
+    lock->abort_result = lock_config_follow_mode(lock);
+    if (net_random(client->net, &start->seed, sizeof start->seed) != 0)
+        lock->abort_result = REDLOCK_SYSTEM;
+    if (lock->abort_result != REDLOCK_OK) return false;
+    rl_acquire_init(machine, &lock->config->terms, &rules);
+    wait_queue_begin(lock, rules.deadline > net_now(client->net), start);
+    return true;
 }
 
 /* Renewals that are due at about the same time go out together: one write for each node, not one
@@ -214,7 +242,7 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     rl_ns now = net_now(client->net);
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
-    if (client->lock_mode->event) client->lock_mode->event(lock, event);
+    if (lock->config->mode->event) lock->config->mode->event(lock, event);
     wait_queue_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
@@ -231,11 +259,13 @@ static void step_once(struct redlock_lock *lock, struct rl_event *event) {
     bool won = false;
     for (enum rl_outcome outcome; (outcome = advance(lock, event)) != RL_OUTCOME_NONE;) {
         if (lock->phase == PHASE_ACQUIRING) {
+            if (outcome != RL_OUTCOME_OK && begins_again(lock, event)) continue;
             if (!acquisition_over(lock, outcome, event)) return;
             won = true;
             continue;
         }
         verdicts_close(lock, &lock->lease.unlocking);
+        fenced_unpark(lock);
         lock->phase = PHASE_FREE;
         lock->client->stats.released += outcome == RL_OUTCOME_OK;
         op_finish(lock, &lock->extension, REDLOCK_LOST);
@@ -317,7 +347,7 @@ static void call_done(struct round *round) {
 void lock_vote_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     round->voting &= (rl_mask)~rl_bit(call->node);
-    round->lock->client->lock_mode->answer(round, call, reply);
+    round->lock->config->mode->answer(round, call, reply);
     call_done(round);
 }
 
@@ -389,8 +419,44 @@ void locks_check(struct redlock_client *client) {
             lock->abort_result = refusal;
             lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
         } else if (acquisition->machine.state == RL_ACQUIRE_GATHERING ||
-                   client->lock_mode->fenced) {
+                   lock->config->mode->fenced) {
             lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
         }
     }
+}
+
+/* ---- mode auto becomes guarded ---- */
+
+/* A classic vote rests on it that no node carries a record. That has ended, so the lease has ended
+ * too. Its keys stay until the user releases it. A token that was adopted, and not yet extended, is
+ * guarded from now on. */
+static void turn_lease(struct redlock_lock *lock) {
+    fenced_unpark(lock);
+    if (lock->phase != PHASE_LEASED) return;
+    if (lock->lease.state != RL_LEASE_NONE) {
+        rl_lease_void(&lock->lease, net_now(lock->client->net));
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
+        return;
+    }
+    renewals_forget(lock);
+    lock_drop_round(lock);
+    op_finish(lock, &lock->extension, REDLOCK_NO_QUORUM);
+    int result = lock_config_follow_mode(lock);
+    if (result == REDLOCK_OK && lock->config->mode->adopt(lock, lock->fence) != REDLOCK_OK)
+        lock->fence = 0;
+    lease_init(lock);
+    lock_step(lock,
+              (struct rl_event){.type = RL_EVENT_START, .asked = rl_all(lock->client->nodes)});
+}
+
+void locks_turn_guarded(struct redlock_client *client) {
+    struct acquisition *next;
+    for (struct acquisition *acquisition = client->locks->acquiring; acquisition;
+         acquisition = next) {
+        struct redlock_lock *lock = acquisition->lock;
+        next = acquisition->next; /* a step ends at most the acquisition of its own lock */
+        if (lock->abort_result == REDLOCK_OK) lock->abort_result = TURNED_GUARDED;
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
+    }
+    while (client->locks->unguarded) turn_lease(client->locks->unguarded);
 }

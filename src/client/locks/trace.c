@@ -15,7 +15,7 @@ void lock_trace(const struct redlock_lock *lock, const struct rl_event *event,
     struct redlock_client *client = lock->client;
     const struct trace_context context = {
         .tries = acquiring ? lock->acquisition->machine.tries : 0,
-        .guarded = client->lock_mode->fenced,
+        .guarded = lock->config->mode->fenced,
         .validity = acquiring ? 0 : rl_lease_validity(&lock->lease, now),
         .left = acquiring ? 0 : lock->lease.validity_end - now,
     };
