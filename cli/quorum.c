@@ -121,11 +121,14 @@ static int failure(struct task *task, int result, const struct redlock_error *er
     }
 }
 
-/* As shell code; a password must not be printed. */
-static int print_nodes(struct task *task) {
+/* What each client is to know, as shell code. The mode and the quorum are explicit: if all records
+ * were lost, mode auto could not tell. A password must not be printed. */
+static int print_exports(struct task *task) {
     char *nodes = membership_nodes(&task->session, &task->membership);
     if (nodes == NULL) return EXIT_SYSTEM;
     print_export("REDLOCK_NODES", nodes);
+    print_export("REDLOCK_MODE", "guarded");
+    print_export("REDLOCK_QUORUM", task->membership.quorum.id);
     if (strchr(task->session.nodes, '@') != NULL && !task->settings->quiet) {
         complain("passwords are left out of this list");
     }
@@ -140,7 +143,7 @@ static int finish(struct task *task, const char *what) {
         complain("%s", what);
         membership_print(&task->session, &task->membership, diagnostics_stream());
     }
-    if (!task->settings->json) return print_nodes(task);
+    if (!task->settings->json) return print_exports(task);
     print_json(task);
     return EXIT_OK;
 }

@@ -68,10 +68,15 @@ static _Noreturn void become_gateway(struct bench *bench, const char *path, pid_
     setenv("REDLOCK_CONFIG", "/dev/null", 1);
     setenv("REDLOCK_NODES", bench->nodes,
            1); /* they may have passwords, and all users see a command line */
-    char *arguments[] = {
-        "serve",          "--mode", bench->mode == REDLOCK_MODE_GUARDED ? "guarded" : "classic",
-        "--node-timeout", timeout,  "--listen",
-        listen,           NULL};
+    char *arguments[] = {"serve",
+                         "-q",
+                         "--mode",
+                         bench->mode == REDLOCK_MODE_GUARDED ? "guarded" : "classic",
+                         "--node-timeout",
+                         timeout,
+                         "--listen",
+                         listen,
+                         NULL};
     _exit(beside_main(arguments[0], (int)(sizeof arguments / sizeof arguments[0]) - 1, arguments));
 }
 

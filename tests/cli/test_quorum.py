@@ -44,6 +44,13 @@ def made(three):
     return redlock
 
 
+def exports(done):
+    """The list of nodes; the mode and the quorum must be there too."""
+    nodes, mode, quorum = done.stdout.decode().splitlines()
+    assert mode == "export REDLOCK_MODE='guarded'" and re.fullmatch(r"export REDLOCK_QUORUM='[0-9a-f]{16}'", quorum)
+    return re.fullmatch(r"export REDLOCK_NODES='(.*)'", nodes)[1]
+
+
 def look(redlock, *options):
     done = redlock("quorum", "status", "--json", *options)
     assert done.stderr == b"", done.stderr
@@ -82,7 +89,7 @@ def test_a_new_quorum(three):
 
     done = redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", TTL_MAX)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.decode() == f"export REDLOCK_NODES='{three.nodes}'\n"
+    assert exports(done) == f"{three.nodes}"
     status, report = look(redlock)
     assert (status, report["state"], report["settled"], report["votes_needed"]) == (0, "intact", True, 2)
     assert (report["ttl_max_ms"], report["epoch"], report["others"]) == (2000, 1, [])
@@ -441,7 +448,7 @@ def test_add_and_remove(made, three, spare, resource):
     assert refused.returncode == USAGE and b"4 members then, of which 3 must be intact" in refused.stderr
     done = made("quorum", "add", "--yes", spare.url, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.decode() == f"export REDLOCK_NODES='{old},{spare.url}'\n"
+    assert exports(done) == f"{old},{spare.url}"
     everybody = guarded(f"{old},{spare.url}")
     status, report = look(everybody)
     assert (status, report["epoch"], report["settled"], urls(report)) == (0, 2, True, [*old.split(","), spare.url])
@@ -456,8 +463,8 @@ def test_add_and_remove(made, three, spare, resource):
     member = report["members"][0]
     done = everybody("quorum", "remove", "--yes", member["id"], timeout=60)
     assert done.returncode == 0, done.stderr
-    left = f"export REDLOCK_NODES='{','.join([*old.split(',')[1:], spare.url])}'\n"
-    assert done.stdout.decode() == left
+    left = f"{','.join([*old.split(',')[1:], spare.url])}"
+    assert exports(done) == left
     status, report = look(everybody)
     assert (status, report["epoch"], len(report["members"])) == (0, 3, 3)
     assert [(other["url"], other["standing"]) for other in report["others"]] == [(member["url"], "foreign")]
@@ -477,7 +484,7 @@ def test_replace(made, three, spare, resource, dead):
     said = done.stderr.decode()
     assert (said.index(f"{old} is removed") < said.index(f"{spare.url} becomes a member")) == dead
     nodes = f"{three[0].url},{three[2].url},{spare.url}"
-    assert done.stdout.decode() == f"export REDLOCK_NODES='{nodes}'\n"
+    assert exports(done) == f"{nodes}"
     assert take(guarded(nodes), resource + "2")[1] > fence
     assert look(guarded(nodes))[0] == 0
     again = made("quorum", "replace", "--yes", old, spare.url)
@@ -521,7 +528,7 @@ def test_no_password_is_printed():
         redlock = guarded(f"redis://:geheim@127.0.0.1:{server.port}")
         done = redlock("quorum", "init", "--yes", "--never-used")
         assert done.returncode == 0, done.stderr
-        assert done.stdout.decode() == f"export REDLOCK_NODES='{server.url}'\n"
+        assert exports(done) == f"{server.url}"
         assert b"passwords are left out" in done.stderr and b"geheim" not in done.stderr
         assert b"geheim" not in b"".join(redlock("quorum", "status", *more).stdout for more in ([], ["--json"]))
         done = redlock("quorum", "status", environ={"REDLOCK_NODES": f"redis://:falsch@127.0.0.1:{server.port}"})
