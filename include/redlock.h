@@ -62,11 +62,8 @@ struct redlock_bytes {
 enum redlock_mode {
     REDLOCK_MODE_CLASSIC = 0, /* Redlock as other clients know it; with one node, the single lock */
     REDLOCK_MODE_GUARDED = 1, /* nodes carry a record (redlock_quorum_init()). A node that lost its
-                                 data does not vote, and every lock has a fencing token. Redis 6.2
-                                 or later, or Valkey */
-    REDLOCK_MODE_AUTO = 2     /* the nodes say which: classic while no node shows a record, and
-                                 guarded from the first record on, for the client's whole life.
-                                 See redlock_client_mode() */
+                                 data does not vote; each lock has a fencing token. Redis >= 6.2 */
+    REDLOCK_MODE_AUTO = 2     /* classic until a node shows a record, then guarded for good */
 };
 
 /* How a node stores a lock, by its URL: docs/older-ways.md. */
@@ -157,10 +154,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_reload(struct redlock_client *
  * wait for servers that are starting, call it again. */
 REDLOCK_API int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms);
 
-/* enum redlock_mode: the one that was chosen. A client in mode AUTO is GUARDED from the first
- * record that it sees. Acquisitions under way then begin again as guarded; locks that it holds as
- * classic are lost at once, and reported. AUTO: no record was seen yet, so its locks are classic.
- * If all records are gone it cannot know better: where that matters, choose the mode. */
+/* enum redlock_mode, as chosen; but a client in mode AUTO is GUARDED from the first record that it
+ * sees. Acquisitions under way begin again as guarded; locks held as classic are reported lost. */
 REDLOCK_API int redlock_client_mode(struct redlock_client *client);
 
 /* One node as the client sees it now. Strings are valid until the client is freed. */
