@@ -284,6 +284,9 @@ void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns lat
         return;
     }
     if (world->options.fenced) *fence = hold->fence;
+    /* Auto, and no record was seen: classic mode does not stand against a late write (LATE-WRITE).
+     */
+    if (world->options.fenced && hold->fence == 0) late = 0;
     size_t number = update_new(world);
     world->updates[number] = (struct update){
         .client = hold->client,
