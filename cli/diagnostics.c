@@ -208,7 +208,7 @@ static bool takes_output(void) {
     return poll(&poller, 1, 0) == 1 && (poller.revents & POLLOUT) != 0;
 }
 
-/* A lack of progress alone does not prove that there is no reader: on a busy machine the writer may
+/* A writer that makes no progress may still have a reader: on a busy machine the writer may
  * not have run yet. */
 void diagnostics_flush(void) {
     pthread_mutex_lock(&queue.mutex);

@@ -21,7 +21,7 @@ void terminal_lend(struct terminal *terminal, pid_t group);
 void terminal_take(struct terminal *terminal, pid_t group);
 /* `signal` has stopped the command. Takes the terminal back and stops the whole job with the same
  * signal, as the kernel would have done, so that the shell shows its prompt. Returns when the job
- * continues, or at once when there is no shell that could continue it (ssh -t, docker run -t):
+ * continues, or at once if no shell could continue it (ssh -t, docker run -t):
  * without redlock, the kernel would not have stopped the process there either. True: the command
  * goes on. False: it must not, since the same cause would stop it again. */
 bool terminal_stop_job(struct terminal *terminal, pid_t group, int signal);
