@@ -59,6 +59,13 @@ def own_quorum():
 
 
 @pytest.fixture
+def three():
+    """Three servers of one test's own."""
+    with Quorum(3) as servers:
+        yield servers
+
+
+@pytest.fixture
 def locked(quorum):
     """redlock(1) on the shared servers."""
     return Redlock(quorum.nodes)

@@ -125,6 +125,24 @@ def _receive(stream):
     return rest
 
 
+SAFE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+@contextlib.contextmanager
+def started(*arguments):
+    """One server for each tuple of arguments."""
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for each in arguments:
+            servers.append(Server(*each))
+            stack.callback(servers[-1].close)
+        yield servers
+
+
+def urls(*servers):
+    return ",".join(server.url for server in servers)
+
+
 class Quorum:
     def __init__(self, count):
         self.servers = []

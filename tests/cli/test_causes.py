@@ -9,17 +9,10 @@ import pytest
 
 from conftest import Redlock
 from processes import holder_of
-from servers import Quorum
 
 USAGE, NO_QUORUM, HELD, CONFIG, LOST = 64, 69, 75, 78, 80
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 NOT_A_LOCK = "the key holds a list, a hash or another structure: not a lock"
-
-
-@pytest.fixture
-def three():
-    with Quorum(3) as servers:
-        yield servers
 
 
 @pytest.fixture

@@ -15,32 +15,16 @@ import time
 import pytest
 
 from conftest import Redlock
-from servers import Quorum, Server, until
+from servers import SAFE, Quorum, Server, started, until, urls
 
-SAFE = ("--appendonly", "yes", "--appendfsync", "always")
 PASSWORD = "correct-horse"
 CONFIG = 78
 
 
-@contextlib.contextmanager
-def servers(*arguments):
-    """One server for each tuple of arguments."""
-    with contextlib.ExitStack() as stack:
-        started = []
-        for each in arguments:
-            started.append(Server(*each))
-            stack.callback(started[-1].close)
-        yield started
-
-
 @pytest.fixture
 def safe_server():
-    with servers(SAFE) as (server,):
+    with started(SAFE) as (server,):
         yield server
-
-
-def urls(*all_servers):
-    return ",".join(server.url for server in all_servers)
 
 
 def examine(nodes, *options):
@@ -61,7 +45,7 @@ def found(report):
 
 
 def test_healthy_five():
-    with servers(*[SAFE] * 5) as five:
+    with started(*[SAFE] * 5) as five:
         status, report = examine(urls(*five), "--samples", "10")
         assert status == 0 and report["fit"] is True and report["quorum"] == 3
         assert found(report) == {"ALL-ON-ONE-HOST": ("note", [1, 2, 3, 4, 5])}
@@ -121,7 +105,7 @@ def test_memory_used_up(safe_server):
 
 
 def test_replica_and_its_master():
-    with servers(SAFE, SAFE, SAFE) as (master, replica, other):
+    with started(SAFE, SAFE, SAFE) as (master, replica, other):
         replica.ask("REPLICAOF", "127.0.0.1", master.port)
         until(lambda: b"connected_slaves:1" in master.ask("INFO", "replication"), what="the replica")
         status, report = examine(urls(master, replica, other))
@@ -135,7 +119,7 @@ def test_open_to_the_world(safe_server):
     """Never open in truth: only what the server says of itself is examined, and nothing but loopback is reached."""
     safe_server.ask("CONFIG", "SET", "protected-mode", "no")
     assert "NO-PASSWORD" not in found(examine(safe_server.url)[1])
-    with servers((*SAFE, "--bind", "0.0.0.0", "--protected-mode", "yes")) as (server,):
+    with started((*SAFE, "--bind", "0.0.0.0", "--protected-mode", "yes")) as (server,):
         assert "NO-PASSWORD" not in found(examine(server.url)[1])
         server.ask("CONFIG", "SET", "protected-mode", "no")
         status, report = examine(server.url)
@@ -149,14 +133,14 @@ def test_open_to_the_world(safe_server):
 
 def test_a_user_of_ours_where_others_need_none():
     """Our password proves nothing of the others': doctor comes once more, without one."""
-    with servers((*SAFE, "--bind", "0.0.0.0", "--protected-mode", "no")) as (server,):
+    with started((*SAFE, "--bind", "0.0.0.0", "--protected-mode", "no")) as (server,):
         server.ask("ACL", "SETUSER", "me", "on", f">{PASSWORD}", "~*", "+@all")
         _, report = examine(server.url.replace("//", f"//me:{PASSWORD}@"))
         assert found(report)["NO-PASSWORD"] == ("warning", [1])
 
 
 def test_twice_listed(safe_server):
-    with servers(SAFE) as (other,):
+    with started(SAFE) as (other,):
         again = safe_server.url.replace("127.0.0.1", "localhost")
         status, report = examine(f"{safe_server.url},{other.url},{again}")
         severity, nodes = found(report)["TWICE-LISTED"]
@@ -188,14 +172,14 @@ def test_stopped_node(own_quorum):
 
 
 def test_wrong_password():
-    with servers(SAFE) as (server,):
+    with started(SAFE) as (server,):
         server.ask("CONFIG", "SET", "requirepass", PASSWORD)
         done = Redlock(server.url)("doctor")
         assert done.returncode == 78 and b"PASSWORD" in done.stdout
 
 
 def test_cluster():
-    with servers(("--cluster-enabled", "yes")) as (server,):
+    with started(("--cluster-enabled", "yes")) as (server,):
         status, report = examine(server.url)
         assert status == 1 and found(report)["CLUSTER"] == ("error", [1])
 
@@ -207,14 +191,14 @@ def test_cluster():
     (("--appendonly", "yes"), "RESTART-LAST-SECOND", "note", "all-but-last-second"),
 ])
 def test_persistence(arguments, name, severity, after):
-    with servers(arguments) as (server,):
+    with started(arguments) as (server,):
         status, report = examine(server.url)
         assert status == 0 and found(report)[name] == (severity, [1])
         assert report["nodes"][0]["after_restart"] == after
 
 
 def test_cannot_write_to_its_disk():
-    with servers(("--save", "3600 1")) as (server,):
+    with started(("--save", "3600 1")) as (server,):
         os.mkdir(os.path.join(server.directory, "dump.rdb"))  # no file can be renamed to it
         server.ask("SET", "something", "to save")
         server.ask("BGSAVE")
@@ -226,7 +210,7 @@ def test_cannot_write_to_its_disk():
 
 
 def test_counts_of_nodes():
-    with servers(SAFE, SAFE, SAFE, SAFE) as four:
+    with started(SAFE, SAFE, SAFE, SAFE) as four:
         assert found(examine(urls(*four))[1])["EVEN-NODES"] == ("note", [1, 2, 3, 4])
         assert found(examine(urls(*four[:2]))[1])["FEW-NODES"] == ("warning", [1, 2])
         assert found(examine(urls(*four[:1]))[1])["FEW-NODES"] == ("note", [1])
@@ -246,7 +230,7 @@ def test_clients(safe_server):
 
 def test_unix_socket_only_is_open_to_nobody(safe_server):
     path = os.path.join(safe_server.directory, "socket")
-    with servers((*SAFE, "--bind", "0.0.0.0", "--protected-mode", "no", "--unixsocket", path)) as (server,):
+    with started((*SAFE, "--bind", "0.0.0.0", "--protected-mode", "no", "--unixsocket", path)) as (server,):
         assert "NO-PASSWORD" in found(examine(f"unix://{path}")[1])
         server.ask("CONFIG", "SET", "port", "0")
         assert "NO-PASSWORD" not in found(examine(f"unix://{path}")[1])
@@ -289,7 +273,7 @@ def test_slow(safe_server):
 
 
 def test_replica_without_its_master():
-    with servers(("--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "no")) as (server,):
+    with started(("--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "no")) as (server,):
         status, report = examine(server.url)
         assert status == 1 and found(report)["IS-REPLICA"] == ("error", [1])
 
@@ -338,7 +322,7 @@ def test_a_node_that_lost_its_data_and_a_majority(guarded):
 
 
 def test_foreign_and_no_record(guarded):
-    with servers(SAFE, SAFE) as (stranger, blank):
+    with started(SAFE, SAFE) as (stranger, blank):
         assert Redlock(stranger.url)("quorum", "init", "--yes", "--never-used").returncode == 0
         everybody = f"{guarded.nodes},{stranger.url},{blank.url}"
         status, report = examine(everybody, "--samples", "2", "--quorum", id_of(guarded))
@@ -361,7 +345,7 @@ def test_a_member_that_is_not_listed(guarded):
 
 
 def test_a_change_that_was_not_finished(guarded):
-    with servers(SAFE) as (spare,):
+    with started(SAFE) as (spare,):
         with Redlock(guarded.nodes).start("quorum", "add", "--yes", "-v", spare.url) as process:
             until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
             process.send_signal(signal.SIGINT)
@@ -390,7 +374,7 @@ def test_no_mode_on_nodes_of_a_quorum(guarded):
 
 
 def test_replicas_in_guarded_mode(guarded):
-    with servers(SAFE) as (replica,):
+    with started(SAFE) as (replica,):
         replica.ask("REPLICAOF", "127.0.0.1", guarded[0].port)
         until(lambda: b"connected_slaves:1" in guarded[0].ask("INFO", "replication"), what="the replica")
         status, report = examine_guarded(guarded.nodes)
@@ -488,7 +472,7 @@ def test_clock_is_off(tmp_path):
 
 
 def test_clock_stands_still(tmp_path):
-    with server_on_a_clock(tmp_path) as (server, _), servers(SAFE, SAFE) as others:
+    with server_on_a_clock(tmp_path) as (server, _), started(SAFE, SAFE) as others:
         status, report = examine(urls(server, *others), "--samples", "10")
         assert status == 1 and found(report)["CLOCK-DRIFT"] == ("error", [1])
         clock = report["nodes"][0]["clock"]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Errors name the cause, the node and the cure: what users met, and what they should have read."""
 import json
-import os
 import re
 import signal
 import subprocess
@@ -15,12 +14,6 @@ from servers import Quorum, Server, until
 
 USAGE, NO_QUORUM, CONFIG = 64, 69, 78
 NEVER_USED = ("quorum", "init", "--yes", "--never-used", "--ttl-max", "2s")
-
-
-@pytest.fixture
-def three():
-    with Quorum(3) as servers:
-        yield servers
 
 
 @pytest.fixture

@@ -19,12 +19,6 @@ TTL = "1s"
 
 
 @pytest.fixture
-def three():
-    with Quorum(3) as servers:
-        yield servers
-
-
-@pytest.fixture
 def spare():
     server = Server()
     yield server

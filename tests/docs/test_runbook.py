@@ -17,32 +17,16 @@ import pytest
 
 from conftest import BINARY
 from documents import SOURCE, Document
-from servers import Quorum, Server, ServerError, until
+from servers import SAFE, Quorum, ServerError, started, until, urls
 
 PAGE = Document("docs/runbook.md")
 ON = PAGE.one("sh", "on")
-SAFE = ("--appendonly", "yes", "--appendfsync", "always")
 PASSWORD = "correct-horse"
 TTL_MAX = "2s"
 
 
 def address(server):
     return f"127.0.0.1:{server.port}"
-
-
-def urls(*servers):
-    return ",".join(server.url for server in servers)
-
-
-@contextlib.contextmanager
-def started(*arguments):
-    """One server for each tuple of arguments."""
-    with contextlib.ExitStack() as stack:
-        servers = []
-        for each in arguments:
-            servers.append(Server(*each))
-            stack.callback(servers[-1].close)
-        yield servers
 
 
 def make_quorum(nodes, ttl_max=TTL_MAX):
