@@ -289,7 +289,9 @@ static void quorum_answered(struct conn *conn) {
 static void turn_guarded(struct conn *conn) {
     uint32_t generation = conn->generation;
     conn->guarded = true;
-    if (conn->scripting_refused)
+    if (!reader_is_empty(&conn->reader))
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "more answers than commands");
+    else if (conn->scripting_refused)
         scripting_refused(conn);
     else
         check_fitness(conn, conn->node->version);

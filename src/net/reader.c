@@ -153,6 +153,10 @@ static bool feed_hiredis(struct reader *reader) {
     return redisReaderFeed(reader->hiredis, reader->direct, bytes) == REDIS_OK;
 }
 
+bool reader_is_empty(const struct reader *reader) {
+    return reader->pending == 0 && reader->direct_bytes == 0;
+}
+
 void reader_expect_resp3(struct reader *reader, bool on) {
     assert(reader->pending == 0);
     reader->resp3.on = on;

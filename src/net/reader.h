@@ -73,6 +73,8 @@ enum reader_status {
 
 bool reader_open(struct reader *reader); /* false: no memory */
 void reader_close(struct reader *reader);
+/* False: bytes of a later reply have already come. */
+bool reader_is_empty(const struct reader *reader);
 /* From the next reply on, which must not have begun: RESP3, which includes RESP2; or RESP2
  * alone. */
 void reader_expect_resp3(struct reader *reader, bool on);

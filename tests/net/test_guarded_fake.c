@@ -382,6 +382,42 @@ static void test_handshakes_with_passing_errors(void **state) {
     expect_welcome("$78\r\nredis_version:10.11.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS ":0\r\n");
 }
 
+/* Another node has a record, so the handshake goes on in RESP3; what came too early is part of no
+ * answer. */
+static void turn_guarded_after(const char *surplus) {
+    struct fake fake;
+    struct world world;
+    char url[64];
+    fake_open(&fake);
+    fake_url(&fake, url, sizeof(url));
+    struct net_options options = world_options(url);
+    options.asks_quorum = true;
+    world_open(&world, &options);
+    fake_accept(&fake, &world);
+    fake_await(&fake, &world, FAKE_GREETED + 1);
+    net_become_guarded(world.net);
+    char text[256];
+    snprintf(text, sizeof(text), FIT "$-1\r\n:1\r\n:0\r\n:0\r\n:0\r\n%s", surplus);
+    fake_say_text(&fake, text);
+    if (surplus[0] == '\0') {
+        fake_await(&fake, &world, FAKE_GREETED + 3);
+        fake_say_text(&fake, FAKE_HELLO ":1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n");
+        world_until_ready(&world, 1);
+    } else {
+        world_until_verdict(&world, 0, REDLOCK_VERDICT_PROTOCOL);
+        assert_string_equal(world_node(&world, 0).text, "more answers than commands");
+    }
+    end(&fake, &world);
+}
+
+static void test_more_answers_than_commands(void **state) {
+    (void)state;
+    turn_guarded_after("");
+    turn_guarded_after(":1\r\n");
+    turn_guarded_after("$5\r\nhal");
+    turn_guarded_after("*");
+}
+
 /* ---- given up from above ---- */
 
 static void test_reconnect(void **state) {
@@ -472,6 +508,7 @@ int main(void) {
         cmocka_unit_test(test_nonce_of_each_node),
         cmocka_unit_test(test_refused_handshakes),
         cmocka_unit_test(test_handshakes_with_passing_errors),
+        cmocka_unit_test(test_more_answers_than_commands),
         cmocka_unit_test(test_reconnect),
         cmocka_unit_test(test_reconnect_while_down),
         cmocka_unit_test(test_reconnect_again_and_again),
