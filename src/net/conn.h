@@ -75,6 +75,7 @@ struct conn {
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* the replies that the handshake waits for */
     unsigned step, steps_count;
     bool scripting_refused; /* found by the handshake; so are the next fields */
+    bool lua_missing;       /* ... because the server has no engine for scripts */
     bool guarded;           /* the handshake checked, or will check, what guarded mode needs */
     bool announces;         /* the server announces changes of the record (tracking.c) */
     char refusal[80];       /* why the server does not announce */
