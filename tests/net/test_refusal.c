@@ -116,6 +116,7 @@ static void test_no_lua(void **state) {
     struct world world;
     char url[100];
     (void)state;
+    if (servers_version() < 901) skip();
     server_start(&server, arguments);
     redisReply *unloaded = server_ask(&server, "MODULE UNLOAD lua");
     bool is_module = unloaded->type == REDIS_REPLY_STATUS;
