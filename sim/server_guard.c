@@ -355,7 +355,7 @@ static void fill_record(const struct world *world, bool other, struct rl_record 
     record->epoch = 1;
     record->settled = true;
     record->eligibility = RL_RECORD_INTACT;
-    record->ttl_max_ms = world->options.ttl_ms_max;
+    record->ttl_max_ms = record->ttl_next_ms = world->options.ttl_ms_max;
     for (unsigned i = 0; i < world->options.nodes; i++) {
         if (is_other(world, i) != other || (world->options.spare & rl_bit(i))) continue;
         struct rl_member *member = &record->members[record->members_count++];
