@@ -113,6 +113,7 @@ static void note_list(struct server *server, const struct rl_record *record) {
     unsigned before = server->list;
     server->list = world_list_of(world, record);
     server->identity = record ? record->node_id : 0;
+    server->ttl_allowed = record ? rl_record_ttl_allowed(record) : 0;
     if (server->list == before) return;
     struct history_record members = server_record(server, HISTORY_NODE_MEMBERS);
     members.message = server->list;

@@ -95,17 +95,11 @@ bool rl_record_fits(const struct rl_record *record, const char *run_id, const ch
                     uint64_t evicted);
 /* A change of ttl_max is between its two epochs. Until its end a client may use the shorter of both
  * values alone, and a node that lost its data waits for the longer. */
-static inline bool rl_record_ttl_pending(const struct rl_record *record) {
-    return record->ttl_max_ms != record->ttl_next_ms;
-}
+bool rl_record_ttl_pending(const struct rl_record *record);
 /* The longest TTL that a lock may be given. */
-static inline int64_t rl_record_ttl_allowed(const struct rl_record *record) {
-    return record->ttl_max_ms < record->ttl_next_ms ? record->ttl_max_ms : record->ttl_next_ms;
-}
+int64_t rl_record_ttl_allowed(const struct rl_record *record);
 /* The longest TTL that a lock may have that is held now. */
-static inline int64_t rl_record_ttl_wait(const struct rl_record *record) {
-    return record->ttl_max_ms > record->ttl_next_ms ? record->ttl_max_ms : record->ttl_next_ms;
-}
+int64_t rl_record_ttl_wait(const struct rl_record *record);
 /* NULL: none */
 const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id);
 /* Makes the record of the next epoch. False: the change is impossible (already a member, not a

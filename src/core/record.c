@@ -30,6 +30,18 @@ const struct rl_member *rl_record_member(const struct rl_record *record, uint64_
     return NULL;
 }
 
+bool rl_record_ttl_pending(const struct rl_record *record) {
+    return record->ttl_max_ms != record->ttl_next_ms;
+}
+
+int64_t rl_record_ttl_allowed(const struct rl_record *record) {
+    return record->ttl_max_ms < record->ttl_next_ms ? record->ttl_max_ms : record->ttl_next_ms;
+}
+
+int64_t rl_record_ttl_wait(const struct rl_record *record) {
+    return record->ttl_max_ms > record->ttl_next_ms ? record->ttl_max_ms : record->ttl_next_ms;
+}
+
 bool rl_change_same(const struct rl_change *a, const struct rl_change *b) {
     if (a->kind != b->kind) return false;
     switch (a->kind) {
