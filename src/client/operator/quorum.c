@@ -68,7 +68,7 @@ static int peek_at_all(struct redlock_client *client, struct redlock_quorum_stat
         if (count < record->members_count) return REDLOCK_BAD_ARGUMENT;
         snprintf(seen.id, sizeof seen.id, "%016" PRIx64, record->quorum_id);
         seen.epoch = record->epoch;
-        seen.settled = machine->settled;
+        seen.settled = machine->settled && !rl_record_ttl_pending(record);
         seen.ttl_ms_max = rl_record_ttl_wait(record);
         seen.ttl_ms_allowed = rl_record_ttl_allowed(record);
         seen.ttl_ms_next = record->ttl_next_ms;
