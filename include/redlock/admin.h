@@ -26,6 +26,37 @@ typedef void redlock_resource_fn(void *context, const void *resource, size_t byt
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client,
                                                 redlock_resource_fn *each, void *context);
 
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+/* How an acquisition waits, for people who watch it. */
+struct redlock_wait_status {
+    size_t size;       /* set by _init() */
+    int waiting;       /* 1: it waits for a lock that others hold or wait for; 0: it does not */
+    int64_t waited_ms; /* for how long; 0 if it does not wait */
+    int64_t ahead;     /* how many wait before it, as the nodes reported last: other clients, and
+                          callers of this client. It is a hint. -1: unknown */
+};
+static inline void redlock_wait_status_init(struct redlock_wait_status *status) {
+    memset(status, 0, sizeof *status);
+    status->size = sizeof *status;
+}
+/* Fills *status with what this client knows about the wait of `lock`. Reads memory, not the
+ * network; any thread may call it. To see the holder, call redlock_peek_start() on another lock of
+ * the same resource. OK, BAD_ARGUMENT (`size` is too small), FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_wait_status(struct redlock_lock *lock,
+                                                            struct redlock_wait_status *status);
+
+/* Waits for at most `wait_ms` (0: looks once; or REDLOCK_WAIT_FOREVER) until a majority of nodes
+ * holds no key under the resource. It takes nothing and enters no queue, so the answer is a hint:
+ * another client may have the lock when this returns. Where a majority of nodes notifies of
+ * changes, it looks again on each notification and when the key ends, else after a random 50 to 250
+ * ms. Blocks; nodes that are down are waited for. OK: free. HELD: not free in that time. NO_QUORUM:
+ * too few nodes answered the last look. BAD_ARGUMENT, NO_MEMORY, SYSTEM, TWICE_LISTED,
+ * TWO_QUORUMS, GUARDED_NODES, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_await_free(struct redlock_client *client,
+                                                      const void *resource, size_t bytes,
+                                                      int64_t wait_ms);
+
 /* ---- servers ------------------------------------------------------------------------------ */
 
 enum redlock_role { REDLOCK_ROLE_UNKNOWN = 0, REDLOCK_ROLE_MASTER = 1, REDLOCK_ROLE_REPLICA = 2 };
