@@ -59,7 +59,7 @@ struct majority majority_of(const struct redlock_view *views, size_t count) {
     return majority;
 }
 
-static bool is_ours(const struct redlock_view *view) {
+bool is_ours(const struct redlock_view *view) {
     if (view->token_bytes < REDLOCK_TOKEN_HEX_BYTES) return false;
     for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
         if (!isxdigit(view->token[i])) return false;

@@ -60,8 +60,9 @@ static inline void redlock_walk_init(struct redlock_walk *walk) {
 }
 /* Takes one step of the walk on every node that has not ended, and calls `each` for every key with
  * the client's prefix and for every wait queue of such a key; of any type, and perhaps more than
- * once. A walk finds each key that exists from its beginning to its end. OK: at least one node
- * answered. NO_QUORUM: none did. BAD_ARGUMENT, NO_MEMORY, FORKED. */
+ * once. The keys of guarded mode are left out. A walk finds each key that exists from its beginning
+ * to its end. OK: at least one node answered. NO_QUORUM: none did. BAD_ARGUMENT, NO_MEMORY, FORKED.
+ */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_scan(struct redlock_client *client,
                                                 struct redlock_walk *walk, redlock_scan_fn *each,
                                                 void *context);

@@ -24,6 +24,7 @@ static void on_key(void *context, size_t node, int what, const void *resource, s
     assert_true(node < NODES && bytes < sizeof name);
     memcpy(name, resource, bytes);
     name[bytes] = '\0';
+    assert_null(strstr(name, "redlock:")); /* the nodes' own */
     if (what == REDLOCK_KEY_WAITING) {
         walked->queues++;
         memcpy(walked->queue, name, bytes + 1);
@@ -66,6 +67,8 @@ static void fill(void) {
     server_ask_integer(&three.at[1], "ZADD redlock:waiting:a*b:job:5 1 w");
     server_ask_integer(&three.at[1], "ZADD redlock:waiters:a*b:job:5 1 w");
     server_ask_integer(&three.at[1], "ZADD redlock:waiting:other 1 w");
+    server_ask_integer(&three.at[1], "HSET redlock:node field x"); /* not locks */
+    server_ask_integer(&three.at[1], "ZADD redlock:fences:0123456789abcdef 1 1");
 }
 
 static void a_walk_finds_every_key_of_the_prefix_and_its_queues(void **state) {
@@ -85,7 +88,7 @@ static void a_walk_finds_every_key_of_the_prefix_and_its_queues(void **state) {
     redlock_client_free(client);
     client = open_prefixed(NULL);
     walk(client, 1000, &walked);
-    assert_true(walked.others >= 3 * NODES); /* other, x:a*b:job:1, aab:job:1 ... */
+    assert_true(walked.others >= (KEYS + 3) * NODES); /* other, x:a*b:job:1, aab:job:1 too */
     assert_true(walked.queues >= 2);
     redlock_client_free(client);
 }

@@ -77,13 +77,16 @@ static struct net_bytes without(struct net_bytes key, size_t head) {
     return (struct net_bytes){(const char *)key.data + head, key.bytes - head};
 }
 
-/* A key of a wait queue is not a lock, whatever the prefix. Its second set has the same name. */
+/* A node's own keys are not locks, whatever the prefix. The two sets of a wait queue have the same
+ * name. */
 static void report_key(const struct step *step, unsigned node, struct net_bytes key,
                        redlock_scan_fn *each, void *context) {
     const struct net_bytes waiting = {NET_KEY_WAITING, sizeof NET_KEY_WAITING - 1},
                            waiters = {NET_KEY_WAITERS, sizeof NET_KEY_WAITERS - 1};
+    const struct net_bytes fences = {NET_KEY_FENCES, sizeof NET_KEY_FENCES - 1};
     int what = REDLOCK_KEY_OTHER;
-    if (begins_with(key, waiters)) return;
+    if (begins_with(key, waiters) || begins_with(key, fences) || net_is_text(key, NET_KEY_RECORD))
+        return;
     if (begins_with(key, waiting)) {
         what = REDLOCK_KEY_WAITING;
         key = without(key, waiting.bytes);
