@@ -8,6 +8,8 @@
 #include "message.h"
 #include "session.h"
 
+size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
+
 static bool same_token(const struct redlock_view *a, const struct redlock_view *b) {
     return a->verdict == REDLOCK_VERDICT_GRANTED && b->verdict == REDLOCK_VERDICT_GRANTED &&
            a->token_bytes == b->token_bytes && a->token_truncated == b->token_truncated &&

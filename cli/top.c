@@ -15,6 +15,7 @@
 #include "exit_codes.h"
 #include "message.h"
 #include "top_screen.h"
+#include "top_text.h"
 
 enum { INTERVAL_MS_LEAST = 200, INTERVAL_MS_MOST = 60000, KEY_WAIT_MS = 100, SLICE_MS = 25 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "boottime.h"
+#include "message.h"
 
 enum {
     BATCH = 64,               /* resources of one survey ... */
@@ -42,7 +43,7 @@ static void look_at_node(struct top_observer *observer, size_t node,
     if (redlock_client_node(observer->session.client, node, &status) != REDLOCK_OK) return;
     const bool answered =
         server->verdict == REDLOCK_VERDICT_GRANTED && server->answered_ns > server->asked_ns;
-    snprintf(to->url, sizeof to->url, "%s", status.url);
+    printable(to->url, sizeof to->url, status.url, strlen(status.url));
     to->verdict = status.verdict;
     to->reason[0] = '\0';
     /* Connected, but it has not answered now. */
@@ -51,7 +52,7 @@ static void look_at_node(struct top_observer *observer, size_t node,
     if (to->verdict != REDLOCK_VERDICT_GRANTED)
         reason_text(to->verdict, to->verdict == status.verdict ? status.text : "", to->reason,
                     sizeof to->reason);
-    snprintf(to->version, sizeof to->version, "%s", status.version);
+    printable(to->version, sizeof to->version, status.version, strlen(status.version));
     to->recovering_ms = status.verdict == REDLOCK_VERDICT_RECOVERING ? status.recovering_ms : -1;
     to->reconnects = server->reconnects;
     top_model_trip(&observer->model, node,

@@ -6,7 +6,7 @@
 #ifndef CLI_TOP_SCREEN_H
 #define CLI_TOP_SCREEN_H
 
-#include "top_text.h"
+#include "top_page.h"
 
 /* A key is a byte of the input, or one of these. */
 enum top_key {
