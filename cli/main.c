@@ -31,6 +31,8 @@ static const struct command commands[] = {
      command_show},
     {"wait", COMMAND_WAIT, "[options] RESOURCE ...",
      "Wait until nobody holds the lock, and take nothing.", false, command_wait},
+    {"top", COMMAND_TOP, "[options]", "Watch nodes, locks and waiters as they change.", false,
+     command_top},
     {"doctor", COMMAND_DOCTOR, "[options]",
      "Report whether the servers are fit to hold locks, and how to fix them.", false,
      command_doctor},
