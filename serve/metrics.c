@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <event2/buffer.h>
+#include <redlock/metrics.h>
 
 #include "gateway.h"
 
