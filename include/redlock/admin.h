@@ -114,11 +114,14 @@ struct redlock_quorum_status {
     size_t size; /* set by _init() */
     int known;   /* 1: a record was found; 0: every other field is 0 */
     char id[17];
-    uint32_t epoch;     /* counts changes of membership, from 1 */
+    uint32_t epoch;     /* counts changes, from 1 */
     int settled;        /* 0: the last change is not complete; the next change completes it first */
     int64_t ttl_ms_max; /* no lock lasts longer between renewals; a node that lost its data waits
                            this long before it votes */
     size_t members, intact, votes_needed;
+    int64_t ttl_ms_allowed; /* the longest TTL that a client may use: ttl_ms_max, and less while a
+                               change of ttl_ms_max is under way, in either direction */
+    int64_t ttl_ms_next;    /* what that change makes of it; ttl_ms_max while there is none */
 };
 static inline void redlock_quorum_status_init(struct redlock_quorum_status *quorum) {
     memset(quorum, 0, sizeof *quorum);
@@ -198,12 +201,22 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_add(struct redlock_client *cli
                                                       const struct redlock_quorum_options *options,
                                                       struct redlock_error *error);
 /* Removes the member `id` (16 hex digits). Add and remove first complete an interrupted change; if
- * that was a different change, they return CONFLICT afterwards. They return when their change is
- * settled. An added node may still be recovering then; any client with `recover` on brings it back.
- * Results as redlock_quorum_init(). */
+ * another operator makes a different one at the same time, they complete that and return CONFLICT.
+ * They return when their change is settled. An added node may still be recovering then; any client
+ * with `recover` on brings it back. Results as redlock_quorum_init(). */
 REDLOCK_API REDLOCK_MUST_CHECK int
 redlock_quorum_remove(struct redlock_client *client, const char *id,
                       const struct redlock_quorum_options *options, struct redlock_error *error);
+/* Makes `ttl_ms` (10 to 86400000) the quorum's ttl_max. It first completes an interrupted change,
+ * as add and remove do. Raising it takes a few round trips: clients may use the longer TTL when
+ * every node that loses its data waits for it. Lowering it takes as long as the present ttl_max:
+ * clients keep to the shorter TTL at once, and nodes wait for the shorter one when the locks of the
+ * longer one have ended. A lock that is held with a longer TTL goes on; its renewals use the
+ * shorter one. Results as redlock_quorum_init(). OK at once if it is the ttl_max already. */
+REDLOCK_API REDLOCK_MUST_CHECK int
+redlock_quorum_set_ttl_max(struct redlock_client *client, int64_t ttl_ms,
+                           const struct redlock_quorum_options *options,
+                           struct redlock_error *error);
 
 #ifdef __cplusplus
 }

@@ -102,7 +102,7 @@ _redlock() {
         return
     fi
     if [[ $command == quorum && $current != -* && $COMP_CWORD == 2 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'init status add remove replace' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'init status add remove replace set-ttl-max' -- "$current")
         return
     fi
     if [[ $current == -* ]]; then

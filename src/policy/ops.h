@@ -95,7 +95,12 @@ enum {
     X(WATCH, WAITERS, 0, ANY(EACH(2, "CLIENT CACHING YES;PTTL %k", OK, PTTL)))                     \
     /* Used only inside net. */                                                                    \
     X(TRACK, WAITERS, 0,                                                                           \
-      ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN NOLOOP", OK, OK)))                     \
+      ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN", OK, OK)))                            \
+    /* Used only inside net, after it: changes a key that is tracked; from then on our own changes  \
+     * are not reported; publishes to the channel %t. */                                           \
+    X(PROBE, WAITERS, NET_OP_GROWS,                                                                \
+      ANY(COMMANDS(6, "CLIENT CACHING YES;PTTL %k;SET %k 1 PX 1000;DEL %k;"                        \
+                      "CLIENT TRACKING ON REDIRECT %c OPTIN NOLOOP;PUBLISH %t probe", OK, PTTL)))  \
     /* Two keys, NET_KEY_WAITING and NET_KEY_WAITERS of a lock's key: wait in the queue under the  \
      * token for ttl_ms, since `age_us` ago; GRANTED with `count`, the waiters before us. */       \
     X(WAIT_QUEUE_ENTER, WAITERS, NET_OP_GROWS,                                                     \
