@@ -15,6 +15,7 @@ from processes import gone, holder_of
 from servers import until
 
 USAGE, HELD, LOST = 64, 75, 80
+PATIENT = "--node-timeout", "400ms"  # on a busy machine a node is late
 SAMPLE = re.compile(r'^redlock_run_([a-z_]+)\{resource="((?:[^"\\\n]|\\["\\n])*)"\} (\S+)$')
 
 
@@ -54,14 +55,14 @@ def alone(path):
 
 def test_a_run_that_succeeds(locked, resource, file):
     before = time.time()
-    done = locked("run", "-t", "2s", "--metrics-file", str(file), resource, "--", "sleep", "1.5")
+    done = locked("run", "-t", "2s", *PATIENT, "--metrics-file", str(file), resource, "--", "sleep", "1.5")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     values, label = parse(file.read_text())
     assert label == resource and alone(file)
     assert (values["held"], values["lost"], values["exit_code"]) == (0, 0, 0)
     assert before - 1 < values["start_time_seconds"] < values["end_time_seconds"] < time.time() + 1
     assert 1.5 <= values["hold_seconds"] < values["end_time_seconds"] - values["start_time_seconds"]
-    assert 0 < values["wait_seconds"] < 1.5
+    assert 0 < values["wait_seconds"] < values["end_time_seconds"] - values["start_time_seconds"] - 1.5
     assert values["renewals_total"] >= 1 and values["renewals_failed_total"] == 0
     # At most a TTL after the last renewal.
     assert values["end_time_seconds"] - 1 < values["validity_end_time_seconds"] < values["end_time_seconds"] + 2
@@ -69,7 +70,7 @@ def test_a_run_that_succeeds(locked, resource, file):
 
 
 def test_while_it_runs_the_file_is_whole(locked, resource, file):
-    process = locked.start("run", "-t", "300ms", "--metrics-file", str(file), resource, "--", "sleep", "3")
+    process = locked.start("run", "-t", "1200ms", *PATIENT, "--metrics-file", str(file), resource, "--", "sleep", "4")
     until(lambda: file.exists() and values_of(file)["held"] == 1, what="the lock")
     seen = []
     while process.poll() is None:
@@ -85,14 +86,14 @@ def test_while_it_runs_the_file_is_whole(locked, resource, file):
 
 def test_while_it_waits_and_when_it_gives_up(locked, resource, file):
     assert locked("acquire", "-t", "60s", resource).returncode == 0
-    process = locked.start("run", "-w", "2s", "--metrics-file", str(file), resource, "--", "true")
+    process = locked.start("run", "-w", "2s", *PATIENT, "--metrics-file", str(file), resource, "--", "true")
     until(file.exists, what="the file")
     values = values_of(file)
     assert values["held"] == 0 and "wait_seconds" not in values and "exit_code" not in values
     assert process.wait(10) == HELD
     values = values_of(file)
     assert values["exit_code"] == HELD and values["lost"] == 0
-    assert 2 <= values["wait_seconds"] < 8
+    assert 2 <= values["wait_seconds"] < 9
     assert "hold_seconds" not in values
 
 
@@ -104,14 +105,14 @@ def test_the_exit_code(locked, resource, file, status):
 
 
 def test_a_lock_that_is_lost(own_quorum, resource, file):
-    process = Redlock(own_quorum.nodes).start("run", "-t", "1s", "-k", "200ms", "--metrics-file", str(file), resource, "--", "sleep", "30")
+    process = Redlock(own_quorum.nodes).start("run", "-t", "4s", "-k", "200ms", *PATIENT, "--metrics-file", str(file), resource, "--", "sleep", "30")
     until(lambda: file.exists() and values_of(file)["held"] == 1, what="the lock")
     for server in own_quorum.servers[:3]:
         server.pause()
     assert process.wait(10) == LOST
     values = values_of(file)
     assert (values["held"], values["lost"], values["exit_code"]) == (0, 1, LOST)
-    assert values["renewals_failed_total"] == 1
+    assert values["renewals_failed_total"] >= 1
 
 
 def test_a_holder_that_is_killed(locked, resource, file):
@@ -170,13 +171,13 @@ def test_an_empty_name(locked, resource):
 
 
 def test_a_directory_that_is_not_there_costs_one_warning(locked, quorum, resource, tmp_path):
-    done = locked("run", "-t", "300ms", "--metrics-file", str(tmp_path / "absent" / "job.prom"), resource, "--", "sh", "-c", "sleep 2.5; exit 5")
+    done = locked("run", "-t", "1200ms", *PATIENT, "--metrics-file", str(tmp_path / "absent" / "job.prom"), resource, "--", "sh", "-c", "sleep 3; exit 5")
     assert done.returncode == 5
     assert done.stderr.decode() == f"redlock: cannot write the metrics file {tmp_path}/absent/job.prom: No such file or directory\n"
 
 
 FULL = ("mount -t tmpfs -o size=8k none {0} && echo old >{0}/job.prom && dd if=/dev/zero of={0}/rest bs=4k >/dev/null 2>&1; "
-        "[ -s {0}/rest ] || exit 99; {1} run -t 300ms --metrics-file {0}/job.prom {2} -- sh -c 'sleep 1.5; exit 5'; "
+        "[ -s {0}/rest ] || exit 99; {1} run -t 1200ms --node-timeout 400ms --metrics-file {0}/job.prom {2} -- sh -c 'sleep 3; exit 5'; "
         "status=$?; cat {0}/job.prom; ls {0}; exit $status")
 
 
