@@ -6,6 +6,9 @@
 
 #if REDLOCK_USDT
 #include <sys/sdt.h>
+#ifdef __clang__ /* a macro of that header, where this file uses it */
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#endif
 #else
 #define DTRACE_PROBE7(...) ((void)0)
 #endif
