@@ -15,6 +15,7 @@
 #include "message.h"
 #include "nearest.h"
 #include "program.h"
+#include "verbs.h"
 
 /* Without a main: a separate program next to this one contains the command. */
 static const struct command commands[] = {
@@ -28,6 +29,10 @@ static const struct command commands[] = {
      command_release},
     {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false,
      command_show},
+    {"wait", COMMAND_WAIT, "[options] RESOURCE ...",
+     "Wait until nobody holds the lock, and take nothing.", false, command_wait},
+    {"top", COMMAND_TOP, "[options]", "Watch nodes, locks and waiters as they change.", false,
+     command_top},
     {"doctor", COMMAND_DOCTOR, "[options]",
      "Report whether the servers are fit to hold locks, and how to fix them.", false,
      command_doctor},
@@ -124,7 +129,9 @@ static int dispatch(int argc, char **argv) {
                     : beside_main(command->name, argc - 1, argv + 1);
     }
     if (!asks) return program_run(command, argc - 1, argv + 1);
-    arguments_help(command);
+    const char *verb = argc > 3 && has_verbs(command) ? argv[3] : NULL;
+    if (verb != NULL && verb_wanted(command, verb) == NULL) return EXIT_USAGE_ERROR;
+    arguments_help(command, verb);
     return EXIT_OK;
 }
 

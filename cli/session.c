@@ -17,8 +17,6 @@
 #include "majority.h"
 #include "message.h"
 
-size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
-
 static void log_line(void *context, int level, const char *text) {
     (void)context;
     (void)level;

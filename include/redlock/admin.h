@@ -26,6 +26,94 @@ typedef void redlock_resource_fn(void *context, const void *resource, size_t byt
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client,
                                                 redlock_resource_fn *each, void *context);
 
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+/* How an acquisition waits, for people who watch it. */
+struct redlock_wait_status {
+    size_t size;       /* set by _init() */
+    int waiting;       /* 1: it waits for a lock that others hold or wait for; 0: it does not */
+    int64_t waited_ms; /* for how long; 0 if it does not wait */
+    int64_t ahead;     /* how many wait before it, as the nodes reported last: other clients, and
+                          callers of this client. It is a hint. -1: unknown */
+};
+static inline void redlock_wait_status_init(struct redlock_wait_status *status) {
+    memset(status, 0, sizeof *status);
+    status->size = sizeof *status;
+}
+/* Fills *status with what this client knows about the wait of `lock`. Reads memory, not the
+ * network; any thread may call it. To see the holder, call redlock_peek_start() on another lock of
+ * the same resource. OK, BAD_ARGUMENT (`size` is too small), FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_wait_status(struct redlock_lock *lock,
+                                                            struct redlock_wait_status *status);
+
+/* Waits for at most `wait_ms` (0: looks once; or REDLOCK_WAIT_FOREVER) until a majority of nodes
+ * holds no key under the resource. It takes nothing and enters no queue, so the answer is a hint:
+ * another client may have the lock when this returns. Where a majority of nodes notifies of
+ * changes, it looks again on each notification and when the key ends, else after a random 50 to 250
+ * ms. Blocks; nodes that are down are waited for. OK: free. HELD: not free in that time. NO_QUORUM:
+ * too few nodes answered the last look. BAD_ARGUMENT, NO_MEMORY, SYSTEM, TWICE_LISTED,
+ * TWO_QUORUMS, GUARDED_NODES, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_await_free(struct redlock_client *client,
+                                                      const void *resource, size_t bytes,
+                                                      int64_t wait_ms);
+/* ---- many locks at once ------------------------------------------------------------------- */
+
+/* Both functions below ask connected nodes only, and wait for them for at most the connect timeout.
+ * For an observer that looks again and again: each call is a small, bounded piece of work for the
+ * servers. Neither changes anything. */
+
+enum redlock_key {
+    REDLOCK_KEY_OTHER = 0,  /* may be a lock; redlock_survey() shows it */
+    REDLOCK_KEY_WAITING = 1 /* the wait queue of a resource */
+};
+/* `node` has a key of `resource`, without the key prefix; valid during the call. `what` is enum
+ * redlock_key. Must not call the library. */
+typedef void redlock_scan_fn(void *context, size_t node, int what, const void *resource,
+                             size_t bytes);
+
+/* Where a walk over the keys of all nodes is. */
+struct redlock_walk {
+    size_t size;     /* set by _init() */
+    uint32_t effort; /* how many keys each server looks at in one call, 1 to 1000; 50. With long
+                        keys fewer: the connection ends if one answer is larger than 1 MiB */
+    uint32_t ended;  /* bits, by node: the walk has passed all its keys, ... */
+    uint32_t failed; /* ... or the node did not answer the last call, and is asked again in the next
+                        one. A call does not ask nodes that have ended; clear `ended` to begin a new
+                        walk there */
+    uint64_t cursors[REDLOCK_NODES_MAX]; /* the servers' own; 0: at the beginning */
+    uint64_t bytes;                      /* of all names that this walk has received */
+};
+static inline void redlock_walk_init(struct redlock_walk *walk) {
+    memset(walk, 0, sizeof *walk);
+    walk->size = sizeof *walk;
+    walk->effort = 50;
+}
+/* Takes one step of the walk on every node that has not ended, and calls `each` for every key with
+ * the client's prefix and for every wait queue of such a key; of any type, and perhaps more than
+ * once. The keys of guarded mode are left out. A walk finds each key that exists from its beginning
+ * to its end. OK: at least one node answered. NO_QUORUM: none did. BAD_ARGUMENT, NO_MEMORY, FORKED.
+ */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_scan(struct redlock_client *client,
+                                                struct redlock_walk *walk, redlock_scan_fn *each,
+                                                void *context);
+
+/* The wait queue that a node keeps for a resource (docs/waiting.md). */
+struct redlock_queue_view {
+    int verdict; /* enum redlock_verdict. GRANTED: the node reported its queue; else why not: NONE,
+                    it was not asked, because it runs no scripts and keeps no queues */
+    int64_t waiters;   /* clients that wait, each counted once however many threads it has */
+    int64_t oldest_ms; /* how long the first of them has waited; 0: there is none */
+};
+#define REDLOCK_SURVEY_MAX 256 /* resources in one call */
+/* redlock_peek() for many resources in one round trip, and their wait queues. The element for
+ * resource r at node n is [r * redlock_client_nodes() + n]; `queues` may be NULL. OK: a majority
+ * answered for each resource; NO_QUORUM (everything is filled as well); BAD_ARGUMENT (`count` is
+ * above REDLOCK_SURVEY_MAX; a resource is empty or too long), NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_survey(struct redlock_client *client,
+                                                  const struct redlock_bytes *resources,
+                                                  size_t count, struct redlock_view *views,
+                                                  struct redlock_queue_view *queues);
+
 /* ---- servers ------------------------------------------------------------------------------ */
 
 enum redlock_role { REDLOCK_ROLE_UNKNOWN = 0, REDLOCK_ROLE_MASTER = 1, REDLOCK_ROLE_REPLICA = 2 };
@@ -89,6 +177,7 @@ struct redlock_server {
                            permission): the guarantee is weaker, see docs/guarded.md */
     int stale;          /* guarded. enum redlock_stale, bits; 0: the node is as its record says;
                            -1: it has no record, or the record was not read */
+    int64_t reconnects; /* how often this client has lost and made its connection again */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);

@@ -12,7 +12,7 @@
 #include "client/schedule/schedule.h"
 #include "core/core.h"
 #include "net/net.h"
-#include "redlock.h"
+#include "redlock/metrics.h"
 
 struct round;
 
@@ -64,6 +64,8 @@ struct redlock_client {
     bool traced;     /* REDLOCK_TRACE=1: each step of a lock is logged, ... */
     rl_ns opened_at; /* ... with times counted from here */
     struct redlock_stats stats;
+    redlock_event_fn *observer; /* NULL: none */
+    void *observer_context;
 
     /* The mode's knowledge of the nodes. */
     rl_mask voters; /* nodes that may vote once connected */
@@ -79,6 +81,8 @@ struct redlock_client {
     struct gathering *gatherings; /* client.c: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */
     struct quorum_task *tasks;    /* operator: running commands */
+    struct watcher *watchers;     /* operator: threads that wait until a key is gone */
+    unsigned trackers;            /* callers that nodes notify of changes */
 };
 
 /* client.c. The mutex is held, and released meanwhile. */
@@ -93,6 +97,8 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
                     struct redlock_error *error);
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to,
                   const struct redlock_lock_options *from, struct redlock_error *error);
+/* histogram.c */
+void histogram_add(struct redlock_histogram *histogram, rl_ns duration);
 /* words.c */
 int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* returns `result` */
@@ -114,6 +120,10 @@ static inline rl_mask client_settled(struct redlock_client *client) {
 /* Nodes that net_ready() returns and that may vote. */
 static inline rl_mask client_ready(struct redlock_client *client, rl_ns now) {
     return net_ready(client->net, now) & client->voters;
+}
+/* While any caller waits for a key, nodes notify of changes. */
+static inline void client_track(struct redlock_client *client, bool on) {
+    if (on ? client->trackers++ == 0 : --client->trackers == 0) net_track(client->net, on);
 }
 static inline struct net_node_status client_status(struct redlock_client *client, unsigned node) {
     struct net_node_status status;

@@ -21,7 +21,8 @@ enum shape {
     SHAPE_RECORD,
     SHAPE_FENCES,
     SHAPE_OK,
-    SHAPE_COUNT
+    SHAPE_COUNT,
+    SHAPE_QUEUE /* two integers: how many wait, and for how long the first one has */
 };
 
 struct form {

@@ -68,7 +68,7 @@ enum {
     /* First key: PTTL, since only it tells an absent key from an empty one; and the first bytes:  \
      * one more than is shown, to know whether there are more. */                                  \
     X(PEEK_VALUE, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)))             \
-    /* Keys under a prefix: SCAN cursor MATCH prefix*. */                                          \
+    /* Keys under a prefix; with `anywhere`, keys that contain it: SCAN cursor MATCH prefix*. */   \
     X(SCAN, LOOKS, 0, ANY(OWN(SCAN)))                                                              \
     /* No keys; one question about the server itself. */                                           \
     X(SERVER_INFO, SERVER, 0, ANY(OWN(SERVER_INFO)))                                               \
@@ -107,7 +107,10 @@ enum {
       ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t %l %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))       \
     /* The same keys and token: leave the queue; GRANTED with `count`, the waiters left. */        \
     X(WAIT_QUEUE_LEAVE, WAITERS, NET_OP_CHANGES,                                                   \
-      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))
+      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))        \
+    /* The same keys, for an observer: GRANTED with `count`, the waiters, and `age_us`, for how    \
+     * long the first of them has waited. */                                                       \
+    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)))
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms) NET_##name,
