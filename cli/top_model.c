@@ -196,7 +196,7 @@ bool top_model_stepped(struct top_model *model) {
     model->passed_all = model->looks_of_walk == 0 && !model->left_out &&
                         (size_t)__builtin_popcount(walk->ended) > model->nodes_count / 2;
     model->left_out = false;
-    model->looks_of_walk = 0;
+    model->walk_complete = true;
     memset(model->keys_of_walk, 0, sizeof model->keys_of_walk);
     model->names_of_walk = 0;
     redlock_walk_init(walk);
@@ -292,7 +292,8 @@ void top_model_looked(struct top_model *model, int64_t now_ns) {
     model->hand_overs_total += model->hand_overs;
     model->splits_total += model->splits;
     model->hand_overs = model->splits = 0;
-    model->looks_of_walk++;
+    model->looks_of_walk = model->walk_complete ? 0 : model->looks_of_walk + 1;
+    model->walk_complete = false;
     model->sees_all = model->passed_all;
     model->passed_all = false;
     model->now_ns = now_ns;

@@ -86,6 +86,7 @@ struct top_model {
     bool left_out;          /* keys for which there was no room, in this walk ... */
     bool left_out_before;   /* ... and in the last complete one */
     unsigned looks_of_walk; /* looks that this walk has taken */
+    bool walk_complete;     /* in this look */
     bool passed_all;        /* this look has passed all keys */
     bool sees_all;          /* the last look passed all keys: what is new now was not there then */
 

@@ -177,8 +177,15 @@ static void an_age_is_a_lower_bound_unless_the_lock_was_seen_to_begin(void **sta
     saw("old", "aaaaa", 0);
     assert_true(row_of("old")->is_older);
     assert_false(row_of("new")->is_older);
-    looked(); /* without a complete walk */
+    walked();
+    looked();
+    found("newer", REDLOCK_KEY_OTHER);
+    saw("newer", "bbbbb", 0);
+    assert_false(row_of("newer")->is_older);
     assert_int_equal(top_row_age_ms(model, row_of("old")), 1000);
+    looked(); /* without a complete walk ... */
+    walked(); /* ... which took two looks: what is new may be as old as the walk */
+    looked();
     found("late", REDLOCK_KEY_OTHER);
     saw("late", "ccccc", 0);
     assert_true(row_of("late")->is_older);
@@ -454,7 +461,8 @@ static void fill_hostile(void) {
 }
 
 static void assert_fits(const struct top_view *view, const char *what) {
-    assert_true(page.count <= view->height);
+    assert_int_equal(page.count, view->height);
+    assert_int_equal(page.lines[page.count - 1].style, TOP_FOOT);
     for (size_t i = 0; i < page.count; i++) {
         const char *text = page.lines[i].text;
         const size_t columns = top_columns(text, view->ascii);
