@@ -23,6 +23,7 @@ enum command_bit {
     COMMAND_QUORUM = 256,
     COMMAND_BENCH = 512,
     COMMAND_SERVE = 1024,
+    COMMAND_WAIT = 4096,
     COMMAND_TOP = 32768
 };
 
@@ -98,7 +99,7 @@ struct option_entry {
     bool in_file;
     /* 0, or -1 with the reason. `value` is NULL for a flag, and where the argument was left out. */
     int (*set)(struct settings *settings, const char *value, char *error, size_t error_size);
-    const char *help;
+    const char *help; /* "VERB: ...": for that verb of the command alone (verbs.h) */
 };
 extern const struct option_entry option_entries[];
 extern const size_t option_entries_count;

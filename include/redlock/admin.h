@@ -26,6 +26,36 @@ typedef void redlock_resource_fn(void *context, const void *resource, size_t byt
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client,
                                                 redlock_resource_fn *each, void *context);
 
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+/* How an acquisition waits, for people who watch it. */
+struct redlock_wait_status {
+    size_t size;       /* set by _init() */
+    int waiting;       /* 1: it waits for a lock that others hold or wait for; 0: it does not */
+    int64_t waited_ms; /* for how long; 0 if it does not wait */
+    int64_t ahead;     /* how many wait before it, as the nodes reported last: other clients, and
+                          callers of this client. It is a hint. -1: unknown */
+};
+static inline void redlock_wait_status_init(struct redlock_wait_status *status) {
+    memset(status, 0, sizeof *status);
+    status->size = sizeof *status;
+}
+/* Fills *status with what this client knows about the wait of `lock`. Reads memory, not the
+ * network; any thread may call it. To see the holder, call redlock_peek_start() on another lock of
+ * the same resource. OK, BAD_ARGUMENT (`size` is too small), FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_wait_status(struct redlock_lock *lock,
+                                                            struct redlock_wait_status *status);
+
+/* Waits for at most `wait_ms` (0: looks once; or REDLOCK_WAIT_FOREVER) until a majority of nodes
+ * holds no key under the resource. It takes nothing and enters no queue, so the answer is a hint:
+ * another client may have the lock when this returns. Where a majority of nodes notifies of
+ * changes, it looks again on each notification and when the key ends, else after a random 50 to 250
+ * ms. Blocks; nodes that are down are waited for. OK: free. HELD: not free in that time. NO_QUORUM:
+ * too few nodes answered the last look. BAD_ARGUMENT, NO_MEMORY, SYSTEM, TWICE_LISTED,
+ * TWO_QUORUMS, GUARDED_NODES, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_await_free(struct redlock_client *client,
+                                                      const void *resource, size_t bytes,
+                                                      int64_t wait_ms);
 /* ---- many locks at once ------------------------------------------------------------------- */
 
 /* Both functions below ask connected nodes only, and wait for them for at most the connect timeout.
@@ -173,11 +203,14 @@ struct redlock_quorum_status {
     size_t size; /* set by _init() */
     int known;   /* 1: a record was found; 0: every other field is 0 */
     char id[17];
-    uint32_t epoch;     /* counts changes of membership, from 1 */
+    uint32_t epoch;     /* counts changes, from 1 */
     int settled;        /* 0: the last change is not complete; the next change completes it first */
     int64_t ttl_ms_max; /* no lock lasts longer between renewals; a node that lost its data waits
                            this long before it votes */
     size_t members, intact, votes_needed;
+    int64_t ttl_ms_allowed; /* the longest TTL that a client may use: ttl_ms_max, and less while a
+                               change of ttl_ms_max is under way, in either direction */
+    int64_t ttl_ms_next;    /* what that change makes of it; ttl_ms_max while there is none */
 };
 static inline void redlock_quorum_status_init(struct redlock_quorum_status *quorum) {
     memset(quorum, 0, sizeof *quorum);
@@ -257,12 +290,22 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_add(struct redlock_client *cli
                                                       const struct redlock_quorum_options *options,
                                                       struct redlock_error *error);
 /* Removes the member `id` (16 hex digits). Add and remove first complete an interrupted change; if
- * that was a different change, they return CONFLICT afterwards. They return when their change is
- * settled. An added node may still be recovering then; any client with `recover` on brings it back.
- * Results as redlock_quorum_init(). */
+ * another operator makes a different one at the same time, they complete that and return CONFLICT.
+ * They return when their change is settled. An added node may still be recovering then; any client
+ * with `recover` on brings it back. Results as redlock_quorum_init(). */
 REDLOCK_API REDLOCK_MUST_CHECK int
 redlock_quorum_remove(struct redlock_client *client, const char *id,
                       const struct redlock_quorum_options *options, struct redlock_error *error);
+/* Makes `ttl_ms` (10 to 86400000) the quorum's ttl_max. It first completes an interrupted change,
+ * as add and remove do. Raising it takes a few round trips: clients may use the longer TTL when
+ * every node that loses its data waits for it. Lowering it takes as long as the present ttl_max:
+ * clients keep to the shorter TTL at once, and nodes wait for the shorter one when the locks of the
+ * longer one have ended. A lock that is held with a longer TTL goes on; its renewals use the
+ * shorter one. Results as redlock_quorum_init(). OK at once if it is the ttl_max already. */
+REDLOCK_API REDLOCK_MUST_CHECK int
+redlock_quorum_set_ttl_max(struct redlock_client *client, int64_t ttl_ms,
+                           const struct redlock_quorum_options *options,
+                           struct redlock_error *error);
 
 #ifdef __cplusplus
 }

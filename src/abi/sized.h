@@ -31,6 +31,7 @@
 #define FIRST_QUORUM SIZED_THROUGH(redlock_quorum_status, votes_needed)
 #define FIRST_MEMBER SIZED_THROUGH(redlock_member, recovering_ms)
 #define FIRST_QUORUM_OPTIONS SIZED_THROUGH(redlock_quorum_options, progress_context)
+#define FIRST_WAIT_STATUS SIZED_THROUGH(redlock_wait_status, ahead)
 #define FIRST_FENCE_GATE_OPTIONS SIZED_THROUGH(redlock_fence_gate_options, create)
 
 static inline size_t sized_read(const void *program) {

@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
 PAGE = SOURCE / "docs" / "redlock.1"
-COMMANDS = ["run", "acquire", "extend", "release", "show", "top", "doctor", "quorum", "gate", "serve", "up", "bench"]
+COMMANDS = ["run", "acquire", "extend", "release", "show", "wait", "top", "doctor", "quorum", "gate", "serve", "up", "bench"]
 OTHERS = ["sim", "help", "version"]  # sim is a program of its own, with its own --help
 # mandoc takes "--" in an example for a dash, and knows no manuals that are not installed here.
 JUDGED = ("verbatim \"--\"", "outdated mandoc.db", "unknown manual", "referenced manual not found")
