@@ -285,7 +285,18 @@ class Screen:
         return self.tmux("capture-pane", "-p", "-t", "s")
 
     def expect(self, pattern, seconds=15):
-        return until(lambda: re.search(pattern, (seen := self.text()).rstrip("\n"), re.M) and seen, seconds, f"{pattern!r} on the screen")
+        seen = ""
+
+        def shows():
+            nonlocal seen
+            seen = self.text()
+            return re.search(pattern, seen.rstrip("\n"), re.M)
+
+        try:
+            until(shows, seconds)
+        except AssertionError:
+            raise AssertionError(f"{pattern!r} is not on the screen:\n{seen}") from None
+        return seen
 
     def on_alternate(self):
         return self.tmux("display-message", "-p", "-t", "s", "#{alternate_on}").strip() == "1"
