@@ -76,6 +76,7 @@ struct top_model {
 
     struct top_row *rows[TOP_ROWS_MAX];
     size_t rows_count, bytes;
+    bool is_full; /* the last key found no place, and none has become free since */
     struct top_row *chains[2 * TOP_ROWS_MAX];
     char filter[TOP_FILTER_BYTES];
 

@@ -362,7 +362,7 @@ static void a_step_weighs_bytes(void **state) {
     assert_int_equal(top_model_effort(model), 50);
     model->names_of_walk = 100;
     model->walk.bytes = 100 * 20;
-    assert_int_equal(top_model_effort(model), 500);
+    assert_int_equal(top_model_effort(model), 250);
     model->walk.bytes = 100 * 1000;
     assert_in_range(top_model_effort(model), 100, 140);
     model->walk.bytes = 100 * 60000;
