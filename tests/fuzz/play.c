@@ -521,6 +521,24 @@ static void listed(void *context, const void *name, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) (void)*((const volatile char *)name + i);
 }
 
+static void passed(void *context, size_t node, int what, const void *name, size_t bytes) {
+    must(node < world.nodes && what >= REDLOCK_KEY_OTHER && what <= REDLOCK_KEY_WAITING,
+         "a key of no node, or of no kind");
+    listed(context, name, bytes);
+}
+
+static void observe(void) {
+    const struct redlock_bytes resources[] = {{resource, sizeof resource - 1}};
+    struct redlock_view views[PLAY_NODES_MAX];
+    struct redlock_queue_view queues[PLAY_NODES_MAX];
+    struct redlock_walk walk;
+    redlock_walk_init(&walk);
+    (void)!redlock_scan(world.client, &walk, passed, NULL);
+    int result = redlock_survey(world.client, resources, 1, views, queues);
+    for (size_t i = 0; result == REDLOCK_OK && i < world.nodes; i++)
+        must(queues[i].waiters >= 0 && queues[i].oldest_ms >= 0, "fewer than none wait");
+}
+
 static void make_lock(void) {
     const struct redlock_bytes two[] = {{resource, sizeof resource - 1},
                                         {resource_2, sizeof resource_2 - 1}};
@@ -599,7 +617,10 @@ static void act(uint8_t code) {
         make_lock();
         break;
     case PLAY_SERVER_INFO: server_info(); break;
-    case PLAY_LIST: (void)!redlock_list(world.client, listed, NULL); break;
+    case PLAY_LIST:
+        (void)!redlock_list(world.client, listed, NULL);
+        observe();
+        break;
     case PLAY_QUORUM: (void)look_at_quorum(); break;
     case PLAY_DISOWN: (void)redlock_lock_disown(world.lock); break;
     case PLAY_ADOPT:
