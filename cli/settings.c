@@ -53,7 +53,8 @@ void settings_free(struct settings *settings) {
                      settings->listen,        settings->password_file,
                      settings->metrics,       settings->quorum,
                      settings->config_quorum, settings->profile,
-                     settings->profiles,      settings->command};
+                     settings->profiles,      settings->command,
+                     settings->metrics_file};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -154,6 +155,7 @@ SETTER_TEXT(set_tls_key_file, tls_key_file)
 SETTER_TEXT(set_tls_server_name, tls_server_name)
 SETTER_TEXT(set_token, token)
 SETTER_TEXT(set_status_file, status_file)
+SETTER_TEXT(set_metrics_file, metrics_file)
 SETTER_TEXT(set_dir, dir)
 SETTER_TEXT(set_server, server)
 SETTER_TEXT(set_only, only)
@@ -434,6 +436,8 @@ const struct option_entry option_entries[] = {
      "term: end the command; ignore: let it run (term)"},
     {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file,
      "write the outcome to this file as JSON"},
+    {"metrics-file", 0, "FILE", COMMAND_RUN, false, set_metrics_file,
+     "keep metrics of this run there, for node_exporter's textfile collector"},
     {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, false, set_fence,
      "the fencing token (REDLOCK_FENCE)"},
     {"ttl-max", 0, "DURATION", COMMAND_QUORUM, true, set_ttl_max,

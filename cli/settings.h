@@ -42,7 +42,7 @@ struct settings {
     char *command;       /* run: a line for the shell */
     char *prefix, *owner;
     char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
-    char *token, *status_file;
+    char *token, *status_file, *metrics_file;
     char *dir, *server;
     char *only, *plot;
     char *listen, *password_file,
