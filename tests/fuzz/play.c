@@ -24,7 +24,8 @@ enum {
     REAL_BYTES_MAX = 1 << 20,
     STEPS_MAX = 100000,
     ROUNDS_MAX = 32,
-    CHANGES_MAX = 2 /* of a quorum, in one run: each takes a megabyte for what nodes answer */
+    QUESTIONS_MAX = 4, /* that an operator asks in one run: each takes as long as ten locks */
+    CHANGES_MAX = 2    /* of these, changes of a quorum: each takes a megabyte */
 };
 static const char resource[] = "fuzz-lock", resource_2[] = "fuzz-lock-2";
 static const char adopted[] = "0123456789abcdef0123456789abcdef01234567";
@@ -48,7 +49,7 @@ static struct {
     bool password_said;
     int64_t now; /* nanoseconds */
     uint64_t random;
-    unsigned nodes, node, nth, steps, changes;
+    unsigned nodes, node, nth, steps, questions, changes;
     struct conn conn[PLAY_NODES_MAX * PLAY_CONNS];
     char out[OUT_MAX];
     size_t out_bytes;
@@ -601,7 +602,13 @@ static void change_quorum(uint8_t code) {
     }
 }
 
+static bool asks_much(uint8_t code) {
+    return code == PLAY_SERVER_INFO || code == PLAY_LIST || code == PLAY_QUORUM ||
+           code == PLAY_INIT || code == PLAY_MEMBERS;
+}
+
 static void act(uint8_t code) {
+    if (asks_much(code) && world.questions++ >= QUESTIONS_MAX) return;
     switch (code) {
     case PLAY_ACQUIRE: acquire(0); break;
     case PLAY_WAIT: acquire(5000); break;
@@ -684,7 +691,8 @@ void play(const uint8_t *data, size_t size) {
     world.end = data + size;
     world.now = 0;
     world.random = 1;
-    world.node = world.nth = world.steps = world.changes = 0;
+    world.node = world.nth = world.steps = 0;
+    world.questions = world.changes = 0;
     world.out_bytes = 0;
     world.acquires = world.password_said = false;
     world.password_at = 0;
