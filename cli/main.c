@@ -28,6 +28,8 @@ static const struct command commands[] = {
      command_release},
     {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false,
      command_show},
+    {"break", COMMAND_BREAK, "[options] --reason TEXT RESOURCE",
+     "End another client's lock, and log why.", false, command_break},
     {"doctor", COMMAND_DOCTOR, "[options]",
      "Report whether the servers are fit to hold locks, and how to fix them.", false,
      command_doctor},

@@ -49,10 +49,11 @@ void settings_free(struct settings *settings) {
                      settings->token,         settings->status_file,
                      settings->dir,           settings->server,
                      settings->only,          settings->plot,
-                     settings->listen,        settings->password_file,
-                     settings->metrics,       settings->quorum,
-                     settings->config_quorum, settings->profile,
-                     settings->profiles,      settings->command};
+                     settings->reason,        settings->listen,
+                     settings->password_file, settings->metrics,
+                     settings->quorum,        settings->config_quorum,
+                     settings->profile,       settings->profiles,
+                     settings->command};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -157,6 +158,7 @@ SETTER_TEXT(set_dir, dir)
 SETTER_TEXT(set_server, server)
 SETTER_TEXT(set_only, only)
 SETTER_TEXT(set_plot, plot)
+SETTER_TEXT(set_reason, reason)
 SETTER_TEXT(set_password_file, password_file)
 SETTER_TEXT(set_metrics, metrics)
 SETTER_TEXT(set_command, command)
@@ -180,6 +182,7 @@ SETTER_FLAG(set_help, help, true)
 SETTER_FLAG(set_confirm, confirm, true)
 SETTER_FLAG(set_never_used, never_used, true)
 SETTER_FLAG(set_yes, yes, true)
+SETTER_FLAG(set_no_syslog, no_syslog, true)
 SETTER(set_ttl) {
     return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
                   "a TTL is from 10ms to 24h", error, size);
@@ -373,7 +376,7 @@ SETTER(set_retry_delay) {
 
 #define TAKERS (COMMAND_RUN | COMMAND_ACQUIRE)
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
-#define CLIENTS (LOCKERS | COMMAND_SHOW | COMMAND_SERVE)
+#define CLIENTS (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_SERVE)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
 
@@ -431,7 +434,10 @@ const struct option_entry option_entries[] = {
      "init: no lock was ever held on these servers: ready at once"},
     {"wait", 0, "[DURATION]", COMMAND_QUORUM, false, set_await,
      "status: return when all members are intact"},
-    {"yes", 'y', NULL, COMMAND_QUORUM, false, set_yes, "do not ask"},
+    {"yes", 'y', NULL, COMMAND_QUORUM | COMMAND_BREAK, false, set_yes, "do not ask"},
+    {"reason", 0, "TEXT", COMMAND_BREAK, false, set_reason, "why the lock is broken; it is logged"},
+    {"no-syslog", 0, NULL, COMMAND_BREAK, false, set_no_syslog,
+     "log on standard error only, not in the system log"},
     {"count", 'n', "N", COMMAND_UP | COMMAND_BENCH, false, set_count, "how many servers (5)"},
     {"dir", 'd', "DIR", COMMAND_UP, false, set_dir,
      "keep the servers' files there; absent or empty"},

@@ -22,7 +22,8 @@ enum command_bit {
     COMMAND_GATE = 128,
     COMMAND_QUORUM = 256,
     COMMAND_BENCH = 512,
-    COMMAND_SERVE = 1024
+    COMMAND_SERVE = 1024,
+    COMMAND_BREAK = 2048
 };
 
 #define WAIT_UNSET INT64_MIN
@@ -43,6 +44,7 @@ struct settings {
     char *token, *status_file;
     char *dir, *server;
     char *only, *plot;
+    char *reason; /* break */
     char *listen, *password_file,
         /* serve: addresses, joined by commas; the password file; the address for Prometheus */
         *metrics;
@@ -67,7 +69,7 @@ struct settings {
     int64_t ttl_max_ms, floor; /* 0: not given */
     int64_t config_ttl_max_ms; /* `ttl-max =` of the file; 0: none */
     int64_t await_ms;          /* wait until all members are intact. WAIT_UNSET: do not wait */
-    bool confirm, never_used, yes;
+    bool confirm, never_used, yes, no_syslog;
     bool busy_poll;  /* serve */
     int scripts;     /* serve: enum serve_scripts */
     bool only_looks; /* not an option: the command never recovers nodes itself */
