@@ -183,13 +183,32 @@ static void describe_lost(struct story *story, size_t index, const char *client,
 
 static void describe_operate(struct story *story, size_t index, const char *client) {
     const struct history_record *record = &story->history->records[index];
-    static const char *const words[] = {"changes", "inits", "adds", "removes"};
-    const char *word = words[record->value >= 1 && record->value <= 3 ? record->value : 0];
+    static const char *const words[] = {"changes", "inits", "adds", "removes", "breaks"};
+    const char *word = words[record->value >= 1 && record->value <= 4 ? record->value : 0];
     char node[16] = "", label[40];
     if (record->node >= 0) snprintf(node, sizeof node, "node %d", record->node + 1);
     snprintf(label, sizeof label, "%s %s", word, node);
     story_say(story_add(story, index, label), "%s begins: %s %s.", client, word,
-              node[0] ? node : "the quorum");
+              node[0]              ? node
+              : record->value == 4 ? "the lock"
+                                   : "the quorum");
+}
+
+static void describe_broken(struct story *story, size_t index, const char *client,
+                            const char *resource) {
+    const struct history_record *record = &story->history->records[index];
+    struct story_event *event = story_add(story, index, "broken");
+    story_say(event, "%s has broken the lock on %s: a majority of the nodes does not have its key",
+              client, resource);
+    if (record->value > 0)
+        story_say(event, ". What it protects has seen the fence %" PRId64, record->value);
+    story_say(event, ".");
+}
+
+/* BROKEN says the same. */
+static bool was_break(const struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    return index > 0 && record[-1].kind == HISTORY_BROKEN && record[-1].client == record->client;
 }
 
 static void describe_renewed(struct story *story, size_t index, const char *client,
@@ -252,7 +271,13 @@ void story_client_event(struct story *story, size_t index) {
         story_say(story_add(story, index, "crashes"), "%s crashes, for good.", client);
         break;
     case HISTORY_OPERATE: describe_operate(story, index, client); break;
+    case HISTORY_BREAK:
+        story_say(story_add(story, index, "begins to delete"),
+                  "%s begins to delete the keys of %s's holder.", client, resource);
+        break;
+    case HISTORY_BROKEN: describe_broken(story, index, client, resource); break;
     case HISTORY_OPERATED:
+        if (was_break(story, index)) break;
         story_say(story_add(story, index, record->result == REDLOCK_OK ? "changed" : "not changed"),
                   "%s's change of the quorum is over: %s.", client,
                   redlock_result_text(record->result));

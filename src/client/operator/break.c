@@ -156,7 +156,7 @@ static int result_of(const struct break_task *task, struct redlock_error *error)
 
 static void notify(struct break_task *task) {
     struct waiter *waiter = task->context;
-    waiter_finish(waiter);
+    if (task->over) waiter_finish(waiter);
 }
 
 static int run(struct redlock_client *client, struct net_bytes key,

@@ -149,12 +149,14 @@ static rl_mask step_once(struct break_task *task, struct rl_break_event event) {
     fill_in(task, &event);
     rl_break_step(&task->machine, &event, net_now(net), &actions);
     task->over = actions.over || cannot_compare(task);
+    task->deletes = task->deletes || actions.remove != 0;
     if (!task->over) failed = ask(task, &actions);
     net_timer_set(net, &task->timer, task->over ? RL_NEVER : actions.wake_at);
     return failed;
 }
 
 static void step(struct break_task *task, struct rl_break_event event) {
+    const bool deleted = task->deletes;
     if (task->over) return;
     rl_mask failed = step_once(task, event);
     while (failed && !task->over) {
@@ -171,7 +173,7 @@ static void step(struct break_task *task, struct rl_break_event event) {
         rl_mask next = step_once(task, none);
         failed = task->machine.round == round ? failed & (rl_mask)~rl_bit(node) : next;
     }
-    if (task->over && task->notify) task->notify(task);
+    if ((task->over || task->deletes != deleted) && task->notify) task->notify(task);
 }
 
 static void on_timer(struct net_timer *timer) {

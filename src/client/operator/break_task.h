@@ -20,9 +20,10 @@ struct break_task {
     struct net_bytes key, named;
     uint16_t stripe;
     bool no_memory;
-    bool turned; /* the client has turned guarded meanwhile: the break was not */
+    bool turned;  /* the client has turned guarded meanwhile: the break was not */
+    bool deletes; /* the fence is raised, and the first deletes are sent */
     bool over;
-    /* Called at the end. It must not free the task. */
+    /* Called when the deletes begin, and at the end. It must not free the task. */
     void (*notify)(struct break_task *task);
     void *context; /* the owner's */
     /* What each node reported: its key, and the result of the last delete (or why there is
