@@ -205,10 +205,24 @@ static void describe_broken(struct story *story, size_t index, const char *clien
     story_say(event, ".");
 }
 
-/* BROKEN says the same. */
-static bool was_break(const struct story *story, size_t index) {
+static void describe_operated(struct story *story, size_t index, const char *client) {
     const struct history_record *record = &story->history->records[index];
-    return index > 0 && record[-1].kind == HISTORY_BROKEN && record[-1].client == record->client;
+    const size_t began = last_of(story, index, HISTORY_OPERATE);
+    const bool ok = record->result == REDLOCK_OK;
+    if (began < index && story->history->records[began].value == 4) {
+        /* BROKEN says the same */
+        if (index > 0 && record[-1].kind == HISTORY_BROKEN && record[-1].client == record->client)
+            return;
+        story_say(story_add(story, index, ok ? "was free" : "not broken"),
+                  "%s's break is over: %s.", client,
+                  ok                                   ? "the lock was free"
+                  : record->result == REDLOCK_CONFLICT ? "another client has the lock"
+                                                       : redlock_result_text(record->result));
+        return;
+    }
+    story_say(story_add(story, index, ok ? "changed" : "not changed"),
+              "%s's change of the quorum is over: %s.", client,
+              redlock_result_text(record->result));
 }
 
 static void describe_renewed(struct story *story, size_t index, const char *client,
@@ -276,12 +290,7 @@ void story_client_event(struct story *story, size_t index) {
                   "%s begins to delete the keys of %s's holder.", client, resource);
         break;
     case HISTORY_BROKEN: describe_broken(story, index, client, resource); break;
-    case HISTORY_OPERATED:
-        if (was_break(story, index)) break;
-        story_say(story_add(story, index, record->result == REDLOCK_OK ? "changed" : "not changed"),
-                  "%s's change of the quorum is over: %s.", client,
-                  redlock_result_text(record->result));
-        break;
+    case HISTORY_OPERATED: describe_operated(story, index, client); break;
     case HISTORY_CLIENT_CLOCK: describe_clock(story, index, client); break;
     default: break;
     }
