@@ -8,6 +8,7 @@
 
 #include "message.h"
 #include "nearest.h"
+#include "verbs.h"
 
 #define ENTRIES_MAX 100
 #define LONG_BASE 256
@@ -103,12 +104,27 @@ int arguments_read(const struct command *command, struct settings *settings, int
     return optind;
 }
 
-void arguments_help(const struct command *command) {
-    printf("usage: redlock %s %s\n\n%s\n\nOptions:\n", command->name, command->synopsis,
-           command->summary);
+static void print_usage(const struct command *command, const struct verb *verb) {
+    if (verb != NULL) {
+        printf("usage: redlock %s %s [options]%s%s\n\n%s\n\n", command->name, verb->name,
+               verb->synopsis[0] != '\0' ? " " : "", verb->synopsis, verb->summary);
+        return;
+    }
+    printf("usage: redlock %s %s\n\n%s\n\n", command->name, command->synopsis, command->summary);
+    if (!has_verbs(command)) return;
+    printf("Commands:\n");
+    verbs_print(command);
+    printf("Each has its own help: redlock help %s NAME.\n\n", command->name);
+}
+
+void arguments_help(const struct command *command, const char *name) {
+    const struct verb *verb = name != NULL ? verb_named(command, name) : NULL;
+    print_usage(command, verb);
+    printf("Options:\n");
     for (size_t i = 0; i < option_entries_count; i++) {
         const struct option_entry *entry = &option_entries[i];
-        if ((entry->commands & command->bit) == 0) continue;
+        const char *help = option_help_for(command, verb, entry->help);
+        if ((entry->commands & command->bit) == 0 || help == NULL) continue;
         char left[64], letter[8] = "    ";
         if (entry->letter != 0) snprintf(letter, sizeof letter, "-%c, ", entry->letter);
         char value[32] = "";
@@ -118,7 +134,7 @@ void arguments_help(const struct command *command) {
             snprintf(value, sizeof value, " %s", entry->argument);
         }
         snprintf(left, sizeof left, "%s--%s%s", letter, entry->name, value);
-        printf("  %-34s %s\n", left, entry->help);
+        printf("  %-34s %s\n", left, help);
     }
     printf("\nDurations: 500ms, 30s, 2m, 1h, or plain seconds. The manual: man redlock.\n");
 }

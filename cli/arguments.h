@@ -21,6 +21,8 @@ struct command {
 /* Reads the options after the command's name. Returns the index of the first operand, or -1 after a
  * message. */
 int arguments_read(const struct command *command, struct settings *settings, int argc, char **argv);
-void arguments_help(const struct command *command);
+/* `verb` NULL: of the command as a whole; else the name of one of its verbs (verbs.h). An unknown
+ * one counts as NULL. */
+void arguments_help(const struct command *command, const char *verb);
 
 #endif

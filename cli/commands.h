@@ -11,10 +11,12 @@ int command_extend(struct settings *settings, int argc, char **argv);
 int command_release(struct settings *settings, int argc, char **argv);
 int command_show(struct settings *settings, int argc, char **argv);
 int command_break(struct settings *settings, int argc, char **argv);
+int command_wait(struct settings *settings, int argc, char **argv);
 int command_doctor(struct settings *settings, int argc, char **argv);
 int command_quorum(struct settings *settings, int argc, char **argv);
 int command_gate(struct settings *settings, int argc, char **argv);
 int command_bench(struct settings *settings, int argc, char **argv);
+int command_top(struct settings *settings, int argc, char **argv);
 int command_up(struct settings *settings, int argc, char **argv);
 
 #endif

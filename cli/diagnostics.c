@@ -188,7 +188,7 @@ static void enqueue(const char *text, size_t bytes, bool passing) {
         diagnostics_write_from_handler(text, bytes); /* the thread cannot be started */
     } else if (wanted && put_or_drop(text, bytes)) {
         pthread_cond_signal(&queue.filled);
-        if (!queue.never_waits) wait_with_patience();
+        if (!queue.never_waits && !passing) wait_with_patience();
     }
     pthread_mutex_unlock(&queue.mutex);
 }

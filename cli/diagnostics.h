@@ -18,7 +18,8 @@ enum { DIAGNOSTIC_BYTES_MAX = 4096 }; /* of one text: a pipe takes as much in on
 /* Queues the text, which is written in one piece. The caller waits until it is written, so that the
  * text keeps its place among all output, but for at most 20 ms, and for at most 2 % of its time. */
 void diagnostics_write(const char *text, size_t bytes);
-/* Queues a text that the next one replaces. It is left out when older texts are not written yet. */
+/* Queues a text that the next one replaces. It is left out when older texts are not written yet.
+ * The caller does not wait. */
 void diagnostics_write_passing(const char *text, size_t bytes);
 /* From here on callers never wait: the process renews locks, or serves clients. */
 void diagnostics_never_wait(void);

@@ -25,6 +25,7 @@
 #include "run.h"
 #include "session.h"
 #include "verdict.h"
+#include "wait_line.h"
 
 /* Reports that no node answers: an endless wait must show its cause. */
 #define REPORT_ANYBODY_AFTER (2000 * MS)
@@ -52,6 +53,7 @@ struct holder {
     bool front_gone, lost, unsure, shut_out, stop_reported, warned;
     int cancelled_by; /* a signal, while no command ran */
     struct job job;
+    struct wait_line line;
     struct outcome outcome;
     int64_t validity_end; /* the last proved value; the library's is 0 once the lock is lost */
     int64_t report_at;
@@ -295,7 +297,8 @@ static void check_nodes(struct holder *holder) {
 
 static int timeout_ms(const struct holder *holder) {
     int64_t at = NEVER, now = now_ns();
-    if (holder->phase == PHASE_WAITING) at = holder->report_at;
+    if (holder->phase == PHASE_WAITING)
+        at = lesser(holder->report_at, wait_line_due(&holder->line));
     if (holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING) at = job_due(&holder->job);
     if (at == NEVER) return -1;
     return at <= now ? 0 : (int)lesser((at - now + MS - 1) / MS, 60000);
@@ -321,6 +324,11 @@ static void step(struct holder *holder) {
         if (got > 0 && note.kind == NOTE_SIGNAL) on_signal(holder, note.value);
     }
     if (redlock_process(holder->session.client) != REDLOCK_OK) complain("the client failed");
+    if (holder->phase == PHASE_WAITING) {
+        wait_line_step(&holder->line);
+    } else {
+        wait_line_end(&holder->line);
+    }
     if (holder->phase == PHASE_FAILED) on_failure(holder);
     check_waiting(holder);
     check_nodes(holder);
@@ -365,6 +373,8 @@ static int open_lock(struct holder *holder) {
     int64_t wait_ms =
         holder->settings->wait_ms == WAIT_UNSET ? REDLOCK_WAIT_FOREVER : holder->settings->wait_ms;
     int result = redlock_acquire_start(holder->lock, wait_ms, on_taken, holder);
+    wait_line_begin(&holder->line, &holder->session, holder->lock, holder->plan->resource, wait_ms,
+                    getpgid(holder->plan->front));
     if (result != REDLOCK_OK)
         return session_failure(&holder->session, holder->lock, holder->plan->resource, result);
     return 0;
@@ -413,6 +423,7 @@ int holder_main(const struct run_plan *plan) {
     if (plan->settings->verbose) holder.report_at = now_ns() + REPORT_AFTER;
     while (holder.phase != PHASE_DONE) step(&holder);
     set_facts(&holder);
+    wait_line_end(&holder.line);
     redlock_lock_free(holder.lock);
     session_close(&holder.session);
     /* A stopped job no longer needs the lock: it ends, and its shell reports that. */

@@ -11,12 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "boottime.h"
 #include "commands.h"
 #include "exit_codes.h"
 #include "lock_json.h"
 #include "message.h"
 #include "session.h"
 #include "signals.h"
+#include "wait_line.h"
 
 struct taking {
     bool done;
@@ -28,10 +30,16 @@ static void taken(void *context, struct redlock_lock *lock, int result) {
     *(struct taking *)context = (struct taking){true, result};
 }
 
+static int line_timeout_ms(const struct wait_line *line) {
+    const int64_t at = wait_line_due(line), now = now_ns();
+    if (at == NEVER) return -1;
+    return at <= now ? 0 : (int)((at - now + MS - 1) / MS);
+}
+
 /* A try that ^C interrupts releases what it had acquired: so there is a loop, and signals come from
  * a descriptor. Returns the result; *interrupted is the signal that ended it, or 0. */
-static int take(struct session *session, struct redlock_lock *lock, int64_t wait_ms, int signal_fd,
-                int *interrupted) {
+static int take(struct session *session, struct redlock_lock *lock, struct wait_line *line,
+                int64_t wait_ms, int signal_fd, int *interrupted) {
     struct taking taking = {0};
     int result = redlock_acquire_start(lock, wait_ms, taken, &taking);
     if (result != REDLOCK_OK) return result;
@@ -39,7 +47,7 @@ static int take(struct session *session, struct redlock_lock *lock, int64_t wait
                            {.fd = signal_fd, .events = POLLIN}};
     bool shut_out = false;
     while (!taking.done) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR) redlock_cancel(lock);
+        if (poll(fds, 2, line_timeout_ms(line)) < 0 && errno != EINTR) redlock_cancel(lock);
         for (int signal; (signal = signals_next(signal_fd)) != 0;) {
             if (signal == SIGTSTP)
                 raise(SIGSTOP); /* this loop reads ^Z, so the kernel does not act on it */
@@ -49,6 +57,7 @@ static int take(struct session *session, struct redlock_lock *lock, int64_t wait
         }
         result = redlock_process(session->client);
         if (result != REDLOCK_OK) return result;
+        if (!taking.done) wait_line_step(line);
         if (!taking.done && !shut_out && session_shut_out(session, lock)) {
             shut_out = true;
             redlock_cancel(lock);
@@ -135,9 +144,12 @@ static int one_resource(struct settings *settings, const char *command, int argc
 static int acquire_with(struct session *session, struct redlock_lock *lock, const char *resource,
                         int signal_fd) {
     const struct settings *settings = session->settings;
+    const int64_t wait_ms = settings->wait_ms == WAIT_UNSET ? 0 : settings->wait_ms;
     int interrupted = 0;
-    int result = take(session, lock, settings->wait_ms == WAIT_UNSET ? 0 : settings->wait_ms,
-                      signal_fd, &interrupted);
+    struct wait_line line;
+    wait_line_begin(&line, session, lock, resource, wait_ms, getpgrp());
+    int result = take(session, lock, &line, wait_ms, signal_fd, &interrupted);
+    wait_line_end(&line);
     if (result == REDLOCK_CANCELLED) return EXIT_BY_SIGNAL + interrupted;
     if (result != REDLOCK_OK) return session_failure(session, lock, resource, result);
     /* acquired but unwanted: freeing the lock releases it */

@@ -15,6 +15,7 @@
 #include "message.h"
 #include "nearest.h"
 #include "program.h"
+#include "verbs.h"
 
 /* Without a main: a separate program next to this one contains the command. */
 static const struct command commands[] = {
@@ -28,14 +29,19 @@ static const struct command commands[] = {
      command_release},
     {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false,
      command_show},
+    {"wait", COMMAND_WAIT, "[options] RESOURCE ...",
+     "Wait until nobody holds the lock, and take nothing.", false, command_wait},
+    {"top", COMMAND_TOP, "[options]", "Watch nodes, locks and waiters as they change.", false,
+     command_top},
     {"break", COMMAND_BREAK, "[options] --reason TEXT RESOURCE",
      "End another client's lock, and log why.", false, command_break},
     {"doctor", COMMAND_DOCTOR, "[options]",
      "Report whether the servers are fit to hold locks, and how to fix them.", false,
      command_doctor},
     {"quorum", COMMAND_QUORUM,
-     "[options] init | status | add URL | remove MEMBER | replace MEMBER URL",
-     "Make nodes a guarded quorum, show its members, change them.", false, command_quorum},
+     "[options] init | status | add URL | remove MEMBER | replace MEMBER URL | set-ttl-max DURATION",
+     "Make nodes a guarded quorum, show its members, change them or its ttl_max.", false,
+     command_quorum},
     {"gate", COMMAND_GATE, "[options] FILE [--] COMMAND [ARGUMENT ...]",
      "Replace FILE by what COMMAND prints, unless a later holder wrote it.", true, command_gate},
     {"serve", 0, "", "Run a Redis-protocol gateway for locks: any client, any language.", false,
@@ -125,7 +131,9 @@ static int dispatch(int argc, char **argv) {
                     : beside_main(command->name, argc - 1, argv + 1);
     }
     if (!asks) return program_run(command, argc - 1, argv + 1);
-    arguments_help(command);
+    const char *verb = argc > 3 && has_verbs(command) ? argv[3] : NULL;
+    if (verb != NULL && verb_wanted(command, verb) == NULL) return EXIT_USAGE_ERROR;
+    arguments_help(command, verb);
     return EXIT_OK;
 }
 

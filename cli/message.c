@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -30,18 +31,26 @@ void end_passing_from_handler(void) {
     diagnostics_write_from_handler(clear, sizeof clear - 1);
 }
 
+void forget_passing(void) { line_is_passing = 0; }
+
+/* A line that wraps could not be cleared. */
+size_t passing_columns(void) {
+    struct winsize window = {.ws_col = 0};
+    const char *kind = getenv("TERM");
+    if (!isatty(STDERR_FILENO) || (kind != NULL && strcmp(kind, "dumb") == 0)) return 0;
+    ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
+    return window.ws_col > 1 ? window.ws_col - 1U : 79;
+}
+
 void report_passing(const char *format, ...) {
     char text[512], line[512];
-    struct winsize window = {.ws_col = 0};
-    if (!isatty(STDERR_FILENO)) return;
-    ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
+    const size_t columns = passing_columns(), head = sizeof clear - 1;
+    if (columns == 0) return;
     va_list arguments;
     va_start(arguments, format);
     int wanted = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (wanted < 0) return;
-    /* A line that wraps could not be cleared. */
-    const size_t columns = window.ws_col > 1 ? window.ws_col - 1U : 79, head = sizeof clear - 1;
     const size_t room = columns < sizeof line - head ? columns + 1 : sizeof line - head;
     memcpy(line, clear, head);
     size_t length = escape(line + head, room, text, strlen(text), true);

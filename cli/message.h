@@ -16,10 +16,15 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The last such message of this process, without "redlock: "; "": none. */
 const char *last_complaint(void);
 
-/* On a terminal, writes one line that the next message replaces; elsewhere writes nothing. */
+/* How long such a line may be; 0: standard error is not a terminal that can rewrite a line. */
+size_t passing_columns(void);
+/* On a terminal, writes one line that the next message replaces; elsewhere writes nothing. Never
+ * waits. */
 void report_passing(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Clears that line. */
 void end_passing(void);
+/* The cursor is no longer in that line, so the next message does not clear it. */
+void forget_passing(void);
 /* The same, async-signal-safe. */
 void end_passing_from_handler(void);
 

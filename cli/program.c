@@ -34,7 +34,7 @@ int program_run(const struct command *command, int argc, char **argv) {
     if (first < 0) {
         status = EXIT_USAGE_ERROR;
     } else if (settings.help) {
-        arguments_help(command);
+        arguments_help(command, first < argc ? argv[first] : NULL);
     } else if (config_error[0] != '\0') {
         complain("%s", config_error);
         status = EXIT_CONFIG;

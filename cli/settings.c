@@ -25,6 +25,7 @@ void settings_init(struct settings *settings) {
                                   .conflict_exit_code = EXIT_HELD,
                                   .count = 5,
                                   .samples = 10,
+                                  .interval_ms = 2000,
                                   .pairs = 7,
                                   .seconds_ms = 250,
                                   .held = 100000,
@@ -179,6 +180,7 @@ SETTER_FLAG(set_tokens, tokens, true)
 SETTER_FLAG(set_all, all, true)
 SETTER_FLAG(set_list, list, true)
 SETTER_FLAG(set_help, help, true)
+SETTER_FLAG(set_once, once, true)
 SETTER_FLAG(set_confirm, confirm, true)
 SETTER_FLAG(set_never_used, never_used, true)
 SETTER_FLAG(set_yes, yes, true)
@@ -251,6 +253,15 @@ SETTER(set_watch) {
     if (value == NULL) return 0;
     return within(&s->watch_ms, value, 100, REDLOCK_TTL_MS_MAX, "--watch is from 100ms to 24h",
                   error, size);
+}
+SETTER(set_show_watch) {
+    s->watch_ms = 2000;
+    return value != NULL ? set_watch(s, value, error, size) : 0;
+}
+
+SETTER(set_interval) {
+    return within(&s->interval_ms, value, 200, 60000, "--interval is from 200ms to 60s", error,
+                  size);
 }
 
 SETTER(set_ttl_max) {
@@ -375,8 +386,10 @@ SETTER(set_retry_delay) {
 }
 
 #define TAKERS (COMMAND_RUN | COMMAND_ACQUIRE)
+#define WAITERS (TAKERS | COMMAND_WAIT)
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
-#define CLIENTS (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_SERVE)
+#define CLIENTS                                                                                    \
+    (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
 
@@ -400,10 +413,12 @@ const struct option_entry option_entries[] = {
      "time to live of a lock that SETNX takes (30s)"},
     {"wait", 'w', "DURATION", TAKERS, true, set_wait,
      "how long to try; 0: once (run: forever, acquire: 0)"},
-    {"nonblock", 'n', NULL, TAKERS, false, set_nonblock, "the same as --wait 0"},
-    {"conflict-exit-code", 'E', "STATUS", TAKERS, true, set_conflict,
+    {"wait", 'w', "DURATION", COMMAND_WAIT, true, set_wait,
+     "how long to wait; 0: look once (forever)"},
+    {"nonblock", 'n', NULL, WAITERS, false, set_nonblock, "the same as --wait 0"},
+    {"conflict-exit-code", 'E', "STATUS", WAITERS, true, set_conflict,
      "exit status when held by another (75)"},
-    {"timeout", 0, "DURATION", TAKERS, false, set_wait, "the same as --wait"},
+    {"timeout", 0, "DURATION", WAITERS, false, set_wait, "the same as --wait"},
     {"command", 'c', "LINE", COMMAND_RUN, false, set_command,
      "run this line by the shell, in place of COMMAND"},
     {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
@@ -476,6 +491,8 @@ const struct option_entry option_entries[] = {
      "name to verify instead of the URL's host"},
     {"samples", 0, "N", COMMAND_DOCTOR, false, set_samples,
      "how often to ask for the time, 100ms apart (10)"},
+    {"watch", 0, "[INTERVAL]", COMMAND_SHOW, false, set_show_watch,
+     "look again and again; show what changes, until ^C (2s)"},
     {"watch", 0, "[INTERVAL]", COMMAND_DOCTOR, false, set_watch, "examine again and again (5s)"},
     {"only", 0, "NAME[,NAME...]", COMMAND_BENCH, false, set_only, "measure only these"},
     {"list", 0, NULL, COMMAND_BENCH, false, set_list, "list the measurements"},
@@ -487,6 +504,10 @@ const struct option_entry option_entries[] = {
     {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"all", 'a', NULL, COMMAND_SHOW, false, set_all,
      "without RESOURCE: every string with a TTL, not locks alone"},
+    {"all", 'a', NULL, COMMAND_TOP, false, set_all, "every string, not locks alone"},
+    {"interval", 'i', "DURATION", COMMAND_TOP, false, set_interval,
+     "from one look to the next (2s)"},
+    {"once", '1', NULL, COMMAND_TOP, false, set_once, "print one look as text, or as JSON"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
     {"json", 'j', NULL, (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_SERVE)) | COMMAND_BENCH, false,
      set_json, "print results as JSON"},

@@ -16,13 +16,13 @@
 #include "exit_codes.h"
 #include "majority.h"
 #include "message.h"
-#include "session.h"
+#include "show.h"
 
 #define HEAD_BYTES 8
 
 /* A token proves ownership of a lock: it is never printed whole unless the user asks, and of a
  * short one less than half. */
-static char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
+char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
     size_t shown = view->token_bytes;
     if (!whole) shown = shown / 2 < HEAD_BYTES ? shown / 2 : HEAD_BYTES;
     printable(out, size, view->token, shown);
@@ -53,39 +53,47 @@ static char *end_text(int64_t remaining_ms, char *out, size_t size) {
     return out;
 }
 
-static void print_node(struct session *session, size_t node, const struct redlock_view *view) {
+void sight_print_node(struct session *session, const struct sight *sight, size_t node, FILE *out) {
     char holder[REDLOCK_TOKEN_BYTES_MAX * 9], end[96];
+    const struct redlock_view *view = &sight->views[node];
     const char *url = node_url(session, node);
     switch (view->verdict) {
     case REDLOCK_VERDICT_GRANTED:
-        printf("  %s  %s, %s\n", url,
-               holder_text(view, session->settings->tokens, holder, sizeof holder),
-               end_text(view->remaining_ms, end, sizeof end));
+        fprintf(out, "  %s  %s, %s\n", url,
+                holder_text(view, session->settings->tokens, holder, sizeof holder),
+                end_text(view->remaining_ms, end, sizeof end));
         break;
-    case REDLOCK_VERDICT_ABSENT: printf("  %s  free\n", url); break;
-    default: printf("  %s  %s\n", url, redlock_verdict_text(view->verdict)); break;
+    case REDLOCK_VERDICT_ABSENT: fprintf(out, "  %s  free\n", url); break;
+    default: fprintf(out, "  %s  %s\n", url, redlock_verdict_text(view->verdict)); break;
     }
 }
 
-static void print_majority(struct session *session, const char *name,
-                           const struct redlock_view *views, size_t count) {
-    struct majority majority = majority_of(views, count);
-    char holder[REDLOCK_TOKEN_BYTES_MAX * 9], end[96];
+void sight_print_head(struct session *session, const struct sight *sight, FILE *out) {
+    const struct redlock_view *views = sight->views;
+    const size_t count = sight->count;
+    const struct majority majority = majority_of(views, count);
+    char name[1024], holder[REDLOCK_TOKEN_BYTES_MAX * 9], end[96];
+    printable(name, sizeof name, sight->resource, sight->bytes);
     switch (majority.verdict) {
     case MAJORITY_HELD:
-        printf(
-            "%s: held by %s, %s (%zu of %zu nodes)\n", name,
+        fprintf(
+            out, "%s: held by %s, %s (%zu of %zu nodes)\n", name,
             holder_text(&views[majority.holder], session->settings->tokens, holder, sizeof holder),
             end_text(majority.remaining_ms, end, sizeof end), majority.votes, count);
         break;
-    case MAJORITY_FREE: printf("%s: free\n", name); break;
-    case MAJORITY_SPLIT: printf("%s: split: no majority for any holder\n", name); break;
-    case MAJORITY_FOREIGN: printf("%s: " FOREIGN_TEXT "\n", name); break;
+    case MAJORITY_FREE: fprintf(out, "%s: free\n", name); break;
+    case MAJORITY_SPLIT: fprintf(out, "%s: split: no majority for any holder\n", name); break;
+    case MAJORITY_FOREIGN: fprintf(out, "%s: " FOREIGN_TEXT "\n", name); break;
     case MAJORITY_UNKNOWN:
-        printf("%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name, majority.answered,
-               count, quorum_of(count));
+        fprintf(out, "%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name,
+                majority.answered, count, quorum_of(count));
         break;
     }
+}
+
+void sight_print(struct session *session, const struct sight *sight, FILE *out) {
+    sight_print_head(session, sight, out);
+    for (size_t i = 0; i < sight->count; i++) sight_print_node(session, sight, i, out);
 }
 
 static json_t *bytes_json(const void *bytes, size_t count) {
@@ -117,15 +125,14 @@ static json_t *view_json(struct session *session, const struct redlock_view *vie
     return object;
 }
 
-static json_t *resource_json(struct session *session, const char *resource, size_t bytes,
-                             const struct redlock_view *views, size_t count) {
+json_t *sight_json(struct session *session, const struct sight *sight) {
     static const char *const names[] = {"held", "free", "split", "unknown", "foreign"};
-    struct majority majority = majority_of(views, count);
+    struct majority majority = majority_of(sight->views, sight->count);
     json_t *object = json_object(), *nodes = json_array();
-    json_object_set_new(object, "resource", bytes_json(resource, bytes));
+    json_object_set_new(object, "resource", bytes_json(sight->resource, sight->bytes));
     json_object_set_new(object, "verdict", json_string(names[majority.verdict]));
     if (majority.verdict == MAJORITY_HELD) {
-        json_t *holder = view_json(session, &views[majority.holder]);
+        json_t *holder = view_json(session, &sight->views[majority.holder]);
         json_object_set_new(holder, "remaining_ms",
                             majority.remaining_ms < 0 ? json_null()
                                                       : json_integer(majority.remaining_ms));
@@ -133,8 +140,8 @@ static json_t *resource_json(struct session *session, const char *resource, size
         json_object_update(object, holder);
         json_decref(holder);
     }
-    for (size_t i = 0; i < count; i++) {
-        json_t *node = view_json(session, &views[i]);
+    for (size_t i = 0; i < sight->count; i++) {
+        json_t *node = view_json(session, &sight->views[i]);
         json_object_set_new(node, "url", json_string(node_url(session, i)));
         json_array_append_new(nodes, node);
     }
@@ -159,60 +166,45 @@ static size_t count_voters(struct session *session, struct redlock_view *views, 
 }
 
 /* A value of another form is most likely a cached string, unless a node did not answer. */
-static bool is_lock(const struct redlock_view *views, size_t count) {
+bool sight_is_lock(const struct sight *sight) {
     size_t keys = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (views[i].verdict != REDLOCK_VERDICT_GRANTED) continue;
-        if (is_token(&views[i])) return true;
+    for (size_t i = 0; i < sight->count; i++) {
+        if (sight->views[i].verdict != REDLOCK_VERDICT_GRANTED) continue;
+        if (is_token(&sight->views[i])) return true;
         keys++;
     }
     return keys == 0;
 }
 
+void sight_take(struct session *session, const char *resource, size_t bytes, struct sight *sight) {
+    *sight = (struct sight){
+        .resource = resource, .bytes = bytes, .count = redlock_client_nodes(session->client)};
+    sight->result = redlock_peek(session->client, resource, bytes, sight->views, REDLOCK_NODES_MAX);
+    if (sight->result == REDLOCK_OK && session_mode(session) == REDLOCK_MODE_GUARDED &&
+        count_voters(session, sight->views, sight->count) < quorum_of(sight->count))
+        sight->result = REDLOCK_NO_QUORUM;
+}
+
 /* `hidden`, if not NULL, counts keys that are not locks, which are not shown then. */
 static int show_one(struct session *session, const char *resource, size_t bytes, json_t *all,
                     size_t *hidden) {
-    const size_t count = redlock_client_nodes(session->client);
-    struct redlock_view *views = calloc(count, sizeof *views);
-    if (views == NULL) return EXIT_SYSTEM;
-    int result = redlock_peek(session->client, resource, bytes, views, count);
-    if (result == REDLOCK_OK && session->mode == REDLOCK_MODE_GUARDED &&
-        count_voters(session, views, count) < quorum_of(count)) {
-        result = REDLOCK_NO_QUORUM;
-    }
-    int status = EXIT_OK;
-    if (hidden != NULL && !is_lock(views, count)) {
+    struct sight sight;
+    sight_take(session, resource, bytes, &sight);
+    if (hidden != NULL && !sight_is_lock(&sight)) {
         ++*hidden;
-        free(views);
         return EXIT_OK;
     }
-    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) {
-        status = session_unseen(session, views, resource, result);
-    } else if (all != NULL) {
-        json_array_append_new(all, resource_json(session, resource, bytes, views, count));
-    } else {
-        char name[1024];
-        print_majority(session, printable(name, sizeof name, resource, bytes), views, count);
-        for (size_t i = 0; i < count; i++) print_node(session, i, &views[i]);
-    }
-    if (result == REDLOCK_NO_QUORUM) {
-        fflush(stdout);
-        status = session_unseen(session, views, resource, result);
-    }
-    free(views);
-    return status;
+    const bool seen = sight.result == REDLOCK_OK || sight.result == REDLOCK_NO_QUORUM;
+    if (seen && all != NULL) json_array_append_new(all, sight_json(session, &sight));
+    if (seen && all == NULL) sight_print(session, &sight, stdout);
+    if (sight.result == REDLOCK_OK) return EXIT_OK;
+    fflush(stdout);
+    return session_unseen(session, sight.views, resource, sight.result);
 }
 
 /* ---- all there is -------------------------------------------------------------------- */
 
 enum { LOCKS_MAX = 1000000 };
-
-struct found {
-    char **names;
-    size_t *bytes;
-    size_t count, room;
-    bool failed, cut;
-};
 
 static bool grow(struct found *found) {
     if (found->count < found->room) return true;
@@ -278,16 +270,28 @@ static void report_left_out(struct session *session) {
 }
 
 /* With a SETNX scheme, a lock's value is a number: no form of a token. */
-static bool lists_every_value(struct session *session) {
+bool lists_every_value(struct session *session) {
     struct redlock_node_status status = {.size = sizeof status};
     return session->settings->all ||
            (redlock_client_node(session->client, 0, &status) == REDLOCK_OK &&
             status.scheme != REDLOCK_SCHEME_SET);
 }
 
+int found_take(struct session *session, struct found *found) {
+    *found = (struct found){0};
+    return redlock_list(session->client, add_found, found);
+}
+
+void found_free(struct found *found) {
+    for (size_t i = 0; i < found->count; i++) free(found->names[i]);
+    free(found->names);
+    free(found->bytes);
+    *found = (struct found){0};
+}
+
 static int show_all(struct session *session, json_t *all) {
-    struct found found = {0};
-    int result = redlock_list(session->client, add_found, &found);
+    struct found found;
+    int result = found_take(session, &found);
     int status = result == REDLOCK_OK ? EXIT_OK
                                       : session_failure(session, NULL, "the list of locks", result);
     report_left_out(session);
@@ -304,7 +308,6 @@ static int show_all(struct session *session, json_t *all) {
         int one = show_one(session, found.names[i], found.bytes[i], all,
                            lists_every_value(session) ? NULL : &hidden);
         if (status == EXIT_OK) status = one;
-        free(found.names[i]);
     }
     const bool speaks = all == NULL && !session->settings->quiet;
     if (found.count == hidden && status == EXIT_OK && speaks) complain("no locks");
@@ -312,8 +315,23 @@ static int show_all(struct session *session, json_t *all) {
         complain(hidden == 1 ? "%zu other key does not have the form of a lock; --all shows it"
                              : "%zu other keys do not have the form of a lock; --all shows them",
                  hidden);
-    free(found.names);
-    free(found.bytes);
+    found_free(&found);
+    return status;
+}
+
+static int show_once(struct session *session, int count, char **resources) {
+    int status = EXIT_OK;
+    json_t *all = session->settings->json ? json_array() : NULL;
+    if (count == 0) status = show_all(session, all);
+    for (int i = 0; i < count; i++) {
+        int one = show_one(session, resources[i], strlen(resources[i]), all, NULL);
+        if (status == EXIT_OK) status = one;
+    }
+    if (all != NULL) {
+        json_dumpf(all, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(all);
+    }
     return status;
 }
 
@@ -327,21 +345,10 @@ int command_show(struct settings *settings, int argc, char **argv) {
     int status = session_open(&session, settings);
     if (status != 0) return status;
     session_connect(&session);
-    if ((status = session_check(&session, argc > 0 ? argv[0] : "the list of locks")) != 0) {
-        session_close(&session);
-        return status;
-    }
-    json_t *all = settings->json ? json_array() : NULL;
-    if (argc == 0) status = show_all(&session, all);
-    for (int i = 0; i < argc; i++) {
-        int one = show_one(&session, argv[i], strlen(argv[i]), all, NULL);
-        if (status == EXIT_OK) status = one;
-    }
-    if (all != NULL) {
-        json_dumpf(all, stdout, JSON_COMPACT);
-        putchar('\n');
-        json_decref(all);
-    }
+    status = session_check(&session, argc > 0 ? argv[0] : "the list of locks");
+    if (status == 0)
+        status = settings->watch_ms > 0 ? show_watch(&session, argc, argv)
+                                        : show_once(&session, argc, argv);
     session_close(&session);
     return status;
 }

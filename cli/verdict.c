@@ -8,15 +8,17 @@
 #include "membership.h"
 #include "message.h"
 
+static bool still_waits(struct redlock_lock *lock) {
+    return lock == NULL || redlock_lock_state(lock) == REDLOCK_STATE_ACQUIRING;
+}
+
 /* Readable keys do not prove that nodes vote: in guarded mode their records do. */
 static bool report_no_quorum(struct session *session, struct redlock_lock *lock,
                              const char *resource) {
     struct membership membership;
     if (session_mode(session) != REDLOCK_MODE_GUARDED || membership_peek(session, &membership) != 0)
         return false;
-    if (membership.state <= MEMBERSHIP_DEGRADED ||
-        redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING)
-        return false;
+    if (membership.state <= MEMBERSHIP_DEGRADED || !still_waits(lock)) return false;
     session_failure(session, NULL, resource, REDLOCK_NO_QUORUM);
     complain("waiting for a majority that votes; --wait sets a limit");
     return true;
@@ -29,7 +31,7 @@ bool report_waiting(struct session *session, struct redlock_lock *lock, const ch
         redlock_peek(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
     struct majority majority = majority_of(views, redlock_client_nodes(session->client));
     /* The peek took time, and the lock may have been acquired meanwhile. */
-    if (redlock_lock_state(lock) != REDLOCK_STATE_ACQUIRING) return false;
+    if (!still_waits(lock)) return false;
     if (result == REDLOCK_NO_QUORUM) {
         session_unseen(session, views, resource, result);
         complain("waiting for a majority to answer; --wait sets a limit");

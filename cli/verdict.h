@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What `run` reports while it waits for a lock.
+ * What `run` and `wait` report while they wait for a lock.
  */
 #ifndef CLI_VERDICT_H
 #define CLI_VERDICT_H
@@ -12,7 +12,7 @@
 #include "session.h"
 
 /* Prints who waits for the resource when no majority answers; with -v, also who holds it. True when
- * it printed something. */
+ * it printed something. `lock` NULL: the command takes none. */
 bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource);
 
 #endif

@@ -148,7 +148,9 @@ static void put_details(struct line *line, const struct history_record *record) 
             record->value == 1   ? " init"
             : record->value == 2 ? " add"
             : record->value == 3 ? " remove"
+            : record->value == 4 ? " set-ttl-max"
                                  : " break");
+        if (record->value == 4) put(line, " %" PRId64 " ms", record->until / 1000000);
         break;
     case HISTORY_OPERATED:
         put(line, " %s", result_name(record->result));

@@ -37,7 +37,7 @@
     X(BREAK, "client begins to delete the keys of resource that hold token; it has raised the fence to `value`, or 0") \
     X(BROKEN, "client has broken the lock on resource that token held; `message` nodes did not report; the register has seen `value`") \
     /* operators, and faults of clients */ \
-    X(OPERATE, "client begins to change the quorum: `value` 1 inits, 2 adds node, 3 removes node, 4 breaks a lock, of token only if there is one") \
+    X(OPERATE, "client begins to change the quorum: `value` 1 inits, 2 adds node, 3 removes node, 4 sets ttl_max to `until`, 5 breaks a lock, of token only if there is one") \
     X(OPERATED, "client's change of the quorum is over: `result`; `value` names the problem, 0: none") \
     X(PAUSE, "client stops (its clock runs on)") \
     X(RESUME, "client goes on") \

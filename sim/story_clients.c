@@ -183,14 +183,16 @@ static void describe_lost(struct story *story, size_t index, const char *client,
 
 static void describe_operate(struct story *story, size_t index, const char *client) {
     const struct history_record *record = &story->history->records[index];
-    static const char *const words[] = {"changes", "inits", "adds", "removes", "breaks"};
-    const char *word = words[record->value >= 1 && record->value <= 4 ? record->value : 0];
-    char node[16] = "", label[40];
+    static const char *const words[] = {"changes", "inits",           "adds",
+                                        "removes", "sets ttl_max to", "breaks"};
+    const char *word = words[record->value >= 1 && record->value <= 5 ? record->value : 0];
+    char node[32] = "", label[64];
     if (record->node >= 0) snprintf(node, sizeof node, "node %d", record->node + 1);
+    if (record->value == 4) snprintf(node, sizeof node, "%s", phrase_time(record->until).text);
     snprintf(label, sizeof label, "%s %s", word, node);
     story_say(story_add(story, index, label), "%s begins: %s %s.", client, word,
               node[0]              ? node
-              : record->value == 4 ? "the lock"
+              : record->value == 5 ? "the lock"
                                    : "the quorum");
 }
 
@@ -209,7 +211,7 @@ static void describe_operated(struct story *story, size_t index, const char *cli
     const struct history_record *record = &story->history->records[index];
     const size_t began = last_of(story, index, HISTORY_OPERATE);
     const bool ok = record->result == REDLOCK_OK;
-    if (began < index && story->history->records[began].value == 4) {
+    if (began < index && story->history->records[began].value == 5) {
         /* BROKEN says the same */
         if (index > 0 && record[-1].kind == HISTORY_BROKEN && record[-1].client == record->client)
             return;

@@ -20,9 +20,9 @@ _redlock_word_of_command() {
             COMP_COMMAND_AT=$((i + 1))
             return 0
             ;;
-        -N | -t | -w | -E | -o | -k | -g | -p | -d | -c) skip=1 ;;
+        -N | -t | -w | -E | -o | -k | -g | -p | -d | -c | -i) skip=1 ;;
         -n) [[ $1 == up ]] && skip=1 ;;
-        --nonblock | --confirm | --json | --quiet | --verbose | --tokens | --watch | --help | --*=*) ;;
+        --nonblock | --confirm | --json | --quiet | --verbose | --tokens | --watch | --once | --all | --help | --*=*) ;;
         --*) skip=1 ;;
         -*) ;;
         *)
@@ -42,7 +42,7 @@ _redlock() {
     local COMP_COMMAND_AT=0
     COMPREPLY=()
     if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show doctor quorum gate serve up bench sim help version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show wait top doctor quorum gate serve up bench sim help version' -- "$current")
         return
     fi
     case $command in
@@ -102,7 +102,7 @@ _redlock() {
         return
     fi
     if [[ $command == quorum && $current != -* && $COMP_CWORD == 2 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'init status add remove replace' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'init status add remove replace set-ttl-max' -- "$current")
         return
     fi
     if [[ $current == -* ]]; then

@@ -101,6 +101,11 @@ static void on_changed(void *context, unsigned node) {
     }
 }
 
+static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
+    wait_queue_wake(context, node, key, rank);
+    if (rank < 0) watchers_wake(context, key);
+}
+
 static void voters_changed(struct redlock_client *client) {
     locks_resume(client);
     locks_check(client);
@@ -179,7 +184,7 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     const struct net_handlers handlers = {.reply = on_reply,
                                           .node = on_node,
                                           .log = on_log,
-                                          .wake = wait_queue_wake,
+                                          .wake = on_wake,
                                           .changed = on_changed,
                                           .context = client};
     struct net_error net_error = {0};

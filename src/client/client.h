@@ -79,6 +79,8 @@ struct redlock_client {
     struct gathering *gatherings; /* client.c: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */
     struct quorum_task *tasks;    /* operator: running commands */
+    struct watcher *watchers;     /* operator: threads that wait until a key is gone */
+    unsigned trackers;            /* callers that nodes notify of changes */
 };
 
 /* client.c. The mutex is held, and released meanwhile. */
@@ -114,6 +116,10 @@ static inline rl_mask client_settled(struct redlock_client *client) {
 /* Nodes that net_ready() returns and that may vote. */
 static inline rl_mask client_ready(struct redlock_client *client, rl_ns now) {
     return net_ready(client->net, now) & client->voters;
+}
+/* While any caller waits for a key, nodes notify of changes. */
+static inline void client_track(struct redlock_client *client, bool on) {
+    if (on ? client->trackers++ == 0 : --client->trackers == 0) net_track(client->net, on);
 }
 static inline struct net_node_status client_status(struct redlock_client *client, unsigned node) {
     struct net_node_status status;

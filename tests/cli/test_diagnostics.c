@@ -264,12 +264,40 @@ static void test_a_late_writer_loses_nothing(void **state) {
     assert_string_equal(line, "redlock: late");
 }
 
+/* A line that is only shown holds up nobody, not even for as long as a message may: that is 2 % of
+ * the time between two of them. */
+static void test_a_passing_line_is_not_waited_for(void **state) {
+    enum { TIMES = 4, BETWEEN_MS = 500, MESSAGE_MS = 10 };
+    char line[100];
+    double best = 1e9;
+    (void)state;
+    write_delay_ms = 20;
+    for (int i = 0; i < TIMES; i++) {
+        poll(NULL, 0, BETWEEN_MS);
+        const double begun = now_ms();
+        diagnostics_write_passing("passing\n", strlen("passing\n"));
+        diagnostics_write_passing("left out\n", strlen("left out\n"));
+        const double took = now_ms() - begun;
+        if (took < best) best = took;
+    }
+    complain("the last");
+    write_delay_ms = 0;
+    for (int i = 0; i < TIMES; i++) {
+        read_line(line, sizeof line);
+        assert_string_equal(line, "passing");
+    }
+    read_line(line, sizeof line);
+    assert_string_equal(line, "redlock: the last");
+    if (best > MESSAGE_MS / 2.0) fail_msg("the fastest of %d lines took %.1f ms", TIMES, best);
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, open_pipe, close_pipe)
     const struct CMUnitTest tests[] = {
         TEST(test_written_when_the_call_returns),
         TEST(test_what_strangers_say),
         TEST(test_stream),
+        TEST(test_a_passing_line_is_not_waited_for),
         TEST(test_nobody_reads),
         TEST(test_the_count_stands_where_lines_are_missing),
         TEST(test_flush_gives_up),

@@ -65,6 +65,8 @@ BAD_COMMAND_LINES = [
     (["up", "-n", "16"], "not a number from 1 to 15"),
     (["up", "-n", "0"], "not a number from 1 to 15"),
     (["up", "--server"], "needs a value"),
+    (["help", "quorum", "ad"], "redlock quorum has no command 'ad'; did you mean 'add'?"),
+    (["help", "quorum", "surgeon"], "redlock quorum has no command 'surgeon'; try 'redlock help quorum'"),
 ]
 
 
@@ -157,6 +159,31 @@ def test_help_and_version_exit_0(redlock, arguments):
     done = redlock(*arguments, environ={"REDLOCK_CONFIG": "/does/not/exist"})
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout
+
+
+def verbs_of_quorum(redlock):
+    """{name: operands} of the synopsis."""
+    usage = redlock("quorum", "--help").stdout.decode().splitlines()[0]
+    return {words[0]: words[1:] for words in map(str.split, usage.split("[options] ")[1].split(" | "))}
+
+
+def test_help_of_each_verb_of_quorum(redlock):
+    verbs = verbs_of_quorum(redlock)
+    assert len(verbs) >= 5
+    whole = redlock("help", "quorum").stdout.decode()
+    for verb, operands in verbs.items():
+        shown = redlock("help", "quorum", verb)
+        first = shown.stdout.decode().splitlines()[0]
+        assert (shown.returncode, first) == (0, " ".join(["usage: redlock quorum", verb, "[options]", *operands]))
+        assert redlock("quorum", verb, "--help").stdout == shown.stdout
+        assert f"\n  {' '.join([verb, *operands])} " in whole
+        for other in set(verbs) - {verb}:
+            assert f" {other}:" not in shown.stdout.decode(), "an option of another verb"
+    assert b"--never-used" in redlock("help", "quorum", "init").stdout
+    assert b"--never-used" not in redlock("help", "quorum", "add").stdout
+    assert b"--wait" in redlock("help", "quorum", "status").stdout
+    assert b"--wait" not in redlock("help", "quorum", "init").stdout
+    assert b"--quorum" in redlock("help", "quorum", "add").stdout  # whose help begins with "guarded:"
 
 
 def test_output_that_cannot_be_written_is_an_error(redlock):

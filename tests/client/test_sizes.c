@@ -29,6 +29,7 @@ enum {
     MEMBER = 304,
     QUORUM_OPTIONS = 48,
     GATE_OPTIONS = 28,
+    WAIT_STATUS = 32,
     LONGER = 24, /* bytes that a later release has appended */
     ROOM = 4096,
     CANARY = 0xa5,
@@ -203,9 +204,19 @@ static int ask_quorum(struct redlock_client *client, void *into) {
     return redlock_quorum_peek(client, into, NULL, 0);
 }
 
+static int ask_wait_status(struct redlock_client *client, void *into) {
+    struct redlock_lock *lock = NULL;
+    assert_int_equal(redlock_lock_new(client, "waits", 5, NULL, &lock, NULL), REDLOCK_OK);
+    int result = redlock_lock_wait_status(lock, into);
+    redlock_lock_free(lock);
+    return result;
+}
+
 static const struct result_kind results[] = {
     {"node status", ask_node, NODE_STATUS, sizeof(struct redlock_node_status), 1, REDLOCK_OK},
     {"stats", ask_stats, STATS, sizeof(struct redlock_stats), 1, REDLOCK_OK},
+    {"wait status", ask_wait_status, WAIT_STATUS, sizeof(struct redlock_wait_status), 1,
+     REDLOCK_OK},
     {"survey", ask_server_info, SERVER, sizeof(struct redlock_server), 3, REDLOCK_NO_QUORUM},
     {"quorum", ask_quorum, QUORUM, sizeof(struct redlock_quorum_status), 1, REDLOCK_NO_QUORUM},
 };

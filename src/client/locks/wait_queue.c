@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/sized.h"
 #include "lock.h"
 
 enum { CHAINS_LEAST = 1024, CROWDS = 64 };
@@ -200,7 +201,8 @@ static void join(struct redlock_lock *lock, struct wait_queue *queue, rl_ns now)
     *place = (struct place){.queue = queue, .at = queue->last, .since = now};
     *queue->last = lock;
     queue->last = &place->next;
-    if (client->locks->wait_queues->waiting++ == 0) net_track(client->net, true);
+    client->locks->wait_queues->waiting++;
+    client_track(client, true);
 }
 
 static bool waits(struct redlock_lock *lock) {
@@ -226,7 +228,8 @@ void wait_queue_leave(struct redlock_lock *lock) {
     if (was_first && queue->entered) leave_nodes(queue, queue->entered, now);
     /* it is its turn, but not inside this call */
     if (was_first && queue->first) net_timer_set(client->net, &queue->first->timer, now);
-    if (--client->locks->wait_queues->waiting == 0) net_track(client->net, false);
+    client->locks->wait_queues->waiting--;
+    client_track(client, false);
     close_queue(queue);
 }
 
@@ -298,6 +301,34 @@ void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *ac
     if (!queue || queue->first != lock) return;
     if (actions->watch) send_calls(queue, actions->watch, &queue->watch, queue->calls, now);
     if (actions->enter_queue && !enter(queue, lock, now)) lock->unranked = true;
+}
+
+/* ---- status ---- */
+
+/* How many are before it; -1: unknown. A client has one place in the queue of all clients, and its
+ * own callers stand behind each other in that place. */
+static int64_t count_ahead(const struct redlock_lock *lock) {
+    int64_t own = 0;
+    const struct redlock_lock *first = lock->acquisition->place.queue->first;
+    for (const struct redlock_lock *each = first; each != lock;
+         each = each->acquisition->place.next)
+        own++;
+    const struct rl_waiting *waiting = &machine_of(first)->waiting;
+    return waiting->active && waiting->rank >= 0 ? waiting->rank + own : -1;
+}
+
+int redlock_lock_wait_status(struct redlock_lock *lock, struct redlock_wait_status *status) {
+    if (!status || status->size < FIRST_WAIT_STATUS) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
+    struct redlock_wait_status now = {.ahead = -1};
+    if (waits(lock)) {
+        now.waiting = 1;
+        now.waited_ms = (net_now(lock->client->net) - place_of(lock)->since) / RL_MS;
+        now.ahead = count_ahead(lock);
+    }
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    sized_fill(status, status->size, &now, sizeof now);
+    return REDLOCK_OK;
 }
 
 /* ---- hearing ---- */

@@ -38,4 +38,9 @@ void inquiry_wait(struct inquiry *inquiry);
 /* An answer has come and is recorded. `decided`: do not wait for the rest. */
 void inquiry_answered(struct inquiry *inquiry, bool decided);
 
+/* ---- await_free.c ---- */
+
+/* A node notifies of a change: of that key, or, with key.data NULL, perhaps of any. */
+void watchers_wake(struct redlock_client *client, struct net_bytes key);
+
 #endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What `redlock show` looks at: one resource, or every lock that there is.
+ */
+#ifndef CLI_SHOW_H
+#define CLI_SHOW_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "session.h"
+
+/* What the nodes hold under one resource. */
+struct sight {
+    const char *resource; /* the caller's */
+    size_t bytes;
+    int result; /* enum redlock_result. OK and NO_QUORUM: the views are filled */
+    size_t count;
+    struct redlock_view views[REDLOCK_NODES_MAX];
+};
+void sight_take(struct session *session, const char *resource, size_t bytes, struct sight *sight);
+void sight_print_head(struct session *session, const struct sight *sight, FILE *out);
+void sight_print_node(struct session *session, const struct sight *sight, size_t node, FILE *out);
+/* The head and every node. */
+void sight_print(struct session *session, const struct sight *sight, FILE *out);
+json_t *sight_json(struct session *session, const struct sight *sight);
+/* Whether a value has the form of a token, or no node holds one. */
+bool sight_is_lock(const struct sight *sight);
+/* Without RESOURCE: also those values that do not have the form of a token. */
+bool lists_every_value(struct session *session);
+
+/* The token, or only its beginning: it proves ownership. */
+char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size);
+
+/* The names of all keys that may be locks, in order, each once. */
+struct found {
+    char **names;
+    size_t *bytes;
+    size_t count, room;
+    bool failed, cut; /* no memory; there are more */
+};
+/* enum redlock_result. Call found_free() in any case. */
+int found_take(struct session *session, struct found *found);
+void found_free(struct found *found);
+
+/* show_watch.c: shows the resources (0: every lock) again and again, until ^C. Returns the exit
+ * status. */
+int show_watch(struct session *session, int count, char **resources);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Waits until a majority holds no key. It only reads: it takes nothing and has no place in a
+ * queue. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/locks/locks.h"
+#include "core/mix.h"
+#include "operator.h"
+
+/* Without notifications, as often as a waiting lock tries by default; with them, only in case that
+ * one was lost. */
+#define POLL_MIN (50 * RL_MS)
+#define POLL_MAX (250 * RL_MS)
+#define TRACKED_POLL_MIN (500 * RL_MS)
+#define TRACKED_POLL_MAX (1000 * RL_MS)
+/* The nodes notify of one change one after the other, and a busy lock changes often. */
+#define SETTLE_MIN (5 * RL_MS)
+#define SETTLE_MAX (15 * RL_MS)
+#define EXPIRY_LATE (1 * RL_MS)   /* a key's PTTL is in whole milliseconds */
+#define LOOK_TIMEOUT (50 * RL_MS) /* if the client does not name one */
+
+struct watcher {
+    struct watcher *next;
+    struct net_bytes key;
+    struct waiter *sleeper; /* NULL: the thread does not sleep */
+    bool changed;           /* since the last look began */
+};
+
+struct look {
+    struct inquiry inquiry;
+    struct watcher watcher;
+    uint64_t random;
+    rl_mask absent, held; /* in neither: unknown */
+    rl_ns ends[REDLOCK_NODES_MAX];
+    struct net_request watch, peek;
+    struct net_call calls[REDLOCK_NODES_MAX];
+    unsigned char key_bytes[];
+};
+
+void watchers_wake(struct redlock_client *client, struct net_bytes key) {
+    for (struct watcher *each = client->watchers; each; each = each->next) {
+        bool meant = !key.data || (key.bytes == each->key.bytes &&
+                                   memcmp(key.data, each->key.data, key.bytes) == 0);
+        if (!meant) continue;
+        each->changed = true;
+        if (each->sleeper) waiter_finish(each->sleeper);
+        each->sleeper = NULL;
+    }
+}
+
+static unsigned quorum_of(const struct look *look) {
+    return rl_quorum(look->inquiry.client->nodes);
+}
+static bool is_free(const struct look *look) { return rl_count(look->absent) >= quorum_of(look); }
+static bool is_known(const struct look *look) {
+    return rl_count((rl_mask)(look->absent | look->held)) >= quorum_of(look);
+}
+
+/* ---- one look ---- */
+
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
+    struct look *look = call->owner;
+    const rl_mask node = rl_bit(call->node);
+    if (reply->verdict == REDLOCK_VERDICT_ABSENT) look->absent |= node;
+    if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
+        const bool ends = reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
+        look->held |= node;
+        look->ends[call->node] =
+            ends ? net_now(look->inquiry.client->net) + reply->remaining_ms * RL_MS : RL_NEVER;
+    }
+    const unsigned others = look->inquiry.client->nodes - rl_count(look->held);
+    inquiry_answered(&look->inquiry, is_free(look) || others < quorum_of(look));
+}
+
+/* A node that has not answered the look before is not asked again. */
+static void look_now(struct look *look) {
+    struct redlock_client *client = look->inquiry.client;
+    const int64_t chosen_ms = client->options.node_timeout_ms;
+    const rl_ns now = net_now(client->net),
+                until = now + (chosen_ms > 0 ? chosen_ms * RL_MS : LOOK_TIMEOUT);
+    rl_mask nodes = client_ready(client, now);
+    for (unsigned i = 0; i < client->nodes; i++)
+        if (look->calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
+    const rl_mask tracked = nodes & net_tracked(client->net);
+    look->watcher.changed = false;
+    look->absent = look->held = 0;
+    inquiry_send(&look->inquiry, tracked, &look->watch, look->calls, until);
+    inquiry_send(&look->inquiry, nodes & (rl_mask)~tracked, &look->peek, look->calls, until);
+    inquiry_wait(&look->inquiry);
+}
+
+/* ---- between looks ---- */
+
+/* When a majority is free because the keys end; RL_NEVER: unknown. */
+static rl_ns ends_at(struct look *look) {
+    const unsigned missing = quorum_of(look) - rl_count(look->absent);
+    const rl_ns at = rl_nth_time(look->ends, look->held, missing);
+    return at == RL_NEVER ? at : at + EXPIRY_LATE;
+}
+
+static rl_ns next_look(struct look *look, rl_ns now) {
+    struct redlock_client *client = look->inquiry.client;
+    const rl_mask tracked = net_tracked(client->net) & client->voters;
+    const bool notified = rl_count(tracked & rl_all(client->nodes)) >= quorum_of(look);
+    rl_ns at = now + (notified ? rl_draw_between(&look->random, TRACKED_POLL_MIN, TRACKED_POLL_MAX)
+                               : rl_draw_between(&look->random, POLL_MIN, POLL_MAX));
+    const rl_ns ends = ends_at(look);
+    return ends < at ? (ends > now + RL_MS ? ends : now + RL_MS) : at;
+}
+
+static void sleep_until(struct look *look, rl_ns until, bool wakes) {
+    struct waiter waiter;
+    waiter_init(&waiter);
+    if (wakes) look->watcher.sleeper = &waiter;
+    client_wait_until(look->inquiry.client, &waiter, until);
+    look->watcher.sleeper = NULL;
+}
+
+static void rest(struct look *look, rl_ns deadline) {
+    struct net *net = look->inquiry.client->net;
+    rl_ns now = net_now(net), until = next_look(look, now);
+    if (!look->watcher.changed) sleep_until(look, until < deadline ? until : deadline, true);
+    if (!look->watcher.changed) return;
+    now = net_now(net);
+    until = now + rl_draw_between(&look->random, SETTLE_MIN, SETTLE_MAX);
+    if (now < deadline) sleep_until(look, until < deadline ? until : deadline, false);
+}
+
+/* ---- the call ---- */
+
+static struct look *look_new(struct redlock_client *client, const void *resource, size_t bytes) {
+    const size_t prefix = client->options.key_prefix_bytes;
+    struct look *look = calloc(1, sizeof *look + prefix + bytes);
+    if (!look) return NULL;
+    inquiry_init(&look->inquiry, client, look->calls, REDLOCK_NODES_MAX, on_answer);
+    if (prefix) memcpy(look->key_bytes, client->key_prefix, prefix);
+    memcpy(look->key_bytes + prefix, resource, bytes);
+    look->watcher.key = (struct net_bytes){look->key_bytes, prefix + bytes};
+    look->watch = look->peek = (struct net_request){
+        .op = NET_PEEK, .keys = &look->watcher.key, .keys_count = 1, .scheme = client->scheme};
+    look->watch.op = NET_WATCH;
+    return look;
+}
+
+static void watch_begin(struct look *look) {
+    struct redlock_client *client = look->inquiry.client;
+    look->watcher.next = client->watchers;
+    client->watchers = &look->watcher;
+    client_track(client, true);
+}
+
+static void watch_end(struct look *look) {
+    struct redlock_client *client = look->inquiry.client;
+    struct watcher **at = &client->watchers;
+    while (*at != &look->watcher) at = &(*at)->next;
+    *at = look->watcher.next;
+    client_track(client, false);
+}
+
+static int await_free(struct look *look, rl_ns deadline) {
+    struct redlock_client *client = look->inquiry.client;
+    bool watches = false;
+    int result = REDLOCK_OK;
+    while ((result = client_refusal(client)) == REDLOCK_OK) {
+        look_now(look);
+        if (is_free(look)) break;
+        result = is_known(look) ? REDLOCK_HELD : REDLOCK_NO_QUORUM;
+        if (net_now(client->net) >= deadline) break;
+        if (!watches) watch_begin(look);
+        watches = true;
+        rest(look, deadline);
+    }
+    if (watches) watch_end(look);
+    return result;
+}
+
+int redlock_await_free(struct redlock_client *client, const void *resource, size_t bytes,
+                       int64_t wait_ms) {
+    if (!resource || bytes < 1 || wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
+    if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
+        return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    struct look *look = look_new(client, resource, bytes);
+    int result = look ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+    if (look && net_random(client->net, &look->random, sizeof look->random) != 0)
+        result = REDLOCK_SYSTEM;
+    if (result == REDLOCK_OK) {
+        gather(client, gather_until(client));
+        const rl_ns now = net_now(client->net);
+        const bool endless = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS;
+        result = await_free(look, endless ? RL_NEVER : now + wait_ms * RL_MS);
+    }
+    if (look) inquiry_unref(&look->inquiry);
+    client_leave_notifying(client);
+    return result;
+}
