@@ -87,7 +87,7 @@ static void put_report(const struct break_task *task, struct redlock_break_repor
         report.verdicts[i] = task->view[i].verdict;
         if (machine->deleted & rl_bit(i)) report.verdicts[i] = REDLOCK_VERDICT_GRANTED;
     }
-    if (machine->token != 0) report.silent = silent;
+    if (task->deletes) report.silent = silent;
     report.certain = ok && report.silent == 0;
     if (machine->outcome == RL_BREAK_OUTCOME_BROKEN) report.fence = machine->fence;
     sized_fill(program, program->size, &report, sizeof report);
@@ -108,7 +108,6 @@ static void put_silent(const struct break_task *task, rl_mask nodes, char *text,
 static int no_quorum(const struct break_task *task, struct redlock_error *error) {
     char nodes[384];
     const struct rl_break *machine = &task->machine;
-    const bool begun = machine->first_delete != 0 && machine->round >= machine->first_delete;
     rl_mask missing = 0;
     for (unsigned i = 0; i < machine->wish.nodes; i++) {
         const int verdict = task->view[i].verdict;
@@ -126,10 +125,11 @@ static int no_quorum(const struct break_task *task, struct redlock_error *error)
             "too few nodes report who holds the lock; no answer from %s; nothing was changed",
             nodes);
     return fail(error, REDLOCK_NO_QUORUM,
-                "too few nodes report that the lock is gone; no answer from %s; %s", nodes,
-                begun || !machine->wish.guarded
-                    ? "run the command again"
-                    : "the fence was not raised, so no key was deleted");
+                task->deletes ? "too few nodes report that the lock is gone; not %s; %s"
+                              : "too few nodes can raise the fence; not %s; %s",
+                nodes,
+                task->deletes ? "run the command again"
+                              : "the fence was not raised, so no key was deleted");
 }
 
 static int result_of(const struct break_task *task, struct redlock_error *error) {

@@ -198,12 +198,13 @@ static bool is_same(const struct break_view *view, struct net_bytes token) {
            (token.bytes == 0 || memcmp(view->token, token.data, token.bytes) == 0);
 }
 
-/* Equal tokens have equal numbers. One that is too long to be read equals none. */
+/* Equal tokens have equal numbers. Those that are too long to be compared have one of their own. */
 static uint8_t number_of(const struct break_task *task, unsigned node) {
     const struct break_view *view = &task->view[node];
     struct net_bytes token = {view->token, view->token_bytes};
+    if (view->truncated) return RL_BREAK_WISHED + 1 + RL_NODES_MAX;
     if (task->named.data && is_same(view, task->named)) return RL_BREAK_WISHED;
-    for (unsigned i = 0; i < task->client->nodes && !view->truncated; i++)
+    for (unsigned i = 0; i < task->client->nodes; i++)
         if (i != node && task->machine.holder[i] != 0 && is_same(&task->view[i], token))
             return task->machine.holder[i];
     return (uint8_t)(RL_BREAK_WISHED + 1 + node);
@@ -231,6 +232,12 @@ static void learn(struct guard *guard, const struct net_call *call, const struct
     if (guard_is_unread(guard, call->node)) event->vote = RL_VOTE_FAILED;
 }
 
+/* A delete that was kept for the next connection ends so; the reason why the node did not answer is
+ * known already. */
+static void note_verdict(struct break_task *task, unsigned node, int verdict) {
+    if (verdict != REDLOCK_VERDICT_DISCONNECTED) task->view[node].verdict = verdict;
+}
+
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct break_round *round = call->owner;
     struct break_task *task = round->task;
@@ -243,9 +250,10 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         } else if (call->request->op == NET_RAISE) {
             event.type = RL_BREAK_RAISED;
             event.fence = reply->verdict == REDLOCK_VERDICT_STALE ? reply->fence : 0;
+            if (event.vote == RL_VOTE_FAILED) note_verdict(task, call->node, reply->verdict);
         } else {
             event.type = RL_BREAK_DELETED;
-            task->view[call->node].verdict = reply->verdict;
+            note_verdict(task, call->node, reply->verdict);
         }
         step(task, event);
     }
