@@ -22,7 +22,7 @@ _redlock_word_of_command() {
             ;;
         -N | -t | -w | -E | -o | -k | -g | -p | -d | -c | -i) skip=1 ;;
         -n) [[ $1 == up ]] && skip=1 ;;
-        --nonblock | --confirm | --json | --quiet | --verbose | --tokens | --watch | --once | --all | --help | --*=*) ;;
+        --nonblock | --no-syslog | --confirm | --json | --quiet | --verbose | --tokens | --watch | --once | --all | --help | --*=*) ;;
         --*) skip=1 ;;
         -*) ;;
         *)
@@ -42,7 +42,7 @@ _redlock() {
     local COMP_COMMAND_AT=0
     COMPREPLY=()
     if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show wait top doctor quorum gate serve up bench sim help version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show break wait top doctor quorum gate serve up bench sim help version' -- "$current")
         return
     fi
     case $command in
