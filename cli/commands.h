@@ -15,6 +15,7 @@ int command_doctor(struct settings *settings, int argc, char **argv);
 int command_quorum(struct settings *settings, int argc, char **argv);
 int command_gate(struct settings *settings, int argc, char **argv);
 int command_bench(struct settings *settings, int argc, char **argv);
+int command_top(struct settings *settings, int argc, char **argv);
 int command_up(struct settings *settings, int argc, char **argv);
 
 #endif

@@ -507,10 +507,9 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
                 "The member %.200s is not in the list of nodes, so its vote is missing.", unlisted);
     }
     if (membership->state > MEMBERSHIP_DEGRADED || quorum->settled) return;
-    WARNING(
-        "NOT-SETTLED", EVERY_NODE,
-        "Run that redlock quorum command again; any other finishes it, too.",
-        "The last change of members was interrupted: no other change can begin until it is finished.");
+    WARNING("NOT-SETTLED", EVERY_NODE,
+            "Run that redlock quorum command again; any other finishes it, too.",
+            "The last change was interrupted: the next one finishes it first.");
 }
 
 /* The quorum that a client without a mode meets, or one that chose classic mode. */

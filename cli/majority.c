@@ -8,6 +8,8 @@
 #include "message.h"
 #include "session.h"
 
+size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
+
 static bool same_token(const struct redlock_view *a, const struct redlock_view *b) {
     return a->verdict == REDLOCK_VERDICT_GRANTED && b->verdict == REDLOCK_VERDICT_GRANTED &&
            a->token_bytes == b->token_bytes && a->token_truncated == b->token_truncated &&
@@ -59,7 +61,7 @@ struct majority majority_of(const struct redlock_view *views, size_t count) {
     return majority;
 }
 
-static bool is_ours(const struct redlock_view *view) {
+bool is_ours(const struct redlock_view *view) {
     if (view->token_bytes < REDLOCK_TOKEN_HEX_BYTES) return false;
     for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
         if (!isxdigit(view->token[i])) return false;

@@ -30,6 +30,8 @@ struct majority {
 
 struct majority majority_of(const struct redlock_view *views, size_t count);
 
+/* Whether a value has the form of our tokens: 40 hex digits, then perhaps ':' and an owner. */
+bool is_ours(const struct redlock_view *view);
 /* The owner in one of our tokens, made printable; "" if there is none. */
 char *owner_text(const struct redlock_view *view, char *out, size_t size);
 /* Whether a value has the form of a token: ours, or one of other Redlock clients (docs/redlock.1,

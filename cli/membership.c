@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "membership.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -239,6 +240,15 @@ static void print_rows(struct session *session, const struct membership *members
     }
 }
 
+static void print_unsettled(const struct redlock_quorum_status *quorum, FILE *out) {
+    if (quorum->ttl_ms_allowed == quorum->ttl_ms_max)
+        fputs("The last change is not finished: run that command again.\n", out);
+    else
+        fprintf(out,
+                "The change of ttl_max is not finished: redlock quorum set-ttl-max %" PRId64 "ms\n",
+                quorum->ttl_ms_next);
+}
+
 static void print_state(const struct membership *membership, enum reach reach, FILE *out) {
     const struct redlock_quorum_status *quorum = &membership->quorum;
     const char *are = quorum->intact == 1 ? "is" : "are";
@@ -270,7 +280,7 @@ static void print_state(const struct membership *membership, enum reach reach, F
         break;
     }
     if (membership->state <= MEMBERSHIP_DEGRADED && !quorum->settled) {
-        fputs("The last change of members is not finished: run that command again.\n", out);
+        print_unsettled(quorum, out);
     }
 }
 
@@ -278,8 +288,16 @@ void membership_print(struct session *session, const struct membership *membersh
     char most[64];
     const struct redlock_quorum_status *quorum = &membership->quorum;
     if (quorum->known) {
-        fprintf(out, "quorum %s, epoch %u, ttl_max %s\n", quorum->id, quorum->epoch,
-                duration_text(most, sizeof most, quorum->ttl_ms_max));
+        fprintf(out, "quorum %s, epoch %u, ttl_max %s", quorum->id, quorum->epoch,
+                duration_text(most, sizeof most, quorum->ttl_ms_allowed));
+        duration_text(most, sizeof most, quorum->ttl_ms_max);
+        if (quorum->ttl_ms_allowed != quorum->ttl_ms_max &&
+            quorum->ttl_ms_next == quorum->ttl_ms_max)
+            fprintf(out, " (%s when the change is finished)", most);
+        else if (quorum->ttl_ms_allowed != quorum->ttl_ms_max)
+            fprintf(out, " (nodes that lost their data wait for %s until the change is finished)",
+                    most);
+        putc('\n', out);
     }
     print_rows(session, membership, out);
     print_state(membership, session_reach(session), out);
@@ -307,6 +325,8 @@ json_t *membership_json(struct session *session, const struct membership *member
     json_object_set_new(object, "epoch", json_integer(quorum->epoch));
     json_object_set_new(object, "settled", json_boolean(quorum->settled));
     json_object_set_new(object, "ttl_max_ms", json_integer(quorum->ttl_ms_max));
+    json_object_set_new(object, "ttl_allowed_ms", json_integer(quorum->ttl_ms_allowed));
+    json_object_set_new(object, "ttl_next_ms", json_integer(quorum->ttl_ms_next));
     json_object_set_new(object, "intact", json_integer((json_int_t)quorum->intact));
     json_object_set_new(object, "votes_needed", json_integer((json_int_t)quorum->votes_needed));
     for (size_t i = 0; i < quorum->members; i++) {

@@ -255,8 +255,9 @@ static int act_init(struct task *task, char **operands) {
         return finish(task, "nothing to do: the quorum is there");
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED && wants_other_ttl_max(task)) {
         char most[64];
-        complain("ttl_max is fixed at %s when the quorum is created: init does not change it",
-                 duration_text(most, sizeof most, task->membership.quorum.ttl_ms_max));
+        complain(
+            "ttl_max is fixed at %s, and init does not change it: redlock quorum set-ttl-max does",
+            duration_text(most, sizeof most, task->membership.quorum.ttl_ms_max));
         return EXIT_HELD;
     }
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED) {
@@ -548,6 +549,77 @@ static int act_replace(struct task *task, char **operands) {
     return status;
 }
 
+/* ---- ttl_max ------------------------------------------------------------------------------- */
+
+static int parse_ttl_max(const char *text, int64_t *ttl_ms) {
+    char error[200];
+    if (duration_parse(text, ttl_ms, error, sizeof error) != 0) {
+        complain("'%.60s': %s", text, error);
+        return EXIT_USAGE_ERROR;
+    }
+    if (*ttl_ms >= REDLOCK_TTL_MS_MIN && *ttl_ms <= REDLOCK_TTL_MS_MAX) return 0;
+    complain("'%.60s': a ttl_max is from 10ms to 24h", text);
+    return EXIT_USAGE_ERROR;
+}
+
+static void announce_ttl_max(const struct task *task, int64_t ttl_ms) {
+    const struct redlock_quorum_status *quorum = &task->membership.quorum;
+    char now[64], then[64];
+    duration_text(now, sizeof now, quorum->ttl_ms_max);
+    duration_text(then, sizeof then, ttl_ms);
+    if (!quorum->settled)
+        complain("first, the change that was begun is finished, which takes up to %s", now);
+    if (ttl_ms > quorum->ttl_ms_max) {
+        complain(
+            "ttl_max is raised from %s to %s, which takes a few round trips. A node that loses its data then waits for %s before it votes",
+            now, then, then);
+        return;
+    }
+    complain(
+        "ttl_max is lowered from %s to %s, which takes a little more than %s: until the locks that are held have ended, nodes that lose their data wait for %s",
+        now, then, now, now);
+    complain(
+        "clients keep to %s at once: they refuse a longer --ttl, and renew locks that they hold with %s",
+        then, then);
+}
+
+/* After a power cut no record may be left that names it. */
+static void remind_of_init(const struct task *task, int64_t ttl_ms) {
+    char most[64];
+    if (task->settings->quiet || ttl_ms <= task->settings->config_ttl_max_ms) return;
+    complain(
+        "where init runs after a power cut (ttl-max in the configuration file, redlock-quorum-init@.service), give it at least %s",
+        duration_text(most, sizeof most, ttl_ms));
+}
+
+static int act_set_ttl_max(struct task *task, char **operands) {
+    struct redlock_error error;
+    int64_t ttl_ms = 0;
+    char text[100], most[64];
+    int status = parse_ttl_max(operands[0], &ttl_ms);
+    if (status == 0) status = open_and_peek(task);
+    if (status != 0) return status;
+    const struct redlock_quorum_status *quorum = &task->membership.quorum;
+    show_membership(task);
+    status = enough_after(task, quorum->members, quorum->intact);
+    if (status != 0) return status;
+    duration_text(most, sizeof most, ttl_ms);
+    if (quorum->settled && quorum->ttl_ms_max == ttl_ms) {
+        snprintf(text, sizeof text, "nothing to do: ttl_max is %s", most);
+        return finish(task, text);
+    }
+    announce_ttl_max(task, ttl_ms);
+    if ((status = confirm(task)) != 0) return status;
+    const bool raised = ttl_ms > quorum->ttl_ms_max;
+    progress_begin(&task->progress, task->settings->verbose, true);
+    int result = redlock_quorum_set_ttl_max(task->session.client, ttl_ms, &task->options, &error);
+    progress_end();
+    if (result != REDLOCK_OK) return failure(task, result, &error);
+    if (raised) remind_of_init(task, ttl_ms);
+    snprintf(text, sizeof text, "ttl_max is %s", most);
+    return finish(task, text);
+}
+
 /* ---- the command --------------------------------------------------------------------------- */
 
 static const struct action actions[] = {
@@ -556,6 +628,7 @@ static const struct action actions[] = {
     {"add", 1, "the URL of a node", act_add},
     {"remove", 1, "the id or the URL of a member", act_remove},
     {"replace", 2, "the id or the URL of a member, and the URL of a node", act_replace},
+    {"set-ttl-max", 1, "a duration, such as 10s", act_set_ttl_max},
 };
 static const size_t actions_count = sizeof actions / sizeof actions[0];
 
@@ -604,7 +677,8 @@ static void set_options(struct task *task) {
 
 int command_quorum(struct settings *settings, int argc, char **argv) {
     if (argc == 0) {
-        complain("redlock quorum needs a command: init, status, add, remove or replace");
+        complain(
+            "redlock quorum needs a command: init, status, add, remove, replace or set-ttl-max");
         return EXIT_USAGE_ERROR;
     }
     const struct action *action = find_action(argv[0]);

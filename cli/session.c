@@ -17,8 +17,6 @@
 #include "majority.h"
 #include "message.h"
 
-size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
-
 static void log_line(void *context, int level, const char *text) {
     (void)context;
     (void)level;
@@ -290,9 +288,10 @@ static void report_ttl_max(struct session *session) {
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     int result = redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX);
     if ((result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) || !quorum.known) return;
-    complain("ttl_max is %s, and --ttl %s: give a shorter --ttl",
-             duration_text(most, sizeof most, quorum.ttl_ms_max),
-             duration_text(wanted, sizeof wanted, session->settings->ttl_ms));
+    complain(
+        "ttl_max is %s, and --ttl %s: give a shorter --ttl, or raise it (redlock quorum set-ttl-max)",
+        duration_text(most, sizeof most, quorum.ttl_ms_allowed),
+        duration_text(wanted, sizeof wanted, session->settings->ttl_ms));
 }
 
 static bool any_verdict(struct session *session, int verdict) {

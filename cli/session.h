@@ -80,7 +80,7 @@ enum reach session_reach(struct session *session);
 /* Why a node does not vote, once: `detail` is the text of its status. Returns `out`. */
 char *reason_text(int verdict, const char *detail, char *out, size_t size);
 
-size_t quorum_of(size_t nodes);
+size_t quorum_of(size_t nodes); /* majority.c */
 const char *node_url(struct session *session, size_t node);
 /* "granted", "no_quorum", ...: names for machines. */
 const char *verdict_name(int verdict);

@@ -25,6 +25,7 @@ void settings_init(struct settings *settings) {
                                   .conflict_exit_code = EXIT_HELD,
                                   .count = 5,
                                   .samples = 10,
+                                  .interval_ms = 2000,
                                   .pairs = 7,
                                   .seconds_ms = 250,
                                   .held = 100000,
@@ -177,6 +178,7 @@ SETTER_FLAG(set_tokens, tokens, true)
 SETTER_FLAG(set_all, all, true)
 SETTER_FLAG(set_list, list, true)
 SETTER_FLAG(set_help, help, true)
+SETTER_FLAG(set_once, once, true)
 SETTER_FLAG(set_confirm, confirm, true)
 SETTER_FLAG(set_never_used, never_used, true)
 SETTER_FLAG(set_yes, yes, true)
@@ -252,6 +254,11 @@ SETTER(set_watch) {
 SETTER(set_show_watch) {
     s->watch_ms = 2000;
     return value != NULL ? set_watch(s, value, error, size) : 0;
+}
+
+SETTER(set_interval) {
+    return within(&s->interval_ms, value, 200, 60000, "--interval is from 200ms to 60s", error,
+                  size);
 }
 
 SETTER(set_ttl_max) {
@@ -378,7 +385,7 @@ SETTER(set_retry_delay) {
 #define TAKERS (COMMAND_RUN | COMMAND_ACQUIRE)
 #define WAITERS (TAKERS | COMMAND_WAIT)
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
-#define CLIENTS (LOCKERS | COMMAND_SHOW | COMMAND_WAIT | COMMAND_SERVE)
+#define CLIENTS (LOCKERS | COMMAND_SHOW | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
 
@@ -490,6 +497,10 @@ const struct option_entry option_entries[] = {
     {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"all", 'a', NULL, COMMAND_SHOW, false, set_all,
      "without RESOURCE: every string with a TTL, not locks alone"},
+    {"all", 'a', NULL, COMMAND_TOP, false, set_all, "every string, not locks alone"},
+    {"interval", 'i', "DURATION", COMMAND_TOP, false, set_interval,
+     "from one look to the next (2s)"},
+    {"once", '1', NULL, COMMAND_TOP, false, set_once, "print one look as text, or as JSON"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
     {"json", 'j', NULL, (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_SERVE)) | COMMAND_BENCH, false,
      set_json, "print results as JSON"},

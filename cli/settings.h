@@ -23,7 +23,8 @@ enum command_bit {
     COMMAND_QUORUM = 256,
     COMMAND_BENCH = 512,
     COMMAND_SERVE = 1024,
-    COMMAND_WAIT = 4096
+    COMMAND_WAIT = 4096,
+    COMMAND_TOP = 32768
 };
 
 #define WAIT_UNSET INT64_MIN
@@ -58,8 +59,9 @@ struct settings {
     int64_t samples;
     /* bench: how many pairs, how long, how many locks at once, ... */
     int64_t pairs, seconds_ms, held;
-    int64_t ttls;     /* ... and with how many different TTLs */
-    int64_t watch_ms; /* 0: once */
+    int64_t ttls;        /* ... and with how many different TTLs */
+    int64_t watch_ms;    /* 0: once */
+    int64_t interval_ms; /* top */
     int64_t socket_mode, connections, lock_memory_mib, client_memory_mib; /* serve */
     int mode;                  /* enum redlock_mode, or MODE_UNSET */
     int config_mode;           /* `mode =` of the file */
@@ -72,7 +74,7 @@ struct settings {
     bool busy_poll;  /* serve */
     int scripts;     /* serve: enum serve_scripts */
     bool only_looks; /* not an option: the command never recovers nodes itself */
-    bool on_lost_ignore, quiet, verbose, json, tokens, all, list, help;
+    bool on_lost_ignore, quiet, verbose, json, tokens, all, list, help, once;
 };
 
 void settings_init(struct settings *settings);

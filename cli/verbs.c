@@ -16,6 +16,8 @@ static const struct verb verbs[] = {
     {COMMAND_QUORUM, "remove", "MEMBER", "Remove a member, given by its id or its URL."},
     {COMMAND_QUORUM, "replace", "MEMBER URL",
      "Add a node, wait until it is intact, and remove a member."},
+    {COMMAND_QUORUM, "set-ttl-max", "DURATION",
+     "Change the longest TTL of a lock; making it shorter takes as long as the present one."},
 };
 static const size_t verbs_count = sizeof verbs / sizeof verbs[0];
 

@@ -298,8 +298,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire(struct redlock_lock *lock, in
 REDLOCK_API void redlock_cancel(struct redlock_lock *lock);
 /* Sets what is left to at least `ttl_ms` (0: the lock's own TTL) on a majority. Never shortens,
  * never brings a lost lock back. OK, LOST, NO_QUORUM (still ours for redlock_validity_ms()), LIMIT,
- * BUSY, BAD_ARGUMENT, FORKED; guarded: TTL_MAX_EXCEEDED, if this TTL, or the lock's own, is too
- * long. */
+ * BUSY, BAD_ARGUMENT, FORKED; guarded: TTL_MAX_EXCEEDED, if this TTL is longer than the quorum's
+ * ttl_max. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms);
 /* Deletes our keys on all nodes. OK: a majority deleted them. LOST: a majority did not have them.
  * NO_QUORUM: unknown; what is left ends with its TTL. The lock is free in each case. BUSY,

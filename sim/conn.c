@@ -236,7 +236,8 @@ void conn_post(struct conn *conn, struct net_call *call) {
     if (net_op_is(request->op, NET_OP_TOKEN))
         message->token = token_number(&world->tokens, request->token);
     enum net_subject subject = net_op_subject(request->op);
-    bool queued = request->op == NET_WAIT_QUEUE_ENTER || request->op == NET_WAIT_QUEUE_LEAVE;
+    bool queued = request->op == NET_WAIT_QUEUE_ENTER || request->op == NET_WAIT_QUEUE_LEAVE ||
+                  request->op == NET_WAIT_QUEUE_PEEK;
     size_t prefix = queued ? sizeof(NET_KEY_WAITING) - 1 : 0;
     for (size_t i = 0; i < request->keys_count && request->op != NET_SCAN; i++) {
         const struct net_bytes *key = &request->keys[i];

@@ -86,12 +86,26 @@ static unsigned newest_list(const struct booth *booth, const struct proposal *pr
     return newest;
 }
 
+/* A change of ttl_max makes an epoch with the same members. So votes of all these epochs may count
+ * together, while two changes of the members have a wait between them. */
+static bool same_members_until(const struct booth *booth, unsigned from, unsigned list) {
+    const struct lists *lists = &booth->lists;
+    int64_t first = lists->list[from].epoch, last = lists->list[list].epoch;
+    for (unsigned i = 1; from != 0 && i <= LISTS_MAX; i++)
+        if (lists->list[i].epoch >= first && lists->list[i].epoch <= last &&
+            lists->list[i].members != lists->list[list].members)
+            return false;
+    return from != 0;
+}
+
 static bool is_majority_of_list(const struct booth *booth, const struct proposal *proposal,
                                 unsigned list, unsigned *votes, unsigned *needed) {
     int64_t epoch = booth->lists.list[list].epoch;
     uint32_t members = booth->lists.list[list].members, voters = 0;
     for (unsigned i = 0; i < JUDGE_NODES; i++)
-        if (booth->lists.list[proposal->list[i]].epoch >= epoch - 1) voters |= 1u << i;
+        if (booth->lists.list[proposal->list[i]].epoch >= epoch - 1 ||
+            same_members_until(booth, proposal->list[i], list))
+            voters |= 1u << i;
     *votes = lists_count(voters & proposal->nodes & members);
     *needed = lists_count(members) / 2 + 1;
     return *votes >= *needed;

@@ -139,7 +139,12 @@ static void put_details(struct line *line, const struct history_record *record) 
                                  : " without its last second");
         break;
     case HISTORY_OPERATE:
-        put(line, "%s", record->value == 1 ? " init" : record->value == 2 ? " add" : " remove");
+        put(line, "%s",
+            record->value == 1   ? " init"
+            : record->value == 2 ? " add"
+            : record->value == 3 ? " remove"
+                                 : " set-ttl-max");
+        if (record->value == 4) put(line, " %" PRId64 " ms", record->until / 1000000);
         break;
     case HISTORY_OPERATED:
         put(line, " %s", result_name(record->result));

@@ -221,9 +221,10 @@ struct server {
     bool old;
     uint32_t process; /* numbers the server processes of the world: each has its own run_id */
     char run_id[41];
-    unsigned list;     /* number of the member list in its record; 0: none ... */
-    uint64_t identity; /* ... and the identity of this node in it */
-    bool intact;       /* the record says so, for this process and these data */
+    unsigned list;       /* number of the member list in its record; 0: none ... */
+    uint64_t identity;   /* ... and the identity of this node in it */
+    bool intact;         /* the record says so, for this process and these data */
+    int64_t ttl_allowed; /* by the record, in milliseconds */
     /* What the server reports about itself. */
     char replid[41];
     bool replica, may_evict;

@@ -118,6 +118,7 @@ static void take_answer(struct conn *conn, const struct message *answer) {
         items[reply.items_count++] = body_word(body, i);
     if (body && body->has_fences) reply.fences = body->fences;
     reply.count = answer->count;
+    reply.age_us = answer->op == NET_WAIT_QUEUE_PEEK ? answer->age_us : 0;
     if (answer->verdict == REDLOCK_VERDICT_STALE && answer->op == NET_RAISE)
         reply.fence = answer->fence;
     struct net_state state;

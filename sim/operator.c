@@ -61,6 +61,16 @@ rl_mask world_members(const struct world *world) {
     return list ? list->nodes : 0;
 }
 
+int64_t world_ttl_allowed(const struct world *world) {
+    const struct member_list *list = newest(world);
+    for (unsigned i = 0; list && i < world->options.nodes; i++) {
+        const struct server *server = &world->server[i];
+        if (server->intact && server->list && &world->lists[server->list - 1] == list)
+            return server->ttl_allowed;
+    }
+    return 0;
+}
+
 static bool is_identity(const struct member_list *list, uint64_t id) {
     for (unsigned i = 0; i < list->count; i++)
         if (list->id[i] == id) return true;
@@ -155,7 +165,9 @@ void operator_act(struct world *world, unsigned client, const struct world_opera
     while (wish.node + 1 < actor->slots && actor->link[wish.node].node != what->node) wish.node++;
     wish.id = id_of(world, what->node);
     struct history_record record = actor_record(world, HISTORY_OPERATE, client);
-    if (what->kind != OPERATION_INIT) record.node = (int8_t)what->node;
+    if (what->kind == OPERATION_ADD || what->kind == OPERATION_REMOVE)
+        record.node = (int8_t)what->node;
+    if (what->kind == OPERATION_SET_TTL_MAX) record.until = what->ttl_max_ms * RL_MS;
     record.value = what->kind;
     world_write(world, &record);
     actor->task = task_start(actor->redlock, wish, notified, actor);

@@ -123,6 +123,7 @@ static void draw_guarded_options(struct plan *plan) {
     int64_t ttl_ms = options->client[0].lock.ttl_ms;
     options->guarded = options->fenced = true;
     options->ttl_ms_max = chance(plan, 50) ? ttl_ms : between(plan, ttl_ms, 2 * ttl_ms);
+    plan->ttl_ms_longest = options->ttl_ms_max;
     plan->clocks_apart = chance(plan, 60);
     plan->patient = chance(plan, 20);
     if (chance(plan, 50)) options->split_ppm = (uint32_t)log_between(plan, 1000, 200000);
@@ -577,6 +578,30 @@ static void draw_membership(struct plan *plan, bool always) {
     sort_by_time(plan);
 }
 
+/* Operators change ttl_max. Locks of several TTLs are held, and the longest may be too long at
+ * times (for other reasons than a wrong list). Again from a sequence of its own. */
+static void draw_ttl_max(struct plan *plan) {
+    struct world_options *options = &plan->options;
+    int64_t ttl_ms = options->client[0].lock.ttl_ms, timeout_ms = node_timeout(plan) / RL_MS;
+    plan->random = random_named(plan->seed, 12);
+    if (plan->operators == 0 || !chance(plan, 40)) return;
+    if (chance(plan, 30)) options->ttl_ms_max = between(plan, ttl_ms / 4, ttl_ms);
+    for (unsigned i = 1; i < options->clients && !plan->patient; i++) {
+        struct world_client_options *client = &options->client[i];
+        if (chance(plan, 40)) continue;
+        client->lock.ttl_ms = between(plan, ttl_ms / 4, ttl_ms);
+        client->lock.hold_ms_max = 0;
+        client->client.node_timeout_ms = timeout_ms;
+    }
+    for (int64_t left = between(plan, 1, 5); left > 0; left--) {
+        struct plan_action *change = draw_one_operation(plan, OPERATION_SET_TTL_MAX);
+        if (!change) break;
+        change->extend_ms = log_between(plan, ttl_ms / 4, 2 * ttl_ms);
+        if (change->extend_ms > plan->ttl_ms_longest) plan->ttl_ms_longest = change->extend_ms;
+    }
+    sort_by_time(plan);
+}
+
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return
  * (one longest backoff and connect timeout), an overdue answer is given up, and the remaining
  * clients try until no other try interferes. */
@@ -592,11 +617,10 @@ static rl_ns bound_of(const struct plan *plan) {
     bound += stall + 30 * (longest + 2 * (plan->patient ? ttl_of(plan) : node_timeout(plan)));
     /* A node that lost its data waits; clients that check once a second then find it, read the
      * fences and install them. */
-    if (plan->guarded) bound += 2 * (plan->options.ttl_ms_max * RL_MS * 102 / 100) + 5000 * RL_MS;
+    if (plan->guarded) bound += 2 * (plan->ttl_ms_longest * RL_MS * 102 / 100) + 5000 * RL_MS;
     /* An operator first ends its current command, and then begins anew if too few nodes are intact.
      */
-    if (plan->operators)
-        bound += 8 * (plan->options.ttl_ms_max * RL_MS * 102 / 100) + 30000 * RL_MS;
+    if (plan->operators) bound += 8 * (plan->ttl_ms_longest * RL_MS * 102 / 100) + 30000 * RL_MS;
     return bound;
 }
 
@@ -611,5 +635,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_many(plan);
     draw_changes(plan);
     draw_membership(plan, wish->operators);
+    draw_ttl_max(plan);
     plan->liveness_bound = bound_of(plan);
 }

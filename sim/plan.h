@@ -72,7 +72,7 @@ struct plan_action {
     int64_t number; /* enum node_keeps, a verdict, ppm, a step, a lag, enum link_way, a delay;
                        SESSION: wait_ms */
     /* SESSION. OPERATE: `updates` more tries, `think` after a failed one; `many`: a remove follows
-     * an add. POWER_CUT: `many` keep their data */
+     * an add; `extend_ms`: ttl_max. POWER_CUT: `many` keep their data */
     /* acquires these resources, by bits, in one call; 0: the one. NODE_TRIP: the replica does not
      * lag */
     uint8_t many;
@@ -97,6 +97,7 @@ struct plan {
     unsigned operators;      /* guarded: the last ones of the clients; they change the quorum */
     bool fresh;              /* guarded: no node has a record until an operator makes them */
     unsigned may_be_refused; /* guarded: these clients' configurations are wrong; by bits */
+    int64_t ttl_ms_longest;  /* guarded: that ttl_max ever is */
     /* guarded: clients wait long for an answer, so that votes are old when they count */
     bool patient;
     struct world_options options;

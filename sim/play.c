@@ -204,7 +204,9 @@ static void operate(struct world *world, unsigned client) {
     if (kind == OPERATION_INIT) {
         what.never_used = player->plan->fresh && !action->span;
         what.ttl_max_ms = action->span || player->plan->fresh ? options->ttl_ms_max : 0;
-        what.ttl_max_before_ms = options->ttl_ms_max;
+        what.ttl_max_before_ms = player->plan->ttl_ms_longest;
+    } else if (kind == OPERATION_SET_TTL_MAX) {
+        what.ttl_max_ms = action->extend_ms;
     } else {
         int node = next_node(player, action->node, kind == OPERATION_REMOVE);
         /* Clients that do not name the quorum use the one that more than half of their nodes carry.
@@ -253,8 +255,9 @@ static void on_operated(struct world *world, unsigned client, unsigned resource,
 }
 
 /* After the faults, client A, which always exists, does what docs/guarded.md asks of an operator:
- * it runs init if too few members are intact, or if two inits have left records of two quorums, and
- * it repeats an add that its node has forgotten. Nothing else helps in these cases.
+ * it runs init if too few members are intact, or if two inits have left records of two quorums, it
+ * repeats an add that its node has forgotten, and it raises a ttl_max that has become too short for
+ * the clients. Nothing else helps in these cases.
  *
  * This must not hide a fault of the library. So A waits until every operator has ended, which
  * LIVENESS judges. It does nothing while a majority is intact: clients must recover the other
@@ -275,7 +278,7 @@ static void tend(struct world *world, void *argument, int64_t number) {
     player->stands = !busy && (usable || player->stands);
     if (number >= 4 && !player->stands) {
         struct world_operation what = {.kind = OPERATION_INIT,
-                                       .ttl_max_before_ms = plan->options.ttl_ms_max,
+                                       .ttl_max_before_ms = plan->ttl_ms_longest,
                                        .ttl_max_ms = plan->options.ttl_ms_max,
                                        .floor = CLOCKS_APART_MAX + world_now(world)};
         actor_operate(world, 0, what);
@@ -284,6 +287,11 @@ static void tend(struct world *world, void *argument, int64_t number) {
     if (node >= 0)
         actor_operate(world, 0,
                       (struct world_operation){.kind = OPERATION_ADD, .node = (uint8_t)node});
+    const int64_t ttl_ms = plan->options.client[0].lock.ttl_ms;
+    if (node < 0 && usable && !busy && world_ttl_allowed(world) < ttl_ms)
+        actor_operate(
+            world, 0,
+            (struct world_operation){.kind = OPERATION_SET_TTL_MAX, .ttl_max_ms = ttl_ms});
     world_at(world, world_now(world) + LOOK_EVERY, tend, NULL, number);
 }
 

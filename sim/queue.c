@@ -81,3 +81,15 @@ int64_t queue_ask(struct queue *queue, const struct queue_request *request, int6
     }
     return answer;
 }
+
+int64_t queue_peek(const struct queue *queue, int64_t now_us, int64_t *age_us) {
+    int64_t count = 0;
+    *age_us = 0;
+    if (now_us / 1000 > queue->ends_ms) return 0;
+    for (unsigned at = 0; at < queue->count; at++) {
+        const struct queue_place *place = &queue->place[at];
+        if (place->until_us <= now_us) continue;
+        if (count++ == 0 && place->since_us < now_us) *age_us = now_us - place->since_us;
+    }
+    return count;
+}

@@ -48,4 +48,8 @@ struct queue_news {
 int64_t queue_ask(struct queue *queue, const struct queue_request *request, int64_t now_us,
                   unsigned armed, struct queue_news *news);
 
+/* For an observer: how many wait, and in *age_us for how long the first one has. Changes nothing.
+ */
+int64_t queue_peek(const struct queue *queue, int64_t now_us, int64_t *age_us);
+
 #endif

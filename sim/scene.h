@@ -61,6 +61,7 @@
     X(INITS_NEW, "CLIENT inits servers that were never used")                                      \
     X(ADDS, "CLIENT adds NODES")                                                                   \
     X(REMOVES, "CLIENT removes NODES")                                                             \
+    X(SETS_TTL_MAX, "CLIENT sets ttl max DURATION")                                                \
     X(PAUSED, "CLIENT is paused")                                                                  \
     X(FROZEN, "CLIENT is frozen together with its clock")                                          \
     X(RESUMES, "CLIENT resumes")                                                                   \

@@ -68,6 +68,10 @@ static void do_operate(struct world *world, unsigned client, const struct scene_
     if (step->kind == SCENE_STEP_INITS) what.ttl_max_ms = step->span / RL_MS;
     if (step->kind == SCENE_STEP_ADDS) what.kind = OPERATION_ADD;
     if (step->kind == SCENE_STEP_REMOVES) what.kind = OPERATION_REMOVE;
+    if (step->kind == SCENE_STEP_SETS_TTL_MAX) {
+        what.kind = OPERATION_SET_TTL_MAX;
+        what.ttl_max_ms = step->span / RL_MS;
+    }
     while (step->nodes >> what.node > 1 && !(step->nodes & rl_bit(what.node))) what.node++;
     actor_operate(world, client, what);
 }
@@ -86,7 +90,8 @@ static void do_client(struct world *world, unsigned client, const struct scene_l
     case SCENE_STEP_INITS:
     case SCENE_STEP_INITS_NEW:
     case SCENE_STEP_ADDS:
-    case SCENE_STEP_REMOVES: do_operate(world, client, step); break;
+    case SCENE_STEP_REMOVES:
+    case SCENE_STEP_SETS_TTL_MAX: do_operate(world, client, step); break;
     case SCENE_STEP_PAUSED: actor_pause(world, client); break;
     case SCENE_STEP_FROZEN: actor_freeze(world, client); break;
     case SCENE_STEP_RESUMES: actor_resume(world, client); break;
@@ -130,7 +135,7 @@ static void guard(struct scene *scene) {
     for (unsigned i = 0; i < options->clients; i++) guard_client(scene, i);
     for (size_t i = 0; i < scene->steps_count; i++) {
         int kind = scene->steps[i].kind;
-        options->changes |= kind >= SCENE_STEP_INITS && kind <= SCENE_STEP_REMOVES;
+        options->changes |= kind >= SCENE_STEP_INITS && kind <= SCENE_STEP_SETS_TTL_MAX;
     }
 }
 

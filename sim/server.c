@@ -224,6 +224,12 @@ static void scan(struct server *server, struct message *request) {
     request->verdict = REDLOCK_VERDICT_GRANTED;
 }
 
+static void look_at_queue(struct server *server, struct message *request) {
+    int64_t now_us = clock_read(&server->clock, server->world->now) / 1000;
+    request->count = queue_peek(&server->queue[request->keys[0]], now_us, &request->age_us);
+    request->verdict = REDLOCK_VERDICT_GRANTED;
+}
+
 static void execute(struct server *server, struct message *request) {
     const int refused = refusal(server, request);
     const enum net_subject subject = net_op_subject(request->op);
@@ -239,6 +245,8 @@ static void execute(struct server *server, struct message *request) {
         server_write_op(server, request);
     else if (request->op == NET_SCAN)
         scan(server, request);
+    else if (request->op == NET_WAIT_QUEUE_PEEK)
+        look_at_queue(server, request);
     else
         server_read(server, request);
     server->world->serving = NULL;

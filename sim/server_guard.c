@@ -113,6 +113,7 @@ static void note_list(struct server *server, const struct rl_record *record) {
     unsigned before = server->list;
     server->list = world_list_of(world, record);
     server->identity = record ? record->node_id : 0;
+    server->ttl_allowed = record ? rl_record_ttl_allowed(record) : 0;
     if (server->list == before) return;
     struct history_record members = server_record(server, HISTORY_NODE_MEMBERS);
     members.message = server->list;
@@ -355,7 +356,7 @@ static void fill_record(const struct world *world, bool other, struct rl_record 
     record->epoch = 1;
     record->settled = true;
     record->eligibility = RL_RECORD_INTACT;
-    record->ttl_max_ms = world->options.ttl_ms_max;
+    record->ttl_max_ms = record->ttl_next_ms = world->options.ttl_ms_max;
     for (unsigned i = 0; i < world->options.nodes; i++) {
         if (is_other(world, i) != other || (world->options.spare & rl_bit(i))) continue;
         struct rl_member *member = &record->members[record->members_count++];

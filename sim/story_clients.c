@@ -183,10 +183,11 @@ static void describe_lost(struct story *story, size_t index, const char *client,
 
 static void describe_operate(struct story *story, size_t index, const char *client) {
     const struct history_record *record = &story->history->records[index];
-    static const char *const words[] = {"changes", "inits", "adds", "removes"};
-    const char *word = words[record->value >= 1 && record->value <= 3 ? record->value : 0];
-    char node[16] = "", label[40];
+    static const char *const words[] = {"changes", "inits", "adds", "removes", "sets ttl_max to"};
+    const char *word = words[record->value >= 1 && record->value <= 4 ? record->value : 0];
+    char node[32] = "", label[64];
     if (record->node >= 0) snprintf(node, sizeof node, "node %d", record->node + 1);
+    if (record->value == 4) snprintf(node, sizeof node, "%s", phrase_time(record->until).text);
     snprintf(label, sizeof label, "%s %s", word, node);
     story_say(story_add(story, index, label), "%s begins: %s %s.", client, word,
               node[0] ? node : "the quorum");

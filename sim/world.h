@@ -123,11 +123,13 @@ bool actor_idle(struct world *world, unsigned client, unsigned resource);
 bool actor_alive(struct world *world, unsigned client); /* has not crashed */
 /* An operator's command, over the client's own connections. One at a time: a second one meanwhile
  * is left out. */
-enum { OPERATION_INIT = 1, OPERATION_ADD, OPERATION_REMOVE }; /* enum rl_membership_kind */
+/* enum rl_membership_kind */
+enum { OPERATION_INIT = 1, OPERATION_ADD, OPERATION_REMOVE, OPERATION_SET_TTL_MAX };
 struct world_operation {
     uint8_t kind, node;
     bool never_used;
-    int64_t ttl_max_ms, ttl_max_before_ms; /* INIT; 0: not given */
+    int64_t ttl_max_ms;        /* SET_TTL_MAX; INIT, 0: not given */
+    int64_t ttl_max_before_ms; /* INIT; 0: not given */
     /* INIT: tokens begin above the value of a true wall clock at this time; 0: not given */
     rl_ns floor;
 };
@@ -192,6 +194,8 @@ rl_mask world_members(const struct world *world);
 /* As node_is_intact(), and the member carries its current identity, not that of the member it was
  * before. */
 bool world_is_intact(const struct world *world, unsigned node);
+/* The longest TTL that the newest record on an intact node allows; 0: there is none. */
+int64_t world_ttl_allowed(const struct world *world);
 /* A majority of these is intact, and no node carries a record of another quorum. */
 bool world_is_usable(const struct world *world);
 /* A member that still carries the identity of the member it was before; -1: none. The add that made

@@ -56,6 +56,63 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_wait_status(struct redlock_lock 
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_await_free(struct redlock_client *client,
                                                       const void *resource, size_t bytes,
                                                       int64_t wait_ms);
+/* ---- many locks at once ------------------------------------------------------------------- */
+
+/* Both functions below ask connected nodes only, and wait for them for at most the connect timeout.
+ * For an observer that looks again and again: each call is a small, bounded piece of work for the
+ * servers. Neither changes anything. */
+
+enum redlock_key {
+    REDLOCK_KEY_OTHER = 0,  /* may be a lock; redlock_survey() shows it */
+    REDLOCK_KEY_WAITING = 1 /* the wait queue of a resource */
+};
+/* `node` has a key of `resource`, without the key prefix; valid during the call. `what` is enum
+ * redlock_key. Must not call the library. */
+typedef void redlock_scan_fn(void *context, size_t node, int what, const void *resource,
+                             size_t bytes);
+
+/* Where a walk over the keys of all nodes is. */
+struct redlock_walk {
+    size_t size;     /* set by _init() */
+    uint32_t effort; /* how many keys each server looks at in one call, 1 to 1000; 50. With long
+                        keys fewer: the connection ends if one answer is larger than 1 MiB */
+    uint32_t ended;  /* bits, by node: the walk has passed all its keys, ... */
+    uint32_t failed; /* ... or the node did not answer the last call, and is asked again in the next
+                        one. A call does not ask nodes that have ended; clear `ended` to begin a new
+                        walk there */
+    uint64_t cursors[REDLOCK_NODES_MAX]; /* the servers' own; 0: at the beginning */
+    uint64_t bytes;                      /* of all names that this walk has received */
+};
+static inline void redlock_walk_init(struct redlock_walk *walk) {
+    memset(walk, 0, sizeof *walk);
+    walk->size = sizeof *walk;
+    walk->effort = 50;
+}
+/* Takes one step of the walk on every node that has not ended, and calls `each` for every key with
+ * the client's prefix and for every wait queue of such a key; of any type, and perhaps more than
+ * once. The keys of guarded mode are left out. A walk finds each key that exists from its beginning
+ * to its end. OK: at least one node answered. NO_QUORUM: none did. BAD_ARGUMENT, NO_MEMORY, FORKED.
+ */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_scan(struct redlock_client *client,
+                                                struct redlock_walk *walk, redlock_scan_fn *each,
+                                                void *context);
+
+/* The wait queue that a node keeps for a resource (docs/waiting.md). */
+struct redlock_queue_view {
+    int verdict; /* enum redlock_verdict. GRANTED: the node reported its queue; else why not: NONE,
+                    it was not asked, because it runs no scripts and keeps no queues */
+    int64_t waiters;   /* clients that wait, each counted once however many threads it has */
+    int64_t oldest_ms; /* how long the first of them has waited; 0: there is none */
+};
+#define REDLOCK_SURVEY_MAX 256 /* resources in one call */
+/* redlock_peek() for many resources in one round trip, and their wait queues. The element for
+ * resource r at node n is [r * redlock_client_nodes() + n]; `queues` may be NULL. OK: a majority
+ * answered for each resource; NO_QUORUM (everything is filled as well); BAD_ARGUMENT (`count` is
+ * above REDLOCK_SURVEY_MAX; a resource is empty or too long), NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_survey(struct redlock_client *client,
+                                                  const struct redlock_bytes *resources,
+                                                  size_t count, struct redlock_view *views,
+                                                  struct redlock_queue_view *queues);
 
 /* ---- servers ------------------------------------------------------------------------------ */
 
@@ -120,6 +177,7 @@ struct redlock_server {
                            permission): the guarantee is weaker, see docs/guarded.md */
     int stale;          /* guarded. enum redlock_stale, bits; 0: the node is as its record says;
                            -1: it has no record, or the record was not read */
+    int64_t reconnects; /* how often this client has lost and made its connection again */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);
@@ -145,11 +203,14 @@ struct redlock_quorum_status {
     size_t size; /* set by _init() */
     int known;   /* 1: a record was found; 0: every other field is 0 */
     char id[17];
-    uint32_t epoch;     /* counts changes of membership, from 1 */
+    uint32_t epoch;     /* counts changes, from 1 */
     int settled;        /* 0: the last change is not complete; the next change completes it first */
     int64_t ttl_ms_max; /* no lock lasts longer between renewals; a node that lost its data waits
                            this long before it votes */
     size_t members, intact, votes_needed;
+    int64_t ttl_ms_allowed; /* the longest TTL that a client may use: ttl_ms_max, and less while a
+                               change of ttl_ms_max is under way, in either direction */
+    int64_t ttl_ms_next;    /* what that change makes of it; ttl_ms_max while there is none */
 };
 static inline void redlock_quorum_status_init(struct redlock_quorum_status *quorum) {
     memset(quorum, 0, sizeof *quorum);
@@ -229,12 +290,22 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_add(struct redlock_client *cli
                                                       const struct redlock_quorum_options *options,
                                                       struct redlock_error *error);
 /* Removes the member `id` (16 hex digits). Add and remove first complete an interrupted change; if
- * that was a different change, they return CONFLICT afterwards. They return when their change is
- * settled. An added node may still be recovering then; any client with `recover` on brings it back.
- * Results as redlock_quorum_init(). */
+ * another operator makes a different one at the same time, they complete that and return CONFLICT.
+ * They return when their change is settled. An added node may still be recovering then; any client
+ * with `recover` on brings it back. Results as redlock_quorum_init(). */
 REDLOCK_API REDLOCK_MUST_CHECK int
 redlock_quorum_remove(struct redlock_client *client, const char *id,
                       const struct redlock_quorum_options *options, struct redlock_error *error);
+/* Makes `ttl_ms` (10 to 86400000) the quorum's ttl_max. It first completes an interrupted change,
+ * as add and remove do. Raising it takes a few round trips: clients may use the longer TTL when
+ * every node that loses its data waits for it. Lowering it takes as long as the present ttl_max:
+ * clients keep to the shorter TTL at once, and nodes wait for the shorter one when the locks of the
+ * longer one have ended. A lock that is held with a longer TTL goes on; its renewals use the
+ * shorter one. Results as redlock_quorum_init(). OK at once if it is the ttl_max already. */
+REDLOCK_API REDLOCK_MUST_CHECK int
+redlock_quorum_set_ttl_max(struct redlock_client *client, int64_t ttl_ms,
+                           const struct redlock_quorum_options *options,
+                           struct redlock_error *error);
 
 #ifdef __cplusplus
 }

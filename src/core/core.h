@@ -54,6 +54,7 @@ struct rl_terms {
     bool guarded;       /* a vote carries a fencing token: the proposal */
     bool confirm;       /* guarded: ask a majority of the voters once more before the win counts */
     rl_ns ttl;          /* > 0 */
+    rl_ns ttl_max;      /* guarded: no renewal asks for more; 0: unlimited */
     uint32_t drift_ppm; /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
     rl_ns drift_fixed;
     rl_ns node_timeout; /* 0 < node_timeout < ttl */

@@ -166,6 +166,8 @@ static void merge(struct rl_guard *guard, const struct rl_record *from) {
                           rl_record_member(&guard->quorum, from->node_id);
     if (ttl_max_counts && from->ttl_max_ms > guard->quorum.ttl_max_ms)
         guard->quorum.ttl_max_ms = from->ttl_max_ms;
+    if (ttl_max_counts && from->ttl_next_ms > guard->quorum.ttl_next_ms)
+        guard->quorum.ttl_next_ms = from->ttl_next_ms;
     for (unsigned i = 0; i < guard->quorum.members_count; i++) {
         struct rl_member *member = &guard->quorum.members[i];
         const struct rl_member *reported = rl_record_member(from, member->id);
@@ -385,12 +387,13 @@ bool eligibility_judge(struct rl_guard *guard) {
     uint32_t epoch = guard->quorum.epoch;
     bool decided = guard->decided;
     uint64_t other = guard->other_quorum;
-    int64_t ttl_max_ms = guard->quorum.ttl_max_ms;
+    int64_t ttl_max_ms = guard->quorum.ttl_max_ms, ttl_next_ms = guard->quorum.ttl_next_ms;
     learn_quorum(guard);
     place_nodes(guard);
     bool changed = votes_needed != guard->votes_needed || id != guard->quorum.quorum_id ||
                    epoch != guard->quorum.epoch || ttl_max_ms != guard->quorum.ttl_max_ms ||
-                   decided != guard->decided || other != guard->other_quorum;
+                   ttl_next_ms != guard->quorum.ttl_next_ms || decided != guard->decided ||
+                   other != guard->other_quorum;
     unsigned settled = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];

@@ -45,8 +45,8 @@ static bool is_majority_intact(const struct rl_guard *guard) {
 rl_ns rl_guard_quarantine(const struct rl_guard *guard) {
     const struct rl_terms terms = {.drift_ppm = guard->drift_ppm,
                                    .drift_fixed = guard->drift_fixed};
-    rl_ns ttl_max = guard->quorum.ttl_max_ms * RL_MS;
-    return ttl_max + rl_drift(&terms, ttl_max);
+    rl_ns ttl = rl_record_ttl_wait(&guard->quorum) * RL_MS;
+    return ttl + rl_drift(&terms, ttl);
 }
 
 rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
@@ -78,8 +78,12 @@ static void suspect(const struct rl_guard *guard, struct rl_guard_node *node, rl
      * first. A suspicion that outlived the recovery would set the node to recovering again when its
      * vote is needed. */
     if (node->read && node->has_record && node->record.eligibility == RL_RECORD_RECOVERING) return;
-    node->suspect = true;
-    node->suspect_until = now + rl_guard_quarantine(guard);
+    node->suspect = node->was_suspected = true;
+    node->suspected_at = now;
+}
+
+static void trust(struct rl_guard_node *node) {
+    node->suspect = node->was_suspected = node->distrusted = false;
 }
 
 /* Answers for this installation do not count for the next: they may be older than its wait. */
@@ -97,8 +101,10 @@ static void came_up(struct rl_guard_node *node, const char *run_id) {
     node->same_again = node->asked_again && strcmp(node->run_id, run_id) == 0;
     node->asked_again = false;
     node->unfit = node->stated = node->read = node->reread = node->stale = false;
-    if (strcmp(node->run_id, run_id) != 0) /* else its keys may still be missing */
-        node->was_incarnation = node->suspect = node->distrusted = false;
+    if (strcmp(node->run_id, run_id) != 0) { /* else its keys may still be missing */
+        node->was_incarnation = false;
+        trust(node);
+    }
     memcpy(node->run_id, run_id, bytes + 1);
     node->pending_op = RL_PENDING_NONE;
     node->again_at = 0;
@@ -151,8 +157,7 @@ static void record_came(struct rl_guard_node *node, const struct rl_record *reco
     if (!record) return;
     node->record = *record;
     /* Another client suspected the node too and was faster. The wait that it started is enough. */
-    if (record->eligibility == RL_RECORD_RECOVERING && eligibility_fits(node))
-        node->suspect = node->distrusted = false;
+    if (record->eligibility == RL_RECORD_RECOVERING && eligibility_fits(node)) trust(node);
 }
 
 static void written(struct rl_guard *guard, unsigned index, bool done) {
@@ -170,7 +175,7 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     node->read = node->has_record = true;
     node->unreadable = false;
     /* else it was sent before the suspicion */
-    if (node->record.eligibility == RL_RECORD_RECOVERING) node->suspect = node->distrusted = false;
+    if (node->record.eligibility == RL_RECORD_RECOVERING) trust(node);
 }
 
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
@@ -385,7 +390,7 @@ static void start_waiting(struct rl_guard *guard, struct rl_guard_node *node, rl
         if (since < node->waits_since) node->waits_since = since;
         return;
     }
-    rl_ns jitter_max = guard->quorum.ttl_max_ms * RL_MS / 16;
+    rl_ns jitter_max = rl_record_ttl_wait(&guard->quorum) * RL_MS / 16;
     if (jitter_max > JITTER_MAX) jitter_max = JITTER_MAX;
     node->waits_for = node->record.loss;
     node->waits_since = since;
@@ -616,7 +621,8 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     take(guard, event, now);
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
-        if (node->suspect && !node->distrusted && now >= node->suspect_until) node->suspect = false;
+        if (node->was_suspected && !node->distrusted)
+            node->suspect = now < node->suspected_at + rl_guard_quarantine(guard);
     }
     actions->changed = eligibility_judge(guard);
     while (distrust_one(guard)) actions->changed |= eligibility_judge(guard);

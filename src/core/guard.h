@@ -16,7 +16,8 @@
 
 #include "core/core.h"
 
-#define RL_RECORD_FORMAT 2 /* format 1 had neither replid nor evicted */
+/* Format 1 had neither replid nor evicted, format 2 no ttl_next. */
+#define RL_RECORD_FORMAT 3
 #define RL_STRIPES 4096
 #define RL_MEMBERS_MAX RL_NODES_MAX
 #define RL_RUN_ID_BYTES 41
@@ -42,20 +43,25 @@ struct rl_member {
 };
 
 enum rl_record_eligibility { RL_RECORD_INTACT = 1, RL_RECORD_RECOVERING = 2 };
-enum rl_change_kind { RL_CHANGE_NONE = 0, RL_CHANGE_ADD, RL_CHANGE_REMOVE };
+enum rl_change_kind { RL_CHANGE_NONE = 0, RL_CHANGE_ADD, RL_CHANGE_REMOVE, RL_CHANGE_TTL_MAX };
 
-/* One step from an epoch to the next. */
+/* One step from an epoch to the next. A change of ttl_max takes two: the first announces the new
+ * value, the second, the same change again, makes it the only one. */
 struct rl_change {
     enum rl_change_kind kind;
-    uint64_t id;
+    uint64_t id;            /* ADD, REMOVE */
     char url[RL_URL_BYTES]; /* ADD */
+    int64_t ttl_ms;         /* TTL_MAX */
 };
+/* They want the same. Each operator draws a new id for a member to add; its URL identifies what the
+ * operator wants. */
+bool rl_change_same(const struct rl_change *a, const struct rl_change *b);
 
 struct rl_record {
     uint32_t format;
     uint64_t quorum_id; /* random, not 0 */
     uint64_t node_id;   /* the member that this node is, or was */
-    uint32_t epoch;     /* counts changes of membership, from 1 */
+    uint32_t epoch;     /* counts changes, from 1 */
     /* The epoch that the last init made: all earlier epochs have ended. 0: unknown. */
     uint32_t begun;
     /* leases of the epoch before have ended, and this record's fences cover that epoch */
@@ -69,7 +75,9 @@ struct rl_record {
     char replid[RL_RUN_ID_BYTES];
     uint64_t evicted; /* ... and the number of keys that it had evicted */
     uint64_t nonce;   /* not 0; when INTACT, also the name of the fences */
-    int64_t ttl_max_ms;
+    /* ttl_max, and the value that a change under way gives it; they are equal while there is none.
+     * Use the three functions below. */
+    int64_t ttl_max_ms, ttl_next_ms;
     /* RECOVERING: identifies the loss; an agent that finds another one starts again */
     uint64_t loss;
     /* RECOVERING: the time since the registration that all agents together have waited */
@@ -85,11 +93,18 @@ struct rl_record {
  * data, so it fits no server.) */
 bool rl_record_fits(const struct rl_record *record, const char *run_id, const char *replid,
                     uint64_t evicted);
+/* A change of ttl_max is between its two epochs. Until its end a client may use the shorter of both
+ * values alone, and a node that lost its data waits for the longer. */
+bool rl_record_ttl_pending(const struct rl_record *record);
+/* The longest TTL that a lock may be given. */
+int64_t rl_record_ttl_allowed(const struct rl_record *record);
+/* The longest TTL that a lock may have that is held now. */
+int64_t rl_record_ttl_wait(const struct rl_record *record);
 /* NULL: none */
 const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id);
 /* Makes the record of the next epoch. False: the change is impossible (already a member, not a
- * member, too many members, the last member, or no epoch number is left). The record is then
- * unchanged. */
+ * member, too many members, the last member, that ttl_max already, another change of ttl_max is
+ * under way, or no epoch number is left). The record is then unchanged. */
 bool rl_record_change(struct rl_record *record, const struct rl_change *change);
 /* Identifies an init in the records that it writes as recovering: nothing else writes this loss. */
 uint64_t rl_loss_of_init(uint64_t quorum_id, uint32_t epoch);
@@ -199,8 +214,11 @@ struct rl_guard_node {
     /* Keys may be gone there although the record does not show it. The node's record is to be set
      * to recovering as soon as a majority of the others is intact. */
     bool suspect;
-    rl_ns suspect_until; /* by then every earlier lease has ended, or was extended there since */
-    bool distrusted;     /* suspect, and therefore no longer counted */
+    /* A quarantine later every earlier lease has ended, or was extended there since. It is reckoned
+     * anew in each step: a record that is read later may name a longer ttl_max. */
+    bool was_suspected;
+    rl_ns suspected_at;
+    bool distrusted; /* suspect, and therefore no longer counted */
     /* RECOVERING and claimed: is the registration complete? It is when the members of `peeking` had
      * it under these nonces and still have them in a second read: then there was a time at which
      * all of them had it. */

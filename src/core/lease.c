@@ -127,7 +127,9 @@ static bool renewals_used_up(const struct rl_lease *lease) {
  * liveness properties is violated". Returns the TTL to renew with, shortened so that validity ends
  * within hold_max. 0: no renewal, or nothing to gain. */
 static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
-    rl_ns ttl = lease->terms->ttl;
+    rl_ns ttl = lease->terms->ttl, ttl_max = lease->terms->ttl_max;
+    /* The quorum's ttl_max was lowered. With a shorter TTL the lease goes on; without, it ends. */
+    if (ttl_max != 0 && ttl > ttl_max) ttl = ttl_max;
     if (renewals_used_up(lease)) return 0;
     if (lease->rules.hold_max == 0) return ttl;
     rl_ns hold_left = lease->began + lease->rules.hold_max - now;

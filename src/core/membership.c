@@ -60,7 +60,8 @@ static const struct {
     [RL_SWITCH_SEEN] = {"reading which nodes switched", membership_switch_seen,
                         TO(RL_SWITCH_PEEK) | TO(RL_SWITCH_CLAIM) | OVER},
     [RL_SWITCH_CLAIM] = {"writing down the added", membership_switch_claimed,
-                         TO(RL_SWITCH_PEEK) | TO(RL_ADDED_CLAIM) | SETTLES | OVER},
+                         TO(RL_SWITCH_PEEK) | TO(RL_ADDED_CLAIM) | TO(RL_CHANGE_PEEK) | SETTLES |
+                             OVER},
     [RL_ADDED_PEEK] = {"reading the added node", membership_added_read, TO(RL_ADDED_CLAIM) | OVER},
     [RL_ADDED_CLAIM] = {"writing down the added again", membership_added_claimed,
                         TO(RL_ADDED_SEEN) | OVER},
@@ -120,7 +121,8 @@ enum rl_problem_class rl_problem_class(enum rl_problem_kind kind) {
 }
 
 void rl_membership_init(struct rl_membership *m, const struct rl_membership_wish *wish) {
-    assert(wish->kind >= RL_MEMBERSHIP_INIT && wish->kind <= RL_MEMBERSHIP_REMOVE);
+    assert(wish->kind >= RL_MEMBERSHIP_INIT && wish->kind <= RL_MEMBERSHIP_SET_TTL_MAX);
+    assert(wish->kind != RL_MEMBERSHIP_SET_TTL_MAX || wish->ttl_max_ms > 0);
     assert(wish->kind != RL_MEMBERSHIP_ADD || wish->node < wish->nodes);
     memset(m, 0, sizeof *m);
     m->wish = *wish;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The operator's half of guarded mode: init, add and remove, and settling the epochs that they
- * begin. Pure, as core.h is. The nodes' answers and the time come in. Questions to nodes, reports
- * and a time to wake go out.
+ * The operator's half of guarded mode: init, add, remove, set-ttl-max, and settling the epochs that
+ * they begin. Pure, as core.h is. The nodes' answers and the time come in. Questions to nodes,
+ * reports and a time to wake go out.
  *
  * The machine asks one question at a time, of several nodes at once. It continues when all have
  * answered or `answer_timeout` has passed. Each write is a compare-and-set on what was read, so the
@@ -15,7 +15,12 @@
 
 #include "core/guard.h"
 
-enum rl_membership_kind { RL_MEMBERSHIP_INIT = 1, RL_MEMBERSHIP_ADD, RL_MEMBERSHIP_REMOVE };
+enum rl_membership_kind {
+    RL_MEMBERSHIP_INIT = 1,
+    RL_MEMBERSHIP_ADD,
+    RL_MEMBERSHIP_REMOVE,
+    RL_MEMBERSHIP_SET_TTL_MAX
+};
 
 /* What the operator asks for. */
 struct rl_membership_wish {
@@ -26,9 +31,10 @@ struct rl_membership_wish {
     rl_mask url_too_long; /* nodes with a URL longer than a record keeps */
     /* pinned by the operator, or decided by the client; 0: the only one that the records name */
     uint64_t quorum_id;
-    bool pinned;                           /* the operator pinned it */
-    bool never_used;                       /* INIT: no lock was ever held on these servers */
-    int64_t ttl_max_ms, ttl_max_before_ms; /* INIT; 0: not given */
+    bool pinned;               /* the operator pinned it */
+    bool never_used;           /* INIT: no lock was ever held on these servers */
+    int64_t ttl_max_ms;        /* SET_TTL_MAX; INIT, 0: not given */
+    int64_t ttl_max_before_ms; /* INIT; 0: not given */
     int64_t ttl_max_ms_default;
     /* INIT: for a new quorum, where neither records nor operator give one */
     int64_t fence_floor; /* INIT */
@@ -263,8 +269,9 @@ struct rl_membership {
     rl_mask held;                  /* nodes that took the write */
     /* A change. */
     struct rl_change wanted, chosen;
-    bool made;    /* some acceptor may have accepted it, so another operator may complete it */
-    bool claimed; /* the member to be added was a member already, and has its place again */
+    bool made;      /* some acceptor may have accepted it, so another operator may complete it */
+    bool overtaken; /* another operator's change was found accepted, and chosen */
+    bool claimed;   /* the member to be added was a member already, and has its place again */
     uint64_t ballot;
     uint32_t epoch; /* the epoch that the switch, or the settling, starts from */
     unsigned tries, refused, switches;

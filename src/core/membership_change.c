@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One change of the membership: a decree of consensus, with the members as acceptors. An acceptor's
+ * One change of the quorum: a decree of consensus, with the members as acceptors. An acceptor's
  * state is in its record. So a promise or an acceptance is a compare-and-set like every other
  * write. It applies to exactly what was read: no other write came between a promise and the
  * acceptance that relies on it.
@@ -15,18 +15,30 @@
 
 #define TRIES_MAX 30 /* of a change, and of its switch to the next epoch */
 
-/* Each run draws a new id for the member to add. Its URL identifies what the operator wants. */
-static bool is_same(const struct rl_change *a, const struct rl_change *b) {
-    if (a->kind != b->kind) return false;
-    return a->kind == RL_CHANGE_ADD ? strcmp(a->url, b->url) == 0 : a->id == b->id;
+/* A change of ttl_max is between its two epochs. */
+static bool is_pending(const struct rl_membership *m) {
+    return rl_record_ttl_pending(&m->view.quorum);
 }
 
 static bool is_in_force(const struct rl_membership *m, const struct rl_change *change) {
+    if (change->kind == RL_CHANGE_TTL_MAX)
+        return !is_pending(m) && m->view.quorum.ttl_max_ms == change->ttl_ms;
     bool member = rl_record_member(&m->view.quorum, change->id) != NULL;
     return member == (change->kind == RL_CHANGE_ADD);
 }
 
 static bool adds(const struct rl_membership *m) { return m->wish.kind == RL_MEMBERSHIP_ADD; }
+
+static bool sets_ttl_max(const struct rl_membership *m) {
+    return m->wish.kind == RL_MEMBERSHIP_SET_TTL_MAX;
+}
+
+/* The next step: the wanted change, or the second half of a change of ttl_max, which goes first
+ * whichever operator began it. */
+static struct rl_change next_change(const struct rl_membership *m) {
+    if (!is_pending(m)) return m->wanted;
+    return (struct rl_change){.kind = RL_CHANGE_TTL_MAX, .ttl_ms = m->view.quorum.ttl_next_ms};
+}
 
 /* ---- one try --------------------------------------------------------------------------------- */
 
@@ -40,6 +52,12 @@ static void try_again(struct rl_membership *m) {
     membership_peek_again(m, RL_CHANGE_PEEK, m->tries);
 }
 
+/* A step is complete, and it was not the last one. */
+static void go_on(struct rl_membership *m) {
+    m->tries = m->refused = 0;
+    membership_peek(m, RL_CHANGE_PEEK, 0);
+}
+
 /* A node that another operator writes to right now looks like one that did not vote. So two
  * refusals for lack of a quorum are not final. */
 static void refused(struct rl_membership *m) {
@@ -51,8 +69,11 @@ static void refused(struct rl_membership *m) {
 
 static bool choose_wanted(struct rl_membership *m) {
     if (m->wanted.kind != RL_CHANGE_NONE) return true;
-    m->wanted.kind = adds(m) ? RL_CHANGE_ADD : RL_CHANGE_REMOVE;
+    m->wanted.kind = adds(m)           ? RL_CHANGE_ADD
+                     : sets_ttl_max(m) ? RL_CHANGE_TTL_MAX
+                                       : RL_CHANGE_REMOVE;
     m->wanted.id = m->wish.id;
+    if (sets_ttl_max(m)) m->wanted.ttl_ms = m->wish.ttl_max_ms;
     if (!adds(m)) return true;
     if (m->wish.url_too_long & rl_bit(m->wish.node))
         return membership_refuse(m, RL_PROBLEM_URL_TOO_LONG, m->wish.node);
@@ -91,6 +112,10 @@ static bool find_last(const struct rl_membership *m, struct rl_change *last) {
 static void settle_begun(struct rl_membership *m) {
     struct rl_change last;
     bool known = find_last(m, &last);
+    if (is_pending(m)) { /* only a change of ttl_max makes such an epoch */
+        last = next_change(m);
+        known = true;
+    }
     m->settling.begun = true;
     membership_settle(m, known ? &last : NULL);
 }
@@ -169,6 +194,11 @@ void membership_added_read(struct rl_membership *m) {
     membership_end(m);
 }
 
+static bool check_next(struct rl_membership *m) {
+    const struct rl_change next = next_change(m);
+    return is_pending(m) ? membership_check_intact_after(m, &next) : membership_check_change(m);
+}
+
 void membership_change_read(struct rl_membership *m) {
     if (!choose_wanted(m)) {
         membership_end(m);
@@ -190,11 +220,12 @@ void membership_change_read(struct rl_membership *m) {
         settle_begun(m);
         return;
     }
-    if (m->claimed || (m->made && is_in_force(m, &m->wanted))) { /* another operator found it */
+    /* another operator found it, or there is nothing to do */
+    if (m->claimed || ((m->made || sets_ttl_max(m)) && is_in_force(m, &m->wanted))) {
         membership_ok(m);
         return;
     }
-    if (!find_accepted(m, membership_intact(m), &m->chosen) && !membership_check_change(m)) {
+    if (!find_accepted(m, membership_intact(m), &m->chosen) && !check_next(m)) {
         membership_end(m);
         return;
     }
@@ -216,7 +247,7 @@ void membership_change_written(struct rl_membership *m) {
  * few of e + 1 remain, for good. "A promise does no harm"; "what is accepted is never taken
  * back". */
 static bool check_once_more(struct rl_membership *m) {
-    return membership_check_members(m) && membership_check_change(m);
+    return membership_check_members(m) && check_next(m);
 }
 
 /* Accepts only where the promise of this ballot is still the newest record. An acceptor that lost
@@ -245,13 +276,14 @@ void membership_change_promised(struct rl_membership *m) {
             refused(m);
             return;
         }
+        m->overtaken = !is_pending(m);
     } else {
         if (!check_once_more(m)) {
             refused(m);
             return;
         }
-        m->chosen = m->wanted;
-        m->made = true;
+        m->chosen = next_change(m);
+        if (rl_change_same(&m->chosen, &m->wanted)) m->made = true;
     }
     accept(m);
 }
@@ -354,7 +386,9 @@ void membership_added_seen(struct rl_membership *m) {
 
 /* A change that another operator began is now complete. It may be the wanted one. */
 static void settled_begun(struct rl_membership *m) {
-    if (!m->settling.known || !is_same(&m->settling.last, &m->wanted))
+    if (is_pending(m))
+        go_on(m);
+    else if (!m->settling.known || !rl_change_same(&m->settling.last, &m->wanted))
         try_again(m);
     else if (adds(m))
         membership_peek(m, RL_ADDED_PEEK, 0);
@@ -365,9 +399,13 @@ static void settled_begun(struct rl_membership *m) {
 void membership_settled(struct rl_membership *m) {
     if (m->settling.begun) {
         settled_begun(m);
-    } else if (!is_same(&m->chosen, &m->wanted)) {
+    } else if (!rl_change_same(&m->chosen, &m->wanted) && (is_pending(m) || !m->overtaken)) {
+        go_on(m); /* half of another operator's change of ttl_max */
+    } else if (!rl_change_same(&m->chosen, &m->wanted)) {
         membership_problem(m, RL_PROBLEM_CAME_SECOND)->change = m->chosen;
         membership_end(m);
+    } else if (sets_ttl_max(m) && is_pending(m) && m->view.quorum.ttl_next_ms == m->wanted.ttl_ms) {
+        go_on(m); /* the first half */
     } else if (!is_in_force(m, &m->chosen)) {
         membership_problem(m, RL_PROBLEM_UNDONE)->change = m->chosen;
         membership_end(m);

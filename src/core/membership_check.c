@@ -25,11 +25,11 @@ bool membership_check_fit(struct rl_membership *m, rl_mask nodes) {
 
 /* "the change is refused if it would leave fewer than a majority of e + 1 intact" */
 bool membership_check_intact_after(struct rl_membership *m, const struct rl_change *change) {
-    bool add = change->kind == RL_CHANGE_ADD;
-    unsigned members = m->view.quorum.members_count + (add ? 1u : -1u);
+    bool add = change->kind == RL_CHANGE_ADD, remove = change->kind == RL_CHANGE_REMOVE;
+    unsigned members = m->view.quorum.members_count + (add ? 1u : 0u) - (remove ? 1u : 0u);
     rl_mask intact = membership_intact(m);
     for (unsigned i = 0; i < m->wish.nodes; i++)
-        if (!add && m->view.node[i].id == change->id) intact &= (rl_mask)~rl_bit(i);
+        if (remove && m->view.node[i].id == change->id) intact &= (rl_mask)~rl_bit(i);
     if (rl_count(intact) >= rl_quorum(members)) return true;
     struct rl_problem *problem = membership_problem(m, RL_PROBLEM_TOO_FEW_AFTER);
     problem->change = *change;
@@ -103,9 +103,9 @@ static bool check_remove(struct rl_membership *m, uint64_t id) {
 }
 
 bool membership_check_change(struct rl_membership *m) {
-    bool allowed = m->wanted.kind == RL_CHANGE_ADD ? check_add(m, m->wish.node)
-                                                   : check_remove(m, m->wanted.id);
-    return allowed && membership_check_intact_after(m, &m->wanted);
+    if (m->wanted.kind == RL_CHANGE_ADD && !check_add(m, m->wish.node)) return false;
+    if (m->wanted.kind == RL_CHANGE_REMOVE && !check_remove(m, m->wanted.id)) return false;
+    return membership_check_intact_after(m, &m->wanted);
 }
 
 /* Nodes of two quorums are a mistake in the list, unless the operator has pinned one of them. */

@@ -124,7 +124,8 @@ static void begin_anew(struct rl_membership *m) {
         to->node_id = plan->record.members[i].id;
         to->eligibility = RL_RECORD_RECOVERING;
         to->loss = rl_loss_of_init(to->quorum_id, to->epoch);
-        if (plan->longest_ttl_max_ms > to->ttl_max_ms) to->ttl_max_ms = plan->longest_ttl_max_ms;
+        if (plan->longest_ttl_max_ms > to->ttl_max_ms)
+            to->ttl_max_ms = to->ttl_next_ms = plan->longest_ttl_max_ms;
     }
     membership_write(m, RL_INIT_CLAIM, all(m), false);
 }
@@ -224,7 +225,7 @@ static void install(struct rl_membership *m, enum rl_membership_state state, rl_
         to->eligibility = RL_RECORD_INTACT;
         to->loss = 0;
         to->waited_ms = 0;
-        to->ttl_max_ms = ttl_max_ms;
+        to->ttl_max_ms = to->ttl_next_ms = ttl_max_ms;
     }
     membership_write(m, state, nodes, true);
 }

@@ -153,7 +153,7 @@ static int64_t longest_ttl_max(const struct rl_membership *m) {
                                                                      : m->wish.ttl_max_before_ms;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
-        if (record && record->ttl_max_ms > longest) longest = record->ttl_max_ms;
+        if (record && rl_record_ttl_wait(record) > longest) longest = rl_record_ttl_wait(record);
     }
     return longest;
 }
@@ -185,7 +185,7 @@ void membership_plan_records(struct rl_membership *m) {
     to->begun = to->epoch;
     to->format = RL_RECORD_FORMAT;
     to->settled = true;
-    to->ttl_max_ms = ttl_max_of_new(m);
+    to->ttl_max_ms = to->ttl_next_ms = ttl_max_of_new(m);
     to->members_count = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) plan_member(m, i);
 }

@@ -15,7 +15,17 @@
 #define ROUNDS 5               /* ... and of steps that include the wait */
 
 static rl_ns quarantine(const struct rl_membership *m) {
-    return membership_quarantine(m, m->view.quorum.ttl_max_ms);
+    return membership_quarantine(m, rl_record_ttl_wait(&m->view.quorum));
+}
+
+/* A change of ttl_max leaves the members as they are. So every majority of this epoch shares a node
+ * with every one of the epoch before, and no lease needs to end first. One does: "a shorter ttl_max
+ * counts when the locks of the longer one have ended". */
+static rl_ns wait_for_leases(const struct rl_membership *m) {
+    const struct rl_record *quorum = &m->view.quorum;
+    bool same_members = m->settling.known && m->settling.last.kind == RL_CHANGE_TTL_MAX;
+    bool lowers = quorum->ttl_next_ms < quorum->ttl_max_ms;
+    return same_members && !lowers ? 0 : quarantine(m);
 }
 
 static bool any_settled(const struct rl_membership *m) {
@@ -52,7 +62,9 @@ static void find_witnesses(struct rl_membership *m) {
     bool even = quorum->members_count % 2 == 1; /* including the removed one */
     bool add = m->settling.known && last->kind == RL_CHANGE_ADD;
     bool remove = m->settling.known && last->kind == RL_CHANGE_REMOVE;
-    m->settling.needed = rl_quorum(add ? quorum->members_count - 1u : quorum->members_count + 1u);
+    bool same = m->settling.known && last->kind == RL_CHANGE_TTL_MAX;
+    unsigned before = quorum->members_count + (add || same ? 0u : 1u) - (add ? 1u : 0u);
+    m->settling.needed = rl_quorum(before);
     m->settling.witnesses = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_guard_node *at = &m->view.node[i];
@@ -72,7 +84,9 @@ static void find_witnesses(struct rl_membership *m) {
  * node is out if it answers for another server, if it recovers, or if it was unread for so long
  * that it may have lost its data and recovered meanwhile. */
 static bool still_witnesses(struct rl_membership *m) {
-    rl_ns gap = quarantine(m) > GAP_MIN ? quarantine(m) : GAP_MIN;
+    /* a client that knows only the epoch before may recover a node in the shorter time */
+    rl_ns gap = membership_quarantine(m, rl_record_ttl_allowed(&m->view.quorum));
+    if (gap < GAP_MIN) gap = GAP_MIN;
     if (is_over(m)) return false;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_guard_node *at = &m->view.node[i];
@@ -139,7 +153,7 @@ static void next_round(struct rl_membership *m) {
 /* Pauses within the wait, at most until its end. */
 static void wait_on(struct rl_membership *m) {
     rl_ns left = m->settling.until - m->now;
-    membership_report(m, RL_REPORT_SETTLING, left);
+    if (left > 0) membership_report(m, RL_REPORT_SETTLING, left);
     membership_peek(m, RL_SETTLE_WAIT, left < PEEK_EVERY ? left : PEEK_EVERY);
 }
 
@@ -152,7 +166,7 @@ void membership_settle_gathered(struct rl_membership *m) {
     }
     find_witnesses(m);
     if (rl_count(m->settling.witnesses) >= m->settling.needed) {
-        m->settling.until = m->now + quarantine(m);
+        m->settling.until = m->now + wait_for_leases(m);
         wait_on(m);
         return;
     }

@@ -30,11 +30,32 @@ const struct rl_member *rl_record_member(const struct rl_record *record, uint64_
     return NULL;
 }
 
+bool rl_record_ttl_pending(const struct rl_record *record) {
+    return record->ttl_max_ms != record->ttl_next_ms;
+}
+
+int64_t rl_record_ttl_allowed(const struct rl_record *record) {
+    return record->ttl_max_ms < record->ttl_next_ms ? record->ttl_max_ms : record->ttl_next_ms;
+}
+
+int64_t rl_record_ttl_wait(const struct rl_record *record) {
+    return record->ttl_max_ms > record->ttl_next_ms ? record->ttl_max_ms : record->ttl_next_ms;
+}
+
+bool rl_change_same(const struct rl_change *a, const struct rl_change *b) {
+    if (a->kind != b->kind) return false;
+    switch (a->kind) {
+    case RL_CHANGE_NONE: break;
+    case RL_CHANGE_ADD: return strcmp(a->url, b->url) == 0;
+    case RL_CHANGE_REMOVE: return a->id == b->id;
+    case RL_CHANGE_TTL_MAX: return a->ttl_ms == b->ttl_ms;
+    }
+    return true;
+}
+
 /* Consecutive majorities share a node because a change adds or removes only one member. */
-bool rl_record_change(struct rl_record *record, const struct rl_change *change) {
-    assert(change->kind == RL_CHANGE_ADD || change->kind == RL_CHANGE_REMOVE);
+static bool change_members(struct rl_record *record, const struct rl_change *change) {
     struct rl_member *member = (struct rl_member *)rl_record_member(record, change->id);
-    if (record->epoch == UINT32_MAX) return false;
     if (change->kind == RL_CHANGE_ADD) {
         if (member || record->members_count == RL_MEMBERS_MAX) return false;
         member = &record->members[record->members_count++];
@@ -46,6 +67,28 @@ bool rl_record_change(struct rl_record *record, const struct rl_change *change) 
         size_t behind = (size_t)(record->members + record->members_count - (member + 1));
         memmove(member, member + 1, behind * sizeof *member);
         record->members_count--;
+    }
+    return true;
+}
+
+/* "e + 1 announces the new value; e + 2 makes it the only one." */
+static bool change_ttl_max(struct rl_record *record, int64_t ttl_ms) {
+    bool begins = !rl_record_ttl_pending(record);
+    if (begins == (ttl_ms == record->ttl_next_ms)) return false;
+    if (begins)
+        record->ttl_next_ms = ttl_ms;
+    else
+        record->ttl_max_ms = ttl_ms;
+    return true;
+}
+
+bool rl_record_change(struct rl_record *record, const struct rl_change *change) {
+    assert(change->kind != RL_CHANGE_NONE);
+    if (record->epoch == UINT32_MAX) return false;
+    if (change->kind == RL_CHANGE_TTL_MAX) {
+        if (!change_ttl_max(record, change->ttl_ms)) return false;
+    } else if (rl_record_ttl_pending(record) || !change_members(record, change)) {
+        return false;
     }
     record->epoch++;
     record->settled = false;

@@ -157,6 +157,18 @@ static bool answer_server_info(enum net_question question, const struct reader *
     return true;
 }
 
+static bool answer_queue(const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slots = reader->slots;
+    if (reader->slots_count != 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2 ||
+        slots[1].type != REPLY_INTEGER || slots[2].type != REPLY_INTEGER || slots[1].integer < 0 ||
+        slots[2].integer < 0)
+        return false;
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    answer->count = slots[1].integer;
+    answer->age_us = slots[2].integer;
+    return true;
+}
+
 static bool answer_right(const struct net_request *request, unsigned nth,
                          const struct reader *reader, struct answer_room room,
                          struct net_reply *answer) {
@@ -197,6 +209,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
         answer->verdict = REDLOCK_VERDICT_GRANTED;
         answer->count = slot->integer;
         return slot->type == REPLY_INTEGER && slot->integer >= 0;
+    case SHAPE_QUEUE: return answer_queue(reader, answer);
     }
     return false;
 }

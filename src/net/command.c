@@ -138,8 +138,9 @@ static bool encode_scan(const struct net_request *request, struct words *words, 
                         size_t limit) {
     const char *prefix = request->keys_count ? request->keys[0].data : "";
     size_t bytes = request->keys_count ? request->keys[0].bytes : 0, length = 0;
-    char *pattern = malloc(bytes * 2 + 1);
+    char *pattern = malloc(bytes * 2 + 2);
     if (!pattern) return false;
+    if (request->anywhere && bytes > 0) pattern[length++] = '*';
     for (size_t i = 0; i < bytes; i++) {
         if (prefix[i] != '\0' && strchr("*?[]\\^-", prefix[i])) pattern[length++] = '\\';
         pattern[length++] = prefix[i];
@@ -150,7 +151,7 @@ static bool encode_scan(const struct net_request *request, struct words *words, 
     words_text(words, "MATCH");
     words_bytes(words, (struct net_bytes){pattern, length});
     words_text(words, "COUNT");
-    words_number(words, 50);
+    words_number(words, request->effort ? request->effort : 50);
     bool done = words_end(words, out, limit);
     free(pattern);
     return done;

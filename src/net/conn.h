@@ -75,6 +75,7 @@ struct conn {
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* the replies that the handshake waits for */
     unsigned step, steps_count;
     bool scripting_refused; /* found by the handshake; so are the next fields */
+    bool lua_missing;       /* ... because the server has no engine for scripts */
     bool guarded;           /* the handshake checked, or will check, what guarded mode needs */
     bool announces;         /* the server announces changes of the record (tracking.c) */
     char refusal[80];       /* why the server does not announce */
@@ -112,6 +113,10 @@ struct tracking {
     /* the id of the connection that receives changes; and the one that the node knows */
     uint64_t id, reported;
     struct net_request request;
+    /* PROBE's key, which no lock uses, and its channel. */
+    struct net_bytes probe;
+    char probe_text[sizeof(NET_KEY_WAITING) + WAITER_BYTES];
+    char channel[sizeof(NET_CHANNEL_WAKE) + WAITER_BYTES];
 };
 
 struct node {
@@ -267,8 +272,8 @@ void tracking_refused(struct conn *conn, const char *what, struct net_bytes erro
 void tracking_up(struct node *node);
 void tracking_step(struct conn *conn, bool failed);
 void tracking_message(struct conn *conn);
-/* The connection for NET_WATCH; NULL: none. */
-struct conn *tracking_way(struct node *node);
+/* The connection for an operation; NULL: none. NET_WATCH and NET_PROBE have one of their own. */
+struct conn *tracking_way(struct node *node, enum net_op op);
 void tracking_down(struct node *node, const char *text);
 /* Returns the calls that are lost with the connection. The caller fails them when the node is not
  * in the middle of a state change. Also returns whether to call tracking_lost() then. */

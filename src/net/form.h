@@ -21,7 +21,8 @@ enum shape {
     SHAPE_RECORD,
     SHAPE_FENCES,
     SHAPE_OK,
-    SHAPE_COUNT
+    SHAPE_COUNT,
+    SHAPE_QUEUE /* two integers: how many wait, and for how long the first one has */
 };
 
 struct form {
@@ -34,7 +35,7 @@ struct form {
     uint8_t shape[2]; /* of the replies, in turn */
 };
 
-enum { FORM_VARIANTS = 4, FORM_PIECES_MAX = 16 };
+enum { FORM_VARIANTS = 4, FORM_PIECES_MAX = 28 };
 
 /* one key, several; then the same for guarded mode */
 extern const struct form forms[NET_OPS_COUNT][FORM_VARIANTS];

@@ -83,7 +83,7 @@ static bool send_guarded(struct conn *conn) {
 bool handshake_begin(struct conn *conn) {
     const struct url *url = &conn->node->url;
     conn->step = conn->steps_count = 0;
-    conn->scripting_refused = false;
+    conn->scripting_refused = conn->lua_missing = false;
     conn->announces = false;
     conn->guarded = conn->node->net->guarded;
     conn->run_id[0] = conn->quorum[0] = conn->refusal[0] = '\0';
@@ -210,6 +210,14 @@ static void check_fitness(struct conn *conn, const char *version) {
     }
 }
 
+/* Redis, Valkey 8 and later, and Redict have a name of their own for it. */
+static void read_mode(struct net_bytes info, char *mode, size_t size) {
+    static const char *const names[] = {"redis_mode", "server_mode", "redict_mode"};
+    mode[0] = '\0';
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && mode[0] == '\0'; i++)
+        info_value(info, names[i], mode, size);
+}
+
 static void info_answered(struct conn *conn) {
     struct node *node = conn->node;
     char mode[16], version[16];
@@ -219,7 +227,7 @@ static void info_answered(struct conn *conn) {
     }
     info_value(conn->reader.bytes[0], "run_id", conn->run_id, sizeof(conn->run_id));
     info_value(conn->reader.bytes[0], "redis_version", version, sizeof(version));
-    info_value(conn->reader.bytes[0], "redis_mode", mode, sizeof(mode));
+    read_mode(conn->reader.bytes[0], mode, sizeof(mode));
     if (strcmp(mode, "cluster") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_CLUSTER,
                   "the server runs in cluster mode; list independent servers");
@@ -247,7 +255,11 @@ static void info_failed(struct conn *conn, struct net_bytes error) {
 /* Classic mode uses transactions instead. */
 static void scripting_refused(struct conn *conn) {
     conn->scripting_refused = true;
-    if (is_guarded(conn))
+    if (!is_guarded(conn)) return;
+    if (conn->lua_missing)
+        conn_fail(conn, REDLOCK_VERDICT_UNFIT,
+                  "the server has no Lua engine, and guarded mode needs scripts: load its module");
+    else
         conn_fail(conn, REDLOCK_VERDICT_NOPERM,
                   "scripts are refused; guarded mode needs them: allow " GUARDED_COMMANDS);
 }
@@ -263,7 +275,8 @@ static void script_failed(struct conn *conn, struct net_bytes error) {
         return; /* this does not concern scripting, and may pass: each call gets its own answer */
     default: break;
     }
-    if (verdict_is_unknown_command(error))
+    if (verdict_is_lua_missing(error)) conn->lua_missing = true;
+    if (conn->lua_missing || verdict_is_unknown_command(error))
         scripting_refused(conn);
     else if (!verdict_is_noscript(error))
         fail(conn, "EVAL", error, verdict);

@@ -45,7 +45,7 @@ void call_done(struct net *net, struct net_call *call, const struct net_reply *r
     }
     call->busy = false;
     call->next = NULL;
-    if (call->request->op == NET_TRACK) {
+    if (call->request->op == NET_TRACK || call->request->op == NET_PROBE) {
         tracking_answered(net, call, reply);
         return;
     }
@@ -189,7 +189,7 @@ static bool post(struct node *node, struct net_call *call, const struct buffer *
         transaction_add(node, call);
         return true;
     }
-    struct conn *conn = call->request->op == NET_WATCH ? tracking_way(node) : &node->main;
+    struct conn *conn = tracking_way(node, call->request->op);
     if (!conn) return false;
     struct buffer *out = &conn->out;
     size_t nonce_at;

@@ -99,9 +99,12 @@ static void refuse(struct node *node, const char *what, int verdict, struct net_
 }
 
 bool tracking_subscribe(struct conn *conn) {
-    char channel[sizeof(NET_CHANNEL_WAKE) + WAITER_BYTES];
-    snprintf(channel, sizeof(channel), NET_CHANNEL_WAKE "%s", conn->node->net->waiter);
-    return conn_command(conn, "SUBSCRIBE", channel, NULL);
+    struct tracking *tracking = &conn->node->tracking;
+    const char *waiter = conn->node->net->waiter;
+    snprintf(tracking->channel, sizeof(tracking->channel), NET_CHANNEL_WAKE "%s", waiter);
+    snprintf(tracking->probe_text, sizeof(tracking->probe_text), NET_KEY_WAITING "%s", waiter);
+    tracking->probe = (struct net_bytes){tracking->probe_text, strlen(tracking->probe_text)};
+    return conn_command(conn, "SUBSCRIBE", tracking->channel, NULL);
 }
 
 bool tracking_handshake(struct conn *conn) {
@@ -129,28 +132,66 @@ void tracking_step(struct conn *conn, bool failed) {
     }
 }
 
+static bool ask(struct node *node, struct net_request request) {
+    struct net *net = node->net;
+    rl_ns due = net_now(net) + net->connect_timeout;
+    if (net->track[node->index].busy) return false;
+    node->tracking.request = request;
+    return net_send(net, rl_bit(node->index), &node->tracking.request, net->track, due, due) != 0;
+}
+
 /* The connection that asks is set up after the notifier: the server must know where to
  * redirect. */
 static void send_track(struct node *node) {
-    struct net *net = node->net;
     struct tracking *tracking = &node->tracking;
-    if (net->track[node->index].busy) return;
-    tracking->request = (struct net_request){.op = NET_TRACK, .cursor = tracking->id};
-    rl_ns due = net_now(net) + net->connect_timeout;
-    if (net_send(net, rl_bit(node->index), &tracking->request, net->track, due, due))
+    if (ask(node, (struct net_request){.op = NET_TRACK, .cursor = tracking->id}))
         tracking->reported = tracking->id;
+}
+
+/* ---- does the server notify? ----
+ *
+ * A server may accept CLIENT TRACKING and never notify, for example because it publishes on another
+ * channel. A waiter that trusted it would sleep until the lock's TTL ends. So we track a key of our
+ * own, change it, and then publish a message. Both arrive on the notifier, in this order. The
+ * message without the change proves that the server does not notify. */
+
+static void send_probe(struct node *node) {
+    struct tracking *tracking = &node->tracking;
+    struct net_request probe = {.op = NET_PROBE, .keys = &tracking->probe, .keys_count = 1};
+    probe.cursor = node->main.announces ? 0 : tracking->id; /* 0: this connection itself */
+    probe.token = (struct net_bytes){tracking->channel, strlen(tracking->channel)};
+    if (!ask(node, probe))
+        conn_break(&node->notifier, REDLOCK_VERDICT_DISCONNECTED, "cannot be tested");
+}
+
+static void proven(struct node *node) {
+    policy_tracking_live(&node->net->policy, node->index);
+    notify_any(node);
+}
+
+static bool is_proven(const struct node *node) { return policy_of(node)->tracking_live; }
+
+static void disproved(struct conn *notifier) {
+    static const char text[] = "it is accepted, but changes are not reported";
+    refuse(notifier->node, "CLIENT TRACKING", REDLOCK_VERDICT_ERROR,
+           (struct net_bytes){text, sizeof(text) - 1});
+    conn_fail(notifier, REDLOCK_VERDICT_ERROR, "does not notify of changes");
 }
 
 void tracking_answered(struct net *net, const struct net_call *call,
                        const struct net_reply *reply) {
     struct node *node = &net->node[call->node];
     struct tracking *tracking = &node->tracking;
-    bool current = tracking->reported != 0 && tracking->reported == tracking->id &&
-                   call->request->cursor == tracking->id;
-    if (!current || net->closing) return;
-    if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        policy_tracking_live(&net->policy, node->index);
-        notify_any(node);
+    bool probe = call->request->op == NET_PROBE;
+    bool current =
+        node->main.announces || (tracking->reported != 0 && tracking->reported == tracking->id);
+    if (!current || net->closing || is_proven(node)) return;
+    bool accepted =
+        reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
+    if (accepted) {
+        if (!probe) send_probe(node);
+    } else if (probe && reply->verdict == REDLOCK_VERDICT_NOPERM) {
+        proven(node); /* the user may not test it */
     } else if (reply->verdict != REDLOCK_VERDICT_DISCONNECTED) {
         refuse(node, "CLIENT TRACKING", reply->verdict, (struct net_bytes){"", 0});
         conn_break(&node->notifier, reply->verdict, "cannot be notified of changes");
@@ -158,14 +199,13 @@ void tracking_answered(struct net *net, const struct net_call *call,
 }
 
 void tracking_up(struct node *node) {
-    if (!node->main.announces) return; /* send_track() comes first */
-    policy_tracking_live(&node->net->policy, node->index);
-    notify_any(node);
+    if (node->main.announces) send_probe(node); /* else send_track() comes first */
 }
 
-struct conn *tracking_way(struct node *node) {
-    if (!node->main.announces) return &node->main;
-    return policy_of(node)->tracking_live && !node->notifier.broken ? &node->notifier : NULL;
+struct conn *tracking_way(struct node *node, enum net_op op) {
+    if ((op != NET_WATCH && op != NET_PROBE) || !node->main.announces) return &node->main;
+    bool usable = op == NET_PROBE || is_proven(node);
+    return usable && !node->notifier.broken ? &node->notifier : NULL;
 }
 
 void tracking_pump(struct node *node) {
@@ -202,10 +242,19 @@ struct call_queue tracking_main_down(struct node *node, bool *was_live) {
 static void take_rank(struct conn *conn, struct net_bytes message) {
     const char *text = message.data, *end = text + message.bytes, *at = text;
     int rank = 0;
+    if (message.bytes == 5 && memcmp(text, "probe", 5) == 0) {
+        if (!is_proven(conn->node)) disproved(conn);
+        return;
+    }
     while (at < end && at < text + 4 && *at >= '0' && *at <= '9') rank = rank * 10 + (*at++ - '0');
     if (at == text || at == end || *at != ' ') return; /* any client may publish anything */
     notify(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)},
            rank);
+}
+
+static bool is_probe(const struct node *node, struct net_bytes key) {
+    struct net_bytes probe = node->tracking.probe;
+    return key.bytes == probe.bytes && memcmp(key.data, probe.data, key.bytes) == 0;
 }
 
 /* They begin at this slot; nil: all keys are gone.
@@ -218,9 +267,13 @@ static void take_keys(struct conn *conn, size_t at) {
     const struct reader *reader = &conn->reader;
     uint32_t generation = conn->generation;
     if (reader->slots[at].type != REPLY_ARRAY) notify_any(conn->node);
-    for (size_t i = at + 1; i < reader->slots_count && conn->generation == generation; i++)
-        if (reader->slots[i].type == REPLY_STRING && !conn_has_key(conn, reader->bytes[i]))
+    for (size_t i = at + 1; i < reader->slots_count && conn->generation == generation; i++) {
+        if (reader->slots[i].type != REPLY_STRING) continue;
+        if (is_probe(conn->node, reader->bytes[i]))
+            proven(conn->node);
+        else if (!conn_has_key(conn, reader->bytes[i]))
             notify(conn->node->net, conn->node->index, reader->bytes[i], -1);
+    }
 }
 
 void tracking_message(struct conn *conn) {

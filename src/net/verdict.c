@@ -52,12 +52,20 @@ static int verdict_of_code(struct net_bytes text) {
     return REDLOCK_VERDICT_ERROR;
 }
 
+/* A denial inside a script has no code. The first is that of Redis 7.2 and later and of Valkey, the
+ * second that of 6.2 and 7.0. */
+static bool is_denied_in_script(struct net_bytes text) {
+    return begins(text, "ERR ACL failure in script") ||
+           find(text, "The user executing the script can't ");
+}
+
 /* Before version 7 an error inside a script comes wrapped:
  *   ERR Error running script (call to f_<sha>): @user_script:3: WRONGTYPE Operation against ...
- * and some keep the '-' of the wire. Each word after the wrapping is tried as a code. */
+ * and some keep the '-' of the wire. Each word after the wrapping is tried as a code. An error that
+ * the script caught and returned (redis.pcall) begins with "@user_script". */
 static int verdict_in_script(struct net_bytes text) {
     const char *at = find(text, "@user_script"), *end = (const char *)text.data + text.bytes;
-    if (at && find(text, "can't run this command")) return REDLOCK_VERDICT_NOPERM;
+    if (is_denied_in_script(text)) return REDLOCK_VERDICT_NOPERM;
     while (at && at < end) {
         if (*at == '-') at++;
         int verdict = verdict_of_code((struct net_bytes){at, (size_t)(end - at)});
@@ -73,13 +81,18 @@ int verdict_of_error(struct net_bytes error) {
     if (verdict != REDLOCK_VERDICT_ERROR) return verdict;
     for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
         if (begins(error, sentences[i].beginning)) return sentences[i].verdict;
-    return begins(error, "ERR ") ? verdict_in_script(error) : REDLOCK_VERDICT_ERROR;
+    bool in_script = begins(error, "ERR ") || begins(error, "@user_script");
+    return in_script ? verdict_in_script(error) : REDLOCK_VERDICT_ERROR;
 }
 
 bool verdict_is_noscript(struct net_bytes error) { return begins(error, "NOSCRIPT"); }
 
 bool verdict_is_unknown_command(struct net_bytes error) {
     return begins(error, "ERR unknown command");
+}
+
+bool verdict_is_lua_missing(struct net_bytes error) {
+    return begins(error, "ERR Could not find scripting engine");
 }
 
 int verdict_shown_bytes(struct net_bytes error, int most) {

@@ -10,6 +10,8 @@
 int verdict_of_error(struct net_bytes error);
 bool verdict_is_noscript(struct net_bytes error);
 bool verdict_is_unknown_command(struct net_bytes error);
+/* Valkey 9.1 and later without its module `lua`. */
+bool verdict_is_lua_missing(struct net_bytes error);
 /* How many bytes of an error may be shown, at most `most`: the arguments that an "unknown command"
  * error repeats may hold a secret. */
 int verdict_shown_bytes(struct net_bytes error, int most);

@@ -3,7 +3,8 @@
 -- in one step, so that nobody's value is ever overwritten in vain (the pattern's C5).
 -- KEYS[1]: the lock, KEYS[2]: whose it is. ARGV[1]: token, ARGV[2]: ttl in milliseconds, ARGV[3]: microseconds in one unit
 -- of our timestamp.
--- Returns 1: taken. 0: another's, or something else than such a lock; nothing was changed.
+-- Returns 1: taken. 0: another's, or something else than such a lock; nothing was changed. An error: the user may not
+-- read the lock.
 if #KEYS < 2 then
     return 0
 end
@@ -31,6 +32,9 @@ end
 local left = redis.call('PTTL', KEYS[1])
 if left ~= -2 then
     local held = left == -1 and redis.pcall('GETRANGE', KEYS[1], 0, 40)
+    if type(held) == 'table' and not string.find(held.err, '^WRONGTYPE') then
+        return held
+    end
     local over = type(held) == 'string' and over_at(held)
     if not over or now < over + 1000000 then
         return 0

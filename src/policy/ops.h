@@ -68,7 +68,7 @@ enum {
     /* First key: PTTL, since only it tells an absent key from an empty one; and the first bytes:  \
      * one more than is shown, to know whether there are more. */                                  \
     X(PEEK_VALUE, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)))             \
-    /* Keys under a prefix: SCAN cursor MATCH prefix*. */                                          \
+    /* Keys under a prefix; with `anywhere`, keys that contain it: SCAN cursor MATCH prefix*. */   \
     X(SCAN, LOOKS, 0, ANY(OWN(SCAN)))                                                              \
     /* No keys; one question about the server itself. */                                           \
     X(SERVER_INFO, SERVER, 0, ANY(OWN(SERVER_INFO)))                                               \
@@ -95,14 +95,22 @@ enum {
     X(WATCH, WAITERS, 0, ANY(EACH(2, "CLIENT CACHING YES;PTTL %k", OK, PTTL)))                     \
     /* Used only inside net. */                                                                    \
     X(TRACK, WAITERS, 0,                                                                           \
-      ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN NOLOOP", OK, OK)))                     \
+      ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN", OK, OK)))                            \
+    /* Used only inside net, after it: changes a key that is tracked; from then on our own changes  \
+     * are not reported; publishes to the channel %t. */                                           \
+    X(PROBE, WAITERS, NET_OP_GROWS,                                                                \
+      ANY(COMMANDS(6, "CLIENT CACHING YES;PTTL %k;SET %k 1 PX 1000;DEL %k;"                        \
+                      "CLIENT TRACKING ON REDIRECT %c OPTIN NOLOOP;PUBLISH %t probe", OK, PTTL)))  \
     /* Two keys, NET_KEY_WAITING and NET_KEY_WAITERS of a lock's key: wait in the queue under the  \
      * token for ttl_ms, since `age_us` ago; GRANTED with `count`, the waiters before us. */       \
     X(WAIT_QUEUE_ENTER, WAITERS, NET_OP_GROWS,                                                     \
       ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t %l %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))       \
     /* The same keys and token: leave the queue; GRANTED with `count`, the waiters left. */        \
     X(WAIT_QUEUE_LEAVE, WAITERS, NET_OP_CHANGES,                                                   \
-      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))
+      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))        \
+    /* The same keys, for an observer: GRANTED with `count`, the waiters, and `age_us`, for how    \
+     * long the first of them has waited. */                                                       \
+    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)))
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms) NET_##name,

@@ -77,7 +77,9 @@ struct net_request {
     struct net_bytes token;
     int64_t ttl_ms;
     uint64_t cursor; /* NET_SCAN */
-    int64_t age_us;  /* NET_WAIT_QUEUE_ENTER */
+    uint32_t effort; /* NET_SCAN: how many keys the server looks at in one call; 0: 50 */
+    bool anywhere;  /* NET_SCAN: keys that contain the prefix anywhere, not only at the beginning */
+    int64_t age_us; /* NET_WAIT_QUEUE_ENTER */
     /* NET_WAIT_QUEUE_LEAVE: also removes the clients before it that did not act when it was their
      * turn. */
     bool passes;
@@ -150,7 +152,8 @@ struct net_reply {
     uint64_t cursor;
     int64_t fence;                 /* STALE: the highest fence of the stripes; 0: unknown */
     const int64_t *fences;         /* FENCES: RL_STRIPES numbers, valid during the handler */
-    int64_t count;                 /* WAIT_QUEUE_ENTER, WAIT_QUEUE_LEAVE */
+    int64_t count;                 /* WAIT_QUEUE_ENTER, _LEAVE, _PEEK */
+    int64_t age_us;                /* WAIT_QUEUE_PEEK: how long the first waiter has waited */
     const struct net_state *state; /* STATE: valid during the handler */
     int64_t free_us;               /* net's own, between the replies of one call (setnx.c) */
 };

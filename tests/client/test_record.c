@@ -55,13 +55,17 @@ static struct rl_record any_record(unsigned members, size_t url_bytes) {
     record.evicted = draw();
     record.nonce = draw() | 1;
     record.ttl_max_ms = 60000;
+    record.ttl_next_ms = draw() % 2 ? 60000 : 5000;
     record.loss = draw();
     record.waited_ms = (int64_t)(draw() % 100000);
     record.ballot = draw();
     record.accepted_ballot = draw();
-    record.accepted.kind = (enum rl_change_kind)(draw() % 3);
+    record.accepted.kind = (enum rl_change_kind)(draw() % 4);
     if (record.accepted.kind == RL_CHANGE_NONE) record.accepted_ballot = 0;
-    if (record.accepted.kind != RL_CHANGE_NONE) record.accepted.id = draw() | 1;
+    if (record.accepted.kind == RL_CHANGE_ADD || record.accepted.kind == RL_CHANGE_REMOVE)
+        record.accepted.id = draw() | 1;
+    if (record.accepted.kind == RL_CHANGE_TTL_MAX)
+        record.accepted.ttl_ms = (int64_t)(REDLOCK_TTL_MS_MIN + draw() % 100000);
     if (record.accepted.kind == RL_CHANGE_ADD)
         fill(record.accepted.url, sizeof record.accepted.url, url_bytes);
     return record;
@@ -79,10 +83,11 @@ static void assert_same(const struct rl_record *a, const struct rl_record *b) {
     assert_string_equal(a->replid, b->replid);
     assert_true(a->evicted == b->evicted);
     assert_int_equal(a->ttl_max_ms, b->ttl_max_ms);
+    assert_int_equal(a->ttl_next_ms, b->ttl_next_ms);
     assert_int_equal(a->waited_ms, b->waited_ms);
     assert_true(a->ballot == b->ballot && a->accepted_ballot == b->accepted_ballot);
     assert_int_equal(a->accepted.kind, b->accepted.kind);
-    assert_true(a->accepted.id == b->accepted.id);
+    assert_true(a->accepted.id == b->accepted.id && a->accepted.ttl_ms == b->accepted.ttl_ms);
     assert_string_equal(a->accepted.url, b->accepted.url);
     assert_int_equal(a->members_count, b->members_count);
     for (unsigned i = 0; i < a->members_count; i++) {
@@ -113,9 +118,8 @@ static void the_largest_record_fits(void **state) {
     struct rl_record record = any_record(RL_MEMBERS_MAX, RL_URL_BYTES - 1);
     record.epoch = UINT32_MAX;
     record.ballot = record.accepted_ballot = UINT64_MAX;
-    record.ttl_max_ms = REDLOCK_TTL_MS_MAX;
-    record.accepted.kind = RL_CHANGE_ADD;
-    record.accepted.id = UINT64_MAX;
+    record.ttl_max_ms = record.ttl_next_ms = REDLOCK_TTL_MS_MAX;
+    record.accepted = (struct rl_change){.kind = RL_CHANGE_ADD, .id = UINT64_MAX};
     fill(record.accepted.url, sizeof record.accepted.url, RL_URL_BYTES - 1);
     for (unsigned i = 0; i < RL_MEMBERS_MAX; i++) {
         record.members[i].incarnation.number = UINT32_MAX;
@@ -175,7 +179,7 @@ static void each_value_is_checked(void **state) {
         const char *name, *values[12];
     } wrong[] = {
         {"format",
-         {"0", "3", "", "x", "01", "+1", " 1", "1 ", "4294967297", "18446744073709551617"}},
+         {"0", "4", "", "x", "01", "+1", " 1", "1 ", "4294967297", "18446744073709551617"}},
         {"quorum",
          {"", "0000000000000000", "123", "123456789abcdefG", "123456789ABCDEF0",
           "00112233445566778"}},
@@ -194,13 +198,15 @@ static void each_value_is_checked(void **state) {
         {"evicted", {"", "-1", "18446744073709551616"}},
         {"nonce", {"", "0000000000000000", "zzzzzzzzzzzzzzzz"}},
         {"ttl_max", {"", "9", "86400001", "-5", "60000ms"}},
+        {"ttl_next", {"", "9", "86400001", "-5", "60000ms"}},
         {"loss", {"", "0", "12345678"}},
         {"waited", {"", "-1", "9223372036854775807"}},
         {"ballot", {"", "-1", "18446744073709551616", "99999999999999999999"}},
         {"accepted_ballot", {"", "x"}},
         {"accepted",
          {"", "None", "add", "add 0000000000000000 u", "remove", "remove 1",
-          "add 0000000000000001 a b", "remove 0000000000000001 u"}},
+          "add 0000000000000001 a b", "remove 0000000000000001 u", "ttl_max", "ttl_max 9",
+          "ttl_max 86400001", "ttl_max 5000 "}},
     };
     write_one(3);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
@@ -217,21 +223,50 @@ static void the_first_format_is_read(void **state) {
     struct net_bytes fields[2 * RECORD_FIELDS];
     size_t count = 0;
     record.format = 1;
+    record.ttl_next_ms = record.ttl_max_ms;
     record_write(&text, &record);
     for (size_t i = 0; i < text.fields_count; i += 2) {
         if (text.fields[i].bytes == 6 && memcmp(text.fields[i].data, "replid", 6) == 0) continue;
         if (text.fields[i].bytes == 7 && memcmp(text.fields[i].data, "evicted", 7) == 0) continue;
+        if (text.fields[i].bytes == 8 && memcmp(text.fields[i].data, "ttl_next", 8) == 0) continue;
         fields[count++] = text.fields[i];
         fields[count++] = text.fields[i + 1];
     }
-    assert_int_equal(count, text.fields_count - 4);
+    assert_int_equal(count, text.fields_count - 6);
     assert_true(record_read(&got, fields, count));
     record.replid[0] = '\0';
     record.evicted = 0;
     assert_same(&record, &got);
     record.format = RL_RECORD_FORMAT;
     record_write(&text, &record);
-    fields[1] = text.fields[1]; /* "2" */
+    fields[1] = text.fields[1]; /* "3" */
+    assert_false(record_read(&got, fields, count));
+}
+
+/* What the second version wrote: without ttl_next. There was no change of ttl_max then. */
+static void the_second_format_is_read(void **state) {
+    (void)state;
+    struct rl_record record = any_record(3, 20);
+    struct net_bytes fields[2 * RECORD_FIELDS];
+    size_t count = 0;
+    record.format = 2;
+    record.ttl_max_ms = 60000;
+    record.ttl_next_ms = 5000;
+    record_write(&text, &record);
+    for (size_t i = 0; i < text.fields_count; i += 2) {
+        if (text.fields[i].bytes == 8 && memcmp(text.fields[i].data, "ttl_next", 8) == 0) continue;
+        fields[count++] = text.fields[i];
+        fields[count++] = text.fields[i + 1];
+    }
+    assert_int_equal(count, text.fields_count - 2);
+    assert_true(record_read(&got, fields, count));
+    record.ttl_next_ms = 60000;
+    assert_same(&record, &got);
+    record.format = 3;
+    record_write(&text, &record);
+    fields[1] = text.fields[1];
+    assert_false(record_read(&got, fields, count)); /* of the third it is a part */
+    fields[1] = (struct net_bytes){"4", 1};
     assert_false(record_read(&got, fields, count));
 }
 
@@ -343,6 +378,7 @@ int main(void) {
         cmocka_unit_test(a_url_cannot_end_its_line),
         cmocka_unit_test(each_value_is_checked),
         cmocka_unit_test(the_first_format_is_read),
+        cmocka_unit_test(the_second_format_is_read),
         cmocka_unit_test(a_ballot_accepts_a_change),
         cmocka_unit_test(every_field_must_be_there_once),
         cmocka_unit_test(fields_of_a_later_version_are_passed_over),

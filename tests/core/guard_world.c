@@ -91,7 +91,7 @@ static void write_it(struct world_node *node, struct pending_op *pending_op) {
         return; /* of before it went back */
     /* What all of this is for. */
     assert_true(pending_op->with_floor);
-    assert_true(gw.now - node->lost_at >= node->record.ttl_max_ms * RL_MS);
+    assert_true(gw.now - node->lost_at >= rl_record_ttl_wait(&node->record) * RL_MS);
     node->installs++;
 }
 
@@ -205,7 +205,8 @@ static void make_record(unsigned index) {
                                  .members_count = (uint8_t)gw.nodes,
                                  .eligibility = RL_RECORD_INTACT,
                                  .nonce = 1000 + index,
-                                 .ttl_max_ms = 1000};
+                                 .ttl_max_ms = 1000,
+                                 .ttl_next_ms = 1000};
     memcpy(record->run_id, node->run_id, sizeof(record->run_id));
     memcpy(record->replid, node->replid, sizeof(record->replid));
     for (unsigned i = 0; i < gw.nodes; i++) {

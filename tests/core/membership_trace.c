@@ -9,7 +9,8 @@
  *   given nodes=4 members=3 ttl_max=2s   before the first input; members=0: no node has a record
  *   1ms A adds node4                     an input; indented lines are what followed, and generated
  *
- * Inputs: A|B adds nodeN | removes nodeN | inits [never-used] [pinned] [ttl_max=T] | A|B stops |
+ * Inputs: A|B adds nodeN | removes nodeN | sets T (ttl_max) | inits [never-used] [pinned]
+ * [ttl_max=T] | A|B stops |
  * nodeN down | up | restarts (empty, another run_id) | reboots (with its data) | flushed |
  * unfit (it may evict, for example) | renamed N (it is the server of nodeN, by another name) |
  * promoted F (other data, with that fence) | joined (another quorum, where it votes) | recovers
@@ -112,11 +113,15 @@ static const char *change_url(const struct rl_change *change) {
     snprintf(text, sizeof text, "%s", change->url);
     if (change->kind == RL_CHANGE_REMOVE)
         snprintf(text, sizeof text, "node%u", (unsigned)change->id);
+    if (change->kind == RL_CHANGE_TTL_MAX)
+        snprintf(text, sizeof text, "%ldms", (long)change->ttl_ms);
     return text;
 }
 
 /* What the new record says that the one before did not. */
 static void difference(const struct rl_record *new, const struct rl_record *old) {
+    static const char *const kinds[] = {
+        [RL_CHANGE_ADD] = "add", [RL_CHANGE_REMOVE] = "remove", [RL_CHANGE_TTL_MAX] = "ttl_max"};
     static const struct rl_record none;
     if (!old) old = &none;
     if (new->epoch != old->epoch || new->members_count != old->members_count) {
@@ -128,20 +133,21 @@ static void difference(const struct rl_record *new, const struct rl_record *old)
     if (new->ballot != old->ballot &&new->ballot)
         text_add(&world.text, " ballot %u", (unsigned)(new->ballot >> 16));
     if (new->accepted_ballot != old->accepted_ballot &&new->accepted_ballot)
-        text_add(&world.text, " accepts %s %s",
-                 new->accepted.kind == RL_CHANGE_ADD ? "add" : "remove",
+        text_add(&world.text, " accepts %s %s", kinds[new->accepted.kind],
                  change_url(&new->accepted));
     if (new->settled != old->settled)
         text_add(&world.text, new->settled ? " settled" : " unsettled");
-    if (new->ttl_max_ms != old->ttl_max_ms)
+    if (new->ttl_max_ms != old->ttl_max_ms || new->ttl_next_ms != old->ttl_next_ms)
         text_add(&world.text, " ttl_max %ldms", (long)new->ttl_max_ms);
+    if (rl_record_ttl_pending(new) && new->ttl_next_ms != old->ttl_next_ms)
+        text_add(&world.text, ", then %ldms", (long)new->ttl_next_ms);
 }
 
 static void report_text(const struct rl_membership_actions *actions) {
     static const char *const texts[] = {[RL_REPORT_WRITING] = "writing records",
                                         [RL_REPORT_WAITING] = "waiting for locks of before",
                                         [RL_REPORT_ASKING] = "asking the members",
-                                        [RL_REPORT_SWITCHING] = "giving all the new list",
+                                        [RL_REPORT_SWITCHING] = "writing the change to all",
                                         [RL_REPORT_GATHERING] = "waiting for a majority",
                                         [RL_REPORT_SETTLING] = "waiting for locks of before"};
     text_add(&world.text, "%s", texts[actions->report]);
@@ -400,7 +406,8 @@ static struct rl_record record_of(unsigned node) {
                                .eligibility = RL_RECORD_INTACT,
                                .replid = "r",
                                .nonce = 100 + node,
-                               .ttl_max_ms = world.ttl_max / RL_MS};
+                               .ttl_max_ms = world.ttl_max / RL_MS,
+                               .ttl_next_ms = world.ttl_max / RL_MS};
     run_id(record.run_id, world.node[node].process);
     for (unsigned i = 0; i < world.members; i++) {
         struct rl_member *member = &record.members[i];
@@ -554,6 +561,9 @@ static void operator_input(unsigned who, const char *what, char *rest) {
             else
                 wrong("an init takes never-used and ttl_max", rest);
         }
+    } else if (strcmp(what, "sets") == 0) {
+        wish.kind = RL_MEMBERSHIP_SET_TTL_MAX;
+        wish.ttl_max_ms = parse_time(rest) / RL_MS;
     } else {
         unsigned node = node_number(rest);
         wish.kind = strcmp(what, "adds") == 0 ? RL_MEMBERSHIP_ADD : RL_MEMBERSHIP_REMOVE;

@@ -866,14 +866,18 @@ static void test_node_behind_is_brought_up(void **state) {
     assert_false(gw.agent[0].guard.settled);
 }
 
+static void set_ttl_max(unsigned node, int64_t ttl_ms) {
+    gw.node[node].record.ttl_max_ms = gw.node[node].record.ttl_next_ms = ttl_ms;
+}
+
 /* Removed while it was down, or of an epoch before an init: the others wait for less than it
  * allows. */
 static void test_ttl_max_is_of_the_members(void **state) {
     (void)state;
     begin(4, 1);
     remove_the_last(2);
-    gw.node[2].record.ttl_max_ms = gw.node[3].record.ttl_max_ms =
-        6000;                      /* behind; no member any more */
+    set_ttl_max(2, 6000);          /* behind ... */
+    set_ttl_max(3, 6000);          /* ... and no member any more */
     gw.node[2].record.nonce += 50; /* it is read before it is brought up */
     for (unsigned i = 0; i < 4; i++) peek(i);
     assert_int_equal(eligibility(3), RL_ELIGIBILITY_FOREIGN);
@@ -931,7 +935,7 @@ static void test_ttl_max_is_of_the_newest_epoch(void **state) {
         gw.node[i].record.epoch = 2;
         gw.node[i].record.nonce += 50;
     }
-    gw.node[2].record.ttl_max_ms = 6000;
+    set_ttl_max(2, 6000);
     gw.node[2].record.nonce += 50; /* it is read before it is brought up */
     for (unsigned i = 0; i < 3; i++) peek(i);
     assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
@@ -944,10 +948,52 @@ static void test_ttl_max_is_not_of_who_was_taken_out(void **state) {
     (void)state;
     begin(4, 1);
     remove_the_last(4);
-    gw.node[3].record.ttl_max_ms = 6000;
+    set_ttl_max(3, 6000);
     for (unsigned i = 0; i < 4; i++) peek(i);
     assert_int_equal(eligibility(3), RL_ELIGIBILITY_FOREIGN);
     assert_int_equal(gw.agent[0].guard.quorum.ttl_max_ms, 1000);
+}
+
+static void announce_ttl_max(int64_t ttl_ms) {
+    for (unsigned i = 0; i < gw.nodes; i++) {
+        gw.node[i].record.epoch++;
+        gw.node[i].record.ttl_next_ms = ttl_ms;
+        gw.node[i].record.nonce += 50;
+    }
+    for (unsigned i = 0; i < gw.nodes; i++) peek(i);
+}
+
+/* Between the two epochs of a change, locks of either value may be held. */
+static void test_a_change_of_ttl_max_waits_for_the_longer(void **state) {
+    (void)state;
+    for (int64_t ttl_ms = 200; ttl_ms <= 3000; ttl_ms += 2800) {
+        begin(3, 1);
+        announce_ttl_max(ttl_ms);
+        assert_int_equal(rl_record_ttl_allowed(&gw.agent[0].guard.quorum),
+                         ttl_ms < 1000 ? ttl_ms : 1000);
+        world_lose(2, false);
+        peek(2);
+        const rl_ns longer = ttl_ms < 1000 ? QUARANTINE : 3 * QUARANTINE;
+        world_run(gw.now + longer - 30 * RL_MS);
+        assert_int_equal(world_intact(0), 3);
+        world_run(gw.now + longer / 2);
+        assert_int_equal(world_intact(0), 7);
+        assert_int_equal(gw.node[2].record.ttl_next_ms, ttl_ms);
+    }
+}
+
+/* The record that the client knew when the clock stepped named a shorter ttl_max than there was. */
+static void test_a_suspicion_lasts_for_a_longer_ttl_max(void **state) {
+    (void)state;
+    begin(3, 1);
+    world_disconnect(0, 1);
+    gw.node[0].lost_at = gw.now;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 0});
+    world_run(gw.now + 2 * QUARANTINE);
+    announce_ttl_max(6000);
+    world_connect(0, 1);
+    world_run(gw.now + RL_MS);
+    assert_int_equal(gw.node[0].record.eligibility, RL_RECORD_RECOVERING);
 }
 
 /* Two inits that saw nothing of each other: clients that list the one alone wait for what it
@@ -956,7 +1002,7 @@ static void test_ttl_max_is_of_one_list(void **state) {
     (void)state;
     begin(5, 1);
     gw.node[0].record.members[4].id = 555;
-    gw.node[0].record.ttl_max_ms = 6000;
+    set_ttl_max(0, 6000);
     gw.node[0].record.nonce += 50;
     peek(0);
     assert_int_equal(eligibility(0), RL_ELIGIBILITY_FOREIGN);
@@ -1156,6 +1202,8 @@ int main(void) {
         cmocka_unit_test(test_ttl_max_is_of_the_newest_epoch),
         cmocka_unit_test(test_ttl_max_is_not_of_who_was_taken_out),
         cmocka_unit_test(test_ttl_max_is_of_one_list),
+        cmocka_unit_test(test_a_change_of_ttl_max_waits_for_the_longer),
+        cmocka_unit_test(test_a_suspicion_lasts_for_a_longer_ttl_max),
         cmocka_unit_test(test_one_epoch_has_one_list),
         cmocka_unit_test(test_former_incarnation_is_not_switched),
         cmocka_unit_test(test_former_member_reports_no_incarnations),

@@ -136,6 +136,35 @@ static void test_renewal(void **state) {
     assert_int_equal(actions.repair, 0); /* its round is over */
 }
 
+/* The quorum's ttl_max was lowered: the lease goes on with less, and is renewed in time for it. */
+static void test_renewals_keep_to_ttl_max(void **state) {
+    (void)state;
+    setup(5);
+    begin();
+    terms.ttl_max = 400 * RL_MS;
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend_ttl, 400 * RL_MS);
+    grant_first(3, 310 * RL_MS);
+    assert_int_equal(lease.validity_end, 990 * RL_MS); /* never shortened */
+    tick(600 * RL_MS);
+    assert_int_equal(actions.extend_ttl, 400 * RL_MS);
+    grant_first(3, 610 * RL_MS);
+    rl_ns end = lease.validity_end, taken = 600 * RL_MS;
+    assert_int_equal(end, taken + 400 * RL_MS - rl_drift(&terms, 400 * RL_MS));
+    for (unsigned i = 0; i < 5; i++) {
+        taken = lease.renew_at;
+        assert_true(taken < end - rules.lost_margin);
+        tick(taken);
+        assert_int_equal(actions.extend_ttl, 400 * RL_MS);
+        grant_first(3, taken + 10 * RL_MS);
+        end = lease.validity_end;
+        assert_int_equal(end, taken + 400 * RL_MS - rl_drift(&terms, 400 * RL_MS));
+    }
+    terms.ttl_max = 2000 * RL_MS; /* raised again: its own TTL, and no more */
+    tick(lease.renew_at);
+    assert_int_equal(actions.extend_ttl, 1000 * RL_MS);
+}
+
 static void test_renewal_counts_only_inside_the_old_validity(void **state) {
     (void)state;
     setup(3);
@@ -797,6 +826,7 @@ int main(void) {
         cmocka_unit_test(test_a_renewal_waits_for_room),
         cmocka_unit_test(test_a_slow_win_is_renewed_in_time),
         cmocka_unit_test(test_renewal),
+        cmocka_unit_test(test_renewals_keep_to_ttl_max),
         cmocka_unit_test(test_renewal_counts_only_inside_the_old_validity),
         cmocka_unit_test(test_time_is_looked_at_first),
         cmocka_unit_test(test_lost_is_reported_ahead_by_the_margin_and_is_final),

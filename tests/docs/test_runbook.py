@@ -440,6 +440,20 @@ def test_replace(shell, dead):
         shell("redlock run --ttl 1s x -- true", environ=guarded(servers.nodes))
 
 
+def test_ttl_max(shell):
+    script = PAGE.one("sh", "ttl_max")
+    assert script.count("20s") == 1
+    with members() as servers:
+        environ = guarded(servers.nodes)
+        shell("redlock run --ttl 4s --nonblock x -- true", environ=environ, status=64)
+        said = shell(script.replace("20s", "4s"), environ=environ)
+        assert said.splitlines()[-1] == "All 3 members are intact." and "ttl_max 4.0 s" in said
+        shell("redlock run --ttl 4s --nonblock x -- true", environ=environ)
+        said = shell(script.replace("20s", "1s"), environ=environ)
+        assert "ttl_max 1.0 s" in said
+        shell("redlock run --ttl 4s --nonblock x -- true", environ=environ, status=64)
+
+
 def test_power_cut(shell):
     script = PAGE.one("sh", "power cut")
     assert script.count("10m") == 1

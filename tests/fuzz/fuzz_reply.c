@@ -70,7 +70,8 @@ static void ask(struct asked *asked, uint8_t choice) {
         asked->request.nonces = nonces, asked->request.stripes = stripes,
         asked->request.stripes_count = 1;
     if (variant == 3) asked->request.scheme = REDLOCK_SCHEME_SETNX;
-    if (asked->request.op == NET_WAIT_QUEUE_ENTER || asked->request.op == NET_WAIT_QUEUE_LEAVE)
+    if (asked->request.op == NET_WAIT_QUEUE_ENTER || asked->request.op == NET_WAIT_QUEUE_LEAVE ||
+        asked->request.op == NET_WAIT_QUEUE_PEEK)
         asked->request.keys_count = 2;
 }
 
@@ -82,6 +83,7 @@ static void check_answer(const struct asked *asked) {
     must(answer->value.bytes <= REDLOCK_TOKEN_BYTES_MAX, "a token too long");
     must(answer->fence >= 0 && answer->fence <= REDLOCK_FENCE_MAX, "no such fence");
     must(answer->count >= 0, "fewer than none in line");
+    must(answer->age_us >= 0, "a waiter that has not come yet");
     for (size_t i = 0; i < answer->value.bytes; i++)
         (void)*((const volatile char *)answer->value.data + i);
     for (size_t i = 0; answer->fences != NULL && i < RL_STRIPES; i++)

@@ -259,7 +259,7 @@ static void write_record(struct conn *conn, bool resp3) {
     record.settled = true;
     record.eligibility = RL_RECORD_INTACT;
     record.nonce = 0xbb00 + conn->node;
-    record.ttl_max_ms = 60000;
+    record.ttl_max_ms = record.ttl_next_ms = 60000;
     record.members_count = (uint8_t)world.nodes;
     for (unsigned i = 0; i < world.nodes; i++) {
         struct rl_member *member = &record.members[i];

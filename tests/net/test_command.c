@@ -44,6 +44,16 @@ static void test_encoding(void **state) {
         &scan, false,
         "*6\r\n$4\r\nSCAN\r\n$20\r\n18446744073709551615\r\n$5\r\nMATCH\r\n$12\r\na\\*\\[\\?\\\\\0b*\r\n$"
         "5\r\nCOUNT\r\n$2\r\n50\r\n");
+    scan.anywhere = true;
+    scan.effort = 1000;
+    scan.cursor = 7;
+    EXPECT(&scan, false,
+           "*6\r\n$4\r\nSCAN\r\n$1\r\n7\r\n$5\r\nMATCH\r\n$13\r\n*a\\*\\[\\?\\\\\0b*\r\n$"
+           "5\r\nCOUNT\r\n$4\r\n1000\r\n");
+    prefix.bytes = 0; /* one star is enough */
+    EXPECT(
+        &scan, false,
+        "*6\r\n$4\r\nSCAN\r\n$1\r\n7\r\n$5\r\nMATCH\r\n$1\r\n*\r\n$5\r\nCOUNT\r\n$4\r\n1000\r\n");
 }
 
 /* The scripts of classic locks, with keys and arguments in the order that they take. */
@@ -157,6 +167,14 @@ static void test_answers(void **state) {
         {NET_SCAN, 1, "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n", REDLOCK_VERDICT_NONE},
         {NET_SCAN, 1, "*2\r\n$1\r\n0\r\n*1\r\n*1\r\n$1\r\na\r\n", REDLOCK_VERDICT_NONE},
         {NET_SCAN, 1, "*0\r\n", REDLOCK_VERDICT_NONE},
+        {NET_WAIT_QUEUE_PEEK, 2, "*2\r\n:3\r\n:1500\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_WAIT_QUEUE_PEEK, 2, "-NOPERM x\r\n", REDLOCK_VERDICT_NOPERM},
+        {NET_WAIT_QUEUE_PEEK, 2, "*2\r\n:-1\r\n:0\r\n", REDLOCK_VERDICT_NONE},
+        {NET_WAIT_QUEUE_PEEK, 2, "*2\r\n:1\r\n:-1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_WAIT_QUEUE_PEEK, 2, "*1\r\n:1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_WAIT_QUEUE_PEEK, 2, "*3\r\n:1\r\n:1\r\n:1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_WAIT_QUEUE_PEEK, 2, "*2\r\n:1\r\n$1\r\n1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_WAIT_QUEUE_PEEK, 2, ":1\r\n", REDLOCK_VERDICT_NONE},
         {NET_SERVER_INFO, 0, "$9\r\nrole:slav\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_SERVER_INFO, 0, "*2\r\n$4\r\nsave\r\n$0\r\n\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_SERVER_INFO, 0, "*0\r\n", REDLOCK_VERDICT_GRANTED},

@@ -329,6 +329,8 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
 #define FIT "$76\r\nredis_version:6.2.0\r\n" RUN_ID "padd\r\n\r\n"
 #define SCRIPTS ":1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n"
 
+#define NO_LUA "-ERR Could not find scripting engine 'lua'\r\n"
+
 static void expect_refusal_of(const char *info, int verdict, const char *text) {
     char reply[256];
     snprintf(reply, sizeof(reply), "$%zu\r\n%s\r\n", strlen(info), info);
@@ -353,6 +355,9 @@ static void test_refused_handshakes(void **state) {
     expect_refusal(
         FIT ":1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n-ERR unknown command 'EVALSHA'\r\n",
         REDLOCK_VERDICT_NOPERM, "+evalsha");
+    expect_refusal(FIT NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA
+                   "-NOSCRIPT No matching script.\r\n",
+                   REDLOCK_VERDICT_UNFIT, "no Lua engine");
     expect_refusal(FIT SCRIPTS "-NOPERM no zadd\r\n", REDLOCK_VERDICT_NOPERM,
                    "more than a classic lock: allow ~redlock:*");
     expect_refusal(FIT SCRIPTS "-ERR unknown command 'ZADD'\r\n", REDLOCK_VERDICT_NOPERM, "+zadd");

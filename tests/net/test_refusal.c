@@ -109,6 +109,31 @@ static void test_refused_by_rename(void **state) {
     run(arguments, "");
 }
 
+/* Valkey 9.1 and later: scripts need a module. */
+static void test_no_lua(void **state) {
+    static const char *const arguments[] = {"--enable-module-command", "local", NULL};
+    struct server server = {0};
+    struct world world;
+    char url[100];
+    (void)state;
+    if (servers_version() < 901) skip();
+    server_start(&server, arguments);
+    redisReply *unloaded = server_ask(&server, "MODULE UNLOAD lua");
+    bool is_module = unloaded->type == REDIS_REPLY_STATUS;
+    freeReplyObject(unloaded);
+    if (!is_module) {
+        server_stop(&server);
+        skip();
+    }
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%d", server.port);
+    world_open_urls(&world, url);
+    world_until_ready(&world, 1);
+    every_request(&world, &server);
+    every_request_of_several_keys(&world, &server);
+    world_close(&world);
+    server_stop(&server);
+}
+
 static void test_transactions_refused_too(void **state) {
     static const char *const arguments[] = {"--user", "bob",      "on",     ">pw", "~*",
                                             "+@all",  NO_SCRIPTS, "-watch", NULL};
@@ -160,6 +185,7 @@ int main(void) {
         cmocka_unit_test(test_refused_by_acl),
         cmocka_unit_test(test_evalsha_alone_refused),
         cmocka_unit_test(test_refused_by_rename),
+        cmocka_unit_test(test_no_lua),
         cmocka_unit_test(test_transactions_refused_too),
         cmocka_unit_test(test_release_survives_the_second_connection),
     };

@@ -451,12 +451,36 @@ static void test_flushed_scripts(void **state) {
     server_stop(&server);
 }
 
+/* A user who may not read the lock is not answered as if another client held it. */
+static void test_reading_is_denied(void **state) {
+    static const char *const arguments[] = {"--user", "bob",   "on",        ">pw",
+                                            "~*",     "+@all", "-getrange", NULL};
+    struct server server = {0};
+    struct world world;
+    char url[120];
+    (void)state;
+    server_start(&server, arguments);
+    snprintf(url, sizeof(url), "redis://bob:pw@127.0.0.1:%d?scheme=setnx", server.port);
+    world_open_urls(&world, url);
+    world_until_ready(&world, 1);
+    assert_int_equal(ask(&world, NET_ACQUIRE, "free", "t", 60000, NULL), REDLOCK_VERDICT_GRANTED);
+    put(&server, "k", server_clock(&server) / SECOND - 2);
+    assert_int_equal(ask(&world, NET_ACQUIRE, "k", "t", 60000, NULL), REDLOCK_VERDICT_NOPERM);
+    world_close(&world);
+    server_stop(&server);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timestamps),      cmocka_unit_test(test_own_timestamps),
-        cmocka_unit_test(test_words),           cmocka_unit_test(test_peeks),
-        cmocka_unit_test(test_wrong_answers),   cmocka_unit_test(test_with_scripts),
-        cmocka_unit_test(test_without_scripts), cmocka_unit_test(test_flushed_scripts),
+        cmocka_unit_test(test_timestamps),
+        cmocka_unit_test(test_own_timestamps),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_peeks),
+        cmocka_unit_test(test_wrong_answers),
+        cmocka_unit_test(test_with_scripts),
+        cmocka_unit_test(test_without_scripts),
+        cmocka_unit_test(test_flushed_scripts),
+        cmocka_unit_test(test_reading_is_denied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

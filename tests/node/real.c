@@ -193,19 +193,6 @@ void real_do(struct real *real, const struct request *request, long long count,
 
 /* ---- its life -------------------------------------------------------------------------------- */
 
-/* 602 is 6.2. */
-static int server_version(void) {
-    char line[256] = "", *end;
-    FILE *version = popen("redis-server --version", "r");
-    if (!version || !fgets(line, sizeof(line), version))
-        real_die("redis-server --version", "says nothing");
-    pclose(version);
-    const char *number = strstr(line, "v=");
-    if (!number) real_die("redis-server --version", line);
-    long major = strtol(number + 2, &end, 10);
-    return (int)(major * 100 + (*end == '.' ? strtol(end + 1, NULL, 10) : 0));
-}
-
 bool real_is_guarded(const struct real *real) { return real->version >= 602; }
 
 static void check_clock(struct real *real) {
@@ -235,7 +222,7 @@ struct real *real_start(const char *stepclock, int64_t now_us) {
                                              NULL};
     struct real *real = calloc(1, sizeof(*real));
     if (!real) real_die("memory", "none");
-    real->version = server_version();
+    real->version = servers_version();
     /* Since 7.0 DEBUG needs a permission, by an option that those before do not know. */
     bool permission = real->version >= 700;
     open_clock(real);

@@ -76,6 +76,19 @@ static int64_t ask_server(const struct queue_request *request, unsigned armed) {
     return answer;
 }
 
+static void assert_seen_alike(const struct queue *queue) {
+    const struct node_script_text *script = &node_scripts[NODE_WAITERS];
+    int64_t age_us, count = queue_peek(queue, *clock_us, &age_us);
+    redisReply *reply =
+        redisCommand(asks, "EVAL %b 2 waiting waiters", script->text, script->bytes);
+    assert_non_null(reply);
+    assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
+    assert_int_equal(reply->elements, 2);
+    assert_int_equal(count, reply->element[0]->integer);
+    assert_int_equal(age_us, reply->element[1]->integer);
+    freeReplyObject(reply);
+}
+
 /* What was published since, up to a message of our own, as "waiter rank;" each. */
 static void hear(char *text, size_t size) {
     freeReplyObject(redisCommand(asks, "PUBLISH wake:end end"));
@@ -130,6 +143,7 @@ static void the_line_is_the_scripts(void **state) {
         assert_string_equal(simulated, real);
         notices += news.count;
         if (random_chance(&random, 500000)) *clock_us += random_between(&random, 0, 4) * 1000;
+        assert_seen_alike(&queue); /* with waiters that have expired since */
     }
     assert_true(notices > REQUESTS / 4);
 }

@@ -27,6 +27,22 @@ static void die(const char *what, const struct server *server) {
 
 static void nap(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
 
+int servers_version(void) {
+    static int version;
+    char line[256] = "", *end;
+    if (version > 0) return version;
+    FILE *output = popen("redis-server --version", "r");
+    const char *number = output && fgets(line, sizeof line, output) ? strstr(line, "v=") : NULL;
+    if (output) pclose(output);
+    if (!number) {
+        fprintf(stderr, "servers: redis-server --version says \"%s\"\n", line);
+        abort();
+    }
+    long major = strtol(number + 2, &end, 10);
+    version = (int)(major * 100 + (*end == '.' ? strtol(end + 1, NULL, 10) : 0));
+    return version;
+}
+
 int server_free_port(void) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;

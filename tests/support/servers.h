@@ -23,6 +23,8 @@ struct server {
     const char *password; /* for our own questions; NULL: none */
 };
 
+/* Of the redis-server in PATH: 602 is 6.2. (Valkey counts its own: 801 is 8.1.) */
+int servers_version(void);
 /* Starts it and waits until it answers. */
 void server_start(struct server *server, const char *const *arguments);
 void server_kill(struct server *server);    /* SIGKILL, reaped */

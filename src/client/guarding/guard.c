@@ -360,7 +360,7 @@ rl_mask guard_voided_since(const struct guard *guard, rl_ns since) {
 }
 
 bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms) {
-    return guard->machine.known && ttl_ms > guard->machine.quorum.ttl_max_ms;
+    return guard->machine.known && ttl_ms > rl_record_ttl_allowed(&guard->machine.quorum);
 }
 
 /* ---- fences ---- */

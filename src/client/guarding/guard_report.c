@@ -134,10 +134,22 @@ static void report_list(struct guard *guard) {
                too_few ? ", too many for any lock" : "");
 }
 
+/* A lock with a longer TTL learns of it by its renewals alone: they still work. */
+static void report_ttl_max(struct guard *guard) {
+    const int64_t ttl_ms = rl_record_ttl_allowed(&guard->machine.quorum);
+    if (guard->machine.decided && guard->logged_ttl_ms > ttl_ms)
+        client_log(guard->client, REDLOCK_LOG_WARNING,
+                   "the quorum's ttl_max was lowered from %lld ms to %lld ms: longer locks are "
+                   "renewed with that",
+                   (long long)guard->logged_ttl_ms, (long long)ttl_ms);
+    if (guard->machine.decided) guard->logged_ttl_ms = ttl_ms;
+}
+
 /* While nodes are still being asked, the state of one of them may yet turn out. */
 void guard_report(struct guard *guard) {
     struct redlock_client *client = guard->client;
     if (client->closing || client_settled(client) != rl_all(client->nodes)) return;
     for (unsigned i = 0; i < guard->machine.nodes; i++) report_node(guard, i);
     if (guard->machine.known) report_list(guard);
+    if (guard->machine.known) report_ttl_max(guard);
 }

@@ -86,6 +86,7 @@ struct guard {
     int64_t fence_seen, fence_ahead, fence_proposed;
     uint32_t logged_epoch;
     unsigned logged_lacking;
+    int64_t logged_ttl_ms; /* 0: none yet */
     struct fitness fitness;
     struct rl_record heard; /* the record that was just read */
 };

@@ -76,6 +76,7 @@ static void accepted_field(struct record_text *to, const struct rl_change *chang
     field(to, "accepted");
     if (change->kind == RL_CHANGE_NONE) put(to, "none");
     if (change->kind == RL_CHANGE_REMOVE) put(to, "remove %016llx", (unsigned long long)change->id);
+    if (change->kind == RL_CHANGE_TTL_MAX) put(to, "ttl_max %lld", (long long)change->ttl_ms);
     if (change->kind != RL_CHANGE_ADD) return;
     put(to, "add %016llx ", (unsigned long long)change->id);
     put_url(to, change->url);
@@ -83,7 +84,7 @@ static void accepted_field(struct record_text *to, const struct rl_change *chang
 
 void record_write(struct record_text *to, const struct rl_record *record) {
     assert(record->members_count <= RL_MEMBERS_MAX && record->ttl_max_ms >= 0 &&
-           record->waited_ms >= 0);
+           record->ttl_next_ms >= 0 && record->waited_ms >= 0);
     to->fields_count = to->used = 0;
     number_field(to, "format", record->format);
     id_field(to, "quorum", record->quorum_id);
@@ -98,6 +99,7 @@ void record_write(struct record_text *to, const struct rl_record *record) {
     number_field(to, "evicted", record->evicted);
     id_field(to, "nonce", record->nonce);
     number_field(to, "ttl_max", (uint64_t)record->ttl_max_ms);
+    number_field(to, "ttl_next", (uint64_t)record->ttl_next_ms);
     id_field(to, "loss", record->loss);
     number_field(to, "waited", (uint64_t)record->waited_ms);
     number_field(to, "ballot", record->ballot);
@@ -175,6 +177,14 @@ static bool read_accepted(struct rl_change *change, struct net_bytes text) {
     *change = (struct rl_change){.kind = RL_CHANGE_NONE};
     if (net_is_text(text, "none")) return true;
     struct net_bytes kind = take(&text, ' ');
+    if (net_is_text(kind, "ttl_max")) {
+        uint64_t ttl_ms = 0;
+        change->kind = RL_CHANGE_TTL_MAX;
+        if (!read_number(text, REDLOCK_TTL_MS_MAX, &ttl_ms) || ttl_ms < REDLOCK_TTL_MS_MIN)
+            return false;
+        change->ttl_ms = (int64_t)ttl_ms;
+        return true;
+    }
     bool add = net_is_text(kind, "add");
     if (!add && !net_is_text(kind, "remove")) return false;
     change->kind = add ? RL_CHANGE_ADD : RL_CHANGE_REMOVE;
@@ -236,6 +246,10 @@ bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fi
     to->eligibility = intact ? RL_RECORD_INTACT : RL_RECORD_RECOVERING;
     to->nonce = id_of(&from, "nonce", false);
     to->ttl_max_ms = (int64_t)number_of(&from, "ttl_max", REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX);
+    to->ttl_next_ms = to->ttl_max_ms; /* the first two formats have no change of it */
+    if (to->format > 2)
+        to->ttl_next_ms =
+            (int64_t)number_of(&from, "ttl_next", REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX);
     to->loss = id_of(&from, "loss", true);
     to->waited_ms = (int64_t)number_of(&from, "waited", 0, INT64_MAX / RL_MS / 2);
     to->ballot = number_of(&from, "ballot", 0, UINT64_MAX);

@@ -9,7 +9,7 @@
 #include "core/guard.h"
 #include "net/net.h"
 
-#define RECORD_FIELDS 18
+#define RECORD_FIELDS 19
 /* A member's line has at most 16 + 10 + 40 + 255 bytes and four separators; the rest together is
  * below 1280 bytes. */
 #define RECORD_TEXT_BYTES (RL_MEMBERS_MAX * 325 + 1280)

@@ -125,6 +125,8 @@ static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *a
 static void prepare_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
     lock->config->terms.quorum = (uint8_t)guard->machine.votes_needed;
+    lock->config->terms.ttl_max =
+        guard->machine.known ? rl_record_ttl_allowed(&guard->machine.quorum) * RL_MS : 0;
     /* An extension also goes to a node whose record is being read again: it waits until that read
      * is done. */
     if (lock->phase == PHASE_LEASED && guard->reread)
@@ -209,6 +211,12 @@ static void resume(struct redlock_lock *lock) {
             failed |= rl_bit(i);
     }
     lock->parked &= (rl_mask) ~(again | failed);
+    /* The record that was read meanwhile may allow less. Under its nonce the extension would count,
+     * and last longer than a recovering node waits. */
+    if (guard_ttl_too_long(lock->client->guard, lock->round->extend.ttl_ms)) {
+        failed |= again;
+        again = 0;
+    }
     if (lock->parked == 0) fenced_unpark(lock);
     /* first the present knowledge: the round may have ended */
     lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
@@ -267,11 +275,10 @@ static void answer(struct round *round, const struct net_call *call,
 
 /* ---- the caller's extensions, and tokens from elsewhere ---- */
 
-/* Renewals of the lock's own TTL follow. */
+/* Renewals that follow keep to ttl_max by themselves. */
 static int may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
-    int64_t own_ms = lock->config->options.ttl_ms, longest_ms = ttl_ms > own_ms ? ttl_ms : own_ms;
     if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
-    bool too_long = guard_ttl_too_long(lock->client->guard, longest_ms);
+    bool too_long = guard_ttl_too_long(lock->client->guard, ttl_ms);
     return too_long ? REDLOCK_TTL_MAX_EXCEEDED : REDLOCK_OK;
 }
 

@@ -68,8 +68,10 @@ static int peek_at_all(struct redlock_client *client, struct redlock_quorum_stat
         if (count < record->members_count) return REDLOCK_BAD_ARGUMENT;
         snprintf(seen.id, sizeof seen.id, "%016" PRIx64, record->quorum_id);
         seen.epoch = record->epoch;
-        seen.settled = machine->settled;
-        seen.ttl_ms_max = record->ttl_max_ms;
+        seen.settled = machine->settled && !rl_record_ttl_pending(record);
+        seen.ttl_ms_max = rl_record_ttl_wait(record);
+        seen.ttl_ms_allowed = rl_record_ttl_allowed(record);
+        seen.ttl_ms_next = record->ttl_next_ms;
         seen.members = record->members_count;
         seen.votes_needed = machine->votes_needed;
     }
@@ -188,7 +190,7 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
     if (client->options.mode != REDLOCK_MODE_GUARDED)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "the client was opened in classic mode: a quorum needs mode GUARDED");
-    wish.ttl_max_ms = own.ttl_ms_max;
+    if (wish.kind == RL_MEMBERSHIP_INIT) wish.ttl_max_ms = own.ttl_ms_max;
     wish.ttl_max_before_ms = own.ttl_ms_max_before;
     wish.fence_floor = own.fence_floor;
     wish.never_used = own.never_used;
@@ -237,4 +239,15 @@ int redlock_quorum_remove(struct redlock_client *client, const char *id,
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "name the member to remove by its id, 16 hexadecimal digits");
     return run(client, wish, options, error);
+}
+
+int redlock_quorum_set_ttl_max(struct redlock_client *client, int64_t ttl_ms,
+                               const struct redlock_quorum_options *options,
+                               struct redlock_error *error) {
+    if (ttl_ms < REDLOCK_TTL_MS_MIN || ttl_ms > REDLOCK_TTL_MS_MAX)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "ttl_ms is %lld; it must be between %d and %d",
+                    (long long)ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX);
+    return run(client,
+               (struct rl_membership_wish){.kind = RL_MEMBERSHIP_SET_TTL_MAX, .ttl_max_ms = ttl_ms},
+               options, error);
 }

@@ -220,6 +220,7 @@ static void settle_verdicts(struct server_info *info) {
         if (seen->verdict == REDLOCK_VERDICT_NONE)
             seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT
                                                                       : status.verdict;
+        seen->reconnects = (int64_t)status.reconnects;
         if (seen->run_id[0] == '\0') memcpy(seen->run_id, status.run_id, sizeof seen->run_id);
         if (client->guard && status.connected) {
             seen->announces = status.announces;

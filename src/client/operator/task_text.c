@@ -15,7 +15,7 @@ const char *task_report_text(enum rl_membership_report report) {
     case RL_REPORT_WRITING: return "writing records";
     case RL_REPORT_WAITING: return "waiting until every lock that was held before has ended";
     case RL_REPORT_ASKING: return "asking the members";
-    case RL_REPORT_SWITCHING: return "giving all nodes the new list";
+    case RL_REPORT_SWITCHING: return "writing the change to all nodes";
     case RL_REPORT_GATHERING: return "waiting for a majority to be intact";
     case RL_REPORT_SETTLING: return "waiting until the locks of before the change have ended";
     }
@@ -169,7 +169,9 @@ static const char *url_of_quorum(const struct quorum_task *task, uint64_t id) {
 }
 
 static void put_change(const struct rl_change *change, const char *before, char *to) {
-    if (change->kind == RL_CHANGE_ADD)
+    if (change->kind == RL_CHANGE_TTL_MAX)
+        snprintf(to, PART_BYTES, "%ssetting ttl_max to %" PRId64 "ms", before, change->ttl_ms);
+    else if (change->kind == RL_CHANGE_ADD)
         snprintf(to, PART_BYTES, "%sadding %s as %016" PRIx64, before, change->url, change->id);
     else
         snprintf(to, PART_BYTES, "%sremoving %016" PRIx64, before, change->id);
@@ -186,8 +188,10 @@ static void part_of(struct quorum_task *task, char letter, char *to) {
     case 'b': snprintf(to, PART_BYTES, "%d", RL_URL_BYTES - 1); break;
     case 'c': put_change(&p->change, "", to); break;
     case 'd':
-        if (task->machine.made || p->change.id != task->machine.wanted.id)
+        if (task->machine.made || !rl_change_same(&p->change, &task->machine.wanted))
             put_change(&p->change, "finishing a change that was begun, ", to);
+        else if (p->change.kind == RL_CHANGE_TTL_MAX)
+            put_change(&p->change, "", to);
         else if (p->change.kind == RL_CHANGE_ADD)
             snprintf(to, PART_BYTES, "adding a member");
         else
@@ -200,14 +204,14 @@ static void part_of(struct quorum_task *task, char letter, char *to) {
         break;
     case 'i': snprintf(to, PART_BYTES, "%016" PRIx64, p->id[0]); break;
     case 'j': snprintf(to, PART_BYTES, "%016" PRIx64, p->id[1]); break;
-    case 'l': snprintf(to, PART_BYTES, "%" PRId64 "ms", node->record.ttl_max_ms); break;
+    case 'l': snprintf(to, PART_BYTES, "%" PRId64 "ms", rl_record_ttl_wait(&node->record)); break;
     case 'm': snprintf(to, PART_BYTES, "%s", p->url); break;
     case 'n': snprintf(to, PART_BYTES, "%d", RL_MEMBERS_MAX); break;
     case 'o': snprintf(to, PART_BYTES, "%s", url_of_quorum(task, p->id[0])); break;
     case 'q': snprintf(to, PART_BYTES, "%016" PRIx64, node->record.quorum_id); break;
     case 's': put_silence(task, to); break;
     case 't':
-        snprintf(to, PART_BYTES, "%" PRId64 "ms", task->machine.view.quorum.ttl_max_ms);
+        snprintf(to, PART_BYTES, "%" PRId64 "ms", rl_record_ttl_wait(&task->machine.view.quorum));
         break;
     case 'u': snprintf(to, PART_BYTES, "%s", url); break;
     default:

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "top_look.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "boottime.h"
+#include "message.h"
+
+enum {
+    BATCH = 64,               /* resources of one survey ... */
+    BATCH_BYTES = 256 * 1024, /* ... and how much their names weigh; one may weigh more */
+    NEW_MOST = 2000,          /* resources that one look asks for although it does not know them */
+    STEPS_MOST = 100000       /* of the walk of one look, if it has no limit of time */
+};
+
+void top_observer_init(struct top_observer *observer) {
+    pthread_mutex_init(&observer->mutex, NULL);
+    top_model_init(&observer->model, redlock_client_nodes(observer->session.client));
+    observer->result = REDLOCK_OK;
+    struct redlock_node_status status = {.size = sizeof status};
+    /* With a SETNX scheme, a lock's value is a number: no form of a token. */
+    observer->model.every_value =
+        observer->session.settings->all ||
+        (redlock_client_node(observer->session.client, 0, &status) == REDLOCK_OK &&
+         status.scheme != REDLOCK_SCHEME_SET);
+}
+
+void top_observer_free(struct top_observer *observer) {
+    top_model_free(&observer->model);
+    free(observer->detail.resource);
+    pthread_mutex_destroy(&observer->mutex);
+    session_close(&observer->session);
+}
+
+/* ---- nodes ---- */
+
+static void look_at_node(struct top_observer *observer, size_t node,
+                         const struct redlock_server *server) {
+    struct top_node *to = &observer->model.nodes[node];
+    struct redlock_node_status status = {.size = sizeof status};
+    if (redlock_client_node(observer->session.client, node, &status) != REDLOCK_OK) return;
+    const bool answered =
+        server->verdict == REDLOCK_VERDICT_GRANTED && server->answered_ns > server->asked_ns;
+    printable(to->url, sizeof to->url, status.url, strlen(status.url));
+    to->verdict = status.verdict;
+    to->reason[0] = '\0';
+    /* Connected, but it has not answered now. */
+    if (to->verdict == REDLOCK_VERDICT_GRANTED && server->verdict != REDLOCK_VERDICT_GRANTED)
+        to->verdict = server->verdict;
+    if (to->verdict != REDLOCK_VERDICT_GRANTED)
+        reason_text(to->verdict, to->verdict == status.verdict ? status.text : "", to->reason,
+                    sizeof to->reason);
+    printable(to->version, sizeof to->version, status.version, strlen(status.version));
+    to->recovering_ms = status.verdict == REDLOCK_VERDICT_RECOVERING ? status.recovering_ms : -1;
+    to->reconnects = server->reconnects;
+    top_model_trip(&observer->model, node,
+                   answered ? (server->answered_ns - server->asked_ns) / 1000 : -1);
+}
+
+static void look_at_quorum(struct top_observer *observer, struct top_quorum *quorum) {
+    struct redlock_member members[REDLOCK_NODES_MAX];
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) redlock_member_init(&members[i]);
+    redlock_quorum_status_init(&quorum->status);
+    quorum->mode = session_mode(&observer->session);
+    quorum->two_quorums = false;
+    if (quorum->mode != REDLOCK_MODE_GUARDED) return;
+    quorum->two_quorums = redlock_quorum_peek(observer->session.client, &quorum->status, members,
+                                              REDLOCK_NODES_MAX) == REDLOCK_TWO_QUORUMS;
+}
+
+static int look_at_nodes(struct top_observer *observer) {
+    struct redlock_server servers[REDLOCK_NODES_MAX];
+    struct top_quorum quorum;
+    const size_t count = observer->model.nodes_count;
+    for (size_t i = 0; i < count; i++) redlock_server_init(&servers[i]);
+    int result =
+        redlock_server_info(observer->session.client, REDLOCK_SERVER_INFO_CLOCK, servers, count);
+    look_at_quorum(observer, &quorum);
+    pthread_mutex_lock(&observer->mutex);
+    for (size_t i = 0; i < count; i++) look_at_node(observer, i, &servers[i]);
+    observer->model.quorum = quorum;
+    pthread_mutex_unlock(&observer->mutex);
+    return result;
+}
+
+/* ---- locks ---- */
+
+static int survey(struct top_observer *observer, struct top_row **rows, size_t count) {
+    const size_t nodes = observer->model.nodes_count;
+    struct redlock_bytes resources[BATCH];
+    struct redlock_view *views = calloc(count * nodes, sizeof *views);
+    struct redlock_queue_view *queues = calloc(count * nodes, sizeof *queues);
+    int result = REDLOCK_NO_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        resources[i] = (struct redlock_bytes){rows[i]->resource, rows[i]->bytes};
+    if (views != NULL && queues != NULL)
+        result = redlock_survey(observer->session.client, resources, count, views, queues);
+    if (result == REDLOCK_OK || result == REDLOCK_NO_QUORUM) {
+        const int64_t now = now_ns();
+        pthread_mutex_lock(&observer->mutex);
+        for (size_t i = 0; i < count; i++)
+            top_model_saw(&observer->model, rows[i], views + i * nodes, queues + i * nodes, now);
+        pthread_mutex_unlock(&observer->mutex);
+        result = REDLOCK_OK;
+    }
+    free(views);
+    free(queues);
+    return result;
+}
+
+/* Asks for all known rows, or for all unknown ones. */
+static int survey_rows(struct top_observer *observer, bool known, size_t *asked) {
+    struct top_row *rows[TOP_ROWS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < observer->model.rows_count; i++)
+        if (observer->model.rows[i]->known == known) rows[count++] = observer->model.rows[i];
+    for (size_t at = 0, batch; at < count; at += batch) {
+        size_t bytes = rows[at]->bytes;
+        for (batch = 1; batch < BATCH && at + batch < count; batch++)
+            if ((bytes += rows[at + batch]->bytes) > BATCH_BYTES) break;
+        int result = survey(observer, rows + at, batch);
+        if (result != REDLOCK_OK) return result;
+    }
+    *asked += count;
+    return REDLOCK_OK;
+}
+
+struct finder {
+    struct top_observer *observer;
+    bool failed;
+};
+
+static void on_key(void *context, size_t node, int what, const void *resource, size_t bytes) {
+    struct finder *finder = context;
+    struct top_observer *observer = finder->observer;
+    pthread_mutex_lock(&observer->mutex);
+    if (!top_model_found(&observer->model, node, what, resource, bytes)) finder->failed = true;
+    pthread_mutex_unlock(&observer->mutex);
+}
+
+/* Steps and questions in turn: most names on a server may be no locks, and then make room for
+ * others. */
+static int walk(struct top_observer *observer, int64_t walk_ms) {
+    const int64_t until = walk_ms > 0 ? now_ns() + walk_ms * MS : NEVER;
+    struct finder finder = {observer, false};
+    size_t asked = 0;
+    for (int steps = 0; steps < STEPS_MOST && now_ns() < until; steps++) {
+        if (walk_ms > 0 && asked >= NEW_MOST) break;
+        observer->model.walk.effort = top_model_effort(&observer->model);
+        int result = redlock_scan(observer->session.client, &observer->model.walk, on_key, &finder);
+        if (finder.failed || result == REDLOCK_NO_MEMORY) return REDLOCK_NO_MEMORY;
+        if (survey_rows(observer, false, &asked) != REDLOCK_OK) return REDLOCK_NO_MEMORY;
+        pthread_mutex_lock(&observer->mutex);
+        bool complete = top_model_stepped(&observer->model);
+        pthread_mutex_unlock(&observer->mutex);
+        if (complete || result != REDLOCK_OK) break;
+    }
+    return REDLOCK_OK;
+}
+
+void top_look_at_detail(struct top_observer *observer) {
+    struct top_detail *detail = &observer->detail;
+    struct redlock_view views[REDLOCK_NODES_MAX];
+    struct redlock_queue_view queues[REDLOCK_NODES_MAX];
+    const struct redlock_bytes resource = {detail->resource, detail->bytes};
+    if (detail->resource == NULL) return;
+    int result = redlock_survey(observer->session.client, &resource, 1, views, queues);
+    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return;
+    pthread_mutex_lock(&observer->mutex);
+    memcpy(detail->views, views, observer->model.nodes_count * sizeof views[0]);
+    memcpy(detail->queues, queues, observer->model.nodes_count * sizeof queues[0]);
+    detail->seen = true;
+    pthread_mutex_unlock(&observer->mutex);
+}
+
+int top_look(struct top_observer *observer, int64_t walk_ms) {
+    size_t asked = 0;
+    int result = look_at_nodes(observer);
+    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return result;
+    int locks = survey_rows(observer, true, &asked);
+    if (locks == REDLOCK_OK) locks = walk(observer, walk_ms);
+    if (locks != REDLOCK_OK) return locks;
+    top_look_at_detail(observer);
+    pthread_mutex_lock(&observer->mutex);
+    top_model_looked(&observer->model, now_ns());
+    observer->result = result;
+    pthread_mutex_unlock(&observer->mutex);
+    return result;
+}

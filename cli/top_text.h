@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * redlock top without a screen: all rows, nothing cut. The observer's mutex is held.
+ */
+#ifndef CLI_TOP_TEXT_H
+#define CLI_TOP_TEXT_H
+
+#include "top_look.h"
+
+void top_print(const struct top_observer *observer);
+/* One object on one line. False: no memory. */
+bool top_print_json(const struct top_observer *observer);
+
+#endif
