@@ -43,16 +43,13 @@ void settings_init(struct settings *settings) {
 }
 
 void settings_free(struct settings *settings) {
-    char *owned[] = {settings->nodes,         settings->config_nodes,
-                     settings->prefix,        settings->owner,
-                     settings->tls_ca_file,   settings->tls_cert_file,
-                     settings->tls_key_file,  settings->tls_server_name,
-                     settings->token,         settings->status_file,
-                     settings->dir,           settings->server,
-                     settings->only,          settings->plot,
-                     settings->listen,        settings->password_file,
-                     settings->metrics,       settings->quorum,
-                     settings->config_quorum, settings->profile,
+    char *owned[] = {settings->write_config,  settings->nodes,         settings->config_nodes,
+                     settings->prefix,        settings->owner,         settings->tls_ca_file,
+                     settings->tls_cert_file, settings->tls_key_file,  settings->tls_server_name,
+                     settings->token,         settings->status_file,   settings->dir,
+                     settings->server,        settings->only,          settings->plot,
+                     settings->listen,        settings->password_file, settings->metrics,
+                     settings->quorum,        settings->config_quorum, settings->profile,
                      settings->profiles,      settings->command};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
@@ -161,6 +158,8 @@ SETTER_TEXT(set_plot, plot)
 SETTER_TEXT(set_password_file, password_file)
 SETTER_TEXT(set_metrics, metrics)
 SETTER_TEXT(set_command, command)
+SETTER_TEXT(set_write_config, write_config)
+SETTER_FLAG(set_force, force, true)
 SETTER(set_profile) {
     if (!is_profile_name(value)) {
         snprintf(error, size, "'%.60s' is not the name of a profile (" PROFILE_NAME_RULE ")",
@@ -443,6 +442,9 @@ const struct option_entry option_entries[] = {
     {"floor", 0, "N", COMMAND_QUORUM, false, set_floor, "init: fencing tokens begin above this"},
     {"never-used", 0, NULL, COMMAND_QUORUM, false, set_never_used,
      "init: no lock was ever held on these servers: ready at once"},
+    {"write-config", 0, "FILE", COMMAND_QUORUM, false, set_write_config,
+     "init: write a configuration file for the clients"},
+    {"force", 0, NULL, COMMAND_QUORUM, false, set_force, "init: --write-config may replace a file"},
     {"wait", 0, "[DURATION]", COMMAND_QUORUM, false, set_await,
      "status: return when all members are intact"},
     {"yes", 'y', NULL, COMMAND_QUORUM, false, set_yes, "do not ask"},

@@ -9,6 +9,7 @@ import select
 import shutil
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 
@@ -17,7 +18,8 @@ import pytest
 from test_manual import COMMANDS, OTHERS, options_of
 
 COMPLETION = pathlib.Path(os.environ["REDLOCK_SOURCE"]) / "packaging" / "completion"
-ENVIRON = {"PATH": f"{os.path.dirname(os.environ['REDLOCK_BIN'])}:{os.environ['PATH']}", "HOME": "/nonexistent", "REDLOCK_CONFIG": "/dev/null",
+HOME = tempfile.TemporaryDirectory(prefix="redlock-test-")  # fish makes directories there
+ENVIRON = {"PATH": f"{os.path.dirname(os.environ['REDLOCK_BIN'])}:{os.environ['PATH']}", "HOME": HOME.name, "REDLOCK_CONFIG": "/dev/null",
            "LANG": "C.UTF-8"}
 
 
