@@ -26,6 +26,15 @@ typedef void redlock_resource_fn(void *context, const void *resource, size_t byt
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client,
                                                 redlock_resource_fn *each, void *context);
 
+/* Asks the nodes what kind of value a key holds that redlock_peek() reports as WRONGTYPE. Copies
+ * the server's own name for it into `type`, at most `size` - 1 bytes and a NUL: "list", "hash",
+ * "set", "zset", "stream", or a module's name. "": no node says (the user may lack the permission
+ * for TYPE), or the key is a string or is gone. Waits like redlock_peek(). OK, BAD_ARGUMENT (`size`
+ * is 0), NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_key_type(struct redlock_client *client,
+                                                    const void *resource, size_t bytes, char *type,
+                                                    size_t size);
+
 /* ---- waiting ------------------------------------------------------------------------------ */
 
 /* How an acquisition waits, for people who watch it. */
