@@ -98,7 +98,9 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to,
                   const struct redlock_lock_options *from, struct redlock_error *error);
 /* histogram.c */
+/* Leaves `count` to histogram_count(), which sums the buckets. */
 void histogram_add(struct redlock_histogram *histogram, rl_ns duration);
+void histogram_count(struct redlock_histogram *histogram);
 /* words.c */
 int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* returns `result` */

@@ -22,9 +22,14 @@ static unsigned bucket_of(rl_ns duration) {
 
 void histogram_add(struct redlock_histogram *histogram, rl_ns duration) {
     assert(duration >= 0);
-    histogram->count++;
     histogram->sum_ns += (uint64_t)duration;
     histogram->buckets[bucket_of(duration)]++;
+}
+
+void histogram_count(struct redlock_histogram *histogram) {
+    histogram->count = 0;
+    for (size_t i = 0; i < REDLOCK_HISTOGRAM_BUCKETS; i++)
+        histogram->count += histogram->buckets[i];
 }
 
 int64_t redlock_histogram_bound_ns(size_t bucket) {

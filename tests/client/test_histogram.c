@@ -18,6 +18,7 @@ enum { LAST = REDLOCK_HISTOGRAM_BUCKETS - 1 };
 static size_t bucket_of(rl_ns duration) {
     struct redlock_histogram histogram = {0};
     histogram_add(&histogram, duration);
+    histogram_count(&histogram);
     assert_int_equal(histogram.count, 1);
     assert_int_equal(histogram.sum_ns, duration);
     for (size_t i = 0; i < REDLOCK_HISTOGRAM_BUCKETS; i++) {
@@ -67,6 +68,8 @@ static void sums_of_several(void **state) {
         histogram_add(&one, duration);
         histogram_add(&other, 2 * duration);
     }
+    histogram_count(&one);
+    histogram_count(&other);
     redlock_histogram_merge(&sum, &one);
     assert_memory_equal(&sum, &one, sizeof sum);
     redlock_histogram_merge(&sum, &other);

@@ -24,7 +24,8 @@ enum {
     REAL_BYTES_MAX = 1 << 20,
     STEPS_MAX = 100000,
     ROUNDS_MAX = 32,
-    CHANGES_MAX = 2 /* of a quorum, in one run: each takes a megabyte for what nodes answer */
+    QUESTIONS_MAX = 4, /* that an operator asks in one run: each takes as long as ten locks */
+    CHANGES_MAX = 2    /* of these, changes of a quorum: each takes a megabyte */
 };
 static const char resource[] = "fuzz-lock", resource_2[] = "fuzz-lock-2";
 static const char adopted[] = "0123456789abcdef0123456789abcdef01234567";
@@ -48,7 +49,7 @@ static struct {
     bool password_said;
     int64_t now; /* nanoseconds */
     uint64_t random;
-    unsigned nodes, node, nth, steps, changes;
+    unsigned nodes, node, nth, steps, questions, changes;
     struct conn conn[PLAY_NODES_MAX * PLAY_CONNS];
     char out[OUT_MAX];
     size_t out_bytes;
@@ -521,6 +522,24 @@ static void listed(void *context, const void *name, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) (void)*((const volatile char *)name + i);
 }
 
+static void passed(void *context, size_t node, int what, const void *name, size_t bytes) {
+    must(node < world.nodes && what >= REDLOCK_KEY_OTHER && what <= REDLOCK_KEY_WAITING,
+         "a key of no node, or of no kind");
+    listed(context, name, bytes);
+}
+
+static void observe(void) {
+    const struct redlock_bytes resources[] = {{resource, sizeof resource - 1}};
+    struct redlock_view views[PLAY_NODES_MAX];
+    struct redlock_queue_view queues[PLAY_NODES_MAX];
+    struct redlock_walk walk;
+    redlock_walk_init(&walk);
+    (void)!redlock_scan(world.client, &walk, passed, NULL);
+    int result = redlock_survey(world.client, resources, 1, views, queues);
+    for (size_t i = 0; result == REDLOCK_OK && i < world.nodes; i++)
+        must(queues[i].waiters >= 0 && queues[i].oldest_ms >= 0, "fewer than none wait");
+}
+
 static void make_lock(void) {
     const struct redlock_bytes two[] = {{resource, sizeof resource - 1},
                                         {resource_2, sizeof resource_2 - 1}};
@@ -583,7 +602,13 @@ static void change_quorum(uint8_t code) {
     }
 }
 
+static bool asks_much(uint8_t code) {
+    return code == PLAY_SERVER_INFO || code == PLAY_LIST || code == PLAY_QUORUM ||
+           code == PLAY_INIT || code == PLAY_MEMBERS;
+}
+
 static void act(uint8_t code) {
+    if (asks_much(code) && world.questions++ >= QUESTIONS_MAX) return;
     switch (code) {
     case PLAY_ACQUIRE: acquire(0); break;
     case PLAY_WAIT: acquire(5000); break;
@@ -599,7 +624,10 @@ static void act(uint8_t code) {
         make_lock();
         break;
     case PLAY_SERVER_INFO: server_info(); break;
-    case PLAY_LIST: (void)!redlock_list(world.client, listed, NULL); break;
+    case PLAY_LIST:
+        (void)!redlock_list(world.client, listed, NULL);
+        observe();
+        break;
     case PLAY_QUORUM: (void)look_at_quorum(); break;
     case PLAY_DISOWN: (void)redlock_lock_disown(world.lock); break;
     case PLAY_ADOPT:
@@ -663,7 +691,8 @@ void play(const uint8_t *data, size_t size) {
     world.end = data + size;
     world.now = 0;
     world.random = 1;
-    world.node = world.nth = world.steps = world.changes = 0;
+    world.node = world.nth = world.steps = 0;
+    world.questions = world.changes = 0;
     world.out_bytes = 0;
     world.acquires = world.password_said = false;
     world.password_at = 0;

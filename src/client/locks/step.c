@@ -233,28 +233,28 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
     if (acquire->tries > tries && !actions->acquire) verdicts_open(lock, event->ready, now);
 }
 
-static bool holds(enum rl_lease_state state) {
-    return state == RL_LEASE_HELD || state == RL_LEASE_UNSURE;
-}
-
-static void step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns now,
-                       struct rl_actions *actions) {
-    const enum rl_lease_state before = lock->lease.state;
+/* Returns round_t1 as it was before. */
+static rl_ns step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns now,
+                        struct rl_actions *actions) {
+    const bool releases =
+        event->type == RL_EVENT_RELEASE && lock->lease.validity_end > now &&
+        (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
     rl_ns t1 = lock->lease.round_t1;
     renewals_event(lock, event);
     rl_lease_step(&lock->lease, event, now, actions);
     renewals_stepped(lock, actions, now);
     if (lock->lease.round_t1 != t1 && !lock->lease.round.asked)
         verdicts_open(lock, event->ready, now);
-    if (lock->lease.state != before && holds(before) && !holds(lock->lease.state))
-        events_hold_ended(lock, (actions->notices & RL_NOTICE_LOST) != 0, now);
+    const bool lost = (actions->notices & RL_NOTICE_LOST) != 0;
+    if (releases || (lost && event->type != RL_EVENT_START)) events_hold_ended(lock, lost, now);
+    return t1;
 }
 
 /* Passes an event to the machine and carries out its actions. Returns the outcome; *at is the time
  * of the step. */
 static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event, rl_ns *at) {
     struct redlock_client *client = lock->client;
-    rl_ns now = net_now(client->net), t1 = lock->lease.round_t1;
+    rl_ns now = net_now(client->net), t1 = 0;
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
     if (lock->config->mode->event) lock->config->mode->event(lock, event);
@@ -264,7 +264,7 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     if (lock->phase == PHASE_ACQUIRING)
         step_acquire(lock, event, now, &actions);
     else
-        step_lease(lock, event, now, &actions);
+        t1 = step_lease(lock, event, now, &actions);
     if (client->traced) lock_trace(lock, event, &actions, now);
     carry_out(lock, &actions, t1, now);
     *at = now;
