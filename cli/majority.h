@@ -30,6 +30,8 @@ struct majority {
 
 struct majority majority_of(const struct redlock_view *views, size_t count);
 
+/* Both nodes have a key, with the same token. */
+bool has_same_token(const struct redlock_view *a, const struct redlock_view *b);
 /* Whether a value has the form of our tokens: 40 hex digits, then perhaps ':' and an owner. */
 bool is_ours(const struct redlock_view *view);
 /* The owner in one of our tokens, made printable; "" if there is none. */
@@ -38,7 +40,7 @@ char *owner_text(const struct redlock_view *view, char *out, size_t size);
  * show, lists them). */
 bool is_token(const struct redlock_view *view);
 
-/* FOREIGN. The key's type is not asked for: the permissions of a lock's user may not include it. */
-#define FOREIGN_TEXT "the key holds a list, a hash or another structure: not a lock"
+/* FOREIGN: what the key holds. `type` is the server's name for it; "": unknown. */
+char *foreign_text(const char *type, char *out, size_t size);
 
 #endif

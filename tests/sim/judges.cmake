@@ -1,7 +1,7 @@
 # The judges of histories, on histories written by hand. They link nothing of the project: here that is shown.
 set(sim ${PROJECT_SOURCE_DIR}/sim)
 add_library(redlock_judges STATIC
-  ${sim}/check.c ${sim}/leases.c ${sim}/linear.c ${sim}/lists.c ${sim}/liveness.c ${sim}/orphans.c ${sim}/register.c ${sim}/eligibility.c)
+  ${sim}/check.c ${sim}/breaks.c ${sim}/leases.c ${sim}/linear.c ${sim}/lists.c ${sim}/liveness.c ${sim}/orphans.c ${sim}/register.c ${sim}/eligibility.c)
 target_link_libraries(redlock_judges PUBLIC redlock_flags)
 target_include_directories(redlock_judges PUBLIC ${sim})
 foreach(name check check_register check_orphans check_order check_eligibility)
