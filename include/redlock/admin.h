@@ -51,7 +51,8 @@ struct redlock_break_report {
                       OK:   the lock was free already, or became free */
     int certain;   /* 1: every node reported after the break that it does not have the token. 0: a
                       node   in `silent` may have it. If the holder renewed while its keys were
-                      deleted,   and   reaches a silent node, it may keep the lock: break it again then
+                      deleted,   and   reaches a silent node, it may keep the lock: break it again
+                      then
                     */
     int64_t fence; /* guarded: every later holder has a higher fence than this, and the broken
                       one a lower; 0: classic, or nothing was broken */
