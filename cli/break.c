@@ -254,7 +254,10 @@ static int look(struct breaking *breaking) {
     }
     for (size_t i = 0; i < count; i++) breaking->report.verdicts[i] = breaking->views[i].verdict;
     if (majority_of(breaking->views, count).verdict == MAJORITY_FOREIGN) {
-        complain("'%s': " FOREIGN_TEXT, breaking->resource);
+        char what[96];
+        complain("'%s': %s", breaking->resource,
+                 session_foreign(session, breaking->resource, strlen(breaking->resource), what,
+                                 sizeof what));
         return EXIT_USAGE_ERROR;
     }
     find_holder(breaking);

@@ -162,6 +162,7 @@ int checkup_take(struct session *session, const struct checkup *before, struct c
     const size_t samples_count = (size_t)session->settings->samples;
     *checkup = (struct checkup){.count = redlock_client_nodes(session->client),
                                 .mode_open = session->mode_open,
+                                .guarded_meant = session->settings->config_ttl_max_ms > 0,
                                 .pinned = session->quorum != NULL,
                                 .allow_replicas = session->allow_replicas != 0,
                                 .node_timeout_ms = session->settings->node_timeout_ms,

@@ -45,6 +45,7 @@ struct checkup {
     bool tls_certificate; /* we show a client certificate */
     bool guarded;
     bool mode_open;      /* no mode was named, so no lock is taken on nodes of a guarded quorum */
+    bool guarded_meant;  /* the configuration file has a ttl-max, which no classic client needs */
     bool pinned;         /* GUARDED: the quorum was named */
     bool allow_replicas; /* GUARDED */
     struct membership membership; /* GUARDED */

@@ -529,6 +529,16 @@ static void judge_mode(const struct checkup *checkup, const char *quorum,
     }
 }
 
+/* No record is seen: either these servers never were a quorum, or they have lost everything. Only
+ * the configuration may know. */
+static void judge_open_mode(const struct checkup *checkup, struct findings *findings) {
+    if (!checkup->mode_open || !checkup->guarded_meant || count_served(checkup) == 0) return;
+    WARNING(
+        "MODE-OPEN", EVERY_NODE,
+        "Set the mode: --mode guarded, REDLOCK_MODE=guarded, or mode = guarded in the configuration file.",
+        "The configuration file has a ttl-max, so a guarded quorum is meant, but no mode is set, and no node that answers carries a record: clients lock as classic.");
+}
+
 /* Nodes of two quorums in one list; and what the mode means on nodes of any quorum. */
 static void judge_quorums(const struct checkup *checkup, struct findings *findings) {
     const struct examined *first = NULL, *second = NULL;
@@ -539,6 +549,7 @@ static void judge_quorums(const struct checkup *checkup, struct findings *findin
         if (second == NULL && strcmp(node->info.quorum, first->info.quorum) != 0) second = node;
     }
     if (first != NULL) judge_mode(checkup, first->info.quorum, findings);
+    if (first == NULL) judge_open_mode(checkup, findings);
     if (second == NULL || checkup->pinned || !checkup->guarded) return;
     ERROR(
         "TWO-QUORUMS", EVERY_NODE,

@@ -83,7 +83,8 @@ static const struct {
     {"renew", "'redlock extend' does that"},
     {"init", "'redlock quorum init' does that"},
     {"check", "'redlock doctor' does that"},
-    {"completion", "bash completion is installed: " REDLOCK_COMPLETION},
+    {"completion",
+     "completion for bash, zsh and fish is installed; that for bash is " REDLOCK_COMPLETION},
 };
 
 static bool hint_at(const char *name) {

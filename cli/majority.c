@@ -2,6 +2,7 @@
 #include "majority.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,22 @@
 #include "session.h"
 
 size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
+
+char *foreign_text(const char *type, char *out, size_t size) {
+    static const char *const names[][2] = {{"", "a list, a hash or another structure"},
+                                           {"list", "a list"},
+                                           {"hash", "a hash"},
+                                           {"set", "a set"},
+                                           {"zset", "a sorted set"},
+                                           {"stream", "a stream"}};
+    char what[64], clean[48];
+    snprintf(what, sizeof what, "a value of type %s",
+             printable(clean, sizeof clean, type, strlen(type)));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i][0], type) == 0) snprintf(what, sizeof what, "%s", names[i][1]);
+    snprintf(out, size, "the key holds %s: not a lock", what);
+    return out;
+}
 
 bool has_same_token(const struct redlock_view *a, const struct redlock_view *b) {
     return a->verdict == REDLOCK_VERDICT_GRANTED && b->verdict == REDLOCK_VERDICT_GRANTED &&

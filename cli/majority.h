@@ -40,7 +40,7 @@ char *owner_text(const struct redlock_view *view, char *out, size_t size);
  * show, lists them). */
 bool is_token(const struct redlock_view *view);
 
-/* FOREIGN. The key's type is not asked for: the permissions of a lock's user may not include it. */
-#define FOREIGN_TEXT "the key holds a list, a hash or another structure: not a lock"
+/* FOREIGN: what the key holds. `type` is the server's name for it; "": unknown. */
+char *foreign_text(const char *type, char *out, size_t size);
 
 #endif

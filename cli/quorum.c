@@ -10,6 +10,7 @@
 
 #include "boottime.h"
 #include "commands.h"
+#include "config_draft.h"
 #include "diagnostics.h"
 #include "duration.h"
 #include "exit_codes.h"
@@ -17,6 +18,7 @@
 #include "message.h"
 #include "nearest.h"
 #include "progress.h"
+#include "refusals.h"
 
 /* An added node is intact ttl_max after it was registered; drift and a busy machine add to that. */
 #define NEW_MEMBER_WITHIN_MS(ttl_max_ms) (3 * (ttl_max_ms) + 15000)
@@ -237,8 +239,7 @@ static void announce_init(struct task *task) {
     announce_wait(task);
 }
 
-static int act_init(struct task *task, char **operands) {
-    (void)operands;
+static int init(struct task *task) {
     struct redlock_error error;
     bool two = false;
     int status = session_open(&task->session, task->settings);
@@ -291,6 +292,23 @@ static int act_init(struct task *task, char **operands) {
     }
     return result == REDLOCK_OK ? finish(task, "the quorum is made")
                                 : failure(task, result, &error);
+}
+
+static int act_init(struct task *task, char **operands) {
+    const struct settings *settings = task->settings;
+    struct config_draft draft;
+    (void)operands;
+    if (settings->write_config == NULL) return init(task);
+    int status = config_draft_open(&draft, settings->write_config, settings->force);
+    if (status == 0) status = init(task);
+    if (status == EXIT_OK)
+        status = config_draft_finish(&draft, &task->session, task->membership.quorum.id,
+                                     task->membership.quorum.ttl_ms_max);
+    if (status == EXIT_OK && !settings->quiet)
+        complain("the configuration is written: REDLOCK_CONFIG=%s redlock run ...",
+                 settings->write_config);
+    config_draft_close(&draft);
+    return status;
 }
 
 /* ---- one change --------------------------------------------------------------------------- */
@@ -449,6 +467,7 @@ static int act_remove(struct task *task, char **operands) {
         return status;
     complain("%s (%s) is no longer a member: %zu members then, of which %zu must be intact",
              member_url(&task->session, member), member->id, members, quorum_of(members));
+    refusals_warn(&task->session, membership, member);
     if ((status = confirm(task)) != 0) return status;
     if ((status = remove_member(task, member->id)) != 0) return status;
     return finish(task, "the member is removed");
@@ -653,9 +672,15 @@ static bool options_fit(const struct settings *settings, const struct action *ac
     if (settings->ttl_max_ms != 0) only = "--ttl-max";
     if (settings->floor != 0) only = "--floor";
     if (settings->never_used) only = "--never-used";
+    if (settings->force) only = "--force";
+    if (settings->write_config != NULL) only = "--write-config";
     if (only == NULL && settings->await_ms != WAIT_UNSET) only = "--wait", of = "status";
     if (only != NULL && strcmp(action->name, of) != 0) {
         complain("%s is for 'redlock quorum %s'", only, of);
+        return false;
+    }
+    if (settings->force && settings->write_config == NULL) {
+        complain("--force is for --write-config");
         return false;
     }
     if (settings->mode != REDLOCK_MODE_CLASSIC) return true; /* it is guarded in any case */

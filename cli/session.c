@@ -417,6 +417,14 @@ static bool is_shut_out(struct session *session, const int *votes) {
     return nodes - bad < quorum_of(nodes) && nodes - bad < votes_needed(session);
 }
 
+char *session_foreign(struct session *session, const char *resource, size_t bytes, char *out,
+                      size_t size) {
+    char type[40] = "";
+    if (redlock_key_type(session->client, resource, bytes, type, sizeof type) != REDLOCK_OK)
+        type[0] = '\0';
+    return foreign_text(type, out, size);
+}
+
 /* By what the nodes hold now. False: the nodes do not say. */
 static bool holder_text(struct session *session, const char *resource, char *out, size_t size) {
     struct redlock_view views[REDLOCK_NODES_MAX];
@@ -437,7 +445,9 @@ static bool holder_text(struct session *session, const char *resource, char *out
                  session->failed.owner[0] != '\0' ? session->failed.owner : "another client", end,
                  majority.votes, count);
         return true;
-    case MAJORITY_FOREIGN: snprintf(out, size, FOREIGN_TEXT); return true;
+    case MAJORITY_FOREIGN:
+        session_foreign(session, resource, strlen(resource), out, size);
+        return true;
     case MAJORITY_SPLIT:
         snprintf(out, size, "held by another: the nodes hold the tokens of several clients");
         return true;

@@ -80,6 +80,10 @@ enum reach session_reach(struct session *session);
 /* Why a node does not vote, once: `detail` is the text of its status. Returns `out`. */
 char *reason_text(int verdict, const char *detail, char *out, size_t size);
 
+/* What the key of a lock holds that is not a string (foreign_text()). Asks the nodes. */
+char *session_foreign(struct session *session, const char *resource, size_t bytes, char *out,
+                      size_t size);
+
 size_t quorum_of(size_t nodes); /* majority.c */
 const char *node_url(struct session *session, size_t node);
 /* "granted", "no_quorum", ...: names for machines. */

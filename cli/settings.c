@@ -54,7 +54,8 @@ void settings_free(struct settings *settings) {
                      settings->password_file, settings->metrics,
                      settings->quorum,        settings->config_quorum,
                      settings->profile,       settings->profiles,
-                     settings->command};
+                     settings->command,       settings->metrics_file,
+                     settings->write_config};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -155,6 +156,7 @@ SETTER_TEXT(set_tls_key_file, tls_key_file)
 SETTER_TEXT(set_tls_server_name, tls_server_name)
 SETTER_TEXT(set_token, token)
 SETTER_TEXT(set_status_file, status_file)
+SETTER_TEXT(set_metrics_file, metrics_file)
 SETTER_TEXT(set_dir, dir)
 SETTER_TEXT(set_server, server)
 SETTER_TEXT(set_only, only)
@@ -163,6 +165,8 @@ SETTER_TEXT(set_reason, reason)
 SETTER_TEXT(set_password_file, password_file)
 SETTER_TEXT(set_metrics, metrics)
 SETTER_TEXT(set_command, command)
+SETTER_TEXT(set_write_config, write_config)
+SETTER_FLAG(set_force, force, true)
 SETTER(set_profile) {
     if (!is_profile_name(value)) {
         snprintf(error, size, "'%.60s' is not the name of a profile (" PROFILE_NAME_RULE ")",
@@ -438,6 +442,8 @@ const struct option_entry option_entries[] = {
      "term: end the command; ignore: let it run (term)"},
     {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file,
      "write the outcome to this file as JSON"},
+    {"metrics-file", 0, "FILE", COMMAND_RUN, false, set_metrics_file,
+     "keep metrics of this run there, for node_exporter's textfile collector"},
     {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, false, set_fence,
      "the fencing token (REDLOCK_FENCE)"},
     {"ttl-max", 0, "DURATION", COMMAND_QUORUM, true, set_ttl_max,
@@ -447,6 +453,9 @@ const struct option_entry option_entries[] = {
     {"floor", 0, "N", COMMAND_QUORUM, false, set_floor, "init: fencing tokens begin above this"},
     {"never-used", 0, NULL, COMMAND_QUORUM, false, set_never_used,
      "init: no lock was ever held on these servers: ready at once"},
+    {"write-config", 0, "FILE", COMMAND_QUORUM, false, set_write_config,
+     "init: write a configuration file for the clients"},
+    {"force", 0, NULL, COMMAND_QUORUM, false, set_force, "init: --write-config may replace a file"},
     {"wait", 0, "[DURATION]", COMMAND_QUORUM, false, set_await,
      "status: return when all members are intact"},
     {"yes", 'y', NULL, COMMAND_QUORUM | COMMAND_BREAK, false, set_yes, "do not ask"},

@@ -83,7 +83,9 @@ void sight_print_head(struct session *session, const struct sight *sight, FILE *
         break;
     case MAJORITY_FREE: fprintf(out, "%s: free\n", name); break;
     case MAJORITY_SPLIT: fprintf(out, "%s: split: no majority for any holder\n", name); break;
-    case MAJORITY_FOREIGN: fprintf(out, "%s: " FOREIGN_TEXT "\n", name); break;
+    case MAJORITY_FOREIGN:
+        fprintf(out, "%s: %s\n", name, foreign_text(sight->type, holder, sizeof holder));
+        break;
     case MAJORITY_UNKNOWN:
         fprintf(out, "%s: unknown: %zu of %zu nodes answered, %zu are needed\n", name,
                 majority.answered, count, quorum_of(count));
@@ -140,6 +142,8 @@ json_t *sight_json(struct session *session, const struct sight *sight) {
         json_object_update(object, holder);
         json_decref(holder);
     }
+    if (sight->type[0] != '\0')
+        json_object_set_new(object, "type", bytes_json(sight->type, strlen(sight->type)));
     for (size_t i = 0; i < sight->count; i++) {
         json_t *node = view_json(session, &sight->views[i]);
         json_object_set_new(node, "url", json_string(node_url(session, i)));
@@ -183,6 +187,10 @@ void sight_take(struct session *session, const char *resource, size_t bytes, str
     if (sight->result == REDLOCK_OK && session_mode(session) == REDLOCK_MODE_GUARDED &&
         count_voters(session, sight->views, sight->count) < quorum_of(sight->count))
         sight->result = REDLOCK_NO_QUORUM;
+    const bool foreign = majority_of(sight->views, sight->count).verdict == MAJORITY_FOREIGN;
+    if (foreign && redlock_key_type(session->client, resource, bytes, sight->type,
+                                    sizeof sight->type) != REDLOCK_OK)
+        sight->type[0] = '\0';
 }
 
 /* `hidden`, if not NULL, counts keys that are not locks, which are not shown then. */

@@ -18,6 +18,7 @@ struct sight {
     size_t bytes;
     int result; /* enum redlock_result. OK and NO_QUORUM: the views are filled */
     size_t count;
+    char type[40]; /* of a key that a majority holds and that is not a string; "": unknown */
     struct redlock_view views[REDLOCK_NODES_MAX];
 };
 void sight_take(struct session *session, const char *resource, size_t bytes, struct sight *sight);

@@ -38,8 +38,9 @@ bool report_waiting(struct session *session, struct redlock_lock *lock, const ch
         return true;
     }
     if (result == REDLOCK_OK && majority.verdict == MAJORITY_FOREIGN) {
-        complain("waiting for '%.100s': " FOREIGN_TEXT ". Delete the key, or choose another name",
-                 resource);
+        char what[120];
+        complain("waiting for '%.100s': %s. Delete the key, or choose another name", resource,
+                 session_foreign(session, resource, strlen(resource), what, sizeof what));
         return true;
     }
     if (!session->settings->verbose) return false;

@@ -518,8 +518,8 @@ static void run_healed(struct player *player) {
         world_run_until(world, world_now(world) + ttl / 4);
     world_run_until(world,
                     world_now(world) + ttl * 5 / 4); /* keys that remain must end by themselves */
-    while (!all_intact(player) &&
-           world_now(world) < latest_end) /* records one as recovering late, to be sure */
+    /* records one as recovering late, to be sure; or A has begun an operator's work late */
+    while (!(all_content(player) && all_intact(player)) && world_now(world) < latest_end)
         world_run_until(world, world_now(world) + ttl / 4);
 }
 

@@ -26,6 +26,15 @@ typedef void redlock_resource_fn(void *context, const void *resource, size_t byt
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_list(struct redlock_client *client,
                                                 redlock_resource_fn *each, void *context);
 
+/* Asks the nodes what kind of value a key holds that redlock_peek() reports as WRONGTYPE. Copies
+ * the server's own name for it into `type`, at most `size` - 1 bytes and a NUL: "list", "hash",
+ * "set", "zset", "stream", or a module's name. "": no node says (the user may lack the permission
+ * for TYPE), or the key is a string or is gone. Waits like redlock_peek(). OK, BAD_ARGUMENT (`size`
+ * is 0), NO_MEMORY, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_key_type(struct redlock_client *client,
+                                                    const void *resource, size_t bytes, char *type,
+                                                    size_t size);
+
 /* ---- ending another client's lock ---------------------------------------------------------- */
 
 struct redlock_break_options {
@@ -46,16 +55,17 @@ static inline void redlock_break_options_init(struct redlock_break_options *opti
 
 /* What a break found and did. It holds no secret: of a token, only the owner part. */
 struct redlock_break_report {
-    size_t size;   /* set by _init() */
-    int deleted;   /* 1: the key of this holder was deleted on at least one node. 0 with the result
-                      OK:   the lock was free already, or became free */
-    int certain;   /* 1: every node reported after the break that it does not have the token. 0: a
-                      node   in `silent` may have it. If the holder renewed while its keys were
-                      deleted,   and   reaches a silent node, it may keep the lock: break it again
-                      then
-                    */
-    int64_t fence; /* guarded: every later holder has a higher fence than this, and the broken
-                      one a lower; 0: classic, or nothing was broken */
+    size_t size; /* set by _init() */
+    /* 1: the key of this holder was deleted on at least one node. 0 with the result OK: the lock
+     * was free already, or became free. */
+    int deleted;
+    /* 1: every node reported after the break that it does not have the token. 0: a node in `silent`
+     * may have it. If the holder renewed while its keys were deleted, and reaches a silent node, it
+     * may keep the lock: break it again then. */
+    int certain;
+    /* guarded: every later holder has a higher fence than this, and the broken one a lower; 0:
+     * classic, or nothing was broken. */
+    int64_t fence;
     int64_t remaining_ms; /* how long the key would have lived on the node where it lives longest,
                              as read before; -1: without end; 0: no key was found */
     size_t owner_bytes;   /* of `owner` */

@@ -2,14 +2,23 @@
 # bash completion for redlock(1)
 # shellcheck shell=bash
 
-# It asks the program itself for the options, so they match the installed version.
-_redlock_options() {
-    redlock help "$1" 2>/dev/null | sed -n 's/^ *\(-., \)\{0,1\}\(--[a-z-]*\).*/\2/p'
+# It asks the program itself for commands and options, so they match the installed version.
+_redlock_list() { # [COMMAND]: its verbs, or all commands
+    redlock help "$@" 2>/dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p'
+}
+
+_redlock_options() { # COMMAND [VERB]
+    redlock help "$@" 2>/dev/null | sed -n 's/^ *\(-., \)\{0,1\}\(--[a-z-]*\).*/\2/p'
+}
+
+_redlock_valued_options() { # COMMAND: those whose value is the next word
+    redlock help "$1" 2>/dev/null | sed -n -e 's/^ *\(-.\), --[a-z-]* [^ ].*/\1/p' -e 's/^ *\(-., \)\{0,1\}\(--[a-z-]*\) [^ ].*/\2/p'
 }
 
 _redlock_word_of_command() {
     # After `run RESOURCE` or `up`, another command line follows.
-    local i words=0 skip=0
+    local i words=0 skip=0 valued
+    valued=" $(_redlock_valued_options "$1" | tr '\n' ' ')"
     for ((i = 2; i < COMP_CWORD; i++)); do
         if ((skip)); then
             skip=0
@@ -20,11 +29,7 @@ _redlock_word_of_command() {
             COMP_COMMAND_AT=$((i + 1))
             return 0
             ;;
-        -N | -t | -w | -E | -o | -k | -g | -p | -d | -c | -i) skip=1 ;;
-        -n) [[ $1 == up ]] && skip=1 ;;
-        --nonblock | --no-syslog | --confirm | --json | --quiet | --verbose | --tokens | --watch | --once | --all | --help | --*=*) ;;
-        --*) skip=1 ;;
-        -*) ;;
+        -*) [[ $valued == *" ${COMP_WORDS[i]} "* ]] && skip=1 ;;
         *)
             words=$((words + 1))
             if [[ $1 == run || $1 == gate ]] && ((words == 2)) || [[ $1 == up ]]; then
@@ -42,7 +47,9 @@ _redlock() {
     local COMP_COMMAND_AT=0
     COMPREPLY=()
     if ((COMP_CWORD == 1)) || [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run acquire extend release show break wait top doctor quorum gate serve up bench sim help version' -- "$current")
+        local about=()
+        ((COMP_CWORD > 2)) && about=("${COMP_WORDS[2]}")
+        mapfile -t COMPREPLY < <(compgen -W "$(_redlock_list "${about[@]}")" -- "$current")
         return
     fi
     case $command in
@@ -59,7 +66,7 @@ _redlock() {
         return
     fi
     case $previous in
-    --tls-ca-file | --tls-cert-file | --tls-key-file | --status-file | --server | --plot | --password-file)
+    --tls-ca-file | --tls-cert-file | --tls-key-file | --status-file | --write-config | --metrics-file | --server | --plot | --password-file)
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
@@ -101,12 +108,14 @@ _redlock() {
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
     fi
-    if [[ $command == quorum && $current != -* && $COMP_CWORD == 2 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'init status add remove replace set-ttl-max' -- "$current")
+    if [[ $current != -* && $COMP_CWORD == 2 ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_redlock_list "$command")" -- "$current")
         return
     fi
     if [[ $current == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_redlock_options "$command")" -- "$current")
+        local verb=()
+        [[ " $(_redlock_list "$command" | tr '\n' ' ')" == *" ${COMP_WORDS[2]} "* ]] && verb=("${COMP_WORDS[2]}")
+        mapfile -t COMPREPLY < <(compgen -W "$(_redlock_options "$command" "${verb[@]}")" -- "$current")
     fi
 }
 

@@ -17,6 +17,7 @@
 
 #include "redlock/admin.h"
 #include "redlock/fence.h"
+#include "redlock/metrics.h"
 
 #define SIZED_THROUGH(type, field)                                                                 \
     (offsetof(struct type, field) + sizeof(((struct type *)NULL)->field))

@@ -188,6 +188,11 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case SHAPE_RAISE: return answer_raise(request, reader, answer);
     case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
     case SHAPE_VALUE: answer_shows(answer, reader->bytes[0]); return slot->type == REPLY_STRING;
+    case SHAPE_TYPE:
+        answer_shows(answer, reader->bytes[0]);
+        answer->verdict =
+            reader_is_status(reader, 0, "none") ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+        return slot->type == REPLY_STATUS;
     case SHAPE_SCAN: return answer_scan(reader, answer);
     case SHAPE_SERVER_INFO: return answer_server_info(request->question, reader, answer);
     case SHAPE_STATE:

@@ -15,6 +15,7 @@ enum shape {
     SHAPE_RAISE,
     SHAPE_PTTL,
     SHAPE_VALUE,
+    SHAPE_TYPE, /* a word; "none": there is no key */
     SHAPE_SCAN,
     SHAPE_SERVER_INFO,
     SHAPE_STATE,

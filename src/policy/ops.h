@@ -110,7 +110,9 @@ enum {
       ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))        \
     /* The same keys, for an observer: GRANTED with `count`, the waiters, and `age_us`, for how    \
      * long the first of them has waited. */                                                       \
-    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)))
+    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)))                    \
+    /* GRANTED with `value`, the server's name for the type of the key's value; ABSENT. */         \
+    X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)))
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms) NET_##name,

@@ -12,7 +12,7 @@ from processes import holder_of
 
 USAGE, NO_QUORUM, HELD, CONFIG, LOST = 64, 69, 75, 78, 80
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
-NOT_A_LOCK = "the key holds a list, a hash or another structure: not a lock"
+NOT_A_LOCK = "the key holds a list: not a lock"
 
 
 @pytest.fixture

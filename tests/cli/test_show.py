@@ -2,6 +2,8 @@
 """show: ours and other clients' locks, what a majority says, and no secrets."""
 import json
 
+import pytest
+
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -44,9 +46,39 @@ def test_no_ttl_and_wrong_type(locked, quorum, resource):
         server.ask("RPUSH", resource, "x")
     done = locked("show", resource)
     assert "key holds something other than a string" in done.stdout.decode()
-    assert f"{resource}: the key holds a list, a hash or another structure: not a lock" in done.stdout.decode()
+    assert f"{resource}: the key holds a list: not a lock" in done.stdout.decode()
     assert done.returncode == 0
-    assert json.loads(locked("show", "--json", resource).stdout)[0]["verdict"] == "foreign"
+    shown = json.loads(locked("show", "--json", resource).stdout)[0]
+    assert (shown["verdict"], shown["type"]) == ("foreign", "list")
+
+
+@pytest.mark.parametrize("command, text", [
+    (["HSET", "f", "v"], "a hash"), (["SADD", "x"], "a set"), (["ZADD", "1", "x"], "a sorted set"), (["XADD", "*", "f", "v"], "a stream")])
+def test_names_what_a_key_holds(locked, quorum, resource, command, text):
+    for server in quorum.servers:
+        server.ask(command[0], resource, *command[1:])
+    assert locked("show", resource).stdout.decode().startswith(f"{resource}: the key holds {text}: not a lock\n")
+    done = locked("acquire", resource)
+    assert (done.returncode, done.stderr.decode()) == (75, f"redlock: {resource}: the key holds {text}: not a lock\n")
+
+
+def test_a_type_that_the_user_may_not_ask_for(redlock, quorum, resource):
+    for server in quorum.servers:
+        server.ask("RPUSH", resource, "x")
+        server.ask("ACL", "SETUSER", "typeless", "on", ">x", "~*", "+@all", "-type")
+    nodes = quorum.nodes.replace("redis://", "redis://typeless:x@")
+    done = redlock("acquire", resource, environ={"REDLOCK_NODES": nodes})
+    assert (done.returncode, done.stderr.decode()) == (75, f"redlock: {resource}: the key holds a list, a hash or another structure: not a lock\n")
+
+
+def test_the_type_is_asked_for_only_then(locked, quorum, resource):
+    for server in quorum.servers:
+        server.ask("CONFIG", "RESETSTAT")
+    locked("acquire", resource)
+    locked("acquire", resource)
+    locked("show", resource)
+    for server in quorum.servers:
+        assert b"cmdstat_type" not in server.ask("INFO", "commandstats")
 
 
 def test_split(locked, quorum, resource):

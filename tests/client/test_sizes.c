@@ -18,6 +18,7 @@
 
 #include "redlock/admin.h"
 #include "redlock/fence.h"
+#include "redlock/metrics.h"
 
 enum {
     CLIENT_OPTIONS = 128,

@@ -84,4 +84,7 @@ installed=$("$prefix/bin/redlock" --version)
 [[ $installed == *"$version"* ]] || { echo "redlock --version says '$installed', not $version"; exit 1; }
 [ -s "$prefix/share/man/man1/redlock.1" ]
 bash -n "$prefix/share/bash-completion/completions/redlock"
-echo "the command line, its manual page and its completion are there"
+for file in zsh/site-functions/_redlock fish/vendor_completions.d/redlock.fish; do
+    [ -s "$prefix/share/$file" ] || { echo "share/$file is not installed"; exit 1; }
+done
+echo "the command line, its manual page and its completions are there"

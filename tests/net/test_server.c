@@ -88,6 +88,13 @@ static void looking(struct world *world, struct server *server) {
     assert_int_equal(ask_one(world, NET_PEEK_VALUE, "nothing", "", 0), REDLOCK_VERDICT_ABSENT);
     server_ask_integer(server, "RPUSH list x");
     assert_int_equal(ask_one(world, NET_PEEK_VALUE, "list", "", 0), REDLOCK_VERDICT_WRONGTYPE);
+    ask_init(&ask, NET_TYPE, "list", "", 0);
+    ask_send(world, &ask, 1, 1000, 0);
+    world_until_done(world, &ask, 1);
+    assert_int_equal(ask.verdicts[0], REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(ask.value_bytes, 4);
+    assert_memory_equal(ask.value, "list", 4);
+    assert_int_equal(ask_one(world, NET_TYPE, "nothing", "", 0), REDLOCK_VERDICT_ABSENT);
     freeReplyObject(server_ask(server, "FLUSHALL"));
 }
 

@@ -180,6 +180,37 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
     return result;
 }
 
+/* What is asked for is foreign data, and becomes a C string. */
+static bool copy_type(const struct redlock_view *view, char *type, size_t size) {
+    const size_t bytes = view->token_bytes < size ? view->token_bytes : size - 1;
+    const bool is_foreign = view->verdict == REDLOCK_VERDICT_GRANTED && bytes > 0 &&
+                            !(bytes == 6 && memcmp(view->token, "string", 6) == 0);
+    if (!is_foreign) return false;
+    memcpy(type, view->token, bytes);
+    type[bytes] = '\0';
+    return true;
+}
+
+int redlock_key_type(struct redlock_client *client, const void *resource, size_t bytes, char *type,
+                     size_t size) {
+    if (!resource || bytes < 1 || !type || size < 1) return REDLOCK_BAD_ARGUMENT;
+    if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
+        return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    struct peek *peek = peek_new(client, NET_TYPE, resource, bytes);
+    int result = REDLOCK_NO_MEMORY;
+    if (peek) {
+        peek_ask(peek, gather(client, gather_until(client)));
+        type[0] = '\0';
+        for (unsigned i = 0; i < client->nodes; i++)
+            if (copy_type(&peek->seen[i].view, type, size)) break;
+        result = REDLOCK_OK;
+        inquiry_unref(&peek->inquiry);
+    }
+    client_leave_notifying(client);
+    return result;
+}
+
 /* ---- listing ---- */
 
 enum { SCANS_MAX = 4000000 };
