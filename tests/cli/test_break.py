@@ -71,7 +71,7 @@ class Asked:
 
 def test_held_by_run(locked, quorum, resource):
     process = locked.start("run", "-t", "3s", "-o", "web1", resource, "--", "sleep", "30")
-    until(lambda: all(quorum.values(resource)))
+    until(lambda: sum(value is not None for value in quorum.values(resource)) >= 3)
     began = time.monotonic()
     done = locked("break", *WHY, resource)
     assert (done.returncode, done.stdout) == (0, b"")
@@ -181,7 +181,7 @@ def test_one_key_is_no_lock(locked, quorum, resource):
 
 def test_one_node_down(three, resource):
     redlock = Redlock(three.nodes)
-    redlock("acquire", resource)
+    put(three.servers, resource, "hung", "PX", "60000")
     kill(three.servers[1])
     done = redlock("break", *WHY, resource)
     assert done.returncode == 0, done.stderr
@@ -191,7 +191,7 @@ def test_one_node_down(three, resource):
 
 def test_one_node_stopped(three, resource):
     redlock = Redlock(three.nodes)
-    redlock("acquire", resource)
+    put(three.servers, resource, "hung", "PX", "60000")
     three.servers[1].pause()
     done = redlock("break", "--json", "--connect-timeout", "300ms", *WHY, resource)
     told = json.loads(done.stdout)
@@ -203,7 +203,7 @@ def test_one_node_stopped(three, resource):
 
 def test_two_nodes_down(three, resource):
     redlock = Redlock(three.nodes)
-    redlock("acquire", resource)
+    put(three.servers, resource, "hung", "PX", "60000")
     for server in three.servers[:2]:
         kill(server)
     done = redlock("break", "--json", *WHY, resource)
@@ -215,7 +215,7 @@ def test_two_nodes_down(three, resource):
 
 def test_a_node_goes_down_while_the_operator_thinks(three, resource):
     redlock = Redlock(three.nodes)
-    redlock("acquire", resource)
+    put(three.servers, resource, "hung", "PX", "60000")
     asked = Asked(three.nodes, resource)
     for server in three.servers[:2]:
         kill(server)
@@ -230,10 +230,11 @@ def test_the_holder_changes_during_the_question(locked, quorum, resource):
     assert token[:8] in asked.text.decode()
     assert locked("release", resource, environ={"REDLOCK_TOKEN": token}).returncode == 0
     other = locked("acquire", resource).stdout.split()[0]
+    before = quorum.values(resource)
     status, text = asked.answer(b"y\n")
     assert status == HELD
     assert "changed hands" in text and "did not break" in text
-    assert quorum.values(resource) == [other] * 5
+    assert before.count(other) >= 3 and quorum.values(resource) == before
 
 
 def test_the_holder_releases_during_the_question(locked, quorum, resource):
@@ -246,15 +247,17 @@ def test_the_holder_releases_during_the_question(locked, quorum, resource):
 
 
 def test_declined(locked, quorum, resource):
-    token = locked("acquire", resource).stdout.split()[0]
+    locked("acquire", resource)
+    before = quorum.values(resource)
     status, text = Asked(quorum.nodes, resource).answer(b"\n")
     assert status == DECLINED
     assert "nothing was done" in text
-    assert quorum.values(resource) == [token] * 5
+    assert quorum.values(resource) == before
 
 
 def test_it_asks_only_on_a_terminal_and_only_with_a_reason(locked, quorum, resource):
-    token = locked("acquire", resource).stdout.split()[0]
+    locked("acquire", resource)
+    before = quorum.values(resource)
     done = locked("break", "--reason", "x", resource)
     assert done.returncode == USAGE
     assert b"confirm with --yes" in done.stderr
@@ -263,18 +266,19 @@ def test_it_asks_only_on_a_terminal_and_only_with_a_reason(locked, quorum, resou
         assert done.returncode == USAGE
         assert b"--reason TEXT" in done.stderr
     assert locked("break", *WHY).returncode == locked("break", *WHY, "a", "b").returncode == USAGE
-    assert quorum.values(resource) == [token] * 5
+    assert quorum.values(resource) == before
 
 
 def test_other_keys_are_left_alone(locked, quorum, resource):
-    token = locked("acquire", f"{resource}-other").stdout.split()[0]
-    locked("acquire", resource)
+    locked("acquire", f"{resource}-other")
+    before = quorum.values(f"{resource}-other")
+    put(quorum.servers[:4], resource, "hung", "PX", "60000")
     put(quorum.servers[4:], resource, "another", "PX", "60000")
     told = json.loads(locked("break", "--json", *WHY, resource).stdout)
     assert [node["verdict"] for node in told["nodes"]] == ["deleted"] * 4 + ["other"]
     assert (told["result"], told["certain"]) == ("broken", True)
     assert quorum.values(resource)[4] == b"another"
-    assert quorum.values(f"{resource}-other") == [token] * 5
+    assert quorum.values(f"{resource}-other") == before
 
 
 def test_guarded_prints_a_fence_between_the_holder_s_and_the_next(guarded, resource):
@@ -301,11 +305,12 @@ def test_guarded_the_gate_refuses_the_broken_holder(guarded, resource):
 
 def test_guarded_no_fence_no_break(guarded, three, resource):
     """Two of three servers take no writes that need memory: they cannot raise a fence, but could delete."""
-    token = guarded("acquire", resource).stdout.split()[0]
+    guarded("acquire", resource)
+    before = values(three.servers, resource)
     for server in three.servers[:2]:
         server.ask("CONFIG", "SET", "maxmemory", "1")
     done = guarded("break", *WHY, resource)
     assert done.returncode == NO_QUORUM
     assert b"too few nodes can raise the fence" in done.stderr and b"out of memory" in done.stderr
     assert b"so no key was deleted" in done.stderr and b"may still have" not in done.stderr
-    assert values(three.servers, resource) == [token] * 3
+    assert values(three.servers, resource) == before
