@@ -48,7 +48,8 @@ int beside_main(const char *command, int argc, char **argv) {
     try_in(directory, REDLOCK_LIBEXEC "/", command, argv);
     complain(
         "this command is not installed: there is no redlock-%s in %s, nor in %s/" REDLOCK_LIBEXEC
-        "; install it from the same version of redlock",
-        command, directory, directory);
+        "; install it from the same version of redlock%s",
+        command, directory, directory,
+        strcmp(command, "serve") == 0 ? " (the package redlock-serve)" : "");
     return EXIT_SYSTEM;
 }

@@ -10,6 +10,7 @@ int command_acquire(struct settings *settings, int argc, char **argv);
 int command_extend(struct settings *settings, int argc, char **argv);
 int command_release(struct settings *settings, int argc, char **argv);
 int command_show(struct settings *settings, int argc, char **argv);
+int command_break(struct settings *settings, int argc, char **argv);
 int command_wait(struct settings *settings, int argc, char **argv);
 int command_doctor(struct settings *settings, int argc, char **argv);
 int command_quorum(struct settings *settings, int argc, char **argv);

@@ -22,6 +22,7 @@
 #include "job.h"
 #include "lock_json.h"
 #include "message.h"
+#include "metrics_file.h"
 #include "run.h"
 #include "session.h"
 #include "verdict.h"
@@ -333,6 +334,7 @@ static void step(struct holder *holder) {
     check_waiting(holder);
     check_nodes(holder);
     check_group(holder);
+    metrics_file_warn();
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -367,6 +369,7 @@ static void lock_options(void *context, struct redlock_lock_options *options) {
 static int open_lock(struct holder *holder) {
     int status = session_open(&holder->session, holder->settings);
     if (status != 0) return status;
+    metrics_file_follow(holder->session.client);
     status =
         session_lock(&holder->session, holder->plan->resource, lock_options, holder, &holder->lock);
     if (status != 0) return status;
@@ -414,6 +417,7 @@ int holder_main(const struct run_plan *plan) {
         /* fork does not inherit it: orphans of the command come to the holder, not to the front */
         1);
     holder.signal_fd = signals_open(plan->inherited);
+    metrics_file_begin(plan->settings, plan->resource);
     int status = holder.signal_fd < 0 ? EXIT_SYSTEM : open_lock(&holder);
     if (status != 0) {
         set_outcome(&holder, outcome_of_exit(status, -1), status);
@@ -426,6 +430,7 @@ int holder_main(const struct run_plan *plan) {
     wait_line_end(&holder.line);
     redlock_lock_free(holder.lock);
     session_close(&holder.session);
+    metrics_file_end(&holder.outcome);
     /* A stopped job no longer needs the lock: it ends, and its shell reports that. */
     if (!holder.front_gone && getppid() == plan->front) kill(plan->front, SIGCONT);
     note_send(plan->socket, NOTE_RESULT, 0, &holder.outcome);

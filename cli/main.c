@@ -29,6 +29,8 @@ static const struct command commands[] = {
      command_release},
     {"show", COMMAND_SHOW, "[options] [RESOURCE ...]", "Show who holds what, node by node.", false,
      command_show},
+    {"break", COMMAND_BREAK, "[options] --reason TEXT RESOURCE",
+     "End another client's lock, and log why.", false, command_break},
     {"wait", COMMAND_WAIT, "[options] RESOURCE ...",
      "Wait until nobody holds the lock, and take nothing.", false, command_wait},
     {"top", COMMAND_TOP, "[options]", "Watch nodes, locks and waiters as they change.", false,

@@ -27,7 +27,7 @@ char *foreign_text(const char *type, char *out, size_t size) {
     return out;
 }
 
-static bool same_token(const struct redlock_view *a, const struct redlock_view *b) {
+bool has_same_token(const struct redlock_view *a, const struct redlock_view *b) {
     return a->verdict == REDLOCK_VERDICT_GRANTED && b->verdict == REDLOCK_VERDICT_GRANTED &&
            a->token_bytes == b->token_bytes && a->token_truncated == b->token_truncated &&
            memcmp(a->token, b->token, a->token_bytes) == 0;
@@ -43,7 +43,8 @@ static size_t votes_for(const struct redlock_view *views, size_t count, size_t c
                         int64_t *remaining) {
     size_t votes = 0;
     for (size_t i = 0; i < count; i++) {
-        if (same_token(&views[i], &views[candidate])) remaining[votes++] = views[i].remaining_ms;
+        if (has_same_token(&views[i], &views[candidate]))
+            remaining[votes++] = views[i].remaining_ms;
     }
     return votes;
 }

@@ -30,6 +30,8 @@ struct majority {
 
 struct majority majority_of(const struct redlock_view *views, size_t count);
 
+/* Both nodes have a key, with the same token. */
+bool has_same_token(const struct redlock_view *a, const struct redlock_view *b);
 /* Whether a value has the form of our tokens: 40 hex digits, then perhaps ':' and an owner. */
 bool is_ours(const struct redlock_view *view);
 /* The owner in one of our tokens, made printable; "" if there is none. */

@@ -18,6 +18,7 @@
 #include "message.h"
 #include "nearest.h"
 #include "progress.h"
+#include "refusals.h"
 
 /* An added node is intact ttl_max after it was registered; drift and a busy machine add to that. */
 #define NEW_MEMBER_WITHIN_MS(ttl_max_ms) (3 * (ttl_max_ms) + 15000)
@@ -466,6 +467,7 @@ static int act_remove(struct task *task, char **operands) {
         return status;
     complain("%s (%s) is no longer a member: %zu members then, of which %zu must be intact",
              member_url(&task->session, member), member->id, members, quorum_of(members));
+    refusals_warn(&task->session, membership, member);
     if ((status = confirm(task)) != 0) return status;
     if ((status = remove_member(task, member->id)) != 0) return status;
     return finish(task, "the member is removed");

@@ -21,6 +21,7 @@
 #include "commands.h"
 #include "exit_codes.h"
 #include "message.h"
+#include "metrics_file.h"
 #include "session.h"
 #include "terminal.h"
 
@@ -247,6 +248,7 @@ static char **find_command(struct settings *settings, char **words, char *shell[
 int command_run(struct settings *settings, int argc, char **argv) {
     int status = argc > 0 ? resource_check(settings, argv[0]) : EXIT_USAGE_ERROR;
     if (argc == 0) complain("redlock run needs a resource and a command; try 'redlock run --help'");
+    if (status == 0) status = metrics_file_check(settings);
     if (status != 0) return refused(settings, status);
     char *shell[4], **command = find_command(settings, argv + 1, shell);
     if (command == NULL) return refused(settings, EXIT_USAGE_ERROR);
@@ -267,6 +269,7 @@ int command_run(struct settings *settings, int argc, char **argv) {
     if (status == 0) {
         follow(&front);
         status = finish(&front);
+        if (!front.has_result) metrics_file_abandoned(settings, argv[0], &front.outcome);
     } else {
         refused(settings, status);
     }

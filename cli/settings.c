@@ -43,14 +43,19 @@ void settings_init(struct settings *settings) {
 }
 
 void settings_free(struct settings *settings) {
-    char *owned[] = {settings->write_config,  settings->nodes,         settings->config_nodes,
-                     settings->prefix,        settings->owner,         settings->tls_ca_file,
-                     settings->tls_cert_file, settings->tls_key_file,  settings->tls_server_name,
-                     settings->token,         settings->status_file,   settings->dir,
-                     settings->server,        settings->only,          settings->plot,
-                     settings->listen,        settings->password_file, settings->metrics,
-                     settings->quorum,        settings->config_quorum, settings->profile,
-                     settings->profiles,      settings->command};
+    char *owned[] = {settings->nodes,         settings->config_nodes,
+                     settings->prefix,        settings->owner,
+                     settings->tls_ca_file,   settings->tls_cert_file,
+                     settings->tls_key_file,  settings->tls_server_name,
+                     settings->token,         settings->status_file,
+                     settings->dir,           settings->server,
+                     settings->only,          settings->plot,
+                     settings->reason,        settings->listen,
+                     settings->password_file, settings->metrics,
+                     settings->quorum,        settings->config_quorum,
+                     settings->profile,       settings->profiles,
+                     settings->command,       settings->metrics_file,
+                     settings->write_config};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -151,10 +156,12 @@ SETTER_TEXT(set_tls_key_file, tls_key_file)
 SETTER_TEXT(set_tls_server_name, tls_server_name)
 SETTER_TEXT(set_token, token)
 SETTER_TEXT(set_status_file, status_file)
+SETTER_TEXT(set_metrics_file, metrics_file)
 SETTER_TEXT(set_dir, dir)
 SETTER_TEXT(set_server, server)
 SETTER_TEXT(set_only, only)
 SETTER_TEXT(set_plot, plot)
+SETTER_TEXT(set_reason, reason)
 SETTER_TEXT(set_password_file, password_file)
 SETTER_TEXT(set_metrics, metrics)
 SETTER_TEXT(set_command, command)
@@ -181,6 +188,7 @@ SETTER_FLAG(set_once, once, true)
 SETTER_FLAG(set_confirm, confirm, true)
 SETTER_FLAG(set_never_used, never_used, true)
 SETTER_FLAG(set_yes, yes, true)
+SETTER_FLAG(set_no_syslog, no_syslog, true)
 SETTER(set_ttl) {
     return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
                   "a TTL is from 10ms to 24h", error, size);
@@ -384,7 +392,8 @@ SETTER(set_retry_delay) {
 #define TAKERS (COMMAND_RUN | COMMAND_ACQUIRE)
 #define WAITERS (TAKERS | COMMAND_WAIT)
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
-#define CLIENTS (LOCKERS | COMMAND_SHOW | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE)
+#define CLIENTS                                                                                    \
+    (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
 
@@ -433,6 +442,8 @@ const struct option_entry option_entries[] = {
      "term: end the command; ignore: let it run (term)"},
     {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file,
      "write the outcome to this file as JSON"},
+    {"metrics-file", 0, "FILE", COMMAND_RUN, false, set_metrics_file,
+     "keep metrics of this run there, for node_exporter's textfile collector"},
     {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, false, set_fence,
      "the fencing token (REDLOCK_FENCE)"},
     {"ttl-max", 0, "DURATION", COMMAND_QUORUM, true, set_ttl_max,
@@ -447,7 +458,10 @@ const struct option_entry option_entries[] = {
     {"force", 0, NULL, COMMAND_QUORUM, false, set_force, "init: --write-config may replace a file"},
     {"wait", 0, "[DURATION]", COMMAND_QUORUM, false, set_await,
      "status: return when all members are intact"},
-    {"yes", 'y', NULL, COMMAND_QUORUM, false, set_yes, "do not ask"},
+    {"yes", 'y', NULL, COMMAND_QUORUM | COMMAND_BREAK, false, set_yes, "do not ask"},
+    {"reason", 0, "TEXT", COMMAND_BREAK, false, set_reason, "why the lock is broken; it is logged"},
+    {"no-syslog", 0, NULL, COMMAND_BREAK, false, set_no_syslog,
+     "log on standard error only, not in the system log"},
     {"count", 'n', "N", COMMAND_UP | COMMAND_BENCH, false, set_count, "how many servers (5)"},
     {"dir", 'd', "DIR", COMMAND_UP, false, set_dir,
      "keep the servers' files there; absent or empty"},

@@ -23,6 +23,7 @@ enum command_bit {
     COMMAND_QUORUM = 256,
     COMMAND_BENCH = 512,
     COMMAND_SERVE = 1024,
+    COMMAND_BREAK = 2048,
     COMMAND_WAIT = 4096,
     COMMAND_TOP = 32768
 };
@@ -42,10 +43,11 @@ struct settings {
     char *command;       /* run: a line for the shell */
     char *prefix, *owner;
     char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
-    char *token, *status_file;
+    char *token, *status_file, *metrics_file;
     char *write_config; /* quorum init */
     char *dir, *server;
     char *only, *plot;
+    char *reason; /* break */
     char *listen, *password_file,
         /* serve: addresses, joined by commas; the password file; the address for Prometheus */
         *metrics;
@@ -71,7 +73,7 @@ struct settings {
     int64_t ttl_max_ms, floor; /* 0: not given */
     int64_t config_ttl_max_ms; /* `ttl-max =` of the file; 0: none */
     int64_t await_ms;          /* wait until all members are intact. WAIT_UNSET: do not wait */
-    bool confirm, never_used, force, yes;
+    bool confirm, never_used, force, yes, no_syslog;
     bool busy_poll;  /* serve */
     int scripts;     /* serve: enum serve_scripts */
     bool only_looks; /* not an option: the command never recovers nodes itself */

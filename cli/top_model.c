@@ -13,7 +13,7 @@
 /* What one answer of a walk should weigh. */
 #define STEP_BYTES (128 * 1024)
 
-enum { EFFORT_FIRST = 50, EFFORT_LEAST = 10, EFFORT_MOST = 500 };
+enum { EFFORT_FIRST = 50, EFFORT_LEAST = 10, EFFORT_MOST = 250 };
 
 /* FNV-1a; never 0. */
 static uint64_t fingerprint(const void *bytes, size_t count) {
@@ -87,6 +87,7 @@ static void forget(struct top_model *model, size_t at) {
     *link = row->next;
     model->bytes -= row->bytes;
     model->rows[at] = model->rows[--model->rows_count];
+    model->is_full = false;
     free(row->resource);
     free(row);
 }
@@ -121,13 +122,16 @@ static bool has_room(const struct top_model *model, size_t bytes) {
 
 /* A row that nobody misses goes first; for a waited-for resource also one that is only held. */
 static bool make_room(struct top_model *model, size_t bytes, bool is_waited_for) {
+    if (has_room(model, bytes)) return true;
+    if (model->is_full && !is_waited_for) return false;
     for (size_t i = model->rows_count; i-- > 0 && !has_room(model, bytes);) {
         const struct top_row *row = model->rows[i];
         if (row->known && !top_row_is_shown(row)) forget(model, i);
     }
     for (size_t i = model->rows_count; is_waited_for && i-- > 0 && !has_room(model, bytes);)
         if (model->rows[i]->known && model->rows[i]->waiters <= 0) forget(model, i);
-    return has_room(model, bytes);
+    model->is_full = !has_room(model, bytes);
+    return !model->is_full;
 }
 
 static bool contains(const unsigned char *in, size_t bytes, const char *what) {
@@ -196,7 +200,7 @@ bool top_model_stepped(struct top_model *model) {
     model->passed_all = model->looks_of_walk == 0 && !model->left_out &&
                         (size_t)__builtin_popcount(walk->ended) > model->nodes_count / 2;
     model->left_out = false;
-    model->looks_of_walk = 0;
+    model->walk_complete = true;
     memset(model->keys_of_walk, 0, sizeof model->keys_of_walk);
     model->names_of_walk = 0;
     redlock_walk_init(walk);
@@ -264,10 +268,12 @@ void top_model_saw(struct top_model *model, struct top_row *row, struct redlock_
     if (majority.verdict == MAJORITY_HELD)
         saw_holder(model, row, &views[majority.holder], first, now_ns);
     if (majority.verdict == MAJORITY_SPLIT && row->is_lock) model->splits++;
-    if (top_row_is_shown(row))
+    if (top_row_is_shown(row)) {
         row->idle_ns = 0;
-    else if (row->idle_ns == 0)
-        row->idle_ns = now_ns;
+        return;
+    }
+    model->is_full = false; /* its place may be taken */
+    if (row->idle_ns == 0) row->idle_ns = now_ns;
 }
 
 bool top_row_is_shown(const struct top_row *row) {
@@ -292,7 +298,8 @@ void top_model_looked(struct top_model *model, int64_t now_ns) {
     model->hand_overs_total += model->hand_overs;
     model->splits_total += model->splits;
     model->hand_overs = model->splits = 0;
-    model->looks_of_walk++;
+    model->looks_of_walk = model->walk_complete ? 0 : model->looks_of_walk + 1;
+    model->walk_complete = false;
     model->sees_all = model->passed_all;
     model->passed_all = false;
     model->now_ns = now_ns;

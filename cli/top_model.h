@@ -76,6 +76,7 @@ struct top_model {
 
     struct top_row *rows[TOP_ROWS_MAX];
     size_t rows_count, bytes;
+    bool is_full; /* the last key found no place, and none has become free since */
     struct top_row *chains[2 * TOP_ROWS_MAX];
     char filter[TOP_FILTER_BYTES];
 
@@ -86,6 +87,7 @@ struct top_model {
     bool left_out;          /* keys for which there was no room, in this walk ... */
     bool left_out_before;   /* ... and in the last complete one */
     unsigned looks_of_walk; /* looks that this walk has taken */
+    bool walk_complete;     /* in this look */
     bool passed_all;        /* this look has passed all keys */
     bool sees_all;          /* the last look passed all keys: what is new now was not there then */
 

@@ -75,6 +75,13 @@ static void add(struct top_page *page, const struct top_view *view, enum top_sty
     page->count++;
 }
 
+/* The last line is next, whatever the lines before it would need. */
+static void go_to_foot(struct top_page *page, const struct top_view *view) {
+    while (page->count + 1 < view->height && page->count + 1 < TOP_LINES_MAX)
+        add(page, view, TOP_PLAIN, "%s", "");
+    if (page->count > 0 && page->count >= view->height) page->count = view->height - 1;
+}
+
 /* As wide as the widest, at most half of the line. */
 static size_t url_columns(const struct top_view *view, const struct top_model *model) {
     size_t widest = strlen("NODE");
@@ -153,8 +160,7 @@ static void find_bar(struct top_view *view, const struct top_row **rows, size_t 
 static void draw_foot(struct top_page *page, const struct top_model *model,
                       const struct top_view *view) {
     char share[80], place[64] = "", keys[TOP_LINE_BYTES];
-    while (page->count + 1 < view->height && page->count < TOP_LINES_MAX)
-        add(page, view, TOP_PLAIN, "%s", "");
+    go_to_foot(page, view);
     if (view->editing) {
         add(page, view, TOP_FOOT, "filter: %s_   Enter: apply   Esc: leave", view->filter);
         return;
@@ -274,8 +280,7 @@ static void draw_detail(struct top_page *page, const struct top_observer *observ
         "LEFT", "WAITERS", "HOLDER");
     for (size_t i = 0; detail->seen && i < observer->model.nodes_count; i++)
         detail_line(page, view, observer, i);
-    while (page->count + 1 < view->height && page->count < TOP_LINES_MAX)
-        add(page, view, TOP_PLAIN, "%s", "");
+    go_to_foot(page, view);
     add(page, view, TOP_FOOT, "Esc or Enter: back   q: quit");
 }
 
@@ -302,8 +307,7 @@ static void draw_help(struct top_page *page, const struct top_view *view) {
     add(page, view, TOP_TITLE, "redlock top: help");
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         add(page, view, TOP_PLAIN, "%s", lines[i]);
-    while (page->count + 1 < view->height && page->count < TOP_LINES_MAX)
-        add(page, view, TOP_PLAIN, "%s", "");
+    go_to_foot(page, view);
     add(page, view, TOP_FOOT, "any key: back");
 }
 

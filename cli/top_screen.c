@@ -50,6 +50,10 @@ bool top_screen_open(char *error, size_t size) {
 
 void top_screen_close(void) {
     if (screen == NULL) return;
+    /* A terminal without a second screen keeps the picture: the prompt gets an empty line below. */
+    move(LINES - 1, 0);
+    clrtoeol();
+    refresh();
     endwin();
     delscreen(screen);
     screen = NULL;

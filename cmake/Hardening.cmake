@@ -1,7 +1,9 @@
 # What makes a memory error harder to use, in every build. tests/house/hardening.py reads the built files for it.
 include(CheckCCompilerFlag)
 include(CheckPIESupported)
-check_pie_supported(LANGUAGES C)
+if(NOT REDLOCK_STATIC) # there -static-pie stands for -pie, which would undo it
+  check_pie_supported(LANGUAGES C)
+endif()
 
 set(CMAKE_REQUIRED_FLAGS -Werror) # clang only warns of a flag that another processor has
 foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -mbranch-protection=standard)

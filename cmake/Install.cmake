@@ -1,7 +1,11 @@
 # What `cmake --install` puts where; the command line's own files are in cli/. Everything is found relative to the prefix, so a tree can be moved.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS redlock-sim redlock-serve redlock-script RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
+install(TARGETS redlock-sim RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
+if(REDLOCK_STATIC)
+  return()
+endif()
+install(TARGETS redlock-serve redlock-script RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set_target_properties(redlock_shared PROPERTIES EXPORT_NAME redlock)
@@ -26,9 +30,14 @@ string(REGEX REPLACE "/$" "" REDLOCK_PC_PREFIX "${REDLOCK_PC_PREFIX}")
 configure_file(${PROJECT_SOURCE_DIR}/packaging/redlock.pc.in ${PROJECT_BINARY_DIR}/redlock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/redlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# The units, under the prefix: after an installation elsewhere, link them to where systemd looks.
+# The units, under the prefix: after an installation elsewhere, link them to where systemd looks. A package sets the
+# directory of its distribution.
+set(REDLOCK_UNIT_DIR lib/systemd/system CACHE STRING "Where the systemd units go")
 foreach(unit redlock-serve.service redlock-quorum-init@.service)
   configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/${unit}.in ${PROJECT_BINARY_DIR}/${unit} @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${unit} DESTINATION lib/systemd/system)
+  install(FILES ${PROJECT_BINARY_DIR}/${unit} DESTINATION ${REDLOCK_UNIT_DIR})
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket DESTINATION lib/systemd/system)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket DESTINATION ${REDLOCK_UNIT_DIR})
+
+# For Prometheus and Grafana, next to the documents that explain them.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/packaging/observability DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -5,7 +5,7 @@
  * usage: counter RESOURCE COUNT FILE TTL_MS   (nodes from REDLOCK_NODES, guarded mode from REDLOCK_MODE)
  * Prints one line: acquired, retries, lost votes, results given up, and the longest wait in milliseconds.
  */
-#include <redlock.h>
+#include <redlock/metrics.h>
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -22,8 +22,8 @@
  * Parameters and fields that hold an enumeration are `int`, so that a value of a later release, or
  * a compiler's choice of the enumeration's size, does no harm.
  *
- * redlock/admin.h has listing, server information and the quorum; redlock/fence.h has the
- * resource's side.
+ * redlock/metrics.h has counters, histograms and events; redlock/admin.h has listing, server
+ * information and the quorum; redlock/fence.h has the resource's side.
  */
 #ifndef REDLOCK_H
 #define REDLOCK_H
@@ -181,36 +181,6 @@ REDLOCK_API size_t redlock_client_nodes(const struct redlock_client *client);
 /* Fills *status with what the client knows of `node`. OK, BAD_ARGUMENT (`node` is out of range). */
 REDLOCK_API int redlock_client_node(struct redlock_client *client, size_t node,
                                     struct redlock_node_status *status);
-
-/* Counters since the client was opened. */
-struct redlock_stats {
-    size_t size;       /* set by _init() */
-    uint64_t attempts; /* tries to acquire; each is one round of votes */
-    uint64_t acquired;
-    uint64_t retries;
-    uint64_t votes_granted;
-    uint64_t votes_denied;
-    uint64_t votes_lost; /* timeouts, lost connections and errors of a node */
-    uint64_t extensions;
-    uint64_t extensions_failed;
-    uint64_t released;
-    uint64_t lost;
-    uint64_t reconnects;
-    uint64_t splits;  /* tries that failed because votes were divided between clients */
-    uint64_t wakeups; /* hints from nodes to waiting callers */
-    /* How often renewals could not keep up, counted at most once in 10 s, and logged as a WARNING.
-     * It is counted before a lock is lost for that reason: when a quarter of the time for its
-     * renewal has passed. */
-    uint64_t overloads;
-    uint64_t renewals_needed; /* at the last overload: renewals a second that held locks need ... */
-    uint64_t renewals_done;   /* ... and that were done since the first one was late */
-};
-static inline void redlock_stats_init(struct redlock_stats *stats) {
-    memset(stats, 0, sizeof *stats);
-    stats->size = sizeof *stats;
-}
-/* Fills *stats with the counters as they are now. OK, BAD_ARGUMENT. */
-REDLOCK_API int redlock_client_stats(struct redlock_client *client, struct redlock_stats *stats);
 
 /* For an event loop of yours, with service_thread = 0: a descriptor that becomes readable when
  * redlock_process() has work, timers included. The client owns it. -1 with a service thread. */

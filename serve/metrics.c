@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <event2/buffer.h>
+#include <redlock/metrics.h>
 
 #include "gateway.h"
 
@@ -186,6 +187,22 @@ static void write_nodes(const struct gateway *gateway, struct evbuffer *out) {
     }
 }
 
+/* The library's bounds are two for each power of two; the page has every other one. */
+static void histogram_write(struct evbuffer *out, const char *name, const char *help,
+                            const struct redlock_histogram *histogram) {
+    uint64_t count = 0;
+    head(out, name, "histogram", help);
+    for (size_t i = 0; i < REDLOCK_HISTOGRAM_BUCKETS - 1; i++) {
+        count += histogram->buckets[i];
+        if (i % 2 == 0)
+            evbuffer_add_printf(out, "%s_bucket{le=\"%.12g\"} %" PRIu64 "\n", name,
+                                (double)redlock_histogram_bound_ns(i) / 1e9, count);
+    }
+    evbuffer_add_printf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, histogram->count);
+    evbuffer_add_printf(out, "%s_sum %.9f\n", name, (double)histogram->sum_ns / 1e9);
+    evbuffer_add_printf(out, "%s_count %" PRIu64 "\n", name, histogram->count);
+}
+
 static void write_library(const struct gateway *gateway, struct evbuffer *out) {
     static const char votes[] = "redlock_votes_total";
     struct redlock_stats stats = {.size = sizeof stats};
@@ -197,6 +214,14 @@ static void write_library(const struct gateway *gateway, struct evbuffer *out) {
     number(out, "redlock_splits_total", "counter", stats.splits,
            "Tries that failed on others' votes although some nodes granted.");
     number(out, "redlock_reconnects_total", "counter", stats.reconnects, "Reconnections to nodes.");
+    /* This client never waits for a holder, so it has no hand-overs. */
+    histogram_write(out, "redlock_acquire_seconds", "How long a lock took that was taken.",
+                    &stats.waited);
+    histogram_write(out, "redlock_hold_seconds",
+                    "How long a lock was held, until its release or its end.", &stats.held);
+    histogram_write(out, "redlock_validity_left_seconds",
+                    "How much of its time a lock had left when it was released.",
+                    &stats.validity_left);
 }
 
 void metrics_write(const struct gateway *gateway, struct evbuffer *out) {

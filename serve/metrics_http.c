@@ -70,6 +70,23 @@ static void on_written(struct bufferevent *wire, void *context) {
 
 /* ---- the answer ---- */
 
+/* Writes the page, and returns its status. */
+static const char *write_page(const struct gateway *gateway, const char *target,
+                              struct evbuffer *body) {
+    static const char metrics[] = "/metrics", health[] = "/healthz", ready[] = "/readyz";
+    const size_t bytes = strcspn(target, "?");
+    if (bytes == strlen(metrics) && strncmp(target, metrics, bytes) == 0) {
+        metrics_write(gateway, body);
+    } else if (bytes == strlen(health) && strncmp(target, health, bytes) == 0) {
+        evbuffer_add_printf(body, "ok\n"); /* the loop that answers is the one that serves */
+    } else if (bytes == strlen(ready) && strncmp(target, ready, bytes) == 0) {
+        if (!metrics_ready(gateway, body)) return "503 Service Unavailable";
+    } else {
+        return "404 Not Found";
+    }
+    return "200 OK";
+}
+
 /* `line` is the first of the request. */
 static void answer_request(struct scrape *scrape, char *line) {
     char *rest = NULL, *method = strtok_r(line, " ", &rest), *target = strtok_r(NULL, " ", &rest);
@@ -79,16 +96,14 @@ static void answer_request(struct scrape *scrape, char *line) {
         scrape_free(scrape);
         return;
     }
-    const char *status = "200 OK", *page = "/metrics";
+    const char *status;
     const bool with_body = method == NULL || strcmp(method, "HEAD") != 0;
     if (version == NULL || strncmp(version, "HTTP/1.", strlen("HTTP/1.")) != 0)
         status = "400 Bad Request";
     else if (strcmp(method, "GET") != 0 && with_body)
         status = "405 Method Not Allowed";
-    else if (strcspn(target, "?") != strlen(page) || strncmp(target, page, strlen(page)) != 0)
-        status = "404 Not Found";
     else
-        metrics_write(scrape->http->gateway, body);
+        status = write_page(scrape->http->gateway, target, body);
     if (evbuffer_get_length(body) == 0) evbuffer_add_printf(body, "%s\n", status);
     struct evbuffer *out = bufferevent_get_output(scrape->wire);
     evbuffer_add_printf(out,

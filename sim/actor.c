@@ -247,6 +247,7 @@ static void close_client(struct world *world, struct actor *actor) {
 static void reopen(struct world *world, unsigned client) {
     struct actor *actor = &world->actor[client];
     bool used = false;
+    if (actor_operates(world, client)) return;
     for (unsigned r = 0; r < world->options.resources; r++) {
         const struct hold *hold = &actor->hold[r];
         if (hold->acquiring || hold->releasing ||
@@ -267,6 +268,9 @@ void actors_begin(struct world *world) {
         struct actor *actor = &world->actor[i];
         actor->world = world;
         actor->task = NULL;
+        actor->breaking = NULL;
+        actor->thinks = false;
+        actor->broke = 0;
         actor->random = random_named(world->options.seed, 200 + i);
         actor->paused = actor->frozen = actor->crashed = false;
         actor->wake_at = RL_NEVER;

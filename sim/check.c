@@ -86,7 +86,7 @@ void judge_found(struct report *report, enum check_rule rule, size_t first, size
 enum { NAMES_CLIENT = 1, NAMES_NODE = 2, NAMES_RESOURCE = 4 };
 
 static unsigned names(unsigned kind) {
-    if (kind <= HISTORY_WRITE_REFUSED) return NAMES_CLIENT | NAMES_RESOURCE;
+    if (kind <= HISTORY_BROKEN) return NAMES_CLIENT | NAMES_RESOURCE;
     if (kind <= HISTORY_CLIENT_CLOCK) return NAMES_CLIENT;
     if (kind <= HISTORY_KEY_FOREIGN) return NAMES_NODE | NAMES_RESOURCE;
     if (kind <= HISTORY_NODE_ELIGIBILITY) return NAMES_NODE;
@@ -124,6 +124,7 @@ size_t check_history(const struct history *history, unsigned rules,
     if (rules & (1u << CHECK_UNFIT_VOTE | 1u << CHECK_REFUSED | 1u << CHECK_RECOVERED))
         judge_eligibility(&report);
     if (rules & (1u << CHECK_ONE_LIST | 1u << CHECK_LIVENESS)) judge_lists(&report);
+    if (judged(&report, CHECK_BROKEN)) judge_breaks(&report);
     if (judged(&report, CHECK_ORPHAN)) judge_orphans(&report);
     if (judged(&report, CHECK_LINEARIZABLE)) judge_order(&report);
     if (judged(&report, CHECK_LIVENESS)) judge_liveness(&report);

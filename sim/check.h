@@ -23,6 +23,7 @@
     X(LATE_LOSS, "a client that runs is told of a loss before its validity ends") \
     X(LINEARIZABLE, "acquire only if free, release by the owner only: some order of the operations explains them") \
     X(ONE_LIST, "two member lists of one epoch are never both in force, and epochs only grow") \
+    X(BROKEN, "a broken lock stays broken, and a break touches no other client's lock") \
     X(LIVENESS, "once faults stop, somebody acquires within the bound")
 /* clang-format on */
 

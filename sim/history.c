@@ -117,6 +117,11 @@ static void put_details(struct line *line, const struct history_record *record) 
         put(line, " %s", result_name(record->result));
         if (record->result == REDLOCK_OK) put_ms(line, " until ", record->until, 0);
         break;
+    case HISTORY_BREAK:
+    case HISTORY_BROKEN:
+        if (record->value) put(line, " fence %" PRId64, record->value);
+        if (record->message) put(line, " silent %" PRIu32, record->message);
+        break;
     case HISTORY_NOT_ACQUIRED:
     case HISTORY_RELEASED: put(line, " %s", result_name(record->result)); break;
     case HISTORY_READ_REFUSED: put(line, " fence %" PRId64, record->value); break;
@@ -143,7 +148,8 @@ static void put_details(struct line *line, const struct history_record *record) 
             record->value == 1   ? " init"
             : record->value == 2 ? " add"
             : record->value == 3 ? " remove"
-                                 : " set-ttl-max");
+            : record->value == 4 ? " set-ttl-max"
+                                 : " break");
         if (record->value == 4) put(line, " %" PRId64 " ms", record->until / 1000000);
         break;
     case HISTORY_OPERATED:

@@ -341,6 +341,10 @@ struct hold { /* one lock of one client */
 struct actor {
     struct world *world;
     struct quorum_task *task; /* its command as an operator; NULL: none */
+    struct break_task *breaking;
+    struct world_operation decided; /* a break, once the operator has thought */
+    bool thinks;
+    uint8_t breaks, broke; /* the resource of that break; the resources of all so far, by bits */
     struct redlock_client *redlock;
     struct net *net;
     struct sim_clock clock; /* BOOTTIME */
@@ -375,6 +379,9 @@ void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns lat
 /* writes, if the client runs */
 void update_thought(struct world *world, void *argument, int64_t number);
 void update_write(struct world *world, size_t number);
+/* breaking.c */
+void breaking_act(struct world *world, unsigned client, const struct world_operation *what);
+void breaking_drop(struct actor *actor);
 /* operator.c */
 void operator_act(struct world *world, unsigned client, const struct world_operation *what);
 void operator_drop(struct actor *actor); /* the change stays as far as it got */

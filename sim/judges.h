@@ -46,10 +46,15 @@ struct words judge_ms(rl_ns at);
 struct words judge_client(int client);     /* A, B, ... */
 struct words judge_resource(int resource); /* job, r2, r3, ... */
 
+/* An operator had begun to break the lock with this token before record `before`: from then on its
+ * holder may be one of two. */
+bool judge_was_broken(const struct history *history, uint32_t token, size_t before);
+
 void judge_leases(struct report *report);      /* EXCLUSION, RESURRECTED, LATE_LOSS */
 void judge_register(struct report *report);    /* FENCE, LOST_UPDATE */
 void judge_eligibility(struct report *report); /* UNFIT_VOTE, REFUSED, RECOVERED */
 void judge_lists(struct report *report);       /* ONE_LIST; LIVENESS of operators */
+void judge_breaks(struct report *report);      /* BROKEN */
 void judge_orphans(struct report *report);
 void judge_order(struct report *report); /* LINEARIZABLE */
 void judge_liveness(struct report *report);

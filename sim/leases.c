@@ -9,6 +9,9 @@
  * renewed after it has expired is RESURRECTED and counts as a new interval from there on, so that a
  * resurrected lock can also break exclusion.
  *
+ * A lock that an operator breaks is lost at its next renewal, and its holder believes until then:
+ * its validity breaks no exclusion with clients that acquire after the break began (breaks.c).
+ *
  * A pause does not end validity: the client that resumes believes what it believed before. A late
  * report is not a fault of the library while the client is stopped; once it runs, the report must
  * come in the same instant. A client whose clock stood still during its pause (VM-STOP) gets no
@@ -64,6 +67,9 @@ static void judge_overlap(struct leases *leases, const struct hold *earlier, siz
                                 *other = &leases->records[earlier->since];
     rl_ns earlier_end = validity_end(leases, earlier->moved), end = validity_end(leases, index);
     if (end > earlier_end) end = earlier_end;
+    const struct history *history = leases->report->history;
+    if (judge_was_broken(history, earlier->token, index)) return;
+    if (judge_was_broken(history, record->token, index)) return; /* before its grant was reported */
     if (end <= record->at) return; /* they meet in one instant and share none */
     judge_found(
         leases->report, CHECK_EXCLUSION, earlier->since, index, record->at, end,

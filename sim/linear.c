@@ -45,6 +45,8 @@
  * another program changed a key, a node's clock was stepped or runs at a wrong rate, or a node went
  * back to older data, without an extension that had counted. It is also allowed if the release did
  * delete a key: when the answer is lost and the node is asked again, the key is not there any more.
+ * Or if an operator broke the lock: from then on its core is not counted against clients that
+ * acquire later (breaks.c).
  * What remains to be found is a release that misses keys that are there. A change of the members
  * excuses nothing.
  */
@@ -136,6 +138,8 @@ static void judge_cores(struct order *order, const struct hold *hold,
         const struct history_record *other = &order->records[i];
         if (other->kind != HISTORY_ACQUIRED || other->resource != owner->resource) continue;
         if (!meet(order, hold, end, i)) continue;
+        if (judge_was_broken(order->report->history, hold->token, i)) return;
+        if (judge_was_broken(order->report->history, other->token, i)) continue;
         const char *how =
             end > hold->until
                 ? "%s acquired %s at %s, yet %s, who had it before, released it as its owner at %s"
@@ -152,6 +156,7 @@ static void judge_cores(struct order *order, const struct hold *hold,
 /* Did anything happen to the token's keys before that record? */
 static bool disturbed(const struct order *order, const struct hold *hold, size_t until) {
     int resource = order->records[hold->acquired].resource;
+    if (judge_was_broken(order->report->history, hold->token, until)) return true;
     for (size_t i = 0; i < until; i++) {
         const struct history_record *record = &order->records[i];
         if (record->kind == HISTORY_NODE_CLOCK || record->kind == HISTORY_NODE_RATE) return true;

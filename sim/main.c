@@ -55,7 +55,8 @@ static void print_help(void) {
     fputs(
         "                  (guarded mode: data-loss alone, of more than a minority at a time; then nothing\n"
         "                  need be granted any more, but whatever is must be right)\n"
-        "  --operators     guarded mode: operators change the quorum in every world, not in one of twenty\n"
+        "  --operators     operators break locks and, in guarded mode, change the quorum, in every world,\n"
+        "                  not in one of twenty\n"
         "  --seed S        run one seed and say what its options and actions are\n"
         "  --trace         and print everything that happens\n"
         "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"
@@ -159,9 +160,6 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
         broken != PLAN_BREAK_DATA_LOSS)
         return complain("guarded mode stands against it, or has no such assumption: --break ",
                         plan_break_word(broken));
-    if (line->options.wish.operators && !line->options.wish.guarded)
-        return complain("only a guarded quorum has operators: --operators goes with --mode guarded",
-                        "");
     if (line->has_seeds && line->has_seed) return complain("either --seeds or --seed", "");
     if (!line->has_seeds && !line->has_seed)
         return complain("nothing to do: give --seeds or --seed", "");

@@ -145,6 +145,7 @@ static void notified(struct quorum_task *task) {
 void operator_drop(struct actor *actor) {
     if (actor->task) task_free(actor->task);
     actor->task = NULL;
+    breaking_drop(actor);
 }
 
 static uint64_t id_of(const struct world *world, unsigned node) {
@@ -156,7 +157,12 @@ static uint64_t id_of(const struct world *world, unsigned node) {
 
 void operator_act(struct world *world, unsigned client, const struct world_operation *what) {
     struct actor *actor = &world->actor[client];
-    if (actor->task || actor->crashed || !world->options.guarded) return;
+    if (actor->task || actor->breaking || actor->thinks || actor->crashed) return;
+    if (what->kind == OPERATION_BREAK) {
+        breaking_act(world, client, what);
+        return;
+    }
+    if (!world->options.guarded) return;
     struct rl_membership_wish wish = {.kind = (enum rl_membership_kind)what->kind,
                                       .never_used = what->never_used,
                                       .ttl_max_ms = what->ttl_max_ms,
@@ -178,5 +184,5 @@ void operator_act(struct world *world, unsigned client, const struct world_opera
 
 bool actor_operates(const struct world *world, unsigned client) {
     const struct actor *actor = &world->actor[client];
-    return !actor->crashed && actor->task;
+    return !actor->crashed && (actor->task || actor->breaking || actor->thinks);
 }

@@ -602,6 +602,26 @@ static void draw_ttl_max(struct plan *plan) {
     sort_by_time(plan);
 }
 
+/* ---- breaks ---------------------------------------------------------------------------------- */
+
+/* Some clients also break locks: any other client's, or their own. Not the operators of the quorum:
+ * their clocks are ahead, and the floor of an init that follows a power cut is above all tokens
+ * only if no one has raised a fence by such a clock. Once more from a sequence of its own, so that
+ * seeds without breaks stay what they were. */
+static void draw_breaks(struct plan *plan, bool always) {
+    plan->random = random_named(plan->seed, 13);
+    const bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->options.others == 0;
+    const bool drawn = chance(plan, 8);
+    if (!fits || !(drawn || always)) return;
+    for (int64_t left = between(plan, 1, 8); left > 0; left--) {
+        struct plan_action *action = add(plan, PLAN_BREAKS_LOCK);
+        if (!action) break;
+        action->client = (uint8_t)between(plan, 0, plan->options.clients - plan->operators - 1);
+        if (chance(plan, 60)) action->think = log_between(plan, RL_MS, ttl_of(plan));
+    }
+    sort_by_time(plan);
+}
+
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return
  * (one longest backoff and connect timeout), an overdue answer is given up, and the remaining
  * clients try until no other try interferes. */
@@ -636,5 +656,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_changes(plan);
     draw_membership(plan, wish->operators);
     draw_ttl_max(plan);
+    draw_breaks(plan, wish->operators);
     plan->liveness_bound = bound_of(plan);
 }

@@ -48,7 +48,8 @@
     X(CLIENT_CRASH, "is killed")                                                                   \
     X(CLIENT_CLOCK, "has its wall clock stepped")                                                  \
     X(POWER_CUT, "loses power, as all others, and its data")                                       \
-    X(OPERATE, "changes the quorum")
+    X(OPERATE, "changes the quorum")                                                               \
+    X(BREAKS_LOCK, "breaks a lock")
 
 enum plan_break {
 #define PLAN_ENUM(name, word, text) PLAN_BREAK_##name,
@@ -72,7 +73,8 @@ struct plan_action {
     int64_t number; /* enum node_keeps, a verdict, ppm, a step, a lag, enum link_way, a delay;
                        SESSION: wait_ms */
     /* SESSION. OPERATE: `updates` more tries, `think` after a failed one; `many`: a remove follows
-     * an add; `extend_ms`: ttl_max. POWER_CUT: `many` keep their data */
+     * an add; `extend_ms`: ttl_max. POWER_CUT: `many` keep their data. BREAKS_LOCK: `think`
+     * between the look and the break; 0: breaks whatever lock is there */
     /* acquires these resources, by bits, in one call; 0: the one. NODE_TRIP: the replica does not
      * lag */
     uint8_t many;
@@ -112,7 +114,7 @@ struct plan {
 struct plan_wish {
     enum plan_break broken;
     bool guarded;
-    bool operators; /* in every world that can have operators */
+    bool operators; /* in every world that can have operators; they also break locks */
 };
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */

@@ -139,6 +139,10 @@ static void print_fault(const struct plan_action *action, FILE *out) {
         fprintf(out, "n%d", action->node + 1);
     fprintf(out, " %s", sentences[action->kind]);
     if (of_link) fprintf(out, " for %c", 'A' + action->client);
+    if (action->kind == PLAN_BREAKS_LOCK) {
+        fprintf(out, " (r%d)", action->resource + 1);
+        if (action->think) print_ms(out, " that it has seen before, by ", action->think);
+    }
     if (action->number) fprintf(out, " (%" PRId64 ")", action->number);
     if (action->span) print_ms(out, " for ", action->span);
 }

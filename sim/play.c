@@ -238,6 +238,15 @@ static void begin_operation(struct world *world, const struct plan_action *actio
     operate(world, client);
 }
 
+static void begin_break(struct world *world, const struct plan_action *action) {
+    const struct player *player = world_owner(world);
+    if (player->healed) return;
+    actor_operate(world, action->client,
+                  (struct world_operation){.kind = OPERATION_BREAK,
+                                           .resource = action->resource,
+                                           .think = action->think});
+}
+
 static void on_operated(struct world *world, unsigned client, unsigned resource, int result) {
     struct player *player = world_owner(world);
     struct operation *operation = &player->operations[client];
@@ -436,6 +445,7 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
         }
         break;
     case PLAN_OPERATE: begin_operation(world, action); break;
+    case PLAN_BREAKS_LOCK: begin_break(world, action); break;
     case PLAN_SESSION:
     case PLAN_KIND_COUNT: break;
     }
@@ -508,8 +518,8 @@ static void run_healed(struct player *player) {
         world_run_until(world, world_now(world) + ttl / 4);
     world_run_until(world,
                     world_now(world) + ttl * 5 / 4); /* keys that remain must end by themselves */
-    while (!all_intact(player) &&
-           world_now(world) < latest_end) /* records one as recovering late, to be sure */
+    /* records one as recovering late, to be sure; or A has begun an operator's work late */
+    while (!(all_content(player) && all_intact(player)) && world_now(world) < latest_end)
         world_run_until(world, world_now(world) + ttl / 4);
 }
 
@@ -534,7 +544,8 @@ static void begin(struct player *player, const struct plan *plan) {
 static unsigned rules_of(const struct plan *plan) {
     unsigned all = (1u << CHECK_RULE_COUNT) - 1;
     if (plan->guarded && plan->keys_end_early)
-        all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER);
+        all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER |
+                 1u << CHECK_BROKEN);
     /* More than a minority lost its data: an operator must decide. Until then no wrong grant
      * happens. */
     if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS)

@@ -13,6 +13,9 @@
  * sockets while its keys ended. So the rule applies only where clocks keep their bounds and no
  * fault removes keys.
  *
+ * The fence of a break (BROKEN) counts as one that was acquired, and as one that the register has
+ * accepted: tokens acquired afterwards are higher, and lower ones do not write.
+ *
  * LOST_UPDATE. Clients count the register up by one, so each accepted WRITE must be one above the
  * present value: a smaller value overwrites another client's write, which its writer had not read.
  * WRITE stands for a write that took effect; a write that the register refused is a WRITE_REFUSED
@@ -132,10 +135,22 @@ static bool refused(const struct ledger *ledger, size_t index) {
            next->resource == record->resource && next->value == record->value;
 }
 
+/* Without fences, the holder of a lock that was broken works on until its next renewal, and it and
+ * the next holder overwrite each other. */
+static bool is_by_broken(const struct ledger *ledger, size_t index) {
+    const struct history *history = ledger->report->history;
+    const struct history_record *record = &ledger->records[index];
+    const size_t other = ledger->resources[record->resource].write_record;
+    if (fence_of_write(ledger, index) != 0) return false;
+    return judge_was_broken(history, record->token, index) ||
+           (other != NOWHERE && judge_was_broken(history, ledger->records[other].token, index));
+}
+
 static void judge_update(struct ledger *ledger, size_t index) {
     const struct history_record *record = &ledger->records[index];
     struct resource_state *resource = &ledger->resources[record->resource];
     bool based_on_it = !resource->known || record->value == resource->value + 1;
+    if (!based_on_it && is_by_broken(ledger, index)) based_on_it = true;
     if (!based_on_it && resource->write_record != NOWHERE) {
         const struct history_record *other = &ledger->records[resource->write_record];
         judge_found(
@@ -171,6 +186,16 @@ static void step(struct ledger *ledger, size_t index) {
         break;
     }
     case HISTORY_ACQUIRED: acquired(ledger, index); break;
+    case HISTORY_BROKEN: /* later grants are above its fence, which the register has seen */
+        if (record->value > resource->fence_high) {
+            resource->fence_high = record->value;
+            resource->fence_record = index;
+        }
+        if (record->value > resource->write_fence) {
+            resource->write_fence = record->value;
+            resource->fenced_record = index;
+        }
+        break;
     case HISTORY_READ:
         if (resource->known) break; /* later reads are judged by the writes that depend on them */
         resource->known = true;

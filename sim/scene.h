@@ -62,6 +62,7 @@
     X(ADDS, "CLIENT adds NODES")                                                                   \
     X(REMOVES, "CLIENT removes NODES")                                                             \
     X(SETS_TTL_MAX, "CLIENT sets ttl max DURATION")                                                \
+    X(BREAKS_LOCK, "CLIENT breaks the lock on job")                                                \
     X(PAUSED, "CLIENT is paused")                                                                  \
     X(FROZEN, "CLIENT is frozen together with its clock")                                          \
     X(RESUMES, "CLIENT resumes")                                                                   \
@@ -133,6 +134,8 @@
     X(CHANGE, "CLIENT 's change ends RESULT")                                                      \
     X(CHANGE_BEFORE, "CLIENT 's change ends RESULT before DURATION")                               \
     X(CHANGE_AFTER, "CLIENT 's change ends RESULT after DURATION")                                 \
+    X(BREAKS, "CLIENT breaks job")                                                                 \
+    X(BREAK_ENDS, "CLIENT 's break ends RESULT")                                                   \
     X(MEMBERS_AT, "NODES is|are the members at DURATION")                                          \
     X(INTACT_AT, "NODES is|are intact at DURATION")                                                \
     X(LOST_AT, "NODES does|do not vote at DURATION")

@@ -200,6 +200,8 @@ static bool is_met(const struct history *history, const struct scene_line *claim
     case SCENE_CLAIM_NEVER_WRITES: return find(history, claim, HISTORY_WRITE) == NULL;
     case SCENE_CLAIM_REGISTER: return last_write_is(history, claim->number);
     case SCENE_CLAIM_FENCED_OFF: return fenced_off(history, claim);
+    case SCENE_CLAIM_BREAKS: return find(history, claim, HISTORY_BROKEN) != NULL;
+    case SCENE_CLAIM_BREAK_ENDS:
     case SCENE_CLAIM_CHANGE: return change_ends(history, claim, 0, RL_NEVER);
     case SCENE_CLAIM_CHANGE_BEFORE: return change_ends(history, claim, 0, claim->span);
     case SCENE_CLAIM_CHANGE_AFTER: return change_ends(history, claim, claim->span, RL_NEVER);
@@ -240,6 +242,7 @@ static const char *breach(const struct check_violation *violation, char *text, s
     case CHECK_REFUSED:
         snprintf(text, size, "a client that should be refused gets the lock at %s", from);
         break;
+    case CHECK_BROKEN: snprintf(text, size, "a break goes wrong at %s", from); break;
     case CHECK_ONE_LIST: snprintf(text, size, "two lists of one epoch, at %s", from); break;
     case CHECK_RECOVERED: snprintf(text, size, "a node is not brought back in time"); break;
     case CHECK_LIVENESS: snprintf(text, size, "nobody acquires in time"); break;

@@ -72,6 +72,7 @@ static void do_operate(struct world *world, unsigned client, const struct scene_
         what.kind = OPERATION_SET_TTL_MAX;
         what.ttl_max_ms = step->span / RL_MS;
     }
+    if (step->kind == SCENE_STEP_BREAKS_LOCK) what.kind = OPERATION_BREAK;
     while (step->nodes >> what.node > 1 && !(step->nodes & rl_bit(what.node))) what.node++;
     actor_operate(world, client, what);
 }
@@ -91,7 +92,8 @@ static void do_client(struct world *world, unsigned client, const struct scene_l
     case SCENE_STEP_INITS_NEW:
     case SCENE_STEP_ADDS:
     case SCENE_STEP_REMOVES:
-    case SCENE_STEP_SETS_TTL_MAX: do_operate(world, client, step); break;
+    case SCENE_STEP_SETS_TTL_MAX:
+    case SCENE_STEP_BREAKS_LOCK: do_operate(world, client, step); break;
     case SCENE_STEP_PAUSED: actor_pause(world, client); break;
     case SCENE_STEP_FROZEN: actor_freeze(world, client); break;
     case SCENE_STEP_RESUMES: actor_resume(world, client); break;

@@ -124,6 +124,10 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     record.resource = (int8_t)resource;
     record.token = number;
     if (there) record.until = end_of_key(server, expires_ms);
+    /* only where operators break locks: who deletes what is a question of its own there */
+    const struct link *serving = change == NODE_CHANGE_DELETED ? world->serving : NULL;
+    if (serving && (world->actor[serving->client].broke >> resource & 1))
+        record.client = (int8_t)serving->client;
     world_write(world, &record);
 }
 

@@ -43,6 +43,18 @@ static rl_mask alike(struct story *story, size_t index, rl_ns within) {
     return nodes;
 }
 
+/* The client deletes a token that it has begun to break. */
+static bool is_break(const struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    for (size_t i = 0; i < index; i++) {
+        const struct history_record *before = &story->history->records[i];
+        if (before->kind == HISTORY_BREAK && before->client == record->client &&
+            before->token == record->token)
+            return true;
+    }
+    return false;
+}
+
 static void describe_sent(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     const char *client = story_client(story, record->client);
@@ -53,6 +65,9 @@ static void describe_sent(struct story *story, size_t index) {
     else if (record->op == NET_EXTEND)
         story_say(story_add(story, index, "renews"), "%s asks %s to extend its key.", client,
                   nodes.text);
+    else if (is_break(story, index))
+        story_say(story_add(story, index, "deletes"),
+                  "%s asks %s to delete the holder's key, and no other.", client, nodes.text);
     else
         story_say(story_add(story, index, "takes back"),
                   "%s takes back what it may have set on %s.", client, nodes.text);

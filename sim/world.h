@@ -123,8 +123,14 @@ bool actor_idle(struct world *world, unsigned client, unsigned resource);
 bool actor_alive(struct world *world, unsigned client); /* has not crashed */
 /* An operator's command, over the client's own connections. One at a time: a second one meanwhile
  * is left out. */
-/* enum rl_membership_kind */
-enum { OPERATION_INIT = 1, OPERATION_ADD, OPERATION_REMOVE, OPERATION_SET_TTL_MAX };
+/* All but the last are enum rl_membership_kind. */
+enum {
+    OPERATION_INIT = 1,
+    OPERATION_ADD,
+    OPERATION_REMOVE,
+    OPERATION_SET_TTL_MAX,
+    OPERATION_BREAK
+};
 struct world_operation {
     uint8_t kind, node;
     bool never_used;
@@ -132,6 +138,11 @@ struct world_operation {
     int64_t ttl_max_before_ms; /* INIT; 0: not given */
     /* INIT: tokens begin above the value of a true wall clock at this time; 0: not given */
     rl_ns floor;
+    /* BREAK. With `think` the operator looks at the lock now, breaks it that much later, and only
+     * if the same token holds it. */
+    uint8_t resource;
+    rl_ns think;
+    uint32_t token; /* the world's own: the token that the operator has seen; 0: any */
 };
 void actor_operate(struct world *world, unsigned client, struct world_operation operation);
 bool actor_operates(const struct world *world, unsigned client); /* and is alive */

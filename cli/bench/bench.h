@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <redlock.h>
+#include <redlock/metrics.h>
 
 #include "meter.h"
 #include "janitor.h"

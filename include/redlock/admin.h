@@ -35,6 +35,72 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_key_type(struct redlock_client *clien
                                                     const void *resource, size_t bytes, char *type,
                                                     size_t size);
 
+/* ---- ending another client's lock ---------------------------------------------------------- */
+
+struct redlock_break_options {
+    size_t size; /* set by _init() */
+    /* The token that must hold the lock, as redlock_peek() reports it. NULL, the default: any. Give
+     * it when a person has decided about one holder: a later holder is then left alone. */
+    const void *token;
+    size_t token_bytes;
+    /* How long deletes are repeated while too few nodes answer, 0 to 86400000; 3000. The call takes
+     * up to four connect timeouts more. */
+    int64_t retry_ms;
+};
+/* Writes the defaults into a struct of `size` bytes. Call _init() instead. */
+REDLOCK_API void redlock_break_options_fill(struct redlock_break_options *options, size_t size);
+static inline void redlock_break_options_init(struct redlock_break_options *options) {
+    redlock_break_options_fill(options, sizeof *options);
+}
+
+/* What a break found and did. It holds no secret: of a token, only the owner part. */
+struct redlock_break_report {
+    size_t size; /* set by _init() */
+    /* 1: the key of this holder was deleted on at least one node. 0 with the result OK: the lock
+     * was free already, or became free. */
+    int deleted;
+    /* 1: every node reported after the break that it does not have the token. 0: a node in `silent`
+     * may have it. If the holder renewed while its keys were deleted, and reaches a silent node, it
+     * may keep the lock: break it again then. */
+    int certain;
+    /* guarded: every later holder has a higher fence than this, and the broken one a lower; 0:
+     * classic, or nothing was broken. */
+    int64_t fence;
+    int64_t remaining_ms; /* how long the key would have lived on the node where it lives longest,
+                             as read before; -1: without end; 0: no key was found */
+    size_t owner_bytes;   /* of `owner` */
+    char owner[256];      /* as the holder has set it; empty when the token has another form */
+    uint32_t silent;      /* nodes that did not report whether they have the token, by bits */
+    /* enum redlock_verdict, by node. GRANTED: it deleted the key; ABSENT: it has none; DENIED: it
+     * holds another client's token, which was left alone; else why it did not answer. */
+    int verdicts[15];
+};
+static inline void redlock_break_report_init(struct redlock_break_report *report) {
+    memset(report, 0, sizeof *report);
+    report->size = sizeof *report;
+}
+
+/* Ends the lock on a resource, whoever holds it. Reads the holder; in guarded mode raises the fence
+ * of the resource on a majority first; then deletes the holder's token, and no other, on all nodes,
+ * until a majority reports that it is not there.
+ *
+ * The holder is not asked. It loses its lock at its next renewal, and believes until then that it
+ * has it: in classic mode two clients may work at the same time for that long. In guarded mode its
+ * writes are refused where the fence is checked, once the resource has seen `fence` (admit it there
+ * yourself, redlock/fence.h) or the fence of a later holder. A lock on several resources is lost as
+ * a whole when one of them is broken; the keys of the others stay until it is released or ends.
+ *
+ * OK: the lock was broken (report->deleted), or was free. CONFLICT: another client holds it by now,
+ * or another than options->token; its key was left alone. NO_QUORUM: too few nodes answered; keys
+ * may have been deleted. BAD_ARGUMENT (also: a token of more than REDLOCK_TOKEN_BYTES_MAX bytes;
+ * scheme=setnx, where keys hold no token), TWICE_LISTED, TWO_QUORUMS, NO_MEMORY, FORKED. Waits for
+ * the nodes as an acquisition does. `options` may be NULL. The report is filled for OK, CONFLICT
+ * and NO_QUORUM, and left alone otherwise; *error, which may be NULL, names node and cure. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_break(struct redlock_client *client,
+                                                 const void *resource, size_t bytes,
+                                                 const struct redlock_break_options *options,
+                                                 struct redlock_break_report *report,
+                                                 struct redlock_error *error);
 /* ---- waiting ------------------------------------------------------------------------------ */
 
 /* How an acquisition waits, for people who watch it. */

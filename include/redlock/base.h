@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What the other headers share: version, results, verdicts, errors. Include redlock.h,
- * redlock/admin.h or redlock/fence.h; each of them includes this file.
+ * redlock/metrics.h, redlock/admin.h or redlock/fence.h; each of them includes this file.
  */
 #ifndef REDLOCK_BASE_H
 #define REDLOCK_BASE_H

@@ -17,6 +17,7 @@
 
 #include "redlock/admin.h"
 #include "redlock/fence.h"
+#include "redlock/metrics.h"
 
 #define SIZED_THROUGH(type, field)                                                                 \
     (offsetof(struct type, field) + sizeof(((struct type *)NULL)->field))
@@ -31,6 +32,8 @@
 #define FIRST_QUORUM SIZED_THROUGH(redlock_quorum_status, votes_needed)
 #define FIRST_MEMBER SIZED_THROUGH(redlock_member, recovering_ms)
 #define FIRST_QUORUM_OPTIONS SIZED_THROUGH(redlock_quorum_options, progress_context)
+#define FIRST_BREAK_OPTIONS SIZED_THROUGH(redlock_break_options, retry_ms)
+#define FIRST_BREAK_REPORT SIZED_THROUGH(redlock_break_report, verdicts)
 #define FIRST_WAIT_STATUS SIZED_THROUGH(redlock_wait_status, ahead)
 #define FIRST_FENCE_GATE_OPTIONS SIZED_THROUGH(redlock_fence_gate_options, create)
 

@@ -326,6 +326,10 @@ int redlock_client_stats(struct redlock_client *client, struct redlock_stats *st
         seen.reconnects += status.reconnects;
     }
     pthread_mutex_unlock(&client->schedule.mutex);
+    histogram_count(&seen.waited);
+    histogram_count(&seen.held);
+    histogram_count(&seen.validity_left);
+    histogram_count(&seen.handed_over);
     sized_fill(stats, stats->size, &seen, sizeof seen);
     return REDLOCK_OK;
 }

@@ -12,7 +12,7 @@
 #include "client/schedule/schedule.h"
 #include "core/core.h"
 #include "net/net.h"
-#include "redlock.h"
+#include "redlock/metrics.h"
 
 struct round;
 
@@ -64,6 +64,8 @@ struct redlock_client {
     bool traced;     /* REDLOCK_TRACE=1: each step of a lock is logged, ... */
     rl_ns opened_at; /* ... with times counted from here */
     struct redlock_stats stats;
+    redlock_event_fn *observer; /* NULL: none */
+    void *observer_context;
 
     /* The mode's knowledge of the nodes. */
     rl_mask voters; /* nodes that may vote once connected */
@@ -95,6 +97,10 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
                     struct redlock_error *error);
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to,
                   const struct redlock_lock_options *from, struct redlock_error *error);
+/* histogram.c */
+/* Leaves `count` to histogram_count(), which sums the buckets. */
+void histogram_add(struct redlock_histogram *histogram, rl_ns duration);
+void histogram_count(struct redlock_histogram *histogram);
 /* words.c */
 int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* returns `result` */

@@ -101,10 +101,23 @@ static void lose(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) 
 
 /* ---- when the next renewal is due --------------------------------------------------------- */
 
+/* The quorum's ttl_max was lowered: renewals have less to gain, and come more often. */
+static bool is_cut(const struct rl_lease *lease) {
+    return lease->terms->ttl_max != 0 && lease->terms->ttl > lease->terms->ttl_max;
+}
+
+static rl_ns renew_every(const struct rl_lease *lease) {
+    const rl_ns every = lease->rules.renew_every;
+    if (!is_cut(lease)) return every;
+    const rl_ns in_proportion =
+        every / RL_MS * (lease->terms->ttl_max / RL_MS) / (lease->terms->ttl / RL_MS) * RL_MS;
+    return in_proportion > RL_MS ? in_proportion : RL_MS;
+}
+
 static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
     lease->renew_at = RL_NEVER;
     if (lease->rules.renew_every == 0 || now >= lost_at(lease)) return;
-    lease->renew_at = base + lease->rules.renew_every;
+    lease->renew_at = base + renew_every(lease);
     /* Little validity was left (a slow win, a shortened last renewal), so the regular interval
      * would end too late. */
     if (lease->renew_at >= lost_at(lease)) lease->renew_at = now + (lost_at(lease) - now) / 2;
@@ -127,9 +140,9 @@ static bool renewals_used_up(const struct rl_lease *lease) {
  * liveness properties is violated". Returns the TTL to renew with, shortened so that validity ends
  * within hold_max. 0: no renewal, or nothing to gain. */
 static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
-    rl_ns ttl = lease->terms->ttl, ttl_max = lease->terms->ttl_max;
-    /* The quorum's ttl_max was lowered. With a shorter TTL the lease goes on; without, it ends. */
-    if (ttl_max != 0 && ttl > ttl_max) ttl = ttl_max;
+    rl_ns ttl = lease->terms->ttl;
+    /* With a shorter TTL the lease goes on; without, it ends. */
+    if (is_cut(lease)) ttl = lease->terms->ttl_max;
     if (renewals_used_up(lease)) return 0;
     if (lease->rules.hold_max == 0) return ttl;
     rl_ns hold_left = lease->began + lease->rules.hold_max - now;

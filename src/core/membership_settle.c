@@ -84,8 +84,8 @@ static void find_witnesses(struct rl_membership *m) {
  * node is out if it answers for another server, if it recovers, or if it was unread for so long
  * that it may have lost its data and recovered meanwhile. */
 static bool still_witnesses(struct rl_membership *m) {
-    /* a client that knows only the epoch before may recover a node in the shorter time */
-    rl_ns gap = membership_quarantine(m, rl_record_ttl_allowed(&m->view.quorum));
+    /* The shortest time in which a client recovers a node: it may know only the epoch before. */
+    rl_ns gap = membership_quarantine(m, m->view.quorum.ttl_max_ms);
     if (gap < GAP_MIN) gap = GAP_MIN;
     if (is_over(m)) return false;
     for (unsigned i = 0; i < m->wish.nodes; i++) {

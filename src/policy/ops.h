@@ -75,7 +75,8 @@ enum {
     /* No keys; GRANTED with `state`: what a vote rests on besides the node's record. */           \
     X(STATE, SERVER, 0,                                                                            \
       ANY(COMMANDS(4, "TIME;INFO replication;INFO memory;INFO stats", STATE, STATE)))              \
-    /* The fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there. */      \
+    /* The fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there.         \
+     * Without keys (a break): whatever the lock's key holds. */                                   \
     X(RAISE, RECORD, NET_OP_TOKEN | NET_OP_GUARDED | NET_OP_GROWS,                                 \
       ANY(SCRIPT_ANSWERS(RAISE, 1, "%K %n | %t %f %s", RAISE)))                                    \
     /* GRANTED: each key still holds the token and each stripe's fence is at least the request's;  \

@@ -540,6 +540,19 @@ def test_a_change_that_would_leave_too_few(made, three, spare):
     assert len(look(made)[1]["members"]) == 3
 
 
+def test_a_remove_warns_of_members_that_refuse_every_lock(made, three, resource):
+    full, dead = three.servers[1], three.servers[0]
+    full.ask("CONFIG", "SET", "maxmemory", "1")
+    done = made("quorum", "remove", "--yes", dead.url)
+    assert done.returncode == 0, done.stderr
+    assert f"{full.url} is intact, but refuses every new lock".encode() in done.stderr
+    assert b"raise maxmemory" in done.stderr
+    assert b"then 1 of 2 members could grant a lock, and 2 must" in done.stderr
+    assert made("acquire", "-t", TTL, resource).returncode != 0
+    full.ask("CONFIG", "SET", "maxmemory", "0")
+    take(made, resource)
+
+
 def test_refusals_say_what_to_do(three, spare):
     redlock = guarded(three.nodes)
     for words in (["add", spare.url], ["remove", three[0].url], ["replace", three[0].url, spare.url]):

@@ -17,6 +17,7 @@
 #include "boottime.h"
 #include "message.h"
 #include "top_page.h"
+#include "top_screen.h"
 #include "top_words.h"
 
 enum { NODES = 5 };
@@ -177,8 +178,15 @@ static void an_age_is_a_lower_bound_unless_the_lock_was_seen_to_begin(void **sta
     saw("old", "aaaaa", 0);
     assert_true(row_of("old")->is_older);
     assert_false(row_of("new")->is_older);
-    looked(); /* without a complete walk */
+    walked();
+    looked();
+    found("newer", REDLOCK_KEY_OTHER);
+    saw("newer", "bbbbb", 0);
+    assert_false(row_of("newer")->is_older);
     assert_int_equal(top_row_age_ms(model, row_of("old")), 1000);
+    looked(); /* without a complete walk ... */
+    walked(); /* ... which took two looks: what is new may be as old as the walk */
+    looked();
     found("late", REDLOCK_KEY_OTHER);
     saw("late", "ccccc", 0);
     assert_true(row_of("late")->is_older);
@@ -355,7 +363,7 @@ static void a_step_weighs_bytes(void **state) {
     assert_int_equal(top_model_effort(model), 50);
     model->names_of_walk = 100;
     model->walk.bytes = 100 * 20;
-    assert_int_equal(top_model_effort(model), 500);
+    assert_int_equal(top_model_effort(model), 250);
     model->walk.bytes = 100 * 1000;
     assert_in_range(top_model_effort(model), 100, 140);
     model->walk.bytes = 100 * 60000;
@@ -435,8 +443,8 @@ static void fill_hostile(void) {
         "\033[2Jclear\r\n\t\x7f",
         "\xff\xfe stray",
         "e\xcc\x81\xcc\x81\xcc\x81 combining",
-        "a very long name that is longer than any column of any terminal could ever be, and then "
-        "some more words, because people do write names like this one"};
+        ("a very long name that is longer than any column of any terminal could ever be, and then "
+         "some more words, because people do write names like this one")};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         found(names[i], REDLOCK_KEY_OTHER);
         saw(names[i], i % 2 ? "aaaaa" : "aabb-", 123456789);
@@ -454,7 +462,8 @@ static void fill_hostile(void) {
 }
 
 static void assert_fits(const struct top_view *view, const char *what) {
-    assert_true(page.count <= view->height);
+    assert_int_equal(page.count, view->height);
+    assert_int_equal(page.lines[page.count - 1].style, TOP_FOOT);
     for (size_t i = 0; i < page.count; i++) {
         const char *text = page.lines[i].text;
         const size_t columns = top_columns(text, view->ascii);
@@ -551,6 +560,16 @@ static void the_bar_follows_its_row(void **state) {
     assert_true(is_on_page("no lock is held or waited for"));
 }
 
+/* This program is linked with what a build without ncurses has. */
+static void without_ncurses_the_rest_is_named(void **state) {
+    (void)state;
+    char error[300] = "";
+    assert_false(top_screen_open(error, sizeof error));
+    assert_non_null(strstr(error, "--once and --json"));
+    assert_non_null(strstr(error, "libncurses-dev"));
+    assert_int_equal(top_screen_key(0), TOP_KEY_GONE); /* a loop of keys ends */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_majority_decides_who_holds, begin, end),
@@ -568,6 +587,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_filter_keeps_what_contains_it, begin, end),
         cmocka_unit_test_setup_teardown(a_step_weighs_bytes, begin, end),
         cmocka_unit_test_setup_teardown(a_round_trip_is_the_median_of_recent_ones, begin, end),
+        cmocka_unit_test(without_ncurses_the_rest_is_named),
         cmocka_unit_test(durations_are_brief),
         cmocka_unit_test(text_is_cut_and_padded_by_columns),
         cmocka_unit_test_setup_teardown(no_line_is_wider_than_the_screen, begin, end),

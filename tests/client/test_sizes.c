@@ -18,6 +18,7 @@
 
 #include "redlock/admin.h"
 #include "redlock/fence.h"
+#include "redlock/metrics.h"
 
 enum {
     CLIENT_OPTIONS = 128,
@@ -30,6 +31,8 @@ enum {
     QUORUM_OPTIONS = 48,
     GATE_OPTIONS = 28,
     WAIT_STATUS = 32,
+    BREAK_OPTIONS = 32,
+    BREAK_REPORT = 360,
     LONGER = 24, /* bytes that a later release has appended */
     ROOM = 4096,
     CANARY = 0xa5,
@@ -88,6 +91,7 @@ struct options_kind {
 static void fill_client(void *options, size_t size) { redlock_client_options_fill(options, size); }
 static void fill_lock(void *options, size_t size) { redlock_lock_options_fill(options, size); }
 static void fill_quorum(void *options, size_t size) { redlock_quorum_options_fill(options, size); }
+static void fill_break(void *options, size_t size) { redlock_break_options_fill(options, size); }
 static void fill_gate(void *options, size_t size) {
     redlock_fence_gate_options_fill(options, size);
 }
@@ -115,6 +119,15 @@ static int use_quorum(void *options, struct redlock_error *error) {
     return result;
 }
 
+static int use_break(void *options, struct redlock_error *error) {
+    struct redlock_client *client = open_client(REDLOCK_MODE_CLASSIC);
+    struct redlock_break_report report;
+    redlock_break_report_init(&report);
+    int result = redlock_break(client, "sizes", 5, options, &report, error);
+    redlock_client_free(client);
+    return result;
+}
+
 static int use_gate(void *options, struct redlock_error *error) {
     struct redlock_fence_gate *gate = NULL;
     int result = redlock_fence_gate_open(options, &gate, error);
@@ -128,6 +141,8 @@ static const struct options_kind kinds[] = {
     {"lock", fill_lock, use_lock, LOCK_OPTIONS, sizeof(struct redlock_lock_options), REDLOCK_OK},
     /* No node can be reached, and that is found out only after the options were looked at. */
     {"quorum", fill_quorum, use_quorum, QUORUM_OPTIONS, sizeof(struct redlock_quorum_options),
+     REDLOCK_NO_QUORUM},
+    {"break", fill_break, use_break, BREAK_OPTIONS, sizeof(struct redlock_break_options),
      REDLOCK_NO_QUORUM},
     {"gate", fill_gate, use_gate, GATE_OPTIONS, sizeof(struct redlock_fence_gate_options),
      REDLOCK_OK},
@@ -212,12 +227,17 @@ static int ask_wait_status(struct redlock_client *client, void *into) {
     return result;
 }
 
+static int ask_break(struct redlock_client *client, void *into) {
+    return redlock_break(client, "sizes", 5, NULL, into, NULL);
+}
+
 static const struct result_kind results[] = {
     {"node status", ask_node, NODE_STATUS, sizeof(struct redlock_node_status), 1, REDLOCK_OK},
     {"stats", ask_stats, STATS, sizeof(struct redlock_stats), 1, REDLOCK_OK},
     {"wait status", ask_wait_status, WAIT_STATUS, sizeof(struct redlock_wait_status), 1,
      REDLOCK_OK},
     {"survey", ask_server_info, SERVER, sizeof(struct redlock_server), 3, REDLOCK_NO_QUORUM},
+    {"break", ask_break, BREAK_REPORT, sizeof(struct redlock_break_report), 1, REDLOCK_NO_QUORUM},
     {"quorum", ask_quorum, QUORUM, sizeof(struct redlock_quorum_status), 1, REDLOCK_NO_QUORUM},
 };
 

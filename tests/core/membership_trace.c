@@ -10,9 +10,11 @@
  *   1ms A adds node4                     an input; indented lines are what followed, and generated
  *
  * Inputs: A|B adds nodeN | removes nodeN | sets T (ttl_max) | inits [never-used] [pinned]
- * [ttl_max=T] | A|B stops |
+ * [ttl_max=T] | A|B stops | draws nothing (has no random numbers from now on) |
  * nodeN down | up | restarts (empty, another run_id) | reboots (with its data) | flushed |
  * unfit (it may evict, for example) | renamed N (it is the server of nodeN, by another name) |
+ * twice (the client has noticed that) | copies nodeN (its data are a copy) | behind M (its record
+ * is of an epoch before, with M members) | begun E (by an init of its quorum, at epoch E) |
  * promoted F (other data, with that fence) | joined (another quorum, where it votes) | recovers
  * (clients have made it intact) | forgets (which change made its epoch) | mute (its next answer is
  * lost) | slow T (that comes so much later) | was (its data are those of the former member that it
@@ -31,7 +33,7 @@ enum { NODES = 7, OPERATORS = 2, QUEUE = 256, QUORUM_ID = 0xaa };
 #define HALF (RL_MS / 2)
 
 struct node {
-    bool up, mute, contended, unfit;
+    bool up, mute, contended, unfit, twice;
     rl_ns slow;
     unsigned process;  /* names its run_id */
     unsigned promoted; /* names its replication id */
@@ -62,7 +64,7 @@ struct operator_ {
     rl_ns wake_at;
     enum rl_membership_state reported;
     uint64_t random;
-    bool gathers;
+    bool gathers, draws_nothing;
 };
 
 static struct world {
@@ -118,10 +120,11 @@ static const char *change_url(const struct rl_change *change) {
     return text;
 }
 
+static const char *const change_kinds[] = {
+    [RL_CHANGE_ADD] = "add", [RL_CHANGE_REMOVE] = "remove", [RL_CHANGE_TTL_MAX] = "ttl_max"};
+
 /* What the new record says that the one before did not. */
 static void difference(const struct rl_record *new, const struct rl_record *old) {
-    static const char *const kinds[] = {
-        [RL_CHANGE_ADD] = "add", [RL_CHANGE_REMOVE] = "remove", [RL_CHANGE_TTL_MAX] = "ttl_max"};
     static const struct rl_record none;
     if (!old) old = &none;
     if (new->epoch != old->epoch || new->members_count != old->members_count) {
@@ -133,7 +136,7 @@ static void difference(const struct rl_record *new, const struct rl_record *old)
     if (new->ballot != old->ballot &&new->ballot)
         text_add(&world.text, " ballot %u", (unsigned)(new->ballot >> 16));
     if (new->accepted_ballot != old->accepted_ballot &&new->accepted_ballot)
-        text_add(&world.text, " accepts %s %s", kinds[new->accepted.kind],
+        text_add(&world.text, " accepts %s %s", change_kinds[new->accepted.kind],
                  change_url(&new->accepted));
     if (new->settled != old->settled)
         text_add(&world.text, new->settled ? " settled" : " unsettled");
@@ -152,6 +155,15 @@ static void report_text(const struct rl_membership_actions *actions) {
                                         [RL_REPORT_SETTLING] = "waiting for locks of before"};
     text_add(&world.text, "%s", texts[actions->report]);
     if (actions->left >= 0) text_add(&world.text, ", "), text_ms(&world.text, actions->left);
+    text_add(&world.text, "\n");
+}
+
+/* A problem names the change that is in the way. */
+static void result_text(const struct rl_problem *problem) {
+    text_add(&world.text, "%s", problem->kind ? rl_problem_name(problem->kind) : "done");
+    if (problem->change.kind)
+        text_add(&world.text, ": %s %s", change_kinds[problem->change.kind],
+                 change_url(&problem->change));
     text_add(&world.text, "\n");
 }
 
@@ -253,10 +265,12 @@ static void step(unsigned who, struct rl_membership_event event) {
     struct operator_ *op = &world.operators[who];
     struct rl_membership_actions actions;
     if (!op->runs) return;
-    event.random = op->random += UINT64_C(0x9e3779b97f4a7c15);
+    if (!op->draws_nothing) event.random = op->random += UINT64_C(0x9e3779b97f4a7c15);
     event.wall_us = 100 + world.now / 1000; /* a clock that began 100 us before the world */
     for (unsigned i = 0; i < world.nodes; i++)
         if (world.node[i].up) event.ready |= rl_bit(i);
+    for (unsigned i = 0; i < world.nodes; i++)
+        if (world.node[i].twice) event.twice |= rl_bit(i);
     rl_membership_step(&op->machine, &event, world.now, &actions);
     if (op->machine.state != op->reported) {
         say(who, "..");
@@ -268,8 +282,7 @@ static void step(unsigned who, struct rl_membership_event event) {
     if (actions.over) {
         op->runs = false;
         say(who, "==");
-        text_add(&world.text, "%s\n",
-                 op->machine.problem.kind ? rl_problem_name(op->machine.problem.kind) : "done");
+        result_text(&op->machine.problem);
         return;
     }
     if (actions.ask == RL_ASK_GATHER) {
@@ -491,6 +504,33 @@ static void claimed(struct node *node, unsigned index) {
             rl_incarnation_follow(&node->record.members[i].incarnation, node->record.run_id);
 }
 
+/* By an init of its own quorum that came to nothing, on the server that it is now. */
+static void begun(struct node *node, const char *epoch) {
+    node->record.epoch = node->record.begun = (uint32_t)atoi(epoch ? epoch : "1");
+    node->record.eligibility = RL_RECORD_RECOVERING;
+    node->record.loss = rl_loss_of_init(QUORUM_ID, node->record.epoch);
+    node->record.members_count = (uint8_t)world.nodes;
+    node->record.nonce += 50;
+    run_id(node->record.run_id, node->process);
+}
+
+/* The record is from before a change that all others have, and lists so many members. */
+static void is_behind(struct node *node, const char *members) {
+    const unsigned saved = world.members;
+    for (unsigned i = 0; i < world.nodes; i++)
+        if (&world.node[i] != node) world.node[i].record.epoch++;
+    world.members = (unsigned)atoi(members ? members : "1");
+    const struct rl_record wide = record_of((unsigned)(node - world.node));
+    node->record = wide;
+    world.members = saved;
+}
+
+static void copies(struct node *node, unsigned of) {
+    node->record = world.node[of].record;
+    node->has_record = true;
+    run_id(node->record.run_id, node->process);
+}
+
 static void node_input(unsigned index, const char *what, const char *value) {
     struct node *node = &world.node[index];
     if (strcmp(what, "down") == 0)
@@ -521,6 +561,14 @@ static void node_input(unsigned index, const char *what, const char *value) {
         node->unfit = true;
     else if (strcmp(what, "renamed") == 0)
         node->process = (unsigned)atoi(value ? value : "0");
+    else if (strcmp(what, "twice") == 0)
+        node->twice = true;
+    else if (strcmp(what, "begun") == 0)
+        begun(node, value);
+    else if (strcmp(what, "behind") == 0)
+        is_behind(node, value);
+    else if (strcmp(what, "copies") == 0)
+        copies(node, node_number(value));
     else if (strcmp(what, "promoted") == 0)
         node->promoted++, node->fence = atoi(value ? value : "0");
     else if (strcmp(what, "joined") == 0) {
@@ -546,6 +594,10 @@ static void operator_input(unsigned who, const char *what, char *rest) {
                                       .answer_timeout = 1000 * RL_MS};
     if (strcmp(what, "stops") == 0) {
         op->runs = false;
+        return;
+    }
+    if (strcmp(what, "draws") == 0) {
+        op->draws_nothing = true;
         return;
     }
     if (op->runs) wrong("it is at work", what);

@@ -3,17 +3,16 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "client/guarding/record.h"
 #include "must.h"
 #include "redlock/admin.h"
+#include "sockets.h"
 
 struct play_real play_real;
 
@@ -24,7 +23,9 @@ enum {
     REAL_PATIENCE_MS = 60,
     REAL_BYTES_MAX = 1 << 20,
     STEPS_MAX = 100000,
-    ROUNDS_MAX = 32
+    ROUNDS_MAX = 32,
+    QUESTIONS_MAX = 4, /* that an operator asks in one run: each takes as long as ten locks */
+    CHANGES_MAX = 2    /* of these, changes of a quorum: each takes a megabyte */
 };
 static const char resource[] = "fuzz-lock", resource_2[] = "fuzz-lock-2";
 static const char adopted[] = "0123456789abcdef0123456789abcdef01234567";
@@ -32,7 +33,7 @@ static const char adopted[] = "0123456789abcdef0123456789abcdef01234567";
 struct conn {
     bool open;
     unsigned node;
-    int fd;      /* the server's end */
+    int fd;      /* the client's, of sockets.h */
     int real;    /* to a server that is real; -1 */
     char *asked; /* what the client wrote, as far as it was not answered */
     size_t asked_room, asked_bytes,
@@ -48,7 +49,7 @@ static struct {
     bool password_said;
     int64_t now; /* nanoseconds */
     uint64_t random;
-    unsigned nodes, node, nth, steps;
+    unsigned nodes, node, nth, steps, questions, changes;
     struct conn conn[PLAY_NODES_MAX * PLAY_CONNS];
     char out[OUT_MAX];
     size_t out_bytes;
@@ -66,9 +67,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags);
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
-int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
-                           struct itimerspec *before);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
     const int64_t begin = clock == CLOCK_REALTIME ? INT64_C(1700000000) : 1000;
@@ -87,16 +85,8 @@ ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags) {
     return (ssize_t)count;
 }
 
-/* The kernel's timers would go by the kernel's clock. */
-int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
-                           struct itimerspec *before) {
-    (void)fd, (void)flags, (void)when, (void)before;
-    return 0;
-}
-
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
     const struct sockaddr_in *in = (const void *)address;
-    int pair[2];
     if (bytes < sizeof *in || address->sa_family != AF_INET)
         return 0; /* what dissolves an association */
     const unsigned node = (ntohl(in->sin_addr.s_addr) & 0xff) - 1;
@@ -107,13 +97,12 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
         errno = ECONNREFUSED;
         return -1;
     }
-    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0,
-         "no sockets");
-    must(dup3(pair[0], fd, O_CLOEXEC) == fd, "no socket in its place");
-    close(pair[0]);
     struct conn *conn = &world.conn[slot];
-    free(conn->asked);
-    *conn = (struct conn){.open = true, .node = node, .fd = pair[1], .real = -1};
+    char *asked = conn->asked;
+    const size_t room = conn->asked_room;
+    *conn = (struct conn){
+        .open = true, .node = node, .fd = fd, .real = -1, .asked = asked, .asked_room = room};
+    socket_accept(fd);
     if (play_real.connect != NULL) conn->real = play_real.connect(node);
     return 0;
 }
@@ -122,7 +111,7 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
 
 static void close_conn(struct conn *conn) {
     if (!conn->open) return;
-    close(conn->fd);
+    socket_hang_up(conn->fd);
     if (conn->real >= 0) close(conn->real);
     conn->open = false;
 }
@@ -145,17 +134,16 @@ static bool make_room(struct conn *conn) {
 }
 
 static void hear(struct conn *conn) {
-    while (conn->open) {
+    long got = 1;
+    while (conn->open && got != 0) {
         const bool fits = make_room(conn);
         char *to = fits ? conn->asked + conn->asked_bytes : NULL;
-        const ssize_t got =
-            fits ? recv(conn->fd, to, conn->asked_room - conn->asked_bytes, MSG_DONTWAIT) : 0;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-        if (got <= 0) {
+        got = fits ? socket_hear(conn->fd, to, conn->asked_room - conn->asked_bytes) : -1;
+        if (got < 0) {
             close_conn(conn);
             return;
         }
-        if (conn->real >= 0)
+        if (conn->real >= 0 && got > 0)
             must(send(conn->real, to, (size_t)got, MSG_NOSIGNAL) == got, "not passed on");
         conn->asked_bytes += (size_t)got;
     }
@@ -176,20 +164,27 @@ static void hear_all(void) {
 /* ---- what servers say ------------------------------------------------------------------------ */
 
 /* A vote for us is +OK or the integer 1 in all that the library sends. */
-static void note_grant(struct conn *conn, char byte) {
-    memmove(conn->last, conn->last + 1, 3);
-    conn->last[3] = byte;
-    const bool ends = memcmp(conn->last + 2, "\r\n", 2) == 0;
-    if (ends && conn->of_lock && (conn->last[1] == '1' || memcmp(conn->last, "OK", 2) == 0))
-        world.could_grant[conn->node] = true;
+static void note_grants(struct conn *conn, const char *bytes, size_t count) {
+    char joined[OUT_MAX + sizeof conn->last];
+    const size_t before = sizeof conn->last;
+    memcpy(joined, conn->last, before);
+    memcpy(joined + before, bytes, count);
+    const char *end = joined + before + count, *at = joined + before;
+    while (conn->of_lock && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+        if (at[-1] == '\r' && (at[-2] == '1' || memcmp(at - 3, "OK", 2) == 0))
+            world.could_grant[conn->node] = true;
+        at++;
+    }
+    memcpy(conn->last, end - before, before);
 }
 
 static void say(struct conn *conn, const char *bytes, size_t count) {
     hear(conn);
-    if (!conn->open || count == 0) return;
-    for (size_t i = 0; i < count; i++) note_grant(conn, bytes[i]);
-    if (send(conn->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)count)
-        close_conn(conn);
+    for (size_t part; conn->open && count > 0; bytes += part, count -= part) {
+        part = count < OUT_MAX ? count : OUT_MAX;
+        note_grants(conn, bytes, part);
+        if (!socket_say(conn->fd, bytes, part)) close_conn(conn);
+    }
 }
 
 static struct conn *chosen(void) {
@@ -468,14 +463,15 @@ static bool go_on(void) {
 /* The library sleeps: so the input goes on, and where it says nothing, time does. */
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout) {
     must(++world.steps < STEPS_MAX, "the client does not come to an end");
-    int count = __real_epoll_wait(epoll, events, most, 0);
+    int count = sockets_ready(events, most);
+    (void)epoll;
     while (count == 0 && timeout != 0) {
         if (play_real.connect != NULL ? !listen_to_real() : !go_on()) {
             must(timeout > 0, "the client sleeps for ever");
             pass(timeout);
             return 0;
         }
-        count = __real_epoll_wait(epoll, events, most, 0);
+        count = sockets_ready(events, most);
     }
     return count;
 }
@@ -524,6 +520,24 @@ static void looked(void *context, struct redlock_lock *lock, int result) {
 static void listed(void *context, const void *name, size_t bytes) {
     (void)context;
     for (size_t i = 0; i < bytes; i++) (void)*((const volatile char *)name + i);
+}
+
+static void passed(void *context, size_t node, int what, const void *name, size_t bytes) {
+    must(node < world.nodes && what >= REDLOCK_KEY_OTHER && what <= REDLOCK_KEY_WAITING,
+         "a key of no node, or of no kind");
+    listed(context, name, bytes);
+}
+
+static void observe(void) {
+    const struct redlock_bytes resources[] = {{resource, sizeof resource - 1}};
+    struct redlock_view views[PLAY_NODES_MAX];
+    struct redlock_queue_view queues[PLAY_NODES_MAX];
+    struct redlock_walk walk;
+    redlock_walk_init(&walk);
+    (void)!redlock_scan(world.client, &walk, passed, NULL);
+    int result = redlock_survey(world.client, resources, 1, views, queues);
+    for (size_t i = 0; result == REDLOCK_OK && i < world.nodes; i++)
+        must(queues[i].waiters >= 0 && queues[i].oldest_ms >= 0, "fewer than none wait");
 }
 
 static void make_lock(void) {
@@ -588,7 +602,13 @@ static void change_quorum(uint8_t code) {
     }
 }
 
+static bool asks_much(uint8_t code) {
+    return code == PLAY_SERVER_INFO || code == PLAY_LIST || code == PLAY_QUORUM ||
+           code == PLAY_INIT || code == PLAY_MEMBERS;
+}
+
 static void act(uint8_t code) {
+    if (asks_much(code) && world.questions++ >= QUESTIONS_MAX) return;
     switch (code) {
     case PLAY_ACQUIRE: acquire(0); break;
     case PLAY_WAIT: acquire(5000); break;
@@ -604,14 +624,19 @@ static void act(uint8_t code) {
         make_lock();
         break;
     case PLAY_SERVER_INFO: server_info(); break;
-    case PLAY_LIST: (void)!redlock_list(world.client, listed, NULL); break;
+    case PLAY_LIST:
+        (void)!redlock_list(world.client, listed, NULL);
+        observe();
+        break;
     case PLAY_QUORUM: (void)look_at_quorum(); break;
     case PLAY_DISOWN: (void)redlock_lock_disown(world.lock); break;
     case PLAY_ADOPT:
         (void)!redlock_lock_adopt_fenced(world.lock, adopted, sizeof adopted - 1, 7);
         break;
     case PLAY_INIT:
-    case PLAY_MEMBERS: change_quorum(code); break;
+    case PLAY_MEMBERS:
+        if (world.changes++ < CHANGES_MAX) change_quorum(code);
+        break;
     default: break;
     }
 }
@@ -661,16 +686,13 @@ static void play_with_real(void) {
 }
 
 void play(const uint8_t *data, size_t size) {
-    for (size_t i = 0; i < PLAY_NODES_MAX * PLAY_CONNS; i++) {
-        free(world.conn[i].asked);
-        world.conn[i] = (struct conn){.fd = -1};
-    }
     memset(world.could_grant, 0, sizeof world.could_grant);
     world.at = data + (size > 0);
     world.end = data + size;
     world.now = 0;
     world.random = 1;
     world.node = world.nth = world.steps = 0;
+    world.questions = world.changes = 0;
     world.out_bytes = 0;
     world.acquires = world.password_said = false;
     world.password_at = 0;
@@ -689,9 +711,6 @@ void play(const uint8_t *data, size_t size) {
     check_nodes();
     redlock_lock_free(world.lock);
     redlock_client_free(world.client);
-    for (size_t i = 0; i < PLAY_NODES_MAX * PLAY_CONNS; i++) {
-        close_conn(&world.conn[i]);
-        free(world.conn[i].asked);
-        world.conn[i].asked = NULL;
-    }
+    for (size_t i = 0; i < PLAY_NODES_MAX * PLAY_CONNS; i++) close_conn(&world.conn[i]);
+    must(sockets_reset(), "a descriptor is left open");
 }

@@ -11,6 +11,7 @@
 #include "must.h"
 #include "play.h"
 
+int __real_socket(int family, int type, int protocol);
 int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 
 enum { SETS_OF = 3 };
@@ -59,7 +60,7 @@ static const struct {
 
 static int connect_real(unsigned node) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = __real_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "%s/%u", sockets, first_socket + node);
     must(fd >= 0 && __real_connect(fd, (const struct sockaddr *)&address, sizeof address) == 0,
          "no server");

@@ -15,6 +15,8 @@ CASES = {
     "ten_lines": ('"$EXAMPLES/ten_lines" && redlock show nightly', 0, ["nightly: ok, sure for ", "here the work is done", "free"]),
     "ten_lines_no_nodes": ('REDLOCK_NODES= "$EXAMPLES/ten_lines"', 78, ["no nodes given"]),
     "event_loop": ('"$EXAMPLES/event_loop" tide 1500 && redlock show tide', 0, ["acquired: ok", "renewed", "released: ok", "free"]),
+    "tracing": ('"$EXAMPLES/tracing" spanned && redlock show spanned', 0,
+                ["lock.acquire resource=spanned start=1", 'result="ok"', "lock.extend resource=spanned", "lock.release resource=spanned", "free"]),
     # Taken elsewhere with a TTL beyond the ten seconds that it waits.
     "event_loop_held": ('redlock acquire -t 60 tide >/dev/null && "$EXAMPLES/event_loop" tide 10', 75, ["acquired: held by another"]),
 }

@@ -9,7 +9,7 @@ tried=0
 compile() { # language standard compiler
     local header
     command -v "$3" > /dev/null || return 0
-    for header in redlock.h redlock/admin.h redlock/base.h redlock/fence.h; do
+    for header in redlock.h redlock/admin.h redlock/base.h redlock/fence.h redlock/metrics.h; do
         # Twice: the guard must work.
         printf '#include <%s>\n#include <%s>\n' $header $header |
             "$3" -x "$1" -std="$2" "${warnings[@]}" -I "$include" -fsyntax-only -

@@ -147,6 +147,23 @@ static void assert_excusable(const struct scenario *scenario, unsigned long n, i
     }
 }
 
+static void no_key(void *context, size_t node, int what, const void *resource, size_t bytes) {
+    (void)context, (void)node, (void)what, (void)resource, (void)bytes;
+}
+
+static void observe(const struct scenario *scenario, unsigned long n,
+                    struct redlock_client *client) {
+    static const int seen[] = {REDLOCK_OK, REDLOCK_NO_MEMORY, REDLOCK_NO_QUORUM, 1};
+    const struct redlock_bytes resources[] = {{"first", 5}, {"none", 4}};
+    struct redlock_view views[2 * NODES];
+    struct redlock_queue_view queues[2 * NODES];
+    struct redlock_walk walk;
+    redlock_walk_init(&walk);
+    assert_one_of(scenario, n, "redlock_scan()", redlock_scan(client, &walk, no_key, NULL), seen);
+    assert_one_of(scenario, n, "redlock_survey()",
+                  redlock_survey(client, resources, 2, views, queues), seen);
+}
+
 /* A single failed allocation costs one node or the call, never the lock to somebody else (HELD: by
  * a key of our own).
  */
@@ -162,6 +179,7 @@ static void use(const struct scenario *scenario, unsigned long n, struct redlock
         assert_one_of(scenario, n, "redlock_extend()", redlock_extend(lock, TTL_MS + 10000), taken);
         assert_one_of(scenario, n, "redlock_look()", redlock_peek(client, "first", 5, views, NODES),
                       taken);
+        observe(scenario, n, client);
         if (scenario->ending == RELEASED)
             assert_one_of(scenario, n, "redlock_release()", redlock_release(lock), released);
     }

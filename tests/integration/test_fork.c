@@ -38,6 +38,10 @@ static void no_resource(void *context, const void *resource, size_t bytes) {
     (void)context, (void)resource, (void)bytes;
 }
 
+static void no_key(void *context, size_t node, int what, const void *key, size_t bytes) {
+    (void)context, (void)node, (void)what, (void)key, (void)bytes;
+}
+
 static void not_called(void *context, struct redlock_lock *lock, int result) {
     (void)context, (void)lock, (void)result;
     dprintf(2, "a callback in the child\n");
@@ -48,6 +52,9 @@ static void child_is_refused_everywhere(struct redlock_client *client, struct re
     struct redlock_lock *other = NULL;
     struct redlock_error error = {0};
     struct redlock_view views[3];
+    struct redlock_walk walk;
+    const struct redlock_bytes resource = {"x", 1};
+    redlock_walk_init(&walk);
     struct redlock_node_status status = {.size = sizeof status};
     struct redlock_stats stats = {.size = sizeof stats};
     int verdicts[3];
@@ -70,6 +77,8 @@ static void child_is_refused_everywhere(struct redlock_client *client, struct re
     child_assert(redlock_lock_disown(lock) == REDLOCK_FORKED);
     child_assert(redlock_peek(client, "x", 1, views, 3) == REDLOCK_FORKED);
     child_assert(redlock_list(client, no_resource, NULL) == REDLOCK_FORKED);
+    child_assert(redlock_scan(client, &walk, no_key, NULL) == REDLOCK_FORKED);
+    child_assert(redlock_survey(client, &resource, 1, views, NULL) == REDLOCK_FORKED);
     child_assert(redlock_lock_state(lock) == REDLOCK_STATE_FREE);
     child_assert(redlock_validity_ms(lock) == 0 && redlock_validity_end_ns(lock) == 0);
     child_assert(redlock_token(lock).data == NULL);

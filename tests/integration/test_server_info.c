@@ -2,6 +2,7 @@
  *
  * redlock_server_info(): what servers tell of themselves, and what it leaves alone.
  */
+#include "fixtures.h"
 #include "notices.h"
 
 #include <pthread.h>
@@ -12,8 +13,6 @@ static void size_all(struct redlock_server *servers, size_t count) {
 
 static void arguments_are_checked(void **state) {
     (void)state;
-    struct servers three;
-    servers_start(&three, 3);
     struct redlock_client *client = open_calm(&three);
     struct redlock_server servers[3];
     size_all(servers, 3);
@@ -26,13 +25,10 @@ static void arguments_are_checked(void **state) {
     assert_result(redlock_server_info(client, REDLOCK_SERVER_INFO_ALL, servers, 3),
                   REDLOCK_BAD_ARGUMENT);
     redlock_client_free(client);
-    servers_stop(&three);
 }
 
 static void all_is_reported_and_the_clock_alone(void **state) {
     (void)state;
-    struct servers three;
-    servers_start(&three, 3);
     struct redlock_client *client = open_calm(&three);
     struct redlock_server servers[3];
     size_all(servers, 3);
@@ -67,14 +63,11 @@ static void all_is_reported_and_the_clock_alone(void **state) {
                 servers[0].role == REDLOCK_ROLE_UNKNOWN);
     assert_string_equal(servers[0].eviction, "");
     redlock_client_free(client);
-    servers_stop(&three);
 }
 
 /* The answers of a stopped node come when nobody waits for them any more, or never. */
 static void a_stopped_node_is_not_waited_for(void **state) {
     (void)state;
-    struct servers three;
-    servers_start(&three, 3);
     for (int resumed = 0; resumed < 2; resumed++) {
         struct redlock_client_options options;
         redlock_client_options_init(&options);
@@ -99,13 +92,10 @@ static void a_stopped_node_is_not_waited_for(void **state) {
         redlock_client_free(client);
         server_resume(&three.at[1]);
     }
-    servers_stop(&three);
 }
 
 static void too_few_is_reported(void **state) {
     (void)state;
-    struct servers three;
-    servers_start(&three, 3);
     server_kill(&three.at[0]);
     server_kill(&three.at[1]);
     struct redlock_client *client = open_calm(&three);
@@ -116,7 +106,6 @@ static void too_few_is_reported(void **state) {
     assert_int_equal(servers[0].verdict, REDLOCK_VERDICT_REFUSED);
     assert_int_equal(servers[2].verdict, REDLOCK_VERDICT_GRANTED);
     redlock_client_free(client);
-    servers_stop(&three);
 }
 
 static void *server_info_often(void *context) {
@@ -132,8 +121,6 @@ static void *server_info_often(void *context) {
 
 static void locks_go_on_meanwhile(void **state) {
     (void)state;
-    struct servers three;
-    servers_start(&three, 3);
     struct redlock_client *client = open_calm(&three);
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
@@ -146,16 +133,17 @@ static void locks_go_on_meanwhile(void **state) {
     for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
     redlock_lock_free(lock);
     redlock_client_free(client);
-    servers_stop(&three);
 }
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start_three, stop_three)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments_are_checked),
-        cmocka_unit_test(all_is_reported_and_the_clock_alone),
-        cmocka_unit_test(a_stopped_node_is_not_waited_for),
-        cmocka_unit_test(too_few_is_reported),
-        cmocka_unit_test(locks_go_on_meanwhile),
+        TEST(arguments_are_checked),
+        TEST(all_is_reported_and_the_clock_alone),
+        TEST(a_stopped_node_is_not_waited_for),
+        TEST(too_few_is_reported),
+        TEST(locks_go_on_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,16 @@
 
 enum { GREETED = FAKE_GREETED };
 
+/* Up to the client's greeting, which is not answered. */
+static void begin_silent(struct fake *fake, struct world *world) {
+    char url[64];
+    fake_open(fake);
+    fake_url(fake, url, sizeof(url));
+    world_open_urls(world, url);
+    fake_accept(fake, world);
+    fake_await(fake, world, GREETED);
+}
+
 static void begin(struct fake *fake, struct world *world) {
     char url[64];
     fake_open(fake);
@@ -319,13 +329,8 @@ static void test_refused_handshakes(void **state) {
 static void test_hung_up_on(void **state) {
     struct fake fake;
     struct world world;
-    char url[64];
     (void)state;
-    fake_open(&fake);
-    fake_url(&fake, url, sizeof(url));
-    world_open_urls(&world, url);
-    fake_accept(&fake, &world);
-    fake_await(&fake, &world, GREETED);
+    begin_silent(&fake, &world);
     fake_hang_up(&fake);
     world_until_verdict(&world, 0, REDLOCK_VERDICT_DISCONNECTED);
     assert_non_null(strstr(world_node(&world, 0).text, "TLS port? use rediss://"));
@@ -358,13 +363,8 @@ static void test_silent_handshake(void **state) {
 static void test_info_forbidden(void **state) {
     struct fake fake;
     struct world world;
-    char url[64];
     (void)state;
-    fake_open(&fake);
-    fake_url(&fake, url, sizeof(url));
-    world_open_urls(&world, url);
-    fake_accept(&fake, &world);
-    fake_await(&fake, &world, GREETED);
+    begin_silent(&fake, &world);
     fake_say_text(&fake, "-NOPERM this user has no permissions\r\n:1\r\n:0\r\n:0\r\n:0\r\n");
     world_until_ready(&world, 1);
     assert_string_equal(world_node(&world, 0).run_id, "");

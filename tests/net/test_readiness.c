@@ -12,11 +12,15 @@
 
 #include "servers.h"
 
-static void start(struct server *server, struct world *world) {
+static void start_with(struct server *server, struct world *world, const char *const *arguments) {
     char url[64];
-    server_start(server, NULL);
+    server_start(server, arguments);
     server_url(server, url, sizeof(url));
     world_open_urls(world, url);
+}
+
+static void start(struct server *server, struct world *world) {
+    start_with(server, world, NULL);
     world_until_ready(world, 1);
 }
 
@@ -150,31 +154,27 @@ static void test_stalled_is_given_up(void **state) {
     stop(&server, &world);
 }
 
-static void test_twice_listed(void **state) {
-    struct server server = {0};
+static void expect_twice_listed(const char *first, const char *second, int port) {
     struct world world;
     char urls[128];
-    (void)state;
-    server_start(&server, NULL);
-    snprintf(urls, sizeof(urls), "redis://127.0.0.1:%d redis://localhost:%d", server.port,
-             server.port);
+    snprintf(urls, sizeof(urls), "redis://%s:%d redis://%s:%d", first, port, second, port);
     world_open_urls(&world, urls);
     world_until_verdict(&world, 1, REDLOCK_VERDICT_TWICE_LISTED);
     world_until_ready(&world, 1);
     assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
     assert_int_equal(net_settled(world.net), 3);
-    assert_non_null(strstr(world_node(&world, 1).text, "redis://127.0.0.1"));
+    assert_non_null(strstr(world_node(&world, 1).text, first));
     world_close(&world);
+}
 
-    /* The other way round the name is asked for last and answered last: the first listed counts all
-     * the same. */
-    snprintf(urls, sizeof(urls), "redis://localhost:%d redis://127.0.0.1:%d", server.port,
-             server.port);
-    world_open_urls(&world, urls);
-    world_until_verdict(&world, 1, REDLOCK_VERDICT_TWICE_LISTED);
-    world_until_ready(&world, 1);
-    assert_int_equal(net_ready(world.net, net_now(world.net)), 1);
-    stop(&server, &world);
+/* The name answers last, because it must be resolved. The first in the list counts all the same. */
+static void test_twice_listed(void **state) {
+    struct server server = {0};
+    (void)state;
+    server_start(&server, NULL);
+    expect_twice_listed("127.0.0.1", "localhost", server.port);
+    expect_twice_listed("localhost", "127.0.0.1", server.port);
+    server_stop(&server);
 }
 
 /* A question that may take long must not hide that the answer behind it is overdue. */
@@ -182,12 +182,8 @@ static void test_overdue_behind_a_patient_call(void **state) {
     struct server server = {0};
     struct world world;
     struct ask look, set;
-    char url[64];
     (void)state;
-    server_start(&server, NULL);
-    server_url(&server, url, sizeof(url));
-    world_open_urls(&world, url);
-    world_until_ready(&world, 1);
+    start(&server, &world);
     server_pause(&server);
     ask_init(&look, NET_PEEK_VALUE, "k", "", 0);
     ask_init(&set, NET_ACQUIRE, "k", "t", 60000);
@@ -208,11 +204,8 @@ static void test_cluster_mode(void **state) {
     static const char *const arguments[] = {"--cluster-enabled", "yes", NULL};
     struct server server = {0};
     struct world world;
-    char url[64];
     (void)state;
-    server_start(&server, arguments);
-    server_url(&server, url, sizeof(url));
-    world_open_urls(&world, url);
+    start_with(&server, &world, arguments);
     world_until_verdict(&world, 0, REDLOCK_VERDICT_CLUSTER);
     assert_int_equal(net_ready(world.net, net_now(world.net)), 0);
     stop(&server, &world);
@@ -224,10 +217,9 @@ static void test_too_many_clients(void **state) {
     struct world world, second;
     char url[64];
     (void)state;
-    server_start(&server, arguments);
-    server_url(&server, url, sizeof(url));
-    world_open_urls(&world, url);
+    start_with(&server, &world, arguments);
     world_until_ready(&world, 1);
+    server_url(&server, url, sizeof(url));
     world_open_urls(&second, url);
     world_until_verdict(&second, 0, REDLOCK_VERDICT_MAXCLIENTS);
     world_close(&world);
@@ -245,24 +237,28 @@ static void test_nobody_there(void **state) {
     world_close(&world);
 }
 
-/* Every answer of the real server that a lock may meet. */
+/* Every answer of the real server that a lock may meet: with a script, and without ("k l" is two
+ * keys). */
 static void test_verdicts_of_a_real_server(void **state) {
+    static const struct {
+        const char *cause, *cure;
+        int verdict;
+    } cases[] = {
+        {"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", REDLOCK_VERDICT_OOM},
+        {"CONFIG SET min-replicas-to-write 3", "CONFIG SET min-replicas-to-write 0",
+         REDLOCK_VERDICT_NOREPLICAS},
+        {"REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", REDLOCK_VERDICT_READONLY},
+    };
     struct server server = {0};
     struct world world;
     (void)state;
     start(&server, &world);
-    freeReplyObject(server_ask(&server, "CONFIG SET maxmemory 1"));
-    assert_int_equal(ask_one(&world, NET_ACQUIRE, "k", "t", 60000), REDLOCK_VERDICT_OOM);
-    assert_int_equal(ask_one(&world, NET_ACQUIRE, "k l", "t", 60000), REDLOCK_VERDICT_OOM);
-    freeReplyObject(server_ask(&server, "CONFIG SET maxmemory 0"));
-    freeReplyObject(server_ask(&server, "CONFIG SET min-replicas-to-write 3"));
-    assert_int_equal(ask_one(&world, NET_ACQUIRE, "k", "t", 60000), REDLOCK_VERDICT_NOREPLICAS);
-    assert_int_equal(ask_one(&world, NET_ACQUIRE, "k l", "t", 60000), REDLOCK_VERDICT_NOREPLICAS);
-    freeReplyObject(server_ask(&server, "CONFIG SET min-replicas-to-write 0"));
-    freeReplyObject(server_ask(&server, "REPLICAOF 127.0.0.1 1"));
-    assert_int_equal(ask_one(&world, NET_ACQUIRE, "k", "t", 60000), REDLOCK_VERDICT_READONLY);
-    assert_int_equal(ask_one(&world, NET_ACQUIRE, "k l", "t", 60000), REDLOCK_VERDICT_READONLY);
-    freeReplyObject(server_ask(&server, "REPLICAOF NO ONE"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        freeReplyObject(server_ask(&server, cases[i].cause));
+        assert_int_equal(ask_one(&world, NET_ACQUIRE, "k", "t", 60000), cases[i].verdict);
+        assert_int_equal(ask_one(&world, NET_ACQUIRE, "k l", "t", 60000), cases[i].verdict);
+        freeReplyObject(server_ask(&server, cases[i].cure));
+    }
     assert_int_equal(ask_one(&world, NET_ACQUIRE, "k", "t", 60000), REDLOCK_VERDICT_GRANTED);
     stop(&server, &world);
 }
@@ -334,11 +330,8 @@ static void test_one_descriptor(void **state) {
     struct server server = {0};
     struct world world;
     struct ask set;
-    char url[64];
     (void)state;
-    server_start(&server, NULL);
-    server_url(&server, url, sizeof(url));
-    world_open_urls(&world, url);
+    start_with(&server, &world, NULL);
     struct pollfd poll_fd = {.fd = net_fd(world.net), .events = POLLIN};
     while (net_ready(world.net, net_now(world.net)) == 0) {
         assert_int_equal(poll(&poll_fd, 1, 5000), 1);

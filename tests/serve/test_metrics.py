@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The page for Prometheus: well-formed, and the numbers are those of what was done."""
+"""The page for Prometheus: well-formed, and the numbers are those of what was done. And the pages for orchestrators."""
 import os
 import re
 import resource
@@ -115,7 +115,68 @@ def test_guarded_says_so(start, own_quorum):
     assert 'mode="guarded"' in page(gateway)
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics/x", "/../etc/passwd"])
+# ---- histograms of the library ----
+
+def bucket_counts(now, name):
+    """{upper bound: locks}, in the order of the page."""
+    return {float(re.fullmatch(r'le="(.*)"', labels)[1]): value for (found, labels), value in now.items() if found == f"{name}_bucket"}
+
+
+def test_histograms_of_the_locks(measured, key):
+    """Each is taken, held for a while and released with most of its time left."""
+    with measured.connect() as client:
+        for _ in range(10):
+            client("SET", key, "v", "NX", "PX", 20000)
+            time.sleep(0.05)
+            assert client("DEL", key) == 1
+    now = samples(page(measured))
+    for name, least, most in [("redlock_acquire_seconds", 0, 2), ("redlock_hold_seconds", 0.5, 10), ("redlock_validity_left_seconds", 100, 200)]:
+        buckets = bucket_counts(now, name)
+        bounds, counts = list(buckets), list(buckets.values())
+        assert bounds == sorted(bounds) and bounds[:3] == [0.000016, 0.000032, 0.000064] and bounds[-1] == float("inf")
+        assert counts == sorted(counts) and counts[-1] == now[f"{name}_count", None] == 10
+        assert least < now[f"{name}_sum", None] < most
+    # 19.75 s are left; the bound below is 16.8 s, the one above 33.6 s.
+    left = bucket_counts(now, "redlock_validity_left_seconds")
+    assert left[max(bound for bound in left if bound < 19)] == 0
+    assert left[min(bound for bound in left if bound > 19)] == 10
+
+
+# ---- health ----
+
+def ask(gateway, path):
+    """The status and the text."""
+    host, port = gateway.address("metrics")
+    try:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_healthy_and_ready(measured):
+    assert ask(measured, "/healthz") == (200, "ok\n")
+    until(lambda: ask(measured, "/readyz") == (200, "5 of 5 nodes can vote, 3 needed\n"), what="all nodes")
+    assert ask(measured, "/readyz?verbose=1")[0] == 200
+
+
+def test_not_ready_without_a_majority(start, own_quorum):
+    gateway = start(own_quorum.nodes.replace("redis://", "redis://default:s3cret@"), "--metrics", "127.0.0.1:0")
+    nodes = len(own_quorum.servers)
+    for server in own_quorum.servers[:nodes // 2 + 1]:
+        server.process.kill()
+        server.process.wait()
+    until(lambda: ask(gateway, "/readyz")[0] == 503, what="the loss of the majority")
+    until(lambda: ask(gateway, "/readyz")[1].startswith(f"{nodes - nodes // 2 - 1} of {nodes} nodes can vote, {nodes // 2 + 1} needed\n"),
+          what="all losses")
+    lines = ask(gateway, "/readyz")[1].splitlines()[1:]
+    assert len(lines) == nodes // 2 + 1 and "s3cret" not in "".join(lines)
+    for server, line in zip(own_quorum.servers, lines):
+        assert re.fullmatch(re.escape(server.url.replace("redis://", "redis://default@")) + r": .*(refused|lost|connect).*", line), line
+    assert ask(gateway, "/healthz") == (200, "ok\n")
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics/x", "/../etc/passwd", "/healthzz", "/ready"])
 def test_nothing_else_is_there(measured, path):
     with pytest.raises(urllib.error.HTTPError) as caught:
         page(measured, path)

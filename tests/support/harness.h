@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "redlock/admin.h"
+#include "redlock/metrics.h"
 #include "servers.h"
 
 #define assert_result(expression, expected)                                                        \

@@ -169,6 +169,9 @@ void redlock_lock_free(struct redlock_lock *lock) {
         lock->phase = PHASE_RELEASING;
         lock_step(lock, (struct rl_event){.type = RL_EVENT_RELEASE});
     }
+    rl_ns now = net_now(client->net);
+    if (lock->phase == PHASE_ACQUIRING) events_failed(lock, REDLOCK_CANCELLED, now);
+    if (lock->phase == PHASE_RELEASING) events_released(lock, REDLOCK_NO_QUORUM, now);
     forget(lock);
     lock_drop_round(lock);
     schedule_stop_callbacks(&client->schedule, &lock->notified);
@@ -206,6 +209,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     op_begin(&lock->op, done, context);
     lock->abort_result = REDLOCK_OK;
     lock->phase = PHASE_ACQUIRING;
+    lock->acquisition->since = now;
     rl_acquire_init(&lock->acquisition->machine, &lock->config->terms, &rules);
     wait_queue_begin(lock, wait_ms != 0, &start);
     lock_step(lock, start);
@@ -345,7 +349,10 @@ int redlock_lock_disown(struct redlock_lock *lock) {
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active)
         result = REDLOCK_BUSY;
     /* the token's bytes stay until the next acquisition */
-    if (result == REDLOCK_OK) forget(lock);
+    if (result == REDLOCK_OK) {
+        events_disowned(lock, net_now(client->net));
+        forget(lock);
+    }
     client_leave(client);
     return result;
 }

@@ -95,6 +95,7 @@ struct acquisition {
     struct rl_acquire machine;
     struct redlock_lock *lock;
     struct place place;
+    rl_ns since;                    /* when the caller asked */
     struct acquisition *next, **at; /* in the client's list; `at` is NULL outside it */
 };
 
@@ -170,6 +171,18 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
 int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context);
 /* For a lock that adopted a token: its first round waits for the nodes. */
 void gather_for_adopted(struct redlock_lock *lock);
+
+/* events.c: histograms, the event hook, tracepoints. Verdicts and fence are those of the event. */
+void events_acquired(struct redlock_lock *lock, rl_ns now);
+void events_failed(const struct redlock_lock *lock, int result, rl_ns now);
+/* What a step of the lease reports. `extension` is the result of the caller's, if it has ended;
+ * `t1`: round_t1 as it was before the step. */
+void events_lease(const struct redlock_lock *lock, const struct rl_actions *actions, int extension,
+                  rl_ns t1, rl_ns now);
+/* By a release; or by the loss. */
+void events_hold_ended(struct redlock_lock *lock, bool lost, rl_ns now);
+void events_released(const struct redlock_lock *lock, int result, rl_ns now);
+void events_disowned(const struct redlock_lock *lock, rl_ns now);
 
 /* trace.c: logs what one step did. Only for a client that is traced. */
 void lock_trace(const struct redlock_lock *lock, const struct rl_event *event,

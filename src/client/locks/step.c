@@ -132,7 +132,7 @@ void lease_init(struct redlock_lock *lock) {
 }
 
 /* True: won, and the lease begins with this event. */
-static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
+static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome, rl_ns now,
                              struct rl_event *start) {
     wait_queue_leave(lock);
     if (outcome == RL_OUTCOME_OK) {
@@ -140,17 +140,18 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
         *start = (struct rl_event){.type = RL_EVENT_START,
                                    .validity_end = attempt->validity_end,
                                    .asked = attempt->tally.asked};
-        lock->client->stats.acquired++;
         if (lock->config->mode->won) lock->config->mode->won(lock);
+        events_acquired(lock, now);
         acquiring_remove(lock);
         lease_init(lock);
         return true;
     }
+    int result = lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome);
+    events_failed(lock, result, now);
     acquiring_remove(lock);
     lock->phase = PHASE_FREE;
     lock_drop_round(lock);
-    op_finish(lock, &lock->op,
-              lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome));
+    op_finish(lock, &lock->op, result);
     return false;
 }
 
@@ -185,7 +186,9 @@ static rl_ns may_come_late(const struct redlock_lock *lock, rl_ns wake_at) {
     return wake_at + 2 * late < lease->validity_end - lease->rules.lost_margin ? late : 0;
 }
 
-static void carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+/* `t1`: round_t1 as it was before the step. */
+static void carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns t1,
+                      rl_ns now) {
     carry_out_sends(lock, actions, now);
     net_timer_move(lock->client->net, &lock->timer, actions->wake_at,
                    may_come_late(lock, actions->wake_at));
@@ -194,13 +197,17 @@ static void carry_out(struct redlock_lock *lock, const struct rl_actions *action
     const bool failed = (actions->notices & (RL_NOTICE_UNSURE | RL_NOTICE_LOST)) != 0;
     if (failed && lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
     if (actions->notices) lock_notice(lock, actions->notices);
-    if (actions->extend_outcome == RL_OUTCOME_NONE) return;
-    if (lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
+    const bool extended = actions->extend_outcome != RL_OUTCOME_NONE;
+    if (!extended && !actions->notices) return;
+    const int result = result_of(actions->extend_outcome);
+    if (extended && lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
+    events_lease(lock, actions, result, t1, now);
+    if (!extended) return;
     if (actions->extend_outcome == RL_OUTCOME_OK)
         lock->client->stats.extensions++;
     else
         lock->client->stats.extensions_failed++;
-    op_finish(lock, &lock->extension, result_of(actions->extend_outcome));
+    op_finish(lock, &lock->extension, result);
 }
 
 static void step_acquire(struct redlock_lock *lock, const struct rl_event *event, rl_ns now,
@@ -226,20 +233,28 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
     if (acquire->tries > tries && !actions->acquire) verdicts_open(lock, event->ready, now);
 }
 
-static void step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns now,
-                       struct rl_actions *actions) {
+/* Returns round_t1 as it was before. */
+static rl_ns step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns now,
+                        struct rl_actions *actions) {
+    const bool releases =
+        event->type == RL_EVENT_RELEASE && lock->lease.validity_end > now &&
+        (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
     rl_ns t1 = lock->lease.round_t1;
     renewals_event(lock, event);
     rl_lease_step(&lock->lease, event, now, actions);
     renewals_stepped(lock, actions, now);
     if (lock->lease.round_t1 != t1 && !lock->lease.round.asked)
         verdicts_open(lock, event->ready, now);
+    const bool lost = (actions->notices & RL_NOTICE_LOST) != 0;
+    if (releases || (lost && event->type != RL_EVENT_START)) events_hold_ended(lock, lost, now);
+    return t1;
 }
 
-/* Passes an event to the machine and carries out its actions. Returns the outcome. */
-static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event) {
+/* Passes an event to the machine and carries out its actions. Returns the outcome; *at is the time
+ * of the step. */
+static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event, rl_ns *at) {
     struct redlock_client *client = lock->client;
-    rl_ns now = net_now(client->net);
+    rl_ns now = net_now(client->net), t1 = 0;
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
     if (lock->config->mode->event) lock->config->mode->event(lock, event);
@@ -249,18 +264,20 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     if (lock->phase == PHASE_ACQUIRING)
         step_acquire(lock, event, now, &actions);
     else
-        step_lease(lock, event, now, &actions);
+        t1 = step_lease(lock, event, now, &actions);
     if (client->traced) lock_trace(lock, event, &actions, now);
-    carry_out(lock, &actions, now);
+    carry_out(lock, &actions, t1, now);
+    *at = now;
     return actions.outcome;
 }
 
 static void step_once(struct redlock_lock *lock, struct rl_event *event) {
     bool won = false;
-    for (enum rl_outcome outcome; (outcome = advance(lock, event)) != RL_OUTCOME_NONE;) {
+    rl_ns now = 0;
+    for (enum rl_outcome outcome; (outcome = advance(lock, event, &now)) != RL_OUTCOME_NONE;) {
         if (lock->phase == PHASE_ACQUIRING) {
             if (outcome != RL_OUTCOME_OK && begins_again(lock, event)) continue;
-            if (!acquisition_over(lock, outcome, event)) return;
+            if (!acquisition_over(lock, outcome, now, event)) return;
             won = true;
             continue;
         }
@@ -268,6 +285,7 @@ static void step_once(struct redlock_lock *lock, struct rl_event *event) {
         fenced_unpark(lock);
         lock->phase = PHASE_FREE;
         lock->client->stats.released += outcome == RL_OUTCOME_OK;
+        events_released(lock, result_of(outcome), now);
         op_finish(lock, &lock->extension, REDLOCK_LOST);
         op_finish(lock, &lock->op, result_of(outcome));
         return;

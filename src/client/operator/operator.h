@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The operator's side: what servers hold, and what they are. Nothing here takes or changes a
- * lock. */
+ * The operator's side: what servers hold, and what they are. Nothing here takes a lock; a
+ * break (break_task.c) ends one. */
 #ifndef RL_CLIENT_OPERATOR_H
 #define RL_CLIENT_OPERATOR_H
 

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * break: an operator ends another client's lock. It shows the holder, asks, and logs who did it and
+ * why. The library does the rest, and only for the holder that was shown.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <redlock/admin.h>
+
+#include "commands.h"
+#include "diagnostics.h"
+#include "duration.h"
+#include "exit_codes.h"
+#include "majority.h"
+#include "message.h"
+#include "session.h"
+
+enum { EXIT_DECLINED = 1, HEAD_BYTES = 8 };
+
+struct breaking {
+    struct session session;
+    const struct settings *settings;
+    const char *resource;
+    struct redlock_view views[REDLOCK_NODES_MAX];
+    const struct redlock_view *holder; /* in `views`; NULL: no node has a key */
+    size_t votes;                      /* nodes that have the holder's token */
+    struct redlock_break_report report;
+    struct redlock_error error;
+    int result;
+};
+
+/* ---- the holder ---------------------------------------------------------------------------- */
+
+/* The token that most nodes have. A node that does not answer may have it, too: so it need not be a
+ * majority. Whether the lock is held is the library's decision. */
+static void find_holder(struct breaking *breaking) {
+    const size_t count = redlock_client_nodes(breaking->session.client);
+    for (size_t i = 0; i < count; i++) {
+        const struct redlock_view *view = &breaking->views[i];
+        size_t votes = 0;
+        if (view->verdict != REDLOCK_VERDICT_GRANTED) continue;
+        for (size_t j = 0; j < count; j++) votes += has_same_token(view, &breaking->views[j]);
+        if (votes <= breaking->votes) continue;
+        breaking->votes = votes;
+        breaking->holder = view;
+    }
+}
+
+/* Of a token, which is a secret, the first bytes; of a short one less than half. */
+static char *holder_text(const struct breaking *breaking, char *out, size_t size) {
+    char owner[REDLOCK_TOKEN_BYTES_MAX * 4], token[HEAD_BYTES * 4 + 1];
+    const struct redlock_view *view = breaking->holder;
+    const size_t half = view->token_bytes / 2;
+    owner_text(view, owner, sizeof owner);
+    printable(token, sizeof token, view->token, half < HEAD_BYTES ? half : HEAD_BYTES);
+    snprintf(out, size, "%s%stoken %s…", owner, owner[0] != '\0' ? ", " : "", token);
+    return out;
+}
+
+static int64_t longest_remaining(const struct breaking *breaking) {
+    int64_t longest = 0;
+    for (size_t i = 0; i < redlock_client_nodes(breaking->session.client); i++) {
+        const struct redlock_view *view = &breaking->views[i];
+        if (!has_same_token(view, breaking->holder)) continue;
+        if (view->remaining_ms < 0) return -1;
+        if (view->remaining_ms > longest) longest = view->remaining_ms;
+    }
+    return longest;
+}
+
+static void show_holder(struct breaking *breaking) {
+    char holder[REDLOCK_TOKEN_BYTES_MAX * 5], left[64] = "never, unless it is released";
+    const int64_t remaining_ms = longest_remaining(breaking);
+    const bool guarded = session_mode(&breaking->session) == REDLOCK_MODE_GUARDED;
+    if (remaining_ms >= 0) {
+        char text[48];
+        snprintf(left, sizeof left, "in %s, unless it is renewed",
+                 duration_text(text, sizeof text, remaining_ms));
+    }
+    complain("'%s' is held by %s; it ends %s (%zu of %zu nodes)", breaking->resource,
+             holder_text(breaking, holder, sizeof holder), left, breaking->votes,
+             redlock_client_nodes(breaking->session.client));
+    complain(guarded
+                 ? "the holder is not asked: until its next renewal it works on, and its writes "
+                   "are refused only where the fence is checked"
+                 : "the holder is not asked: until its next renewal it works on, at the same "
+                   "time as the next holder");
+}
+
+/* 0, or the exit status after a message. */
+static int confirm(const struct breaking *breaking) {
+    char answer[16] = "";
+    if (breaking->settings->yes) return 0;
+    if (!isatty(STDIN_FILENO)) {
+        complain("nothing was changed: standard input is not a terminal, so confirm with --yes");
+        return EXIT_USAGE_ERROR;
+    }
+    fputs("Break it? [y/N] ", diagnostics_stream());
+    fflush(diagnostics_stream());
+    if (fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y'))
+        return 0;
+    complain("nothing was done");
+    return EXIT_DECLINED;
+}
+
+/* ---- the log ------------------------------------------------------------------------------- */
+
+/* Behind sudo, the user who called it. */
+static const char *user_name(void) {
+    const char *sudo = getenv("SUDO_USER");
+    const struct passwd *entry = getpwuid(getuid());
+    if (getuid() == 0 && sudo != NULL && sudo[0] != '\0') return sudo;
+    return entry != NULL ? entry->pw_name : "unknown";
+}
+
+static const char *what_happened(const struct breaking *breaking) {
+    if (breaking->result == REDLOCK_OK) return breaking->report.deleted ? "broke" : "found free";
+    return breaking->report.deleted ? "deleted keys of" : "did not break";
+}
+
+/* On standard error and in the system log; after the fact, so that a log that blocks delays
+ * nothing. */
+static void log_break(const struct breaking *breaking) {
+    char holder[REDLOCK_TOKEN_BYTES_MAX * 5], user[256], resource[1024], reason[2048];
+    char now[32] = "", line[10240];
+    const time_t seconds = time(NULL);
+    struct tm parts;
+    if (gmtime_r(&seconds, &parts) != NULL) strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    const char *name = user_name();
+    printable(user, sizeof user, name, strlen(name));
+    printable(resource, sizeof resource, breaking->resource, strlen(breaking->resource));
+    printable(reason, sizeof reason, breaking->settings->reason,
+              strlen(breaking->settings->reason));
+    snprintf(line, sizeof line, "user %s %s '%s', held by %s; reason: %s", user,
+             what_happened(breaking), resource, holder_text(breaking, holder, sizeof holder),
+             reason);
+    complain("%s %s", now, line);
+    if (breaking->settings->no_syslog) return;
+    openlog("redlock", LOG_PID, LOG_AUTH);
+    syslog(LOG_NOTICE, "%s", line);
+    closelog();
+}
+
+/* ---- the result ---------------------------------------------------------------------------- */
+
+static int status_of(struct breaking *breaking) {
+    switch (breaking->result) {
+    case REDLOCK_OK: return EXIT_OK;
+    case REDLOCK_CONFLICT: return EXIT_HELD;
+    case REDLOCK_NO_QUORUM:
+        return session_is_refused(&breaking->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
+    case REDLOCK_TWICE_LISTED:
+    case REDLOCK_TWO_QUORUMS: return EXIT_CONFIG;
+    default: return EXIT_SYSTEM;
+    }
+}
+
+/* GRANTED and DENIED are about the delete here. */
+static const char *node_word(const struct breaking *breaking, size_t node) {
+    const int verdict = breaking->report.verdicts[node];
+    if (verdict == REDLOCK_VERDICT_GRANTED) return breaking->report.deleted ? "deleted" : "held";
+    return verdict == REDLOCK_VERDICT_DENIED ? "other" : verdict_name(verdict);
+}
+
+static void print_json(const struct breaking *breaking, const char *outcome, int status) {
+    char text[REDLOCK_TOKEN_BYTES_MAX * 4];
+    json_t *object = json_object(), *nodes = json_array();
+    struct session *session = (struct session *)&breaking->session;
+    printable(text, sizeof text, breaking->resource, strlen(breaking->resource));
+    json_object_set_new(object, "resource", json_string(text));
+    json_object_set_new(object, "result", json_string(outcome));
+    json_object_set_new(object, "exit", json_integer(status));
+    if (status != EXIT_OK)
+        json_object_set_new(
+            object, "reason",
+            json_string(breaking->result != REDLOCK_OK ? breaking->error.text : last_complaint()));
+    if (breaking->holder != NULL) {
+        const int64_t remaining_ms = longest_remaining(breaking);
+        owner_text(breaking->holder, text, sizeof text);
+        if (text[0] != '\0') json_object_set_new(object, "owner", json_string(text));
+        json_object_set_new(object, "remaining_ms",
+                            remaining_ms < 0 ? json_null() : json_integer(remaining_ms));
+    }
+    if (breaking->report.fence > 0)
+        json_object_set_new(object, "fence", json_integer(breaking->report.fence));
+    if (breaking->report.deleted)
+        json_object_set_new(object, "certain", json_boolean(breaking->report.certain));
+    for (size_t i = 0; session->client != NULL && i < redlock_client_nodes(session->client); i++)
+        json_array_append_new(nodes, json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict",
+                                               node_word(breaking, i)));
+    json_object_set_new(object, "nodes", nodes);
+    json_dumpf(object, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(object);
+}
+
+/* What the holder may still have: said even with -q, because the break may need repeating. */
+static void warn_of_silent(struct breaking *breaking) {
+    char left[64] = "";
+    const int64_t remaining_ms = breaking->report.remaining_ms;
+    if (remaining_ms >= 0) duration_text(left, sizeof left, remaining_ms);
+    for (size_t i = 0; i < redlock_client_nodes(breaking->session.client); i++) {
+        if (!(breaking->report.silent >> i & 1)) continue;
+        complain(
+            remaining_ms < 0
+                ? "%s did not answer and may still have the key%s, without end"
+                : "%s did not answer and may still have the key, for %s after its last renewal",
+            node_url(&breaking->session, i), left);
+    }
+    if (breaking->report.silent != 0)
+        complain("if the holder works on nevertheless, break the lock again");
+}
+
+static int finish(struct breaking *breaking) {
+    const int status = status_of(breaking);
+    const bool broken = breaking->result == REDLOCK_OK && breaking->report.deleted;
+    const char *outcome = broken                                     ? "broken"
+                          : breaking->result == REDLOCK_OK           ? "free"
+                          : breaking->result == REDLOCK_CONFLICT     ? "changed"
+                          : breaking->result == REDLOCK_NO_QUORUM    ? "no_quorum"
+                          : breaking->result == REDLOCK_BAD_ARGUMENT ? "usage"
+                                                                     : "system";
+    if (breaking->result != REDLOCK_OK) complain("%s", breaking->error.text);
+    if (status == EXIT_OK && !breaking->report.deleted && !breaking->settings->quiet)
+        complain("'%s' is free: its holder released it meanwhile, or it ended", breaking->resource);
+    if (broken || breaking->result == REDLOCK_NO_QUORUM) warn_of_silent(breaking);
+    if (breaking->settings->json)
+        print_json(breaking, outcome, status);
+    else if (breaking->report.fence > 0)
+        printf("%" PRId64 "\n", breaking->report.fence);
+    return status;
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
+
+/* 0: `holder` is set, or free. Else the exit status after a message. */
+static int look(struct breaking *breaking) {
+    struct session *session = &breaking->session;
+    const size_t count = redlock_client_nodes(session->client);
+    int result = redlock_peek(session->client, breaking->resource, strlen(breaking->resource),
+                              breaking->views, count);
+    if (result != REDLOCK_OK) {
+        breaking->result = result;
+        return session_unseen(session, breaking->views, breaking->resource, result);
+    }
+    for (size_t i = 0; i < count; i++) breaking->report.verdicts[i] = breaking->views[i].verdict;
+    if (majority_of(breaking->views, count).verdict == MAJORITY_FOREIGN) {
+        char what[96];
+        complain("'%s': %s", breaking->resource,
+                 session_foreign(session, breaking->resource, strlen(breaking->resource), what,
+                                 sizeof what));
+        return EXIT_USAGE_ERROR;
+    }
+    find_holder(breaking);
+    return 0;
+}
+
+static int break_it(struct breaking *breaking) {
+    struct redlock_break_options options;
+    redlock_break_options_init(&options);
+    options.token = breaking->holder->token;
+    options.token_bytes = breaking->holder->token_bytes;
+    if (breaking->holder->token_truncated) options.token = NULL; /* refused, with the reason */
+    breaking->result =
+        redlock_break(breaking->session.client, breaking->resource, strlen(breaking->resource),
+                      &options, &breaking->report, &breaking->error);
+    log_break(breaking);
+    return finish(breaking);
+}
+
+static int with_session(struct breaking *breaking) {
+    session_connect(&breaking->session);
+    int status = session_check(&breaking->session, breaking->resource);
+    if (status == 0) status = look(breaking);
+    if (status == 0 && breaking->holder == NULL) {
+        if (!breaking->settings->quiet) complain("'%s' is free", breaking->resource);
+        if (breaking->settings->json) print_json(breaking, "free", EXIT_OK);
+        return EXIT_OK;
+    }
+    if (status == 0) {
+        if (!breaking->settings->quiet || !breaking->settings->yes) show_holder(breaking);
+        status = confirm(breaking);
+    }
+    if (status == 0) return break_it(breaking);
+    if (breaking->settings->json) {
+        const char *outcome = status == EXIT_NO_QUORUM     ? "no_quorum"
+                              : status == EXIT_CONFIG      ? "config"
+                              : status == EXIT_DECLINED    ? "declined"
+                              : status == EXIT_USAGE_ERROR ? "usage"
+                                                           : "system";
+        breaking->result = REDLOCK_OK; /* the reason is the last message */
+        print_json(breaking, outcome, status);
+    }
+    return status;
+}
+
+int command_break(struct settings *settings, int argc, char **argv) {
+    if (argc != 1) {
+        complain(argc == 0 ? "redlock break needs a resource; try 'redlock break --help'"
+                           : "redlock break takes one resource; try 'redlock break --help'");
+        return EXIT_USAGE_ERROR;
+    }
+    if (settings->reason == NULL || settings->reason[0] == '\0') {
+        complain("say why the lock is broken, for the log: --reason TEXT");
+        return EXIT_USAGE_ERROR;
+    }
+    int status = resource_check(settings, argv[0]);
+    if (status != 0) return status;
+    struct breaking *breaking = calloc(1, sizeof *breaking);
+    if (breaking == NULL) return EXIT_SYSTEM;
+    breaking->settings = settings;
+    breaking->resource = argv[0];
+    redlock_break_report_init(&breaking->report);
+    settings->only_looks = true;
+    status = session_open(&breaking->session, settings);
+    if (status == 0) {
+        status = with_session(breaking);
+        session_close(&breaking->session);
+    }
+    free(breaking);
+    return status;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * BROKEN: what an operator who breaks a lock may rely on. BREAK says which token an operator begins
+ * to delete, BROKEN that the break has succeeded.
+ *
+ *   - A break deletes the keys of the token that its BREAK names, and no other client's. If the
+ *     operator has named a token (OPERATE), it is that one.
+ *   - BROKEN is true: at one moment since BREAK, a majority of the nodes did not have the token.
+ *   - The lock stays broken. If all nodes have reported (BROKEN without silent nodes), no majority
+ *     extends the token's keys afterwards. With silent nodes, a repair that was under way may
+ *     complete a majority: that is documented, and not judged.
+ *   - The fence of the break is above that of the broken lock, and fences off no one else: no other
+ *     client that holds the lock then, or acquires it later, has a lower one. (That tokens acquired
+ *     after the break are higher is FENCE, register.c.)
+ *
+ * What a break does not promise: in classic mode, that the broken holder stops at once. Until its
+ * next renewal it believes that it holds the lock. EXCLUSION, LINEARIZABLE and LOST_UPDATE
+ * therefore do not count a token against clients that acquire after its BREAK (judge_was_broken()),
+ * nor if its own grant is reported only after that. A BREAK that fails may have deleted keys as
+ * well.
+ *
+ * Where operators change the members, the majority is one of the newest list that an intact node
+ * carries.
+ */
+#include <string.h>
+
+#include "lists.h"
+
+#define TOKENS 1024 /* how many acquired tokens are remembered */
+#define BROKEN_MAX 64
+
+struct hold {
+    uint32_t token;
+    rl_ns until;
+    int64_t fence;
+    size_t since;
+};
+
+/* A break under way. */
+struct breaking {
+    bool open, was_gone;
+    uint32_t named; /* by the operator; 0: any */
+    uint32_t token;
+    int8_t resource;
+    size_t began;
+};
+
+struct broken {
+    uint32_t token;
+    bool certain;
+    int64_t fence;
+    size_t index;
+    uint32_t extended; /* nodes that have extended the token since, by bits */
+};
+
+struct bench {
+    struct report *report;
+    const struct history_record *records;
+    struct lists lists;
+    uint32_t keys[JUDGE_NODES][JUDGE_RESOURCES];
+    struct hold holds[JUDGE_RESOURCES][JUDGE_CLIENTS];
+    struct breaking breaking[JUDGE_CLIENTS];
+    struct broken broken[JUDGE_RESOURCES][BROKEN_MAX];
+    size_t broken_count[JUDGE_RESOURCES];
+    struct {
+        uint32_t token;
+        int8_t client;
+    } owners[TOKENS];
+};
+
+bool judge_was_broken(const struct history *history, uint32_t token, size_t before) {
+    for (size_t i = 0; i < before && i < history->count; i++)
+        if (history->records[i].kind == HISTORY_BREAK && history->records[i].token == token)
+            return true;
+    return false;
+}
+
+static uint32_t members_of(const struct bench *bench) {
+    const struct history *history = bench->report->history;
+    unsigned list = lists_newest(&bench->lists);
+    uint32_t all = (1u << history->nodes) - 1;
+    return list ? bench->lists.list[list].members : all & ~history->others;
+}
+
+static bool is_majority(const struct bench *bench, uint32_t nodes) {
+    uint32_t members = members_of(bench);
+    return lists_count(nodes & members) > lists_count(members) / 2;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Nodes that do not have this token. */
+static uint32_t without(const struct bench *bench, int resource, uint32_t token) {
+    uint32_t nodes = 0;
+    for (unsigned i = 0; i < bench->report->history->nodes; i++)
+        if (bench->keys[i][resource] != token) nodes |= 1u << i;
+    return nodes;
+}
+
+static void look(struct bench *bench, int resource) {
+    for (unsigned i = 0; i < JUDGE_CLIENTS; i++) {
+        struct breaking *breaking = &bench->breaking[i];
+        if (!breaking->open || breaking->resource != resource) continue;
+        if (is_majority(bench, without(bench, resource, breaking->token)))
+            breaking->was_gone = true;
+    }
+}
+
+static void extended(struct bench *bench, size_t index) {
+    const struct history_record *record = &bench->records[index];
+    for (size_t i = 0; i < bench->broken_count[record->resource]; i++) {
+        struct broken *broken = &bench->broken[record->resource][i];
+        if (broken->token != record->token || !broken->certain) continue;
+        broken->extended |= 1u << record->node;
+        if (!is_majority(bench, broken->extended)) continue;
+        judge_found(bench->report, CHECK_BROKEN, broken->index, index, record->at, record->at,
+                    "the lock on %s that was broken at %s was extended on a majority again by %s",
+                    judge_resource(record->resource).text,
+                    judge_ms(bench->records[broken->index].at).text, judge_ms(record->at).text);
+        broken->certain = false; /* reported once */
+    }
+}
+
+/* A client that has broken a lock deletes a key: by a break, or as the release of its own lock. */
+static void deleted(struct bench *bench, size_t index) {
+    const struct history_record *record = &bench->records[index];
+    if (record->client < 0 || record->token == 0) return;
+    const unsigned slot = record->token % TOKENS;
+    bool others =
+        bench->owners[slot].token == record->token && bench->owners[slot].client != record->client;
+    if (!others) return;
+    for (size_t i = 0; i < index; i++) {
+        const struct history_record *named = &bench->records[i];
+        if (named->kind == HISTORY_BREAK && named->client == record->client &&
+            named->token == record->token)
+            return;
+    }
+    judge_found(bench->report, CHECK_BROKEN, index, index, record->at, record->at,
+                "%s, breaking another lock, deleted %s's key of %s on node %d at %s",
+                judge_client(record->client).text, judge_client(bench->owners[slot].client).text,
+                judge_resource(record->resource).text, record->node + 1, judge_ms(record->at).text);
+}
+
+static void key_changed(struct bench *bench, size_t index) {
+    const struct history_record *record = &bench->records[index];
+    bool there = record->kind == HISTORY_KEY_SET || record->kind == HISTORY_KEY_EXTENDED;
+    if (record->kind == HISTORY_KEY_DELETED) deleted(bench, index);
+    if (record->kind == HISTORY_KEY_EXTENDED) extended(bench, index);
+    bench->keys[record->node][record->resource] = there ? record->token : 0;
+    look(bench, record->resource);
+}
+
+/* ---- breaks ---------------------------------------------------------------------------------- */
+
+static void judge_fenced_off(struct bench *bench, const struct hold *hold, int64_t fence,
+                             size_t broken, size_t index) {
+    const struct history_record *record = &bench->records[hold->since];
+    judge_found(
+        bench->report, CHECK_BROKEN, broken, index, bench->records[index].at, hold->until,
+        "the break at %s fences off %s, which acquired %s at %s with fence %lld, below %lld",
+        judge_ms(bench->records[broken].at).text, judge_client(record->client).text,
+        judge_resource(record->resource).text, judge_ms(record->at).text, (long long)hold->fence,
+        (long long)fence);
+}
+
+static void begin_break(struct bench *bench, size_t index) {
+    const struct history_record *record = &bench->records[index];
+    struct breaking *breaking = &bench->breaking[record->client];
+    *breaking = (struct breaking){.open = true,
+                                  .named = breaking->named,
+                                  .token = record->token,
+                                  .resource = record->resource,
+                                  .began = index};
+    if (breaking->named != 0 && breaking->named != record->token)
+        judge_found(bench->report, CHECK_BROKEN, index, index, record->at, record->at,
+                    "%s began at %s to break another lock on %s than the one that it had seen",
+                    judge_client(record->client).text, judge_ms(record->at).text,
+                    judge_resource(record->resource).text);
+    look(bench, record->resource);
+}
+
+static void end_break(struct bench *bench, size_t index) {
+    const struct history_record *record = &bench->records[index];
+    struct breaking *breaking = &bench->breaking[record->client];
+    const struct hold *holds = bench->holds[record->resource];
+    if (!breaking->open || breaking->token != record->token || !breaking->was_gone)
+        judge_found(bench->report, CHECK_BROKEN, breaking->began, index, record->at, record->at,
+                    "%s reported at %s that the lock on %s is broken, but a majority had its key "
+                    "all the time",
+                    judge_client(record->client).text, judge_ms(record->at).text,
+                    judge_resource(record->resource).text);
+    breaking->open = false;
+    for (unsigned i = 0; i < JUDGE_CLIENTS; i++) {
+        const struct hold *hold = &holds[i];
+        if (hold->token == 0 || hold->until <= record->at || hold->fence == 0) continue;
+        bool is_broken = judge_was_broken(bench->report->history, hold->token, index);
+        bool wrong = is_broken ? hold->token == record->token && hold->fence >= record->value
+                               : hold->fence < record->value;
+        if (wrong) judge_fenced_off(bench, hold, record->value, index, index);
+    }
+    size_t *count = &bench->broken_count[record->resource];
+    if (*count == BROKEN_MAX) return;
+    bench->broken[record->resource][(*count)++] = (struct broken){.token = record->token,
+                                                                  .certain = record->message == 0,
+                                                                  .fence = record->value,
+                                                                  .index = index};
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+static void acquired(struct bench *bench, size_t index) {
+    const struct history_record *record = &bench->records[index];
+    struct hold *hold = &bench->holds[record->resource][record->client];
+    *hold = (struct hold){record->token, record->until, record->value, index};
+    bench->owners[record->token % TOKENS].token = record->token;
+    bench->owners[record->token % TOKENS].client = record->client;
+    for (size_t i = 0; i < bench->broken_count[record->resource]; i++) {
+        const struct broken *broken = &bench->broken[record->resource][i];
+        if (record->value == 0 || record->value >= broken->fence || record->until <= record->at)
+            continue;
+        judge_fenced_off(bench, hold, broken->fence, broken->index, index);
+    }
+}
+
+static void step(struct bench *bench, size_t index) {
+    const struct history_record *record = &bench->records[index];
+    if (lists_read(&bench->lists, record)) return;
+    switch (record->kind) {
+    case HISTORY_ACQUIRED: acquired(bench, index); break;
+    case HISTORY_RENEWED:
+    case HISTORY_EXTENDED:
+        if (record->kind == HISTORY_RENEWED || record->result == JUDGE_OK)
+            bench->holds[record->resource][record->client].until = record->until;
+        break;
+    case HISTORY_LOST:
+    case HISTORY_RELEASE: bench->holds[record->resource][record->client].token = 0; break;
+    case HISTORY_CLIENT_CRASH:
+        for (unsigned i = 0; i < JUDGE_RESOURCES; i++) bench->holds[i][record->client].token = 0;
+        bench->breaking[record->client].open = false;
+        break;
+    case HISTORY_OPERATE: bench->breaking[record->client].named = record->token; break;
+    case HISTORY_BREAK: begin_break(bench, index); break;
+    case HISTORY_BROKEN: end_break(bench, index); break;
+    case HISTORY_KEY_SET:
+    case HISTORY_KEY_EXTENDED:
+    case HISTORY_KEY_DELETED:
+    case HISTORY_KEY_EXPIRED:
+    case HISTORY_KEY_LOST:
+    case HISTORY_KEY_FOREIGN: key_changed(bench, index); break;
+    default: break;
+    }
+}
+
+static bool any_break(const struct history *history) {
+    for (size_t i = 0; i < history->count; i++)
+        if (history->records[i].kind == HISTORY_BREAK) return true;
+    return false;
+}
+
+void judge_breaks(struct report *report) {
+    struct bench bench;
+    if (!any_break(report->history)) return;
+    memset(&bench, 0, sizeof bench);
+    bench.report = report;
+    bench.records = report->history->records;
+    for (size_t i = 0; i < report->history->count; i++) step(&bench, i);
+}

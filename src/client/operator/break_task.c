@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Carries out the requests of the machine that breaks a lock. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "break_task.h"
+#include "client/guarding/guarding.h"
+#include "core/mix.h"
+#include "operator.h"
+
+/* One request to some nodes. It has copies of all that it sends: it lives until the last node has
+ * answered, which may be after the task has ended. */
+struct break_round {
+    unsigned refs;           /* one for the task, one for each busy call */
+    struct break_task *task; /* NULL: it has ended */
+    struct break_round *next;
+    struct redlock_client *client;
+    uint32_t number;
+    struct net_request request;
+    struct net_call calls[RL_NODES_MAX];
+    uint64_t nonces[RL_NODES_MAX];
+    uint16_t stripe;
+    struct net_bytes key;
+    unsigned char bytes[]; /* the key, the token */
+};
+
+static void round_unref(struct break_round *round) {
+    if (--round->refs == 0) free(round);
+}
+
+const struct break_view *break_holder(const struct break_task *task) {
+    for (unsigned i = 0; i < task->machine.wish.nodes && task->machine.token != 0; i++)
+        if (task->machine.holder[i] == task->machine.token) return &task->view[i];
+    return NULL;
+}
+
+rl_mask break_members(const struct break_task *task) {
+    const rl_mask all = rl_all(task->client->nodes);
+    const bool guarded = task->machine.wish.guarded && task->client->guard;
+    return guarded ? all & (rl_mask)~task->client->guard->foreign : all;
+}
+
+/* ---- asking ---- */
+
+static net_answered_fn on_answer;
+
+static struct break_round *round_new(struct break_task *task, enum net_op op, uint32_t number,
+                                     struct net_bytes token) {
+    const bool raises = op == NET_RAISE;
+    struct break_round *round = calloc(1, sizeof *round + task->key.bytes + token.bytes + 1);
+    if (!round) return NULL;
+    *round = (struct break_round){.refs = 1,
+                                  .task = task,
+                                  .next = task->rounds,
+                                  .client = task->client,
+                                  .number = number,
+                                  .stripe = task->stripe};
+    memcpy(round->bytes, task->key.data, task->key.bytes);
+    if (token.bytes) memcpy(round->bytes + task->key.bytes, token.data, token.bytes);
+    round->key = (struct net_bytes){round->bytes, task->key.bytes};
+    /* The raise names no key: the fence rises on a node whatever the key holds there. */
+    round->request = (struct net_request){.op = op,
+                                          .keys = raises ? NULL : &round->key,
+                                          .keys_count = raises ? 0 : 1,
+                                          .token = {round->bytes + task->key.bytes, token.bytes},
+                                          .nonces = raises ? round->nonces : NULL,
+                                          .stripes = &round->stripe,
+                                          .stripes_count = raises ? 1 : 0,
+                                          .scheme = task->client->scheme};
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+        round->calls[i].owner = round;
+        round->calls[i].answered = on_answer;
+        if (raises) round->nonces[i] = task->client->guard->nonces[i];
+    }
+    task->rounds = round;
+    return round;
+}
+
+static struct net_bytes token_of(const struct break_task *task) {
+    const struct break_view *holder = break_holder(task);
+    return holder ? (struct net_bytes){holder->token, holder->token_bytes}
+                  : (struct net_bytes){NULL, 0};
+}
+
+/* Returns the nodes that could not be asked. */
+static rl_mask ask(struct break_task *task, const struct rl_break_actions *actions) {
+    struct net *net = task->client->net;
+    const rl_ns now = net_now(net), until = now + task->machine.wish.answer_timeout;
+    const rl_mask nodes = actions->read | actions->raise | actions->remove;
+    const enum net_op op = actions->read    ? NET_PEEK_VALUE
+                           : actions->raise ? NET_RAISE
+                                            : NET_RELEASE;
+    if (nodes == 0) return 0;
+    struct break_round *round = round_new(
+        task, op, actions->round, actions->read ? (struct net_bytes){NULL, 0} : token_of(task));
+    if (!round) {
+        task->no_memory = task->over = true;
+        return 0;
+    }
+    for (unsigned i = 0; i < task->client->nodes; i++) { /* the reason, if it never answers */
+        int verdict = client_status(task->client, i).verdict;
+        if (verdict == REDLOCK_VERDICT_GRANTED) verdict = REDLOCK_VERDICT_TIMEOUT;
+        if (actions->read) task->view[i].read_verdict = task->view[i].verdict = verdict;
+        if (actions->remove & rl_bit(i)) task->view[i].verdict = verdict;
+    }
+    if (actions->raise) {
+        round->request.fence = actions->fence;
+        guard_proposed_fence(task->client->guard, actions->fence);
+    }
+    rl_mask taken = net_send(net, nodes, &round->request, round->calls, until, until);
+    round->refs += rl_count(taken);
+    return nodes & (rl_mask)~taken;
+}
+
+/* ---- steps ---- */
+
+/* What the machine must know at every event. */
+static void fill_in(struct break_task *task, struct rl_break_event *event) {
+    struct redlock_client *client = task->client;
+    struct guard *guard = task->machine.wish.guarded ? client->guard : NULL;
+    event->ready = net_ready(client->net, net_now(client->net));
+    event->voters = event->ready;
+    event->members = break_members(task);
+    event->quorum = (uint8_t)rl_quorum(client->nodes);
+    if (!guard) return;
+    event->voters = client_ready(client, net_now(client->net));
+    event->voided = guard_voided_since(guard, task->machine.raised_at);
+    if (guard->machine.votes_needed > 0) event->quorum = (uint8_t)guard->machine.votes_needed;
+    event->fence_hint = guard_fence_hint(guard);
+}
+
+/* The longest token that can be compared. */
+static bool cannot_compare(const struct break_task *task) {
+    const struct break_view *holder = break_holder(task);
+    return holder && holder->truncated;
+}
+
+static rl_mask step_once(struct break_task *task, struct rl_break_event event) {
+    struct net *net = task->client->net;
+    struct rl_break_actions actions;
+    rl_mask failed = 0;
+    task->turned = task->machine.wish.guarded != (task->client->guard != NULL);
+    if (task->turned) {
+        task->over = true;
+        net_timer_set(net, &task->timer, RL_NEVER);
+        return 0;
+    }
+    fill_in(task, &event);
+    rl_break_step(&task->machine, &event, net_now(net), &actions);
+    task->over = actions.over || cannot_compare(task);
+    task->deletes = task->deletes || actions.remove != 0;
+    if (!task->over) failed = ask(task, &actions);
+    net_timer_set(net, &task->timer, task->over ? RL_NEVER : actions.wake_at);
+    return failed;
+}
+
+static void step(struct break_task *task, struct rl_break_event event) {
+    const bool deleted = task->deletes;
+    if (task->over) return;
+    rl_mask failed = step_once(task, event);
+    while (failed && !task->over) {
+        static const enum rl_break_event_type types[] = {[RL_BREAK_READING] = RL_BREAK_READ,
+                                                         [RL_BREAK_RAISING] = RL_BREAK_RAISED,
+                                                         [RL_BREAK_DELETING] = RL_BREAK_DELETED};
+        const unsigned node = first_of(failed);
+        struct rl_break_event none = {.type = types[task->machine.state],
+                                      .node = (uint8_t)node,
+                                      .vote = RL_VOTE_FAILED,
+                                      .round = task->machine.round};
+        /* a new round has its own */
+        const uint32_t round = task->machine.round;
+        rl_mask next = step_once(task, none);
+        failed = task->machine.round == round ? failed & (rl_mask)~rl_bit(node) : next;
+    }
+    if ((task->over || task->deletes != deleted) && task->notify) task->notify(task);
+}
+
+static void on_timer(struct net_timer *timer) {
+    step(RL_CONTAINER(timer, struct break_task, timer),
+         (struct rl_break_event){.type = RL_BREAK_TICK});
+}
+
+/* ---- answers ---- */
+
+static enum rl_vote vote_of(int verdict) {
+    switch (verdict) {
+    case REDLOCK_VERDICT_GRANTED: return RL_VOTE_GRANTED;
+    case REDLOCK_VERDICT_DENIED: return RL_VOTE_DENIED;
+    case REDLOCK_VERDICT_ABSENT: return RL_VOTE_ABSENT;
+    case REDLOCK_VERDICT_STALE: return RL_VOTE_STALE;
+    default: return RL_VOTE_FAILED;
+    }
+}
+
+static bool is_same(const struct break_view *view, struct net_bytes token) {
+    return !view->truncated && view->token_bytes == token.bytes &&
+           (token.bytes == 0 || memcmp(view->token, token.data, token.bytes) == 0);
+}
+
+/* Equal tokens have equal numbers. Those that are too long to be compared have one of their own. */
+static uint8_t number_of(const struct break_task *task, unsigned node) {
+    const struct break_view *view = &task->view[node];
+    struct net_bytes token = {view->token, view->token_bytes};
+    if (view->truncated) return RL_BREAK_WISHED + 1 + RL_NODES_MAX;
+    if (task->named.data && is_same(view, task->named)) return RL_BREAK_WISHED;
+    for (unsigned i = 0; i < task->client->nodes; i++)
+        if (i != node && task->machine.holder[i] != 0 && is_same(&task->view[i], token))
+            return task->machine.holder[i];
+    return (uint8_t)(RL_BREAK_WISHED + 1 + node);
+}
+
+static void take_key(struct break_task *task, unsigned node, const struct net_reply *reply,
+                     struct rl_break_event *event) {
+    struct break_view *view = &task->view[node];
+    view->read_verdict = view->verdict = reply->verdict;
+    view->remaining_ms = reply->remaining_ms;
+    view->truncated = reply->truncated;
+    view->token_bytes =
+        reply->value.bytes < sizeof view->token ? reply->value.bytes : sizeof view->token;
+    if (view->token_bytes) memcpy(view->token, reply->value.data, view->token_bytes);
+    event->type = RL_BREAK_READ;
+    if (event->vote == RL_VOTE_GRANTED) event->token = number_of(task, node);
+}
+
+/* An answer after a push proves nothing: the node's data may have gone back to an earlier state. */
+static void learn(struct guard *guard, const struct net_call *call, const struct net_reply *reply,
+                  struct rl_break_event *event) {
+    if (reply->verdict == REDLOCK_VERDICT_STALE) guard_saw_fence(guard, reply->fence);
+    if (reply->verdict == REDLOCK_VERDICT_RECOVERING)
+        guard_no_fences(guard, call->node, call->request->nonces[call->node]);
+    if (guard_is_unread(guard, call->node)) event->vote = RL_VOTE_FAILED;
+}
+
+/* A delete that was kept for the next connection ends so; the reason why the node did not answer is
+ * known already. */
+static void note_verdict(struct break_task *task, unsigned node, int verdict) {
+    if (verdict != REDLOCK_VERDICT_DISCONNECTED) task->view[node].verdict = verdict;
+}
+
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
+    struct break_round *round = call->owner;
+    struct break_task *task = round->task;
+    struct rl_break_event event = {
+        .node = call->node, .vote = vote_of(reply->verdict), .round = round->number};
+    if (task && !task->over && !task->client->closing) {
+        if (task->client->guard) learn(task->client->guard, call, reply, &event);
+        if (call->request->op == NET_PEEK_VALUE) {
+            take_key(task, call->node, reply, &event);
+        } else if (call->request->op == NET_RAISE) {
+            event.type = RL_BREAK_RAISED;
+            event.fence = reply->verdict == REDLOCK_VERDICT_STALE ? reply->fence : 0;
+            if (event.vote == RL_VOTE_FAILED) note_verdict(task, call->node, reply->verdict);
+        } else {
+            event.type = RL_BREAK_DELETED;
+            note_verdict(task, call->node, reply->verdict);
+        }
+        step(task, event);
+    }
+    round_unref(round);
+}
+
+/* ---- beginning and end ---- */
+
+struct break_task *break_start(struct redlock_client *client, struct net_bytes key,
+                               struct net_bytes named, rl_ns patience,
+                               void (*notify)(struct break_task *task), void *context) {
+    struct break_task *task = calloc(1, sizeof *task + key.bytes + named.bytes + 1);
+    if (!task) return NULL;
+    if (client_enter(client) != REDLOCK_OK) {
+        free(task);
+        return NULL;
+    }
+    task->client = client;
+    task->timer.fire = on_timer;
+    task->notify = notify;
+    task->context = context;
+    memcpy(task->bytes, key.data, key.bytes);
+    task->key = (struct net_bytes){task->bytes, key.bytes};
+    if (named.data) {
+        memcpy(task->bytes + key.bytes, named.data, named.bytes);
+        task->named = (struct net_bytes){task->bytes + key.bytes, named.bytes};
+    }
+    task->stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES;
+    rl_break_init(&task->machine, &(struct rl_break_wish){
+                                      .nodes = (uint8_t)client->nodes,
+                                      .guarded = client->guard != NULL,
+                                      .named = named.data != NULL,
+                                      .answer_timeout = client->options.connect_timeout_ms * RL_MS,
+                                      .patience = patience});
+    step(task, (struct rl_break_event){.type = RL_BREAK_BEGIN});
+    client_leave(client);
+    return task;
+}
+
+void break_free(struct break_task *task) {
+    struct redlock_client *client = task->client;
+    if (client_enter(client) != REDLOCK_OK) return;
+    net_timer_set(client->net, &task->timer, RL_NEVER);
+    for (struct break_round *round = task->rounds, *next; round; round = next) {
+        next = round->next;
+        round->task = NULL;
+        round_unref(round);
+    }
+    client_leave(client);
+    free(task);
+}
