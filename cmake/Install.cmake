@@ -38,3 +38,6 @@ foreach(unit redlock-serve.service redlock-quorum-init@.service)
   install(FILES ${PROJECT_BINARY_DIR}/${unit} DESTINATION ${REDLOCK_UNIT_DIR})
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket DESTINATION ${REDLOCK_UNIT_DIR})
+
+# For Prometheus and Grafana, next to the documents that explain them.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/packaging/observability DESTINATION ${CMAKE_INSTALL_DOCDIR})

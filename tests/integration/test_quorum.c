@@ -647,11 +647,16 @@ static void shorter_options_are_understood(void **state) {
 
 /* ---- init: what comes between --------------------------------------------------------------- */
 
-static void *flush_soon(void *context) {
-    nap_ms(TTL_MAX / 2);
-    lose_data(context);
-    return NULL;
+static void (*happens)(void);
+
+static void happen_while_waiting(void *context, const char *text, int64_t left_ms) {
+    (void)context, (void)left_ms;
+    if (strncmp(text, "waiting", 7) != 0) return;
+    if (happens) happens();
+    happens = NULL;
 }
+
+static void lose_one(void) { lose_data("1"); }
 
 static void a_node_lost_meanwhile_is_named(void **state) {
     (void)state;
@@ -659,12 +664,11 @@ static void a_node_lost_meanwhile_is_named(void **state) {
     struct redlock_client *client = open_on("012");
     struct redlock_quorum_options options = quorum_options();
     struct redlock_error error = {0};
-    pthread_t thread;
-    pthread_create(&thread, NULL, flush_soon, "1");
+    options.progress = happen_while_waiting;
+    happens = lose_one;
     assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_NO_QUORUM, error);
     assert_says(error, urls[1]);
     assert_says(error, "again");
-    pthread_join(thread, NULL);
     init(client, 0);
     assert_int_equal(intact(client), 3);
     redlock_client_free(client);
@@ -703,15 +707,6 @@ static void evict(void) {
     ask_for_nothing(1, "CONFIG SET maxmemory-policy noeviction", 0);
 }
 
-static void (*happens)(void);
-
-static void happen_while_waiting(void *context, const char *text, int64_t left_ms) {
-    (void)context, (void)left_ms;
-    if (strncmp(text, "waiting", 7) != 0) return;
-    if (happens) happens();
-    happens = NULL;
-}
-
 /* Its data may be older than when the wait began, under a record that says nothing of it. */
 static void init_is_not_deceived_by(void (*what)(void)) {
     start(4);
@@ -739,15 +734,18 @@ static void an_eviction_during_init_is_noticed(void **state) {
     init_is_not_deceived_by(evict);
 }
 
-static void *init_soon(void *context) {
+static pthread_t second_init;
+
+static void *init_again(void *context) {
     struct redlock_quorum_options options = quorum_options();
     struct redlock_client *client = open_on("012");
     (void)context;
-    nap_ms(TTL_MAX / 2);
     int result = redlock_quorum_init(client, &options, NULL);
     redlock_client_free(client);
     return result == REDLOCK_OK ? NULL : (void *)redlock_result_text(result);
 }
+
+static void begin_second_init(void) { pthread_create(&second_init, NULL, init_again, NULL); }
 
 /* What one has waited, the other has not. */
 static void a_second_init_meanwhile_is_reported(void **state) {
@@ -756,13 +754,14 @@ static void a_second_init_meanwhile_is_reported(void **state) {
     struct redlock_client *client = open_on("012");
     struct redlock_quorum_options options = quorum_options();
     struct redlock_error error = {0};
-    pthread_t thread;
     void *failure;
-    pthread_create(&thread, NULL, init_soon, NULL);
+    options.ttl_ms_max = 5 * TTL_MAX; /* the second connects meanwhile */
+    options.progress = happen_while_waiting;
+    happens = begin_second_init;
     assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_CONFLICT, error);
     assert_says(error, "another");
     assert_int_equal(intact(client), 0);
-    pthread_join(thread, &failure);
+    pthread_join(second_init, &failure);
     if (failure) fail_msg("the second init: %s", (const char *)failure);
     wait_for_intact(client, 3);
     redlock_client_free(client);
@@ -1312,8 +1311,11 @@ static void *operate(void *context) {
 
 static void two_operators(enum command first, enum command second, const char *after,
                           size_t members) {
+    /* A command that waited for what the other has changed since would wait that long. */
+    answer_timeout_ms = PATIENCE_MS;
     for (int round = 0; round < 2; round++) {
         struct redlock_client *client = open_on("01234");
+        double began = now_ms();
         init(client, 1);
         struct operator operators[2] = {{.command = first, .which = "012345"},
                                         {.command = second, .which = "012346"}};
@@ -1330,6 +1332,7 @@ static void two_operators(enum command first, enum command second, const char *a
                 fail_msg("operator %d: %s: %s", i, redlock_result_text(operators[i].result),
                          operators[i].error.text);
         }
+        assert_less(now_ms() - began, PATIENCE_MS);
         assert_agreed(after, 3, members);
         lose_data("0123456");
     }

@@ -100,8 +100,12 @@ int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_sta
 
 /* ---- the return of a command ---- */
 
-/* Not intact to the guard, or not known to be. */
-static rl_mask behind_in(const struct guard *guard, rl_mask intact) {
+/* Nodes of the command's view that are not intact to the guard, or not known to be. By now the
+ * guard may know of a later change, after which some of them are not members. */
+static rl_mask behind_in(const struct guard *guard, const struct rl_guard *view) {
+    rl_mask intact = rl_guard_intact(view);
+    if (guard->machine.quorum.epoch > view->quorum.epoch)
+        intact &= (rl_mask)~rl_guard_foreign(&guard->machine);
     rl_mask behind = intact & (rl_mask)~guard->intact;
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         const struct rl_guard_node *node = &guard->machine.node[i];
@@ -114,7 +118,7 @@ static rl_mask behind_in(const struct guard *guard, rl_mask intact) {
 
 /* This client's own guard learns what was written, so that it can take locks when the command
  * returns. The mutex is held. */
-static void hand_over(struct redlock_client *client, rl_mask intact) {
+static void hand_over(struct redlock_client *client, const struct rl_guard *view) {
     struct waiter waiter;
     rl_mask peek = rl_all(client->nodes);
     rl_ns end = net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
@@ -124,7 +128,7 @@ static void hand_over(struct redlock_client *client, rl_mask intact) {
             if (peek & rl_bit(i)) guard_peek(client->guard, i);
         waiter_init(&waiter);
         client_wait_until(client, &waiter, net_now(client->net) + pause);
-        peek = behind_in(client->guard, intact & net_ready(client->net, net_now(client->net)));
+        peek = behind_in(client->guard, view) & net_ready(client->net, net_now(client->net));
     }
 }
 
@@ -208,7 +212,7 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
         }
         if (!show_reports(run.task, &own)) return fail_forked(error);
     } while (!run.task->over || run.task->reports_count > 0);
-    hand_over(client, rl_guard_intact(&run.task->machine.view));
+    hand_over(client, &run.task->machine.view);
     client_leave_notifying(client);
     result = task_result(run.task, error);
     task_free(run.task);
