@@ -303,7 +303,7 @@ static int with_session(struct breaking *breaking) {
     return status;
 }
 
-int command_break(struct settings *settings, int argc, char **argv) {
+static int check_arguments(const struct settings *settings, int argc, char **argv) {
     if (argc != 1) {
         complain(argc == 0 ? "redlock break needs a resource; try 'redlock break --help'"
                            : "redlock break takes one resource; try 'redlock break --help'");
@@ -313,18 +313,23 @@ int command_break(struct settings *settings, int argc, char **argv) {
         complain("say why the lock is broken, for the log: --reason TEXT");
         return EXIT_USAGE_ERROR;
     }
-    int status = resource_check(settings, argv[0]);
-    if (status != 0) return status;
+    return resource_check(settings, argv[0]);
+}
+
+int command_break(struct settings *settings, int argc, char **argv) {
     struct breaking *breaking = calloc(1, sizeof *breaking);
     if (breaking == NULL) return EXIT_SYSTEM;
     breaking->settings = settings;
-    breaking->resource = argv[0];
+    breaking->resource = argc > 0 ? argv[0] : "";
     redlock_break_report_init(&breaking->report);
     settings->only_looks = true;
-    status = session_open(&breaking->session, settings);
+    int status = check_arguments(settings, argc, argv);
+    if (status == 0) status = session_open(&breaking->session, settings);
     if (status == 0) {
         status = with_session(breaking);
         session_close(&breaking->session);
+    } else if (settings->json) {
+        print_json(breaking, status == EXIT_CONFIG ? "config" : "usage", status);
     }
     free(breaking);
     return status;

@@ -49,11 +49,13 @@ static size_t character(const char *at, bool ascii, const char **written, size_t
                         size_t *columns) {
     const unsigned char *raw = (const unsigned char *)at;
     size_t length = utf8_length(raw, strlen(at));
+    int width = length == 0 || raw[0] < ' ' || raw[0] == 0x7f ? -1
+                : length == 1                                 ? 1
+                                                              : wcwidth(point_of(raw, length));
     if (length == 0) length = 1;
-    int width = length == 1 && raw[0] < 0x80 ? 1 : wcwidth(point_of(raw, length));
     *written = at;
     *bytes = length;
-    if (length > 1 && (ascii || width < 0)) {
+    if (width < 0 || (ascii && length > 1)) {
         *written = "?";
         *bytes = 1;
         width = 1;

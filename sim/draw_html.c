@@ -79,11 +79,32 @@ static void put_events(FILE *out, const struct draw_layout *layout) {
     fputs("</ol>\n", out);
 }
 
+/* The marks as draw_rows.c and draw_arrows.c draw them. */
 static void put_legend(FILE *out) {
-    fputs("<p class=\"soft\">Solid arrows are requests, dashed ones answers; a red cross: lost. A "
-          "tick: granted; a cross in a circle: refused. Hatched: stopped. Crossed: not running. "
-          "Dotted edge: cut off. Time is compressed, so that milliseconds and seconds can both be "
-          "seen; a zigzag on the axis stands for 200 ms or more.</p>\n",
+    static const char *const marks[][2] = {
+        {"<path d=\"M1 8H21M16 4l5 4l-5 4\"/>", "request"},
+        {"<path d=\"M1 8H21M16 4l5 4l-5 4\" stroke-dasharray=\"4 3\"/>", "answer"},
+        {"<path d=\"M7 4l8 8m0 -8l-8 8\" style=\"stroke:var(--red)\"/>", "lost on the way"},
+        {"<path d=\"M6 8l4 4l7 -8\" style=\"stroke:var(--good)\"/>", "granted"},
+        {"<circle cx=\"11\" cy=\"8\" r=\"7\"/><path d=\"M8 5l6 6m0 -6l-6 6\"/>", "refused"},
+        {"<path d=\"M1 14L9 2M7 14L15 2M13 14L21 2\"/>", "stopped"},
+        {"<path d=\"M1 14L13 2M9 14L21 2M1 2L13 14M9 2L21 14\"/>", "not running"},
+        {"<path d=\"M1 8H21\" stroke-dasharray=\"2 2\" stroke-width=\"3\"/>", "cut off"},
+        {"<path d=\"M1 8H7l3 -5l3 10l3 -5H21\"/>", "200 ms or more left out"},
+    };
+    fputs("<ul class=\"legend\">\n", out);
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+        fprintf(out, "<li><svg viewBox=\"0 0 22 16\" aria-hidden=\"true\">%s</svg>%s</li>\n",
+                marks[i][0], marks[i][1]);
+    fputs("</ul>\n", out);
+}
+
+/* The first request of a guarded client looks like a refusal, and is half of one. */
+static void put_guarded_note(FILE *out) {
+    fputs("<p class=\"soft\">Guarded: nodes refuse the first request of a client, although they "
+          "take its key. Its fencing token is too low, because the client does not know the "
+          "highest one yet. The refusal names it, and the next request raises the token under "
+          "the same key.</p>\n",
           out);
 }
 
@@ -95,11 +116,13 @@ static void put_run(FILE *out, const struct picture *picture) {
     put_element(out, "p", picture->breaks ? "breaks" : "holds", picture->verdict);
     if (picture->why[0] != '\0') put_element(out, "p", "prose", picture->why);
     /* The keyboard can reach a box that scrolls. */
-    fputs(
-        "<div class=\"picture\" tabindex=\"0\" role=\"region\" aria-label=\"Picture; scrolls sideways\">\n",
-        out);
+    fprintf(
+        out,
+        "<div class=\"picture\" style=\"--width:%dpx\" tabindex=\"0\" role=\"region\" aria-label=\"Picture; scrolls sideways\">\n",
+        draw_plot_width(&layout));
     draw_plot(out, &layout);
     fputs("</div>\n", out);
+    if (strncmp(picture->verdict, "guarded:", 8) == 0) put_guarded_note(out);
     put_events(out, &layout);
     fputs("</section>\n", out);
     draw_layout_free(&layout);
@@ -110,19 +133,22 @@ void draw_html(FILE *out, const struct picture *pictures, size_t count) {
     snprintf(title, sizeof title, "%s: %s", pictures[0].name, pictures[0].title);
     open_page(
         out, title,
-        ".runs{display:grid;gap:20px;grid-template-columns:repeat(auto-fit,minmax(min(620px,100%),1fr))}\n"
-        ".run{min-width:0}\n"
+        /* One below the other: what decides mostly happens in the second half of a picture. */
+        ".runs{display:grid;gap:20px;grid-template-columns:minmax(0,1fr)}\n"
+        ".legend{display:flex;flex-wrap:wrap;gap:2px 16px;padding:0;list-style:none;color:var(--soft);font-size:.875rem}\n"
+        ".legend svg{width:22px;height:16px;margin-right:5px;vertical-align:-2px;fill:none;stroke:var(--soft);stroke-width:1.6}\n"
         ".picture{overflow-x:auto;border:1px solid var(--line);border-radius:8px;margin:12px "
         "0;-webkit-overflow-scrolling:touch}\n"
-        ".picture "
-        "svg{display:block}\n.prose{max-width:46em}\nol{padding-left:2.2em;max-width:52em}\nli{margin:.25em 0}\n"
+        /* A picture shrinks before it scrolls, but only as far as it can be read. */
+        ".picture svg{display:block;width:100%;height:auto;max-width:var(--width);min-width:calc(var(--width)*.66)}\n"
+        ".prose{max-width:46em}\nol{padding-left:2.2em;columns:30em;column-gap:3em}\nli{margin:.25em 0;break-inside:avoid}\n"
         "li::marker{font-weight:700}\n");
     put_element(out, "h1", NULL, title);
     put_prose(out, pictures[0].prose);
+    put_legend(out);
     fputs("<div class=\"runs\">\n", out);
     for (size_t i = 0; i < count; i++) put_run(out, &pictures[i]);
     fputs("</div>\n", out);
-    put_legend(out);
     for (int i = 0; i < DRAW_SOURCES_MAX && pictures[0].sources[i] != NULL; i++)
         put_source(out, pictures[0].sources[i]);
     close_page(out);

@@ -82,5 +82,6 @@ struct draw_colour {
 struct draw_colour draw_colour(int client); /* -1: a stranger's */
 /* Writes the rows as an <svg> element of their own. */
 void draw_plot(FILE *out, const struct draw_layout *layout);
+int draw_plot_width(const struct draw_layout *layout); /* pixels */
 
 #endif

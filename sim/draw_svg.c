@@ -154,11 +154,13 @@ static void open_svg(FILE *out, int width, int height) {
         width, height, width, height);
 }
 
+int draw_plot_width(const struct draw_layout *layout) { return layout->right + 6; }
+
 void draw_plot(FILE *out, const struct draw_layout *layout) {
-    open_svg(out, layout->right + 6, layout->height);
+    open_svg(out, draw_plot_width(layout), layout->height);
     put_description(out, layout->picture);
     draw_styles(out);
-    fprintf(out, "<rect width=\"%d\" height=\"%d\" fill=\"var(--bg)\"/>\n", layout->right + 6,
+    fprintf(out, "<rect width=\"%d\" height=\"%d\" fill=\"var(--bg)\"/>\n", draw_plot_width(layout),
             layout->height);
     draw_rows(out, layout);
     fputs("</svg>\n", out);

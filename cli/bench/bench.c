@@ -4,6 +4,7 @@
  */
 #include "bench.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,21 @@ static int list_all(void) {
     return EXIT_OK;
 }
 
+/* ---- ^C ------------------------------------------------------------------------------------- */
+
+/* The second ^C ends the process at once; its servers end with it in any case. */
+static void on_interrupt(int signal) {
+    (void)signal;
+    meters_interrupt();
+}
+
+/* Not restarted: it ends a sleep. Programs that this one starts do not inherit it. */
+static void watch_for_interrupt(void) {
+    struct sigaction old, action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler == SIG_IGN) return;
+    sigaction(SIGINT, &action, NULL);
+}
+
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 static void report_progress(const struct bench *bench, const struct selection *selection,
@@ -119,17 +135,22 @@ static int run_rounds(struct bench *bench, struct selection *selection, struct r
         result->latency[i] = calloc(1, sizeof *result->latency[i]);
         if (result->latency[i] == NULL) return EXIT_SYSTEM;
     }
-    for (size_t round = 0; round < result->rounds; round++) {
+    const size_t rounds = result->rounds;
+    for (size_t round = 0; round < rounds; round++) {
+        result->rounds = round; /* that are complete */
         for (size_t i = 0; i < result->sides; i++) {
             const size_t side = round % 2 == 0 ? i : result->sides - 1 - i;
             report_progress(bench, selection, result, round, side);
             int status =
                 measure_run(bench, result->measure, side, &meter, &result->samples[side][round]);
+            /* What ^C has cut short fails or is too short: it does not count. */
+            if (meters_are_interrupted()) return 0;
             if (status != 0) return status;
             histogram_merge(result->latency[side], &meter.latency);
             selection->done_ns += measure_ns(result->measure, bench->settings);
         }
     }
+    result->rounds = rounds;
     return 0;
 }
 
@@ -137,7 +158,15 @@ static int run_all(struct bench *bench, struct selection *selection) {
     for (size_t i = 0; i < selection->count; i++) {
         struct result *result = &selection->results[i];
         int status = bench_nodes_use(bench, result->nodes);
-        if (status == 0) status = run_rounds(bench, selection, result);
+        if (status == 0 && !meters_are_interrupted()) status = run_rounds(bench, selection, result);
+        if (meters_are_interrupted()) {
+            const bool counts = status == 0 && result->rounds > 0 && result->latency[0] != NULL;
+            end_passing();
+            complain("interrupted: %zu of %zu measurements are complete%s", i, selection->count,
+                     counts ? ", and the next one in part" : "");
+            selection->count = i + counts;
+            return 0;
+        }
         if (status != 0) return status;
     }
     end_passing();
@@ -180,8 +209,9 @@ static int measure_and_report(struct bench *bench) {
     static struct selection selection; /* large */
     int status = choose(bench, &selection);
     if (status == 0 && bench->settings->plot != NULL) status = plot_try(bench->settings->plot);
+    watch_for_interrupt();
     if (status == 0) status = run_all(bench, &selection);
-    if (status == 0) {
+    if (status == 0 && (selection.count > 0 || !meters_are_interrupted())) {
         if (bench->settings->json) {
             report_json(bench, selection.results, selection.count);
         } else {
@@ -191,10 +221,10 @@ static int measure_and_report(struct bench *bench) {
         if (bench->settings->plot != NULL)
             status = plot_write(bench->settings->plot, selection.results, selection.count);
     }
-    for (size_t i = 0; i < selection.count; i++) {
+    for (size_t i = 0; i < MEASURES_MAX; i++) {
         for (size_t side = 0; side < SIDES_MAX; side++) free(selection.results[i].latency[side]);
     }
-    return status;
+    return status == 0 && meters_are_interrupted() ? EXIT_BY_SIGNAL + SIGINT : status;
 }
 
 int command_bench(struct settings *settings, int argc, char **argv) {

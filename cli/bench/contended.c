@@ -24,7 +24,7 @@
 #include "floor.h"
 #include "message.h"
 
-enum { HOLD_NS = 1000000, CONNECT_MS = 20000, READY_MS = 30000, FLOOR_MS = 50 };
+enum { HOLD_NS = 1000000, CONNECT_MS = 20000, READY_MS = 30000, FLOOR_MS = 50, WAIT_AGAIN_MS = 5 };
 
 struct seat {
     uint32_t turns;
@@ -138,8 +138,12 @@ static int summon(struct crowd *crowd) {
 static void dismiss(struct crowd *crowd, int status) {
     close(crowd->start[1]);
     for (unsigned i = 0; i < crowd->count; i++) {
-        if (status != 0) kill(crowd->pids[i], SIGKILL);
-        while (waitpid(crowd->pids[i], NULL, 0) < 0 && errno == EINTR) continue;
+        /* ^C may have come to this process alone. */
+        for (pid_t pid = 0; pid == 0 || (pid < 0 && errno == EINTR);
+             pid = waitpid(crowd->pids[i], NULL, WNOHANG)) {
+            if (status != 0 || meters_are_interrupted()) kill(crowd->pids[i], SIGKILL);
+            pause_ms(WAIT_AGAIN_MS);
+        }
     }
     close(crowd->ready[0]);
     close(crowd->ready[1]);

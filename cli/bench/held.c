@@ -91,6 +91,7 @@ static bool watch(void *context, unsigned done) {
     struct held *held = context;
     check_rate(held, done);
     if (held->doing == taking && held->lost > 0) held->given_up = true;
+    if (meters_are_interrupted()) held->given_up = true;
     if (!held->settings->quiet) report_progress(held, done);
     return !held->given_up;
 }
@@ -126,7 +127,8 @@ static int make_locks(struct bench *bench, struct redlock_client *client, struct
 
 static int idle(struct redlock_client *client, struct held *held, int64_t until) {
     int status = 0;
-    for (int64_t now = now_ns(); status == 0 && now < until; now = now_ns()) {
+    for (int64_t now = now_ns(); status == 0 && now < until && !meters_are_interrupted();
+         now = now_ns()) {
         status = flight_idle(client, now + WATCH_MS * MS < until ? now + WATCH_MS * MS : until);
         watch(held, 0);
     }
@@ -163,6 +165,7 @@ static int take_hold_give(struct bench *bench, struct redlock_client *client,
     plan->context = &held;
     begin_doing(&held, taking);
     if (status == 0) status = flight_run(client, plan);
+    if (status == 0 && meters_are_interrupted()) status = EXIT_SYSTEM;
     if (status == 0 && held.given_up) {
         complain("held: stopped: locks are lost before %lld are taken",
                  (long long)bench->settings->held);

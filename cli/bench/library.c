@@ -95,7 +95,7 @@ static int cycle(struct worker *worker) {
 static void *work(void *context) {
     struct worker *worker = context;
     int64_t from = now_ns();
-    while (worker->result == REDLOCK_OK && from < worker->closes) {
+    while (worker->result == REDLOCK_OK && from < worker->closes && !meters_are_interrupted()) {
         worker->result = cycle(worker);
         int64_t to = now_ns();
         worker->meter.began = to >= worker->opens && to < worker->closes;
@@ -106,7 +106,7 @@ static void *work(void *context) {
 }
 
 static void sleep_until(int64_t at) {
-    for (int64_t now; (now = now_ns()) < at;)
+    for (int64_t now; (now = now_ns()) < at && !meters_are_interrupted();)
         pause_ms(at - now < 500 * MS ? (int)((at - now) / MS) + 1 : 500);
 }
 

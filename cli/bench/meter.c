@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "meter.h"
 
+#include <signal.h>
 #include <sys/resource.h>
 
 #include "boottime.h"
@@ -66,8 +67,13 @@ void meter_start(struct meter *meter, int64_t open_ns) {
     meter->closes = meter->opens + open_ns;
 }
 
+static volatile sig_atomic_t interrupted;
+
+void meters_interrupt(void) { interrupted = 1; }
+bool meters_are_interrupted(void) { return interrupted != 0; }
+
 bool meter_turn(struct meter *meter, int64_t now) {
-    if (meter->ended != 0) return false;
+    if (meter->ended != 0 || meters_are_interrupted()) return false;
     if (meter->began == 0) {
         if (now < meter->opens) return true;
         meter->began = now;

@@ -37,6 +37,9 @@ void meter_start(struct meter *meter, int64_t open_ns);
 bool meter_turn(struct meter *meter, int64_t now);
 /* Counts a cycle that has ended. */
 void meter_cycle(struct meter *meter, int64_t from, int64_t to);
+/* ^C: every meter ends at its next turn. Async-signal-safe. */
+void meters_interrupt(void);
+bool meters_are_interrupted(void);
 double meter_rate(const struct meter *meter);
 /* Microseconds of user and system time per cycle. */
 double meter_cpu_us(const struct meter *meter);

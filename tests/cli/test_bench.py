@@ -4,6 +4,7 @@ lock is, no test here asks: the machine is busy with other tests."""
 import json
 import re
 import signal
+import time
 import xml.etree.ElementTree
 
 import pytest
@@ -213,6 +214,37 @@ def test_the_medians_of_the_plot_are_those_of_the_table(bench, tmp_path):
     assert drawn == pytest.approx(table, rel=0.006)  # three digits
 
 
+def interrupted_after(room, seconds, *arguments):
+    done = Redlock(environ=room.environ).start("bench", "-n", "1", "--json", *arguments)
+    time.sleep(seconds)
+    done.send_signal(signal.SIGINT)
+    said, errors = done.communicate(timeout=30)
+    assert done.returncode == 130, errors
+    assert room.leftovers() == []
+    return said, errors.decode()
+
+
+def test_interrupt_prints_what_is_done(room, tmp_path):
+    path = tmp_path / "latency.svg"
+    said, errors = interrupted_after(room, 6, "--only", "blocking,flight-16,extend", "--pairs", "99", "--seconds", "0.05", "--plot", path)
+    found = json.loads(said)["measurements"]
+    complete = [one for one in found if one["rounds"] == 99]
+    assert errors == (f"redlock: interrupted: {len(complete)} of 3 measurements are complete"
+                      f"{', and the next one in part' if len(found) > len(complete) else ''}\n")
+    assert 1 <= len(found) <= 3 and found[0]["name"] == "blocking"
+    assert 1 <= found[-1]["rounds"] <= 99
+    for one in found:
+        for side in one["sides"]:
+            for figure in BESIDE:
+                check_spread(side[figure])
+    assert xml.etree.ElementTree.parse(path).getroot() is not None
+
+
+def test_interrupt_before_anything_is_done(room):
+    said, errors = interrupted_after(room, 3, "--only", "contended-8", "--seconds", "10", "--pairs", "1")
+    assert (said, errors) == (b"", "redlock: interrupted: 0 of 1 measurements are complete\n")
+
+
 def test_a_plot_that_cannot_be_written(bench):
     done = bench(*SHORT, "-n", "1", "--only", "blocking", "--plot", "/does/not/exist.svg")
     assert done.returncode == 71 and b"cannot write /does/not/exist.svg" in done.stderr
@@ -276,7 +308,7 @@ def test_nothing_is_left_after_a_signal(room, name, what, count):
     finally:
         number = getattr(signal, f"SIG{name}")
         process.send_signal(number)
-    assert process.wait(10) == -number
+    assert process.wait(10) == (130 if name == "INT" else -number)  # ^C prints what is done
     until(lambda: all(gone(pid) for pid in started), what="the end of every process")
     assert room.leftovers() == []
 

@@ -265,6 +265,8 @@ def test_it_asks_only_on_a_terminal_and_only_with_a_reason(locked, quorum, resou
         done = locked("break", "--yes", *reason, resource)
         assert done.returncode == USAGE
         assert b"--reason TEXT" in done.stderr
+    told = json.loads(locked("break", "--yes", "--json", resource).stdout)
+    assert (told["result"], told["exit"]) == ("usage", USAGE) and "--reason TEXT" in told["reason"]
     assert locked("break", *WHY).returncode == locked("break", *WHY, "a", "b").returncode == USAGE
     assert quorum.values(resource) == before
 

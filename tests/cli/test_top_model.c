@@ -412,15 +412,11 @@ static void text_is_cut_and_padded_by_columns(void **state) {
         size_t columns;
         bool ascii;
         const char *fit;
-    } cases[] = {{"abc", 5, false, "abc  "},
-                 {"abcdef", 5, false, "abcd…"},
-                 {"abcdef", 5, true, "abcd~"},
-                 {"名前名前", 5, false, "名前…"},
-                 {"名前名", 6, false, "名前名"},
-                 {"名前名前", 4, false, "名… "},
-                 {"日本", 3, true, "?? "},
-                 {"x", 0, false, ""},
-                 {"e\xcc\x81t", 3, false, "e\xcc\x81t "}};
+    } cases[] = {{"abc", 5, false, "abc  "},         {"abcdef", 5, false, "abcd…"},
+                 {"abcdef", 5, true, "abcd~"},       {"名前名前", 5, false, "名前…"},
+                 {"名前名", 6, false, "名前名"},     {"名前名前", 4, false, "名… "},
+                 {"日本", 3, true, "?? "},           {"x", 0, false, ""},
+                 {"\xff\033\x7f", 4, false, "??? "}, {"e\xcc\x81t", 3, false, "e\xcc\x81t "}};
     char fit[64];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         top_fit(fit, sizeof fit, cases[i].text, cases[i].columns, cases[i].ascii);

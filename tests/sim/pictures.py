@@ -62,6 +62,26 @@ class Page(html.parser.HTMLParser):
             complain(f"{self.name}: </{tag}> closes nothing")
 
 
+DESKTOP = 1300 - 2 * 16  # pixels of a page, without its padding
+SHRUNK = 0.66  # a picture shrinks so far, and then scrolls
+
+
+def check_decisive_part(name, text):
+    """Without scrolling, a usual window shows where two clients begin to hold the lock."""
+    for run in text.split('<section class="run">')[1:]:
+        wide = int(re.search(r'style="--width:(\d+)px"', run)[1])
+        scale = max(SHRUNK, min(1, DESKTOP / wide))
+        begins = re.search(r'<rect x="(\d+)" y="\d+" width="\d+" height="\d+" fill="var\(--red\)"', run)
+        if begins and int(begins[1]) * scale > DESKTOP - 50:
+            complain(f"{name}: at {DESKTOP} pixels, what decides lies outside: {begins[1]} of {wide}")
+        if ("Guarded: nodes refuse the first request" in run) != ('>guarded: ' in run):
+            complain(f"{name}: says of the wrong run why a guarded client's first request is refused")
+    if text.count('<ul class="legend">') != 1 or text.index('<ul class="legend">') > text.index('<section class="run">'):
+        complain(f"{name}: no legend above the pictures")
+    if f"min-width:calc(var(--width)*{SHRUNK:.2g})".replace("0.", ".") not in text or "minmax(0,1fr)" not in text:
+        complain(f"{name}: the pictures do not stand one below the other, or do not shrink")
+
+
 def check_page(path):
     page = Page(path.name)
     text = path.read_text(encoding="utf-8")
@@ -72,6 +92,8 @@ def check_page(path):
     for link in page.links:
         if not link.startswith(("https://", "http://")) and not (path.parent / link).exists():
             complain(f"{path.name}: there is no {link}")
+    if path.name != "index.html":
+        check_decisive_part(path.name, text)
     for needed in ('name="viewport"', "prefers-color-scheme", 'lang="en"'):
         if needed not in text:
             complain(f"{path.name}: lacks {needed}")

@@ -102,7 +102,7 @@ static rl_mask ask(struct break_task *task, const struct rl_break_actions *actio
         int verdict = client_status(task->client, i).verdict;
         if (verdict == REDLOCK_VERDICT_GRANTED) verdict = REDLOCK_VERDICT_TIMEOUT;
         if (actions->read) task->view[i].read_verdict = task->view[i].verdict = verdict;
-        if (actions->remove & rl_bit(i)) task->view[i].verdict = verdict;
+        if (actions->remove && !task->deletes) task->view[i].verdict = verdict;
     }
     if (actions->raise) {
         round->request.fence = actions->fence;
@@ -149,8 +149,8 @@ static rl_mask step_once(struct break_task *task, struct rl_break_event event) {
     fill_in(task, &event);
     rl_break_step(&task->machine, &event, net_now(net), &actions);
     task->over = actions.over || cannot_compare(task);
-    task->deletes = task->deletes || actions.remove != 0;
     if (!task->over) failed = ask(task, &actions);
+    task->deletes = task->deletes || actions.remove != 0;
     net_timer_set(net, &task->timer, task->over ? RL_NEVER : actions.wake_at);
     return failed;
 }
