@@ -34,11 +34,11 @@ patterns=$(sed 's|${env:units}|usr/lib/systemd/system|; s|^usr/lib/\*/|usr/lib*/
 while read -r file; do
     path=${file#"$prefix/"}
     claims=0
-    while read -r pattern; do
+    while read -r pattern _; do
         # shellcheck disable=SC2254
         case usr/$path in $pattern | $pattern/*) claims=$((claims + 1)) ;; esac
     done <<< "$patterns"
-    case $path in share/doc/redlock/examples/redlock.conf) claims=1 ;; share/zsh/* | share/fish/*) claims=1 ;; esac
+    case $path in share/doc/redlock/examples/redlock.conf) claims=1 ;; esac
     [ $claims -eq 1 ] || unclaimed+=" $path"
 done < <(find "$prefix" -type f -o -type l)
 [ -z "$unclaimed" ] || { echo "in no Debian package, or in two:$unclaimed"; exit 1; }
