@@ -58,6 +58,7 @@ struct bench {
     const struct history_record *records;
     struct lists lists;
     uint32_t keys[JUDGE_NODES][JUDGE_RESOURCES];
+    uint32_t split; /* nodes whose old master lives on: the history does not have its keys */
     struct hold holds[JUDGE_RESOURCES][JUDGE_CLIENTS];
     struct breaking breaking[JUDGE_CLIENTS];
     struct broken broken[JUDGE_RESOURCES][BROKEN_MAX];
@@ -89,9 +90,9 @@ static bool is_majority(const struct bench *bench, uint32_t nodes) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Nodes that do not have this token. */
+/* Nodes that do not have this token, or may not: the eligible one may be the old master. */
 static uint32_t without(const struct bench *bench, int resource, uint32_t token) {
-    uint32_t nodes = 0;
+    uint32_t nodes = bench->split;
     for (unsigned i = 0; i < bench->report->history->nodes; i++)
         if (bench->keys[i][resource] != token) nodes |= 1u << i;
     return nodes;
@@ -241,6 +242,8 @@ static void step(struct bench *bench, size_t index) {
     case HISTORY_OPERATE: bench->breaking[record->client].named = record->token; break;
     case HISTORY_BREAK: begin_break(bench, index); break;
     case HISTORY_BROKEN: end_break(bench, index); break;
+    case HISTORY_NODE_SPLIT: bench->split |= 1u << record->node; break;
+    case HISTORY_NODE_OLD_ENDS: bench->split &= ~(1u << record->node); break;
     case HISTORY_KEY_SET:
     case HISTORY_KEY_EXTENDED:
     case HISTORY_KEY_DELETED:

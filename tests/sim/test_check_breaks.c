@@ -29,6 +29,11 @@ static void a_majority_did_not_have_it_at_one_moment(void **state) {
     /* It may come back on a minority. */
     HOLDS(BROKEN, HELD_BY_A, BREAKS_IT(200), DELETED(210, 0, 1), DELETED(211, 1, 1),
           KEY(212, 0, SET, .token = 1, .until = 900), WITH_SILENT(220));
+    /* The break may have reached the old master of node 1, whose keys are not recorded. */
+    HOLDS(BROKEN, HELD_BY_A, NODE(120, 1, SPLIT), BREAKS_IT(200), DELETED(210, 0, 1),
+          IS_BROKEN(220));
+    BREAKS(BROKEN, 6, 8, HELD_BY_A, NODE(120, 1, SPLIT), NODE(130, 1, OLD_ENDS), BREAKS_IT(200),
+           DELETED(210, 0, 1), IS_BROKEN(220));
 }
 
 static void it_stays_broken(void **state) {
