@@ -123,21 +123,28 @@ static void note_list(struct server *server, const struct rl_record *record) {
     world_write(world, &members);
 }
 
+static void note_eligibility(struct server *server, int64_t epoch) {
+    if (server->old) return;
+    struct history_record eligibility = server_record(server, HISTORY_NODE_ELIGIBILITY);
+    eligibility.result = server->intact;
+    eligibility.value = epoch;
+    world_write(server->world, &eligibility);
+}
+
+/* One write may change both. A node that stops being intact does so first: it never carries the
+ * list of the new record as an intact one. */
 void server_guard_check(struct server *server) {
     struct rl_record record;
-    struct world *world = server->world;
-    if (!world->options.guarded) return;
+    if (!server->world->options.guarded) return;
     bool was = server->intact;
     bool known = read_record(server, &record);
-    note_list(server, known ? &record : NULL);
+    int64_t epoch = known ? record.epoch : 0;
     server->intact = known && record.eligibility == RL_RECORD_INTACT &&
                      strcmp(record.run_id, server->run_id) == 0 &&
                      record.evicted == server->evicted && server->sound;
-    if (server->intact == was || server->old) return;
-    struct history_record eligibility = server_record(server, HISTORY_NODE_ELIGIBILITY);
-    eligibility.result = server->intact;
-    eligibility.value = known ? record.epoch : 0;
-    world_write(world, &eligibility);
+    if (was && !server->intact) note_eligibility(server, epoch);
+    note_list(server, known ? &record : NULL);
+    if (!was && server->intact) note_eligibility(server, epoch);
 }
 
 uint64_t server_guard_quorum(const struct server *server) {
