@@ -1256,8 +1256,9 @@ static void a_change_is_not_made_when_too_much_was_lost_meanwhile(enum command c
     lost_meanwhile = lost;
     client = open_with(which, 0, 1);
     assert_quorum(run(command, client, which, id, &options, &error), REDLOCK_NO_QUORUM, error);
-    assert_says(error, command == REMOVE ? "removing it now would leave 3 of 6"
-                                         : "adding a member now would leave 4 of 8");
+    /* On a slow machine one member may have accepted it before the loss: then it is a change that
+     * was begun. */
+    assert_says(error, command == REMOVE ? "now would leave 3 of 6" : "now would leave 4 of 8");
     redlock_client_free(client);
     client = open_with("0123456", 0, 1);
     assert_int_equal(peek(client).quorum.epoch, 1);
