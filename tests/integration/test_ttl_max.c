@@ -67,6 +67,25 @@ static void a_longer_ttl_is_allowed_when_it_is_raised(void **state) {
     redlock_client_free(client);
 }
 
+/* Its TTL is too long, so it asks for no vote; and the servers do not notify it of the change. */
+static void a_client_that_is_not_notified_hears_of_it(void **state) {
+    (void)state;
+    if (servers_version() < 700) skip(); /* a subcommand cannot be forbidden by itself */
+    struct redlock_client *client = open_guarded(&nodes);
+    for (unsigned i = 0; i < nodes.count; i++)
+        freeReplyObject(server_ask(&nodes.at[i], "ACL SETUSER default -client|tracking"));
+    struct redlock_client *other = open_guarded(&nodes);
+    const struct redlock_lock_options options = lock_options(LONG);
+    struct redlock_lock *lock = new_lock(other, "job", &options);
+    assert_result(redlock_try(lock), REDLOCK_TTL_MAX_EXCEEDED);
+    set_ttl_max(client, LONG);
+    wait_until(redlock_try(lock) == REDLOCK_OK, 5000);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(other);
+    redlock_client_free(client);
+}
+
 static void a_lock_goes_on_when_it_is_lowered(void **state) {
     (void)state;
     struct redlock_client *client = open_guarded(&nodes), *holder = open_guarded(&nodes);
@@ -125,6 +144,7 @@ static void a_wrong_argument_changes_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_longer_ttl_is_allowed_when_it_is_raised, start, stop),
+        cmocka_unit_test_setup_teardown(a_client_that_is_not_notified_hears_of_it, start, stop),
         cmocka_unit_test_setup_teardown(a_lock_goes_on_when_it_is_lowered, start, stop),
         cmocka_unit_test_setup_teardown(a_wrong_argument_changes_nothing, start, stop),
     };

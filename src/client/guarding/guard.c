@@ -111,17 +111,28 @@ static void carry_out(struct guard *guard, const struct rl_guard_actions *action
 
 /* ---- steps ---- */
 
-/* It does not vote, and nothing but a read shows when that changes. */
+/* Its vote is not asked for, and nothing but a read shows when that changes: it does not vote, or
+ * our TTL is too long for the quorum. */
 static bool needs_peeks(const struct guard *guard, unsigned index) {
     const struct rl_guard_node *node = &guard->machine.node[index];
-    bool idle =
-        node->eligibility != RL_ELIGIBILITY_INTACT && node->eligibility != RL_ELIGIBILITY_UNKNOWN;
+    bool idle = node->eligibility == RL_ELIGIBILITY_INTACT
+                    ? guard->refused_ttl
+                    : node->eligibility != RL_ELIGIBILITY_UNKNOWN;
     return node->up && !node->unfit && idle && !guard->node[index].announces;
+}
+
+static void keep_peeking(struct guard *guard) {
+    struct net *net = net_of(guard);
+    bool peek = false;
+    for (unsigned i = 0; i < guard->machine.nodes; i++) peek = peek || needs_peeks(guard, i);
+    if (!peek)
+        net_timer_set(net, &guard->peek, RL_NEVER);
+    else if (guard->peek.index == 0)
+        net_timer_set(net, &guard->peek, net_now(net) + PEEK_EVERY);
 }
 
 /* Values that the rest of the client needs often. */
 static void note_eligibilities(struct guard *guard) {
-    bool peek = false;
     struct redlock_client *client = guard->client;
     struct net *net = client->net;
     rl_ns now = net_now(net);
@@ -149,12 +160,8 @@ static void note_eligibilities(struct guard *guard) {
          * not wait. */
         if (node->eligibility == RL_ELIGIBILITY_RECOVERING)
             rl_clocks_acted_on(&guard->fitness.clocks, i);
-        peek = peek || needs_peeks(guard, i);
     }
-    if (!peek)
-        net_timer_set(net, &guard->peek, RL_NEVER);
-    else if (guard->peek.index == 0)
-        net_timer_set(net, &guard->peek, now + PEEK_EVERY);
+    keep_peeking(guard);
 }
 
 /* Settled and not connected, or connected and its record was refused (NOPERM). The machine may not
@@ -218,6 +225,7 @@ static void on_peek(struct net_timer *timer) {
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         if (needs_peeks(guard, i)) step_node(guard, RL_GUARD_PEEK, i);
     }
+    guard->refused_ttl = false;
     note_eligibilities(guard);
 }
 
@@ -359,8 +367,15 @@ rl_mask guard_voided_since(const struct guard *guard, rl_ns since) {
     return nodes;
 }
 
-bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms) {
+static bool is_too_long(const struct guard *guard, int64_t ttl_ms) {
     return guard->machine.known && ttl_ms > rl_record_ttl_allowed(&guard->machine.quorum);
+}
+
+bool guard_ttl_too_long(struct guard *guard, int64_t ttl_ms) {
+    if (!is_too_long(guard, ttl_ms)) return false;
+    guard->refused_ttl = true;
+    keep_peeking(guard);
+    return true;
 }
 
 /* ---- fences ---- */

@@ -83,6 +83,7 @@ struct guard {
     rl_mask reread;                /* of the unread: intact in their last record */
     rl_mask failed;                /* nodes that could not be asked; for after the step */
     bool stepping, changed;
+    bool refused_ttl; /* a TTL was too long, so no vote showed whether ttl_max is longer by now */
     int64_t fence_seen, fence_ahead, fence_proposed;
     uint32_t logged_epoch;
     unsigned logged_lacking;
@@ -125,7 +126,7 @@ bool guard_is_unread(const struct guard *guard, unsigned node);
 /* Nodes that were voided at `since` or later, even if only briefly. */
 rl_mask guard_voided_since(const struct guard *guard, rl_ns since);
 /* false while nothing is known of the quorum */
-bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms);
+bool guard_ttl_too_long(struct guard *guard, int64_t ttl_ms);
 
 /* Above every fence that this client has seen: a clock in microseconds, moved forward when other
  * clients' fences are ahead. */
