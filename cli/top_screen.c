@@ -5,9 +5,11 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { PAIR_BAD = 1, PAIR_WARN };
@@ -15,12 +17,35 @@ enum { PAIR_BAD = 1, PAIR_WARN };
 static SCREEN *screen;
 static bool has_colours;
 
+/* ncurses installs no handler where there is one. Its own fails with a size above 32767, which the
+ * other end of a terminal may announce. */
+static volatile sig_atomic_t size_changed;
+static void note_size(int number) {
+    (void)number;
+    size_changed = 1;
+}
+
+static int clipped(unsigned short size, int most) { return size < most ? size : most; }
+
+static bool follow_size(void) {
+    struct winsize size;
+    if (!size_changed) return false;
+    size_changed = 0;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+        return false;
+    resizeterm(clipped(size.ws_row, TOP_LINES_MAX), clipped(size.ws_col, TOP_COLUMNS_MAX));
+    clearok(curscr, TRUE);
+    return true;
+}
+
 bool top_screen_open(char *error, size_t size) {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
         snprintf(error, size, "top needs a terminal; without one use --once or --json");
         return false;
     }
     setlocale(LC_CTYPE, "");
+    const struct sigaction on_size = {.sa_handler = note_size};
+    sigaction(SIGWINCH, &on_size, NULL);
     /* newterm() reports a failure; initscr() would end the process. */
     screen = newterm(NULL, stdout, stdin);
     if (screen == NULL) {
@@ -100,7 +125,6 @@ static int key_of(int key) {
     case KEY_NPAGE: return TOP_KEY_PAGE_DOWN;
     case KEY_HOME: return TOP_KEY_HOME;
     case KEY_END: return TOP_KEY_END;
-    case KEY_RESIZE: return TOP_KEY_RESIZED;
     case KEY_ENTER:
     case '\r': return TOP_KEY_ENTER;
     case KEY_BACKSPACE:
@@ -110,7 +134,8 @@ static int key_of(int key) {
 }
 
 int top_screen_key(int wait_ms) {
-    int key = getch(); /* what ncurses has read already, and a change of the size */
+    if (follow_size()) return TOP_KEY_RESIZED;
+    int key = getch(); /* what ncurses has read already */
     if (key != ERR) return key_of(key);
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     if (poll(&input, 1, wait_ms) > 0) {
@@ -120,5 +145,5 @@ int top_screen_key(int wait_ms) {
     } else {
         key = getch();
     }
-    return key_of(key);
+    return key == ERR && follow_size() ? TOP_KEY_RESIZED : key_of(key);
 }

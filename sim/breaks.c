@@ -11,7 +11,8 @@
  *     complete a majority: that is documented, and not judged.
  *   - The fence of the break is above that of the broken lock, and fences off no one else: no other
  *     client that holds the lock then, or acquires it later, has a lower one. (That tokens acquired
- *     after the break are higher is FENCE, register.c.)
+ *     after the break are higher is FENCE, register.c.) A break without a fence promises none: in
+ *     classic mode, and by a client in mode auto that has not met a record yet.
  *
  * What a break does not promise: in classic mode, that the broken holder stops at once. Until its
  * next renewal it believes that it holds the lock. EXCLUSION, LINEARIZABLE and LOST_UPDATE
@@ -191,7 +192,7 @@ static void end_break(struct bench *bench, size_t index) {
                     judge_client(record->client).text, judge_ms(record->at).text,
                     judge_resource(record->resource).text);
     breaking->open = false;
-    for (unsigned i = 0; i < JUDGE_CLIENTS; i++) {
+    for (unsigned i = 0; i < JUDGE_CLIENTS && record->value != 0; i++) {
         const struct hold *hold = &holds[i];
         if (hold->token == 0 || hold->until <= record->at || hold->fence == 0) continue;
         bool is_broken = judge_was_broken(bench->report->history, hold->token, index);

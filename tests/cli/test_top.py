@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """top: --once and --json say what is true; the screen obeys its keys, keeps to its size and is given back."""
+import fcntl
 import json
+import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import unicodedata
 import uuid
 
@@ -468,3 +473,28 @@ def test_plain_terminals(screen, own_quorum, tmp_path):
     assert_terminal_is_restored(top, 0, tmp_path)
     top.type("clear; TERM=no-such-terminal $redlock top; echo status $?\n")
     top.expect(rf"'no-such-terminal' \(TERM\) is unknown(.*\n)*status {USAGE}$")
+
+
+def test_a_size_that_no_terminal_has(ours):
+    """The other end of a terminal chooses its size; ncurses alone fails above 32767."""
+    control, terminal = pty.openpty()
+
+    def resize(*size):
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+
+    def read(what):
+        shown = [b""]
+        until(lambda: shown.append(os.read(control, 65536)) or what in b"".join(shown), what=what)
+
+    resize(24, 80)
+    with ours.start("top", environ={"TERM": "xterm"}, stdin=terminal, stdout=terminal, stderr=terminal) as process:
+        read(b"redlock top")
+        for size in ((65535, 80), (24, 65535), (24, 80)):
+            resize(*size)
+            process.send_signal(signal.SIGWINCH)
+            read(b"redlock top")
+            assert process.poll() is None
+        os.write(control, b"q")
+        assert process.wait(5) == 0
+    os.close(control)
+    os.close(terminal)

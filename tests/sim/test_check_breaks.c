@@ -78,6 +78,9 @@ static void its_fence_shuts_out_the_broken_holder_alone(void **state) {
     /* A's is not below it. */
     BREAKS(BROKEN, 7, 7, HELD_BY_A, DOES(200, C, BREAK, .token = 1, .value = 5), DELETED(210, 0, 1),
            DELETED(211, 1, 1), DOES(220, C, BROKEN, .token = 1, .value = 5));
+    /* A break without a fence promises none. */
+    HOLDS(BROKEN, HELD_BY_A, DOES(200, C, BREAK, .token = 1), DELETED(210, 0, 1),
+          DELETED(211, 1, 1), DOES(220, C, BROKEN, .token = 1));
 }
 
 static void fences_after_it_are_higher(void **state) {
