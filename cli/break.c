@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,9 +127,9 @@ static const char *what_happened(const struct breaking *breaking) {
     return breaking->report.deleted ? "deleted keys of" : "did not break";
 }
 
-/* On standard error and in the system log; after the fact, so that a log that blocks delays
- * nothing. */
-static void log_break(const struct breaking *breaking) {
+/* On standard error and in the system log: first what is about to be done, so that a process that
+ * is killed leaves a trace, and then what was done. */
+static void log_break(const struct breaking *breaking, const char *what) {
     char holder[REDLOCK_TOKEN_BYTES_MAX * 5], user[256], resource[1024], reason[2048];
     char now[32] = "", line[10240];
     const time_t seconds = time(NULL);
@@ -139,14 +140,33 @@ static void log_break(const struct breaking *breaking) {
     printable(resource, sizeof resource, breaking->resource, strlen(breaking->resource));
     printable(reason, sizeof reason, breaking->settings->reason,
               strlen(breaking->settings->reason));
-    snprintf(line, sizeof line, "user %s %s '%s', held by %s; reason: %s", user,
-             what_happened(breaking), resource, holder_text(breaking, holder, sizeof holder),
-             reason);
+    snprintf(line, sizeof line, "user %s %s '%s', held by %s; reason: %s", user, what, resource,
+             holder_text(breaking, holder, sizeof holder), reason);
     complain("%s %s", now, line);
+    diagnostics_flush();
     if (breaking->settings->no_syslog) return;
     openlog("redlock", LOG_PID, LOG_AUTH);
     syslog(LOG_NOTICE, "%s", line);
     closelog();
+}
+
+/* ---- signals ------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t caught;
+
+static void note_signal(int number) { caught = number; }
+
+/* A break that ends halfway has no result and no fence. It is bounded in time, so the first signal
+ * of each kind waits for its end; the second one kills. */
+static void hold_signals(void) {
+    static const int held[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
+        struct sigaction old,
+            action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+        /* nohup(1) ignores HUP on purpose. */
+        if (sigaction(held[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
+        sigaction(held[i], &action, NULL);
+    }
 }
 
 /* ---- the result ---------------------------------------------------------------------------- */
@@ -156,7 +176,9 @@ static int status_of(struct breaking *breaking) {
     case REDLOCK_OK: return EXIT_OK;
     case REDLOCK_CONFLICT: return EXIT_HELD;
     case REDLOCK_NO_QUORUM:
-        return session_is_refused(&breaking->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+        return session_is_refused(&breaking->session) || session_shut_out(&breaking->session, NULL)
+                   ? EXIT_CONFIG
+                   : EXIT_NO_QUORUM;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
     case REDLOCK_TWICE_LISTED:
     case REDLOCK_TWO_QUORUMS: return EXIT_CONFIG;
@@ -179,10 +201,10 @@ static void print_json(const struct breaking *breaking, const char *outcome, int
     json_object_set_new(object, "resource", json_string(text));
     json_object_set_new(object, "result", json_string(outcome));
     json_object_set_new(object, "exit", json_integer(status));
-    if (status != EXIT_OK)
-        json_object_set_new(
-            object, "reason",
-            json_string(breaking->result != REDLOCK_OK ? breaking->error.text : last_complaint()));
+    const char *reason = breaking->result != REDLOCK_OK         ? breaking->error.text
+                         : session->failed.result != REDLOCK_OK ? session->failed.reason
+                                                                : last_complaint();
+    if (status != EXIT_OK) json_object_set_new(object, "reason", json_string(reason));
     if (breaking->holder != NULL) {
         const int64_t remaining_ms = longest_remaining(breaking);
         owner_text(breaking->holder, text, sizeof text);
@@ -203,21 +225,34 @@ static void print_json(const struct breaking *breaking, const char *outcome, int
     json_decref(object);
 }
 
+/* It answered, and has no token at all. */
+static bool is_foreign(const struct breaking *breaking, size_t node) {
+    return breaking->report.verdicts[node] == REDLOCK_VERDICT_WRONGTYPE;
+}
+
 /* What the holder may still have: said even with -q, because the break may need repeating. */
 static void warn_of_silent(struct breaking *breaking) {
-    char left[64] = "";
+    char left[64] = "", end[128] = ", without end";
     const int64_t remaining_ms = breaking->report.remaining_ms;
-    if (remaining_ms >= 0) duration_text(left, sizeof left, remaining_ms);
+    bool uncertain = false;
+    if (remaining_ms >= 0)
+        snprintf(end, sizeof end, ", for %s after its last renewal",
+                 duration_text(left, sizeof left, remaining_ms));
     for (size_t i = 0; i < redlock_client_nodes(breaking->session.client); i++) {
+        const int verdict = breaking->report.verdicts[i];
+        const char *url = node_url(&breaking->session, i);
         if (!(breaking->report.silent >> i & 1)) continue;
-        complain(
-            remaining_ms < 0
-                ? "%s did not answer and may still have the key%s, without end"
-                : "%s did not answer and may still have the key, for %s after its last renewal",
-            node_url(&breaking->session, i), left);
+        uncertain = uncertain || !is_foreign(breaking, i);
+        if (is_foreign(breaking, i))
+            complain("%s has another value under this name, which is not a lock; it was left alone",
+                     url);
+        else if (node_is_silent(verdict))
+            complain("%s did not answer and may still have the key%s", url, end);
+        else
+            complain("%s did not confirm that the key is gone (%s), and may still have it%s", url,
+                     verdict_name(verdict), end);
     }
-    if (breaking->report.silent != 0)
-        complain("if the holder works on nevertheless, break the lock again");
+    if (uncertain) complain("if the holder works on nevertheless, break the lock again");
 }
 
 static int finish(struct breaking *breaking) {
@@ -242,18 +277,113 @@ static int finish(struct breaking *breaking) {
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-/* 0: `holder` is set, or free. Else the exit status after a message. */
-static int look(struct breaking *breaking) {
+/* A key on a node that does not vote is not a lock, and no key there proves nothing. */
+static void leave_out_nonvoters(struct breaking *breaking, size_t count) {
+    if (session_mode(&breaking->session) != REDLOCK_MODE_GUARDED) return;
+    for (size_t i = 0; i < count; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(breaking->session.client, i, &status) == REDLOCK_OK &&
+            status.verdict != REDLOCK_VERDICT_GRANTED)
+            breaking->views[i].verdict = status.verdict;
+    }
+}
+
+static size_t nodes_with(const struct breaking *breaking, int verdict) {
+    size_t nodes = 0;
+    for (size_t i = 0; i < redlock_client_nodes(breaking->session.client); i++)
+        nodes += breaking->views[i].verdict == verdict;
+    return nodes;
+}
+
+/* Tokens of several clients, none on a majority, as dead clients leave them: the keys end by
+ * themselves. */
+static int report_split(struct breaking *breaking) {
+    const size_t count = redlock_client_nodes(breaking->session.client);
+    int64_t longest = 0;
+    char left[64], end[128] = "one of them never ends: delete it on its node";
+    for (size_t i = 0; i < count; i++) {
+        const struct redlock_view *view = &breaking->views[i];
+        if (view->verdict != REDLOCK_VERDICT_GRANTED || longest < 0) continue;
+        if (view->remaining_ms < 0 || view->remaining_ms > longest) longest = view->remaining_ms;
+    }
+    if (longest >= 0)
+        snprintf(end, sizeof end, "they end in %s, unless their clients delete them sooner",
+                 duration_text(left, sizeof left, longest));
+    complain("nobody holds '%s', and nothing was changed: no token is on a majority, but keys on "
+             "%zu of %zu nodes keep it from being taken; %s",
+             breaking->resource, nodes_with(breaking, REDLOCK_VERDICT_GRANTED), count, end);
+    breaking->holder = NULL;
+    if (breaking->settings->json) print_json(breaking, "split", EXIT_HELD);
+    return EXIT_HELD;
+}
+
+static int report_free(struct breaking *breaking) {
+    breaking->holder = NULL;
+    if (!breaking->settings->quiet) complain("'%s' is free", breaking->resource);
+    if (breaking->settings->json) print_json(breaking, "free", EXIT_OK);
+    return EXIT_OK;
+}
+
+/* No token is on a majority of the nodes that answered. Whether one may be is the library's
+ * decision: it is asked to break the lock of a token that no client has, so it changes nothing.
+ * REDLOCK_CONFLICT: a client may hold the lock; OK: none does; else why this is not known. */
+static int ask_whether_held(struct breaking *breaking) {
+    static const char nobody[] = "redlock break: the token of no client";
+    struct redlock_break_options options;
+    struct redlock_break_report report;
+    redlock_break_options_init(&options);
+    redlock_break_report_init(&report);
+    options.token = nobody;
+    options.token_bytes = sizeof nobody - 1;
+    return redlock_break(breaking->session.client, breaking->resource, strlen(breaking->resource),
+                         &options, &report, &breaking->error);
+}
+
+/* `*over`: the command ends with this exit status, and all is said. Else 0: `holder` is to be
+ * asked about, or an exit status after a message. */
+static int judge(struct breaking *breaking, enum majority_verdict verdict, bool *over) {
+    struct session *session = &breaking->session;
+    const size_t count = redlock_client_nodes(session->client),
+                 needed = session_votes_needed(session),
+                 absent = nodes_with(breaking, REDLOCK_VERDICT_ABSENT),
+                 answered = absent + nodes_with(breaking, REDLOCK_VERDICT_GRANTED) +
+                            nodes_with(breaking, REDLOCK_VERDICT_WRONGTYPE);
+    const bool guarded = session_mode(session) == REDLOCK_MODE_GUARDED;
+    if (verdict == MAJORITY_HELD) return 0;
+    *over = !guarded && verdict == MAJORITY_FREE;
+    if (*over) return report_free(breaking);
+    const int result = ask_whether_held(breaking);
+    if (result == REDLOCK_CONFLICT && breaking->holder != NULL) return 0;
+    const bool several = breaking->votes < answered - absent,
+               nobody = result == REDLOCK_OK || (result == REDLOCK_NO_QUORUM &&
+                                                 breaking->votes + count - answered < needed);
+    *over = nobody && several && absent < needed;
+    if (*over) return report_split(breaking);
+    *over = result == REDLOCK_OK;
+    if (*over) return report_free(breaking);
+    if (result == REDLOCK_NO_QUORUM) {
+        const int status = session_unseen(session, breaking->views, breaking->resource, result);
+        if (nodes_with(breaking, REDLOCK_VERDICT_RECOVERING) > 0)
+            complain("reading again is no cure: see redlock quorum status");
+        return status;
+    }
+    breaking->result = result;
+    *over = true;
+    return finish(breaking);
+}
+
+/* As judge(). */
+static int look(struct breaking *breaking, bool *over) {
     struct session *session = &breaking->session;
     const size_t count = redlock_client_nodes(session->client);
     int result = redlock_peek(session->client, breaking->resource, strlen(breaking->resource),
                               breaking->views, count);
-    if (result != REDLOCK_OK) {
-        breaking->result = result;
+    if (result != REDLOCK_OK)
         return session_unseen(session, breaking->views, breaking->resource, result);
-    }
+    leave_out_nonvoters(breaking, count);
     for (size_t i = 0; i < count; i++) breaking->report.verdicts[i] = breaking->views[i].verdict;
-    if (majority_of(breaking->views, count).verdict == MAJORITY_FOREIGN) {
+    const enum majority_verdict verdict = majority_of(breaking->views, count).verdict;
+    if (verdict == MAJORITY_FOREIGN) {
         char what[96];
         complain("'%s': %s", breaking->resource,
                  session_foreign(session, breaking->resource, strlen(breaking->resource), what,
@@ -261,7 +391,14 @@ static int look(struct breaking *breaking) {
         return EXIT_USAGE_ERROR;
     }
     find_holder(breaking);
-    return 0;
+    return judge(breaking, verdict, over);
+}
+
+static int interrupted(struct breaking *breaking, int status) {
+    log_break(breaking, "did not break");
+    complain("interrupted; nothing was changed");
+    if (breaking->settings->json) print_json(breaking, "interrupted", status);
+    return status;
 }
 
 static int break_it(struct breaking *breaking) {
@@ -270,22 +407,23 @@ static int break_it(struct breaking *breaking) {
     options.token = breaking->holder->token;
     options.token_bytes = breaking->holder->token_bytes;
     if (breaking->holder->token_truncated) options.token = NULL; /* refused, with the reason */
+    hold_signals();
+    log_break(breaking, "is breaking");
+    if (caught != 0) return interrupted(breaking, EXIT_BY_SIGNAL + caught);
     breaking->result =
         redlock_break(breaking->session.client, breaking->resource, strlen(breaking->resource),
                       &options, &breaking->report, &breaking->error);
-    log_break(breaking);
+    log_break(breaking, what_happened(breaking));
+    if (caught != 0) complain("a signal came during the break, which ran to its end");
     return finish(breaking);
 }
 
 static int with_session(struct breaking *breaking) {
+    bool over = false;
     session_connect(&breaking->session);
     int status = session_check(&breaking->session, breaking->resource);
-    if (status == 0) status = look(breaking);
-    if (status == 0 && breaking->holder == NULL) {
-        if (!breaking->settings->quiet) complain("'%s' is free", breaking->resource);
-        if (breaking->settings->json) print_json(breaking, "free", EXIT_OK);
-        return EXIT_OK;
-    }
+    if (status == 0) status = look(breaking, &over);
+    if (over) return status;
     if (status == 0) {
         if (!breaking->settings->quiet || !breaking->settings->yes) show_holder(breaking);
         status = confirm(breaking);

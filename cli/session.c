@@ -391,7 +391,7 @@ static enum cure cure_of(const struct redlock_node_status *status) {
 }
 
 /* The list may hold more nodes than the quorum has members. */
-static size_t votes_needed(struct session *session) {
+size_t session_votes_needed(struct session *session) {
     const size_t nodes = redlock_client_nodes(session->client);
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
@@ -414,7 +414,7 @@ static bool is_shut_out(struct session *session, const int *votes) {
         unlisted += cure == CURE_LIST;
     }
     if (session_reach(session) == REACH_ALL) bad += unlisted;
-    return nodes - bad < quorum_of(nodes) && nodes - bad < votes_needed(session);
+    return nodes - bad < quorum_of(nodes) && nodes - bad < session_votes_needed(session);
 }
 
 char *session_foreign(struct session *session, const char *resource, size_t bytes, char *out,
@@ -462,7 +462,7 @@ static bool holder_text(struct session *session, const char *resource, char *out
 static void no_quorum_text(struct session *session, const int *verdicts, size_t count, char *out,
                            size_t size) {
     size_t votes = 0, silent = 0, granted = 0;
-    const size_t needed = votes_needed(session);
+    const size_t needed = session_votes_needed(session);
     for (size_t i = 0; i < count; i++) {
         char reason[300];
         int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);

@@ -85,6 +85,8 @@ char *session_foreign(struct session *session, const char *resource, size_t byte
                       size_t size);
 
 size_t quorum_of(size_t nodes); /* majority.c */
+/* How many votes a lock needs: of the members in guarded mode, else of the listed nodes. */
+size_t session_votes_needed(struct session *session);
 const char *node_url(struct session *session, size_t node);
 /* "granted", "no_quorum", ...: names for machines. */
 const char *verdict_name(int verdict);

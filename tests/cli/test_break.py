@@ -5,6 +5,7 @@ import os
 import pathlib
 import pty
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -14,7 +15,7 @@ import pytest
 from conftest import BINARY, Redlock
 from servers import until
 
-DECLINED, USAGE, NO_QUORUM, HELD, LOST = 1, 64, 69, 75, 80
+DECLINED, USAGE, NO_QUORUM, HELD, CONFIG, LOST = 1, 64, 69, 75, 78, 80
 WHY = ("--yes", "--no-syslog", "--reason", "hung since noon")
 
 
@@ -92,18 +93,21 @@ def test_the_log_names_user_resource_owner_and_reason(locked, resource):
     assert token[:10] not in errors
 
 
-def test_the_system_log_gets_the_same_line(locked, resource, tmp_path):
+def test_the_system_log_gets_the_same_lines(locked, quorum, resource, tmp_path):
     """syslog(3) goes to /dev/log; the C library's own function is replaced to see what it gets."""
     source, library, lines = tmp_path / "log.c", tmp_path / "log.so", tmp_path / "lines"
-    source.write_text("""#include <stdarg.h>
+    source.write_text("""#include <signal.h>
+        #include <stdarg.h>
         #include <stdio.h>
         #include <stdlib.h>
         static void note(int priority, const char *format, va_list values) {
+            static int count;
             FILE *file = fopen(getenv("LINES_FILE"), "a");
             fprintf(file, "%d ", priority);
             vfprintf(file, format, values);
             fputc('\\n', file);
             fclose(file);
+            if (getenv("LINES_SIGNAL") && count++ == 0) raise(atoi(getenv("LINES_SIGNAL")));
         }
         void syslog(int priority, const char *format, ...) {
             va_list values;
@@ -125,12 +129,22 @@ def test_the_system_log_gets_the_same_line(locked, resource, tmp_path):
     done = locked("break", "--yes", "--reason", "two\nlines", resource, environ=environ)
     assert done.returncode == 0, done.stderr
     logged = lines.read_text().splitlines()
-    assert len(logged) == 1  # also with a reason of two lines
-    assert logged[0].startswith("5 ") and f"broke '{resource}', held by web1, token " in logged[0]
-    assert logged[0].endswith("reason: two\\x0alines")
+    assert len(logged) == 2  # also with a reason of two lines
+    for line, what in zip(logged, ("is breaking", "broke")):
+        assert line.startswith("5 ") and f" {what} '{resource}', held by web1, token " in line
+        assert line.endswith("reason: two\\x0alines")
     locked("acquire", "-o", "web1", resource)
     assert locked("break", *WHY, resource, environ=environ).returncode == 0
-    assert len(lines.read_text().splitlines()) == 1  # --no-syslog
+    assert len(lines.read_text().splitlines()) == 2  # --no-syslog
+    # a signal between the first line and the first change: nothing is changed, and the log says so
+    locked("acquire", "-o", "web1", resource)
+    before, environ["LINES_SIGNAL"] = quorum.values(resource), "15"
+    done = locked("break", "--yes", "--json", "--reason", "x", resource, environ=environ)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["exit"]) == (143, "interrupted", 143)
+    logged = lines.read_text().splitlines()[2:]
+    assert [f" {what} '{resource}', held by web1" in line for what, line in zip(("is breaking", "did not break"), logged)] == [True] * 2
+    assert quorum.values(resource) == before and before.count(None) < 3
 
 
 def test_held_by_a_stranger_without_an_end(locked, quorum, resource):
@@ -179,6 +193,55 @@ def test_one_key_is_no_lock(locked, quorum, resource):
     assert quorum.servers[0].ask("GET", resource) is not None
 
 
+def test_a_split_that_nobody_holds(three, resource):
+    redlock = Redlock(three.nodes)
+    for server, token in zip(three.servers, "ABC"):
+        put([server], resource, token * 40, "PX", "20000")
+    done = redlock("break", *WHY, resource)
+    assert done.returncode == HELD
+    assert re.search(r"nobody holds .* no token is on a majority, but keys on 3 of 3 nodes .* they end in (19|20)\.\d s", done.stderr.decode())
+    assert b"released" not in done.stderr and b"is breaking" not in done.stderr
+    told = json.loads(redlock("break", "--json", *WHY, resource).stdout)
+    assert (told["result"], told["exit"], "owner" in told) == ("split", HELD, False) and "nobody holds" in told["reason"]
+    assert [value[:1] for value in values(three.servers, resource)] == [b"A", b"B", b"C"]
+    three.servers[1].ask("PERSIST", resource)
+    assert b"one of them never ends" in redlock("break", *WHY, resource).stderr
+
+
+def test_a_split_of_four(own_quorum, resource):
+    """Two tokens on two of four nodes each: reading again does not help."""
+    nodes = own_quorum.servers[:4]
+    redlock = Redlock(",".join(server.url for server in nodes))
+    put(nodes[:2], resource, "A" * 40, "PX", "20000")
+    put(nodes[2:], resource, "B" * 40, "PX", "20000")
+    done = redlock("break", *WHY, resource)
+    assert done.returncode == HELD and b"nobody holds" in done.stderr
+    kill(nodes[3])  # B may be on a majority, or A: nobody knows
+    assert b"nobody holds" not in redlock("break", *WHY, resource).stderr
+
+
+def test_a_node_with_a_hash(three, resource):
+    redlock = Redlock(three.nodes)
+    three.servers[0].ask("HSET", resource, "a", "b")
+    put(three.servers[1:], resource, "hung", "PX", "60000")
+    done = redlock("break", *WHY, resource)
+    assert done.returncode == 0, done.stderr
+    errors = done.stderr.decode()
+    assert f"{three.servers[0].url} has another value under this name, which is not a lock; it was left alone" in errors
+    assert "did not answer" not in errors and "break the lock again" not in errors
+    assert three.servers[0].ask("HGET", resource, "a") == b"b"
+    assert values(three.servers[1:], resource) == [None] * 2
+
+
+def test_a_node_that_refuses_the_delete(three, resource):
+    redlock = Redlock(three.nodes)
+    put(three.servers, resource, "hung", "PX", "60000")
+    three.servers[0].ask("ACL", "SETUSER", "default", "-del", "-eval", "-evalsha", "-@scripting")
+    done = redlock("break", *WHY, resource)
+    assert done.returncode == 0, done.stderr
+    assert f"{three.servers[0].url} did not confirm that the key is gone (noperm), and may still have it" in done.stderr.decode()
+
+
 def test_one_node_down(three, resource):
     redlock = Redlock(three.nodes)
     put(three.servers, resource, "hung", "PX", "60000")
@@ -222,6 +285,58 @@ def test_a_node_goes_down_while_the_operator_thinks(three, resource):
     status, text = asked.answer(b"y\n")
     assert status == NO_QUORUM
     assert "too few nodes report" in text
+
+
+@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+def test_a_signal_during_the_break(own_quorum, number):
+    """Two of five nodes are stopped, so the deletes take time: the break ends as without the signal, and leaves its log."""
+    redlock = Redlock(own_quorum.nodes, {"REDLOCK_MODE": "guarded"})
+    assert redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", "60s").returncode == 0
+    fence = int(redlock("acquire", "-t", "60s", "-o", "web1", "job").stdout.split()[2])
+    asked = Asked(own_quorum.nodes, "--mode", "guarded", "job")
+    for server in own_quorum.servers[3:]:
+        server.pause()
+    asked.terminal.write(b"y\n")
+    while b" is breaking " not in asked.text:
+        asked.text += asked.terminal.read(1000)
+    until(lambda: own_quorum.servers[0].ask("EXISTS", "job") == 0)
+    assert asked.process.poll() is None
+    asked.process.send_signal(number)
+    status, text = asked.answer(b"")
+    assert status == 0
+    assert re.search("user .* is breaking 'job', held by web1, .*user .* broke 'job', held by web1", text, re.S)
+    assert "a signal came during the break, which ran to its end" in text
+    assert int(text.split()[-1]) > fence
+    for server in own_quorum.servers[3:]:
+        server.resume()
+
+
+def test_a_kill_during_the_break_leaves_the_first_line(own_quorum):
+    for signals in ((signal.SIGKILL,), (signal.SIGINT, signal.SIGINT)):
+        put(own_quorum.servers, "job", "hung", "PX", "60000")
+        asked = Asked(own_quorum.nodes, "job")
+        for server in own_quorum.servers[3:]:
+            server.pause()
+        asked.terminal.write(b"y\n")
+        until(lambda: own_quorum.servers[0].ask("EXISTS", "job") == 0)
+        for number in signals:
+            asked.process.send_signal(number)
+            time.sleep(0.1)
+        status, text = asked.answer(b"")
+        for server in own_quorum.servers[3:]:
+            server.resume()
+        assert status == -signals[-1]
+        assert "is breaking 'job', held by token hu…; reason: a test" in text
+
+
+def test_a_signal_at_the_question(locked, quorum, resource):
+    locked("acquire", resource)
+    before = quorum.values(resource)
+    asked = Asked(quorum.nodes, resource)
+    asked.process.send_signal(signal.SIGINT)
+    status, text = asked.answer(b"")
+    assert status == -signal.SIGINT and "is breaking" not in text
+    assert quorum.values(resource) == before
 
 
 def test_the_holder_changes_during_the_question(locked, quorum, resource):
@@ -316,3 +431,61 @@ def test_guarded_no_fence_no_break(guarded, three, resource):
     assert b"too few nodes can raise the fence" in done.stderr and b"out of memory" in done.stderr
     assert b"so no key was deleted" in done.stderr and b"may still have" not in done.stderr
     assert values(three.servers, resource) == before
+
+
+def test_guarded_a_node_that_lost_its_data_is_not_free(own_quorum):
+    """The holder is on the first three; the third loses its data, the first two cannot be reached: it holds the lock."""
+    servers = own_quorum.servers
+    redlock = Redlock(own_quorum.nodes, {"REDLOCK_MODE": "guarded"})
+    assert redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", "60s").returncode == 0
+    redlock.environ["REDLOCK_QUORUM"] = re.match(rb"quorum (\w+)", redlock("quorum", "status").stdout)[1].decode()
+    for server in servers[3:]:
+        server.pause()
+    assert redlock("acquire", "-t", "40s", "job").returncode == 0
+    for server in servers[3:]:
+        server.resume()
+    until(lambda: servers[3].ask("GET", "job") == servers[4].ask("GET", "job"))
+    for server in servers[3:]:
+        server.ask("DEL", "job")
+    servers[2].ask("FLUSHALL")
+    for server in servers[:2]:
+        server.pause()
+    done = redlock("break", "--json", *WHY, "job")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["exit"]) == (NO_QUORUM, "no_quorum", NO_QUORUM)
+    assert "2 of 5 nodes can vote" in told["reason"] and b"is free" not in done.stderr
+    assert f"{servers[2].url}: it lost its lock data" in done.stderr.decode()
+    for server in servers[:2]:
+        server.resume()
+    done = redlock("break", *WHY, "job")  # two nodes that vote have it, and the third may have had it
+    assert done.returncode == 0 and b" broke 'job'" in done.stderr
+    assert values(servers, "job") == [None] * 5
+
+
+def test_guarded_lost_data_of_a_majority(guarded, three, resource):
+    """The message names the nodes and the cure; a holder on the third may be the last to have the lock."""
+    guarded("acquire", "-t", "40s", resource)
+    for server in three.servers[:2]:
+        server.ask("FLUSHALL")
+    done = guarded("break", *WHY, resource)
+    errors = done.stderr.decode()
+    assert done.returncode == NO_QUORUM
+    for server in three.servers[:2]:
+        assert f"{server.url}: it lost its lock data" in errors
+    assert "see redlock quorum status" in errors and "read again in a moment" not in errors
+    assert "is breaking" not in errors
+    three.servers[2].ask("FLUSHALL")
+    done = guarded("break", "--json", *WHY, resource)
+    assert (done.returncode, json.loads(done.stdout)["result"]) == (CONFIG, "config")
+    assert b"it carries no record: redlock quorum init" in done.stderr and b"is free" not in done.stderr
+
+
+def test_guarded_the_data_is_lost_during_the_question(guarded, three, resource):
+    guarded("acquire", "-t", "40s", resource)
+    asked = Asked(three.nodes, "--mode", "guarded", resource)
+    for server in three.servers[:2]:
+        server.ask("FLUSHALL")
+    status, text = asked.answer(b"y\n")
+    assert status == NO_QUORUM
+    assert "is breaking" in text and "did not break" in text
+    assert re.search(rf"too few nodes report who holds the lock; not {three.servers[0].url} \((node lost its lock data|its record is not known)", text)

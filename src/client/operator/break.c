@@ -93,6 +93,25 @@ static void put_report(const struct break_task *task, struct redlock_break_repor
     sized_fill(program, program->size, &report, sizeof report);
 }
 
+/* Why the node does not count; GRANTED: it does. Before a holder is found, an answer counts only
+ * from a node that may vote. */
+static int reason_of(const struct break_task *task, unsigned node) {
+    const int verdict = task->view[node].verdict;
+    const bool answered = verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT ||
+                          verdict == REDLOCK_VERDICT_DENIED;
+    if (!answered) return verdict;
+    if (!task->machine.wish.guarded || task->machine.token != 0) return REDLOCK_VERDICT_GRANTED;
+    return client_verdict(task->client, node, client_status(task->client, node).verdict);
+}
+
+/* A node that answered, and of which the record is being read again, is connected. */
+static const char *reason_text(const struct break_task *task, unsigned node) {
+    const int reason = reason_of(task, node);
+    if (reason == REDLOCK_VERDICT_CONNECTING && task->view[node].verdict != reason)
+        return "its record is not known: its data changed";
+    return redlock_verdict_text(reason);
+}
+
 /* "db2 (timed out), db3 (refused)" */
 static void put_silent(const struct break_task *task, rl_mask nodes, char *text, size_t size) {
     size_t used = 0;
@@ -100,8 +119,7 @@ static void put_silent(const struct break_task *task, rl_mask nodes, char *text,
     for (unsigned i = 0; i < task->machine.wish.nodes && used + 1 < size; i++) {
         if (!(nodes & rl_bit(i))) continue;
         used += (size_t)snprintf(text + used, size - used, "%s%s (%s)", used ? ", " : "",
-                                 client_status(task->client, i).url,
-                                 redlock_verdict_text(task->view[i].verdict));
+                                 client_status(task->client, i).url, reason_text(task, i));
     }
 }
 
@@ -109,21 +127,15 @@ static int no_quorum(const struct break_task *task, struct redlock_error *error)
     char nodes[384];
     const struct rl_break *machine = &task->machine;
     rl_mask missing = 0;
-    for (unsigned i = 0; i < machine->wish.nodes; i++) {
-        const int verdict = task->view[i].verdict;
-        if (verdict != REDLOCK_VERDICT_GRANTED && verdict != REDLOCK_VERDICT_ABSENT &&
-            verdict != REDLOCK_VERDICT_DENIED)
-            missing |= rl_bit(i);
-    }
+    for (unsigned i = 0; i < machine->wish.nodes; i++)
+        if (reason_of(task, i) != REDLOCK_VERDICT_GRANTED) missing |= rl_bit(i);
     put_silent(task, missing, nodes, sizeof nodes);
     if (missing == 0)
         return fail(error, REDLOCK_NO_QUORUM,
                     "no token is on a majority of the nodes: read again in a moment");
     if (machine->token == 0)
-        return fail(
-            error, REDLOCK_NO_QUORUM,
-            "too few nodes report who holds the lock; no answer from %s; nothing was changed",
-            nodes);
+        return fail(error, REDLOCK_NO_QUORUM,
+                    "too few nodes report who holds the lock; not %s; nothing was changed", nodes);
     return fail(error, REDLOCK_NO_QUORUM,
                 task->deletes ? "too few nodes report that the lock is gone; not %s; %s"
                               : "too few nodes can raise the fence; not %s; %s",
