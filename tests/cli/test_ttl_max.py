@@ -172,6 +172,27 @@ def test_an_interrupted_change_is_run_again(made):
     assert ttl_max(made) == (1000, 1000, 1000, True)
 
 
+def interrupt_switch(made, three):
+    """As a kill leaves ttl_max 2 s -> 3 s: one member has the last epoch, two have the settled one that announced it."""
+    before = [{key: server.ask("DUMP", key) for key in server.ask("KEYS", "redlock:*")} for server in three.servers[:2]]
+    set_to(made, "3s")
+    for server, keys in zip(three.servers, before):
+        server.ask("DEL", *server.ask("KEYS", "redlock:*"))
+        for key, value in keys.items():
+            server.ask("RESTORE", key, 0, value)
+        server.ask("HSET", "redlock:node", "epoch", 2, "ttl_next", 3000)
+    three[2].ask("HSET", "redlock:node", "settled", 0)
+
+
+@pytest.mark.parametrize("wait", [[], ["-w", "0"]])
+def test_a_lock_is_taken_after_a_kill_in_the_switch(made, three, wait):
+    """The client brings the two members up to the new epoch first: no vote is missing."""
+    interrupt_switch(made, three)
+    done = made("acquire", "-t", "1s", *wait, "x")
+    assert done.returncode == 0, done.stderr
+    assert {server.ask("HGET", "redlock:node", "epoch") for server in three.servers} == {b"3"}
+
+
 def test_two_operators(made):
     """One change comes first and is finished; the other follows, or reports that."""
     with made.start("quorum", "set-ttl-max", "--yes", "1s") as one, made.start("quorum", "set-ttl-max", "--yes", "4s") as other:

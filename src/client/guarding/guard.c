@@ -119,6 +119,13 @@ static bool needs_peeks(const struct guard *guard, unsigned index) {
     return node->up && !node->unfit && idle && !guard->node[index].announces;
 }
 
+/* Its record is being brought up to the newest epoch: it votes as soon as that is written. */
+static bool is_catching_up(const struct guard *guard, unsigned index) {
+    const struct rl_guard_node *node = &guard->machine.node[index];
+    return node->eligibility == RL_ELIGIBILITY_BEHIND && node->pending_op != RL_PENDING_NONE &&
+           !guard->machine.read_only;
+}
+
 /* Values that the rest of the client needs often. */
 static void note_eligibilities(struct guard *guard) {
     bool peek = false;
@@ -142,7 +149,8 @@ static void note_eligibilities(struct guard *guard) {
         else if (!unknown)
             guard->nonces[i] = 0;
         bool unread = unknown && guard->node[i].trouble == 0;
-        if (unread) client->unread |= rl_bit(i);
+        const bool catches_up = is_catching_up(guard, i) && guard->node[i].trouble == 0;
+        if (unread || catches_up) client->unread |= rl_bit(i);
         bool voted = guard->nonces[i] != 0 && rl_record_member(&guard->machine.quorum, node->id);
         if (unread && node->up && voted) guard->reread |= rl_bit(i);
         /* The node's wait covers every earlier jump of its clock. A node that is only behind does
