@@ -316,7 +316,17 @@ static size_t count_served(const struct checkup *checkup) {
     return served;
 }
 
-static void judge_eligibility(const struct examined *node, bool outage, size_t i,
+/* The add that makes this node a member again was interrupted: the others name it, and its own
+ * record is of before. */
+static bool is_half_added(const struct checkup *checkup, size_t node) {
+    const struct membership *membership = &checkup->membership;
+    const struct redlock_node_status *status = &checkup->nodes[node].status;
+    for (size_t i = 0; i < membership->quorum.members; i++)
+        if (is_of_half_added(membership, &membership->members[i], status)) return true;
+    return false;
+}
+
+static void judge_eligibility(const struct examined *node, bool half_added, bool outage, size_t i,
                               struct findings *findings) {
     switch (node->status.verdict) {
     case REDLOCK_VERDICT_GRANTED: break;
@@ -327,6 +337,11 @@ static void judge_eligibility(const struct examined *node, bool outage, size_t i
             "It does not vote, so fewer of the others may fail: %s.", node->status.text);
         break;
     case REDLOCK_VERDICT_FOREIGN:
+        if (half_added) {
+            ERROR("FOREIGN", i, "Run redlock quorum add with its URL again.",
+                  "It does not vote: the add that takes this former member back was interrupted.");
+            break;
+        }
         ERROR("FOREIGN", i,
               "List the members: redlock quorum status names them. Or redlock quorum add the node.",
               "It is not, or no longer, a member of this quorum, and never votes.");
@@ -393,7 +408,8 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
         return;
     }
     if (checkup->guarded)
-        judge_eligibility(node, count_served(checkup) < checkup->count, i, findings);
+        judge_eligibility(node, is_half_added(checkup, i), count_served(checkup) < checkup->count,
+                          i, findings);
     if (checkup->guarded) judge_watch(node, i, findings);
     judge_role(checkup, i, findings);
     judge_memory(&node->info, i, findings);
@@ -457,6 +473,7 @@ static const char *unlisted_member(const struct checkup *checkup) {
     const char *url = NULL;
     size_t lacking = 0, unplaced = 0;
     for (size_t i = 0; i < checkup->count; i++) {
+        unplaced += is_half_added(checkup, i);
         unplaced += !is_served(&checkup->nodes[i]) && checkup->nodes[i].status.node_id[0] == '\0';
     }
     for (size_t i = 0; i < membership->quorum.members; i++) {

@@ -121,6 +121,21 @@ static bool hold_is_over(struct holder *holder) {
     return granted >= quorum_of(count);
 }
 
+/* A lock that must end sooner than its TTL is taken for that time only: no renewal could shorten
+ * it. */
+static int64_t ttl_ms(const struct settings *settings) {
+    return settings->max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->max_hold_ms)
+                                     : settings->ttl_ms;
+}
+
+/* TERM comes early enough that KILL, --kill-after later, still falls inside the validity; half the
+ * TTL is for renewal. */
+static int64_t lost_margin_ms(const struct settings *settings) {
+    int64_t grace = settings->grace_ms >= 0 ? settings->grace_ms : settings->kill_after_ms + 1000;
+    int64_t margin = grace > settings->kill_after_ms ? grace : settings->kill_after_ms;
+    return lesser(margin, ttl_ms(settings) / 2);
+}
+
 /* A renewal that is under way when the lock is lost has no verdict of a slow node: that of the
  * renewal before it counts. */
 static void loss_text(struct holder *holder, char *out, size_t size) {
@@ -131,10 +146,19 @@ static void loss_text(struct holder *holder, char *out, size_t size) {
     }
     if (count - causes_text(&holder->session, verdicts, count, out, size) < quorum_of(count))
         return;
+    const int64_t lowered_ms = holder->session.lowered_ttl_max_ms;
+    const bool stood_still = now_ns() >= holder->validity_end;
+    if (!stood_still && lowered_ms > 0 && lowered_ms < ttl_ms(holder->settings)) {
+        char most[64], margin[64];
+        snprintf(out, size,
+                 "ttl_max was lowered to %s, and TERM comes %s before the lock ends (--grace)",
+                 duration_text(most, sizeof most, lowered_ms),
+                 duration_text(margin, sizeof margin, lost_margin_ms(holder->settings)));
+        return;
+    }
     snprintf(out, size, "%s",
-             now_ns() >= holder->validity_end
-                 ? "its validity ended while this process, or the machine, stood still"
-                 : "it could not be renewed in time");
+             stood_still ? "its validity ended while this process, or the machine, stood still"
+                         : "it could not be renewed in time");
 }
 
 static void on_lost(struct holder *holder) {
@@ -338,21 +362,6 @@ static void step(struct holder *holder) {
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
-
-/* A lock that must end sooner than its TTL is taken for that time only: no renewal could shorten
- * it. */
-static int64_t ttl_ms(const struct settings *settings) {
-    return settings->max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->max_hold_ms)
-                                     : settings->ttl_ms;
-}
-
-/* TERM comes early enough that KILL, --kill-after later, still falls inside the validity; half the
- * TTL is for renewal. */
-static int64_t lost_margin_ms(const struct settings *settings) {
-    int64_t grace = settings->grace_ms >= 0 ? settings->grace_ms : settings->kill_after_ms + 1000;
-    int64_t margin = grace > settings->kill_after_ms ? grace : settings->kill_after_ms;
-    return lesser(margin, ttl_ms(settings) / 2);
-}
 
 static void lock_options(void *context, struct redlock_lock_options *options) {
     struct holder *holder = context;

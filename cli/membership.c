@@ -37,7 +37,7 @@ static int peek(struct session *session, struct membership *membership) {
     int result = redlock_quorum_peek(session->client, &membership->quorum, membership->members,
                                      REDLOCK_NODES_MAX);
     const struct redlock_quorum_status *quorum = &membership->quorum;
-    membership->state = state_of(quorum, quorum->intact >= quorum->votes_needed);
+    membership->state = state_of(quorum, quorum->intact + quorum->behind >= quorum->votes_needed);
     return result == REDLOCK_NO_QUORUM ? REDLOCK_OK : result;
 }
 
@@ -130,6 +130,24 @@ const char *member_url(struct session *session, const struct redlock_member *mem
     return member->node >= 0 ? node_url(session, (size_t)member->node) : member->url;
 }
 
+bool is_of_half_added(const struct membership *membership, const struct redlock_member *member,
+                      const struct redlock_node_status *status) {
+    return membership->state <= MEMBERSHIP_DEGRADED && member->node < 0 &&
+           status->verdict == REDLOCK_VERDICT_FOREIGN && status->node_id[0] != '\0' &&
+           same_place(member->url, status->url);
+}
+
+static int node_half_added(struct session *session, const struct membership *membership,
+                           const struct redlock_member *member) {
+    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) == REDLOCK_OK &&
+            is_of_half_added(membership, member, &status))
+            return (int)i;
+    }
+    return -1;
+}
+
 int member_named(struct session *session, const struct membership *membership, const char *name) {
     for (size_t i = 0; i < membership->quorum.members; i++) {
         const struct redlock_member *member = &membership->members[i];
@@ -210,6 +228,14 @@ static bool stands_for_a_member(const struct membership *membership, size_t node
     return false;
 }
 
+static bool is_half_added(struct session *session, const struct membership *membership,
+                          size_t node) {
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        if (node_half_added(session, membership, &membership->members[i]) == (int)node) return true;
+    }
+    return false;
+}
+
 static void print_rows(struct session *session, const struct membership *membership, FILE *out) {
     const size_t nodes = redlock_client_nodes(session->client),
                  members = membership->quorum.members;
@@ -229,11 +255,16 @@ static void print_rows(struct session *session, const struct membership *members
         const struct redlock_node_status status = status_of(session, member->node);
         fprintf(out, "  %-16s  %-*s  ", member->id, width,
                 clean_url(session, member, clean, sizeof clean));
-        print_eligibility(member->verdict, &status, out);
+        const int half_added = node_half_added(session, membership, member);
+        if (half_added >= 0)
+            fprintf(out, "its add was interrupted: run redlock quorum add %s again\n",
+                    node_url(session, (size_t)half_added));
+        else
+            print_eligibility(member->verdict, &status, out);
         print_other_name(session, member, out);
     }
     for (size_t i = 0; i < nodes; i++) {
-        if (stands_for_a_member(membership, i)) continue;
+        if (stands_for_a_member(membership, i) || is_half_added(session, membership, i)) continue;
         const struct redlock_node_status status = status_of(session, (int)i);
         fprintf(out, "  %-16s  %-*s  ", "no member", width, status.url);
         print_eligibility(status.verdict, &status, out);
@@ -259,6 +290,15 @@ static void print_state(const struct membership *membership, enum reach reach, F
                 quorum->members);
         break;
     case MEMBERSHIP_DEGRADED:
+        if (quorum->intact < quorum->votes_needed) {
+            fprintf(
+                out,
+                "%zu of %zu members %s intact, and %zu %s only the newest change: a client that "
+                "takes a lock brings it to them.\n",
+                quorum->intact, quorum->members, are, quorum->behind,
+                quorum->behind == 1 ? "lacks" : "lack");
+            break;
+        }
         fprintf(out, "%zu of %zu members %s intact, and %zu are enough: locks can be taken.\n",
                 quorum->intact, quorum->members, are, quorum->votes_needed);
         break;

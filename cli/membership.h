@@ -16,7 +16,7 @@
 
 enum membership_state {
     MEMBERSHIP_INTACT,   /* every member is intact */
-    MEMBERSHIP_DEGRADED, /* a majority is */
+    MEMBERSHIP_DEGRADED, /* a majority is, or lacks only the newest change */
     MEMBERSHIP_LOST,     /* fewer are */
     MEMBERSHIP_ABSENT    /* no node has a record */
 };
@@ -45,6 +45,11 @@ const char *what_few_survive(size_t members);
 int member_named(struct session *session, const struct membership *membership, const char *name);
 /* Which of the command's nodes is this member, or -1; and the member's URL. */
 const char *member_url(struct session *session, const struct redlock_member *member);
+/* Whether this node of the command, at the member's URL, still has a record of this quorum from
+ * before: the add that takes it back was interrupted. Where no majority is intact, this record may
+ * be the newer one. */
+bool is_of_half_added(const struct membership *membership, const struct redlock_member *member,
+                      const struct redlock_node_status *status);
 /* Whether two URLs name one place: without user and password, with the default port and database
  * filled in. */
 bool same_place(const char *a, const char *b);

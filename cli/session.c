@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,13 @@
 #include "majority.h"
 #include "message.h"
 
+/* That ttl_max was lowered is noted in any case: a lock that is lost by it names the cause. */
 static void log_line(void *context, int level, const char *text) {
-    (void)context;
-    (void)level;
-    complain("%s", text);
+    struct session *session = context;
+    sscanf(text, "the quorum's ttl_max was lowered from %*d ms to %" SCNd64 " ms",
+           &session->lowered_ttl_max_ms);
+    const bool traces = getenv("REDLOCK_TRACE") != NULL && level != REDLOCK_LOG_WARNING;
+    if (session->settings->verbose || traces) complain("%s", text);
 }
 
 const char *find_nodes(const struct settings *settings) {
@@ -106,7 +110,7 @@ static int find_guarding(struct session *session) {
     return check_guarded_only(session);
 }
 
-static void client_options(const struct session *session, struct redlock_client_options *options) {
+static void client_options(struct session *session, struct redlock_client_options *options) {
     const struct settings *settings = session->settings;
     redlock_client_options_init(options);
     options->service_thread = 0;
@@ -122,8 +126,9 @@ static void client_options(const struct session *session, struct redlock_client_
     options->quorum = session->quorum;
     options->allow_replicas = session->allow_replicas;
     options->recover = !settings->only_looks;
-    if (settings->verbose || getenv("REDLOCK_TRACE") != NULL) options->log = log_line;
-    options->log_level = settings->verbose ? REDLOCK_LOG_INFO : REDLOCK_LOG_ERROR;
+    options->log = log_line;
+    options->log_context = session;
+    options->log_level = settings->verbose ? REDLOCK_LOG_INFO : REDLOCK_LOG_WARNING;
 }
 
 int session_open(struct session *session, const struct settings *settings) {

@@ -286,6 +286,8 @@ struct redlock_quorum_status {
     int64_t ttl_ms_allowed; /* the longest TTL that a client may use: ttl_ms_max, and less while a
                                change of ttl_ms_max is under way, in either direction */
     int64_t ttl_ms_next;    /* what that change makes of it; ttl_ms_max while there is none */
+    size_t behind;          /* members that lack nothing but the newest change of the quorum: the
+                               next client that takes a lock brings it to them */
 };
 static inline void redlock_quorum_status_init(struct redlock_quorum_status *quorum) {
     memset(quorum, 0, sizeof *quorum);

@@ -435,6 +435,37 @@ def urls(report):
     return [member["url"] for member in report["members"]]
 
 
+def test_an_interrupted_add_of_a_former_member(made, three, spare):
+    """The others name it, and its own record is of before: status and doctor print the only command that finishes it."""
+    four = guarded(f"{three.nodes},{spare.url}")
+    assert made("quorum", "add", "--yes", spare.url, timeout=60).returncode == 0
+    assert four("quorum", "remove", "--yes", spare.url, timeout=60).returncode == 0
+    former = {key: spare.ask("DUMP", key) for key in spare.ask("KEYS", "redlock:*")}
+    assert four("quorum", "add", "--yes", spare.url, timeout=60).returncode == 0
+    spare.ask("FLUSHALL")
+    for key, value in former.items():
+        spare.ask("RESTORE", key, 0, value)
+
+    done = four("quorum", "status")
+    table = done.stdout.decode()
+    assert done.returncode == DEGRADED and "3 of 4 members are intact" in table
+    assert table.count(spare.url) == 2 and f"{spare.url}  its add was interrupted: run redlock quorum add {spare.url} again\n" in table
+    assert "not in the list" not in table and "foreign" not in table
+    findings = {finding["name"]: finding for finding in json.loads(four("doctor", "--json", "--samples", "1").stdout)["findings"]}
+    assert findings["FOREIGN"]["nodes"] == [4] and findings["FOREIGN"]["cure"] == "Run redlock quorum add with its URL again."
+    assert "NOT-LISTED" not in findings
+
+    # A former member with a newer epoch, as an init leaves it that gave a lower one: no add cures that.
+    epoch = spare.ask("HGET", "redlock:node", "epoch")
+    spare.ask("HSET", "redlock:node", "epoch", 99)
+    assert b"add was interrupted" not in four("quorum", "status").stdout + four("doctor", "--samples", "1").stdout
+    spare.ask("HSET", "redlock:node", "epoch", epoch)
+
+    done = four("quorum", "add", "--yes", spare.url, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert four("quorum", "status").stdout.decode().endswith("All 4 members are intact.\n")
+
+
 def test_add_and_remove(made, three, spare, resource):
     take(made, resource)
     old = made.environ["REDLOCK_NODES"]

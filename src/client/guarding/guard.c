@@ -131,6 +131,13 @@ static void keep_peeking(struct guard *guard) {
         net_timer_set(net, &guard->peek, net_now(net) + PEEK_EVERY);
 }
 
+/* Its record is being brought up to the newest epoch: it votes as soon as that is written. */
+static bool is_catching_up(const struct guard *guard, unsigned index) {
+    const struct rl_guard_node *node = &guard->machine.node[index];
+    return node->eligibility == RL_ELIGIBILITY_BEHIND && node->pending_op != RL_PENDING_NONE &&
+           !guard->machine.read_only;
+}
+
 /* Values that the rest of the client needs often. */
 static void note_eligibilities(struct guard *guard) {
     struct redlock_client *client = guard->client;
@@ -153,7 +160,8 @@ static void note_eligibilities(struct guard *guard) {
         else if (!unknown)
             guard->nonces[i] = 0;
         bool unread = unknown && guard->node[i].trouble == 0;
-        if (unread) client->unread |= rl_bit(i);
+        const bool catches_up = is_catching_up(guard, i) && guard->node[i].trouble == 0;
+        if (unread || catches_up) client->unread |= rl_bit(i);
         bool voted = guard->nonces[i] != 0 && rl_record_member(&guard->machine.quorum, node->id);
         if (unread && node->up && voted) guard->reread |= rl_bit(i);
         /* The node's wait covers every earlier jump of its clock. A node that is only behind does

@@ -80,6 +80,8 @@ static int peek_at_all(struct redlock_client *client, struct redlock_quorum_stat
         peek_at(client, &record->members[i], &member);
         sized_fill(sized_element(members, i), members->size, &member, sizeof member);
         seen.intact += member.verdict == REDLOCK_VERDICT_GRANTED;
+        seen.behind +=
+            member.node >= 0 && machine->node[member.node].eligibility == RL_ELIGIBILITY_BEHIND;
     }
     sized_fill(quorum, quorum->size, &seen, sizeof seen);
     if (names_two_quorums(machine)) return REDLOCK_TWO_QUORUMS;
