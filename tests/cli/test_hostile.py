@@ -95,7 +95,7 @@ def test_a_scan_that_does_not_end_on_one_of_three(server):
         for one in others:
             one.ask("SET", "mine", "0123456789abcdef0123456789abcdef01234567:me", "PX", "60000")
         with listener(forge(server, *ENDLESS)) as url:
-            done = Redlock(",".join([url, *(one.url for one in others)]))("show", timeout=20)
+            done = Redlock(",".join([url, *(one.url for one in others)]))("show", "--connect-timeout", "10s", timeout=30)
         assert done.returncode == 0 and b"mine: held" in done.stdout
         assert f"{url} is left out: SCAN does not end" in done.stderr.decode()
     finally:

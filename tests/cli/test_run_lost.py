@@ -33,7 +33,8 @@ def test_holder_stopped_past_its_ttl(locked, quorum, resource, tmp_path):
     assert process.returncode == LOST
     assert float(output) - told < 0.5  # at once
     assert b"stood still; sent TERM" in errors
-    assert quorum.values(resource) == [other] * 5
+    values = quorum.values(resource)  # acquire ends when a majority has granted
+    assert values.count(other) >= 3 and set(values) <= {other, None}
     assert json.loads(report.read_text()) == {"outcome": "lost", "exit": 80, "command_status": 5, "command_signal": None}
 
 
