@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -125,4 +127,20 @@ void draft_close(struct draft *draft) {
     free(draft->target);
     free(draft->directory);
     *draft = (struct draft){.fd = -1};
+}
+
+char *draft_beside(const char *path, int *fd) {
+    uint64_t number;
+    char *draft = NULL;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return NULL;
+    if (asprintf(&draft, "%s.%016" PRIx64 ".tmp", path, number) < 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    *fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (*fd >= 0) return draft;
+    int error = errno;
+    free(draft);
+    errno = error;
+    return NULL;
 }

@@ -23,4 +23,9 @@ int draft_sync(struct draft *draft);
 int draft_replace(struct draft *draft);
 void draft_close(struct draft *draft);
 
+/* Opens a new file next to `path`, for a report that replaces it by rename(2). The name ends in
+ * .tmp and cannot be guessed, and links are not followed: other users may be allowed to write in
+ * the directory. Returns the name, which the caller frees; NULL with errno. */
+char *draft_beside(const char *path, int *fd);
+
 #endif

@@ -2,7 +2,6 @@
 #include "metrics_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <redlock/metrics.h>
@@ -11,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "boottime.h"
+#include "draft.h"
 #include "exit_codes.h"
 #include "message.h"
 
@@ -118,27 +117,10 @@ static void write_text(FILE *out, const char *label, const struct run_metrics *r
 
 /* ---- writing ---- */
 
-/* The name cannot be guessed, and node_exporter does not read it: it does not end in .prom. */
-static char *open_draft(const char *path, int *fd) {
-    uint64_t number;
-    char *draft = NULL;
-    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return NULL;
-    if (asprintf(&draft, "%s.%016" PRIx64 ".tmp", path, number) < 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    *fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (*fd >= 0) return draft;
-    int error = errno;
-    free(draft);
-    errno = error;
-    return NULL;
-}
-
 /* 0, or errno. The old content stays if the new one cannot be written. */
 static int replace(const char *path, const char *label, const struct run_metrics *run) {
     int fd;
-    char *draft = open_draft(path, &fd);
+    char *draft = draft_beside(path, &fd);
     if (draft == NULL) return errno;
     FILE *out = fdopen(fd, "w");
     bool failed = out == NULL;

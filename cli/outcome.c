@@ -2,18 +2,16 @@
 #include "outcome.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "diagnostics.h"
+#include "draft.h"
 #include "exit_codes.h"
 #include "message.h"
 
@@ -53,27 +51,9 @@ static int write_line(FILE *file, json_t *object) {
     return failed ? -1 : 0;
 }
 
-/* The name cannot be guessed, and links are not followed: other users may be allowed to write in
- * the directory. */
-static char *open_draft(const char *path, int *fd) {
-    uint64_t number;
-    char *draft = NULL;
-    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return NULL;
-    if (asprintf(&draft, "%s.%016" PRIx64 ".tmp", path, number) < 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    *fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (*fd >= 0) return draft;
-    int error = errno;
-    free(draft);
-    errno = error;
-    return NULL;
-}
-
 static int replace_file(const char *path, json_t *object) {
     int fd;
-    char *draft = open_draft(path, &fd);
+    char *draft = draft_beside(path, &fd);
     if (draft == NULL) return -1;
     FILE *file = fdopen(fd, "w");
     if (file == NULL) close(fd);

@@ -80,7 +80,7 @@ static inline void redlock_break_report_init(struct redlock_break_report *report
     report->size = sizeof *report;
 }
 
-/* Ends the lock on a resource, whoever holds it. Reads the holder; in guarded mode raises the fence
+/* Ends the lock on a resource, for any holder. Reads the holder; in guarded mode raises the fence
  * of the resource on a majority first; then deletes the holder's token, and no other, on all nodes,
  * until a majority reports that it is not there.
  *

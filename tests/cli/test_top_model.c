@@ -52,7 +52,7 @@ static void found(const char *resource, int what) {
 
 static struct top_row *row_of(const char *resource) {
     struct top_row *row = top_model_row(model, resource, strlen(resource));
-    if (row == NULL) fail_msg("there is no row of %s", resource);
+    if (row == NULL) fail_msg("no row shows %s", resource);
     return row;
 }
 
