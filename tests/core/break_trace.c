@@ -15,7 +15,6 @@
  * until: nothing but time.
  */
 #include <ctype.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -333,15 +332,5 @@ static int check(const char *path, bool update) {
 }
 
 int main(int argc, char **argv) {
-    bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
-    glob_t all = {.gl_pathc = 0};
-    int worst = 0, first = update ? 2 : 1;
-    if (argc == 1 && glob(SOURCE_DIR "/tests/core/break/*.trace", 0, NULL, &all) != 0)
-        return fprintf(stderr, "no traces\n"), 2;
-    for (int i = 0; i < (argc > 1 ? argc - first : (int)all.gl_pathc); i++) {
-        int result = check(argc > 1 ? argv[first + i] : all.gl_pathv[i], update);
-        if (result > worst) worst = result;
-    }
-    if (argc == 1) globfree(&all);
-    return worst;
+    return text_main(argc, argv, SOURCE_DIR "/tests/core/break/*.trace", check);
 }

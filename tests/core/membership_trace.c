@@ -22,7 +22,6 @@
  * that it lost its data) | waits T (and keeps the time waited there) | contended (from now on a
  * guard writes there before each write of an operator) | fences F | until: nothing but time.
  */
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -712,15 +711,5 @@ static int check(const char *name, bool update) {
 
 /* Without a file: all of them. */
 int main(int argc, char **argv) {
-    bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
-    glob_t all = {.gl_pathc = 0};
-    int worst = 0, first = update ? 2 : 1;
-    if (argc == 1 && glob(SOURCE_DIR "/tests/core/membership/*.trace", 0, NULL, &all) != 0)
-        return fprintf(stderr, "no traces\n"), 2;
-    for (int i = 0; i < (argc > 1 ? argc - first : (int)all.gl_pathc); i++) {
-        int result = check(argc > 1 ? argv[first + i] : all.gl_pathv[i], update);
-        if (result > worst) worst = result;
-    }
-    if (argc == 1) globfree(&all);
-    return worst;
+    return text_main(argc, argv, SOURCE_DIR "/tests/core/membership/*.trace", check);
 }

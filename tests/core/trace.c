@@ -19,7 +19,6 @@
  * members 4: the newest list that was read has that many. The hint for a proposal is the time in
  * microseconds.
  */
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -395,15 +394,5 @@ static int check(const char *name, bool update) {
 
 /* Without files: all traces, as the mutants run it. */
 int main(int argc, char **argv) {
-    bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
-    int first = update ? 2 : 1, worst = 0;
-    glob_t all = {.gl_pathc = 0};
-    if (argc == 1 && glob(SOURCE_DIR "/tests/core/traces/*.trace", 0, NULL, &all) != 0)
-        return fprintf(stderr, "no traces\n"), 2;
-    for (int i = 0; i < (argc > 1 ? argc - first : (int)all.gl_pathc); i++) {
-        int result = check(argc > 1 ? argv[first + i] : all.gl_pathv[i], update);
-        if (result > worst) worst = result;
-    }
-    if (argc == 1) globfree(&all);
-    return worst;
+    return text_main(argc, argv, SOURCE_DIR "/tests/core/traces/*.trace", check);
 }

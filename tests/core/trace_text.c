@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "trace.h"
 
+#include <glob.h>
 #include <string.h>
 
 void text_show_difference(FILE *out, const char *name, const char *wanted, const char *got) {
@@ -14,4 +15,17 @@ void text_show_difference(FILE *out, const char *name, const char *wanted, const
         got += g + (got[g] == '\n');
         line++;
     }
+}
+
+int text_main(int argc, char **argv, const char *pattern, int (*check)(const char *, bool)) {
+    bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
+    glob_t all = {.gl_pathc = 0};
+    int worst = 0, first = update ? 2 : 1;
+    if (argc == 1 && glob(pattern, 0, NULL, &all) != 0) return fprintf(stderr, "no traces\n"), 2;
+    for (int i = 0; i < (argc > 1 ? argc - first : (int)all.gl_pathc); i++) {
+        int result = check(argc > 1 ? argv[first + i] : all.gl_pathv[i], update);
+        if (result > worst) worst = result;
+    }
+    if (argc == 1) globfree(&all);
+    return worst;
 }
