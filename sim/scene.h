@@ -108,7 +108,7 @@
     X(CALLS_FALSELY, "NODES tells|tell CLIENT that it is first in line")                           \
     X(FAULTS_END, "every fault ends")
 
-/* What must happen, below "classic:" and "guarded:". */
+/* What must happen, below "classic:", "guarded:" and "native:". */
 #define SCENE_CLAIMS(X)                                                                            \
     X(ACQUIRES, "CLIENT acquires job")                                                             \
     X(ACQUIRES_BEFORE, "CLIENT acquires job before DURATION")                                      \
@@ -164,7 +164,8 @@ struct scene_line {
 
 #define SCENE_LINES_MAX 64
 
-enum scene_mode { SCENE_CLASSIC, SCENE_GUARDED, SCENE_MODES };
+/* NATIVE: as GUARDED, and all nodes are native. */
+enum scene_mode { SCENE_CLASSIC, SCENE_GUARDED, SCENE_NATIVE, SCENE_MODES };
 extern const char *const scene_mode_names[SCENE_MODES];
 
 /* The expected result of a mode. */
@@ -183,8 +184,7 @@ struct scene {
     char source_text[DRAW_SOURCES_MAX][320];
     size_t sources_count;
     char prose[3000];
-    char native[120]; /* the result expected in native mode; "" when the file has none */
-    char later[160];  /* not empty: the reason why it cannot run yet */
+    char later[160]; /* not empty: the reason why it cannot run yet */
     struct world_options options;
     unsigned classic, forgets_mode; /* clients, by bits */
     rl_ns ends;

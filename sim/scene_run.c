@@ -146,7 +146,8 @@ void scene_run(const struct scene *scene, enum scene_mode mode, struct scene_res
     result->mode = mode;
     static struct scene copy; /* the world calls back with a pointer that is not const */
     copy = *scene;
-    if (mode == SCENE_GUARDED) guard(&copy);
+    if (mode != SCENE_CLASSIC) guard(&copy);
+    if (mode == SCENE_NATIVE) copy.options.native = rl_all(copy.options.nodes);
     for (unsigned i = 0; i < copy.options.clients && mode == SCENE_CLASSIC; i++) {
         struct redlock_client_options *client = &copy.options.client[i].client;
         client->quorum = NULL;
