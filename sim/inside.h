@@ -274,7 +274,7 @@ struct node_request {
     int64_t now_ms;
 };
 struct node_request node_request(const struct server *server, const struct message *request);
-struct node_table *server_table_new(node_change_fn *fn, void *context);
+struct node_table *server_table_new(void); /* of keys, and reports nothing */
 struct node_table *server_table_of(struct server *server, bool native); /* a new one */
 int server_mode(const struct server *server); /* its answer to writes; GRANTED: it executes them */
 void server_new_process(struct server *server);

@@ -184,12 +184,22 @@ static void on_lock_change(void *context, enum node_change change, struct node_b
     native_changed(context, change, key, token, expires_ms);
 }
 
-struct node_table *server_table_of(struct server *server, bool native) {
-    const struct node_options options = {
-        .native = native, .on_change = native ? on_lock_change : on_key_change, .context = server};
-    struct node_table *table = node_table_open(&options);
+/* Servers differ in when a key ends, so these nodes do the worse for each request. */
+static struct node_table *new_table(const struct node_options *options) {
+    struct node_table *table = node_table_open(options);
     if (!table) abort();
     return table;
+}
+
+struct node_table *server_table_of(struct server *server, bool native) {
+    return new_table(&(struct node_options){.native = native,
+                                            .ends = NODE_ENDS_EITHER,
+                                            .on_change = native ? on_lock_change : on_key_change,
+                                            .context = server});
+}
+
+struct node_table *server_table_new(void) {
+    return new_table(&(struct node_options){.ends = NODE_ENDS_EITHER});
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -399,14 +409,8 @@ void server_receive(struct world *world, struct message *request) {
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-struct node_table *server_table_new(node_change_fn *fn, void *context) {
-    struct node_table *table = node_table_new(fn, context);
-    if (!table) abort();
-    return table;
-}
-
 void servers_begin(struct world *world) {
-    if (!world->scratch) world->scratch = server_table_new(NULL, NULL);
+    if (!world->scratch) world->scratch = server_table_new();
     world->processes = world->waiters = world->replids = 0;
     world->serving = NULL;
     for (unsigned i = 0; i < world->options.nodes; i++) {

@@ -104,7 +104,7 @@ void node_failover(struct world *world, unsigned node, rl_ns lag) {
 /* The old master becomes a separate server next to the node, with its connected clients. The log of
  * changes stays with the node, since nothing rolls the old master back. */
 static void live_on(struct server *server, struct server *old) {
-    struct node_table *keys = old->keys ? old->keys : server_table_new(NULL, NULL);
+    struct node_table *keys = old->keys ? old->keys : server_table_new();
     (void)node_table_copy(keys, server->keys);
     node_table_free(old->own);
     struct node_table *own = server->native ? server_table_of(old, true) : NULL;
