@@ -123,7 +123,7 @@ static void answer(struct asked *asked, const struct reader *reader) {
         return;
     }
     check_answer(asked);
-    if (++asked->nth >= command_replies(&asked->request)) asked->nth = 0;
+    if (++asked->nth >= command_replies(&asked->request, false)) asked->nth = 0;
 }
 
 /* ---- reading ---- */
