@@ -58,11 +58,8 @@ static size_t size_for(size_t key_bytes, size_t token_bytes) {
     return size > sizeof(struct entry) ? size : sizeof(struct entry);
 }
 
-/* With an allowance for what allocators add. */
-static size_t charge_for(size_t size) { return (size + 8 + 15) & ~(size_t)15; }
-
 static size_t charge_of(const struct entry *entry) {
-    return charge_for(size_for(entry->key_bytes, entry->token_bytes));
+    return node_memory_charge(size_for(entry->key_bytes, entry->token_bytes));
 }
 
 static void put_token(struct entry *entry, struct node_bytes token) {
@@ -185,7 +182,8 @@ static bool fits(const struct node_table *table, const struct node_bytes *keys, 
                  struct node_bytes token) {
     if (table->options.bytes_max == 0) return true;
     size_t bytes = node_bytes_locked(table) + ends_bytes_more(&table->ends, count);
-    for (size_t i = 0; i < count; i++) bytes += charge_for(size_for(keys[i].bytes, token.bytes));
+    for (size_t i = 0; i < count; i++)
+        bytes += node_memory_charge(size_for(keys[i].bytes, token.bytes));
     return bytes <= table->options.bytes_max;
 }
 
@@ -419,6 +417,10 @@ void node_expire_due(struct node_table *table, int64_t now_ms) {
         next = entry->next;
         if (has_ended(table, entry, now_ms, WRITES)) take_out(table, entry, NODE_CHANGE_EXPIRED);
     }
+}
+
+void node_expire_key(struct node_table *table, struct node_bytes key, int64_t now_ms) {
+    (void)table_find(table, key, now_ms, WRITES);
 }
 
 size_t node_expire_some(struct node_table *table, int64_t now_ms, size_t limit) {
