@@ -301,6 +301,7 @@ enum node_answer native_release(struct server *server, const struct node_request
 void native_copy(struct server *server, const struct node_request *what);
 int64_t native_pttl(struct server *server, struct node_bytes key);
 struct node_bytes native_get(struct server *server, struct node_bytes key);
+void native_deny(struct server *server, struct message *request);
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
 void servers_heal(struct world *world);

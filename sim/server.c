@@ -296,6 +296,8 @@ static enum node_answer write_locks(struct server *server, const struct message 
 void server_write_op(struct server *server, struct message *request) {
     bool own = server->native && !request->stranger;
     request->verdict = verdict_of(own ? write_locks(server, request) : write_keys(server, request));
+    if (own && request->op == NET_ACQUIRE && request->verdict == REDLOCK_VERDICT_DENIED)
+        native_deny(server, request);
     server_await_expiry(server);
 }
 

@@ -206,6 +206,7 @@ static void acquire_native(struct server *server, struct message *request) {
             : node_acquire_guarded(server->own, what.keys, what.count, what.token, request->ttl_ms,
                                    request->nonce, request->fence, request->stripes,
                                    request->stripes_count, what.now_ms));
+    if (request->verdict == REDLOCK_VERDICT_DENIED) native_deny(server, request);
     write_vote(server, request);
     server_await_expiry(server);
 }

@@ -111,6 +111,19 @@ int64_t native_pttl(struct server *server, struct node_bytes key) {
     return node_pttl(server->keys, key, server_wall_ms(server));
 }
 
+/* What an acquisition that is denied hears: the token of the key that ends last, and its time. */
+void native_deny(struct server *server, struct message *request) {
+    for (unsigned i = 0; i < request->keys_count && request->remaining_ms != -1; i++) {
+        const struct node_bytes key = resource_key(request->keys[i]);
+        const int64_t left_ms = native_pttl(server, key);
+        if (left_ms != -1 && left_ms <= request->remaining_ms) continue;
+        const struct node_bytes token = native_get(server, key);
+        request->remaining_ms = left_ms;
+        request->value =
+            token_number(&server->world->tokens, (struct net_bytes){token.data, token.bytes});
+    }
+}
+
 struct node_bytes native_get(struct server *server, struct node_bytes key) {
     if (is_held(server, key)) return node_get(server->own, key, server_now_ms(server));
     return node_get(server->keys, key, server_wall_ms(server));
