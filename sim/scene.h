@@ -36,6 +36,7 @@
     X(CLIENT_TTL, "CLIENT 's ttl is DURATION")                                                     \
     X(FORGETS_MODE, "CLIENT forgets the mode")                                                     \
     X(IS_CLASSIC, "CLIENT is classic in any mode")                                                 \
+    X(IS_STRANGER, "CLIENT is of another project")                                                 \
     X(PINNED, "CLIENT names the quorum of NODES")                                                  \
     X(NEW_EACH_TIME, "CLIENT is a new process for each lock")                                      \
     X(MAY_EVICT, "NODES may evict")                                                                \
@@ -72,6 +73,8 @@
     X(RESTARTS_EMPTY, "NODES restarts|restart empty")                                              \
     X(RESTARTS_WHOLE, "NODES restarts|restart with all data")                                      \
     X(RESTARTS_LESS, "NODES restarts|restart without the last second")                             \
+    X(RESTARTS_NATIVE, "NODES restarts|restart as a native node")                                  \
+    X(RESTARTS_STOCK, "NODES restarts|restart as a stock node")                                    \
     X(FLUSHED, "NODES is|are flushed")                                                             \
     X(EVICTS, "NODES evicts|evict job")                                                            \
     X(FAILS_OVER, "NODES fails|fail over to a replica DURATION behind")                            \

@@ -86,6 +86,7 @@ static void set_client(struct world_client_options *client, const struct scene_l
     case SCENE_OPTION_CONFIRMS: client->client.confirm = 1; break;
     case SCENE_OPTION_NO_AGENT: client->client.recover = 0; break;
     case SCENE_OPTION_NEW_EACH_TIME: client->short_lived = true; break;
+    case SCENE_OPTION_IS_STRANGER: client->stranger = true; break;
     case SCENE_OPTION_NO_REPLICAS: client->client.allow_replicas = 0; break;
     default: break; /* it is about the world */
     }
@@ -155,6 +156,7 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
         scene->options.ttl_ms_max = line->span / RL_MS;
         break;
     case SCENE_OPTION_FORGETS_MODE: scene->forgets_mode |= line->clients; break;
+    case SCENE_OPTION_IS_STRANGER:
     case SCENE_OPTION_IS_CLASSIC: scene->classic |= line->clients; break;
     case SCENE_OPTION_PINNED: return pin(reader, line);
     case SCENE_OPTION_MAY_EVICT: scene->options.may_evict = line->nodes; break;

@@ -14,6 +14,8 @@ static void befall_node(struct world *world, unsigned node, const struct scene_l
     case SCENE_STEP_RESTARTS_EMPTY: node_restart(world, node, NODE_KEEPS_NOTHING); break;
     case SCENE_STEP_RESTARTS_WHOLE: node_restart(world, node, NODE_KEEPS_ALL); break;
     case SCENE_STEP_RESTARTS_LESS: node_restart(world, node, NODE_LOSES_LAST_SECOND); break;
+    case SCENE_STEP_RESTARTS_NATIVE: node_restart_as(world, node, NODE_KEEPS_ALL, true); break;
+    case SCENE_STEP_RESTARTS_STOCK: node_restart_as(world, node, NODE_KEEPS_ALL, false); break;
     case SCENE_STEP_FLUSHED: node_flush(world, node); break;
     case SCENE_STEP_EVICTS: node_evict(world, node, JOB); break;
     case SCENE_STEP_FAILS_OVER: node_failover(world, node, step->span); break;
