@@ -285,6 +285,7 @@ static void draw_details(struct plan *plan, struct plan_action *action) {
         if (action->many) action->span = between(plan, 2500, 8000) * RL_MS;
         break;
     case PLAN_NODE_POLICY: action->span = between(plan, 2500, 8000) * RL_MS; break;
+    case PLAN_NODE_LOAD: action->span = log_between(plan, RL_MS, ttl * 4); break;
     case PLAN_CUT:
         action->number = between(plan, LINK_REQUESTS, LINK_BOTH);
         action->span = log_between(plan, RL_MS, ttl * 2);
@@ -649,6 +650,7 @@ static void draw_upgrades(struct plan *plan) {
         action->many = (uint8_t)between(plan, NODE_KEEPS_NOTHING, NODE_LOSES_LAST_SECOND);
         if (!plan->guarded) action->many = NODE_KEEPS_ALL;
     }
+    if (plan->guarded) draw_faults(plan, PLAN_NODE_LOAD, 40, 4);
 }
 
 /* A stranger's key may be in the way of clients, and keys that outlive their locks (those of a

@@ -344,6 +344,7 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
         player->down[action->node] = false;
         node_restart_as(world, action->node, (enum node_keeps)action->many, action->number != 0);
         break;
+    case PLAN_NODE_LOAD:
     case PLAN_NODE_SPLIT: node_old_ends(world, action->node); break;
     case PLAN_NODE_TRIP: node_promote(world, action->node); break;
     case PLAN_NODE_POLICY: node_policy(world, action->node, false); break;
@@ -445,6 +446,7 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
         else
             node_demote(world, action->node, action->number, action->late);
         break;
+    case PLAN_NODE_LOAD: node_load(world, action->node); break;
     case PLAN_NODE_REPLICA: node_gets_replica(world, action->node); break;
     case PLAN_NODE_POLICY:
         node_policy(world, action->node, true);

@@ -178,6 +178,9 @@ void node_crash(struct world *world, unsigned node);
 void node_restart(struct world *world, unsigned node, enum node_keeps keeps);
 /* The server is started with the module, or without it: a native node, or a stock one. */
 void node_restart_as(struct world *world, unsigned node, enum node_keeps keeps, bool native);
+/* MODULE LOAD into a running stock server. Clients that are connected go on with its keys, as if
+ * they were connected to another server, until node_old_ends(). */
+void node_load(struct world *world, unsigned node);
 bool node_is_native(const struct world *world, unsigned node);
 void node_flush(struct world *world, unsigned node);
 void node_evict(struct world *world, unsigned node, unsigned resource);
