@@ -141,7 +141,8 @@ static void fail(struct conn *conn, const char *what, struct net_bytes error, in
             text, sizeof(text),
             "the server requires a password; put it in the URL, as in redis://user:password@host");
     else
-        snprintf(text, sizeof(text), "%s: %.*s", what, verdict_shown_bytes(error, 110),
+        snprintf(text, sizeof(text), "%s: %.*s", what,
+                 verdict_shown_bytes(error, (int)(sizeof(text) - sizeof(": ") - strlen(what))),
                  (const char *)error.data);
     conn_fail(conn, verdict, text);
 }
