@@ -70,14 +70,13 @@ void native_copy(struct server *server, const struct node_request *what) {
 
 /* ---- keys without a lock --------------------------------------------------------------------- */
 
-/* The lock of a client of another project. A key with the same token is our own: its lock was made
- * before the server was a native node, or before its last restart. */
+/* The lock of a client of another project; or our own, from before the server was a native node or
+ * was restarted: it refuses us as well, until it is adopted or ends. */
 bool native_is_anothers(struct server *server, const struct node_request *what) {
     const int64_t wall_ms = server_wall_ms(server);
     for (size_t i = 0; i < what->count; i++)
         if (!is_held(server, what->keys[i]) &&
-            node_pttl(server->keys, what->keys[i], wall_ms) != -2 &&
-            !equal(node_get(server->keys, what->keys[i], wall_ms), what->token))
+            node_pttl(server->keys, what->keys[i], wall_ms) != -2)
             return true;
     return false;
 }
