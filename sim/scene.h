@@ -45,6 +45,7 @@
     X(UNANNOUNCED, "NODES announces|announce no changes of the record")                            \
     X(OTHERS, "NODES are another quorum")                                                          \
     X(WAKES, "nodes tell of changes")                                                              \
+    X(NATIVE_NODES, "NODES is|are native")                                                         \
     X(SPARE, "NODES has|have no record")                                                           \
     X(SEED, "seed NUMBER")                                                                         \
     X(ENDS, "ends at DURATION")
