@@ -121,7 +121,7 @@ def test_show_and_break(mixed, mode):
     (view,) = json.loads(redlock("show", "--json", "x").stdout)
     assert [node["verdict"] for node in view["nodes"]] == ["held"] * 3
     assert b"x: held by" in redlock("show").stdout  # found by walking over the keys of both kinds
-    assert redlock("acquire", "-n", "x").returncode == 75
+    assert redlock("acquire", "-n", "-t1s", "x").returncode == 75
     assert redlock("break", "--yes", "--reason", "a test", "x").returncode == 0
     assert b"free" in redlock("show", "x").stdout
-    assert redlock("run", "-n", "x", "--", "true").returncode == 0
+    assert redlock("run", "-n", "-t1s", "x", "--", "true").returncode == 0
