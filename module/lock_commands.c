@@ -62,6 +62,9 @@ static bool denied_by_table(struct server_ctx *ctx) {
 static bool denied_by_stranger(struct server_ctx *ctx) {
     struct node_lock lock;
     for (size_t i = 0; node.mirror && i < request.keys_count; i++) {
+        bool is_free = mirror_is_free(node.names[i]);
+        if (request.keys_count > 1) mirror_close(); /* it may be named twice */
+        if (is_free) continue;
         if (node_look(node.table, request.keys[i], node.now_ms, &lock)) continue;
         const struct outside_key *found = mirror_look(node.names[i], request.token);
         if (found->what == OUTSIDE_NONE) continue;
@@ -72,13 +75,7 @@ static bool denied_by_stranger(struct server_ctx *ctx) {
     return false;
 }
 
-static int acquire(struct server_ctx *ctx, struct server_string **argv, int argc) {
-    struct words words;
-    if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
-    if (!begin_vote(&words, ctx, argv, argc) || !read_keys(&words, &request, 1) ||
-        !read_token(&words, &request) || !read_ttl(&words, &request) ||
-        !read_fence_if_any(&words, &request) || denied_by_stranger(ctx))
-        return SERVER_OK;
+static int vote(struct server_ctx *ctx) {
     enum node_answer answer =
         request.fenced
             ? node_acquire_guarded(node.table, request.keys, request.keys_count, request.token,
@@ -88,11 +85,24 @@ static int acquire(struct server_ctx *ctx, struct server_string **argv, int argc
                            request.ttl_ms, node.now_ms);
     if (answer == NODE_NO_MEMORY) return reply_no_memory(ctx);
     if (answer == NODE_DENIED && denied_by_table(ctx)) return SERVER_OK;
-    put_mirrors();
+    for (size_t i = 0; i < request.keys_count; i++)
+        mirror_put(node.names[i], request.token, request.ttl_ms);
     ends_changed();
     bool granted = answer == NODE_GRANTED;
     ++*(granted ? &node.counts.granted : &node.counts.stale);
     return reply_integer(ctx, granted ? 1 : -1);
+}
+
+static int acquire(struct server_ctx *ctx, struct server_string **argv, int argc) {
+    struct words words;
+    if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
+    if (!begin_vote(&words, ctx, argv, argc) || !read_keys(&words, &request, 1) ||
+        !read_token(&words, &request) || !read_ttl(&words, &request) ||
+        !read_fence_if_any(&words, &request))
+        return SERVER_OK;
+    if (!denied_by_stranger(ctx)) vote(ctx);
+    mirror_close();
+    return SERVER_OK;
 }
 
 /* ---- extend ---- */

@@ -17,6 +17,10 @@
 static int64_t offset_highest_ms = INT64_MIN;
 enum { OFFSET_TOLERANCE_MS = 5 };
 
+/* Absent, and open for writing; NULL: none. */
+static struct server_key *open_key;
+static const struct server_string *open_name;
+
 static bool followed; /* by a replica, when it was last asked */
 
 void mirror_ask_for_replicas(struct server_ctx *ctx) {
@@ -88,14 +92,42 @@ static void write_value(struct server_key *key, struct node_bytes token) {
     memcpy(server.StringDMA(key, &bytes, SERVER_KEY_WRITE), token.data, token.bytes);
 }
 
+/* The server's own sample of the wall clock is a command old at most. */
 static void note_offset(void) {
-    int64_t offset = wall_ms() - node.now_ms;
+    int64_t wall = server.CachedMicroseconds ? server.CachedMicroseconds() / 1000 : wall_ms();
+    int64_t offset = wall - node.now_ms;
     if (offset > offset_highest_ms) offset_highest_ms = offset;
+}
+
+bool mirror_is_free(struct server_string *name) {
+    mirror_close();
+    if (!node.mirror) return true;
+    open_key = server.OpenKey(node.ctx, name, SERVER_KEY_READ | SERVER_KEY_WRITE);
+    open_name = name;
+    bool is_free = !open_key || server.KeyType(open_key) == SERVER_TYPE_NONE;
+    if (!is_free) mirror_close();
+    return is_free;
+}
+
+void mirror_close(void) {
+    if (open_key) server.CloseKey(open_key);
+    open_key = NULL;
+    open_name = NULL;
+}
+
+/* The one that mirror_is_free() left open, or a fresh one. */
+static struct server_key *take_key(struct server_string *name) {
+    struct server_key *key = open_key;
+    if (!key || open_name != name)
+        return server.OpenKey(node.ctx, name, SERVER_KEY_READ | SERVER_KEY_WRITE);
+    open_key = NULL;
+    open_name = NULL;
+    return key;
 }
 
 void mirror_put(struct server_string *name, struct node_bytes token, int64_t left_ms) {
     if (!node.mirror) return;
-    struct server_key *key = server.OpenKey(node.ctx, name, SERVER_KEY_READ | SERVER_KEY_WRITE);
+    struct server_key *key = take_key(name);
     if (!key) return;
     int type = server.KeyType(key);
     bool ours = type == SERVER_TYPE_NONE;

@@ -21,6 +21,12 @@ struct outside_key {
  * answer is valid until the next call. */
 const struct outside_key *mirror_look(struct server_string *name, struct node_bytes token);
 
+/* The same, for keys of which the table may hold some: NONE if the keyspace does not have the key,
+ * else the answer is not about the table. A key that was not found stays open until mirror_put() of
+ * the same name, or mirror_close(): looking a key up is what costs. */
+bool mirror_is_free(struct server_string *name);
+void mirror_close(void);
+
 /* A lock of ours was set, or extended: its key exists afterwards, unless a stranger has it. */
 void mirror_put(struct server_string *name, struct node_bytes token, int64_t left_ms);
 /* A lock of ours is gone: so is its key, if it holds the token. True: it was deleted. */
