@@ -12,4 +12,7 @@
 void *node_memory_take(size_t bytes);
 void node_memory_give(void *memory); /* NULL: nothing */
 
+/* What a limit counts for a piece of so many bytes: with an allowance for what allocators add. */
+static inline size_t node_memory_charge(size_t bytes) { return (bytes + 8 + 15) & ~(size_t)15; }
+
 #endif

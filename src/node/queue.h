@@ -10,7 +10,8 @@
  * reservation for each waiter that does not come. Everything here is a hint: a lost or false queue
  * costs time, never correctness. A waiter that lost its place comes back with its age.
  *
- * Each call costs a number of steps that grows with the logarithm of the number of waiters. */
+ * Each call costs a number of steps that grows with the logarithm of the number of waiters; but
+ * node_queue_free(). */
 #ifndef RL_NODE_QUEUE_H
 #define RL_NODE_QUEUE_H
 
@@ -30,7 +31,7 @@ struct node_queue_options {
     /* Waiters whose times of arrival are in the same interval of this length are ordered by their
      * names, so that nodes agree on the order of those that came at about the same time. 0: 1. */
     int64_t interval_us;
-    /* This many at the head are notified when their rank changes. 0: only of their turn. */
+    /* This many at the head are notified when they move up. 0: only of their turn. */
     size_t heads;
     node_notify_fn *notify; /* may be NULL */
     void *context;
@@ -47,39 +48,43 @@ struct node_waiter {
 };
 
 /* Enters, or is remembered for longer (then it keeps its place). Returns its rank; -1: the queue is
- * full, or not such a name. */
+ * full, or not such a name. A waiter that comes first by its age gets the reservation, if there is
+ * one. */
 int64_t node_queue_enter(struct node_queue *queue, struct node_bytes key,
                          const struct node_waiter *waiter, int64_t now_us);
 /* Returns how many remain. `skipping`: those before it did not come when it was their turn; they
- * leave too. */
+ * leave too, at most 16 of them. */
 size_t node_queue_leave(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter,
                         bool skipping, int64_t now_us);
-/* How many wait, and for how long the first of them (0: none). Changes nothing. */
+/* How many wait, and for how long the first of them (0: none). Changes nothing. Waiters whose time
+ * is over count until the next tick. */
 size_t node_queue_peek(const struct node_queue *queue, struct node_bytes key, int64_t now_us,
                        int64_t *age_us);
 
 /* The lock has become free (released, ended, or deleted): it is reserved for the first. */
 void node_queue_freed(struct node_queue *queue, struct node_bytes key, int64_t now_us);
 /* False: the lock is reserved for another for *left_us. True: nobody has a reservation, or this
- * waiter comes first by its age. Changes nothing but what time has changed. */
+ * waiter comes first by its age. */
 bool node_queue_admits(struct node_queue *queue, struct node_bytes key,
                        const struct node_waiter *waiter, int64_t now_us, int64_t *left_us);
 /* The lock was taken: no reservation, and this waiter (empty: none) has left. */
-void node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter,
-                      int64_t now_us);
+void node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter);
 
-/* Ends reservations and forgets waiters, at most `limit` of both. Returns how many; fewer than
- * `limit`: no more. Every call above does this for its own key. */
+/* Passes reservations on and forgets waiters, at most `limit` of both. Returns how many; fewer than
+ * `limit`: no more. A call for a key passes on that key's reservation by itself. */
 size_t node_queue_tick(struct node_queue *queue, int64_t now_us, size_t limit);
-int64_t
-node_queue_next(const struct node_queue *queue); /* when a tick is needed; INT64_MAX: never */
+/* When a tick is needed; INT64_MAX: never. */
+int64_t node_queue_next(const struct node_queue *queue);
+size_t node_queue_waiters(const struct node_queue *queue); /* of all keys */
 size_t node_queue_bytes(const struct node_queue *queue);
 
 /* An acquire with the queue: node_queue_admits() for every key, then node_acquire(), or
  * node_acquire_guarded() if `fences` is not NULL; then node_queue_taken() if the keys are set now.
- * Otherwise the waiter, if it has a name, enters the queue of the first key that denied it. The
- * table's time is now_us / 1000. node_queue_freed() is the caller's: the table reports what becomes
- * free through its node_change_fn, which may call the queue. */
+ * DENIED: the waiter, if it has a name, has entered the queue of the first key that denied it, and
+ * *denial is set. The table is a native one; its time is now_us / 1000. node_queue_freed() is the
+ * caller's: the table reports what becomes free through its node_change_fn, which may call the
+ * queue. (A holder that repairs its lock on this node has not to wait: it calls node_acquire(), and
+ * node_queue_taken().) */
 struct node_fence_request {
     uint64_t nonce;
     int64_t fence;

@@ -115,6 +115,7 @@ bool node_evict_key(struct node_table *table, struct node_bytes key);
 void node_expire_due(struct node_table *table, int64_t now_ms);
 /* At most `limit`, in the order of their ends. Returns how many; fewer than `limit`: no more. */
 size_t node_expire_some(struct node_table *table, int64_t now_ms, size_t limit);
+void node_expire_key(struct node_table *table, struct node_bytes key, int64_t now_ms);
 /* Ended keys that were not taken out yet count. */
 size_t node_count(const struct node_table *table);
 int64_t node_next_expiry(const struct node_table *table); /* INT64_MAX: none */
