@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The module's clocks. Leases end by the first one alone: it never steps, and it counts the time
- * that the machine sleeps. */
+ * The clock of the leases: it never steps, and it counts the time that the machine sleeps. */
 #ifndef MODULE_CLOCK_H
 #define MODULE_CLOCK_H
 
@@ -9,7 +8,5 @@
 
 int64_t boottime_us(void);
 static inline int64_t boottime_ms(void) { return boottime_us() / 1000; }
-/* The wall clock, by which the server ends the keys of the mirror. */
-int64_t wall_ms(void);
 
 #endif

@@ -94,7 +94,8 @@ static void write_value(struct server_key *key, struct node_bytes token) {
 
 /* The server's own sample of the wall clock is a command old at most. */
 static void note_offset(void) {
-    int64_t wall = server.CachedMicroseconds ? server.CachedMicroseconds() / 1000 : wall_ms();
+    int64_t wall =
+        server.CachedMicroseconds ? server.CachedMicroseconds() / 1000 : server.Milliseconds();
     int64_t offset = wall - node.now_ms;
     if (offset > offset_highest_ms) offset_highest_ms = offset;
 }
@@ -144,7 +145,7 @@ void mirror_put(struct server_string *name, struct node_bytes token, int64_t lef
     note_offset();
     if (is_passed_on())
         server.Replicate(node.ctx, "SET", "sbcl", name, (const char *)token.data, token.bytes,
-                         "PXAT", (long long)(wall_ms() + left_ms));
+                         "PXAT", server.Milliseconds() + (long long)left_ms);
 }
 
 static bool drop_in_command(struct server_string *name, struct node_bytes token) {
@@ -165,7 +166,7 @@ static bool drop_in_command(struct server_string *name, struct node_bytes token)
 /* ---- from the timer ---- */
 
 static bool ends_by_itself(void) {
-    return wall_ms() - boottime_ms() >= offset_highest_ms - OFFSET_TOLERANCE_MS;
+    return server.Milliseconds() - boottime_ms() >= offset_highest_ms - OFFSET_TOLERANCE_MS;
 }
 
 static bool drop_by_call(struct server_string *name, struct node_bytes token) {

@@ -153,6 +153,7 @@ struct server_docs {
     X(long long, GetExpire, (struct server_key *))                                                 \
     X(int, SetExpire, (struct server_key *, long long))                                            \
     X(void, SetModuleOptions, (struct server_ctx *, int))                                          \
+    X(long long, Milliseconds, (void)) /* of the wall clock */                                     \
     X(int, SignalModifiedKey, (struct server_ctx *, struct server_string *))                       \
     X(int, Replicate, (struct server_ctx *, const char *command, const char *format, ...))         \
     X(struct server_reply *, Call,                                                                 \
@@ -176,7 +177,7 @@ struct server_docs {
 #define SERVER_OPTIONAL(X)                                                                         \
     /* 7.0; without: a table that outgrows the machine ends the server, as any other data does */  \
     X(void *, TryAlloc, (size_t))                                                                  \
-    /* 7.0; without: the kernel is asked */                                                        \
+    /* 7.0; without: Milliseconds() */                                                             \
     X(int64_t, CachedMicroseconds, (void))                                                         \
     /* 7.0; without: ends are found by the server's cron, ten times a second */                    \
     X(int, EventLoopAdd, (int fd, int mask, server_ready_fn *, void *))                            \

@@ -148,9 +148,11 @@ def test_evicted_keys_are_not_locks(either):
     assert either.acquire("a", ttl=60000) == 1
     either("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     either("CONFIG", "SET", "maxmemory", used + 3000000)
-    for i in range(3000):
+    for i in range(30000):
         either("SET", f"filler:{i}", "x" * 4000)
-    assert either("EXISTS", "a") == 0, "the key was evicted"
+        if i % 200 == 0 and either("EXISTS", "a") == 0:
+            break
+    assert either("EXISTS", "a") == 0, "the key was not evicted: this proves nothing"
     assert either.acquire("a", token="other")[3] == b"t"
     assert either("REDLOCK.PTTL", "a") > 50000
     assert either.extend("a") == 1

@@ -23,8 +23,7 @@ def stepped():
 
 def check_wall_clock(node, seconds):
     """The server goes by the clock that was stepped, or the test proves nothing."""
-    shown = int(node("TIME")[0])
-    assert abs(shown - time.time() - seconds) < 2
+    native.until(lambda: abs(int(node("TIME")[0]) - time.time() - seconds) < 2)
 
 
 @pytest.mark.parametrize("seconds", [HOUR, -HOUR])
@@ -119,7 +118,7 @@ def test_many_ends_at_once_do_not_stall_the_server(either):
         for k in range(i, i + 100):
             either.connection.send("REDLOCK.ACQUIRE", 1, f"k{k}", "t", 2500 - i // 30)
         assert [either.connection.receive() for _ in range(100)] == [1] * 100
-    longest, end = 0, time.monotonic() + 3
+    longest, end = 0, time.monotonic() + 10
     while time.monotonic() < end and int(either.info()["redlock_locks"]) > 0:
         began = time.monotonic()
         either("PING")
