@@ -53,11 +53,16 @@ static int fences(struct server_ctx *ctx, struct server_string **argv, int argc)
     if (!is_word(bytes_of(argv[1]), "kept") && !parse_nonce(bytes_of(argv[1]), &name))
         return refuse(ctx, "ERR redlock: a nonce is 16 hex digits, and not 0");
     const int64_t *found = node_fences(node.table, name);
-    server.ReplyWithArray(ctx, found ? 2 * NODE_STRIPES : 0);
+    long shown = 0;
+    server.ReplyWithArray(ctx, SERVER_LENGTH_LATER);
     for (int i = 0; found && i < NODE_STRIPES; i++) {
+        if (found[i] == 0 && i > 0)
+            continue; /* the first is always there: an empty reply means none */
         server.ReplyWithLongLong(ctx, i);
         server.ReplyWithLongLong(ctx, found[i]);
+        shown += 2;
     }
+    server.ReplySetArrayLength(ctx, shown);
     return SERVER_OK;
 }
 
@@ -149,6 +154,6 @@ const struct command record_commands[] = {
      "The node's record, field and value in turn", "O(N), N: fields"},
     {"redlock.recordwrite", record_write, "write deny-oom", NO_KEYS, 0, -8,
      "Replaces the node's record if its nonce is the expected one", "O(N), N: fields and stripes"},
-    {"redlock.fences", fences, "readonly", NO_KEYS, 0, 2, "The highest fence of each stripe",
-     "O(N), N: 4096 stripes"},
+    {"redlock.fences", fences, "readonly", NO_KEYS, 0, 2,
+     "The highest fence of each stripe, if it is not 0", "O(N), N: 4096 stripes"},
     {0}};

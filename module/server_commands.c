@@ -67,10 +67,12 @@ static int state(struct server_ctx *ctx, struct server_string **argv, int argc) 
         server.ServerInfoGetFieldUnsigned(info, "connected_slaves", &failed);
     server.FreeServerInfo(ctx, info);
     if (failed) return refuse(ctx, "ERR redlock: the server does not say how many replicas it has");
-    server.ReplyWithArray(ctx, 3);
+    server.ReplyWithArray(ctx, 4);
     server.ReplyWithLongLong(ctx, boottime_us());
     reply_text(ctx, node.flags & SERVER_IS_REPLICA ? "replica" : "master");
     server.ReplyWithLongLong(ctx, (long long)replicas);
+    /* A connection may live longer than the module: it can be unloaded and loaded again. */
+    reply_text(ctx, node.incarnation);
     return SERVER_OK;
 }
 
@@ -94,6 +96,6 @@ void info_redlock(struct server_info_out *out, int for_crash_report) {
 
 const struct command server_commands[] = {
     {"redlock.hello", hello, "fast", NO_KEYS, 0, 2, "What this node is", "O(1)"},
-    {"redlock.state", state, "fast", NO_KEYS, 0, 1, "The node's clock, role and number of replicas",
-     "O(1)"},
+    {"redlock.state", state, "fast", NO_KEYS, 0, 1,
+     "The node's clock, role, number of replicas and incarnation", "O(1)"},
     {0}};

@@ -30,7 +30,7 @@ def test_hello_is_a_map_in_resp3(node):
 
 def test_state(node):
     first = node("REDLOCK.STATE")
-    assert first[1:] == [b"master", 0]
+    assert first[1:] == [b"master", 0, node.info()["redlock_incarnation"].encode()]
     assert abs(first[0] - time.clock_gettime(time.CLOCK_BOOTTIME) * 1e6) < 1e6
     assert node("REDLOCK.STATE")[0] > first[0]
 
