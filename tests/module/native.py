@@ -17,6 +17,9 @@ from servers import Server, ServerError, until  # noqa: E402, F401
 
 MODULE = os.environ["REDLOCK_MODULE"]
 STEPCLOCK = os.environ["STEPCLOCK"]
+# The library of a sanitizer that the module was built with: the server knows nothing of it.
+SANITIZER = os.environ.get("SANITIZER_LIBRARY", "")
+SANITIZED = {"LD_PRELOAD": SANITIZER, "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1"} if SANITIZER else {}
 
 
 def server_version():
@@ -100,7 +103,8 @@ class Node(Server):
 
     def __init__(self, *options, arguments=(), environ=None, module=MODULE):
         more = ["--enable-debug-command", "local", "--enable-module-command", "local"] if VERSION >= (7, 0) else []
-        super().__init__(*more, *arguments, "--logfile", "log", "--loadmodule", module, *options, environ=environ)
+        super().__init__(*more, *arguments, "--logfile", "log", "--loadmodule", module, *options,
+                         environ={**SANITIZED, **(environ or {})})
         self.connection = Connection(self.port)
 
     def __call__(self, *words):
@@ -135,9 +139,9 @@ class Node(Server):
 
 
 @contextlib.contextmanager
-def server(*arguments):
+def server(*arguments, environ=None):
     """A stock one."""
-    made = Server(*arguments)
+    made = Server(*arguments, environ=environ)
     try:
         yield made
     finally:
@@ -161,7 +165,7 @@ class WallClock:
         self.file.write(struct.pack("q", 0))
         self.file.flush()
         self.map = mmap.mmap(self.file.fileno(), 8)
-        self.environ = {"LD_PRELOAD": STEPCLOCK, "STEPCLOCK_FILE": self.file.name, "STEPCLOCK_RUNS": "1"}
+        self.environ = {"LD_PRELOAD": f"{SANITIZER}:{STEPCLOCK}".strip(":"), "STEPCLOCK_FILE": self.file.name, "STEPCLOCK_RUNS": "1"}
 
     def step(self, seconds):
         self.map[:8] = struct.pack("q", int(seconds * 1000000))
@@ -176,6 +180,6 @@ def start_fails(*arguments, module=MODULE):
                 free.bind(("127.0.0.1", 0))
                 port = free.getsockname()[1]
         done = subprocess.run(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", directory, *arguments, "--loadmodule", *module.split()],
-                              capture_output=True, timeout=20, check=False)
+                              capture_output=True, timeout=20, check=False, env={**os.environ, **SANITIZED})
         assert done.returncode != 0
         return done.stdout.decode()

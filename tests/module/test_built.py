@@ -2,7 +2,11 @@
 """What the built file shows to others, and what it needs."""
 import subprocess
 
+import pytest
+
 import native
+
+pytestmark = pytest.mark.skipif(native.SANITIZER != "", reason="a sanitizer's module is not shipped")
 
 
 def lines(*command):

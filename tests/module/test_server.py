@@ -26,7 +26,7 @@ def test_does_not_load_in_cluster_mode():
 
 def test_does_not_load_on_a_replica():
     assert "is a replica" in native.start_fails("--replicaof", "127.0.0.1", "1")
-    with native.server(*(["--enable-module-command", "local"] if native.VERSION >= (7, 0) else [])) as stock:
+    with native.server(*(["--enable-module-command", "local"] if native.VERSION >= (7, 0) else []), environ=native.SANITIZED) as stock:
         stock.ask("REPLICAOF", "127.0.0.1", 1)
         with pytest.raises(native.ServerError):
             stock.ask("MODULE", "LOAD", native.MODULE)

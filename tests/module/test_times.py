@@ -110,7 +110,7 @@ def test_an_end_is_announced_on_time(either):
             watcher.ask("PING")
         late.append(time.monotonic() - began - 0.08)
         watcher.pushes.clear()
-    assert sorted(late)[5] < 0.01
+    assert sorted(late)[5] < 0.03, "the cron would be 50 ms late on average"
 
 
 def test_many_ends_at_once_do_not_stall_the_server(either):
