@@ -48,8 +48,8 @@ static int start(struct bench *bench, struct servers *servers, const char *modul
     servers->mode = REDLOCK_MODE_GUARDED;
     servers->count = (size_t)bench->settings->count;
     snprintf(servers->module, sizeof servers->module, "%s", module);
-    int length = snprintf(servers->directory, sizeof servers->directory, "%s/%s", bench->directory,
-                          module[0] != '\0' ? "native" : "stock");
+    int length = snprintf(servers->directory, sizeof servers->directory, "%s/quorum-%u",
+                          bench->directory, ++bench->quorums);
     if (length < 0 || (size_t)length >= sizeof servers->directory ||
         mkdir(servers->directory, 0700) != 0) {
         complain("cannot make a directory in %s: %s", bench->directory, strerror(errno));
