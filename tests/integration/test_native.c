@@ -509,6 +509,64 @@ static void loaded_and_unloaded(void **state) {
     servers_stop(&nodes);
 }
 
+/* The rules of docs/acl.md: the module's commands alone. */
+static void least_permissions(void **state) {
+    static const char classic[] =
+        "+redlock.hello +redlock.acquire +redlock.extend +redlock.release +redlock.pttl +info";
+    static const char guarded[] =
+        "~redlock:node +redlock.raise +redlock.confirm +redlock.state +redlock.record "
+        "+redlock.recordwrite +redlock.fences +hello +client|tracking";
+    (void)state;
+    if (servers_version() < 700) skip(); /* client|tracking */
+    for (int mode = 0; mode < 2; mode++) {
+        struct servers nodes;
+        start_nodes(&nodes, "nnn");
+        nodes.urls[0] = '\0';
+        for (unsigned i = 0; i < 3; i++) {
+            char rules[600];
+            snprintf(rules, sizeof rules,
+                     "ACL SETUSER locks on >pw resetkeys ~lock:* resetchannels -@all %s %s",
+                     classic, mode ? guarded : "");
+            command(&nodes.at[i], rules);
+            snprintf(nodes.urls + strlen(nodes.urls), sizeof nodes.urls - strlen(nodes.urls),
+                     "%sredis://locks:pw@127.0.0.1:%d", i ? "," : "", nodes.at[i].port);
+        }
+        if (mode) init_quorum(nodes.urls, TTL_MAX);
+        struct redlock_client_options options = guarded_options();
+        options.mode = mode ? REDLOCK_MODE_GUARDED : REDLOCK_MODE_CLASSIC;
+        options.key_prefix = "lock:";
+        struct notices notices = {0};
+        struct redlock_client *client = open_guarded_at(nodes.urls, &options);
+        struct redlock_lock *lock = renewed_lock(client, "x", &notices);
+        assert_result(redlock_try(lock), REDLOCK_OK);
+        wait_until(notices.count[REDLOCK_CHANGE_RENEWED] > 0, PATIENCE_MS);
+        wait_until(granted_by(lock) == 3, PATIENCE_MS);
+        assert_result(redlock_release(lock), REDLOCK_OK);
+        if (mode) assert_int_equal(stats_of(client).extensions_failed, 0);
+        for (unsigned i = 0; i < 3; i++)
+            if (mode) assert_int_equal(node_status(client, i).verdict, REDLOCK_VERDICT_GRANTED);
+        close_lock(lock, client);
+        servers_stop(&nodes);
+    }
+}
+
+/* A user that may not use the module is not served as by a stock node. */
+static void not_permitted(void **state) {
+    (void)state;
+    struct servers nodes;
+    start_nodes(&nodes, "n");
+    command(&nodes.at[0], "ACL SETUSER old on >pw ~* &* +@all -redlock.hello");
+    snprintf(nodes.urls, sizeof nodes.urls, "redis://old:pw@127.0.0.1:%d", nodes.at[0].port);
+    struct redlock_client *client = open_calm(&nodes);
+    assert_int_equal(node_status(client, 0).verdict, REDLOCK_VERDICT_NOPERM);
+    assert_non_null(strstr(node_status(client, 0).text, "+redlock.hello"));
+    struct redlock_lock *lock = new_lock(client, "x", NULL);
+    assert_result(redlock_try(lock), REDLOCK_NO_QUORUM);
+    assert_int_equal(server_ask_integer(&nodes.at[0], "EXISTS x"), 0);
+    close_lock(lock, client);
+    servers_stop(&nodes);
+}
+
 /* ---- what servers report -----------------------------------------------------------------------
  */
 
@@ -554,6 +612,8 @@ int main(void) {
         cmocka_unit_test(upgraded),
         cmocka_unit_test(a_record_from_before_the_module),
         cmocka_unit_test(loaded_and_unloaded),
+        cmocka_unit_test(least_permissions),
+        cmocka_unit_test(not_permitted),
         cmocka_unit_test(reported),
     };
     module = getenv("REDLOCK_MODULE");
