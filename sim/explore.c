@@ -8,10 +8,12 @@
 #include "explore.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -177,7 +179,7 @@ static uint64_t await_workers(struct shared *shared, const struct explore_option
 }
 
 static int run_workers(struct shared *shared, const struct explore_options *options) {
-    pid_t pids[JOBS_MAX];
+    pid_t pids[JOBS_MAX], self = getpid();
     int64_t began = wall_ms();
     fflush(NULL);
     for (unsigned i = 0; i < options->jobs; i++) {
@@ -187,6 +189,8 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
             return EXPLORE_SYSTEM; /* workers that were started end by themselves */
         }
         if (pids[i] > 0) continue;
+        /* Nobody reads what an orphan finds. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != self) _exit(1);
         work(shared, i, options);
         _exit(0);
     }
