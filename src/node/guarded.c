@@ -307,6 +307,24 @@ enum node_answer node_raise(struct node_table *table, const struct node_bytes *k
     return NODE_GRANTED;
 }
 
+enum node_answer node_break(struct node_table *table, struct node_bytes key,
+                            struct node_bytes token, uint64_t nonce, int64_t fence,
+                            const uint16_t *stripes, size_t stripes_count, int64_t now_ms,
+                            int64_t *highest) {
+    const struct claim claim = {NULL, 0, stripes, stripes_count, now_ms};
+    struct fences *fences = of_nonce(table, nonce);
+    if (!fences) return NODE_GONE;
+    int64_t found = fence_of(table, fences, &claim, HIGHEST);
+    if (found >= fence) {
+        *highest = found;
+        return NODE_STALE;
+    }
+    const struct entry *entry = table_find(table, key, now_ms, HOLDS);
+    if (entry && entry->other_type) return NODE_WRONGTYPE;
+    raise_fences(table, fences, fence, &claim);
+    return entry ? node_release(table, &key, 1, token, now_ms) : NODE_ABSENT;
+}
+
 enum node_answer node_confirm(struct node_table *table, const struct node_bytes *keys, size_t count,
                               struct node_bytes token, uint64_t nonce, int64_t fence,
                               const uint16_t *stripes, size_t stripes_count, int64_t now_ms) {

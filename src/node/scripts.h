@@ -20,6 +20,7 @@ enum node_script {
     NODE_SCRIPTS, /* the scripts above are tested when a connection begins */
     NODE_WAITING = NODE_SCRIPTS,
     NODE_WAITERS,
+    NODE_BREAK,
     NODE_SETNX_ACQUIRE, /* scheme=setnx: these three replace the classic ones */
     NODE_SETNX_EXTEND,
     NODE_SETNX_RELEASE,

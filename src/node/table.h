@@ -163,7 +163,7 @@ struct node_field {
  *  - A key has its own fence, the highest accepted while it is held. It begins at the stripe's
  *    `floor`, the highest of keys that are no longer held; when the key goes, floor rises to it.
  *  - Each stripe has a `bound`, below which no key counts, held or not: record writes install it,
- *    and a raise without keys (a break) raises it. A raise without keys must exceed the highest.
+ *    and a break raises it, as any raise without keys. Both must exceed the highest.
  *  - `highest` is the highest fence ever accepted for the stripe. It is what node_fences() returns:
  *    recovery of other nodes installs it as their floor.
  * So an acquire or raise must exceed the fence of its own key: max(own, bound). The stripe of a key
@@ -191,6 +191,13 @@ enum node_answer node_extend_guarded(struct node_table *table, const struct node
 /* GRANTED; GONE; DENIED: not every key holds the token; STALE: *highest is the highest fence of the
  * stripes. Otherwise *highest is left alone. */
 enum node_answer node_raise(struct node_table *table, const struct node_bytes *keys, size_t count,
+                            struct node_bytes token, uint64_t nonce, int64_t fence,
+                            const uint16_t *stripes, size_t stripes_count, int64_t now_ms,
+                            int64_t *highest);
+/* break.lua: raises the fence as a raise without keys does, and in the same step deletes the key if
+ * it holds the token. GRANTED: raised and deleted; ABSENT, DENIED (another token): raised. GONE,
+ * STALE (*highest as above), WRONGTYPE: nothing was changed. */
+enum node_answer node_break(struct node_table *table, struct node_bytes key,
                             struct node_bytes token, uint64_t nonce, int64_t fence,
                             const uint16_t *stripes, size_t stripes_count, int64_t now_ms,
                             int64_t *highest);

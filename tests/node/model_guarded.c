@@ -139,6 +139,22 @@ static enum node_answer raise(struct node_table *table, const struct request *re
     return what;
 }
 
+static enum node_answer break_lock(struct node_table *table, const struct request *request,
+                                   const struct node_bytes *keys, int64_t now_ms,
+                                   struct answer *answer) {
+    static const int integers[ANSWERS] = {
+        [NODE_GRANTED] = -3, [NODE_ABSENT] = 0, [NODE_DENIED] = -1, [NODE_GONE] = -2};
+    int64_t highest = 0;
+    enum node_answer what =
+        node_break(table, keys[0], request_token(request->token), request_nonce(request->nonce),
+                   request->fence, request->stripes, request->stripes_count, now_ms, &highest);
+    if (what == NODE_STALE)
+        answer_line(answer, "(%" PRId64 ")", highest);
+    else
+        answer_script(answer, what, integers);
+    return what;
+}
+
 static enum node_answer write_record(struct node_table *table, const struct request *request,
                                      struct answer *answer) {
     char digits[REQUEST_NONCE_BYTES];
@@ -206,6 +222,7 @@ static enum node_answer perform(struct node_table *table, const struct request *
     case REQUEST_ACQUIRE_GUARDED: return acquire(table, request, keys, now_ms, answer);
     case REQUEST_EXTEND_GUARDED: return extend(table, request, keys, now_ms, answer);
     case REQUEST_RAISE: return raise(table, request, keys, now_ms, answer);
+    case REQUEST_BREAK: return break_lock(table, request, keys, now_ms, answer);
     case REQUEST_CONFIRM: return confirm(table, request, keys, now_ms, answer);
     case REQUEST_RECORD_WRITE: return write_record(table, request, answer);
     case REQUEST_DEL_NAME: return delete_name(table, request, now_ms, answer);
@@ -246,6 +263,14 @@ bool model_guarded_saw_all(void) {
          "raise",
          {[NODE_GRANTED] = true,
           [NODE_DENIED] = true,
+          [NODE_STALE] = true,
+          [NODE_GONE] = true,
+          [NODE_WRONGTYPE] = true}},
+        {REQUEST_BREAK,
+         "break",
+         {[NODE_GRANTED] = true,
+          [NODE_DENIED] = true,
+          [NODE_ABSENT] = true,
           [NODE_STALE] = true,
           [NODE_GONE] = true,
           [NODE_WRONGTYPE] = true}},

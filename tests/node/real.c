@@ -243,7 +243,7 @@ static bool is_valkey(struct real *real) {
 }
 
 static void load_scripts(struct real *real) {
-    for (int i = 0; i < NODE_SCRIPTS; i++) {
+    for (int i = 0; i < NODE_SCRIPTS_ALL; i++) {
         redisReply *reply =
             ask(real, "SCRIPT LOAD %b", node_scripts[i].text, node_scripts[i].bytes);
         if (reply->type != REDIS_REPLY_STRING || strcmp(reply->str, node_scripts[i].sha1) != 0)

@@ -208,6 +208,7 @@ void real_guarded_do(struct real *real, const struct request *request, struct an
     case REQUEST_ACQUIRE_GUARDED: do_script(real, NODE_ACQUIRE_GUARDED, request, answer); break;
     case REQUEST_EXTEND_GUARDED: do_script(real, NODE_EXTEND_GUARDED, request, answer); break;
     case REQUEST_RAISE: do_script(real, NODE_RAISE, request, answer); break;
+    case REQUEST_BREAK: do_script(real, NODE_BREAK, request, answer); break;
     case REQUEST_CONFIRM: do_script(real, NODE_CONFIRM, request, answer); break;
     case REQUEST_RECORD_WRITE: write_record(real, request, answer); break;
     case REQUEST_RECORD: read_record(real, answer); break;

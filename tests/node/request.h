@@ -19,7 +19,7 @@ enum { REQUEST_KEYS_MAX = 4, REQUEST_STRIPES_MAX = 3, ANSWER_BYTES = 16384 };
 #define REQUEST_OPS(X)                                                                             \
     X(SET_NX, 80)       /* acquire one key */                                                      \
     X(ACQUIRE_MANY, 50) /* the script, with one key too */                                         \
-    X(EXTEND, 90)                                                                                  \
+    X(EXTEND, 80)                                                                                  \
     X(RELEASE, 60)                                                                                 \
     X(PTTL, 30)                                                                                    \
     X(GET, 20)                                                                                     \
@@ -33,13 +33,14 @@ enum { REQUEST_KEYS_MAX = 4, REQUEST_STRIPES_MAX = 3, ANSWER_BYTES = 16384 };
     X(EXPIRE_DUE, 3) /* the server's active expiry */                                              \
     X(SNAPSHOT, 2)   /* SAVE */                                                                    \
     X(RESTORE, 3)    /* comes back with what it saved */                                           \
-    X(CLOCK_STEP, 75)                                                                              \
-    X(CLOCK_TO_END, 85) /* of the key that ends next, or beside it */                              \
+    X(CLOCK_STEP, 65)                                                                              \
+    X(CLOCK_TO_END, 75) /* of the key that ends next, or beside it */                              \
     X(SET_ZADD, 60)     /* guarded acquire of one key: two commands in one pipeline */             \
     X(ZADD, 20)                                                                                    \
     X(ACQUIRE_GUARDED, 60)                                                                         \
     X(EXTEND_GUARDED, 80)                                                                          \
     X(RAISE, 40)                                                                                   \
+    X(BREAK, 30)                                                                                   \
     X(CONFIRM, 50)                                                                                 \
     X(RECORD_WRITE, 40)                                                                            \
     X(RECORD, 10)                                                                                  \

@@ -125,6 +125,40 @@ static void test_extend_needs_the_fences(void **state) {
     node_table_free(table);
 }
 
+static enum node_answer break_a(struct node_table *table, struct node_bytes holder, int64_t fence,
+                                int64_t *highest) {
+    const struct node_bytes a = B("a");
+    return node_break(table, a, holder, A, fence, s12, 2, NOW, highest);
+}
+
+static void test_break_raises_and_deletes_in_one_step(void **state) {
+    struct node_table *table = intact_table();
+    const struct node_bytes a = B("a");
+    int64_t highest = -1;
+    (void)state;
+    assert_int_equal(node_acquire(table, &a, 1, token, TTL, NOW), NODE_GRANTED);
+    assert_int_equal(node_raise(table, &a, 1, token, A, 20, s12, 2, NOW, &highest), NODE_GRANTED);
+    assert_int_equal(break_a(table, token, 20, &highest), NODE_STALE); /* and nothing is deleted */
+    assert_int_equal(highest, 20);
+    assert_int_equal(node_pttl(table, a, NOW), TTL);
+    assert_int_equal(break_a(table, others, 21, &highest), NODE_DENIED); /* raised all the same */
+    expect_fence(table, A, 1, 21);
+    assert_int_equal(node_pttl(table, a, NOW), TTL);
+    assert_int_equal(break_a(table, token, 22, &highest), NODE_GRANTED);
+    expect_fence(table, A, 1, 22);
+    assert_int_equal(node_pttl(table, a, NOW), -2);
+    /* its holder, which raises its own fence a moment later */
+    assert_int_equal(node_raise(table, &a, 1, token, A, 30, s12, 2, NOW, &highest), NODE_DENIED);
+    assert_int_equal(break_a(table, token, 23, &highest), NODE_ABSENT);
+    expect_fence(table, A, 1, 23);
+    assert_int_equal(node_break(table, a, token, C, 24, s12, 2, NOW, &highest), NODE_GONE);
+    assert_int_equal(node_set_other_type(table, a, NOW), NODE_GRANTED);
+    assert_int_equal(break_a(table, token, 24, &highest), NODE_WRONGTYPE);
+    expect_fence(table, A, 1, 23);
+    assert_int_equal(highest, 20);
+    node_table_free(table);
+}
+
 static void test_raise_reports_the_highest(void **state) {
     struct node_table *table = intact_table();
     const struct node_bytes ab[] = {B("a"), B("b")};
@@ -329,6 +363,7 @@ int main(void) {
         cmocka_unit_test(test_zadd_raises_strictly),
         cmocka_unit_test(test_acquire_is_one_step),
         cmocka_unit_test(test_extend_needs_the_fences),
+        cmocka_unit_test(test_break_raises_and_deletes_in_one_step),
         cmocka_unit_test(test_raise_reports_the_highest),
         cmocka_unit_test(test_confirm_changes_nothing),
         cmocka_unit_test(test_record_is_compare_and_set),

@@ -332,7 +332,27 @@ static void test_extensions_raise_to_at_least(void **state) {
     node_table_free(table);
 }
 
-/* A break: every vote that counts later must be above it, for keys that are held too. */
+/* As a raise without keys; and what it deletes leaves no higher floor. */
+static void test_a_break(void **state) {
+    struct node_table *table = intact_table();
+    int64_t highest = -1;
+    (void)state;
+    assert_int_equal(acquire(table, 0, 100, NOW), NODE_GRANTED);
+    assert_int_equal(node_break(table, k[0], token, A, 100, s, 1, NOW, &highest), NODE_STALE);
+    assert_int_equal(highest, 100);
+    assert_int_equal(node_break(table, k[0], others, A, 110, s, 1, NOW, &highest), NODE_DENIED);
+    assert_int_equal(node_confirm(table, k, 1, token, A, 100, s, 1, NOW), NODE_GRANTED);
+    assert_int_equal(node_break(table, k[0], token, A, 120, s, 1, NOW, &highest), NODE_GRANTED);
+    expect_highest(table, s[0], 120);
+    assert_int_equal(raise_key(table, 0, 130, &highest), NODE_DENIED);
+    assert_int_equal(acquire(table, 0, 120, NOW), NODE_STALE);
+    assert_int_equal(raise_key(table, 0, 121, &highest), NODE_GRANTED);
+    assert_int_equal(node_break(table, k[0], token, A, 130, s, 1, NOW + TTL, &highest),
+                     NODE_ABSENT);
+    node_table_free(table);
+}
+
+/* Every vote that counts later must be above it, for keys that are held too. */
 static void test_a_raise_without_keys(void **state) {
     struct node_table *table = intact_table();
     int64_t highest = -1;
@@ -668,6 +688,7 @@ int main(void) {
         cmocka_unit_test(test_a_neighbour_that_goes),
         cmocka_unit_test(test_stale_leaves_the_key),
         cmocka_unit_test(test_extensions_raise_to_at_least),
+        cmocka_unit_test(test_a_break),
         cmocka_unit_test(test_a_raise_without_keys),
         cmocka_unit_test(test_floors_bind_keys_in_use),
         cmocka_unit_test(test_several_keys),
