@@ -95,6 +95,15 @@ static bool answer_raise(const struct net_request *request, const struct reader 
     return true;
 }
 
+static bool answer_break(const struct net_request *request, const struct reader *reader,
+                         struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    if (slot->type != REPLY_INTEGER || (slot->integer != 0 && slot->integer != -3))
+        return answer_raise(request, reader, answer);
+    answer->verdict = slot->integer == 0 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+    return true;
+}
+
 static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_reply *answer) {
     int64_t left = reader->slots[0].integer;
     if (reader->slots[0].type != REPLY_INTEGER || left < -2) return false;
@@ -246,6 +255,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case SHAPE_RAISED: return answer_zadd(reader, answer);
     case SHAPE_VERDICTS: return answer_verdict(form->verdicts, reader, answer);
     case SHAPE_RAISE: return answer_raise(request, reader, answer);
+    case SHAPE_BREAK: return answer_break(request, reader, answer);
     case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
     case SHAPE_VALUE:
         answer_shows(answer, reader->bytes[0]);

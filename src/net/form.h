@@ -14,6 +14,7 @@ enum shape {
     SHAPE_RAISED,   /* ZADD after a SET: whether the fence was raised */
     SHAPE_VERDICTS, /* an integer, as `verdicts` defines it */
     SHAPE_RAISE,
+    SHAPE_BREAK,
     SHAPE_PTTL,
     SHAPE_VALUE,
     SHAPE_TYPE, /* a word; "none": there is no key */

@@ -87,11 +87,15 @@ enum {
     X(STATE, SERVER, 0,                                                                            \
       ANY(COMMANDS(4, "TIME;INFO replication;INFO memory;INFO stats", STATE, STATE)),              \
       NATIVE(COMMANDS(1, "REDLOCK.STATE", NATIVE_STATE, NATIVE_STATE)))                            \
-    /* The fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there.         \
-     * Without keys (a break): whatever the lock's key holds. */                                   \
+    /* The fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there. */      \
     X(RAISE, RECORD, NET_OP_TOKEN | NET_OP_GUARDED | NET_OP_GROWS,                                 \
       ANY(SCRIPT_ANSWERS(RAISE, 1, "%K %n | %t %f %s", RAISE)),                                    \
       NATIVE(COMMANDS(1, "REDLOCK.RAISE %# %K %t %o %f %s", RAISE, RAISE)))                        \
+    /* One key: the same whatever it holds, and in the same step compare-and-delete: GRANTED, or    \
+     * ABSENT or DENIED as RELEASE; STALE with `fence`: nothing was deleted. */                    \
+    X(BREAK, RECORD, NET_OP_TOKEN | NET_OP_GUARDED | NET_OP_GROWS,                                 \
+      ANY(SCRIPT_ANSWERS(BREAK, 1, "%K %n | %t %f %s", BREAK)),                                    \
+      NATIVE(COMMANDS(1, "REDLOCK.BREAK %k %t %o %f %s", BREAK, BREAK)))                           \
     /* GRANTED: each key still holds the token and each stripe's fence is at least the request's;  \
      * else STALE. */                                                                              \
     X(CONFIRM, RECORD, NET_OP_TOKEN | NET_OP_GUARDED,                                              \

@@ -90,8 +90,8 @@ struct net_request {
      * and WATCH do so too, and `remaining_ms` follows the lock's time. */
     /* Guarded. ACQUIRE: GRANTED is for key and fence. STALE: the key is set, but the fence was not
      * raised, or is gone (RAISE shows which). EXTEND: raises the fence to at least this one;
-     * RECOVERING: that nonce has no fences, and nothing was changed. RAISE and CONFIRM: RECOVERING
-     * means the same. RAISE: DENIED means that the key is not ours there. */
+     * RECOVERING: that nonce has no fences, and nothing was changed. RAISE, BREAK and CONFIRM:
+     * RECOVERING means the same. RAISE: DENIED means that the key is not ours there. */
     const uint64_t *nonces;  /* by node, read when it is encoded; NULL: classic */
     int64_t fence;           /* 1 to REDLOCK_FENCE_MAX */
     const uint16_t *stripes; /* of the keys; each stripe once */

@@ -331,6 +331,7 @@ static const struct {
     {"REDLOCK.EXTEND", ":1\r\n"},
     {"REDLOCK.RELEASE", ":1\r\n"},
     {"REDLOCK.RAISE", ":0\r\n"},
+    {"REDLOCK.BREAK", ":-3\r\n"},
     {"REDLOCK.CONFIRM", ":1\r\n"},
     {"REDLOCK.RECORDWRITE", ":1\r\n"},
     {"REDLOCK.PTTL", ":100\r\n"},

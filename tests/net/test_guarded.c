@@ -221,6 +221,28 @@ static void one_key(struct world *world, struct server *server) {
     assert_int_equal(ask_one(world, NET_PEEK_VALUE, "k", "", 0), REDLOCK_VERDICT_GRANTED);
 }
 
+static void one_break(struct world *world, struct server *server) {
+    struct ask ask;
+    make_intact(world, server, 0xabc);
+    assert_int_equal(ask_fence(world, NET_ACQUIRE, "k", "t1", FENCE), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(ask_guarded(world, &ask, NET_BREAK, "k", "t1", FENCE), REDLOCK_VERDICT_STALE);
+    assert_int_equal(ask.fence, FENCE);
+    assert_int_equal(server_ask_integer(server, "EXISTS k"), 1);
+    assert_int_equal(ask_fence(world, NET_BREAK, "k", "t2", FENCE + 1), REDLOCK_VERDICT_DENIED);
+    assert_int_equal(score(server, 0xabc, 0), FENCE + 1);
+    assert_int_equal(server_ask_integer(server, "EXISTS k"), 1);
+    assert_int_equal(ask_fence(world, NET_BREAK, "k", "t1", FENCE + 2), REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(score(server, 0xabc, 0), FENCE + 2);
+    assert_int_equal(server_ask_integer(server, "EXISTS k"), 0);
+    assert_int_equal(ask_fence(world, NET_RAISE, "k", "t1", FENCE + 9), REDLOCK_VERDICT_DENIED);
+    assert_int_equal(ask_fence(world, NET_BREAK, "k", "t1", FENCE + 3), REDLOCK_VERDICT_ABSENT);
+    assert_int_equal(score(server, 0xabc, 0), FENCE + 3);
+    server_ask_integer(server, "LPUSH k x");
+    assert_int_equal(ask_fence(world, NET_BREAK, "k", "t1", FENCE + 4), REDLOCK_VERDICT_WRONGTYPE);
+    assert_int_equal(score(server, 0xabc, 0), FENCE + 3);
+    server_ask_integer(server, "DEL k");
+}
+
 static void wrong_nonce(struct world *world, struct server *server) {
     make_intact(world, server, 0xabc);
     assert_int_equal(ask_fence(world, NET_ACQUIRE, "k", "t", FENCE), REDLOCK_VERDICT_GRANTED);
@@ -278,6 +300,7 @@ static void several_keys(struct world *world, struct server *server) {
 static void everything(struct world *world, struct server *server) {
     records(world, server);
     one_key(world, server);
+    one_break(world, server);
     wrong_nonce(world, server);
     several_keys(world, server);
 }

@@ -96,6 +96,9 @@ static void test_locks(void **state) {
     request = guarded(NET_RAISE, 2);
     EXPECT_WORDS(&request, 3, false, "EVALSHA", node_scripts[NODE_RAISE].sha1, "3", "k0", "k01",
                  names[3], "TOKEN", "1700000000000000", "4095", "4094");
+    request = guarded(NET_BREAK, 1);
+    EXPECT_WORDS(&request, 1, false, "EVALSHA", node_scripts[NODE_BREAK].sha1, "2", "k0", names[1],
+                 "TOKEN", "1700000000000000", "4095");
     request = guarded(NET_CONFIRM, 2);
     EXPECT_WORDS(&request, 0, false, "EVALSHA", node_scripts[NODE_CONFIRM].sha1, "3", "k0", "k01",
                  names[0], "TOKEN", "1700000000000000", "4095", "4094");
@@ -250,6 +253,15 @@ static void test_one_reply(void **state) {
         {NET_RAISE, 1, ":-3\r\n", WRONG},
         {NET_RAISE, 1, "$1\r\n0\r\n", WRONG},
         {NET_RAISE, 1, "-OOM x\r\n", REDLOCK_VERDICT_OOM},
+        {NET_BREAK, 1, ":-3\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_BREAK, 1, ":0\r\n", REDLOCK_VERDICT_ABSENT},
+        {NET_BREAK, 1, ":-1\r\n", REDLOCK_VERDICT_DENIED},
+        {NET_BREAK, 1, ":-2\r\n", REDLOCK_VERDICT_RECOVERING},
+        {NET_BREAK, 1, ":1700000000000001\r\n", REDLOCK_VERDICT_STALE},
+        {NET_BREAK, 1, ":1\r\n", WRONG},
+        {NET_BREAK, 1, ":-4\r\n", WRONG},
+        {NET_BREAK, 1, "$1\r\n0\r\n", WRONG},
+        {NET_BREAK, 1, ":9007199254740992\r\n", REDLOCK_VERDICT_PROTOCOL},
         {NET_CONFIRM, 1, ":1\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_CONFIRM, 1, ":0\r\n", REDLOCK_VERDICT_STALE},
         {NET_CONFIRM, 1, ":-2\r\n", REDLOCK_VERDICT_RECOVERING},
@@ -297,8 +309,8 @@ static void test_one_reply(void **state) {
         bool right = feed(&reader, &request, 0, table[i].text, &answer);
         if ((right ? answer.verdict : WRONG) != table[i].verdict)
             fail_msg("row %zu, %s: %d", i, table[i].text, right ? answer.verdict : WRONG);
-        bool stale_raise =
-            right && table[i].op == NET_RAISE && answer.verdict == REDLOCK_VERDICT_STALE;
+        bool stale_raise = right && (table[i].op == NET_RAISE || table[i].op == NET_BREAK) &&
+                           answer.verdict == REDLOCK_VERDICT_STALE;
         if (right)
             assert_int_equal(answer.fence, stale_raise ? strtoll(table[i].text + 1, NULL, 10) : 0);
         bool reported =

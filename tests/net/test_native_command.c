@@ -94,10 +94,7 @@ static void test_locks(void **state) {
                    "REDLOCK.RAISE 2 KEY l t 0123456789abcdef 1700000000000000 4095 7");
     expect_guarded(NET_CONFIRM, 1, 0,
                    "REDLOCK.CONFIRM 1 KEY t 0123456789abcdef 1700000000000000 4095");
-    struct net_request none = guarded(NET_RAISE, 0); /* a break, of whatever the key holds */
-    none.token.bytes = 0;
-    none.stripes_count = 1;
-    expect(&none, 0, "REDLOCK.RAISE 0 '' 0123456789abcdef 1700000000000000 4095");
+    expect_guarded(NET_BREAK, 1, 0, "REDLOCK.BREAK KEY t 0123456789abcdef 1700000000000000 4095");
 }
 
 static void test_the_node_itself(void **state) {
@@ -262,6 +259,14 @@ static void test_answers(void **state) {
         {NET_RAISE, true, ":-2\r\n", REDLOCK_VERDICT_RECOVERING},
         {NET_RAISE, true, ":1700000000000001\r\n", REDLOCK_VERDICT_STALE},
         {NET_RAISE, true, ":1\r\n", WRONG},
+        {NET_BREAK, true, ":-3\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_BREAK, true, ":0\r\n", REDLOCK_VERDICT_ABSENT},
+        {NET_BREAK, true, ":-1\r\n", REDLOCK_VERDICT_DENIED},
+        {NET_BREAK, true, ":-2\r\n", REDLOCK_VERDICT_RECOVERING},
+        {NET_BREAK, true, ":1700000000000001\r\n", REDLOCK_VERDICT_STALE},
+        {NET_BREAK, true, ":1\r\n", WRONG},
+        {NET_BREAK, true, ":-4\r\n", WRONG},
+        {NET_BREAK, true, "$1\r\n0\r\n", WRONG},
         {NET_CONFIRM, true, ":1\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_CONFIRM, true, ":0\r\n", REDLOCK_VERDICT_STALE},
         {NET_CONFIRM, true, ":-1\r\n", WRONG},
