@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The votes: REDLOCK.ACQUIRE, EXTEND, RELEASE, RAISE, CONFIRM. They return what the scripts of
- * src/node return. */
+ * The votes: REDLOCK.ACQUIRE, EXTEND, RELEASE, RAISE, BREAK, CONFIRM. They return what the scripts
+ * of src/node return. */
 #include "commands.h"
 #include "ends.h"
 #include "mirror.h"
@@ -243,6 +243,28 @@ static int raise_fence(struct server_ctx *ctx, struct server_string **argv, int 
     }
 }
 
+/* REDLOCK.BREAK key token nonce fence stripe... */
+static int break_lock(struct server_ctx *ctx, struct server_string **argv, int argc) {
+    struct words words;
+    struct released outside = {0};
+    int64_t highest = 0;
+    if (!begin_vote(&words, ctx, argv, argc) || !read_key(&words, &request) ||
+        !read_token(&words, &request) || !read_fence(&words, &request))
+        return SERVER_OK;
+    switch (node_break(node.table, request.keys[0], request.token, request.nonce, request.fence,
+                       request.stripes, request.stripes_count, node.now_ms, &highest)) {
+    case NODE_GONE: return reply_integer(ctx, -2);
+    case NODE_STALE: node.counts.stale++; return reply_integer(ctx, highest);
+    case NODE_DENIED: return reply_integer(ctx, -1);
+    case NODE_ABSENT: release_outside(0, &outside); break;
+    default: outside.deleted = 1; break;
+    }
+    node.counts.released += outside.deleted;
+    if (outside.other_type)
+        return refuse(ctx, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    return reply_integer(ctx, outside.foreign ? -1 : outside.deleted ? -3 : 0);
+}
+
 static int confirm(struct server_ctx *ctx, struct server_string **argv, int argc) {
     struct words words;
     if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
@@ -270,6 +292,9 @@ const struct command lock_commands[] = {
     {"redlock.raise", raise_fence, "write fast getkeys-api", KEYS_COUNTED,
      SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_UPDATE, -6,
      "Raises the fences of keys that the token holds", "O(N), N: keys and stripes"},
+    {"redlock.break", break_lock, "write fast", ONE_KEY,
+     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_DELETE, -6,
+     "Raises the fence of a key, and deletes it if the token holds it", "O(N), N: stripes"},
     {"redlock.confirm", confirm, "readonly fast getkeys-api", KEYS_COUNTED,
      SERVER_KEY_RO | SERVER_KEY_ACCESS, -7,
      "Do the keys and their fences still say what was voted?", "O(N), N: keys and stripes"},

@@ -96,6 +96,15 @@ bool read_keys(struct words *words, struct request *request, long long least) {
     return true;
 }
 
+bool read_key(struct words *words, struct request *request) {
+    node.names = words->argv + words->next;
+    if (!read_name(words, &request->keys[0])) return false;
+    request->keys_count = 1;
+    node.keys = request->keys;
+    node.keys_count = request->keys_count;
+    return true;
+}
+
 bool read_token(struct words *words, struct request *request) {
     return read_name(words, &request->token);
 }

@@ -37,6 +37,7 @@ bool is_word(struct node_bytes bytes, const char *word); /* in capital or small 
 int refuse(struct server_ctx *ctx, const char *error);   /* replies; SERVER_OK */
 
 bool read_keys(struct words *words, struct request *request, long long least);
+bool read_key(struct words *words, struct request *request); /* one, without numkeys */
 bool read_token(struct words *words, struct request *request);
 bool read_ttl(struct words *words, struct request *request);
 /* Nonce, fence and stripes, to the last word. */

@@ -102,9 +102,9 @@ static void set_clocks(int64_t now_ms) {
 
 /* ---- requests ---- */
 
-enum op { ACQUIRE, EXTEND, RELEASE, RAISE, CONFIRM, PTTL, GET, WRITE, STEP, OPS };
+enum op { ACQUIRE, EXTEND, RELEASE, RAISE, CONFIRM, BREAK, PTTL, GET, WRITE, STEP, OPS };
 static const char *const op_names[OPS] = {"acquire", "extend", "release", "raise", "confirm",
-                                          "pttl",    "get",    "write",   "step"};
+                                          "break",   "pttl",   "get",     "write", "step"};
 
 struct request {
     enum op op;
@@ -157,13 +157,14 @@ static int64_t highest(const struct request *request) {
 }
 
 static struct request draw_request(void) {
-    static const unsigned weights[OPS] = {30, 15, 14, 8, 8, 5, 3, 4, 25};
+    static const unsigned weights[OPS] = {30, 15, 14, 8, 8, 6, 5, 3, 4, 25};
     struct request request = {.count = draw(3) ? 1 : 1 + (unsigned)draw(KEYS_AT_ONCE)};
-    uint64_t drawn = draw(112);
+    uint64_t drawn = draw(118);
     while (drawn >= weights[request.op]) drawn -= weights[request.op++];
+    if (request.op == BREAK) request.count = 1;
     for (unsigned i = 0; i < request.count; i++) request.key[i] = (unsigned)draw(KEYS);
     request.token = (unsigned)draw(TOKENS);
-    request.fenced = draw(2) || request.op == RAISE || request.op == CONFIRM;
+    request.fenced = draw(2) || request.op == RAISE || request.op == CONFIRM || request.op == BREAK;
     unsigned present = nonce_present();
     request.nonce = draw(12) && present < NONCES ? present : (unsigned)draw(NONCES);
     request.ttl_ms = test.slow ? 1000 + (int64_t)draw(100) * 500 : 1 + (int64_t)draw(300);
@@ -250,6 +251,16 @@ static void ask_twin(const struct request *request, struct text *to) {
             : answer == NODE_GONE    ? -2
                                      : -1);
         break;
+    case BREAK:
+        answer = node_break(test.twin, keys[0], token, nonce, request->fence, stripes, count,
+                            test.now_ms, &found);
+        say(to, "%" PRId64,
+            answer == NODE_STALE     ? found
+            : answer == NODE_GRANTED ? -3
+            : answer == NODE_GONE    ? -2
+            : answer == NODE_DENIED  ? -1
+                                     : 0);
+        break;
     case CONFIRM:
         answer = node_confirm(test.twin, keys, request->count, token, nonce, request->fence,
                               stripes, count, test.now_ms);
@@ -322,8 +333,9 @@ static const char *floors_text(const struct request *request) {
 
 static void ask_native(const struct request *request, struct text *to) {
     static const char *const commands[OPS] = {
-        "REDLOCK.ACQUIRE", "REDLOCK.EXTEND", "REDLOCK.RELEASE", "REDLOCK.RAISE",
-        "REDLOCK.CONFIRM", "REDLOCK.PTTL",   "REDLOCK.GET",     "REDLOCK.RECORDWRITE"};
+        "REDLOCK.ACQUIRE", "REDLOCK.EXTEND",  "REDLOCK.RELEASE",
+        "REDLOCK.RAISE",   "REDLOCK.CONFIRM", "REDLOCK.BREAK",
+        "REDLOCK.PTTL",    "REDLOCK.GET",     "REDLOCK.RECORDWRITE"};
     struct words words = {0};
     uint16_t stripes[KEYS_AT_ONCE];
     unsigned count = stripes_of(request, stripes);
@@ -343,7 +355,7 @@ static void ask_native(const struct request *request, struct text *to) {
         word(&words, test.keys[request->key[0]]);
         if (request->op == GET) word(&words, "100");
     } else {
-        number(&words, request->count);
+        if (request->op != BREAK) number(&words, request->count);
         for (unsigned i = 0; i < request->count; i++) word(&words, test.keys[request->key[i]]);
         word(&words, tokens[request->token]);
         bool voting = request->op == ACQUIRE || request->op == EXTEND;
@@ -365,6 +377,7 @@ static void ask_stock(const struct request *request, struct text *to) {
         [RELEASE] = {NODE_RELEASE, NODE_RELEASE},
         [RAISE] = {NODE_RAISE, NODE_RAISE},
         [CONFIRM] = {NODE_CONFIRM, NODE_CONFIRM},
+        [BREAK] = {NODE_BREAK, NODE_BREAK},
         [WRITE] = {NODE_RECORD_WRITE, NODE_RECORD_WRITE}};
     struct words words = {0};
     uint16_t stripes[KEYS_AT_ONCE];
@@ -548,7 +561,7 @@ static bool sequence(void) {
 }
 
 static void load_scripts(void) {
-    for (int i = 0; i < NODE_SCRIPTS; i++)
+    for (int i = 0; i < NODE_SCRIPTS_ALL; i++)
         freeReplyObject(
             ask(&test.stock, "SCRIPT LOAD %b", node_scripts[i].text, node_scripts[i].bytes));
 }

@@ -137,14 +137,33 @@ def test_a_busy_neighbour_of_the_stripe_does_not_matter(guarded):
     assert fences(guarded, FIRST)[shared] == 101
 
 
-def test_a_break_raises_without_keys(guarded):
+def test_a_break_raises_and_deletes_in_one_step(guarded):
     a = stripe("a")
     assert guarded.acquire("a", fence=(FIRST, 10, a)) == 1
-    assert guarded("REDLOCK.RAISE", 0, "t", FIRST, 20, a) == 0
+    assert guarded("REDLOCK.BREAK", "a", "t", FIRST, 10, a) == 10
+    assert guarded("REDLOCK.BREAK", "a", "t", SECOND, 20, a) == -2
+    assert guarded("REDLOCK.BREAK", "a", "other", FIRST, 20, a) == -1
     assert fences(guarded, FIRST)[a] == 20
-    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", FIRST, 10, a) in (0, 1)
-    assert guarded.release("a") == 1
-    assert guarded.acquire("a", fence=(FIRST, 20, a)) == -1
+    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", FIRST, 10, a) == 1
+    assert guarded("EXISTS", "a") == 1
+    assert guarded("REDLOCK.BREAK", "a", "t", FIRST, 30, a) == -3
+    assert guarded("EXISTS", "a") == 0, "and its mirror"
+    assert guarded("REDLOCK.RAISE", 1, "a", "t", FIRST, 40, a) == -1, "the holder comes too late"
+    assert guarded("REDLOCK.BREAK", "a", "t", FIRST, 31, a) == 0
+    assert guarded.acquire("a", fence=(FIRST, 31, a)) == -1
+
+
+def test_a_break_of_a_key_that_only_the_keyspace_has(guarded):
+    a = stripe("a")
+    guarded("SET", "a", "t")
+    assert guarded("REDLOCK.BREAK", "a", "other", FIRST, 20, a) == -1
+    assert guarded("REDLOCK.BREAK", "a", "t", FIRST, 21, a) == -3
+    assert guarded("EXISTS", "a") == 0
+    guarded("LPUSH", "a", "t")
+    assert guarded.error("REDLOCK.BREAK", "a", "t", FIRST, 22, a).startswith("WRONGTYPE")
+    for words in (("a", "t", FIRST, 23), ("a", "t", "x", 23, a), ("a", "t", FIRST, 0, a), ("a", "t", FIRST, 23, 4096)):
+        assert guarded.error("REDLOCK.BREAK", *words)
+    assert fences(guarded, FIRST)[a] == 22
 
 
 def test_tokens_grow_over_many_random_requests(guarded):
