@@ -34,7 +34,7 @@
     X(READ_REFUSED, "the fenced register refused the read: its fence is higher") \
     X(WRITE_REFUSED, "the fenced register refused the write: its fence is higher") \
     /* operators who break locks */ \
-    X(BREAK, "client begins to delete the keys of resource that hold token; it has raised the fence to `value`, or 0") \
+    X(BREAK, "client begins to delete the keys of resource that hold token; with each delete it raises the fence, first to `value`; 0: it does not") \
     X(BROKEN, "client has broken the lock on resource that token held; `message` nodes did not report; the register has seen `value`") \
     /* operators, and faults of clients */ \
     X(OPERATE, "client begins to change the quorum: `value` 1 inits, 2 adds node, 3 removes node, 4 sets ttl_max to `until`, 5 breaks a lock, of token only if there is one") \

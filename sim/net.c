@@ -119,7 +119,8 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     if (body && body->has_fences) reply.fences = body->fences;
     reply.count = answer->count;
     reply.age_us = answer->op == NET_WAIT_QUEUE_PEEK ? answer->age_us : 0;
-    if (answer->verdict == REDLOCK_VERDICT_STALE && answer->op == NET_RAISE)
+    if (answer->verdict == REDLOCK_VERDICT_STALE &&
+        (answer->op == NET_RAISE || answer->op == NET_BREAK))
         reply.fence = answer->fence;
     struct net_state state;
     if (answer->op == NET_STATE && body) {

@@ -259,6 +259,20 @@ static void raise(struct server *server, struct message *request) {
     if (request->verdict == REDLOCK_VERDICT_STALE) request->fence = highest;
 }
 
+/* On a native node also a key that holds the token and has no lock. */
+static void break_lock(struct server *server, struct message *request) {
+    const struct node_request what = node_request(server, request);
+    int64_t highest = 0;
+    enum node_answer answer =
+        node_break(server->table, what.keys[0], what.token, request->nonce, request->fence,
+                   request->stripes, request->stripes_count, what.now_ms, &highest);
+    bool raised = answer == NODE_GRANTED || answer == NODE_ABSENT || answer == NODE_DENIED;
+    if (answer == NODE_ABSENT && server->native) answer = native_release(server, &what);
+    request->verdict = verdict_of(answer);
+    if (raised) remember_raise(server, request);
+    if (answer == NODE_STALE) request->fence = highest;
+}
+
 static void confirm(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
     request->verdict = verdict_of(node_confirm(server->table, what.keys, what.count, what.token,
@@ -374,6 +388,7 @@ void server_guard_serve(struct server *server, struct message *request) {
         break;
     case NET_EXTEND: extend(server, request); break;
     case NET_RAISE: raise(server, request); break;
+    case NET_BREAK: break_lock(server, request); break;
     case NET_CONFIRM: confirm(server, request); break;
     case NET_RECORD: report_record(server, request); break;
     case NET_RECORD_WRITE: take_record(server, request); break;

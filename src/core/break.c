@@ -54,7 +54,7 @@ static void move(struct rl_break *machine, enum rl_break_state to,
     assert(states[machine->state].to & 1u << to);
     if (to == RL_BREAK_DELETING) {
         assert(machine->token != 0);
-        assert(rl_count(machine->raised) >= event->quorum); /* the fence comes first */
+        assert(rl_count(machine->raised) >= event->quorum); /* no delete without a fence */
     }
     if (to == RL_BREAK_OVER) assert(machine->outcome != RL_BREAK_OUTCOME_NONE);
     if (to == RL_BREAK_OVER && machine->outcome == RL_BREAK_OUTCOME_BROKEN)
@@ -100,6 +100,8 @@ static void record_delete(struct rl_break *machine, const struct rl_break_event 
     if (in_round) machine->pending &= (rl_mask)~node;
     if (event->vote == RL_VOTE_GRANTED) machine->deleted |= node;
     if (event->vote == RL_VOTE_GRANTED && in_round) machine->deleting |= node;
+    /* It came after the raise, and may have raised its own fence above ours. */
+    if (event->vote == RL_VOTE_GRANTED && machine->wish.guarded) machine->raised &= (rl_mask)~node;
     if (event->round < machine->first_delete) return; /* from before the raise that counts */
     if (event->vote == RL_VOTE_DENIED && (machine->gone & node) == 0) machine->others |= node;
     if (event->vote != RL_VOTE_GRANTED && event->vote != RL_VOTE_ABSENT &&
@@ -163,15 +165,28 @@ static void propose(struct rl_break *machine, const struct rl_break_event *event
     machine->first_delete = machine->round + 1;
     actions->raise = event->voters;
     actions->fence = fence;
+    actions->token = machine->token;
+}
+
+/* Of a step that deletes. */
+static bool is_raised(enum rl_vote vote) {
+    return vote == RL_VOTE_GRANTED || vote == RL_VOTE_ABSENT || vote == RL_VOTE_DENIED;
 }
 
 static void record_raise(struct rl_break *machine, const struct rl_break_event *event) {
     const rl_mask node = rl_bit(event->node);
     if (event->fence > machine->fence_seen && event->fence <= RL_FENCE_MAX)
         machine->fence_seen = event->fence;
+    if (event->vote == RL_VOTE_GRANTED) machine->deleted |= node; /* also if it is late */
+    if (machine->state != RL_BREAK_RAISING) return;
     if (event->round != machine->round || (machine->pending & node) == 0) return;
     machine->pending &= (rl_mask)~node;
-    if (event->vote == RL_VOTE_GRANTED) machine->raised |= node;
+    if (!is_raised(event->vote)) return;
+    machine->raised |= node;
+    if (event->vote == RL_VOTE_DENIED)
+        machine->others |= node;
+    else
+        machine->gone |= node;
 }
 
 static void count_raises(struct rl_break *machine, const struct rl_break_event *event, bool late,
@@ -302,8 +317,7 @@ static void note(struct rl_break *machine, const struct rl_break_event *event) {
     if (!from_node || event->node >= machine->wish.nodes) return;
     if (machine->state == RL_BREAK_READING && event->type == RL_BREAK_READ)
         record_read(machine, event);
-    if (event->type == RL_BREAK_RAISED && machine->state == RL_BREAK_RAISING)
-        record_raise(machine, event);
+    if (event->type == RL_BREAK_RAISED) record_raise(machine, event);
     if (event->type == RL_BREAK_DELETED) record_delete(machine, event);
     /* the node answered as one that no longer counts */
     if (machine->wish.guarded) machine->raised &= (rl_mask)~event->voided;

@@ -4,18 +4,25 @@
  *
  * 1. READING: who holds the lock? All nodes are asked.
  * 2. RAISING (guarded): a majority of the nodes that may vote raises the fence of the resource to
- *    `fence`, strictly, as for an acquisition. Every later holder gets a higher one. So a resource
- *    that has seen `fence` refuses the broken holder, and no later one.
- * 3. DELETING: each node compares and deletes, so only the token that was read is deleted.
+ *    `fence`, strictly, as for an acquisition, and in the same atomic step compares and deletes the
+ *    token that was read. Every later holder gets a higher fence. So a resource that has seen
+ *    `fence` refuses the broken holder, and no later one.
+ * 3. DELETING: each node compares and deletes again, until it is proven that the token is gone.
+ *
+ * The holder may be acquiring still, and raise its own fence. On each node of our majority it did
+ * so before our step, and is lower than `fence`; or it comes after, and the node refuses it because
+ * the key is gone. Between two steps it could have overtaken us: BREAK-OVERTAKEN. A node that has
+ * the token again after our step (its request to acquire was still under way, or a repair) may have
+ * a higher fence with it: it does not count until it has raised ours anew.
  *
  * A holder that renews at the same time may set a deleted key again on a minority of the nodes
  * (repair, lease.c). So one round of deletes proves nothing. The lock is broken when a majority did
  * not have the token at one moment: each of these nodes reported so before a round began, and again
  * in that round. From then on the holder finds its key absent on a majority, and loses its lock.
  *
- * Only nodes whose fence was raised count, and only if their first answer after that was not the
- * token of another client. So a client that acquired before the raise, with a lower fence, has a
- * majority that shares a node with every majority of ours: its lock is never reported as broken. */
+ * Only nodes whose fence was raised count, and only if what they had then was not the token of
+ * another client. So a client that acquired before the raise, with a lower fence, has a majority
+ * that shares a node with every majority of ours: its lock is never reported as broken. */
 #ifndef RL_CORE_BREAK_H
 #define RL_CORE_BREAK_H
 
@@ -34,8 +41,10 @@ struct rl_break_wish {
 
 enum rl_break_event_type {
     RL_BREAK_BEGIN,
-    RL_BREAK_READ,    /* `node` answered: GRANTED with `token`, ABSENT, or FAILED */
-    RL_BREAK_RAISED,  /* GRANTED, STALE (with `fence`, 0: unknown), or FAILED */
+    RL_BREAK_READ, /* `node` answered: GRANTED with `token`, ABSENT, or FAILED */
+    /* Raised, and the token was: deleted (GRANTED), not there (ABSENT), another's (DENIED). Or
+     * neither: STALE (with `fence`, 0: unknown), FAILED. */
+    RL_BREAK_RAISED,
     RL_BREAK_DELETED, /* GRANTED, ABSENT, DENIED, or FAILED */
     RL_BREAK_NODES,   /* `voters` or `voided` changed */
     RL_BREAK_TICK
@@ -68,8 +77,10 @@ enum rl_break_outcome {
 
 struct rl_break_actions {
     uint32_t round;
-    rl_mask read;   /* read the key */
-    rl_mask raise;  /* raise the fence to `fence`, strictly, whatever the key holds */
+    rl_mask read; /* read the key */
+    /* in one step: raise the fence to `fence`, strictly, whatever the key holds; compare with
+     * `token`, delete */
+    rl_mask raise;
     rl_mask remove; /* compare with `token`, delete; also nodes that are not ready */
     uint8_t token;
     int64_t fence;
@@ -90,7 +101,7 @@ struct rl_break {
     struct rl_break_wish wish;
     enum rl_break_state state;
     enum rl_break_outcome outcome;
-    uint32_t round, first_delete; /* the first round of deletes after the raise */
+    uint32_t round, first_delete; /* of the rounds of deletes, the first one after the raise */
     rl_ns since;                  /* when the round, or the pause, began */
     rl_ns give_up_at;
     rl_ns raised_at;              /* when the raises that count were sent */
@@ -100,8 +111,8 @@ struct rl_break {
     uint8_t token;                /* to be deleted */
     int64_t fence, fence_seen;
     uint8_t raises;
-    rl_mask raised;            /* nodes that raised their fence to `fence` */
-    rl_mask deleted, deleting; /* nodes that deleted the token: in any round, in this round */
+    rl_mask raised;            /* nodes that raised their fence, and had no token since then */
+    rl_mask deleted, deleting; /* nodes that deleted the token: ever, in this round of deletes */
     rl_mask gone;              /* nodes that did not have it at some time since the raise ... */
     rl_mask was_gone;          /* ... and already when this round began ... */
     rl_mask confirmed;         /* ... and again in this round */

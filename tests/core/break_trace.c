@@ -138,11 +138,11 @@ static void step(struct stage *stage, struct rl_break_event event) {
     put_nodes(stage, "read", actions.read);
     if (actions.read) put(stage, "\n");
     put_nodes(stage, "raise", actions.raise);
-    if (actions.raise) put(stage, ": to %" PRId64 "\n", actions.fence);
+    if (actions.raise) put(stage, ": to %" PRId64 ", delete %c\n", actions.fence, token);
     put_nodes(stage, "delete", actions.remove);
     if (actions.remove) put(stage, ": %c\n", token);
     post(stage, actions.read, RL_BREAK_READ, '-', &actions);
-    post(stage, actions.raise, RL_BREAK_RAISED, '-', &actions);
+    post(stage, actions.raise, RL_BREAK_RAISED, token, &actions);
     post(stage, actions.remove, RL_BREAK_DELETED, token, &actions);
     if (!actions.over) return;
     rl_mask silent = rl_break_silent(&stage->machine, rl_all(stage->nodes));
@@ -151,6 +151,13 @@ static void step(struct stage *stage, struct rl_break_event event) {
 }
 
 /* ---- nodes ---- */
+
+static enum rl_vote delete_key(struct node *node, char token) {
+    if (node->key == 0) return RL_VOTE_ABSENT;
+    if (node->key != token) return RL_VOTE_DENIED;
+    node->key = 0;
+    return RL_VOTE_GRANTED;
+}
 
 static void execute(struct stage *stage, struct letter *letter) {
     struct node *node = &stage->node[letter->node];
@@ -163,22 +170,20 @@ static void execute(struct stage *stage, struct letter *letter) {
         letter->token = node->key;
     } else if (letter->what == RL_BREAK_RAISED) {
         bool raises = !node->lost && !node->cannot_raise && node->fence < letter->fence;
-        letter->vote = raises                             ? RL_VOTE_GRANTED
+        if (raises) node->fence = letter->fence;
+        letter->vote = raises                             ? delete_key(node, letter->token)
                        : node->lost || node->cannot_raise ? RL_VOTE_FAILED
                                                           : RL_VOTE_STALE;
-        if (raises) node->fence = letter->fence;
         letter->fence = letter->vote == RL_VOTE_STALE ? node->fence : 0;
     } else {
-        letter->vote = node->key == 0               ? RL_VOTE_ABSENT
-                       : node->key == letter->token ? RL_VOTE_GRANTED
-                                                    : RL_VOTE_DENIED;
-        if (letter->vote == RL_VOTE_GRANTED) node->key = 0;
+        letter->vote = delete_key(node, letter->token);
     }
     if (node->deaf) letter->used = false;
 }
 
 static void deliver(struct stage *stage, struct letter *letter) {
-    static const char *const words[] = {[RL_BREAK_RAISED] = "fence", [RL_BREAK_DELETED] = "key"};
+    static const char *const words[] = {
+        [RL_BREAK_RAISED] = "fence, key", [RL_BREAK_DELETED] = "key"};
     struct rl_break_event event = {.type = letter->what,
                                    .node = (uint8_t)letter->node,
                                    .vote = letter->vote,

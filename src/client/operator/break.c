@@ -137,11 +137,9 @@ static int no_quorum(const struct break_task *task, struct redlock_error *error)
         return fail(error, REDLOCK_NO_QUORUM,
                     "too few nodes report who holds the lock; not %s; nothing was changed", nodes);
     return fail(error, REDLOCK_NO_QUORUM,
-                task->deletes ? "too few nodes report that the lock is gone; not %s; %s"
-                              : "too few nodes can raise the fence; not %s; %s",
-                nodes,
-                task->deletes ? "run the command again"
-                              : "the fence was not raised, so no key was deleted");
+                task->confirms ? "too few nodes report that the lock is gone; not %s; %s"
+                               : "too few nodes can raise the fence; not %s; %s",
+                nodes, task->deletes ? "run the command again" : "no key was deleted");
 }
 
 static int result_of(const struct break_task *task, struct redlock_error *error) {

@@ -47,7 +47,7 @@ static net_answered_fn on_answer;
 
 static struct break_round *round_new(struct break_task *task, enum net_op op, uint32_t number,
                                      struct net_bytes token) {
-    const bool raises = op == NET_RAISE;
+    const bool raises = op == NET_BREAK;
     struct break_round *round = calloc(1, sizeof *round + task->key.bytes + token.bytes + 1);
     if (!round) return NULL;
     *round = (struct break_round){.refs = 1,
@@ -59,10 +59,9 @@ static struct break_round *round_new(struct break_task *task, enum net_op op, ui
     memcpy(round->bytes, task->key.data, task->key.bytes);
     if (token.bytes) memcpy(round->bytes + task->key.bytes, token.data, token.bytes);
     round->key = (struct net_bytes){round->bytes, task->key.bytes};
-    /* The raise names no key: the fence rises on a node whatever the key holds there. */
     round->request = (struct net_request){.op = op,
-                                          .keys = raises ? NULL : &round->key,
-                                          .keys_count = raises ? 0 : 1,
+                                          .keys = &round->key,
+                                          .keys_count = 1,
                                           .token = {round->bytes + task->key.bytes, token.bytes},
                                           .nonces = raises ? round->nonces : NULL,
                                           .stripes = &round->stripe,
@@ -89,7 +88,7 @@ static rl_mask ask(struct break_task *task, const struct rl_break_actions *actio
     const rl_ns now = net_now(net), until = now + task->machine.wish.answer_timeout;
     const rl_mask nodes = actions->read | actions->raise | actions->remove;
     const enum net_op op = actions->read    ? NET_PEEK_VALUE
-                           : actions->raise ? NET_RAISE
+                           : actions->raise ? NET_BREAK
                                             : NET_RELEASE;
     if (nodes == 0) return 0;
     struct break_round *round = round_new(
@@ -102,7 +101,7 @@ static rl_mask ask(struct break_task *task, const struct rl_break_actions *actio
         int verdict = client_status(task->client, i).verdict;
         if (verdict == REDLOCK_VERDICT_GRANTED) verdict = REDLOCK_VERDICT_TIMEOUT;
         if (actions->read) task->view[i].read_verdict = task->view[i].verdict = verdict;
-        if (actions->remove && !task->deletes) task->view[i].verdict = verdict;
+        if ((actions->raise || actions->remove) && !task->deletes) task->view[i].verdict = verdict;
     }
     if (actions->raise) {
         round->request.fence = actions->fence;
@@ -150,7 +149,8 @@ static rl_mask step_once(struct break_task *task, struct rl_break_event event) {
     rl_break_step(&task->machine, &event, net_now(net), &actions);
     task->over = actions.over || cannot_compare(task);
     if (!task->over) failed = ask(task, &actions);
-    task->deletes = task->deletes || actions.remove != 0;
+    task->deletes = task->deletes || actions.raise != 0 || actions.remove != 0;
+    task->confirms = task->confirms || actions.remove != 0;
     net_timer_set(net, &task->timer, task->over ? RL_NEVER : actions.wake_at);
     return failed;
 }
@@ -247,10 +247,10 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         if (task->client->guard) learn(task->client->guard, call, reply, &event);
         if (call->request->op == NET_PEEK_VALUE) {
             take_key(task, call->node, reply, &event);
-        } else if (call->request->op == NET_RAISE) {
+        } else if (call->request->op == NET_BREAK) {
             event.type = RL_BREAK_RAISED;
             event.fence = reply->verdict == REDLOCK_VERDICT_STALE ? reply->fence : 0;
-            if (event.vote == RL_VOTE_FAILED) note_verdict(task, call->node, reply->verdict);
+            note_verdict(task, call->node, reply->verdict);
         } else {
             event.type = RL_BREAK_DELETED;
             note_verdict(task, call->node, reply->verdict);

@@ -20,8 +20,9 @@ struct break_task {
     struct net_bytes key, named;
     uint16_t stripe;
     bool no_memory;
-    bool turned;  /* the client has turned guarded meanwhile: the break was not */
-    bool deletes; /* the fence is raised, and the first deletes are sent */
+    bool turned;   /* the client has turned guarded meanwhile: the break was not */
+    bool deletes;  /* the first requests that delete are sent; guarded: with the raise */
+    bool confirms; /* ... and, guarded, a majority has raised the fence */
     bool over;
     /* Called when the deletes begin, and at the end. It must not free the task. */
     void (*notify)(struct break_task *task);
