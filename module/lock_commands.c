@@ -230,7 +230,7 @@ static int raise_fence(struct server_ctx *ctx, struct server_string **argv, int 
     struct words words;
     int64_t highest = 0;
     if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
-    if (!begin_vote(&words, ctx, argv, argc) || !read_keys(&words, &request, 0) ||
+    if (!begin_vote(&words, ctx, argv, argc) || !read_keys(&words, &request, 1) ||
         !read_token(&words, &request) || !read_fence(&words, &request))
         return SERVER_OK;
     switch (node_raise(node.table, request.keys, request.keys_count, request.token, request.nonce,
