@@ -55,24 +55,35 @@ int beside_main(const char *command, int argc, char **argv) {
     return EXIT_SYSTEM;
 }
 
-int beside_module(char *path, size_t size) {
+static bool find_module(const char *directory, char *path, size_t size) {
     static const char *const places[] = {REDLOCK_MODULE_BESIDE, "../module/redlock.so"};
-    char directory[PATH_MAX], place[2 * PATH_MAX], *found = NULL;
-    if (own_directory(directory, sizeof directory) != 0) {
-        complain("cannot find this program's own directory through /proc/self/exe: %s",
-                 strerror(errno));
-        return -1;
-    }
+    char place[2 * PATH_MAX], *found = NULL;
     for (size_t i = 0; i < sizeof places / sizeof places[0] && found == NULL; i++) {
         snprintf(place, sizeof place, "%s/%s", directory, places[i]);
         found = realpath(place, NULL);
     }
     int length = found != NULL ? snprintf(path, size, "%s", found) : -1;
     free(found);
-    if (length >= 0 && (size_t)length < size) return 0;
+    return length >= 0 && (size_t)length < size;
+}
+
+bool beside_has_module(void) {
+    char directory[PATH_MAX], path[PATH_MAX];
+    return own_directory(directory, sizeof directory) == 0 &&
+           find_module(directory, path, sizeof path);
+}
+
+int beside_module(char *path, size_t size) {
+    char directory[PATH_MAX];
+    if (own_directory(directory, sizeof directory) != 0) {
+        complain("cannot find this program's own directory through /proc/self/exe: %s",
+                 strerror(errno));
+        return -1;
+    }
+    if (find_module(directory, path, size)) return 0;
     complain(
         "the module is not installed: there is no %s/%s; install it (the package redlock-node), "
         "or name one by --module FILE",
-        directory, places[0]);
+        directory, REDLOCK_MODULE_BESIDE);
     return -1;
 }

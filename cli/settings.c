@@ -471,7 +471,7 @@ const struct option_entry option_entries[] = {
      "the server program (redis-server, else valkey-server)"},
     {"native", 0, NULL, COMMAND_UP, false, set_native,
      "native lock nodes: the servers load the module redlock.so"},
-    {"module", 0, "FILE", COMMAND_UP, false, set_module,
+    {"module", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_module,
      "native: this module, not the installed one"},
     {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
      "restart a server this long after it died"},
