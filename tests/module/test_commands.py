@@ -121,7 +121,8 @@ def test_scan_finds_all_and_matches(either):
     assert matching("*9*9*9") == {b"job:999"}
     assert matching(r"a\[*") == {b"a[b"}
     assert matching("a[^[]b") == {b"a\\b"}
-    for wrong in (("x",), (-1,), (0, "MATCH"), (0, "COUNT", 0), (0, "LIMIT", 1), ("99999999999999999999999",)):
+    for wrong in (("x",), (-1,), (0, "MATCH"), (0, "COUNT", 0), (0, "LIMIT", 1), ("99999999999999999999999",),
+                  (2**33,), (9007199254740910,)):
         assert either.error("REDLOCK.SCAN", *wrong)
 
 
