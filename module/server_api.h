@@ -160,7 +160,6 @@ struct server_docs {
       (struct server_ctx *, const char *command, const char *format, ...))                         \
     X(void, FreeCallReply, (struct server_reply *))                                                \
     X(size_t, CallReplyLength, (struct server_reply *))                                            \
-    X(int, CallReplyType, (struct server_reply *))                                                 \
     X(struct server_reply *, CallReplyArrayElement, (struct server_reply *, size_t))               \
     X(const char *, CallReplyStringPtr, (struct server_reply *, size_t *))                         \
     X(struct server_ctx *, GetDetachedThreadSafeContext, (struct server_ctx *))                    \

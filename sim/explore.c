@@ -93,10 +93,13 @@ static struct sums sum(const struct shared *shared, unsigned jobs, int64_t began
 static void show_summary(const struct shared *shared, const struct explore_options *options,
                          int64_t began) {
     struct sums sums = sum(shared, options->jobs, began);
-    printf("%" PRIu64 " seeds from %" PRIu64 " (%s, broken: %s): %" PRIu64
+    char nodes[32] = "";
+    if (options->wish.nodes != PLAN_NODES_DRAWN)
+        snprintf(nodes, sizeof nodes, ", %s nodes", plan_nodes_word(options->wish.nodes));
+    printf("%" PRIu64 " seeds from %" PRIu64 " (%s%s, broken: %s): %" PRIu64
            " s simulated in %" PRId64 ".%03" PRId64 " s (%" PRIu64 " times real time, %" PRIu64
            " seeds a second), %" PRIu64 " acquisitions, %" PRIu64 " requests\n",
-           sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic",
+           sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic", nodes,
            plan_break_word(options->wish.broken), sums.simulated_ms / 1000, sums.ms / 1000,
            sums.ms % 1000, sums.simulated_ms / (uint64_t)sums.ms,
            sums.seeds * 1000 / (uint64_t)sums.ms, sums.acquisitions, sums.messages);
@@ -107,6 +110,7 @@ static void print_command(uint64_t seed, const struct plan_wish *wish, const cha
                           FILE *out) {
     fprintf(out, "redlock sim --seed %" PRIu64, seed);
     if (wish->guarded) fprintf(out, " --mode guarded");
+    if (wish->nodes != PLAN_NODES_DRAWN) fprintf(out, " --%s", plan_nodes_word(wish->nodes));
     if (wish->operators) fprintf(out, " --operators");
     if (wish->broken != PLAN_BREAK_NOTHING)
         fprintf(out, " --break %s", plan_break_word(wish->broken));

@@ -66,10 +66,11 @@ bool model_reported_all(struct model *model, int64_t now_ms) {
     return true;
 }
 
-struct model *model_new(void) {
+struct model *model_new(enum node_end_rule ends) {
     struct model *model = calloc(1, sizeof(*model));
     if (!model) die("no memory");
-    model->table = node_table_new(on_change, model);
+    struct node_options options = {.ends = ends, .on_change = on_change, .context = model};
+    model->table = node_table_open(&options);
     model->snapshot = node_table_new(NULL, NULL);
     if (!model->table || !model->snapshot) die("no memory");
     return model;
@@ -124,8 +125,9 @@ static void answer_value(struct model *model, struct node_bytes key, int64_t now
 
 static void restore(struct model *model, int64_t now_ms, struct answer *answer) {
     if (!node_table_copy(model->table, model->snapshot)) die("no memory");
-    node_expire_due(model->table,
-                    now_ms); /* a server leaves out what has ended when it reads its snapshot */
+    /* a server leaves out what has ended when it reads its snapshot */
+    for (uint8_t i = 0; i < REQUEST_KEYS; i++)
+        (void)node_pttl(model->table, request_key(i), now_ms);
     answer_line(answer, "OK");
 }
 

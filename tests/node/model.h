@@ -12,7 +12,7 @@
 
 struct model;
 
-struct model *model_new(void);
+struct model *model_new(enum node_end_rule ends);
 void model_free(struct model *model);
 /* Empty, with an empty snapshot. */
 void model_reset(struct model *model);

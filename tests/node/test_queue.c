@@ -115,8 +115,8 @@ static void test_same_interval_by_name(void **state) {
         enter(queue, node ? "a" : "b", 0, 7999);
         enter(queue, "aa", 0, 8000);
         enter(queue, "z", 4000, 7999);
-        enter(queue, "y", 8001, 4000); /* -4001 to -8000 is one interval */
-        enter(queue, "x", 12000, 4000);
+        enter(queue, "x", 8001, 4000); /* -4001 to -8000 is one interval */
+        enter(queue, "y", 12000, 4000);
         assert_int_equal(enter(queue, "x", 0, NOW), 0);
         assert_int_equal(enter(queue, "y", 0, NOW), 1);
         assert_int_equal(enter(queue, "z", 0, NOW), 2);

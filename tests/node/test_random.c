@@ -80,8 +80,7 @@ static int64_t higher(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static bool ended(const struct model *model, unsigned key, int64_t now_ms, bool looks) {
     const struct held *held = &model->held[key];
-    bool at =
-        model->native || model->rule == NODE_ENDS_AT || (model->rule == NODE_ENDS_EITHER && !looks);
+    bool at = model->native || (model->rule == NODE_ENDS_EITHER && !looks);
     return held->exists && (at ? now_ms >= held->end_ms : now_ms > held->end_ms);
 }
 
@@ -413,7 +412,10 @@ static void expire(struct both *both) {
     }
     node_expire_due(both->table, both->now_ms);
     for (unsigned i = 0; i < KEYS; i++)
-        if (ended(model, i, both->now_ms, false)) gone(model, i);
+        if (ended(model, i, both->now_ms, false) ||
+            (model->rule == NODE_EXPIRES_AT && model->held[i].exists &&
+             model->held[i].end_ms == both->now_ms))
+            gone(model, i);
 }
 
 static void set_plainly(struct both *both, unsigned key, unsigned token) {
