@@ -114,8 +114,8 @@ static void scan_keyspace(struct scan *scan) {
     size_t bytes = 0;
     snprintf(from, sizeof from, "%" PRIu64, scan->cursor / 2);
     struct server_reply *reply = server.Call(
-        scan->ctx, "SCAN", "ccbclcc", from, "MATCH", scan->pattern.data ? scan->pattern.data : "*",
-        scan->pattern.data ? scan->pattern.bytes : 1, "COUNT", scan->count, "TYPE", "string");
+        scan->ctx, "SCAN", "ccbcl", from, "MATCH", scan->pattern.data ? scan->pattern.data : "*",
+        scan->pattern.data ? scan->pattern.bytes : 1, "COUNT", scan->count);
     struct server_reply *cursor = reply ? server.CallReplyArrayElement(reply, 0) : NULL;
     const char *digits = cursor ? server.CallReplyStringPtr(cursor, &bytes) : NULL;
     int64_t next = 0;

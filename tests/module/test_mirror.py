@@ -37,6 +37,7 @@ def test_keys_of_other_types(node):
         assert node.error("REDLOCK." + words[0], *words[1:]).startswith("WRONGTYPE")
     assert node("REDLOCK.PTTL", "list") == -1
     assert everything(node) == set(), "no lock has such a key"
+    assert node("REDLOCK.SCAN", 1, "COUNT", 100) == [b"0", [b"list"]], "as from a stock server: it may be a wait queue"
     assert node.acquire("a") == 1
     assert node.error("REDLOCK.RELEASE", 2, "list", "a", "t").startswith("WRONGTYPE")
     assert everything(node) == set(), "the others were released"

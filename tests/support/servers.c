@@ -63,8 +63,8 @@ static void exec_server(const struct server *server, pid_t parent) {
     int n = 13;
     snprintf(port, sizeof port, "%d", server->port);
     for (const char *const *a = server->arguments; a && *a; a++) argv[n++] = *a;
-    const char *module = getenv("REDLOCK_TEST_NATIVE");
-    if (module) {
+    const char *module = getenv("REDLOCK_TEST_NATIVE"); /* then every server is a native node */
+    if (module && module[0] != '\0') {
         argv[n++] = "--loadmodule";
         argv[n++] = module;
     }
