@@ -16,6 +16,7 @@ struct reported {
 
 struct model {
     struct node_table *table, *snapshot;
+    bool ends_early;
     struct reported reported[REQUEST_KEYS];
 };
 
@@ -66,9 +67,10 @@ bool model_reported_all(struct model *model, int64_t now_ms) {
     return true;
 }
 
-struct model *model_new(void) {
+struct model *model_new(bool ends_early) {
     struct model *model = calloc(1, sizeof(*model));
     if (!model) die("no memory");
+    model->ends_early = ends_early;
     model->table = node_table_new(on_change, model);
     model->snapshot = node_table_new(NULL, NULL);
     if (!model->table || !model->snapshot) die("no memory");
@@ -177,7 +179,7 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
         answer_line(answer, "OK");
         break;
     case REQUEST_EXPIRE_DUE:
-        node_expire_due(table, now_ms);
+        node_expire_due(table, now_ms + model->ends_early);
         answer_line(answer, "%zu left", model_count(model));
         break;
     case REQUEST_SNAPSHOT:

@@ -12,7 +12,8 @@
 
 struct model;
 
-struct model *model_new(void);
+/* `ends_early`: active expiry takes a key at its end, not a millisecond later. */
+struct model *model_new(bool ends_early);
 void model_free(struct model *model);
 /* Empty, with an empty snapshot. */
 void model_reset(struct model *model);

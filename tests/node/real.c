@@ -195,6 +195,10 @@ void real_do(struct real *real, const struct request *request, long long count,
 
 bool real_is_guarded(const struct real *real) { return real->version >= 602; }
 
+bool real_ends_early(const struct real *real) {
+    return servers_project() == SERVERS_REDIS && real->version >= 800;
+}
+
 static void check_clock(struct real *real) {
     redisReply *reply = ask(real, "TIME");
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)

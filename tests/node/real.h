@@ -23,6 +23,8 @@ void real_do(struct real *real, const struct request *request, long long count,
              struct answer *answer);
 /* ZADD GT and ZMSCORE are of 6.2. */
 bool real_is_guarded(const struct real *real);
+/* Redis 8: active expiry takes a key in the last millisecond in which a request still finds it. */
+bool real_ends_early(const struct real *real);
 long long real_count(struct real *real);
 
 #endif
