@@ -48,6 +48,12 @@ def server_version():
     return tuple(int(part) for part in _version_line()[1].split(".")[:2])
 
 
+def server_knows_tls():
+    """False: it was built without."""
+    said = subprocess.run(["redis-server", "--tls-port", "none"], capture_output=True, text=True, check=False)
+    return "Bad directive" not in said.stdout + said.stderr
+
+
 class ServerError(Exception):
     pass
 

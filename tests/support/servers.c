@@ -56,6 +56,10 @@ int servers_version(void) {
     return (int)(major * 100 + (*end == '.' ? strtol(end + 1, NULL, 10) : 0));
 }
 
+bool servers_know_tls(void) {
+    return system("redis-server --tls-port none 2>&1 | grep -q 'Bad directive'") != 0;
+}
+
 int server_free_port(void) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
