@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <redlock.h>
+#include <redlock/metrics.h>
 
 #include "boottime.h"
 #include "causes.h"
@@ -146,13 +147,16 @@ static void loss_text(struct holder *holder, char *out, size_t size) {
     }
     if (count - causes_text(&holder->session, verdicts, count, out, size) < quorum_of(count))
         return;
-    const int64_t lowered_ms = holder->session.lowered_ttl_max_ms;
+    struct redlock_stats stats;
+    redlock_stats_init(&stats);
+    redlock_client_stats(holder->session.client, &stats);
     const bool stood_still = now_ns() >= holder->validity_end;
-    if (!stood_still && lowered_ms > 0 && lowered_ms < ttl_ms(holder->settings)) {
+    /* A TTL above ttl_max is refused: it was lowered since. */
+    if (!stood_still && stats.ttl_max_ms > 0 && stats.ttl_max_ms < ttl_ms(holder->settings)) {
         char most[64], margin[64];
         snprintf(out, size,
                  "ttl_max was lowered to %s, and TERM comes %s before the lock ends (--grace)",
-                 duration_text(most, sizeof most, lowered_ms),
+                 duration_text(most, sizeof most, stats.ttl_max_ms),
                  duration_text(margin, sizeof margin, lost_margin_ms(holder->settings)));
         return;
     }

@@ -2,7 +2,6 @@
 #include "session.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +17,8 @@
 #include "majority.h"
 #include "message.h"
 
-/* That ttl_max was lowered is noted in any case: a lock that is lost by it names the cause. */
 static void log_line(void *context, int level, const char *text) {
     struct session *session = context;
-    sscanf(text, "the quorum's ttl_max was lowered from %*d ms to %" SCNd64 " ms",
-           &session->lowered_ttl_max_ms);
     const bool traces = getenv("REDLOCK_TRACE") != NULL && level != REDLOCK_LOG_WARNING;
     if (session->settings->verbose || traces) complain("%s", text);
 }

@@ -18,7 +18,6 @@ struct session {
     const char *quorum; /* guarded: the pinned id; NULL: none. Owned like `nodes` */
     int allow_replicas; /* guarded */
     const struct settings *settings;
-    int64_t lowered_ttl_max_ms; /* what the quorum's ttl_max was lowered to; 0: it was not */
     /* The last failure, for JSON. */
     struct {
         int result;       /* enum redlock_result; OK: there was none */

@@ -173,7 +173,8 @@ int measure_run(struct bench *bench, const struct measure *measure, size_t side,
     int status = run(bench, measure, side, meter, sample);
     if (status != 0 || measure->kind == KIND_HELD) return status;
     if (meter->latency.count == 0) {
-        complain("%s: no cycle finished in that time; raise --seconds", measure->name);
+        if (!meters_are_interrupted())
+            complain("%s: no cycle finished in that time; raise --seconds", measure->name);
         return EXIT_SYSTEM;
     }
     sample->figures[FIGURE_P50] = histogram_percentile_ns(&meter->latency, 0.5) / 1e3;

@@ -72,6 +72,8 @@ struct redlock_stats {
      * majority may be free. Only acquisitions that waited and got such a sign are in it; see
      * docs/waiting.md. The way of the report from the node to this client is not in it. */
     struct redlock_histogram handed_over;
+    /* Guarded: the quorum's ttl_max as this client knows it, in milliseconds; 0: not known. */
+    int64_t ttl_max_ms;
 };
 static inline void redlock_stats_init(struct redlock_stats *stats) {
     memset(stats, 0, sizeof *stats);

@@ -325,6 +325,7 @@ int redlock_client_stats(struct redlock_client *client, struct redlock_stats *st
         struct net_node_status status = client_status(client, i);
         seen.reconnects += status.reconnects;
     }
+    if (client->guard) seen.ttl_max_ms = guard_ttl_max_ms(client->guard);
     pthread_mutex_unlock(&client->schedule.mutex);
     histogram_count(&seen.waited);
     histogram_count(&seen.held);

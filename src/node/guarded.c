@@ -6,12 +6,17 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "node/inside.h"
+#include "node/memory.h"
 
-enum { NONCE_DIGITS = 16, KEPT = 0 /* as a name of fences; no nonce is 0 */ };
+enum {
+    NONCE_DIGITS = 16,
+    KEPT = 0, /* as a name of fences; no nonce is 0 */
+    /* A native node's limit is on its locks; a record has this one. It needs a tenth. */
+    NATIVE_RECORD_BYTES_MAX = 65536
+};
 
 /* ---- fences, by their names ---- */
 
@@ -26,15 +31,36 @@ static struct fences *of_nonce(const struct node_table *table, uint64_t nonce) {
     return nonce == 0 ? NULL : find(table, nonce);
 }
 
-/* The caller sets the stripes: they are those of a dropped set, or undefined. NULL: no memory. */
-static struct fences *make(struct node_table *table, uint64_t name) {
+/* A native node keeps three numbers for each stripe. */
+static size_t numbers_of(const struct node_table *table) {
+    return (table->options.native ? 3 : 1) * (size_t)NODE_STRIPES;
+}
+
+static size_t fences_bytes(const struct node_table *table) {
+    return sizeof(struct fences) + numbers_of(table) * sizeof(int64_t);
+}
+
+static struct fences *take_fences(struct node_table *table) {
     struct fences *fences = table->spare_fences;
-    assert(!find(table, name));
-    if (fences)
+    if (fences) {
         table->spare_fences = fences->next;
-    else
-        fences = malloc(sizeof *fences);
+        return fences;
+    }
+    fences = node_memory_take(fences_bytes(table));
     if (!fences) return NULL;
+    bool native = table->options.native;
+    fences->highest = fences->numbers;
+    fences->floor = native ? fences->numbers + NODE_STRIPES : NULL;
+    fences->bound = native ? fences->numbers + (size_t)2 * NODE_STRIPES : NULL;
+    return fences;
+}
+
+/* All stripes are 0. NULL: no memory. */
+static struct fences *make(struct node_table *table, uint64_t name) {
+    struct fences *fences = take_fences(table);
+    assert(!find(table, name) && !(table->options.native && table->fences));
+    if (!fences) return NULL;
+    memset(fences->numbers, 0, numbers_of(table) * sizeof(int64_t));
     fences->name = name;
     fences->next = table->fences;
     table->fences = fences;
@@ -56,30 +82,99 @@ static bool drop(struct node_table *table, uint64_t name) {
 static void free_fences(struct fences *fences) {
     for (struct fences *next; fences; fences = next) {
         next = fences->next;
-        free(fences);
+        node_memory_give(fences);
     }
 }
 
-static int64_t highest_of(const struct fences *fences, const uint16_t *stripes, size_t count) {
-    int64_t highest = 0;
-    for (size_t i = 0; i < count; i++) {
-        assert(stripes[i] < NODE_STRIPES);
-        if (fences->of[stripes[i]] > highest) highest = fences->of[stripes[i]];
-    }
-    return highest;
+static void at_least(int64_t *number, int64_t least) {
+    if (*number < least) *number = least;
 }
 
-/* Returns how many were raised. */
-static size_t raise_fences(struct fences *fences, int64_t fence, const uint16_t *stripes,
-                           size_t count) {
-    size_t raised = 0;
-    for (size_t i = 0; i < count; i++) {
-        assert(stripes[i] < NODE_STRIPES);
-        if (fences->of[stripes[i]] >= fence) continue;
-        fences->of[stripes[i]] = fence;
-        raised++;
+/* ---- what a request must exceed, and what it raises ---- */
+
+/* What a request names. Its keys exist, but for those that an unlocked request names. */
+struct claim {
+    const struct node_bytes *keys;
+    size_t count;
+    const uint16_t *stripes;
+    size_t stripes_count;
+    int64_t now_ms;
+};
+
+/* A bit for each stripe to which a key of the request belongs. */
+struct own_stripes {
+    uint64_t bits[NODE_STRIPES / 64];
+};
+
+static struct entry *entry_of(struct node_table *table, const struct claim *claim, size_t key,
+                              struct own_stripes *own) {
+    struct entry *entry = table_find(table, claim->keys[key], claim->now_ms, HOLDS);
+    if (entry) own->bits[entry->stripe / 64] |= UINT64_C(1) << entry->stripe % 64;
+    return entry;
+}
+
+static bool is_own(const struct own_stripes *own, unsigned stripe) {
+    return own->bits[stripe / 64] >> stripe % 64 & 1;
+}
+
+static int64_t own_fence(const struct fences *fences, const struct entry *entry) {
+    int64_t fence = entry->fence;
+    at_least(&fence, fences->bound[entry->stripe]);
+    return fence;
+}
+
+enum which { LOWEST, HIGHEST };
+
+/* The lowest or the highest of what concerns the request. Native: the fences of its keys, and
+ * `highest` of those stripes that belong to none of them. Stock: the stripes. */
+static int64_t fence_of(struct node_table *table, const struct fences *fences,
+                        const struct claim *claim, enum which which) {
+    struct own_stripes own = {{0}};
+    int64_t found = which == LOWEST ? INT64_MAX : 0;
+    for (size_t i = 0; table->options.native && i < claim->count; i++) {
+        const struct entry *entry = entry_of(table, claim, i, &own);
+        if (!entry) continue;
+        int64_t fence = own_fence(fences, entry);
+        if (which == LOWEST ? fence < found : fence > found) found = fence;
     }
-    return raised;
+    for (size_t i = 0; i < claim->stripes_count; i++) {
+        assert(claim->stripes[i] < NODE_STRIPES);
+        if (is_own(&own, claim->stripes[i])) continue;
+        int64_t fence = fences->highest[claim->stripes[i]];
+        if (which == LOWEST ? fence < found : fence > found) found = fence;
+    }
+    return found;
+}
+
+/* To at least the fence. */
+static void raise_fences(struct node_table *table, struct fences *fences, int64_t fence,
+                         const struct claim *claim) {
+    struct own_stripes own = {{0}};
+    for (size_t i = 0; table->options.native && i < claim->count; i++) {
+        struct entry *entry = entry_of(table, claim, i, &own);
+        if (!entry) continue;
+        at_least(&entry->fence, fence);
+        at_least(&fences->highest[entry->stripe], fence);
+    }
+    for (size_t i = 0; i < claim->stripes_count; i++) {
+        unsigned stripe = claim->stripes[i];
+        assert(stripe < NODE_STRIPES);
+        if (is_own(&own, stripe)) continue;
+        at_least(&fences->highest[stripe], fence);
+        if (!table->options.native) continue;
+        at_least(&fences->floor[stripe], fence);
+        at_least(&fences->bound[stripe], fence);
+    }
+}
+
+void guarded_entry_begins(const struct node_table *table, struct entry *entry) {
+    if (table->options.native && table->fences)
+        at_least(&entry->fence, table->fences->floor[entry->stripe]);
+}
+
+void guarded_entry_goes(struct node_table *table, const struct entry *entry) {
+    if (table->options.native && table->fences)
+        at_least(&table->fences->floor[entry->stripe], entry->fence);
 }
 
 /* ---- the record ---- */
@@ -98,13 +193,13 @@ static bool put_record(struct record *record, uint64_t nonce, const struct node_
     size_t bytes = 0;
     assert(nonce != 0 && count > 0 && count <= NODE_FIELDS_MAX);
     for (size_t i = 0; i < count; i++) bytes += fields[i].name.bytes + fields[i].value.bytes;
-    char *data = malloc(bytes ? bytes : 1), *end = data;
+    char *data = node_memory_take(bytes ? bytes : 1), *end = data;
     if (!data) return false;
     for (size_t i = 0; i < count; i++) {
         record->fields[i].name = append(&end, fields[i].name);
         record->fields[i].value = append(&end, fields[i].value);
     }
-    free(record->data);
+    node_memory_give(record->data);
     record->data = data;
     record->bytes = bytes;
     record->fields_count = count;
@@ -122,19 +217,27 @@ static void drop_record(struct record *record) {
 enum node_answer node_zadd(struct node_table *table, uint64_t nonce, int64_t fence,
                            const uint16_t *stripes, size_t count) {
     struct fences *fences = of_nonce(table, nonce);
+    size_t raised = 0;
+    assert(!table->options.native);
     if (!fences) return NODE_STALE;
-    return raise_fences(fences, fence, stripes, count) == count ? NODE_GRANTED : NODE_STALE;
+    for (size_t i = 0; i < count; i++) {
+        assert(stripes[i] < NODE_STRIPES);
+        raised += fences->highest[stripes[i]] < fence;
+        at_least(&fences->highest[stripes[i]], fence);
+    }
+    return raised == count ? NODE_GRANTED : NODE_STALE;
 }
 
 enum node_answer node_acquire_guarded(struct node_table *table, const struct node_bytes *keys,
                                       size_t count, struct node_bytes token, int64_t ttl_ms,
                                       uint64_t nonce, int64_t fence, const uint16_t *stripes,
                                       size_t stripes_count, int64_t now_ms) {
+    const struct claim claim = {keys, count, stripes, stripes_count, now_ms};
     enum node_answer answer = node_acquire(table, keys, count, token, ttl_ms, now_ms);
     if (answer != NODE_GRANTED) return answer;
     struct fences *fences = of_nonce(table, nonce);
-    if (!fences || highest_of(fences, stripes, stripes_count) >= fence) return NODE_STALE;
-    raise_fences(fences, fence, stripes, stripes_count);
+    if (!fences || fence_of(table, fences, &claim, HIGHEST) >= fence) return NODE_STALE;
+    raise_fences(table, fences, fence, &claim);
     return NODE_GRANTED;
 }
 
@@ -142,10 +245,11 @@ enum node_answer node_extend_guarded(struct node_table *table, const struct node
                                      size_t count, struct node_bytes token, int64_t ttl_ms,
                                      uint64_t nonce, int64_t fence, const uint16_t *stripes,
                                      size_t stripes_count, int64_t now_ms) {
+    const struct claim claim = {keys, count, stripes, stripes_count, now_ms};
     struct fences *fences = of_nonce(table, nonce);
     if (!fences) return NODE_GONE;
     enum node_answer answer = node_extend(table, keys, count, token, ttl_ms, now_ms);
-    if (answer == NODE_GRANTED) raise_fences(fences, fence, stripes, stripes_count);
+    if (answer == NODE_GRANTED) raise_fences(table, fences, fence, &claim);
     return answer;
 }
 
@@ -154,11 +258,10 @@ enum node_answer node_extend_guarded(struct node_table *table, const struct node
 static enum node_answer keys_are_ours(struct node_table *table, const struct node_bytes *keys,
                                       size_t count, struct node_bytes token, int64_t now_ms) {
     for (size_t i = 0; i < count; i++) {
-        struct node_bytes held = node_get(table, keys[i], now_ms);
-        if (!held.data)
-            return node_pttl(table, keys[i], now_ms) == -2 ? NODE_DENIED : NODE_WRONGTYPE;
-        if (held.bytes != token.bytes) return NODE_DENIED;
-        if (held.bytes && memcmp(held.data, token.data, held.bytes) != 0) return NODE_DENIED;
+        const struct entry *entry = table_find(table, keys[i], now_ms, HOLDS);
+        if (!entry) return NODE_DENIED;
+        if (entry->other_type) return NODE_WRONGTYPE;
+        if (!table_holds(entry, token)) return NODE_DENIED;
     }
     return NODE_GRANTED;
 }
@@ -167,28 +270,27 @@ enum node_answer node_raise(struct node_table *table, const struct node_bytes *k
                             struct node_bytes token, uint64_t nonce, int64_t fence,
                             const uint16_t *stripes, size_t stripes_count, int64_t now_ms,
                             int64_t *highest) {
+    const struct claim claim = {keys, count, stripes, stripes_count, now_ms};
     struct fences *fences = of_nonce(table, nonce);
     if (!fences) return NODE_GONE;
     enum node_answer answer = keys_are_ours(table, keys, count, token, now_ms);
     if (answer != NODE_GRANTED) return answer;
-    int64_t found = highest_of(fences, stripes, stripes_count);
+    int64_t found = fence_of(table, fences, &claim, HIGHEST);
     if (found >= fence) {
         *highest = found;
         return NODE_STALE;
     }
-    raise_fences(fences, fence, stripes, stripes_count);
+    raise_fences(table, fences, fence, &claim);
     return NODE_GRANTED;
 }
 
 enum node_answer node_confirm(struct node_table *table, const struct node_bytes *keys, size_t count,
                               struct node_bytes token, uint64_t nonce, int64_t fence,
                               const uint16_t *stripes, size_t stripes_count, int64_t now_ms) {
+    const struct claim claim = {keys, count, stripes, stripes_count, now_ms};
     const struct fences *fences = of_nonce(table, nonce);
     if (!fences) return NODE_GONE;
-    for (size_t i = 0; i < stripes_count; i++) {
-        assert(stripes[i] < NODE_STRIPES);
-        if (fences->of[stripes[i]] < fence) return NODE_STALE;
-    }
+    if (fence_of(table, fences, &claim, LOWEST) < fence) return NODE_STALE;
     enum node_answer answer = keys_are_ours(table, keys, count, token, now_ms);
     return answer == NODE_DENIED ? NODE_STALE : answer;
 }
@@ -202,7 +304,7 @@ size_t node_record(const struct node_table *table, const struct node_field **fie
 
 const int64_t *node_fences(const struct node_table *table, uint64_t nonce) {
     const struct fences *fences = find(table, nonce);
-    return fences ? fences->of : NULL;
+    return fences ? fences->highest : NULL;
 }
 
 static bool is_text(struct node_bytes bytes, const char *text) {
@@ -217,19 +319,38 @@ static bool names_its_nonce(const struct node_record_write *write) {
     return false;
 }
 
+static size_t text_bytes(const struct node_record_write *write) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < write->fields_count; i++)
+        bytes += write->fields[i].name.bytes + write->fields[i].value.bytes;
+    return bytes;
+}
+
+static void install(struct fences *fences, const int64_t *floor) {
+    for (unsigned i = 0; i < NODE_STRIPES; i++) {
+        at_least(&fences->highest[i], floor[i]);
+        if (!fences->floor) continue;
+        at_least(&fences->floor[i], floor[i]);
+        at_least(&fences->bound[i], floor[i]);
+    }
+}
+
 enum node_answer node_record_write(struct node_table *table,
                                    const struct node_record_write *write) {
-    bool sound = names_its_nonce(write);
+    bool sound = names_its_nonce(write), native = table->options.native;
     assert(sound);
     (void)sound;
     if (table->record.nonce != write->expected) return NODE_DENIED;
+    if (native && text_bytes(write) > NATIVE_RECORD_BYTES_MAX) return NODE_NO_MEMORY;
     uint64_t name = write->keep ? KEPT : write->nonce;
     struct fences *before = write->was_kept ? find(table, KEPT) : of_nonce(table, write->expected);
     struct fences *after = before ? before : find(table, name), *made = NULL;
+    /* Native: a set under a name that the writer did not expect is taken over. What this process
+     * has accepted is never forgotten, and there is one set. */
+    if (!after && write->floor && native) after = before = table->fences;
     if (!after && write->floor) {
         after = made = make(table, name);
         if (!made) return NODE_NO_MEMORY;
-        memset(made->of, 0, sizeof made->of);
     }
     if (!put_record(&table->record, write->nonce, write->fields, write->fields_count)) {
         if (made) drop(table, name);
@@ -239,8 +360,7 @@ enum node_answer node_record_write(struct node_table *table,
         drop(table, name);
         before->name = name;
     }
-    for (unsigned i = 0; write->floor && i < NODE_STRIPES; i++)
-        if (after->of[i] < write->floor[i]) after->of[i] = write->floor[i];
+    if (write->floor) install(after, write->floor);
     return NODE_GRANTED;
 }
 
@@ -248,7 +368,7 @@ size_t node_bytes_used(const struct node_table *table) {
     size_t bytes =
         table->record.bytes + table->record.fields_count * sizeof table->record.fields[0];
     for (const struct fences *fences = table->fences; fences; fences = fences->next)
-        bytes += sizeof *fences;
+        bytes += fences_bytes(table);
     return bytes;
 }
 
@@ -256,6 +376,7 @@ size_t node_bytes_used(const struct node_table *table) {
 
 bool guarded_delete(struct node_table *table, struct node_bytes key) {
     char name[sizeof "redlock:fences:" + NONCE_DIGITS];
+    if (table->options.native) return false;
     if (is_text(key, "redlock:node")) {
         bool existed = table->record.nonce != 0;
         drop_record(&table->record);
@@ -279,7 +400,7 @@ bool guarded_copy(struct node_table *to, const struct node_table *from) {
     for (const struct fences *fences = from->fences; fences; fences = fences->next) {
         struct fences *copy = make(to, fences->name);
         if (!copy) return false;
-        memcpy(copy->of, fences->of, sizeof copy->of);
+        memcpy(copy->numbers, fences->numbers, numbers_of(to) * sizeof(int64_t));
     }
     const struct record *record = &from->record;
     return record->nonce == 0 ||
@@ -287,7 +408,7 @@ bool guarded_copy(struct node_table *to, const struct node_table *from) {
 }
 
 void guarded_free(struct node_table *table) {
-    free(table->record.data);
+    node_memory_give(table->record.data);
     free_fences(table->fences);
     free_fences(table->spare_fences);
 }

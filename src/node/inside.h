@@ -4,15 +4,29 @@
 #ifndef RL_NODE_INSIDE_H
 #define RL_NODE_INSIDE_H
 
+#include "node/ends.h"
 #include "node/table.h"
 
+/* A key: one piece of memory. Its end is in `ends`. */
+struct entry {
+    struct item item;
+    struct entry *previous, *next; /* in the order in which they were set */
+    int64_t fence; /* native: the highest accepted for it, or the floor when it was set */
+    uint32_t key_bytes, token_bytes;
+    uint16_t stripe;
+    bool other_type; /* a list, a hash: it exists, and has no value to compare */
+    char data[];     /* the key, then the token */
+};
+
 /* For each stripe the highest token that was accepted. There is one set unless a person writes by
- * hand. Sets have names so that a request under an old name cannot find fences that now have a new
- * one. */
+ * hand; in a native table never two. Sets have names so that a request under an old name cannot
+ * find fences that now have a new one. */
 struct fences {
     struct fences *next;
     uint64_t name; /* the nonce; 0: the kept ones */
-    int64_t of[NODE_STRIPES];
+    /* NODE_STRIPES for each. Native: the meanings are in table.h. Stock: the last two are NULL. */
+    int64_t *highest, *floor, *bound;
+    int64_t numbers[];
 };
 
 /* Text fields. The node itself understands only the nonce; the clients have all rules about the
@@ -25,20 +39,33 @@ struct record {
 };
 
 struct node_table {
-    node_change_fn *on_change;
-    void *context;
+    struct node_options options;
+    struct buckets buckets;
+    struct ends ends;
     struct entry *first, *last;
-    struct entry *spare; /* removed entries, for the next keys */
-    size_t count;
+    size_t entries_bytes;
     struct fences *fences;
     struct fences *spare_fences; /* dropped sets, for the next ones */
     struct record record;
 };
+
+/* What a request does with a key decides whether it has ended (table.h), and who takes it out. */
+enum purpose {
+    LOOKS, /* it only reads */
+    HOLDS, /* it relies on the key, and does not change it */
+    WRITES
+};
+struct entry *table_find(struct node_table *table, struct node_bytes key, int64_t now_ms,
+                         enum purpose purpose);
+bool table_holds(const struct entry *entry, struct node_bytes token);
 
 /* Uses the names from net/net.h. False: not such a name, or nothing is there. */
 bool guarded_delete(struct node_table *table, struct node_bytes key);
 void guarded_flush(struct node_table *table);
 bool guarded_copy(struct node_table *to, const struct node_table *from);
 void guarded_free(struct node_table *table);
+/* Native: where a new key's fence begins, and what remains of it. */
+void guarded_entry_begins(const struct node_table *table, struct entry *entry);
+void guarded_entry_goes(struct node_table *table, const struct entry *entry);
 
 #endif

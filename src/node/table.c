@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A list in order of insertion: a node of the simulator holds a handful of keys, and the order is
- * then the same on every machine. A key that has ended stays, as on a server, until a request reads
- * it or node_expire_due() finds it; a clock that steps back before that revives it. Removed entries
- * are kept for the next key. */
+ * Keys are in a hash table, in a heap by their ends, and in a list in the order in which they were
+ * set, so that what a call reports is the same on every machine. On a stock table a key that has
+ * ended stays, as on a server, until a request reads it or node_expire_due() finds it; a clock that
+ * steps back before that revives it. */
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "node/hash.h"
 #include "node/inside.h"
-
-enum { FIRST_CAPACITY = 128 }; /* a key and a token of usual size: no second allocation for them */
-
-struct entry {
-    struct entry *next;
-    int64_t expires_ms; /* INT64_MAX: no TTL */
-    bool other_type;    /* a list, a hash: it exists, and has no value to compare */
-    size_t key_bytes, token_bytes, capacity;
-    char *data; /* the key, then the token */
-};
+#include "node/memory.h"
 
 static struct node_bytes key_of(const struct entry *entry) {
     return (struct node_bytes){entry->data, entry->key_bytes};
@@ -32,15 +23,27 @@ static bool equal(struct node_bytes a, struct node_bytes b) {
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
 }
 
-static void notify(const struct node_table *table, enum node_change change,
-                   const struct entry *entry) {
-    if (table->on_change)
-        table->on_change(table->context, change, key_of(entry), token_of(entry), entry->expires_ms);
+bool table_holds(const struct entry *entry, struct node_bytes token) {
+    return equal(token_of(entry), token);
 }
 
-/* At the millisecond of its end a key still exists, with a PTTL of 0: servers compare now > end. */
-static bool has_ended(const struct entry *entry, int64_t now_ms) {
-    return now_ms > entry->expires_ms;
+static int64_t expiry(const struct node_table *table, const struct entry *entry) {
+    return ends_time(&table->ends, &entry->item);
+}
+
+static void notify(const struct node_table *table, enum node_change change,
+                   const struct entry *entry, int64_t expires_ms) {
+    if (table->options.on_change)
+        table->options.on_change(table->options.context, change, key_of(entry), token_of(entry),
+                                 expires_ms);
+}
+
+static bool has_ended(const struct node_table *table, const struct entry *entry, int64_t now_ms,
+                      enum purpose purpose) {
+    int64_t expires_ms = expiry(table, entry);
+    bool at_its_end = table->options.native || table->options.ends == NODE_ENDS_AT ||
+                      (table->options.ends == NODE_ENDS_EITHER && purpose != LOOKS);
+    return now_ms > expires_ms || (at_its_end && now_ms == expires_ms);
 }
 
 static int64_t end_of(int64_t ttl_ms, int64_t now_ms) {
@@ -50,146 +53,153 @@ static int64_t end_of(int64_t ttl_ms, int64_t now_ms) {
 
 /* ---- entries ---- */
 
-static void put_aside(struct node_table *table, struct entry *entry) {
-    entry->next = table->spare;
-    table->spare = entry;
+static size_t size_for(size_t key_bytes, size_t token_bytes) {
+    size_t size = offsetof(struct entry, data) + key_bytes + token_bytes;
+    return size > sizeof(struct entry) ? size : sizeof(struct entry);
 }
 
-static bool make_room(struct entry *entry, size_t bytes) {
-    if (entry->data && bytes <= entry->capacity) return true; /* an empty value is not no value */
-    size_t capacity = entry->capacity ? entry->capacity : FIRST_CAPACITY;
-    while (capacity < bytes) capacity *= 2;
-    char *data = realloc(entry->data, capacity);
-    if (!data) return false;
-    entry->data = data;
-    entry->capacity = capacity;
-    return true;
+static size_t charge_of(const struct entry *entry) {
+    return node_memory_charge(size_for(entry->key_bytes, entry->token_bytes));
 }
 
-static bool put_token(struct entry *entry, struct node_bytes token) {
-    if (!make_room(entry, entry->key_bytes + token.bytes)) return false;
+static void put_token(struct entry *entry, struct node_bytes token) {
     if (token.bytes) memcpy(entry->data + entry->key_bytes, token.data, token.bytes);
-    entry->token_bytes = token.bytes;
-    entry->other_type = false;
-    return true;
+    entry->token_bytes = (uint32_t)token.bytes;
 }
 
-/* An entry that is not in the list yet. */
-static struct entry *make_entry(struct node_table *table, struct node_bytes key,
+/* An entry that is in no table yet. */
+static struct entry *make_entry(const struct node_table *table, struct node_bytes key,
                                 struct node_bytes token) {
-    struct entry *entry = table->spare;
-    if (entry)
-        table->spare = entry->next;
-    else
-        entry = calloc(1, sizeof *entry);
+    assert(key.bytes <= UINT32_MAX && token.bytes <= UINT32_MAX);
+    struct entry *entry = node_memory_take(size_for(key.bytes, token.bytes));
     if (!entry) return NULL;
-    entry->next = NULL;
-    if (!make_room(entry, key.bytes + token.bytes)) {
-        put_aside(table, entry);
-        return NULL;
-    }
+    memset(entry, 0, sizeof *entry);
     if (key.bytes) memcpy(entry->data, key.data, key.bytes);
-    entry->key_bytes = key.bytes;
-    bool fits = put_token(entry, token);
-    assert(fits);
-    (void)fits;
+    entry->key_bytes = (uint32_t)key.bytes;
+    put_token(entry, token);
+    entry->item.hash = node_hash(table->options.seed, key);
+    if (table->options.native)
+        entry->stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % NODE_STRIPES;
     return entry;
 }
 
-static void append(struct node_table *table, struct entry *entry) {
+static void append(struct node_table *table, struct entry *entry, int64_t expires_ms) {
+    size_t bytes_max = table->options.bytes_max;
+    entry->previous = table->last;
+    entry->next = NULL;
     *(table->last ? &table->last->next : &table->first) = entry;
     table->last = entry;
-    table->count++;
+    table->entries_bytes += charge_of(entry);
+    ends_add(&table->ends, &entry->item, expires_ms);
+    buckets_add(&table->buckets, &entry->item,
+                bytes_max == 0 ||
+                    node_bytes_locked(table) + chunks_bytes_more(&table->buckets.chunks, 1) <=
+                        bytes_max);
 }
 
-static void take_out(struct node_table *table, struct entry *before, struct entry *entry,
-                     enum node_change change) {
-    *(before ? &before->next : &table->first) = entry->next;
-    if (table->last == entry) table->last = before;
-    table->count--;
-    notify(table, change, entry);
-    put_aside(table, entry);
+static void unlink_from_list(struct node_table *table, struct entry *entry) {
+    *(entry->previous ? &entry->previous->next : &table->first) = entry->next;
+    *(entry->next ? &entry->next->previous : &table->last) = entry->previous;
+}
+
+static void take_out(struct node_table *table, struct entry *entry, enum node_change change) {
+    int64_t expires_ms = expiry(table, entry);
+    unlink_from_list(table, entry);
+    ends_remove(&table->ends, &entry->item);
+    buckets_remove(&table->buckets, &entry->item);
+    table->entries_bytes -= charge_of(entry);
+    if (table->options.native) guarded_entry_goes(table, entry);
+    notify(table, change, entry, expires_ms);
+    node_memory_give(entry);
 }
 
 /* Whatever its end is. */
-static struct entry *find_any(const struct node_table *table, struct node_bytes key,
-                              struct entry **before) {
-    *before = NULL;
-    for (struct entry *entry = table->first; entry; *before = entry, entry = entry->next)
-        if (equal(key_of(entry), key)) return entry;
+static struct entry *find_any(const struct node_table *table, struct node_bytes key) {
+    uint32_t hash = node_hash(table->options.seed, key);
+    struct item *item = buckets_first(&table->buckets, hash);
+    for (; item; item = item->next)
+        if (item->hash == hash && equal(key_of((struct entry *)item), key)) break;
+    return (struct entry *)item;
+}
+
+/* As a server looks a key up: a request for an ended key deletes it, even a read. In a native table
+ * only a write does. */
+struct entry *table_find(struct node_table *table, struct node_bytes key, int64_t now_ms,
+                         enum purpose purpose) {
+    struct entry *entry = find_any(table, key);
+    if (!entry || !has_ended(table, entry, now_ms, purpose)) return entry;
+    if (!table->options.native || purpose == WRITES) take_out(table, entry, NODE_CHANGE_EXPIRED);
     return NULL;
-}
-
-/* As a server looks a key up: a request for an ended key deletes it, even a read. */
-static struct entry *find(struct node_table *table, struct node_bytes key, int64_t now_ms,
-                          struct entry **before) {
-    struct entry *entry = find_any(table, key, before);
-    if (!entry || !has_ended(entry, now_ms)) return entry;
-    take_out(table, *before, entry, NODE_CHANGE_EXPIRED);
-    return NULL;
-}
-
-static struct entry *lookup(struct node_table *table, struct node_bytes key, int64_t now_ms) {
-    struct entry *before;
-    return find(table, key, now_ms, &before);
-}
-
-static bool holds(const struct entry *entry, struct node_bytes token) {
-    return equal(token_of(entry), token);
 }
 
 /* ---- the table ---- */
 
-struct node_table *node_table_new(node_change_fn *on_change, void *context) {
-    struct node_table *table = calloc(1, sizeof *table);
+struct node_table *node_table_open(const struct node_options *options) {
+    struct node_table *table = node_memory_take(sizeof *table);
     if (!table) return NULL;
-    table->on_change = on_change;
-    table->context = context;
-    return table;
+    memset(table, 0, sizeof *table);
+    table->options = *options;
+    if (buckets_begin(&table->buckets)) return table;
+    node_table_free(table);
+    return NULL;
 }
 
-static void free_list(struct entry *entry) {
-    for (struct entry *next; entry; entry = next) {
-        next = entry->next;
-        free(entry->data);
-        free(entry);
-    }
+struct node_table *node_table_new(node_change_fn *on_change, void *context) {
+    return node_table_open(&(struct node_options){.on_change = on_change, .context = context});
 }
 
 void node_table_free(struct node_table *table) {
     if (!table) return;
-    free_list(table->first);
-    free_list(table->spare);
+    for (struct entry *entry = table->first, *next; entry; entry = next) {
+        next = entry->next;
+        node_memory_give(entry);
+    }
+    buckets_free(&table->buckets);
+    ends_free(&table->ends);
     guarded_free(table);
-    free(table);
+    node_memory_give(table);
 }
 
-size_t node_count(const struct node_table *table) { return table->count; }
+size_t node_count(const struct node_table *table) { return table->ends.count; }
 
-int64_t node_next_expiry(const struct node_table *table) {
-    int64_t next = INT64_MAX;
-    for (const struct entry *entry = table->first; entry; entry = entry->next)
-        if (entry->expires_ms < next) next = entry->expires_ms;
-    return next;
+int64_t node_next_expiry(const struct node_table *table) { return ends_next(&table->ends); }
+
+size_t node_bytes_locked(const struct node_table *table) {
+    return table->entries_bytes + chunks_bytes(&table->buckets.chunks) +
+           chunks_bytes(&table->ends.chunks);
 }
 
 /* ---- what the protocol does ---- */
 
-/* All the memory is taken before anything is set: all or nothing. */
+static void give_back(struct entry *made) {
+    for (struct entry *next; made; made = next) {
+        next = made->next;
+        node_memory_give(made);
+    }
+}
+
+static bool fits(const struct node_table *table, const struct node_bytes *keys, size_t count,
+                 struct node_bytes token) {
+    if (table->options.bytes_max == 0) return true;
+    size_t bytes = node_bytes_locked(table) + ends_bytes_more(&table->ends, count);
+    for (size_t i = 0; i < count; i++)
+        bytes += node_memory_charge(size_for(keys[i].bytes, token.bytes));
+    return bytes <= table->options.bytes_max;
+}
+
+/* All the memory is taken before anything is set: all or nothing. The entries are linked by
+ * `next`. */
 static struct entry *make_entries(struct node_table *table, const struct node_bytes *keys,
                                   size_t count, struct node_bytes token) {
     struct entry *made = NULL, **end = &made;
+    if (!fits(table, keys, count, token) || !ends_reserve(&table->ends, count)) return NULL;
     for (size_t i = 0; i < count; i++) {
-        struct entry *entry = make_entry(table, keys[i], token);
-        if (!entry) {
-            for (struct entry *next; made; made = next) {
-                next = made->next;
-                put_aside(table, made);
-            }
+        *end = make_entry(table, keys[i], token);
+        if (!*end) {
+            give_back(made);
             return NULL;
         }
-        *end = entry;
-        end = &entry->next;
+        end = &(*end)->next;
     }
     return made;
 }
@@ -199,20 +209,19 @@ enum node_answer node_acquire(struct node_table *table, const struct node_bytes 
     assert(count > 0);
     int64_t expires_ms = end_of(ttl_ms, now_ms);
     for (size_t i = 0; i < count; i++)
-        if (lookup(table, keys[i], now_ms)) return NODE_DENIED;
+        if (table_find(table, keys[i], now_ms, WRITES)) return NODE_DENIED;
     struct entry *made = make_entries(table, keys, count, token);
     if (!made) return NODE_NO_MEMORY;
     while (made) {
-        struct entry *entry = made, *before;
+        struct entry *entry = made;
         made = entry->next;
-        entry->next = NULL;
-        entry->expires_ms = expires_ms;
-        if (find_any(table, key_of(entry), &before)) { /* named twice */
-            put_aside(table, entry);
+        if (count > 1 && find_any(table, key_of(entry))) { /* named twice */
+            node_memory_give(entry);
             continue;
         }
-        append(table, entry);
-        notify(table, NODE_CHANGE_SET, entry);
+        guarded_entry_begins(table, entry);
+        append(table, entry, expires_ms);
+        notify(table, NODE_CHANGE_SET, entry, expires_ms);
     }
     return NODE_GRANTED;
 }
@@ -223,21 +232,22 @@ enum node_answer node_extend(struct node_table *table, const struct node_bytes *
     int64_t expires_ms = end_of(ttl_ms, now_ms);
     bool absent = false;
     for (size_t i = 0; i < count; i++) {
-        const struct entry *entry = lookup(table, keys[i], now_ms);
+        const struct entry *entry = table_find(table, keys[i], now_ms, WRITES);
         if (!entry) {
             absent = true;
             continue;
         }
         if (entry->other_type) return NODE_WRONGTYPE;
-        if (!holds(entry, token)) return NODE_DENIED;
+        if (!table_holds(entry, token)) return NODE_DENIED;
     }
     if (absent) return NODE_ABSENT;
     for (size_t i = 0; i < count; i++) {
-        struct entry *entry = lookup(table, keys[i], now_ms);
+        struct entry *entry = find_any(table, keys[i]);
         /* Never shorter; but a key without a TTL gets one, because a lock must end. */
-        if (entry->expires_ms != INT64_MAX && entry->expires_ms >= expires_ms) continue;
-        entry->expires_ms = expires_ms;
-        notify(table, NODE_CHANGE_EXTENDED, entry);
+        int64_t before_ms = expiry(table, entry);
+        if (before_ms != INT64_MAX && before_ms >= expires_ms) continue;
+        ends_move(&table->ends, &entry->item, expires_ms);
+        notify(table, NODE_CHANGE_EXTENDED, entry, expires_ms);
     }
     return NODE_GRANTED;
 }
@@ -247,12 +257,12 @@ enum node_answer node_release(struct node_table *table, const struct node_bytes 
     assert(count > 0);
     bool deleted = false, foreign = false, other_type = false;
     for (size_t i = 0; i < count; i++) {
-        struct entry *before, *entry = find(table, keys[i], now_ms, &before);
+        struct entry *entry = table_find(table, keys[i], now_ms, WRITES);
         if (!entry) continue;
         if (entry->other_type) {
             other_type = true;
-        } else if (holds(entry, token)) {
-            take_out(table, before, entry, NODE_CHANGE_DELETED);
+        } else if (table_holds(entry, token)) {
+            take_out(table, entry, NODE_CHANGE_DELETED);
             deleted = true;
         } else {
             foreign = true;
@@ -263,119 +273,192 @@ enum node_answer node_release(struct node_table *table, const struct node_bytes 
     return deleted ? NODE_GRANTED : NODE_ABSENT;
 }
 
+/* ---- looks ---- */
+
 int64_t node_pttl(struct node_table *table, struct node_bytes key, int64_t now_ms) {
-    const struct entry *entry = lookup(table, key, now_ms);
+    const struct entry *entry = table_find(table, key, now_ms, LOOKS);
     if (!entry) return -2;
-    return entry->expires_ms == INT64_MAX ? -1 : entry->expires_ms - now_ms;
+    int64_t expires_ms = expiry(table, entry);
+    return expires_ms == INT64_MAX ? -1 : expires_ms - now_ms;
 }
 
 struct node_bytes node_get(struct node_table *table, struct node_bytes key, int64_t now_ms) {
-    const struct entry *entry = lookup(table, key, now_ms);
+    const struct entry *entry = table_find(table, key, now_ms, LOOKS);
     if (!entry || entry->other_type) return (struct node_bytes){NULL, 0};
     return token_of(entry);
 }
 
+static struct node_lock lock_of(const struct node_table *table, const struct entry *entry) {
+    return (struct node_lock){key_of(entry), token_of(entry), expiry(table, entry), entry->fence,
+                              entry->other_type};
+}
+
+bool node_look(struct node_table *table, struct node_bytes key, int64_t now_ms,
+               struct node_lock *lock) {
+    const struct entry *entry = table_find(table, key, now_ms, LOOKS);
+    if (entry) *lock = lock_of(table, entry);
+    return entry != NULL;
+}
+
+uint64_t node_scan(const struct node_table *table, uint64_t cursor, size_t count, int64_t now_ms,
+                   node_visit_fn *visit, void *context) {
+    assert(cursor <= UINT32_MAX);
+    uint32_t next = (uint32_t)cursor;
+    do {
+        const struct item *item = buckets_scan(&table->buckets, next, &next);
+        for (; item; item = item->next) {
+            const struct entry *entry = (const struct entry *)item;
+            if (has_ended(table, entry, now_ms, LOOKS)) continue;
+            struct node_lock lock = lock_of(table, entry);
+            visit(context, &lock);
+        }
+    } while (next != 0 && count-- > 1);
+    return next;
+}
+
 /* ---- what others do ---- */
 
+/* Takes the place of another with the same key, in a piece of memory that is large enough. */
+static struct entry *replace(struct node_table *table, struct entry *old, struct node_bytes value) {
+    struct entry *entry = make_entry(table, key_of(old), value);
+    if (!entry) return NULL;
+    int64_t expires_ms = expiry(table, old);
+    buckets_remove(&table->buckets, &old->item);
+    entry->item.place = old->item.place;
+    entry->previous = old->previous;
+    entry->next = old->next;
+    entry->fence = old->fence;
+    *(entry->previous ? &entry->previous->next : &table->first) = entry;
+    *(entry->next ? &entry->next->previous : &table->last) = entry;
+    ends_replace(&table->ends, &entry->item);
+    assert(expiry(table, entry) == expires_ms);
+    (void)expires_ms;
+    buckets_add(&table->buckets, &entry->item, true);
+    table->entries_bytes += charge_of(entry) - charge_of(old);
+    node_memory_give(old);
+    return entry;
+}
+
+static struct entry *set_new(struct node_table *table, struct node_bytes key,
+                             struct node_bytes value, int64_t expires_ms) {
+    struct entry *entry = make_entries(table, &key, 1, value);
+    if (!entry) return NULL;
+    guarded_entry_begins(table, entry);
+    append(table, entry, expires_ms);
+    return entry;
+}
+
 /* In place if it exists: plain SET overwrites whatever type, and its end. */
-static enum node_answer set_entry(struct node_table *table, struct node_bytes key,
-                                  struct node_bytes value, bool other_type, int64_t expires_ms) {
-    struct entry *before, *entry = find_any(table, key, &before);
-    if (entry) {
-        if (!put_token(entry, value)) return NODE_NO_MEMORY;
+static struct entry *set_entry(struct node_table *table, struct node_bytes key,
+                               struct node_bytes value, bool other_type, int64_t expires_ms) {
+    struct entry *entry = find_any(table, key);
+    if (!entry) {
+        entry = set_new(table, key, value, expires_ms);
+    } else if (entry->token_bytes == value.bytes) {
+        put_token(entry, value);
     } else {
-        entry = make_entry(table, key, value);
-        if (!entry) return NODE_NO_MEMORY;
-        append(table, entry);
+        entry = replace(table, entry, value);
     }
+    if (!entry) return NULL;
     entry->other_type = other_type;
-    entry->expires_ms = expires_ms;
-    notify(table, NODE_CHANGE_SET, entry);
-    return NODE_GRANTED;
+    ends_move(&table->ends, &entry->item, expires_ms);
+    notify(table, NODE_CHANGE_SET, entry, expires_ms);
+    return entry;
 }
 
 enum node_answer node_set(struct node_table *table, struct node_bytes key, struct node_bytes value,
                           int64_t ttl_ms, int64_t now_ms) {
     int64_t expires_ms = ttl_ms == 0 ? INT64_MAX : end_of(ttl_ms, now_ms);
-    (void)lookup(table, key, now_ms);
-    return set_entry(table, key, value, false, expires_ms);
+    (void)table_find(table, key, now_ms, WRITES);
+    return set_entry(table, key, value, false, expires_ms) ? NODE_GRANTED : NODE_NO_MEMORY;
 }
 
 enum node_answer node_set_other_type(struct node_table *table, struct node_bytes key,
                                      int64_t now_ms) {
-    (void)lookup(table, key, now_ms);
-    return set_entry(table, key, (struct node_bytes){NULL, 0}, true, INT64_MAX);
+    (void)table_find(table, key, now_ms, WRITES);
+    return set_entry(table, key, (struct node_bytes){NULL, 0}, true, INT64_MAX) ? NODE_GRANTED
+                                                                                : NODE_NO_MEMORY;
 }
 
 bool node_delete(struct node_table *table, struct node_bytes key, int64_t now_ms) {
-    struct entry *before, *entry = find(table, key, now_ms, &before);
+    struct entry *entry = table_find(table, key, now_ms, WRITES);
     if (!entry) return guarded_delete(table, key);
-    take_out(table, before, entry, NODE_CHANGE_DELETED);
+    take_out(table, entry, NODE_CHANGE_DELETED);
     return true;
 }
 
 bool node_pexpire(struct node_table *table, struct node_bytes key, int64_t ttl_ms, int64_t now_ms) {
     if (ttl_ms <= 0) return node_delete(table, key, now_ms);
     int64_t expires_ms = end_of(ttl_ms, now_ms);
-    struct entry *entry = lookup(table, key, now_ms);
+    struct entry *entry = table_find(table, key, now_ms, WRITES);
     if (!entry) return false;
-    entry->expires_ms = expires_ms;
-    notify(table, NODE_CHANGE_EXTENDED, entry);
+    ends_move(&table->ends, &entry->item, expires_ms);
+    notify(table, NODE_CHANGE_EXTENDED, entry, expires_ms);
     return true;
 }
 
 void node_flush_all(struct node_table *table) {
-    while (table->first) take_out(table, NULL, table->first, NODE_CHANGE_LOST);
+    while (table->first) take_out(table, table->first, NODE_CHANGE_LOST);
     guarded_flush(table);
 }
 
 bool node_evict_key(struct node_table *table, struct node_bytes key) {
-    struct entry *before, *entry = find_any(table, key, &before);
+    struct entry *entry = find_any(table, key);
     if (!entry) return guarded_delete(table, key);
-    take_out(table, before, entry, NODE_CHANGE_LOST);
+    take_out(table, entry, NODE_CHANGE_LOST);
     return true;
 }
 
+/* ---- ends ---- */
+
 void node_expire_due(struct node_table *table, int64_t now_ms) {
-    struct entry *before = NULL, *entry = table->first;
-    while (entry) {
-        struct entry *next = entry->next;
-        if (has_ended(entry, now_ms))
-            take_out(table, before, entry, NODE_CHANGE_EXPIRED);
-        else
-            before = entry;
-        entry = next;
+    if (node_next_expiry(table) > now_ms) return;
+    for (struct entry *entry = table->first, *next; entry; entry = next) {
+        next = entry->next;
+        if (has_ended(table, entry, now_ms, WRITES)) take_out(table, entry, NODE_CHANGE_EXPIRED);
     }
+}
+
+void node_expire_key(struct node_table *table, struct node_bytes key, int64_t now_ms) {
+    (void)table_find(table, key, now_ms, WRITES);
+}
+
+size_t node_expire_some(struct node_table *table, int64_t now_ms, size_t limit) {
+    size_t ended = 0;
+    for (; ended < limit; ended++) {
+        struct entry *entry = (struct entry *)ends_first(&table->ends);
+        if (!entry || !has_ended(table, entry, now_ms, WRITES)) break;
+        take_out(table, entry, NODE_CHANGE_EXPIRED);
+    }
+    return ended;
 }
 
 /* ---- snapshots ---- */
 
 /* Keys that the snapshot does not have, or has with another token. */
 static void lose_what_differs(struct node_table *to, const struct node_table *from) {
-    struct entry *before = NULL, *entry = to->first;
-    while (entry) {
-        struct entry *next = entry->next, *unused;
-        const struct entry *kept = find_any(from, key_of(entry), &unused);
-        if (!kept || kept->other_type != entry->other_type || !holds(kept, token_of(entry)))
-            take_out(to, before, entry, NODE_CHANGE_LOST);
-        else
-            before = entry;
-        entry = next;
+    for (struct entry *entry = to->first, *next; entry; entry = next) {
+        const struct entry *kept = find_any(from, key_of(entry));
+        next = entry->next;
+        if (!kept || kept->other_type != entry->other_type || !table_holds(kept, token_of(entry)))
+            take_out(to, entry, NODE_CHANGE_LOST);
     }
 }
 
 bool node_table_copy(struct node_table *to, const struct node_table *from) {
+    assert(to->options.native == from->options.native);
     lose_what_differs(to, from);
     for (const struct entry *entry = from->first; entry; entry = entry->next) {
-        struct entry *before, *here = find_any(to, key_of(entry), &before);
+        struct entry *here = find_any(to, key_of(entry));
+        int64_t expires_ms = expiry(from, entry);
         if (!here) {
-            if (set_entry(to, key_of(entry), token_of(entry), entry->other_type,
-                          entry->expires_ms) != NODE_GRANTED)
-                return false;
-        } else if (here->expires_ms != entry->expires_ms) {
-            here->expires_ms = entry->expires_ms;
-            notify(to, NODE_CHANGE_EXTENDED, here);
+            here = set_entry(to, key_of(entry), token_of(entry), entry->other_type, expires_ms);
+            if (!here) return false;
+        } else if (expiry(to, here) != expires_ms) {
+            ends_move(&to->ends, &here->item, expires_ms);
+            notify(to, NODE_CHANGE_EXTENDED, here, expires_ms);
         }
+        here->fence = entry->fence;
     }
     return guarded_copy(to, from);
 }

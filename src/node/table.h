@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The rules of one node in C: those of the Lua scripts and of SET NX PX, GET, PTTL, DEL, PEXPIRE
- * and ZADD, on a small table of keys. The simulated node runs on it. No clock and no I/O: the
- * node's wall clock comes in as `now_ms`, and keys end by it, as on a real server. A differential
- * test keeps it equal to real servers (tests/node). */
+ * and ZADD, on a table of keys. No clock and no I/O: the time comes in as `now_ms`. Memory comes
+ * from memory.h. There are two kinds of table:
+ *
+ * A stock table is what an unmodified server does. The simulator's nodes run on it, `now_ms` is the
+ * node's wall clock, and a differential test keeps it equal to real servers (tests/node).
+ *
+ * A native table is the state of a node with the module, and of the simulator's native nodes. It
+ * differs in this:
+ *  - `now_ms` is a clock that never steps back (CLOCK_BOOTTIME), and a key ends at its end, not one
+ *    millisecond later, and for ever. Only writes and node_expire_some() take ended keys out and
+ *    report them; reads treat them as absent and change nothing.
+ *  - Fences are exact for keys in use (see "guarded mode" below).
+ *  - Keys are locks: node_set(), node_set_other_type(), node_delete(), node_pexpire(),
+ *    node_flush_all() and node_evict_key() are for the adoption and the removal of keys by the
+ *    module; no client can call them. Record and fences cannot be deleted.
+ *  - Memory has a limit.
+ * No call costs more than a fixed number of steps for each key that it names, whatever the number
+ * of keys in the table; except node_flush_all(), node_table_copy(), node_table_free(), and
+ * node_expire_due(). */
 #ifndef RL_NODE_TABLE_H
 #define RL_NODE_TABLE_H
 
@@ -41,11 +57,35 @@ enum node_change {
 typedef void node_change_fn(void *context, enum node_change change, struct node_bytes key,
                             struct node_bytes token, int64_t expires_ms);
 
-struct node_table *node_table_new(node_change_fn *on_change, void *context); /* NULL: no memory */
-void node_table_free(struct node_table *table);
+/* When does a key of a stock table end? Servers differ (docs/servers.md). */
+enum node_end_rule {
+    NODE_ENDS_AFTER, /* now > end: Redis up to 7.4, Valkey: with a PTTL of 0 it still exists */
+    NODE_ENDS_AT,    /* now >= end: Redis 8 */
+    /* The worse of the two for each request: at the millisecond of its end a key is gone for a
+     * request that would set, extend, raise, confirm or delete it (its holder has lost it, a rival
+     * may take it), and still there for one that only looks, so that nobody hears early that it is
+     * free. */
+    NODE_ENDS_EITHER
+};
 
-/* A key exists up to and at the millisecond of its end, as on real servers. TTLs are above 0 unless
- * stated otherwise, and now_ms + ttl_ms is below INT64_MAX. There is at least one key. */
+struct node_options {
+    bool native;
+    enum node_end_rule ends; /* of a stock table */
+    uint64_t seed;           /* of the hash. The same seed: the same order of node_scan() */
+    /* Native: what the locks may use (node_bytes_locked()); 0: no limit. Beyond it an acquire is
+     * answered NODE_NO_MEMORY; extensions and releases always work. */
+    size_t bytes_max;
+    node_change_fn *on_change; /* may be NULL */
+    void *context;
+};
+
+struct node_table *node_table_open(const struct node_options *options); /* NULL: no memory */
+/* A stock table, NODE_ENDS_AFTER, seed 0. */
+struct node_table *node_table_new(node_change_fn *on_change, void *context);
+void node_table_free(struct node_table *table); /* reports nothing */
+
+/* Keys end by the rule above. TTLs are above 0 unless stated otherwise, and now_ms + ttl_ms is
+ * below INT64_MAX. There is at least one key. Keys and tokens are below 2^32 bytes. */
 
 /* One key: SET NX PX. Several: acquire_many.lua. */
 enum node_answer node_acquire(struct node_table *table, const struct node_bytes *keys, size_t count,
@@ -71,9 +111,38 @@ bool node_delete(struct node_table *table, struct node_bytes key, int64_t now_ms
 bool node_pexpire(struct node_table *table, struct node_bytes key, int64_t ttl_ms, int64_t now_ms);
 void node_flush_all(struct node_table *table);
 bool node_evict_key(struct node_table *table, struct node_bytes key);
+/* All of them, in the order in which they were set. */
 void node_expire_due(struct node_table *table, int64_t now_ms);
+/* At most `limit`, in the order of their ends. Returns how many; fewer than `limit`: no more. */
+size_t node_expire_some(struct node_table *table, int64_t now_ms, size_t limit);
+void node_expire_key(struct node_table *table, struct node_bytes key, int64_t now_ms);
+/* Ended keys that were not taken out yet count. */
 size_t node_count(const struct node_table *table);
 int64_t node_next_expiry(const struct node_table *table); /* INT64_MAX: none */
+
+/* ---- looking at locks */
+
+struct node_lock {
+    struct node_bytes key, token; /* valid until the next call that changes the table */
+    int64_t expires_ms;           /* INT64_MAX: none */
+    int64_t fence;                /* native: the key's own fence, 0: none. Stock: 0 */
+    bool other_type;
+};
+
+/* False: absent, and *lock is left alone. On a native table it changes nothing. */
+bool node_look(struct node_table *table, struct node_bytes key, int64_t now_ms,
+               struct node_lock *lock);
+
+/* As SCAN: begins with cursor 0, ends when it returns 0, visits about `count` keys in each call. A
+ * key that is there from beginning to end is visited at least once, however the table grows or
+ * shrinks meanwhile. Keys that have ended are left out. Cursors are below 2^32. The function must
+ * not call the table. */
+typedef void node_visit_fn(void *context, const struct node_lock *lock);
+uint64_t node_scan(const struct node_table *table, uint64_t cursor, size_t count, int64_t now_ms,
+                   node_visit_fn *visit, void *context);
+
+/* What the keys use, with an allowance for the allocator; bounded by bytes_max. */
+size_t node_bytes_locked(const struct node_table *table);
 
 /* ---- guarded mode: the record, and the fences that are named after its nonce
  * (src/core/guard.h) */
@@ -86,10 +155,22 @@ struct node_field {
 };
 
 /* Fences are above 0. There is at least one stripe, and each is named once. Nonce 0 belongs to no
- * record, and has no fences. */
+ * record, and has no fences.
+ *
+ * A stock table has one number for each stripe: the highest fence accepted for a key of the stripe.
+ * So a busy key makes requests for its neighbours stale. A native table is exact for keys in use:
+ *  - A key has its own fence, the highest accepted while it is held. It begins at the stripe's
+ *    `floor`, the highest of keys that are no longer held; when the key goes, floor rises to it.
+ *  - Each stripe has a `bound`, below which no key counts, held or not: record writes install it,
+ *    and a raise without keys (a break) raises it. A raise without keys must exceed the highest.
+ *  - `highest` is the highest fence ever accepted for the stripe. It is what node_fences() returns:
+ *    recovery of other nodes installs it as their floor.
+ * So an acquire or raise must exceed the fence of its own key: max(own, bound). The stripe of a key
+ * is computed from the key (docs/guarded.md). A stripe that a request names and that belongs to
+ * none of its keys is treated as in a raise without keys, and an extension raises it likewise. */
 
-/* ZADD XX GT CH of all stripes in one command. STALE: one or more of them were not raised, or they
- * are gone. */
+/* Stock tables only. ZADD XX GT CH of all stripes in one command. STALE: one or more of them were
+ * not raised, or they are gone. */
 enum node_answer node_zadd(struct node_table *table, uint64_t nonce, int64_t fence,
                            const uint16_t *stripes, size_t count);
 /* acquire_guarded.lua: one atomic step for several keys. GRANTED; DENIED: nothing was changed;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Any text as a scene of the simulator. A scene that is refused says in which line; one that is
- * taken and is short enough is played, in each mode that it says something of, and what comes of it
- * is printed.
+ * Any text as a scene of the simulator. An error names the line. An accepted scene is played, in
+ * each mode that it has an expectation for, and its result is printed. A play takes most of the
+ * time of an input. So of the scenes that end after SHORT only one in eight is played.
  */
 #include "scene.h"
 
 #include "must.h"
 
 #define FILE_NAME "x.scene"
+#define SHORT (5000 * RL_MS)
 #define PLAYED_MAX (60000 * RL_MS)
 
 static void check_error(const char *error) {
@@ -47,6 +48,13 @@ static void play(const struct scene *scene) {
     }
 }
 
+static bool is_played(const struct scene *scene, const uint8_t *data, size_t size) {
+    unsigned sum = 0;
+    for (size_t i = 0; i < size; i++) sum = sum * 31 + data[i];
+    if (scene->later[0] != '\0' || scene->ends > PLAYED_MAX) return false;
+    return scene->ends <= SHORT || (sum >> 8) % 8 == 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct scene scene;
     char error[512] = "";
@@ -55,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_error(error);
     } else {
         check(&scene);
-        if (scene.later[0] == '\0' && scene.ends <= PLAYED_MAX) play(&scene);
+        if (is_played(&scene, data, size)) play(&scene);
     }
     free(text);
     return 0;

@@ -463,28 +463,28 @@ static long long script_calls(struct server *server) {
 
 static void an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times(void **state) {
     (void)state;
-    struct redlock_client *client = open_client(&five, NULL);
-    struct redlock_lock_options options = lock_options(150);
+    struct redlock_client *client = open_patient(&five, 150, 1);
+    struct redlock_lock_options options = lock_options(400);
     options.renew = 0;
     struct redlock_lock *lock = new_lock(client, "unlock", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
     assert_result(redlock_release(lock), REDLOCK_OK); /* the script is known on the nodes now */
     assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
-    nap_ms(200);
+    nap_ms(450);
     assert_int_equal(redlock_validity_ms(lock), 0);
     long long calls = script_calls(&five.at[0]);
     double began = now_ms();
     assert_result(redlock_release(lock), REDLOCK_LOST);
-    assert_true(now_ms() - began < 100);
-    nap_ms(300);
+    assert_true(now_ms() - began < 200);
+    nap_ms(500);
     assert_int_equal(script_calls(&five.at[0]), calls + 1);
     /* The same when nobody answers any more. */
     assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
-    nap_ms(200);
+    nap_ms(450);
     for (unsigned i = 0; i < 5; i++) server_pause(&five.at[i]);
     began = now_ms();
     assert_result(redlock_release(lock), REDLOCK_NO_QUORUM);
-    assert_true(now_ms() - began < 200);
+    assert_true(now_ms() - began < 400);
     for (unsigned i = 0; i < 5; i++) server_resume(&five.at[i]);
     redlock_lock_free(lock);
     redlock_client_free(client);

@@ -375,8 +375,12 @@ rl_mask guard_voided_since(const struct guard *guard, rl_ns since) {
     return nodes;
 }
 
+int64_t guard_ttl_max_ms(const struct guard *guard) {
+    return guard->machine.known ? rl_record_ttl_allowed(&guard->machine.quorum) : 0;
+}
+
 static bool is_too_long(const struct guard *guard, int64_t ttl_ms) {
-    return guard->machine.known && ttl_ms > rl_record_ttl_allowed(&guard->machine.quorum);
+    return guard->machine.known && ttl_ms > guard_ttl_max_ms(guard);
 }
 
 bool guard_ttl_too_long(struct guard *guard, int64_t ttl_ms) {

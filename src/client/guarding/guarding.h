@@ -126,6 +126,7 @@ bool guard_is_unread(const struct guard *guard, unsigned node);
 /* Nodes that were voided at `since` or later, even if only briefly. */
 rl_mask guard_voided_since(const struct guard *guard, rl_ns since);
 /* false while nothing is known of the quorum */
+int64_t guard_ttl_max_ms(const struct guard *guard); /* 0: not known */
 bool guard_ttl_too_long(struct guard *guard, int64_t ttl_ms);
 
 /* Above every fence that this client has seen: a clock in microseconds, moved forward when other

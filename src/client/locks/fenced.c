@@ -125,8 +125,7 @@ static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *a
 static void prepare_event(struct redlock_lock *lock, struct rl_event *event) {
     struct guard *guard = lock->client->guard;
     lock->config->terms.quorum = (uint8_t)guard->machine.votes_needed;
-    lock->config->terms.ttl_max =
-        guard->machine.known ? rl_record_ttl_allowed(&guard->machine.quorum) * RL_MS : 0;
+    lock->config->terms.ttl_max = guard_ttl_max_ms(guard) * RL_MS;
     /* An extension also goes to a node whose record is being read again: it waits until that read
      * is done. */
     if (lock->phase == PHASE_LEASED && guard->reread)
