@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -52,4 +53,37 @@ int beside_main(const char *command, int argc, char **argv) {
         command, directory, directory,
         strcmp(command, "serve") == 0 ? " (the package redlock-serve)" : "");
     return EXIT_SYSTEM;
+}
+
+static bool find_module(const char *directory, char *path, size_t size) {
+    static const char *const places[] = {REDLOCK_MODULE_BESIDE, "../module/redlock.so"};
+    char place[2 * PATH_MAX], *found = NULL;
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && found == NULL; i++) {
+        snprintf(place, sizeof place, "%s/%s", directory, places[i]);
+        found = realpath(place, NULL);
+    }
+    int length = found != NULL ? snprintf(path, size, "%s", found) : -1;
+    free(found);
+    return length >= 0 && (size_t)length < size;
+}
+
+bool beside_has_module(void) {
+    char directory[PATH_MAX], path[PATH_MAX];
+    return own_directory(directory, sizeof directory) == 0 &&
+           find_module(directory, path, sizeof path);
+}
+
+int beside_module(char *path, size_t size) {
+    char directory[PATH_MAX];
+    if (own_directory(directory, sizeof directory) != 0) {
+        complain("cannot find this program's own directory through /proc/self/exe: %s",
+                 strerror(errno));
+        return -1;
+    }
+    if (find_module(directory, path, size)) return 0;
+    complain(
+        "the module is not installed: there is no %s/%s; install it (the package redlock-node), "
+        "or name one by --module FILE",
+        directory, REDLOCK_MODULE_BESIDE);
+    return -1;
 }

@@ -50,10 +50,12 @@ static void shift_text(bool known, int64_t ns, char *out, size_t size) {
 
 static void role_text(const struct redlock_server *info, char *out, size_t size) {
     static const char *const roles[] = {"?", "master", "replica"};
+    const bool native = info->native == 1 && info->role == REDLOCK_ROLE_MASTER;
+    const char *role = native ? "native" : roles[info->role];
     if (info->replicas > 0) {
-        snprintf(out, size, "%s+%d", roles[info->role], info->replicas);
+        snprintf(out, size, "%s+%d", role, info->replicas);
     } else {
-        snprintf(out, size, "%s", roles[info->role]);
+        snprintf(out, size, "%s", role);
     }
 }
 

@@ -141,7 +141,7 @@ static void judge_role(const struct checkup *checkup, size_t i, struct findings 
         info->replicas, replicas, checkup->guarded ? ". So this server does not vote" : "");
 }
 
-static void judge_memory(const struct redlock_server *info, size_t i, struct findings *findings) {
+static void judge_eviction(const struct redlock_server *info, size_t i, struct findings *findings) {
     const char *cure =
         "CONFIG SET maxmemory-policy noeviction, and the same in its configuration file.";
     bool evicts = info->eviction[0] != '\0' && strcmp(info->eviction, "noeviction") != 0;
@@ -155,6 +155,9 @@ static void judge_memory(const struct redlock_server *info, size_t i, struct fin
             "maxmemory-policy is %s: as soon as maxmemory is set, it deletes locks that are held.",
             info->eviction);
     }
+}
+
+static void judge_memory(const struct redlock_server *info, size_t i, struct findings *findings) {
     if (info->memory_bytes_max <= 0 || info->memory_bytes < 0) return;
     double used = (double)info->memory_bytes / (double)info->memory_bytes_max;
     if (used >= 1) {
@@ -167,10 +170,18 @@ static void judge_memory(const struct redlock_server *info, size_t i, struct fin
     }
 }
 
-static void judge_persistence(const struct redlock_server *info, size_t i,
-                              struct findings *findings) {
+/* What is on disk of a native node's locks are the keys of the mirror. */
+static void judge_persistence(const struct examined *node, size_t i, struct findings *findings) {
+    const struct redlock_server *info = &node->info;
     const char *wait =
         "After each restart keep it down for the longest TTL in use; or appendonly yes with appendfsync always.";
+    if (info->native == 1 && info->mirror == 0) {
+        WARNING(
+            "RESTART-FORGETS", i,
+            "Use guarded mode (redlock quorum init); or after each restart keep it down for the longest TTL in use.",
+            "Its locks are in memory alone (mirror no): after a restart it has none, and votes for locks that others hold.");
+        return;
+    }
     switch (remains_after_restart(info)) {
     case REMAINS_NOTHING:
         WARNING(
@@ -300,6 +311,35 @@ static void judge_clock(const struct examined *node, size_t i, struct findings *
         "Run a time service that slews (chrony, or ntpd without steps) there; where all nodes differ alike, here.",
         "Its clock is %s off this machine's; this does not affect locks until a step corrects the clock, which ends or prolongs every lock it holds.",
         seconds);
+}
+
+/* ---- native nodes ---- */
+
+static bool is_native(const struct examined *node) { return node->info.native == 1; }
+
+/* What may free a lock before its end on a stock server: eviction, and its wall clock. */
+static void judge_ends(const struct examined *node, size_t i, struct findings *findings) {
+    judge_eviction(&node->info, i, findings);
+    judge_clock(node, i, findings);
+}
+
+/* A native node keeps its locks outside the keyspace, and ends them by another clock: the same
+ * findings are information there. */
+static void note_ends(const struct examined *node, size_t i, struct findings *findings) {
+    struct findings stock = {0};
+    judge_ends(node, i, &stock);
+    for (size_t k = 0; k < stock.count; k++)
+        NOTE(stock.list[k].name, i,
+             "Nothing needs to be done for the locks; the server's other data may need it.",
+             "It does not reach the locks of a native node. A stock server: %s", stock.list[k].why);
+}
+
+static void judge_mirror(const struct examined *node, size_t i, struct findings *findings) {
+    if (!is_native(node) || node->info.mirror != 0) return;
+    NOTE("NO-MIRROR", i,
+         "Load the module with mirror yes, if other programs lock by SET NX on these servers.",
+         "Its locks are in the module alone (mirror no): a program that does not know the module "
+         "takes the same lock, and redlock does not see that program's.");
 }
 
 /* ---- permissions ---- */
@@ -433,11 +473,15 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
     if (checkup->guarded) judge_watch(node, i, findings);
     judge_role(checkup, i, findings);
     judge_memory(&node->info, i, findings);
-    if (!checkup->guarded) judge_persistence(&node->info, i, findings);
+    if (!checkup->guarded) judge_persistence(node, i, findings);
     judge_disk(&node->info, i, findings);
     judge_door(checkup, i, findings);
     judge_load(checkup, i, findings);
-    judge_clock(node, i, findings);
+    if (is_native(node))
+        note_ends(node, i, findings);
+    else
+        judge_ends(node, i, findings);
+    judge_mirror(node, i, findings);
     judge_age(node->info.redis_version, checkup->guarded, i, findings);
     judge_permissions(node, i, findings);
     judge_scheme(node, i, findings);
@@ -608,6 +652,22 @@ static void judge_majority(const struct checkup *checkup, struct findings *findi
           checkup->count, quorum_of(checkup->count));
 }
 
+/* Its guarantee is that of the node which is easiest to mislead. */
+static void judge_kinds(const struct checkup *checkup, struct findings *findings) {
+    size_t native = 0, known = 0;
+    for (size_t i = 0; i < checkup->count; i++) {
+        native += is_native(&checkup->nodes[i]);
+        known += checkup->nodes[i].info.native >= 0;
+    }
+    if (native == 0 || native == known) return;
+    NOTE("MIXED-QUORUM", EVERY_NODE,
+         "Load the module on the others too, one server after the other (" REDLOCK_DOC
+         "/guarded.md).",
+         "%zu of %zu nodes that answer are native. The guarantee is that of the others: a step of "
+         "their wall clocks, a deleted or an evicted key can still free a lock early.",
+         native, known);
+}
+
 static void judge_count(const struct checkup *checkup, struct findings *findings) {
     const char *cure = "Make a quorum of 3 or 5 independent ones.";
     if (checkup->count < 3 && checkup->guarded) {
@@ -633,6 +693,7 @@ void judge_set(const struct checkup *checkup, struct findings *findings) {
         judge_majority(checkup, findings);
     }
     judge_quorums(checkup, findings);
+    judge_kinds(checkup, findings);
     judge_count(checkup, findings);
     if (checkup->count > 1) judge_hosts(checkup, findings);
 }

@@ -212,6 +212,43 @@ static void print_eligibility(int verdict, const struct redlock_node_status *sta
     }
 }
 
+static bool is_connected(const struct redlock_node_status *status) {
+    return status->run_id[0] != '\0';
+}
+
+/* "": not known, or no node is native, and people need not know the word. */
+static const char *kind_of(const struct redlock_node_status *status, bool shown) {
+    if (!shown || !is_connected(status)) return "";
+    return status->native ? "native" : "stock";
+}
+
+/* How many of the members that were connected are native, and how many those are. */
+static size_t count_natives(struct session *session, const struct membership *membership,
+                            size_t *known) {
+    size_t natives = 0;
+    *known = 0;
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        const struct redlock_node_status status = status_of(session, membership->members[i].node);
+        *known += is_connected(&status);
+        natives += status.native == 1;
+    }
+    return natives;
+}
+
+static void print_kinds(struct session *session, const struct membership *membership, FILE *out) {
+    size_t known, natives = count_natives(session, membership, &known);
+    if (natives == 0) return;
+    if (natives == known)
+        fprintf(out, "%s native nodes.\n",
+                known == membership->quorum.members ? "All members are"
+                                                    : "All members that answer are");
+    else
+        fprintf(out,
+                "%zu of %zu members are native nodes. The guarantee is that of the stock ones: "
+                "redlock doctor.\n",
+                natives, membership->quorum.members);
+}
+
 /* A node that loses its data is found again only by the URL in the other members' records. */
 static void print_other_name(struct session *session, const struct redlock_member *member,
                              FILE *out) {
@@ -249,12 +286,17 @@ static void print_rows(struct session *session, const struct membership *members
         int length = (int)strlen(node_url(session, i));
         if (length > width) width = length;
     }
-    fprintf(out, "  %-16s  %-*s  %s\n", "MEMBER", width, "NODE", "STANDING");
+    bool kinds = false;
+    for (size_t i = 0; i < nodes; i++) kinds = kinds || status_of(session, (int)i).native == 1;
+    const int kind_width = kinds ? 8 : 0;
+    fprintf(out, "  %-16s  %-*s  %-*s%s\n", "MEMBER", width, "NODE", kind_width,
+            kinds ? "KIND" : "", "STANDING");
     for (size_t i = 0; i < members; i++) {
         const struct redlock_member *member = &membership->members[i];
         const struct redlock_node_status status = status_of(session, member->node);
-        fprintf(out, "  %-16s  %-*s  ", member->id, width,
-                clean_url(session, member, clean, sizeof clean));
+        fprintf(out, "  %-16s  %-*s  %-*s", member->id, width,
+                clean_url(session, member, clean, sizeof clean), kind_width,
+                kind_of(&status, kinds));
         const int half_added = node_half_added(session, membership, member);
         if (half_added >= 0)
             fprintf(out, "its add was interrupted: run redlock quorum add %s again\n",
@@ -266,7 +308,8 @@ static void print_rows(struct session *session, const struct membership *members
     for (size_t i = 0; i < nodes; i++) {
         if (stands_for_a_member(membership, i) || is_half_added(session, membership, i)) continue;
         const struct redlock_node_status status = status_of(session, (int)i);
-        fprintf(out, "  %-16s  %-*s  ", "no member", width, status.url);
+        fprintf(out, "  %-16s  %-*s  %-*s", "no member", width, status.url, kind_width,
+                kind_of(&status, kinds));
         print_eligibility(status.verdict, &status, out);
     }
 }
@@ -341,6 +384,7 @@ void membership_print(struct session *session, const struct membership *membersh
     }
     print_rows(session, membership, out);
     print_state(membership, session_reach(session), out);
+    print_kinds(session, membership, out);
 }
 
 /* ---- for machines ------------------------------------------------------------------------ */
@@ -354,6 +398,11 @@ static json_t *eligibility_json(const char *url, int verdict, int64_t recovering
     json_object_set_new(object, "recovering_ms",
                         left_known ? json_integer(recovering_ms) : json_null());
     return object;
+}
+
+static json_t *native_json(struct session *session, int node) {
+    const struct redlock_node_status status = status_of(session, node);
+    return is_connected(&status) ? json_boolean(status.native) : json_null();
 }
 
 json_t *membership_json(struct session *session, const struct membership *membership) {
@@ -375,6 +424,7 @@ json_t *membership_json(struct session *session, const struct membership *member
             eligibility_json(member_url(session, member), member->verdict, member->recovering_ms);
         json_object_set_new(row, "id", json_string(member->id));
         if (member->node < 0) json_object_set_new(row, "standing", json_string("not_listed"));
+        json_object_set_new(row, "native", native_json(session, member->node));
         json_object_set_new(row, "node",
                             member->node >= 0 ? json_integer(member->node + 1) : json_null());
         json_array_append_new(members, row);
@@ -383,6 +433,7 @@ json_t *membership_json(struct session *session, const struct membership *member
         if (stands_for_a_member(membership, i)) continue;
         const struct redlock_node_status status = status_of(session, (int)i);
         json_t *row = eligibility_json(status.url, status.verdict, status.recovering_ms);
+        json_object_set_new(row, "native", native_json(session, (int)i));
         json_object_set_new(row, "node", json_integer((json_int_t)i + 1));
         json_array_append_new(others, row);
     }

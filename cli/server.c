@@ -74,8 +74,8 @@ bool server_listens(const struct server *server) {
 }
 
 /* The server reads its standard input as its configuration, before anything else. */
-static _Noreturn void become(const struct server *server, const char *program, int config,
-                             pid_t group, pid_t parent) {
+static _Noreturn void become(const struct server *server, const char *program, const char *module,
+                             int config, pid_t group, pid_t parent) {
     char port[16];
     snprintf(port, sizeof port, "%d", server->port);
     const char *arguments[] = {program,
@@ -94,6 +94,8 @@ static _Noreturn void become(const struct server *server, const char *program, i
                                server->directory,
                                "--logfile",
                                "redis.log",
+                               module != NULL ? "--loadmodule" : NULL,
+                               module,
                                NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
@@ -131,7 +133,8 @@ static int offer_config(const char *password) {
     return -1;
 }
 
-int server_start(struct server *server, const char *program, const char *password, pid_t group) {
+int server_start(struct server *server, const char *program, const char *module,
+                 const char *password, pid_t group) {
     if (mkdir(server->directory, 0700) != 0 && errno != EEXIST) {
         complain("cannot make %s: %s", server->directory, strerror(errno));
         return -1;
@@ -142,7 +145,7 @@ int server_start(struct server *server, const char *program, const char *passwor
     pid_t parent = getpid();
     int config = offer_config(password);
     server->pid = config < 0 ? -1 : fork();
-    if (server->pid == 0) become(server, program, config, group, parent);
+    if (server->pid == 0) become(server, program, module, config, group, parent);
     int error = errno;
     if (config >= 0) close(config);
     if (server->pid < 0) {

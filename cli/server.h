@@ -27,9 +27,10 @@ struct server {
 int server_find_program(const char *named, char *program, size_t size);
 /* Reserves a free loopback port, which the kernel chooses. 0, or -1 after a message. */
 int server_reserve_port(struct server *server);
-/* Starts the server in `group`, for clients that know the password. It dies with this process. 0,
- * or -1 after a message. */
-int server_start(struct server *server, const char *program, const char *password, pid_t group);
+/* Starts the server in `group`, with the module (NULL: none), for clients that know the password.
+ * It dies with this process. 0, or -1 after a message. */
+int server_start(struct server *server, const char *program, const char *module,
+                 const char *password, pid_t group);
 /* Whether a process accepts connections on its port. */
 bool server_listens(const struct server *server);
 /* Prints the last lines of its log to standard error. */

@@ -41,7 +41,9 @@ static int draw_password(struct servers *servers) {
 
 /* `server` is one of them. */
 static int start_one(struct servers *servers, struct server *server) {
-    return server_start(server, servers->program, servers->password, servers->group);
+    return server_start(server, servers->program,
+                        servers->module[0] != '\0' ? servers->module : NULL, servers->password,
+                        servers->group);
 }
 
 static int reserve_ports(struct servers *servers) {

@@ -21,6 +21,7 @@ struct servers {
     bool quiet, verbose;
     char password[SERVER_PASSWORD_BYTES + 1]; /* of all servers, once they are started */
     char program[PATH_MAX], directory[PATH_MAX];
+    char module[PATH_MAX];              /* empty: none */
     char nodes[64 * REDLOCK_NODES_MAX]; /* their URLs, once started */
     char quorum[17];                    /* GUARDED, once started: its id */
 };

@@ -55,7 +55,7 @@ void settings_free(struct settings *settings) {
                      settings->quorum,        settings->config_quorum,
                      settings->profile,       settings->profiles,
                      settings->command,       settings->metrics_file,
-                     settings->write_config};
+                     settings->write_config,  settings->module};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -159,6 +159,7 @@ SETTER_TEXT(set_status_file, status_file)
 SETTER_TEXT(set_metrics_file, metrics_file)
 SETTER_TEXT(set_dir, dir)
 SETTER_TEXT(set_server, server)
+SETTER_TEXT(set_module, module)
 SETTER_TEXT(set_only, only)
 SETTER_TEXT(set_plot, plot)
 SETTER_TEXT(set_reason, reason)
@@ -167,6 +168,7 @@ SETTER_TEXT(set_metrics, metrics)
 SETTER_TEXT(set_command, command)
 SETTER_TEXT(set_write_config, write_config)
 SETTER_FLAG(set_force, force, true)
+SETTER_FLAG(set_native, native, true)
 SETTER(set_profile) {
     if (!is_profile_name(value)) {
         snprintf(error, size, "'%.60s' is not the name of a profile (" PROFILE_NAME_RULE ")",
@@ -467,6 +469,10 @@ const struct option_entry option_entries[] = {
      "keep the servers' files there; absent or empty"},
     {"server", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_server,
      "the server program (redis-server, else valkey-server)"},
+    {"native", 0, NULL, COMMAND_UP, false, set_native,
+     "native lock nodes: the servers load the module redlock.so"},
+    {"module", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_module,
+     "native: this module, not the installed one"},
     {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
      "restart a server this long after it died"},
     {"listen", 0, "ADDRESS[,...]", COMMAND_SERVE, true, set_listen,

@@ -44,8 +44,8 @@ struct settings {
     char *prefix, *owner;
     char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     char *token, *status_file, *metrics_file;
-    char *write_config; /* quorum init */
-    char *dir, *server;
+    char *write_config;          /* quorum init */
+    char *dir, *server, *module; /* up, bench; module: NULL: the installed one */
     char *only, *plot;
     char *reason; /* break */
     char *listen, *password_file,
@@ -73,7 +73,7 @@ struct settings {
     int64_t ttl_max_ms, floor; /* 0: not given */
     int64_t config_ttl_max_ms; /* `ttl-max =` of the file; 0: none */
     int64_t await_ms;          /* wait until all members are intact. WAIT_UNSET: do not wait */
-    bool confirm, never_used, force, yes, no_syslog;
+    bool confirm, never_used, force, native, yes, no_syslog;
     bool busy_poll;  /* serve */
     int scripts;     /* serve: enum serve_scripts */
     bool only_looks; /* not an option: the command never recovers nodes itself */

@@ -16,6 +16,7 @@
 
 #include <redlock/admin.h>
 
+#include "beside.h"
 #include "boottime.h"
 #include "child.h"
 #include "commands.h"
@@ -207,8 +208,8 @@ static void print_environment(const struct up *up) {
         complain("node-%u: redis://127.0.0.1:%d (pid %ld)", up->servers.list[i].number,
                  up->servers.list[i].port, (long)up->servers.list[i].pid);
     }
-    complain("%zu nodes are up, in %s mode; ^C ends them", up->servers.count,
-             mode_name(up->servers.mode));
+    complain("%zu %snodes are up, in %s mode; ^C ends them", up->servers.count,
+             up->servers.module[0] != '\0' ? "native " : "", mode_name(up->servers.mode));
 }
 
 static int command_status(const struct up *up) {
@@ -249,6 +250,18 @@ static int with_directory(struct up *up, char **argv) {
     return status;
 }
 
+/* The servers resolve the name in a directory of their own, so it is made absolute. */
+static int find_module(const struct settings *settings, char *path, size_t size) {
+    if (!settings->native && settings->module == NULL) return 0;
+    if (settings->module == NULL) return beside_module(path, size);
+    char *found = realpath(settings->module, NULL);
+    int length = found != NULL ? snprintf(path, size, "%s", found) : -1;
+    free(found);
+    if (length >= 0 && (size_t)length < size) return 0;
+    complain("--module %s: %s", settings->module, length < 0 ? strerror(errno) : "too long a name");
+    return -1;
+}
+
 int command_up(struct settings *settings, int argc, char **argv) {
     static struct up up; /* large */
     (void)argc;
@@ -268,6 +281,7 @@ int command_up(struct settings *settings, int argc, char **argv) {
                      .terminal = {.fd = -1}};
     if (server_find_program(settings->server, up.servers.program, sizeof up.servers.program) != 0)
         return EXIT_CONFIG;
+    if (find_module(settings, up.servers.module, sizeof up.servers.module) != 0) return EXIT_CONFIG;
     signals_take(&up.inherited);
     up.signal_fd = signals_open(&up.inherited);
     if (up.signal_fd < 0) return EXIT_SYSTEM;

@@ -39,5 +39,9 @@ foreach(unit redlock-serve.service redlock-quorum-init@.service)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket DESTINATION ${REDLOCK_UNIT_DIR})
 
+# For the instance "redlock" of the distribution's unit for several servers, and no other.
+configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-node.conf.in ${PROJECT_BINARY_DIR}/redlock-node.conf @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/redlock-node.conf DESTINATION ${REDLOCK_UNIT_DIR}/redis-server@redlock.service.d RENAME redlock.conf)
+
 # For Prometheus and Grafana, next to the documents that explain them.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/packaging/observability DESTINATION ${CMAKE_INSTALL_DOCDIR})

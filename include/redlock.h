@@ -163,7 +163,8 @@ struct redlock_node_status {
     size_t size;           /* set by _init() */
     const char *url;       /* as configured, without the password */
     int verdict;           /* enum redlock_verdict. GRANTED: ready; else why not */
-    char run_id[41];       /* "": unknown (not connected, or INFO refused) */
+    char run_id[41];       /* "": unknown (not connected, or INFO refused). native: the module's
+                              own, drawn when it is loaded */
     char version[16];      /* redis_version; "": unknown */
     char text[160];        /* detail of the last failure; "": none. Holds no secret */
     int uses_transactions; /* 1: the server refuses scripts, so WATCH/MULTI/EXEC is used */
@@ -171,6 +172,8 @@ struct redlock_node_status {
                               unknown */
     char node_id[17];      /* guarded: which member it is; "": unknown */
     int scheme;            /* enum redlock_scheme */
+    int native;            /* 1: a native node (a server with the module redlock); 0: a stock
+                              server, or never connected */
 };
 static inline void redlock_node_status_init(struct redlock_node_status *status) {
     memset(status, 0, sizeof *status);

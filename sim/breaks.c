@@ -152,17 +152,27 @@ static void key_changed(struct bench *bench, size_t index) {
     look(bench, record->resource);
 }
 
+/* The history does not have the keys that a native node is left with from before, nor a stock one.
+ */
+static void becomes(struct bench *bench, int node) {
+    for (int i = 0; i < JUDGE_RESOURCES; i++) {
+        bench->keys[node][i] = 0;
+        look(bench, i);
+    }
+}
+
 /* ---- breaks ---------------------------------------------------------------------------------- */
 
 static void judge_fenced_off(struct bench *bench, const struct hold *hold, int64_t fence,
                              size_t broken, size_t index) {
     const struct history_record *record = &bench->records[hold->since];
-    judge_found(
-        bench->report, CHECK_BROKEN, broken, index, bench->records[index].at, hold->until,
-        "the break at %s fences off %s, which acquired %s at %s with fence %lld, below %lld",
-        judge_ms(bench->records[broken].at).text, judge_client(record->client).text,
-        judge_resource(record->resource).text, judge_ms(record->at).text, (long long)hold->fence,
-        (long long)fence);
+    const bool below = hold->fence < fence;
+    judge_found(bench->report, CHECK_BROKEN, broken, index, bench->records[index].at, hold->until,
+                "the break at %s %s %s, which acquired %s at %s with fence %lld, %s %lld",
+                judge_ms(bench->records[broken].at).text,
+                below ? "fences off" : "does not fence off", judge_client(record->client).text,
+                judge_resource(record->resource).text, judge_ms(record->at).text,
+                (long long)hold->fence, below ? "below" : "not below", (long long)fence);
 }
 
 static void begin_break(struct bench *bench, size_t index) {
@@ -218,9 +228,11 @@ static void acquired(struct bench *bench, size_t index) {
     bench->owners[record->token % TOKENS].client = record->client;
     for (size_t i = 0; i < bench->broken_count[record->resource]; i++) {
         const struct broken *broken = &bench->broken[record->resource][i];
-        if (record->value == 0 || record->value >= broken->fence || record->until <= record->at)
-            continue;
-        judge_fenced_off(bench, hold, broken->fence, broken->index, index);
+        if (record->value == 0 || broken->fence == 0 || record->until <= record->at) continue;
+        /* A grant of the broken token itself may be reported as late as this. */
+        bool wrong = broken->token == record->token ? record->value >= broken->fence
+                                                    : record->value < broken->fence;
+        if (wrong) judge_fenced_off(bench, hold, broken->fence, broken->index, index);
     }
 }
 
@@ -244,6 +256,7 @@ static void step(struct bench *bench, size_t index) {
     case HISTORY_BREAK: begin_break(bench, index); break;
     case HISTORY_BROKEN: end_break(bench, index); break;
     case HISTORY_NODE_SPLIT: bench->split |= 1u << record->node; break;
+    case HISTORY_NODE_NATIVE: becomes(bench, record->node); break;
     case HISTORY_NODE_OLD_ENDS: bench->split &= ~(1u << record->node); break;
     case HISTORY_KEY_SET:
     case HISTORY_KEY_EXTENDED:

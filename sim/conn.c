@@ -231,6 +231,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
     struct message *message = message_on(world, link_at(conn), MESSAGE_REQUEST);
     message->number = ++world->messages_count;
     message->op = (uint8_t)request->op;
+    message->stranger = world->options.client[conn->net->client].stranger;
     message->ttl_ms = request->ttl_ms;
     /* By value, like bytes on the wire: the token may have changed before this arrives. */
     if (net_op_is(request->op, NET_OP_TOKEN))
@@ -270,6 +271,7 @@ void conn_up(struct conn *conn, const struct message *welcome) {
         if (again & rl_bit(i)) conn_leave(&net->conn[i], REDLOCK_VERDICT_TWICE_LISTED, "");
     conn->announces = link_at(conn)->announces;
     conn->quorum = net->asks_quorum ? welcome->quorum : 0;
+    conn->native = welcome->native;
     conn->text[0] = '\0';
     conn->state = CONN_READY;
     net_timer_set(net, &conn->deadline, RL_NEVER);

@@ -26,6 +26,7 @@ struct conn {
     struct net_timer track_again;
     bool announces;  /* the node announces changes of its record and data among its answers */
     uint64_t quorum; /* id in the node's record, from its handshake; 0: none */
+    bool native;
 };
 
 struct net {

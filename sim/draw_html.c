@@ -101,11 +101,12 @@ static void put_legend(FILE *out) {
 
 /* The first request of a guarded client looks like a refusal, and is half of one. */
 static void put_guarded_note(FILE *out) {
-    fputs("<p class=\"soft\">Guarded: nodes refuse the first request of a client, although they "
-          "take its key. Its fencing token is too low, because the client does not know the "
-          "highest one yet. The refusal names it, and the next request raises the token under "
-          "the same key.</p>\n",
-          out);
+    fputs(
+        "<p class=\"soft\">Guarded and native: nodes refuse the first request of a client, although they "
+        "take its key. Its fencing token is too low, because the client does not know the "
+        "highest one yet. The refusal names it, and the next request raises the token under "
+        "the same key.</p>\n",
+        out);
 }
 
 /* One run: its result, the picture, the sentences. */
@@ -122,7 +123,7 @@ static void put_run(FILE *out, const struct picture *picture) {
         draw_plot_width(&layout));
     draw_plot(out, &layout);
     fputs("</div>\n", out);
-    if (strncmp(picture->verdict, "guarded:", 8) == 0) put_guarded_note(out);
+    if (strncmp(picture->verdict, "classic:", 8) != 0) put_guarded_note(out);
     put_events(out, &layout);
     fputs("</section>\n", out);
     draw_layout_free(&layout);

@@ -8,10 +8,12 @@
 #include "explore.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,10 +93,13 @@ static struct sums sum(const struct shared *shared, unsigned jobs, int64_t began
 static void show_summary(const struct shared *shared, const struct explore_options *options,
                          int64_t began) {
     struct sums sums = sum(shared, options->jobs, began);
-    printf("%" PRIu64 " seeds from %" PRIu64 " (%s, broken: %s): %" PRIu64
+    char nodes[32] = "";
+    if (options->wish.nodes != PLAN_NODES_DRAWN)
+        snprintf(nodes, sizeof nodes, ", %s nodes", plan_nodes_word(options->wish.nodes));
+    printf("%" PRIu64 " seeds from %" PRIu64 " (%s%s, broken: %s): %" PRIu64
            " s simulated in %" PRId64 ".%03" PRId64 " s (%" PRIu64 " times real time, %" PRIu64
            " seeds a second), %" PRIu64 " acquisitions, %" PRIu64 " requests\n",
-           sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic",
+           sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic", nodes,
            plan_break_word(options->wish.broken), sums.simulated_ms / 1000, sums.ms / 1000,
            sums.ms % 1000, sums.simulated_ms / (uint64_t)sums.ms,
            sums.seeds * 1000 / (uint64_t)sums.ms, sums.acquisitions, sums.messages);
@@ -105,6 +110,7 @@ static void print_command(uint64_t seed, const struct plan_wish *wish, const cha
                           FILE *out) {
     fprintf(out, "redlock sim --seed %" PRIu64, seed);
     if (wish->guarded) fprintf(out, " --mode guarded");
+    if (wish->nodes != PLAN_NODES_DRAWN) fprintf(out, " --%s", plan_nodes_word(wish->nodes));
     if (wish->operators) fprintf(out, " --operators");
     if (wish->broken != PLAN_BREAK_NOTHING)
         fprintf(out, " --break %s", plan_break_word(wish->broken));
@@ -177,7 +183,7 @@ static uint64_t await_workers(struct shared *shared, const struct explore_option
 }
 
 static int run_workers(struct shared *shared, const struct explore_options *options) {
-    pid_t pids[JOBS_MAX];
+    pid_t pids[JOBS_MAX], self = getpid();
     int64_t began = wall_ms();
     fflush(NULL);
     for (unsigned i = 0; i < options->jobs; i++) {
@@ -187,6 +193,8 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
             return EXPLORE_SYSTEM; /* workers that were started end by themselves */
         }
         if (pids[i] > 0) continue;
+        /* Nobody reads what an orphan finds. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != self) _exit(1);
         work(shared, i, options);
         _exit(0);
     }

@@ -69,7 +69,7 @@ static void put_ms(struct line *line, const char *before, rl_ns ns, int width) {
 }
 
 static const char *op_name(unsigned op) {
-#define NAME(name, subject, flags, forms) #name,
+#define NAME(name, subject, flags, forms, native) #name,
     static const char *const names[] = {NET_OPS(NAME)};
 #undef NAME
     return op < sizeof(names) / sizeof(names[0]) ? names[op] : "?";

@@ -53,7 +53,7 @@
     /* faults of nodes */ \
     X(NODE_CRASH, "node dies") \
     X(NODE_RESTART, "node is back; `value`: 0 empty, 1 with everything, 2 without its last second") \
-    X(NODE_FLUSH, "FLUSHALL on node") \
+    X(NODE_FLUSH, "FLUSHALL on node; `value` 1: SWAPDB") \
     X(NODE_EVICT, "node evicts a key") \
     X(NODE_FAILOVER, "node is replaced by its replica, which lags") \
     X(NODE_CLOCK, "node's wall clock steps by `value` ns") \
@@ -68,6 +68,7 @@
     X(NODE_REPLICA, "node gets its first replica, and with it another replication id") \
     X(NODE_PROMOTED, "node, a replica, is promoted again") \
     X(NODE_POLICY, "node's maxmemory-policy is switched to one that evicts (`value` 1), or back (0)") \
+    X(NODE_NATIVE, "node is now a native one (`value` 1), whose locks are not keys and end by a clock that never steps, or a stock one (0)") \
     X(NODE_MEMBERS, "node carries a record of list `message`, of epoch `value`, whose members are nodes `until`, by bits; `result` 1: what is left of node does") \
     X(NODE_ELIGIBILITY, "node is now intact (`result` 1) or has lost its data (0): `value` is its epoch") \
     X(VOTE, "node raises the fence to `value` for token, as an intact node (`result` 1) or one that should not (0)") \

@@ -96,7 +96,8 @@ struct message {
     bool breaks; /* lost: the connection breaks when the message would arrive */
     int16_t verdict;
     int64_t ttl_ms, remaining_ms;
-    uint32_t process; /* CONNECT: the server process that answered */
+    uint32_t process; /* CONNECT: the server process that answered ... */
+    bool native;      /* ... and whether it is a native node */
     uint64_t quorum;  /* CONNECT: the id in its record; 0: it has none */
     /* For messages of waiting callers. */
     uint32_t waiter;
@@ -106,6 +107,7 @@ struct message {
     int64_t age_us, count;
     /* For guarded mode. */
     bool guarded;
+    bool stranger; /* the commands and scripts of another project: on plain keys */
     uint8_t part, question, stripes_count;
     uint16_t stripes[WORLD_RESOURCES_MAX];
     bool was_kept, keep;
@@ -161,6 +163,7 @@ struct link {
     bool guarded;     /* the client requests it */
     bool asks_quorum; /* the handshake reports a record, and is guarded where there is one */
     bool announces;   /* the node does it, on this connection */
+    bool native;      /* the node was found to be native: an acquisition is one command */
     struct random announcements_random;
 };
 
@@ -240,20 +243,27 @@ struct server {
     struct random announcements_random;
     struct guard_change *guard;
     size_t guard_count, guard_capacity;
-    struct node_table *table;
-    struct sim_clock clock;
+    bool native;
+    struct node_table *keys;  /* what a stock server has; a native node: copies of its locks ... */
+    struct node_table *own;   /* ... which are here; NULL: it has never been native */
+    struct node_table *table; /* the one of them on which its votes rest */
+    struct sim_clock clock;   /* the wall clock: keys end by it, ... */
+    struct sim_clock boot;    /* ... and the locks of a native node by CLOCK_BOOTTIME */
     bool up, paused;
     int mode;                /* a verdict; GRANTED: normal */
     struct messages backlog; /* requests in its sockets while it is stopped */
     struct change *changes;
     size_t changes_count, changes_capacity;
     rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
+    rl_ns ends_at;   /* native: the same for its locks */
     struct queue queue[WORLD_RESOURCES_MAX]; /* the waiters of each resource */
 };
 
 /* Wall clocks show a day of 2026, and differ slightly from each other. */
 #define WALL_BEGIN (INT64_C(1767225600000) * RL_MS)
 #define WALL_SPREAD (2000 * RL_MS)
+#define BOOT_BEGIN                                                                                 \
+    (INT64_C(3600000) * RL_MS) /* CLOCK_BOOTTIME, an hour after its machine started */
 
 void run_id_write(const struct world *world, uint32_t process, char run_id[41]);
 int16_t verdict_of(enum node_answer answer);
@@ -264,7 +274,8 @@ struct node_request {
     int64_t now_ms;
 };
 struct node_request node_request(const struct server *server, const struct message *request);
-struct node_table *server_table_new(node_change_fn *fn, void *context);
+struct node_table *server_table_new(void); /* of keys, and reports nothing */
+struct node_table *server_table_of(struct server *server, bool native); /* a new one */
 int server_mode(const struct server *server); /* its answer to writes; GRANTED: it executes them */
 void server_new_process(struct server *server);
 void server_new_replid(struct server *server);
@@ -274,10 +285,23 @@ void server_receive(struct world *world, struct message *request);
 /* executes at once, even if the server is stopped */
 void server_serve(struct server *server, struct message *request);
 int64_t server_wall_ms(const struct server *server);
+int64_t server_now_ms(const struct server *server); /* by the clock that ends its locks */
+void server_forget_ends(struct server *server); /* before server_await_expiry(): clocks changed */
 bool server_refuses_all(const struct server *server); /* even handshakes */
 void server_read(struct server *server, struct message *request);
 void server_write_op(struct server *server, struct message *request); /* without fences */
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
+/* server_native.c: what the module does with its locks and with their copies among the keys */
+void native_begin(struct server *server, bool native); /* a new process: its table is empty */
+void native_changed(struct server *server, enum node_change change, struct node_bytes key,
+                    struct node_bytes token, int64_t expires_ms);
+bool native_is_anothers(struct server *server, const struct node_request *what);
+void native_adopt(struct server *server, const struct node_request *what, int64_t ttl_ms);
+enum node_answer native_release(struct server *server, const struct node_request *what);
+void native_copy(struct server *server, const struct node_request *what);
+int64_t native_pttl(struct server *server, struct node_bytes key);
+struct node_bytes native_get(struct server *server, struct node_bytes key);
+void native_deny(struct server *server, struct message *request);
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
 void servers_heal(struct world *world);

@@ -23,7 +23,10 @@ enum option_code {
     OPTION_SHRINK,
     OPTION_ONLY,
     OPTION_HASH,
-    OPTION_OPERATORS
+    OPTION_OPERATORS,
+    OPTION_STOCK,
+    OPTION_MIXED,
+    OPTION_NATIVE
 };
 
 struct command_line {
@@ -44,7 +47,7 @@ static void print_help(void) {
         "  --start S       the first of them (1)\n"
         "  --jobs J        processes (one a processor)\n"
         "  --mode MODE     the strength of lock: classic, or guarded (which is put to all the faults that\n"
-        "                  classic mode's assumptions leave out); native is not there yet\n"
+        "                  classic mode's assumptions leave out), or native (guarded --native)\n"
         "  --break WHAT    switch one assumption off:\n",
         stdout);
 #define BREAK_HELP(name, word, text)                                                               \
@@ -57,6 +60,9 @@ static void print_help(void) {
         "                  need be granted any more, but whatever is must be right)\n"
         "  --operators     operators break locks and, in guarded mode, change the quorum, in every world,\n"
         "                  not in one of twenty\n"
+        "  --stock, --mixed, --native\n"
+        "                  which nodes are native, in every world: none, some (it changes as they are\n"
+        "                  restarted), all. Else: none in classic mode; in guarded mode it is drawn\n"
         "  --seed S        run one seed and say what its options and actions are\n"
         "  --trace         and print everything that happens\n"
         "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"
@@ -116,11 +122,12 @@ static bool take_option(struct command_line *line, int option, const char *value
         line->has_seed = read_number(value, UINT64_MAX, &line->options.seed);
         return line->has_seed || complain("--seed takes a number, not ", value);
     case OPTION_MODE:
-        line->options.wish.guarded = strcmp(value, "guarded") == 0;
-        if (line->options.wish.guarded || strcmp(value, "classic") == 0) return true;
-        return complain(strcmp(value, "native") == 0 ? "not there yet: --mode "
-                                                     : "unknown mode: --mode ",
-                        value);
+        line->options.wish.guarded = strcmp(value, "classic") != 0;
+        if (strcmp(value, "native") == 0) line->options.wish.nodes = PLAN_NODES_NATIVE;
+        if (strcmp(value, "classic") == 0 || strcmp(value, "guarded") == 0 ||
+            strcmp(value, "native") == 0)
+            return true;
+        return complain("unknown mode: --mode ", value);
     case OPTION_BREAK:
         if (!read_break(value, &line->options.wish.broken))
             return complain("unknown assumption: --break ", value);
@@ -130,6 +137,9 @@ static bool take_option(struct command_line *line, int option, const char *value
     case OPTION_ONLY: line->options.only = value; return true;
     case OPTION_HASH: line->options.hash = true; return true;
     case OPTION_OPERATORS: line->options.wish.operators = true; return true;
+    case OPTION_STOCK: line->options.wish.nodes = PLAN_NODES_STOCK; return true;
+    case OPTION_MIXED: line->options.wish.nodes = PLAN_NODES_MIXED; return true;
+    case OPTION_NATIVE: line->options.wish.nodes = PLAN_NODES_NATIVE; return true;
     case 'q': line->options.quiet = true; return true;
     default: return false; /* getopt has printed the reason */
     }
@@ -149,6 +159,9 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
         {"hash", no_argument, NULL, OPTION_HASH},
         {"quiet", no_argument, NULL, 'q'},
         {"operators", no_argument, NULL, OPTION_OPERATORS},
+        {"stock", no_argument, NULL, OPTION_STOCK},
+        {"mixed", no_argument, NULL, OPTION_MIXED},
+        {"native", no_argument, NULL, OPTION_NATIVE},
         {NULL, 0, NULL, 0},
     };
     int option;

@@ -302,6 +302,7 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
     if (conn->state != CONN_READY) return;
     memcpy(status->run_id, policy->run_id, sizeof(status->run_id));
     status->announces = conn->announces;
+    status->native = status->mirror = conn->native;
     if (conn->quorum)
         snprintf(status->quorum, sizeof(status->quorum), "%016llx",
                  (unsigned long long)conn->quorum);

@@ -18,10 +18,10 @@
  *
  * A key without an end is a violation as soon as its token is known to be a client's.
  *
- * Keys end by their node's clock. The judge skips a key in two cases. Its node's clock stepped or
- * ran false while the key existed, or its node was stopped or down and could not let it end. Or its
- * token's owner cannot be known (no messages in the history, and never acquired): its SET gave it
- * one TTL, and only its owner can extend it.
+ * Keys end by their node's clock. The judge skips a key in two cases. Its node's clock ran false,
+ * or stepped (which does not touch the locks of a native node), while the key existed, or its node
+ * was stopped or down and could not let it end. Or its token's owner cannot be known (no messages
+ * in the history, and never acquired): its SET gave it one TTL, and only its owner can extend it.
  */
 #include "judges.h"
 
@@ -58,6 +58,7 @@ struct lookout {
     struct key keys[JUDGE_NODES][JUDGE_RESOURCES];
     bool untrue[JUDGE_NODES];  /* its clock runs false */
     bool stopped[JUDGE_NODES]; /* or down */
+    bool native[JUDGE_NODES];
 };
 
 /* ---- interests ------------------------------------------------------------------------------ */
@@ -210,6 +211,12 @@ static void excuse(struct lookout *lookout, int node) {
     for (unsigned i = 0; i < JUDGE_RESOURCES; i++) lookout->keys[node][i].excused = true;
 }
 
+/* What was a lock before is a key of another project for a native node, and the other way round. */
+static void becomes(struct lookout *lookout, int node, bool native) {
+    lookout->native[node] = native;
+    for (unsigned i = 0; i < JUDGE_RESOURCES; i++) lookout->keys[node][i].token = 0;
+}
+
 /* ---- the walk ------------------------------------------------------------------------------- */
 
 static void step_of_node(struct lookout *lookout, size_t index) {
@@ -218,6 +225,9 @@ static void step_of_node(struct lookout *lookout, size_t index) {
     case HISTORY_KEY_SET:
     case HISTORY_KEY_EXTENDED: effect(lookout, index); break;
     case HISTORY_KEY_FOREIGN:
+        if (lookout->native[record->node]) break; /* a key of that name, and not the lock */
+        gone(lookout, &lookout->keys[record->node][record->resource], index);
+        break;
     case HISTORY_KEY_DELETED:
     case HISTORY_KEY_EXPIRED:
     case HISTORY_KEY_LOST:
@@ -227,7 +237,10 @@ static void step_of_node(struct lookout *lookout, size_t index) {
         lookout->untrue[record->node] = record->value != 1000000;
         excuse(lookout, record->node);
         break;
-    case HISTORY_NODE_CLOCK: excuse(lookout, record->node); break;
+    case HISTORY_NODE_CLOCK:
+        if (!lookout->native[record->node]) excuse(lookout, record->node);
+        break;
+    case HISTORY_NODE_NATIVE: becomes(lookout, record->node, record->value != 0); break;
     case HISTORY_NODE_CRASH:
     case HISTORY_NODE_PAUSE:
         lookout->stopped[record->node] = true;

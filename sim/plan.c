@@ -285,6 +285,7 @@ static void draw_details(struct plan *plan, struct plan_action *action) {
         if (action->many) action->span = between(plan, 2500, 8000) * RL_MS;
         break;
     case PLAN_NODE_POLICY: action->span = between(plan, 2500, 8000) * RL_MS; break;
+    case PLAN_NODE_LOAD: action->span = log_between(plan, RL_MS, ttl * 4); break;
     case PLAN_CUT:
         action->number = between(plan, LINK_REQUESTS, LINK_BOTH);
         action->span = log_between(plan, RL_MS, ttl * 2);
@@ -328,13 +329,8 @@ static void draw_guarded(struct plan *plan) {
     draw_faults(plan, PLAN_NODE_FLUSH, 50, 8);
     draw_faults(plan, PLAN_NODE_FAILOVER, 50, 8);
     draw_faults(plan, PLAN_NODE_SPLIT, 50, 8);
-    size_t before = plan->count;
     draw_faults(plan, PLAN_NODE_STEP, 10, 8);
-    plan->clocks_step = plan->count > before;
     draw_faults(plan, PLAN_NODE_EVICT, 10, 6);
-    plan->keys_end_early = plan->count > before;
-    for (size_t i = before; i < plan->count; i++)
-        plan->evicts_at_once = plan->evicts_at_once || plan->actions[i].kind == PLAN_NODE_EVICT;
 }
 
 static void sort_by_time(struct plan *plan) {
@@ -381,7 +377,6 @@ static void draw_step_forgotten(struct plan *plan) {
     uint8_t other =
         (uint8_t)((step->node + between(plan, 1, plan->options.nodes - 1)) % plan->options.nodes);
     step->number = between(plan, ttl_of(plan) / 4, ttl_of(plan));
-    plan->clocks_step = plan->keys_end_early = true;
     for (unsigned i = 0; i < plan->options.clients; i++) {
         struct plan_action *cut = add(plan, PLAN_CUT);
         if (!cut) return;
@@ -622,11 +617,85 @@ static void draw_breaks(struct plan *plan, bool always) {
     sort_by_time(plan);
 }
 
+/* ---- native nodes ---------------------------------------------------------------------------- */
+
+/* What does not matter to native nodes, and so befalls any number of them at a time. */
+static void befall_native(struct plan *plan) {
+    static const enum plan_kind kinds[] = {PLAN_NODE_STEP,  PLAN_NODE_EVICT, PLAN_NODE_STRANGER,
+                                           PLAN_NODE_FLUSH, PLAN_NODE_TRIP,  PLAN_NODE_EVICT_APART};
+    const rl_ns ttl = ttl_of(plan);
+    const size_t before = plan->count;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        draw_faults(plan, kinds[i], 40, 8);
+    for (size_t i = before; i < plan->count; i++) {
+        struct plan_action *action = &plan->actions[i];
+        action->native = true;
+        if (action->kind == PLAN_NODE_STEP && chance(plan, 30))
+            action->number = between(plan, -ttl, 3600000 * RL_MS);
+        if (action->kind == PLAN_NODE_STRANGER) {
+            action->number = between(plan, 0, 3);
+            action->late = between(plan, RL_MS, ttl);
+        }
+    }
+}
+
+/* The module comes and goes while clients run, one server at a time as a rule. */
+static void draw_upgrades(struct plan *plan) {
+    draw_faults(plan, PLAN_NODE_KIND, 70, 8);
+    for (size_t i = 0; i < plan->count; i++) {
+        struct plan_action *action = &plan->actions[i];
+        if (action->kind != PLAN_NODE_KIND) continue;
+        action->number = chance(plan, 70);
+        action->span = log_between(plan, RL_MS, ttl_of(plan));
+        action->many = (uint8_t)between(plan, NODE_KEEPS_NOTHING, NODE_LOSES_LAST_SECOND);
+        if (!plan->guarded) action->many = NODE_KEEPS_ALL;
+    }
+    if (plan->guarded) draw_faults(plan, PLAN_NODE_LOAD, 40, 4);
+}
+
+/* A stranger's key may be in the way of clients, and keys that outlive their locks (those of a
+ * process that has ended) may live longer by a wall clock that was set back. */
+static rl_ns keys_late(const struct plan *plan) {
+    rl_ns late = ttl_of(plan) * 11 / 10;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->actions[i].kind == PLAN_NODE_STEP && plan->actions[i].number < 0)
+            late -= plan->actions[i].number;
+    return late;
+}
+
+/* In classic mode, some clients are of another project: their locks are plain keys everywhere. */
+static void draw_strangers(struct plan *plan) {
+    for (unsigned i = 0; i < plan->options.clients && !plan->guarded; i++)
+        plan->options.client[i].stranger = chance(plan, 30);
+    /* A break is ours: a stranger's would reach the copies alone. */
+    for (size_t i = 0; i < plan->count && !plan->guarded; i++)
+        if (plan->actions[i].kind == PLAN_BREAKS_LOCK)
+            plan->options.client[plan->actions[i].client].stranger = false;
+}
+
+/* Which nodes are native. From a sequence of its own: worlds of stock nodes stay what they were. */
+static void draw_native(struct plan *plan, enum plan_nodes wish) {
+    static const enum plan_nodes drawn[] = {PLAN_NODES_STOCK, PLAN_NODES_STOCK, PLAN_NODES_MIXED,
+                                            PLAN_NODES_NATIVE};
+    const rl_mask all = rl_all(plan->options.nodes);
+    plan->random = random_named(plan->seed, 14);
+    plan->nodes = drawn[between(plan, 0, 3)];
+    if (!plan->guarded) plan->nodes = PLAN_NODES_STOCK;
+    if (wish != PLAN_NODES_DRAWN) plan->nodes = wish;
+    if (plan->nodes == PLAN_NODES_STOCK) return;
+    plan->options.native = plan->nodes == PLAN_NODES_NATIVE ? all : (rl_mask)between(plan, 0, all);
+    if (plan->nodes == PLAN_NODES_MIXED) draw_upgrades(plan);
+    if (plan->guarded) befall_native(plan);
+    draw_strangers(plan);
+    plan->keys_late = keys_late(plan);
+    sort_by_time(plan);
+}
+
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return
  * (one longest backoff and connect timeout), an overdue answer is given up, and the remaining
  * clients try until no other try interferes. */
 static rl_ns bound_of(const struct plan *plan) {
-    rl_ns bound = ttl_of(plan) * 11 / 10 + 2500 * RL_MS, longest = 0, stall = 0;
+    rl_ns bound = ttl_of(plan) * 11 / 10 + 2500 * RL_MS + plan->keys_late, longest = 0, stall = 0;
     for (unsigned i = 0; i < plan->options.clients; i++) {
         const struct world_client_options *client = &plan->options.client[i];
         if (client->lock.retry_delay_ms_max * RL_MS > longest)
@@ -657,5 +726,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_membership(plan, wish->operators);
     draw_ttl_max(plan);
     draw_breaks(plan, wish->operators);
+    draw_native(plan, wish->nodes);
     plan->liveness_bound = bound_of(plan);
 }

@@ -40,6 +40,10 @@
     X(NODE_POLICY,                                                                                 \
       "has its policy switched, and evicts the key if clients have had time to see it")            \
     X(NODE_EVICT_APART, "loses its connections, and evicts the key before anybody is back")        \
+    X(NODE_KIND, "is restarted as a native node (1), or as a stock one (0)")                       \
+    X(NODE_LOAD, "loads the module while it runs; connections that are open stay stock")           \
+    X(NODE_STRANGER, "is touched by a stranger: 0 deletes the key, 1 sets it, 2 deletes the "      \
+                     "record, 3 swaps databases")                                                  \
     X(CUT, "is cut off silently")                                                                  \
     X(BREAK, "has its connection broken")                                                          \
     X(LOSE_ANSWER, "loses the next answer")                                                        \
@@ -78,6 +82,7 @@ struct plan_action {
     /* acquires these resources, by bits, in one call; 0: the one. NODE_TRIP: the replica does not
      * lag */
     uint8_t many;
+    bool native; /* only if the node is a native one by then: it does not matter to those */
     uint32_t updates;
     rl_ns think, late;
     rl_ns extend_at, cancel_at; /* measured from the acquisition, from its begin; 0: never */
@@ -86,14 +91,16 @@ struct plan_action {
 
 #define PLAN_ACTIONS_MAX 192
 
+/* The nodes of a world. STOCK: unmodified servers; NATIVE: servers with the module; MIXED: some
+ * have it, and it comes and goes with restarts. */
+enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_STOCK, PLAN_NODES_MIXED, PLAN_NODES_NATIVE };
+
 struct plan {
     uint64_t seed;
     struct random random; /* the sequence that is drawn from */
     enum plan_break broken;
+    enum plan_nodes nodes; /* of a plan: not DRAWN */
     bool guarded;
-    bool keys_end_early; /* guarded: by stepped clocks or eviction; judges fences, not exclusion */
-    bool clocks_step;
-    bool evicts_at_once; /* guarded: a node evicts keys before clients can notice that it may */
     /* guarded: the clients' wall clocks differ by minutes: tokens must grow all the same */
     bool clocks_apart;
     unsigned operators;      /* guarded: the last ones of the clients; they change the quorum */
@@ -108,18 +115,22 @@ struct plan {
     uint32_t node_ppm[RL_NODES_MAX];
     rl_ns faults_end;
     rl_ns liveness_bound;
+    /* how much longer keys live that clocks or strangers keep alive on native nodes */
+    rl_ns keys_late;
 };
 
 /* What the caller asks for, in addition to the seed. */
 struct plan_wish {
     enum plan_break broken;
     bool guarded;
-    bool operators; /* in every world that can have operators; they also break locks */
+    enum plan_nodes nodes; /* DRAWN: classic mode has stock nodes */
+    bool operators;        /* in every world that can have operators; they also break locks */
 };
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */
 void plan_print_action(const struct plan *plan, size_t index, FILE *out);
 const char *plan_break_word(enum plan_break broken);
+const char *plan_nodes_word(enum plan_nodes nodes);
 
 /* Which actions take part. */
 struct plan_mask {

@@ -16,6 +16,14 @@ const char *plan_break_word(enum plan_break broken) {
     return words[broken];
 }
 
+const char *plan_nodes_word(enum plan_nodes nodes) {
+    static const char *const words[] = {[PLAN_NODES_DRAWN] = "drawn",
+                                        [PLAN_NODES_STOCK] = "stock",
+                                        [PLAN_NODES_MIXED] = "mixed",
+                                        [PLAN_NODES_NATIVE] = "native"};
+    return words[nodes];
+}
+
 static void print_ms(FILE *out, const char *before, rl_ns ns) {
     const char *sign = ns < 0 ? "-" : "";
     uint64_t size = (uint64_t)(ns < 0 ? -ns : ns);
@@ -67,6 +75,7 @@ static void print_client(const struct plan *plan, unsigned index, FILE *out) {
     if (plan->patient)
         fprintf(out, ", node timeout %" PRId64 " ms", client->client.node_timeout_ms);
     if (client->short_lived) fprintf(out, ", a process for each lock");
+    if (client->stranger) fprintf(out, ", of another project");
     fputc('\n', out);
 }
 
@@ -100,6 +109,9 @@ void plan_print(const struct plan *plan, FILE *out) {
     print_nodes(options->spare, "have no record yet", out);
     if (plan->operators) fprintf(out, "  the last %u clients are operators\n", plan->operators);
     print_nodes(options->unannounced, "announce no changes", out);
+    if (plan->nodes == PLAN_NODES_MIXED && !options->native)
+        fprintf(out, "  no node is native at first\n");
+    print_nodes(options->native, "are native", out);
     for (unsigned i = 0; i < options->clients; i++) print_client(plan, i, out);
     fprintf(out, "  node clocks (ppm):");
     for (unsigned i = 0; i < options->nodes; i++) fprintf(out, " %" PRIu32, plan->node_ppm[i]);
@@ -143,7 +155,9 @@ static void print_fault(const struct plan_action *action, FILE *out) {
         fprintf(out, " (r%d)", action->resource + 1);
         if (action->think) print_ms(out, " that it has seen before, by ", action->think);
     }
-    if (action->number) fprintf(out, " (%" PRId64 ")", action->number);
+    if (action->number || action->kind == PLAN_NODE_KIND || action->kind == PLAN_NODE_STRANGER)
+        fprintf(out, " (%" PRId64 ")", action->number);
+    if (action->native) fprintf(out, ", if it is native");
     if (action->span) print_ms(out, " for ", action->span);
 }
 

@@ -25,6 +25,11 @@ struct player {
     bool healed;
     bool stands; /* after the faults: the quorum was usable, and no operator has worked since */
     bool down[RL_NODES_MAX];
+    /* What has befallen stock nodes, whose keys a clock and the server's own memory can end.
+     * Guarded: */
+    bool keys_end_early; /* by stepped clocks or eviction: judges fences, not exclusion */
+    bool clocks_step;
+    bool evicts_at_once; /* a node evicts keys before clients can notice that it may */
     /* the time since which no fault has kept clients from seeing its present state */
     rl_ns undisturbed[RL_NODES_MAX];
     uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX]
@@ -335,6 +340,11 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
         player->down[action->node] = false;
         node_restart(world, action->node, (enum node_keeps)action->number);
         break;
+    case PLAN_NODE_KIND:
+        player->down[action->node] = false;
+        node_restart_as(world, action->node, (enum node_keeps)action->many, action->number != 0);
+        break;
+    case PLAN_NODE_LOAD:
     case PLAN_NODE_SPLIT: node_old_ends(world, action->node); break;
     case PLAN_NODE_TRIP: node_promote(world, action->node); break;
     case PLAN_NODE_POLICY: node_policy(world, action->node, false); break;
@@ -397,10 +407,23 @@ static void evict_apart(struct world *world, const struct plan_action *action) {
     node_policy(world, action->node, false);
 }
 
+static void touch(struct world *world, const struct plan_action *action) {
+    switch (action->number) {
+    case 0: node_foreign(world, action->node, action->resource, NULL, 0); break;
+    case 1:
+        node_foreign(world, action->node, action->resource, "a stranger's token",
+                     action->late / RL_MS);
+        break;
+    case 2: node_delete_record(world, action->node); break;
+    default: node_swap_db(world, action->node); break;
+    }
+}
+
 static void begin_fault(struct world *world, const struct plan_action *action) {
     struct player *player = world_owner(world);
     switch ((enum plan_kind)action->kind) {
     case PLAN_NODE_CRASH:
+    case PLAN_NODE_KIND:
         node_crash(world, action->node);
         player->down[action->node] = true;
         break;
@@ -423,12 +446,14 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
         else
             node_demote(world, action->node, action->number, action->late);
         break;
+    case PLAN_NODE_LOAD: node_load(world, action->node); break;
     case PLAN_NODE_REPLICA: node_gets_replica(world, action->node); break;
     case PLAN_NODE_POLICY:
         node_policy(world, action->node, true);
         player->undisturbed[action->node] = 0;
         break;
     case PLAN_NODE_EVICT_APART: evict_apart(world, action); break;
+    case PLAN_NODE_STRANGER: touch(world, action); break;
     case PLAN_CUT:
         link_cut(world, action->client, action->node, (enum link_way)action->number);
         break;
@@ -451,6 +476,18 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     }
 }
 
+/* A native node loses its data with its process, and in no other way. */
+static bool ends_process(unsigned kind) {
+    return kind == PLAN_NODE_CRASH || kind == PLAN_NODE_KIND || kind == PLAN_NODE_FAILOVER ||
+           kind == PLAN_NODE_SPLIT;
+}
+
+static void note_stock(struct player *player, const struct plan_action *action) {
+    player->clocks_step |= action->kind == PLAN_NODE_STEP;
+    player->evicts_at_once |= action->kind == PLAN_NODE_EVICT;
+    player->keys_end_early |= action->kind == PLAN_NODE_STEP || action->kind == PLAN_NODE_EVICT;
+}
+
 static void act(struct world *world, void *argument, int64_t number) {
     struct player *player = world_owner(world);
     const struct plan_action *action = &player->plan->actions[number];
@@ -462,10 +499,15 @@ static void act(struct world *world, void *argument, int64_t number) {
             pursue(world, action->client, action->resource, action);
         return;
     }
-    bool loses = action->kind == PLAN_NODE_CRASH ||
-                 (action->kind >= PLAN_NODE_FLUSH && action->kind < PLAN_CUT);
+    const bool of_node = action->kind >= PLAN_NODE_CRASH && action->kind < PLAN_CUT;
+    const bool native = of_node && node_is_native(world, action->node);
+    if (action->native && !native) return;
+    bool loses = native ? ends_process(action->kind)
+                        : action->kind == PLAN_NODE_CRASH ||
+                              (action->kind >= PLAN_NODE_FLUSH && action->kind < PLAN_CUT);
     bool bounded = player->plan->guarded && player->plan->broken != PLAN_BREAK_DATA_LOSS;
     if (loses && bounded && is_one_too_many(player, action->node)) return;
+    if (of_node && !native) note_stock(player, action);
     begin_fault(world, action);
     uint32_t serial = ++*latest(player, action);
     if (action->span > 0)
@@ -528,6 +570,7 @@ static void begin(struct player *player, const struct plan *plan) {
     player->healed = player->stands = false;
     player->acquisitions = 0;
     memset(player->down, 0, sizeof(player->down));
+    player->keys_end_early = player->clocks_step = player->evicts_at_once = false;
     memset(player->serial, 0, sizeof(player->serial));
     memset(player->operations, 0, sizeof(player->operations));
     memset(player->pursuits, 0, sizeof(player->pursuits));
@@ -540,18 +583,19 @@ static void begin(struct player *player, const struct plan *plan) {
 }
 
 /* With clocks that stand still or go back, keys end late or never: orphans and liveness cannot be
- * judged. */
-static unsigned rules_of(const struct plan *plan) {
+ * judged. Where all of that befell native nodes alone, nothing is excused. */
+static unsigned rules_of(const struct player *player) {
+    const struct plan *plan = player->plan;
     unsigned all = (1u << CHECK_RULE_COUNT) - 1;
-    if (plan->guarded && plan->keys_end_early)
+    if (plan->guarded && player->keys_end_early)
         all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER |
                  1u << CHECK_BROKEN);
     /* More than a minority lost its data: an operator must decide. Until then no wrong grant
      * happens. */
     if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS)
         all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_RECOVERED);
-    if (plan->guarded && plan->evicts_at_once) all &= ~(1u << CHECK_UNFIT_VOTE);
-    if (plan->guarded && plan->clocks_step)
+    if (plan->guarded && player->evicts_at_once) all &= ~(1u << CHECK_UNFIT_VOTE);
+    if (plan->guarded && player->clocks_step)
         all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN | 1u << CHECK_RECOVERED);
     return plan->broken == PLAN_BREAK_CLOCK_STEP
                ? all & ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN)
@@ -571,7 +615,7 @@ void player_play(struct player *player, const struct plan *plan, const struct pl
     outcome->acquisitions = player->acquisitions;
     world_end(player->world);
     outcome->count =
-        check_history(&player->history, rules_of(plan), outcome->violations, PLAY_VIOLATIONS_MAX);
+        check_history(&player->history, rules_of(player), outcome->violations, PLAY_VIOLATIONS_MAX);
     if (outcome->count > PLAY_VIOLATIONS_MAX) outcome->count = PLAY_VIOLATIONS_MAX;
 }
 

@@ -14,7 +14,8 @@
  * fault removes keys.
  *
  * The fence of a break (BROKEN) counts as one that was acquired, and as one that the register has
- * accepted: tokens acquired afterwards are higher, and lower ones do not write.
+ * accepted: tokens acquired afterwards are higher, and lower ones do not write. The grant of the
+ * broken token may be reported after its break; its fence is lower then, as the break promises.
  *
  * LOST_UPDATE. Clients count the register up by one, so each accepted WRITE must be one above the
  * present value: a smaller value overwrites another client's write, which its writer had not read.
@@ -86,7 +87,8 @@ static void acquired(struct ledger *ledger, size_t index) {
         judge_fence(ledger, CHECK_FENCE, index, client->floor_record, "not above");
     } else {
         size_t twin = same_fence_since(ledger, client->began, index);
-        if (twin == NOWHERE && record->value < resource->fence_high)
+        if (twin == NOWHERE && record->value < resource->fence_high &&
+            !judge_was_broken(ledger->report->history, record->token, index))
             judge_fence(ledger, CHECK_FENCE_ORDER, index, resource->fence_record, "below");
         if (twin != NOWHERE) judge_fence(ledger, CHECK_FENCE, index, twin, "the same as");
     }

@@ -85,7 +85,8 @@ static bool read_arguments(struct request *request, int argc, char **argv) {
     for (int mode = 0; mode < SCENE_MODES && !known; mode++)
         known = strcmp(request->mode, scene_mode_names[mode]) == 0;
     if (!known)
-        return usage("scenarios are played in mode classic or guarded, not ", request->mode);
+        return usage("scenarios are played in mode classic, guarded or native, not ",
+                     request->mode);
     bool others = request->list || request->words || request->all || request->gallery != NULL;
     if (request->name == NULL && !others) return usage("which scenario?", "");
     return true;
@@ -327,8 +328,11 @@ static int gallery_entry(const struct scene *scene, const void *context) {
     const struct picture *pictures = runs.picture;
     int status = runs.status;
     status = worse(status, draw_in(directory, name, ".svg", DRAW_SVG, pictures, 1));
-    if (runs.count > 1)
-        status = worse(status, draw_in(directory, name, ".guarded.svg", DRAW_SVG, &pictures[1], 1));
+    for (size_t i = 1; i < runs.count; i++) {
+        char suffix[24];
+        snprintf(suffix, sizeof suffix, ".%s.svg", scene_mode_names[runs.result[i].mode]);
+        status = worse(status, draw_in(directory, name, suffix, DRAW_SVG, &pictures[i], 1));
+    }
     status = worse(status, draw_in(directory, name, ".html", DRAW_HTML, pictures, runs.count));
     status = worse(status, draw_in(directory, name, ".thumb.svg", DRAW_THUMBNAIL, pictures, 1));
     draw_gallery_entry(gallery->index, pictures, runs.count);
@@ -379,8 +383,6 @@ static int play(const struct scene *scene, const struct request *request) {
         print_verdict(scene, &runs.result[i]);
         if (i + 1 < runs.count) printf("\n");
     }
-    if (!quiet && scene->native[0] != '\0')
-        printf("\nnative: not yet (to come: %s)\n", scene->native);
     int status = runs.count > 0 ? runs.status : END_UNEXPECTED;
     if (runs.count == 0)
         fprintf(stderr, "redlock sim: this scenario is not played in mode %s\n", request->mode);
@@ -429,8 +431,8 @@ static int print_words(void) {
     printf("Steps, each after 'at DURATION':\n");
     for (int i = 0; i < SCENE_STEP_COUNT; i++) printf("    %s\n", scene_step_sentences[i]);
     printf(
-        "Expectations, below 'classic: holds' or 'classic: breaks RULE...', or the same of 'guarded:', each after "
-        "'and':\n");
+        "Expectations, below 'classic: holds' or 'classic: breaks RULE...', or the same of 'guarded:' or 'native:', each "
+        "after 'and':\n");
     for (int i = 0; i < SCENE_CLAIM_COUNT; i++) printf("    %s\n", scene_claim_sentences[i]);
     printf("Rules:\n");
     for (int i = 0; i < CHECK_RULE_COUNT; i++)

@@ -36,6 +36,7 @@
     X(CLIENT_TTL, "CLIENT 's ttl is DURATION")                                                     \
     X(FORGETS_MODE, "CLIENT forgets the mode")                                                     \
     X(IS_CLASSIC, "CLIENT is classic in any mode")                                                 \
+    X(IS_STRANGER, "CLIENT is of another project")                                                 \
     X(PINNED, "CLIENT names the quorum of NODES")                                                  \
     X(NEW_EACH_TIME, "CLIENT is a new process for each lock")                                      \
     X(MAY_EVICT, "NODES may evict")                                                                \
@@ -44,6 +45,7 @@
     X(UNANNOUNCED, "NODES announces|announce no changes of the record")                            \
     X(OTHERS, "NODES are another quorum")                                                          \
     X(WAKES, "nodes tell of changes")                                                              \
+    X(NATIVE_NODES, "NODES is|are native")                                                         \
     X(SPARE, "NODES has|have no record")                                                           \
     X(SEED, "seed NUMBER")                                                                         \
     X(ENDS, "ends at DURATION")
@@ -72,6 +74,8 @@
     X(RESTARTS_EMPTY, "NODES restarts|restart empty")                                              \
     X(RESTARTS_WHOLE, "NODES restarts|restart with all data")                                      \
     X(RESTARTS_LESS, "NODES restarts|restart without the last second")                             \
+    X(RESTARTS_NATIVE, "NODES restarts|restart as a native node")                                  \
+    X(RESTARTS_STOCK, "NODES restarts|restart as a stock node")                                    \
     X(FLUSHED, "NODES is|are flushed")                                                             \
     X(EVICTS, "NODES evicts|evict job")                                                            \
     X(FAILS_OVER, "NODES fails|fail over to a replica DURATION behind")                            \
@@ -108,7 +112,7 @@
     X(CALLS_FALSELY, "NODES tells|tell CLIENT that it is first in line")                           \
     X(FAULTS_END, "every fault ends")
 
-/* What must happen, below "classic:" and "guarded:". */
+/* What must happen, below "classic:", "guarded:" and "native:". */
 #define SCENE_CLAIMS(X)                                                                            \
     X(ACQUIRES, "CLIENT acquires job")                                                             \
     X(ACQUIRES_BEFORE, "CLIENT acquires job before DURATION")                                      \
@@ -164,7 +168,8 @@ struct scene_line {
 
 #define SCENE_LINES_MAX 64
 
-enum scene_mode { SCENE_CLASSIC, SCENE_GUARDED, SCENE_MODES };
+/* NATIVE: as GUARDED, and all nodes are native. */
+enum scene_mode { SCENE_CLASSIC, SCENE_GUARDED, SCENE_NATIVE, SCENE_MODES };
 extern const char *const scene_mode_names[SCENE_MODES];
 
 /* The expected result of a mode. */
@@ -183,8 +188,7 @@ struct scene {
     char source_text[DRAW_SOURCES_MAX][320];
     size_t sources_count;
     char prose[3000];
-    char native[120]; /* the result expected in native mode; "" when the file has none */
-    char later[160];  /* not empty: the reason why it cannot run yet */
+    char later[160]; /* not empty: the reason why it cannot run yet */
     struct world_options options;
     unsigned classic, forgets_mode; /* clients, by bits */
     rl_ns ends;

@@ -14,7 +14,7 @@
 const char *const scene_client_names[WORLD_CLIENTS_MAX] = {"A", "B", "C", "D", "E", "F", "G", "H"};
 const char *const scene_resource_names[WORLD_RESOURCES_MAX] = {"job", "r2", "r3", "r4"};
 
-const char *const scene_mode_names[SCENE_MODES] = {"classic", "guarded"};
+const char *const scene_mode_names[SCENE_MODES] = {"classic", "guarded", "native"};
 
 #define HOLD_MAX (INT64_C(366) * 86400000 * RL_MS)
 enum { LINE_BYTES = 512 };
@@ -86,6 +86,7 @@ static void set_client(struct world_client_options *client, const struct scene_l
     case SCENE_OPTION_CONFIRMS: client->client.confirm = 1; break;
     case SCENE_OPTION_NO_AGENT: client->client.recover = 0; break;
     case SCENE_OPTION_NEW_EACH_TIME: client->short_lived = true; break;
+    case SCENE_OPTION_IS_STRANGER: client->stranger = true; break;
     case SCENE_OPTION_NO_REPLICAS: client->client.allow_replicas = 0; break;
     default: break; /* it is about the world */
     }
@@ -155,6 +156,7 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
         scene->options.ttl_ms_max = line->span / RL_MS;
         break;
     case SCENE_OPTION_FORGETS_MODE: scene->forgets_mode |= line->clients; break;
+    case SCENE_OPTION_IS_STRANGER:
     case SCENE_OPTION_IS_CLASSIC: scene->classic |= line->clients; break;
     case SCENE_OPTION_PINNED: return pin(reader, line);
     case SCENE_OPTION_MAY_EVICT: scene->options.may_evict = line->nodes; break;
@@ -162,6 +164,7 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     case SCENE_OPTION_UNANNOUNCED: scene->options.unannounced = line->nodes; break;
     case SCENE_OPTION_OTHERS: scene->options.others = line->nodes; break;
     case SCENE_OPTION_WAKES: scene->options.wakes.on = true; break;
+    case SCENE_OPTION_NATIVE_NODES: scene->options.native = line->nodes; break;
     case SCENE_OPTION_SPARE: scene->options.spare = line->nodes; break;
     case SCENE_OPTION_SEED: scene->options.seed = (uint64_t)line->number; break;
     case SCENE_OPTION_ENDS: scene->ends = line->span; break;
@@ -214,7 +217,8 @@ static bool read_claim(struct reader *reader, const char *text) {
     const char *rest = after(text, "and");
     struct scene_line line;
     if (rest == NULL)
-        return wrong(reader, "below 'classic:' and 'guarded:' each line begins with 'and'");
+        return wrong(reader,
+                     "below 'classic:', 'guarded:' and 'native:' each line begins with 'and'");
     if (expects->claims_count == SCENE_LINES_MAX)
         return wrong(reader, "at most %d expectations", SCENE_LINES_MAX);
     if (!read_sentence(reader, rest, scene_claim_sentences, SCENE_CLAIM_COUNT, &line) ||
@@ -302,12 +306,12 @@ static bool read_line(struct reader *reader, const char *text) {
     if ((rest = after(text, "later")) != NULL)
         return keep(reader, scene->later, sizeof scene->later, rest);
     if ((rest = after(text, "at")) != NULL) return read_step(reader, rest);
-    if ((rest = after(text, "classic:")) != NULL)
-        return read_expectation(reader, SCENE_CLASSIC, rest);
-    if ((rest = after(text, "guarded:")) != NULL)
-        return read_expectation(reader, SCENE_GUARDED, rest);
-    if ((rest = after(text, "native:")) != NULL)
-        return keep(reader, scene->native, sizeof scene->native, rest);
+    for (int mode = 0; mode < SCENE_MODES; mode++) {
+        char word[16];
+        snprintf(word, sizeof word, "%s:", scene_mode_names[mode]);
+        if ((rest = after(text, word)) != NULL)
+            return read_expectation(reader, (enum scene_mode)mode, rest);
+    }
     return read_option(reader, text);
 }
 
@@ -347,10 +351,12 @@ static bool complete(struct reader *reader) {
         return wrong(reader, "no prose: say in a paragraph what this is about");
     if (scene->later[0] != '\0') return true;
     if (scene->steps_count == 0) return wrong(reader, "nothing happens: no line begins with 'at'");
-    if (!scene->expects[SCENE_CLASSIC].given && !scene->expects[SCENE_GUARDED].given)
+    bool expects = false;
+    for (int mode = 0; mode < SCENE_MODES; mode++) expects |= scene->expects[mode].given;
+    if (!expects)
         return wrong(
             reader,
-            "no expectation: a line 'classic: holds' or 'classic: breaks RULE...', or one of 'guarded:'");
+            "no expectation: a line 'classic: holds' or 'classic: breaks RULE...', or one of 'guarded:' or 'native:'");
     for (unsigned i = 0; i < scene->options.clients; i++)
         if (!check_client(reader, i)) return false;
     if (scene->ends == 0) scene->ends = scene->steps[scene->steps_count - 1].at + 1000 * RL_MS;

@@ -14,6 +14,8 @@ static void befall_node(struct world *world, unsigned node, const struct scene_l
     case SCENE_STEP_RESTARTS_EMPTY: node_restart(world, node, NODE_KEEPS_NOTHING); break;
     case SCENE_STEP_RESTARTS_WHOLE: node_restart(world, node, NODE_KEEPS_ALL); break;
     case SCENE_STEP_RESTARTS_LESS: node_restart(world, node, NODE_LOSES_LAST_SECOND); break;
+    case SCENE_STEP_RESTARTS_NATIVE: node_restart_as(world, node, NODE_KEEPS_ALL, true); break;
+    case SCENE_STEP_RESTARTS_STOCK: node_restart_as(world, node, NODE_KEEPS_ALL, false); break;
     case SCENE_STEP_FLUSHED: node_flush(world, node); break;
     case SCENE_STEP_EVICTS: node_evict(world, node, JOB); break;
     case SCENE_STEP_FAILS_OVER: node_failover(world, node, step->span); break;
@@ -146,7 +148,8 @@ void scene_run(const struct scene *scene, enum scene_mode mode, struct scene_res
     result->mode = mode;
     static struct scene copy; /* the world calls back with a pointer that is not const */
     copy = *scene;
-    if (mode == SCENE_GUARDED) guard(&copy);
+    if (mode != SCENE_CLASSIC) guard(&copy);
+    if (mode == SCENE_NATIVE) copy.options.native = rl_all(copy.options.nodes);
     for (unsigned i = 0; i < copy.options.clients && mode == SCENE_CLASSIC; i++) {
         struct redlock_client_options *client = &copy.options.client[i].client;
         client->quorum = NULL;

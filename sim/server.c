@@ -28,6 +28,11 @@ int64_t server_wall_ms(const struct server *server) {
     return clock_read(&server->clock, server->world->now) / RL_MS;
 }
 
+int64_t server_now_ms(const struct server *server) {
+    const struct sim_clock *clock = server->native ? &server->boot : &server->clock;
+    return clock_read(clock, server->world->now) / RL_MS;
+}
+
 /* The incarnation of its node that a connection ends at. */
 static struct server *server_of(struct world *world, const struct link *link) {
     return link->old ? &world->old[link->node] : &world->server[link->node];
@@ -43,8 +48,12 @@ void run_id_write(const struct world *world, uint32_t process, char run_id[41]) 
     write_id(world, UINT64_C(10000) + process, run_id);
 }
 
+/* A native node shows its incarnation: no resynchronisation reaches its locks. */
 void server_new_replid(struct server *server) {
-    write_id(server->world, UINT64_C(20000) + ++server->world->replids, server->replid);
+    if (server->native)
+        memcpy(server->replid, server->run_id, sizeof(server->replid));
+    else
+        write_id(server->world, UINT64_C(20000) + ++server->world->replids, server->replid);
 }
 
 /* With its configuration file: settings made at run time are lost. */
@@ -79,16 +88,31 @@ static rl_ns end_of_key(const struct server *server, int64_t expires_ms) {
     return clock_when(&server->clock, (expires_ms + 1) * RL_MS);
 }
 
-static void look_for_ended(struct world *world, void *argument, int64_t number);
-
-/* One event per node, at the earliest end or before it. */
-void server_await_expiry(struct server *server) {
-    rl_ns at = end_of_key(server, node_next_expiry(server->table));
-    if (at >= server->expiry_at || !server->up || server->paused || server->old) return;
-    if (at < server->world->now) at = server->world->now;
-    server->expiry_at = at;
-    world_at(server->world, at, look_for_ended, NULL, server->node);
+/* The lock of a native node does not. */
+static rl_ns end_of_lock(const struct server *server, int64_t expires_ms) {
+    if (expires_ms >= RL_NEVER / RL_MS - 1) return RL_NEVER;
+    return clock_when(&server->boot, expires_ms * RL_MS);
 }
+
+static void look_for_ended(struct world *world, void *argument, int64_t number);
+static void look_for_ended_locks(struct world *world, void *argument, int64_t number);
+
+/* One event, at the earliest end or before it. */
+static void await(struct server *server, rl_ns end, rl_ns *event, world_fn *look) {
+    if (end >= *event || !server->up || server->paused || server->old) return;
+    *event = end < server->world->now ? server->world->now : end;
+    world_at(server->world, *event, look, NULL, server->node);
+}
+
+void server_await_expiry(struct server *server) {
+    await(server, end_of_key(server, node_next_expiry(server->keys)), &server->expiry_at,
+          look_for_ended);
+    if (server->native)
+        await(server, end_of_lock(server, node_next_expiry(server->own)), &server->ends_at,
+              look_for_ended_locks);
+}
+
+void server_forget_ends(struct server *server) { server->expiry_at = server->ends_at = RL_NEVER; }
 
 static void look_for_ended(struct world *world, void *argument, int64_t number) {
     struct server *server = &world->server[number];
@@ -96,18 +120,38 @@ static void look_for_ended(struct world *world, void *argument, int64_t number) 
     if (world->now != server->expiry_at) return;
     server->expiry_at = RL_NEVER;
     if (!server->up || server->paused) return;
-    node_expire_due(server->table, server_wall_ms(server));
+    node_expire_due(server->keys, server_wall_ms(server));
     server_await_expiry(server);
 }
 
-static void on_change(void *context, enum node_change change, struct node_bytes key,
-                      struct node_bytes token, int64_t expires_ms) {
+static void look_for_ended_locks(struct world *world, void *argument, int64_t number) {
+    enum { PORTION = 2 }; /* as the module, which must not stop the server for long */
+    struct server *server = &world->server[number];
+    (void)argument;
+    if (world->now != server->ends_at) return;
+    server->ends_at = RL_NEVER;
+    if (!server->up || server->paused || !server->native) return;
+    while (node_expire_some(server->own, server_now_ms(server), PORTION) == PORTION) continue;
+    server_await_expiry(server);
+}
+
+static void remember_change(struct server *server, unsigned resource, uint32_t token,
+                            int64_t expires_ms) {
+    if (server->changes_count == server->changes_capacity)
+        server->changes =
+            memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
+    server->changes[server->changes_count++] =
+        (struct change){server->world->now, (uint8_t)resource, token, expires_ms};
+}
+
+/* Of a key, or of a lock that is not one. */
+static void on_any_change(struct server *server, bool own, enum node_change change,
+                          struct node_bytes key, struct node_bytes token, int64_t expires_ms) {
     static const enum history_kind kinds[] = {
         [NODE_CHANGE_SET] = HISTORY_KEY_SET,         [NODE_CHANGE_EXTENDED] = HISTORY_KEY_EXTENDED,
         [NODE_CHANGE_DELETED] = HISTORY_KEY_DELETED, [NODE_CHANGE_EXPIRED] = HISTORY_KEY_EXPIRED,
         [NODE_CHANGE_LOST] = HISTORY_KEY_LOST,
     };
-    struct server *server = context;
     struct world *world = server->world;
     int resource = resource_of(key.data, key.bytes);
     if (resource >= 0 && change != NODE_CHANGE_LOST)
@@ -115,20 +159,47 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     if (resource < 0 || server->old) return;
     uint32_t number = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
-    if (server->changes_count == server->changes_capacity)
-        server->changes =
-            memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
-    server->changes[server->changes_count++] =
-        (struct change){world->now, (uint8_t)resource, there ? number : 0, expires_ms};
+    if (!own) remember_change(server, (unsigned)resource, there ? number : 0, expires_ms);
+    if (own != server->native) return; /* the keys of a native node are not its locks */
     struct history_record record = server_record(server, kinds[change]);
     record.resource = (int8_t)resource;
     record.token = number;
-    if (there) record.until = end_of_key(server, expires_ms);
+    if (there)
+        record.until = own ? end_of_lock(server, expires_ms) : end_of_key(server, expires_ms);
     /* only where operators break locks: who deletes what is a question of its own there */
     const struct link *serving = change == NODE_CHANGE_DELETED ? world->serving : NULL;
     if (serving && (world->actor[serving->client].broke >> resource & 1))
         record.client = (int8_t)serving->client;
     world_write(world, &record);
+}
+
+static void on_key_change(void *context, enum node_change change, struct node_bytes key,
+                          struct node_bytes token, int64_t expires_ms) {
+    on_any_change(context, false, change, key, token, expires_ms);
+}
+
+static void on_lock_change(void *context, enum node_change change, struct node_bytes key,
+                           struct node_bytes token, int64_t expires_ms) {
+    on_any_change(context, true, change, key, token, expires_ms);
+    native_changed(context, change, key, token, expires_ms);
+}
+
+/* Servers differ in when a key ends, so these nodes do the worse for each request. */
+static struct node_table *new_table(const struct node_options *options) {
+    struct node_table *table = node_table_open(options);
+    if (!table) abort();
+    return table;
+}
+
+struct node_table *server_table_of(struct server *server, bool native) {
+    return new_table(&(struct node_options){.native = native,
+                                            .ends = NODE_ENDS_EITHER,
+                                            .on_change = native ? on_lock_change : on_key_change,
+                                            .context = server});
+}
+
+struct node_table *server_table_new(void) {
+    return new_table(&(struct node_options){.ends = NODE_ENDS_EITHER});
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -159,7 +230,7 @@ struct node_request node_request(const struct server *server, const struct messa
     struct net_bytes token = token_bytes(&server->world->tokens, request->token);
     struct node_request what = {.count = request->keys_count,
                                 .token = {token.data, token.bytes},
-                                .now_ms = server_wall_ms(server)};
+                                .now_ms = server_now_ms(server)};
     for (size_t i = 0; i < what.count; i++) what.keys[i] = resource_key(request->keys[i]);
     return what;
 }
@@ -182,49 +253,80 @@ static int refusal(struct server *server, const struct message *request) {
     int mode = server_mode(server);
     if (mode == REDLOCK_VERDICT_GRANTED || server_refuses_all(server)) return mode;
     bool out_of_memory = mode == REDLOCK_VERDICT_OOM;
+    /* A command of the module is refused by its flags, before it reads anything. */
+    if (server->native && !request->stranger && !out_of_memory && net_op_is_write(request->op))
+        return mode;
+    if (server->native && !request->stranger && net_op_is_write(request->op) &&
+        !net_op_is(request->op, NET_OP_GROWS))
+        return REDLOCK_VERDICT_GRANTED;
     if (net_op_is(request->op, NET_OP_GROWS | (out_of_memory ? 0 : NET_OP_CHANGES))) return mode;
     if (!net_op_is_write(request->op)) return REDLOCK_VERDICT_GRANTED;
     if (out_of_memory && !request->guarded) return REDLOCK_VERDICT_GRANTED;
     return would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
 }
 
-void server_write_op(struct server *server, struct message *request) {
-    const struct node_request what = node_request(server, request);
-    struct node_table *table = server->table;
-    enum node_answer answer;
+/* Commands and scripts on plain keys: on a stock node, or of another project. */
+static enum node_answer write_keys(struct server *server, const struct message *request) {
+    struct node_request what = node_request(server, request);
+    struct node_table *table = server->keys;
+    what.now_ms = server_wall_ms(server);
     if (request->op == NET_ACQUIRE)
-        answer =
-            node_acquire(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);
-    else if (request->op == NET_EXTEND)
-        answer =
-            node_extend(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);
-    else
-        answer = node_release(table, what.keys, what.count, what.token, what.now_ms);
-    request->verdict = verdict_of(answer);
+        return node_acquire(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);
+    if (request->op == NET_EXTEND)
+        return node_extend(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);
+    return node_release(table, what.keys, what.count, what.token, what.now_ms);
+}
+
+static enum node_answer write_locks(struct server *server, const struct message *request) {
+    const struct node_request what = node_request(server, request);
+    struct node_table *table = server->own;
+    if (request->op == NET_RELEASE) return native_release(server, &what);
+    if (request->op == NET_ACQUIRE)
+        return native_is_anothers(server, &what)
+                   ? NODE_DENIED
+                   : node_acquire(table, what.keys, what.count, what.token, request->ttl_ms,
+                                  what.now_ms);
+    native_adopt(server, &what, request->ttl_ms);
+    enum node_answer answer =
+        node_extend(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);
+    if (answer == NODE_GRANTED) native_copy(server, &what);
+    return answer;
+}
+
+void server_write_op(struct server *server, struct message *request) {
+    bool own = server->native && !request->stranger;
+    request->verdict = verdict_of(own ? write_locks(server, request) : write_keys(server, request));
+    if (own && request->op == NET_ACQUIRE && request->verdict == REDLOCK_VERDICT_DENIED)
+        native_deny(server, request);
     server_await_expiry(server);
+}
+
+static int64_t pttl_of(struct server *server, struct node_bytes key) {
+    if (server->native) return native_pttl(server, key);
+    return node_pttl(server->keys, key, server_wall_ms(server));
 }
 
 /* PTTL of the key that ends last; PEEK_VALUE has only one key, and returns its value too. */
 void server_read(struct server *server, struct message *request) {
-    int64_t now_ms = server_wall_ms(server);
     request->remaining_ms = -2;
     for (unsigned i = 0; i < request->keys_count; i++) {
-        int64_t left = node_pttl(server->table, resource_key(request->keys[i]), now_ms);
+        int64_t left = pttl_of(server, resource_key(request->keys[i]));
         if (i == 0 || left == -1 || (request->remaining_ms != -1 && left > request->remaining_ms))
             request->remaining_ms = left;
     }
     request->verdict =
         request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
     if (request->op != NET_PEEK_VALUE || request->remaining_ms == -2) return;
-    struct node_bytes value = node_get(server->table, resource_key(request->keys[0]), now_ms);
+    struct node_bytes key = resource_key(request->keys[0]),
+                      value = server->native ? native_get(server, key)
+                                             : node_get(server->keys, key, server_wall_ms(server));
     request->value =
         token_number(&server->world->tokens, (struct net_bytes){value.data, value.bytes});
 }
 
 static void scan(struct server *server, struct message *request) {
     for (unsigned i = 0; i < server->world->options.resources; i++)
-        if (node_pttl(server->table, resource_key(i), server_wall_ms(server)) != -2)
-            request->present |= (uint8_t)(1u << i);
+        if (pttl_of(server, resource_key(i)) != -2) request->present |= (uint8_t)(1u << i);
     request->verdict = REDLOCK_VERDICT_GRANTED;
 }
 
@@ -266,6 +368,7 @@ static void shake_hands(struct server *server, struct message *connect) {
     }
     connect->verdict = REDLOCK_VERDICT_GRANTED;
     connect->process = server->process;
+    connect->native = link->native = server->native;
     link->old = server->old;
     if (!server->up)
         connect->verdict = REDLOCK_VERDICT_REFUSED;
@@ -308,34 +411,32 @@ void server_receive(struct world *world, struct message *request) {
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-struct node_table *server_table_new(node_change_fn *fn, void *context) {
-    struct node_table *table = node_table_new(fn, context);
-    if (!table) abort();
-    return table;
-}
-
 void servers_begin(struct world *world) {
-    if (!world->scratch) world->scratch = server_table_new(NULL, NULL);
+    if (!world->scratch) world->scratch = server_table_new();
     world->processes = world->waiters = world->replids = 0;
     world->serving = NULL;
     for (unsigned i = 0; i < world->options.nodes; i++) {
         struct server *server = &world->server[i];
         struct random random = random_named(world->options.seed, 100 + i);
-        if (!server->table) server->table = server_table_new(on_change, server);
+        if (!server->keys) server->keys = server_table_of(server, false);
+        server->table = server->keys;
         server->up = false; /* the keys of the last run are not recorded */
         server->paused = false;
         server->mode = REDLOCK_VERDICT_GRANTED;
         server->backlog = (struct messages){NULL, NULL};
         server->changes_count = 0;
-        server->expiry_at = RL_NEVER;
+        server_forget_ends(server);
         server_forget_waiters(server);
         rl_ns wall = WALL_BEGIN + random_between(&random, -WALL_SPREAD, WALL_SPREAD);
         server->clock = (struct sim_clock){0, wall, CLOCK_TRUE};
+        server->boot = (struct sim_clock){0, BOOT_BEGIN + (rl_ns)i * 1000 * RL_MS, CLOCK_TRUE};
         size_t before = world->history->count;
-        node_flush_all(server->table);
+        native_begin(server, false);
+        node_flush_all(server->keys);
         world->history->count = before;
         server->changes_count = 0;
         server->up = true;
+        native_begin(server, (world->options.native & rl_bit(i)) != 0);
         server->announcements_random = random_named(world->options.seed, 30000 + i);
         server->replicas = (world->options.replicas & rl_bit(i)) != 0;
         server_new_process(server);
@@ -347,8 +448,10 @@ void servers_begin(struct world *world) {
 
 void servers_free(struct world *world) {
     for (unsigned i = 0; i < RL_NODES_MAX; i++) {
-        node_table_free(world->server[i].table);
-        node_table_free(world->old[i].table);
+        node_table_free(world->server[i].keys);
+        node_table_free(world->server[i].own);
+        node_table_free(world->old[i].keys);
+        node_table_free(world->old[i].own);
         free(world->server[i].changes);
         free(world->server[i].guard);
     }

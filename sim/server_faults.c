@@ -27,8 +27,8 @@ static void go_back(struct server *server, rl_ns span) {
                        (struct node_bytes){token.data, token.bytes}, ends ? 1 : 0,
                        ends ? last[i]->expires_ms - 1 : 0);
     }
-    (void)node_table_copy(server->table, world->scratch);
-    node_expire_due(server->table, server_wall_ms(server));
+    (void)node_table_copy(server->keys, world->scratch);
+    node_expire_due(server->keys, server_wall_ms(server));
 }
 
 void node_crash(struct world *world, unsigned node) {
@@ -45,27 +45,43 @@ void node_crash(struct world *world, unsigned node) {
     wire_node_died(world, node, false);
 }
 
+/* CLOCK_BOOTTIME begins again where the machine was started, not only the server. */
+static void reboot(struct server *server) {
+    server->boot.since = server->world->now;
+    server->boot.shown = BOOT_BEGIN / 60;
+}
+
+bool node_is_native(const struct world *world, unsigned node) { return world->server[node].native; }
+
 void node_restart(struct world *world, unsigned node, enum node_keeps keeps) {
+    node_restart_as(world, node, keeps, world->server[node].native);
+}
+
+void node_restart_as(struct world *world, unsigned node, enum node_keeps keeps, bool native) {
     static const int64_t values[] = {
         [NODE_KEEPS_NOTHING] = 0, [NODE_KEEPS_ALL] = 1, [NODE_LOSES_LAST_SECOND] = 2};
     struct server *server = &world->server[node];
     if (server->up) return;
     server->up = true;
     server->mode = REDLOCK_VERDICT_GRANTED;
-    server_new_process(server);
+    if (keeps == NODE_LOSES_LAST_SECOND) reboot(server);
     server_write(server, HISTORY_NODE_RESTART, values[keeps]);
+    native_begin(server, native);
+    server_new_process(server);
     if (keeps == NODE_KEEPS_NOTHING) {
-        node_flush_all(server->table);
+        node_flush_all(server->keys);
         server_guard_forget(server);
     }
     if (keeps != NODE_KEEPS_ALL) server_forget_waiters(server);
     if (keeps == NODE_LOSES_LAST_SECOND) go_back(server, LAST_SECOND);
-    node_expire_due(server->table, server_wall_ms(server));
+    node_expire_due(server->keys, server_wall_ms(server));
     server_await_expiry(server);
     server_guard_check(server);
 }
 
+/* Of a native node, its replica has the keys alone. */
 static void promote(struct server *server, rl_ns lag) {
+    native_begin(server, server->native);
     go_back(server, lag);
     server_forget_waiters(server);
     server_new_process(server);
@@ -88,11 +104,16 @@ void node_failover(struct world *world, unsigned node, rl_ns lag) {
 /* The old master becomes a separate server next to the node, with its connected clients. The log of
  * changes stays with the node, since nothing rolls the old master back. */
 static void live_on(struct server *server, struct server *old) {
-    struct node_table *table = old->table ? old->table : server_table_new(NULL, NULL);
-    (void)node_table_copy(table, server->table);
+    struct node_table *keys = old->keys ? old->keys : server_table_new();
+    (void)node_table_copy(keys, server->keys);
+    node_table_free(old->own);
+    struct node_table *own = server->native ? server_table_of(old, true) : NULL;
     *old = *server;
     old->old = true;
-    old->table = table;
+    old->keys = keys;
+    old->own = own;
+    old->table = own ? own : keys;
+    if (own) (void)node_table_copy(own, server->own);
     old->paused = false;
     old->replicas = 0;
     old->guard = NULL;
@@ -115,8 +136,22 @@ void node_split(struct world *world, unsigned node, rl_ns lag) {
     server_write(server, HISTORY_NODE_SPLIT, lag);
     live_on(server, &world->old[node]);
     promote(server, lag);
-    server->expiry_at = RL_NEVER;
+    server_forget_ends(server);
     server_await_expiry(server);
+    server_guard_check(server);
+}
+
+/* In truth both share the keys, which refuse each other's locks. Guarded mode must hold without. */
+void node_load(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->paused || server->replica || server->native) return;
+    const bool may_evict = server->may_evict;
+    node_old_ends(world, node);
+    server_write(server, HISTORY_NODE_SPLIT, 0);
+    live_on(server, &world->old[node]);
+    native_begin(server, true);
+    server_new_process(server);
+    server->may_evict = may_evict;
     server_guard_check(server);
 }
 
@@ -132,7 +167,7 @@ void node_flush(struct world *world, unsigned node) {
     struct server *server = &world->server[node];
     if (!server->up || server->replica) return; /* a replica refuses it */
     server_write(server, HISTORY_NODE_FLUSH, 0);
-    node_flush_all(server->table);
+    node_flush_all(server->keys);
     server_announce(server);
     notify_flushed(server);
     server_guard_flushed(server);
@@ -145,7 +180,7 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
     struct history_record record = server_record(server, HISTORY_NODE_EVICT);
     record.resource = (int8_t)resource;
     world_write(world, &record);
-    if (node_evict_key(server->table, resource_key(resource))) {
+    if (node_evict_key(server->keys, resource_key(resource)) && !server->native) {
         server->evicted++;
         server->sound = false;
     }
@@ -157,14 +192,14 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
 
 /* The new replication id is the one that its former replica took when it was promoted. */
 static void resync(struct server *server) {
-    server->sound = false;
+    server->sound = server->sound && server->native;
     server->resyncs++;
     server_new_replid(server);
     go_back(server, server->world->now - server->resync_to);
     server_write(server, HISTORY_NODE_RESYNCED, 0);
     server_announce(server);
     notify_flushed(server);
-    server->expiry_at = RL_NEVER;
+    server_forget_ends(server);
     server_await_expiry(server);
     server_guard_check(server);
 }
@@ -203,9 +238,9 @@ void node_follow(struct world *world, unsigned node) {
 void node_follows_deletion(struct world *world, unsigned node, unsigned resource) {
     struct server *server = &world->server[node];
     if (!server->up || server->paused || !server->replica) return;
-    if (!node_evict_key(server->table, resource_key(resource)))
+    if (!node_evict_key(server->keys, resource_key(resource)))
         return; /* as a loss, which it is for the holder */
-    server->sound = false;
+    server->sound = server->native;
     notify_changed(server, resource, false);
     server_guard_check(server);
 }
@@ -251,8 +286,8 @@ void node_delete_record(struct world *world, unsigned node) {
 
 /* The keys now end at other world times. */
 static void clock_changed(struct server *server) {
-    server->expiry_at = RL_NEVER;
-    if (server->up && !server->paused) node_expire_due(server->table, server_wall_ms(server));
+    server_forget_ends(server);
+    if (server->up && !server->paused) node_expire_due(server->keys, server_wall_ms(server));
     server_await_expiry(server);
 }
 
@@ -263,9 +298,15 @@ void node_clock_step(struct world *world, unsigned node, rl_ns step) {
     clock_changed(server);
 }
 
+/* CLOCK_BOOTTIME has the oscillator's rate, and what slews the wall clock slews it too; but nothing
+ * stops it or makes it run wild. */
+#define DRIFT_PPM 10000
+
 void node_clock_rate(struct world *world, unsigned node, uint32_t ppm) {
     struct server *server = &world->server[node];
     clock_set(&server->clock, world->now, 0, ppm);
+    if (ppm >= CLOCK_TRUE - DRIFT_PPM && ppm <= CLOCK_TRUE + DRIFT_PPM)
+        clock_set(&server->boot, world->now, 0, ppm);
     server_write(server, HISTORY_NODE_RATE, ppm);
     clock_changed(server);
 }
@@ -292,7 +333,7 @@ void node_resume(struct world *world, unsigned node) {
     server_announce_record(server);
     struct message *message;
     while ((message = messages_pop(&server->backlog))) server_serve(server, message);
-    server->expiry_at = RL_NEVER;
+    server_forget_ends(server);
     server_await_expiry(server);
 }
 
@@ -307,11 +348,20 @@ void node_foreign(struct world *world, unsigned node, unsigned resource, const c
     record.token = token_number(&world->tokens, (struct net_bytes){token, bytes});
     world_write(world, &record);
     if (token)
-        (void)node_set(server->table, resource_key(resource), (struct node_bytes){token, bytes},
+        (void)node_set(server->keys, resource_key(resource), (struct node_bytes){token, bytes},
                        ttl_ms, server_wall_ms(server));
     else
-        (void)node_delete(server->table, resource_key(resource), server_wall_ms(server));
+        (void)node_delete(server->keys, resource_key(resource), server_wall_ms(server));
     server_await_expiry(server);
+}
+
+void node_swap_db(struct world *world, unsigned node) {
+    struct server *server = &world->server[node];
+    if (!server->up || server->replica) return;
+    server_write(server, HISTORY_NODE_FLUSH, 1);
+    node_flush_all(server->keys);
+    server_guard_flushed(server);
+    server_guard_check(server);
 }
 
 /* ---- the end of faults ----------------------------------------------------------------------- */

@@ -21,7 +21,12 @@ static const struct node_bytes record_name = {NET_KEY_RECORD, sizeof(NET_KEY_REC
 
 /* ---- the log of changes, for replay --------------------------------------------------------- */
 
+/* Of what is among the keys: nothing rolls a native node back. */
 static void remember(struct server *server, struct guard_change change) {
+    if (server->native) {
+        body_drop(server->world, change.body);
+        return;
+    }
     if (server->guard_count == server->guard_capacity)
         server->guard =
             memory_grow(server->guard, &server->guard_capacity, sizeof(server->guard[0]), 64);
@@ -40,13 +45,13 @@ static void remember_raise(struct server *server, const struct message *request)
 }
 
 void server_guard_flushed(struct server *server) {
-    server->sound = false;
+    server->sound = server->sound && server->native;
     if (server->world->options.guarded && !server->old)
         remember(server, (struct guard_change){.at = server->world->now, .what = GUARD_FLUSHED});
 }
 
 bool server_guard_delete(struct server *server) {
-    if (!node_delete(server->table, record_name, server_wall_ms(server))) return false;
+    if (!node_delete(server->keys, record_name, server_wall_ms(server))) return false;
     remember(server, (struct guard_change){.at = server->world->now, .what = GUARD_DELETED});
     return true;
 }
@@ -165,8 +170,8 @@ static bool knows_newer(const struct server *server, uint64_t id,
 bool node_is_intact(const struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
     struct rl_record record;
-    if (!server->intact || server->replica || server->may_evict || !read_record(server, &record))
-        return false;
+    if (!server->intact || server->replica || !read_record(server, &record)) return false;
+    if (server->may_evict && !server->native) return false;
     if (strcmp(record.replid, server->replid) != 0) return false;
     const uint64_t id = record.node_id;
     const struct rl_member *member = rl_record_member(&record, id);
@@ -193,6 +198,19 @@ static void write_vote(struct server *server, const struct message *request) {
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+static void acquire_native(struct server *server, struct message *request) {
+    const struct node_request what = node_request(server, request);
+    request->verdict = verdict_of(
+        native_is_anothers(server, &what)
+            ? NODE_DENIED
+            : node_acquire_guarded(server->own, what.keys, what.count, what.token, request->ttl_ms,
+                                   request->nonce, request->fence, request->stripes,
+                                   request->stripes_count, what.now_ms));
+    if (request->verdict == REDLOCK_VERDICT_DENIED) native_deny(server, request);
+    write_vote(server, request);
+    server_await_expiry(server);
+}
+
 static void acquire(struct server *server, struct message *request) {
     struct link *link = link_of(server->world, request);
     if (request->part == PART_SECOND)
@@ -216,7 +234,10 @@ static void extend(struct server *server, struct message *request) {
     request->verdict = verdict_of(node_extend_guarded(
         server->table, what.keys, what.count, what.token, request->ttl_ms, request->nonce,
         request->fence, request->stripes, request->stripes_count, what.now_ms));
-    if (request->verdict == REDLOCK_VERDICT_GRANTED) remember_raise(server, request);
+    if (request->verdict == REDLOCK_VERDICT_GRANTED) {
+        remember_raise(server, request);
+        if (server->native) native_copy(server, &what);
+    }
     server_await_expiry(server);
 }
 
@@ -286,7 +307,7 @@ static void report(struct message *request, const char *word) {
 }
 
 static void server_info(struct server *server, struct message *request) {
-    const char *policy = server->may_evict ? "volatile-lru" : "noeviction";
+    const char *policy = server->may_evict ? "volatile-lru" : "noeviction"; /* of its keys */
     const bool replica = server_mode(server) == REDLOCK_VERDICT_READONLY;
     const uint64_t quorum_id = server_guard_quorum(server);
     rl_ns wall = clock_read(&server->clock, server->world->now);
@@ -322,11 +343,12 @@ static void server_info(struct server *server, struct message *request) {
 }
 
 static void report_state(struct server *server, struct message *request) {
+    const struct sim_clock *clock = server->native ? &server->boot : &server->clock;
     struct net_state state = {
-        .wall_us = clock_read(&server->clock, server->world->now) / 1000,
+        .wall_us = clock_read(clock, server->world->now) / 1000,
         .replica = server_mode(server) == REDLOCK_VERDICT_READONLY,
         .replicas = server->replicas,
-        .may_evict = server->may_evict,
+        .may_evict = server->may_evict && !server->native,
         .evicted = server->evicted,
     };
     memcpy(state.replid, server->replid, sizeof(state.replid));
@@ -337,7 +359,12 @@ static void report_state(struct server *server, struct message *request) {
 
 void server_guard_serve(struct server *server, struct message *request) {
     switch ((enum net_op)request->op) {
-    case NET_ACQUIRE: acquire(server, request); break;
+    case NET_ACQUIRE:
+        if (server->native)
+            acquire_native(server, request);
+        else
+            acquire(server, request);
+        break;
     case NET_EXTEND: extend(server, request); break;
     case NET_RAISE: raise(server, request); break;
     case NET_CONFIRM: confirm(server, request); break;
@@ -390,8 +417,8 @@ static void begin_one(struct server *server, struct rl_record *record, const int
     for (size_t i = 0; i < text.fields_count; i++)
         body_add(change.body, text.fields[i].data, text.fields[i].bytes);
     body_set_fences(change.body, floor);
-    remember(server, change);
     (void)write_record(server->table, &change);
+    remember(server, change);
     server->sound = server->intact = true;
     if (!world->options.changes) return;
     note_list(server, record);

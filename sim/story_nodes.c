@@ -192,7 +192,6 @@ static const struct befallen {
     const char *label, *before;
 } befallen[] = {
     {HISTORY_NODE_CRASH, "crashes", "Crash of "},
-    {HISTORY_NODE_FLUSH, "FLUSHALL", "FLUSHALL on "},
     {HISTORY_NODE_EVICT, "evicts a key", "Memory is short: eviction on "},
     {HISTORY_NODE_FAILOVER, "replica takes over", "A replica that lags takes over for "},
     {HISTORY_NODE_SPLIT, "replica takes over",
@@ -218,6 +217,15 @@ void story_node_event(struct story *story, size_t index) {
         else
             describe_befallen(story, index, "keeps its keys",
                               "CONFIG SET maxmemory-policy noeviction on ", "");
+        break;
+    case HISTORY_NODE_FLUSH:
+        describe_befallen(story, index, record->value ? "SWAPDB" : "FLUSHALL",
+                          record->value ? "SWAPDB on " : "FLUSHALL on ", "");
+        break;
+    case HISTORY_NODE_NATIVE:
+        if (record->at == 0) break; /* the verdict names the mode */
+        describe_befallen(story, index, record->value ? "native" : "stock",
+                          record->value ? "Now a native node: " : "Now a stock node: ", "");
         break;
     case HISTORY_NODE_MEMBERS: describe_members(story, index); break;
     case HISTORY_NODE_ELIGIBILITY: describe_eligibility(story, index); break;

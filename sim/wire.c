@@ -174,7 +174,8 @@ void wire_connect(struct world *world, struct link *link) {
 void wire_send(struct world *world, struct message *request) {
     struct link *link = link_of(world, request);
     request->connection = link->connection;
-    bool two = request->guarded && request->op == NET_ACQUIRE && request->keys_count == 1;
+    bool two =
+        request->guarded && request->op == NET_ACQUIRE && request->keys_count == 1 && !link->native;
     /* TCP knows no commands: the first of two may arrive before the second. */
     if (two && random_chance(&link->random, world->options.split_ppm)) {
         struct message *first = message_new(world);

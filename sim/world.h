@@ -48,6 +48,7 @@ struct world_client_options {
     rl_ns wall_off;     /* how far its wall clock differs from those of the others */
     bool short_lived;   /* a program of one lock: each acquisition is made by a new process */
     bool refused;       /* its configuration is wrong: it must not be granted a lock */
+    bool stranger;      /* of another project: on native nodes too, its locks are plain keys */
 };
 
 struct world_options {
@@ -63,6 +64,7 @@ struct world_options {
     rl_mask unannounced;
     rl_mask others; /* guarded: these nodes are a second quorum */
     rl_mask spare;  /* guarded: these nodes have no record and belong to no quorum */
+    rl_mask native; /* these nodes are native from the beginning */
     bool changes;   /* guarded: operators change the quorum */
     bool together;  /* renewals that may wait for each other do so */
     /* guarded: probability that SET and ZADD of one acquisition do not arrive together */
@@ -174,6 +176,12 @@ void actor_clock_step(struct world *world, unsigned client, rl_ns step);
 enum node_keeps { NODE_KEEPS_NOTHING, NODE_KEEPS_ALL, NODE_LOSES_LAST_SECOND };
 void node_crash(struct world *world, unsigned node);
 void node_restart(struct world *world, unsigned node, enum node_keeps keeps);
+/* The server is started with the module, or without it: a native node, or a stock one. */
+void node_restart_as(struct world *world, unsigned node, enum node_keeps keeps, bool native);
+/* MODULE LOAD into a running stock server. Clients that are connected go on with its keys, as if
+ * they were connected to another server, until node_old_ends(). */
+void node_load(struct world *world, unsigned node);
+bool node_is_native(const struct world *world, unsigned node);
 void node_flush(struct world *world, unsigned node);
 void node_evict(struct world *world, unsigned node, unsigned resource);
 /* Its asynchronous replica, `lag` behind, takes over under the same address; connections break. */
@@ -217,6 +225,8 @@ bool node_is_up(const struct world *world, unsigned node);
 bool node_may_lose(const struct world *world, unsigned node);
 /* The node works, every living client runs, and no fault delays their messages. */
 bool node_is_in_touch(struct world *world, unsigned node);
+/* The wall clock. The locks of a native node end by CLOCK_BOOTTIME, which follows only rates that
+ * drift allows for. */
 void node_clock_step(struct world *world, unsigned node, rl_ns step);
 void node_clock_rate(struct world *world, unsigned node, uint32_t ppm);
 /* READONLY, OOM, LOADING, MISCONF...; GRANTED: normal */
@@ -226,6 +236,8 @@ void node_resume(struct world *world, unsigned node);
 /* A stranger to the protocol: DEL, or SET of its own token (token NULL: DEL). */
 void node_foreign(struct world *world, unsigned node, unsigned resource, const char *token,
                   int64_t ttl_ms);
+/* SWAPDB with an empty database: all keys are gone, and the server does not announce it. */
+void node_swap_db(struct world *world, unsigned node);
 
 /* ---- faults of the network ------------------------------------------------------------------ */
 

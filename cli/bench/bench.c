@@ -33,6 +33,7 @@ static size_t nodes_of(const struct bench *bench, const struct measure *measure)
 
 /* Fewer nodes than a guarded quorum has members are another quorum. */
 static bool can_be_had(const struct bench *bench, const struct measure *measure) {
+    if (measure->kind == KIND_NATIVE) return native_can_be_had(bench);
     if (bench->own || measure->nodes == 0) return true;
     return bench->mode == REDLOCK_MODE_CLASSIC && measure->nodes <= bench->nodes_listed;
 }
@@ -68,6 +69,11 @@ static int choose_named(struct bench *bench, struct selection *selection) {
         const struct measure *measure = measure_named(name);
         if (measure == NULL) {
             status = unknown(name);
+        } else if (measure->kind == KIND_NATIVE && !can_be_had(bench, measure)) {
+            complain("--only: %s needs servers of its own, without -N, and the module: install it "
+                     "(the package redlock-node), or name it by --module FILE",
+                     name);
+            status = EXIT_USAGE_ERROR;
         } else if (!can_be_had(bench, measure)) {
             complain("--only: %s needs %u nodes, and -N lists %zu%s", name, measure->nodes,
                      bench->nodes_listed,
@@ -157,7 +163,9 @@ static int run_rounds(struct bench *bench, struct selection *selection, struct r
 static int run_all(struct bench *bench, struct selection *selection) {
     for (size_t i = 0; i < selection->count; i++) {
         struct result *result = &selection->results[i];
-        int status = bench_nodes_use(bench, result->nodes);
+        const bool native = result->measure->kind == KIND_NATIVE;
+        if (!native && bench->stock.count > 0) native_close(bench);
+        int status = native ? native_open(bench) : bench_nodes_use(bench, result->nodes);
         if (status == 0 && !meters_are_interrupted()) status = run_rounds(bench, selection, result);
         if (meters_are_interrupted()) {
             const bool counts = status == 0 && result->rounds > 0 && result->latency[0] != NULL;

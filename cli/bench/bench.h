@@ -24,8 +24,9 @@ enum figure {
     FIGURE_P50,
     FIGURE_P99,
     FIGURE_MAX,
-    FIGURE_CPU,    /* processor time of the client, for each of them */
-    FIGURE_FEWEST, /* turns of the waiter that had the fewest */
+    FIGURE_CPU,     /* processor time of the client, for each of them */
+    FIGURE_SERVERS, /* processor time of one server, for each of them */
+    FIGURE_FEWEST,  /* turns of the waiter that had the fewest */
     FIGURE_MOST,
     FIGURE_EVENNESS, /* fewest / most */
     FIGURE_QUEUE,    /* the longest wait, as a multiple of a perfect queue's */
@@ -45,8 +46,21 @@ enum kind {
     KIND_CONTENDED, /* one resource; each waiter is a process */
     KIND_HELD,      /* very many locks, held and renewed */
     KIND_DISTINCT,  /* many resources */
-    KIND_GATEWAY    /* one at a time, through redlock serve */
+    KIND_GATEWAY,   /* one at a time, through redlock serve */
+    KIND_NATIVE     /* stock and native nodes, one at a time or many */
 };
+
+/* The sides of KIND_NATIVE: the floor and the library on stock nodes, the library on native ones.
+ */
+enum native_side { NATIVE_FLOOR, NATIVE_CLASSIC, NATIVE_GUARDED, NATIVE_NATIVE, NATIVE_SIDES };
+/* The ratios that are reported: of the native side to another. */
+struct native_ratio {
+    enum native_side over;
+    enum figure figure;
+    const char *words;
+};
+enum { NATIVE_RATIOS = 5 };
+extern const struct native_ratio native_ratios[NATIVE_RATIOS];
 
 struct measure {
     const char *name;
@@ -65,7 +79,8 @@ struct bench {
     /* The servers: started by bench itself, as many as a measurement needs, or those of -N. */
     struct janitor janitor;
     struct servers servers;
-    unsigned quorums; /* started so far */
+    struct servers stock, natives; /* KIND_NATIVE's */
+    unsigned quorums;              /* started so far */
     bool own;
     char directory[PATH_MAX];
     char nodes[4096]; /* the URLs in use */
@@ -101,6 +116,9 @@ bool figure_applies(const struct measure *measure, enum figure figure);
 /* Runs one side once. 0, or the exit status after a message. */
 int measure_run(struct bench *bench, const struct measure *measure, size_t side,
                 struct meter *meter, struct sample *sample);
+/* The floor's side, or with `threads` the floor from as many threads. */
+int measure_floor(struct bench *bench, const struct measure *measure, bool threads,
+                  struct meter *meter);
 
 /* nodes.c */
 /* 0, or the exit status after a message. */
@@ -151,6 +169,15 @@ int held_run(struct bench *bench, const struct measure *measure, struct meter *m
 
 /* gateway.c: the gateway's side */
 int gateway_run(struct bench *bench, struct meter *meter);
+
+/* native.c: two sets of servers; the module is that of --module, or the one that was installed with
+ * this program */
+bool native_can_be_had(const struct bench *bench);
+int native_open(struct bench *bench); /* starts both, if they are not started */
+void native_close(struct bench *bench);
+const char *native_side_name(size_t side);
+int native_run(struct bench *bench, const struct measure *measure, size_t side, struct meter *meter,
+               struct sample *sample);
 
 /* report.c, plot.c */
 void report_print(const struct bench *bench, const struct result *results, size_t count);

@@ -31,6 +31,9 @@ const struct measure bench_measures[] = {
     {"gateway", KIND_GATEWAY,
      "one at a time, through redlock serve on a Unix socket; compared with the library", 1, 0, 1,
      false, false},
+    {"native-1", KIND_NATIVE, "one at a time, on stock and on native nodes", 1, 0, 1, false, false},
+    {"native-256", KIND_NATIVE, "256 in flight, on stock and on native nodes", 256, 0, 1, false,
+     false},
     {"extend", KIND_BLOCKING, "extensions, one at a time, blocking", 1, 0, 1, true, false},
     {"extend-256", KIND_FLIGHT, "extensions, event-driven, 256 in flight", 256, 0, 1, true, false},
     {"several-8", KIND_BLOCKING, "eight resources in one lock, one at a time, blocking", 1, 0, 8,
@@ -80,12 +83,15 @@ bool measure_is_pair(const struct measure *measure) {
 
 size_t measure_sides(const struct measure *measure) {
     if (measure->kind == KIND_DISTINCT) return SIDES_MAX;
+    if (measure->kind == KIND_NATIVE) return NATIVE_SIDES;
     return measure_is_pair(measure) ? 2 : 1;
 }
 
 void measure_side_name(const struct measure *measure, size_t side, char *out, size_t size) {
     if (measure->kind == KIND_DISTINCT) {
         snprintf(out, size, "%u", distinct_counts[side]);
+    } else if (measure->kind == KIND_NATIVE) {
+        snprintf(out, size, "%s", native_side_name(side));
     } else if (measure->kind == KIND_GATEWAY) {
         snprintf(out, size, "%s", side == 0 ? "library" : "gateway");
     } else if (measure->kind == KIND_HANDOVER) {
@@ -99,7 +105,7 @@ void measure_side_name(const struct measure *measure, size_t side, char *out, si
 size_t measure_rounds(const struct measure *measure, const struct settings *settings) {
     const size_t pairs = (size_t)settings->pairs;
     if (measure->kind == KIND_HELD) return 1;
-    return measure_is_pair(measure) ? pairs : (pairs + 2) / 3;
+    return measure_is_pair(measure) || measure->kind == KIND_NATIVE ? pairs : (pairs + 2) / 3;
 }
 
 int64_t measure_ns(const struct measure *measure, const struct settings *settings) {
@@ -122,6 +128,7 @@ bool figure_applies(const struct measure *measure, enum figure figure) {
     case FIGURE_P50:
     case FIGURE_P99:
     case FIGURE_MAX: return measure->kind != KIND_HELD;
+    case FIGURE_SERVERS: return measure->kind == KIND_NATIVE;
     case FIGURE_FEWEST:
     case FIGURE_MOST:
     case FIGURE_EVENNESS:
@@ -135,8 +142,8 @@ bool figure_applies(const struct measure *measure, enum figure figure) {
     return false;
 }
 
-static int floor_side(struct bench *bench, const struct measure *measure, bool threads,
-                      struct meter *meter) {
+int measure_floor(struct bench *bench, const struct measure *measure, bool threads,
+                  struct meter *meter) {
     struct floor *floor;
     struct floor_work work = {.in_flight = measure->in_flight,
                               .resources = measure->resources,
@@ -151,14 +158,15 @@ static int floor_side(struct bench *bench, const struct measure *measure, bool t
 
 static int run(struct bench *bench, const struct measure *measure, size_t side, struct meter *meter,
                struct sample *sample) {
-    if (measure_has_floor(measure) && side == 0) return floor_side(bench, measure, false, meter);
+    if (measure_has_floor(measure) && side == 0) return measure_floor(bench, measure, false, meter);
     switch (measure->kind) {
     case KIND_BLOCKING: return library_blocking(bench, measure, meter);
-    case KIND_HANDOVER: return floor_side(bench, measure, true, meter);
+    case KIND_HANDOVER: return measure_floor(bench, measure, true, meter);
     case KIND_FLIGHT: return library_flight(bench, measure, measure->in_flight, meter);
     case KIND_DISTINCT: return library_flight(bench, measure, distinct_counts[side], meter);
     case KIND_CONTENDED: return contended_run(bench, measure, meter, sample);
     case KIND_HELD: return held_run(bench, measure, meter, sample);
+    case KIND_NATIVE: return native_run(bench, measure, side, meter, sample);
     case KIND_GATEWAY:
         return side == 0 ? library_blocking(bench, measure, meter) : gateway_run(bench, meter);
     }

@@ -67,6 +67,10 @@ void meter_start(struct meter *meter, int64_t open_ns) {
     meter->closes = meter->opens + open_ns;
 }
 
+static int64_t (*others_ns)(void);
+
+void meters_watch(int64_t (*function)(void)) { others_ns = function; }
+
 static volatile sig_atomic_t interrupted;
 
 void meters_interrupt(void) { interrupted = 1; }
@@ -78,11 +82,13 @@ bool meter_turn(struct meter *meter, int64_t now) {
         if (now < meter->opens) return true;
         meter->began = now;
         meter->cpu_began = cpu_ns(RUSAGE_SELF);
+        meter->others_began = others_ns != NULL ? others_ns() : -1;
         return true;
     }
     if (now < meter->closes) return true;
     meter->ended = now;
     meter->cpu_ended = cpu_ns(RUSAGE_SELF);
+    meter->others_ended = others_ns != NULL ? others_ns() : -1;
     return false;
 }
 

@@ -29,9 +29,13 @@ struct meter {
     int64_t opens, closes; /* as planned */
     int64_t began, ended;  /* actual times; 0: not yet */
     int64_t cpu_began, cpu_ended;
-    struct histogram latency; /* of each cycle */
+    int64_t others_began, others_ended; /* of those of meters_watch() */
+    struct histogram latency;           /* of each cycle */
 };
 
+/* Processor time of others than this process, in nanoseconds; -1: unknown. It is asked when a meter
+ * opens and when it ends. NULL: nobody's. */
+void meters_watch(int64_t (*others_ns)(void));
 void meter_start(struct meter *meter, int64_t open_ns);
 /* Call it once a turn. False: the meter has ended, begin no more cycles. */
 bool meter_turn(struct meter *meter, int64_t now);

@@ -102,6 +102,7 @@ int bench_nodes_use(struct bench *bench, size_t count) {
 
 void bench_nodes_close(struct bench *bench) {
     if (!bench->own || bench->janitor.pid <= 0) return;
+    native_close(bench);
     servers_stop(&bench->servers);
     janitor_finish(&bench->janitor);
 }

@@ -22,6 +22,7 @@ static const struct {
     [FIGURE_P99] = {"p99_us", "p99, us", "P99 ms"},
     [FIGURE_MAX] = {"max_us", "longest, us", "MAX ms"},
     [FIGURE_CPU] = {"cpu_us", "CPU of each, us", "CPU us"},
+    [FIGURE_SERVERS] = {"server_cpu_us", NULL, "SERVER us"},
     [FIGURE_FEWEST] = {"turns_fewest", NULL, "FEWEST"},
     [FIGURE_MOST] = {"turns_most", NULL, "MOST"},
     [FIGURE_EVENNESS] = {"evenness", NULL, "EVEN"},
@@ -108,6 +109,33 @@ static void print_line(const struct result *result, size_t side) {
     putchar('\n');
 }
 
+/* The bars of the native node, pair by pair. */
+static void print_natives(const struct result *result) {
+    printf("\n%s: %s; %zu nodes of each kind\n", result->measure->name, result->measure->summary,
+           result->nodes);
+    printf("  %-10s", "");
+    for (enum figure figure = FIGURE_RATE; figure <= FIGURE_SERVERS; figure++)
+        printf(" %9s", figure_names[figure].column);
+    putchar('\n');
+    for (size_t side = 0; side < result->sides; side++) {
+        char text[24];
+        printf("  %-10s", native_side_name(side));
+        for (enum figure figure = FIGURE_RATE; figure <= FIGURE_SERVERS; figure++) {
+            double value = result_spread(result, side, figure).median;
+            number(is_latency(figure) ? value / 1e3 : value, text, sizeof text);
+            printf(" %9s", text);
+        }
+        putchar('\n');
+    }
+    for (size_t i = 0; i < NATIVE_RATIOS; i++) {
+        const struct native_ratio *ratio = &native_ratios[i];
+        const struct spread spread =
+            result_ratio(result, NATIVE_NATIVE, ratio->over, ratio->figure);
+        printf("  native / %-8s %-22s %6.2f   %.2f to %.2f\n", native_side_name(ratio->over),
+               ratio->words, spread.median, spread.least, spread.most);
+    }
+}
+
 static void print_alone(const struct result *result, bool first) {
     if (first) print_columns(result);
     for (size_t side = 0; side < result->sides; side++) print_line(result, side);
@@ -125,7 +153,9 @@ void report_print(const struct bench *bench, const struct result *results, size_
            (long long)bench->settings->pairs, (double)bench->settings->seconds_ms / 1e3,
            sysconf(_SC_NPROCESSORS_ONLN));
     for (size_t i = 0; i < count; i++) {
-        if (measure_is_pair(results[i].measure)) {
+        if (results[i].measure->kind == KIND_NATIVE) {
+            print_natives(&results[i]);
+        } else if (measure_is_pair(results[i].measure)) {
             print_beside(&results[i]);
         } else {
             print_alone(&results[i],
@@ -172,6 +202,16 @@ static json_t *ratios_json(const struct result *result, size_t side) {
     return object;
 }
 
+static json_t *native_ratio_json(const struct result *result, const struct native_ratio *ratio) {
+    json_t *object = json_object();
+    json_object_set_new(object, "side", json_string(native_side_name(NATIVE_NATIVE)));
+    json_object_set_new(object, "over", json_string(native_side_name(ratio->over)));
+    json_object_set_new(
+        object, figure_names[ratio->figure].key,
+        spread_json(result_ratio(result, NATIVE_NATIVE, ratio->over, ratio->figure)));
+    return object;
+}
+
 static json_t *result_json(const struct result *result) {
     json_t *object = json_object(), *sides = json_array(), *ratios = json_array();
     json_object_set_new(object, "name", json_string(result->measure->name));
@@ -181,8 +221,11 @@ static json_t *result_json(const struct result *result) {
     json_object_set_new(object, "rounds", json_integer((json_int_t)result->rounds));
     for (size_t side = 0; side < result->sides; side++)
         json_array_append_new(sides, side_json(result, side));
-    for (size_t side = 1; side < result->sides; side++)
+    const bool native = result->measure->kind == KIND_NATIVE;
+    for (size_t side = 1; side < result->sides && !native; side++)
         json_array_append_new(ratios, ratios_json(result, side));
+    for (size_t i = 0; native && i < NATIVE_RATIOS; i++)
+        json_array_append_new(ratios, native_ratio_json(result, &native_ratios[i]));
     json_object_set_new(object, "sides", sides);
     json_object_set_new(object, "ratios", ratios);
     return object;

@@ -253,6 +253,12 @@ struct redlock_server {
     int stale;          /* guarded. enum redlock_stale, bits; 0: the node is as its record says;
                            -1: it has no record, or the record was not read */
     int64_t reconnects; /* how often this client has lost and made its connection again */
+    int native;         /* 1: a native node: its locks are in the module redlock, which ends them by
+                           a clock of its own. Eviction, persistence and the wall clock do not
+                           matter there. 0: a stock server; -1: not connected */
+    char module[16];    /* native: the module's version */
+    int mirror;         /* native. 1: each lock is also a key, so that programs which do not know
+                           the module see it; 0: they do not */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);

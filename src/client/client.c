@@ -300,7 +300,8 @@ int redlock_client_node(struct redlock_client *client, size_t node,
     struct redlock_node_status seen = {.url = status.url,
                                        .verdict = status.verdict,
                                        .uses_transactions = status.uses_transactions,
-                                       .scheme = status.scheme};
+                                       .scheme = status.scheme,
+                                       .native = status.native};
     memcpy(seen.run_id, status.run_id, sizeof seen.run_id);
     memcpy(seen.version, status.version, sizeof seen.version);
     memcpy(seen.text, status.text, sizeof seen.text);

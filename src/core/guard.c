@@ -12,6 +12,7 @@
 
 #define RETRY_PAUSE (100 * RL_MS)
 #define RECONNECT_PAUSE (1000 * RL_MS)
+#define FOLLOW_PAUSE (1000 * RL_MS)
 #define HAND_ON_FIRST (20 * RL_MS)
 #define HAND_ON_PAUSE_MAX (1000 * RL_MS)
 #define JITTER_MAX (250 * RL_MS)
@@ -597,17 +598,24 @@ static bool distrust_one(struct rl_guard *guard) {
     return false;
 }
 
+static bool shows_later_epoch(const struct rl_guard *guard, const struct rl_guard_node *node) {
+    return guard->known && node->read && node->has_record &&
+           node->record.quorum_id == guard->quorum.quorum_id &&
+           node->record.epoch > guard->quorum.epoch;
+}
+
 /* A later epoch on a node that does not vote: a member that was added and must recover. The others
  * may carry that epoch too. A client that takes no locks would not learn it from nodes that
- * announce no changes. */
-static void follow_epoch(struct rl_guard *guard, const struct rl_guard_event *event) {
-    const struct rl_guard_node *node = &guard->node[event->node];
-    if (event->type != RL_GUARD_RECORD || !guard->known || !node->has_record ||
-        node->record.quorum_id != guard->quorum.quorum_id ||
-        node->record.epoch <= guard->quorum.epoch)
-        return;
+ * announce no changes. That may take long (`quorum init` waits for ttl_max), so there is a pause
+ * between two rounds of reads. */
+static void follow_epoch(struct rl_guard *guard, rl_ns now) {
+    bool later = false;
+    for (unsigned i = 0; i < guard->nodes; i++) later |= shows_later_epoch(guard, &guard->node[i]);
+    if (!later) guard->follow_at = 0;
+    if (!later || now < guard->follow_at) return;
+    guard->follow_at = now + FOLLOW_PAUSE;
     for (unsigned i = 0; i < guard->nodes; i++)
-        if (guard->node[i].read && i != event->node) guard->node[i].reread = true;
+        if (guard->node[i].read) guard->node[i].reread = true;
 }
 
 /* ---- the step -------------------------------------------------------------------------------- */
@@ -626,7 +634,7 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     }
     actions->changed = eligibility_judge(guard);
     while (distrust_one(guard)) actions->changed |= eligibility_judge(guard);
-    follow_epoch(guard, event);
+    follow_epoch(guard, now);
     if (guard->quorum.epoch != epoch && guard->installing >= 0 &&
         guard->node[guard->installing].pending_op == RL_PENDING_NONE)
         stop_installing(guard); /* the nodes to ask have changed */
@@ -638,4 +646,5 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     for (int round = 0; round < 2; round++)
         for (unsigned i = 0; i < guard->nodes; i++) plan(guard, &guard->node[i], now, actions);
     for (unsigned i = 0; i < guard->nodes; i++) plan_wake(guard, &guard->node[i], now, actions);
+    if (guard->follow_at != 0) wake_by(actions, guard->follow_at, now);
 }

@@ -257,6 +257,7 @@ struct rl_guard {
     /* The guard reads the fences of, and installs, one node at a time. */
     int installing;  /* node; -1 none */
     rl_mask sources; /* nodes whose fences are in `floor` */
+    rl_ns follow_at; /* a later epoch is not looked for before this time; 0: none was seen */
     uint64_t random;
     bool leaving;
     int64_t floor[RL_STRIPES];

@@ -24,7 +24,7 @@ static bool answer_set(const struct reader *reader, struct net_reply *answer) {
     return true;
 }
 
-/* A script's integer, by the meaning in the table. */
+/* An integer, by the meaning in the table. */
 static bool answer_verdict(const char verdicts[4], const struct reader *reader,
                            struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
@@ -37,6 +37,31 @@ static bool answer_verdict(const char verdicts[4], const struct reader *reader,
     case 'R': answer->verdict = REDLOCK_VERDICT_RECOVERING; return true;
     default: return false;
     }
+}
+
+/* A native node's denial: [0, remaining time or -1, rank or -1, the beginning of the holder's
+ * token]. Later versions may add to it. */
+static bool answer_denial(const struct reader *reader, struct net_reply *answer) {
+    enum { VERDICT = 1, REMAINING = 2, RANK = 3, HOLDER = 4 };
+    const struct reply_slot *slots = reader->slots;
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer < HOLDER || reader->slots_count <= HOLDER)
+        return false;
+    for (size_t i = VERDICT; i <= RANK; i++)
+        if (slots[i].type != REPLY_INTEGER || slots[i].integer < (i == VERDICT ? 0 : -1))
+            return false;
+    if (slots[VERDICT].integer != 0) return false;
+    if (slots[HOLDER].type != REPLY_STRING && slots[HOLDER].type != REPLY_NIL) return false;
+    answer->verdict = REDLOCK_VERDICT_DENIED;
+    answer->remaining_ms = slots[REMAINING].integer;
+    answer_shows(answer, reader->bytes[HOLDER]);
+    return true;
+}
+
+/* A native node's vote. */
+static bool answer_vote(const struct net_request *request, const struct reader *reader,
+                        struct net_reply *answer) {
+    if (reader->slots[0].type == REPLY_ARRAY) return answer_denial(reader, answer);
+    return answer_verdict(request->nonces ? "-SDG" : "--DG", reader, answer);
 }
 
 /* The reply after the SET of a guarded acquisition. Whatever it is, a key of another client is
@@ -124,17 +149,36 @@ static bool is_nested_pairs(const struct reader *reader, size_t *pairs) {
     return right;
 }
 
+/* A native node's reply: pairs of integers. */
+static bool is_pairs_of_integers(const struct reader *reader, size_t *pairs) {
+    *pairs = (reader->slots_count - 1) / 2;
+    bool right = reader->slots[0].type == REPLY_ARRAY && reader->slots_count == 1 + 2 * *pairs &&
+                 reader->slots[0].integer == (int64_t)(2 * *pairs);
+    for (size_t i = 1; right && i < reader->slots_count; i++)
+        right = reader->slots[i].type == REPLY_INTEGER;
+    return right;
+}
+
+static bool number_at(const struct reader *reader, size_t slot, int64_t max, int64_t *number) {
+    if (reader->slots[slot].type == REPLY_STRING)
+        return parse_number(reader->bytes[slot], max, number);
+    *number = reader->slots[slot].integer;
+    return *number >= 0 && *number <= max;
+}
+
 static bool answer_fences(const struct reader *reader, int64_t *fences, struct net_reply *answer) {
     size_t pairs;
-    int64_t stripe;
-    bool flat = is_pairs(reader, &pairs);
+    int64_t stripe, fence;
+    bool flat = is_pairs(reader, &pairs) || is_pairs_of_integers(reader, &pairs);
     if (!fences || !(flat || is_nested_pairs(reader, &pairs))) return false;
     memset(fences, 0, RL_STRIPES * sizeof(*fences));
     for (size_t i = 0; i < pairs; i++) {
-        const struct net_bytes *pair = &reader->bytes[flat ? 1 + 2 * i : 2 + 3 * i];
-        if (parse_number(pair[0], RL_STRIPES - 1, &stripe) &&
-            parse_number(pair[1], REDLOCK_FENCE_MAX, &fences[stripe]))
+        const size_t pair = flat ? 1 + 2 * i : 2 + 3 * i;
+        if (number_at(reader, pair, RL_STRIPES - 1, &stripe) &&
+            number_at(reader, pair + 1, REDLOCK_FENCE_MAX, &fence)) {
+            fences[stripe] = fence;
             continue;
+        }
         answer->verdict = REDLOCK_VERDICT_PROTOCOL;
         return true;
     }
@@ -169,10 +213,25 @@ static bool answer_queue(const struct reader *reader, struct net_reply *answer) 
     return true;
 }
 
+/* NET_ASK_QUORUM at a native node: the answer to REDLOCK.HELLO, of which only the quorum is kept.
+ */
+static bool answer_native_quorum(const struct reader *reader, struct net_reply *answer) {
+    struct native_hello hello;
+    if (!native_hello_answer(reader, &hello)) return false;
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    for (size_t i = 1; hello.quorum[0] != '\0' && i < reader->slots_count; i += 2) {
+        if (!net_is_text(reader->bytes[i], "quorum")) continue;
+        answer->items = &reader->bytes[i + 1];
+        answer->items_count = 1;
+    }
+    return true;
+}
+
 static bool answer_right(const struct net_request *request, unsigned nth,
                          const struct reader *reader, struct answer_room room,
                          struct net_reply *answer) {
-    const struct form *form = form_of(request);
+    const bool native = room.incarnation != NULL;
+    const struct form *form = form_of(request, native);
     const struct reply_slot *slot = &reader->slots[0];
     size_t pairs;
     bool sound;
@@ -183,22 +242,34 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     }
     switch ((enum shape)form->shape[nth % 2]) {
     case SHAPE_SET: return answer_set(reader, answer);
+    case SHAPE_VOTE: return answer_vote(request, reader, answer);
     case SHAPE_RAISED: return answer_zadd(reader, answer);
     case SHAPE_VERDICTS: return answer_verdict(form->verdicts, reader, answer);
     case SHAPE_RAISE: return answer_raise(request, reader, answer);
     case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
-    case SHAPE_VALUE: answer_shows(answer, reader->bytes[0]); return slot->type == REPLY_STRING;
+    case SHAPE_VALUE:
+        answer_shows(answer, reader->bytes[0]);
+        return slot->type == REPLY_STRING || (native && slot->type == REPLY_NIL);
     case SHAPE_TYPE:
         answer_shows(answer, reader->bytes[0]);
         answer->verdict =
             reader_is_status(reader, 0, "none") ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
         return slot->type == REPLY_STATUS;
     case SHAPE_SCAN: return answer_scan(reader, answer);
-    case SHAPE_SERVER_INFO: return answer_server_info(request->question, reader, answer);
+    case SHAPE_SERVER_INFO:
+        if (native && request->question == NET_ASK_QUORUM)
+            return answer_native_quorum(reader, answer);
+        return answer_server_info(request->question, reader, answer);
     case SHAPE_STATE:
         if (!room.state || !state_answer(nth, reader, room.state, &sound)) return false;
         answer->verdict = sound ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_PROTOCOL;
         answer->state = nth + 1 == form->replies ? room.state : NULL;
+        return true;
+    case SHAPE_NATIVE_STATE:
+        if (!room.state || !native_state_answer(reader, room.incarnation, room.state, &sound))
+            return false;
+        answer->verdict = sound ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_PROTOCOL;
+        answer->state = room.state;
         return true;
     case SHAPE_RECORD:
         if (!is_pairs(reader, &pairs)) return false;

@@ -112,14 +112,14 @@ bool command_is_guarded(const struct net_request *request) {
     return request->nonces && net_op_is(request->op, NET_OP_FENCED);
 }
 
-bool command_needs_script(const struct net_request *request) {
+bool command_needs_script(const struct net_request *request, bool native) {
     if (request->op == NET_ACQUIRE && request->scheme != REDLOCK_SCHEME_SET) return true;
-    return form_of(request)->script != NODE_SCRIPTS_ALL;
+    return form_of(request, native)->script != NODE_SCRIPTS_ALL;
 }
 
-unsigned command_replies(const struct net_request *request) {
+unsigned command_replies(const struct net_request *request, bool native) {
     if (setnx_speaks(request)) return setnx_replies(request);
-    const struct form *form = form_of(request);
+    const struct form *form = form_of(request, native);
     return form->replies * (form->each ? (unsigned)request->keys_count : 1);
 }
 
@@ -134,8 +134,8 @@ static void begin_script(struct words *words, enum node_script script, bool whol
 }
 
 /* The prefix is bytes, and MATCH takes a glob: characters with a meaning in a glob are escaped. */
-static bool encode_scan(const struct net_request *request, struct words *words, struct buffer *out,
-                        size_t limit) {
+static bool encode_scan(const struct net_request *request, bool native, struct words *words,
+                        struct buffer *out, size_t limit) {
     const char *prefix = request->keys_count ? request->keys[0].data : "";
     size_t bytes = request->keys_count ? request->keys[0].bytes : 0, length = 0;
     char *pattern = malloc(bytes * 2 + 2);
@@ -146,7 +146,7 @@ static bool encode_scan(const struct net_request *request, struct words *words, 
         pattern[length++] = prefix[i];
     }
     pattern[length++] = '*';
-    words_begin(words, "SCAN");
+    words_begin(words, native ? "REDLOCK.SCAN" : "SCAN");
     words_number(words, request->cursor);
     words_text(words, "MATCH");
     words_bytes(words, (struct net_bytes){pattern, length});
@@ -158,8 +158,8 @@ static bool encode_scan(const struct net_request *request, struct words *words, 
 }
 
 /* The password is not among them: a client can learn whether there is one without reading it. */
-static bool encode_server_info(enum net_question question, struct words *words, struct buffer *out,
-                               size_t limit) {
+static bool encode_server_info(enum net_question question, bool native, struct words *words,
+                               struct buffer *out, size_t limit) {
     static const char *const line[NET_QUESTIONS][3] = {
         [NET_ASK_TIME] = {"TIME"},
         [NET_ASK_INFO_SERVER] = {"INFO", "server"},
@@ -178,6 +178,11 @@ static bool encode_server_info(enum net_question question, struct words *words, 
         [NET_ASK_QUORUM] = {"HGET", NET_KEY_RECORD, "quorum"},
     };
     assert(question < NET_QUESTIONS);
+    if (native && question == NET_ASK_QUORUM) {
+        words_begin(words, "REDLOCK.HELLO");
+        words_number(words, NATIVE_PROTOCOL);
+        return words_end(words, out, limit);
+    }
     words_begin(words, line[question][0]);
     for (int i = 1; i < 3 && line[question][i]; i++) words_text(words, line[question][i]);
     return words_end(words, out, limit);
@@ -216,6 +221,13 @@ static void add_fences(struct words *words, char text[FENCES_NAME_BYTES], uint64
     words_bytes(words, fences_name(text, nonce));
 }
 
+/* The nonce alone, as native nodes take it. */
+static void add_nonce(struct words *words, char text[FENCES_NAME_BYTES], uint64_t nonce) {
+    words->named = words->count;
+    write_nonce(text, nonce);
+    words_bytes(words, (struct net_bytes){text, NET_NONCE_BYTES});
+}
+
 /* "stripe fence stripe fence ..." of those above 0; NULL: no memory. */
 static char *floor_text(const int64_t *floor, size_t *length) {
     enum { PAIR_BYTES = sizeof("4095 9223372036854775807 ") };
@@ -230,21 +242,39 @@ static char *floor_text(const int64_t *floor, size_t *length) {
     return text;
 }
 
-static bool encode_record_write(const struct net_request *request, bool whole, struct words *words,
-                                struct buffer *out, size_t limit) {
+/* The names of the fences before and after; a native node knows them by the nonce alone. */
+static void add_fences_moved(struct words *words, const struct net_request *request, bool native,
+                             char old_name[FENCES_NAME_BYTES], char new_name[FENCES_NAME_BYTES]) {
+    struct net_bytes kept = {NET_KEY_KEPT, sizeof(NET_KEY_KEPT) - 1};
+    const size_t skipped = native ? sizeof(NET_KEY_FENCES) - 1 : 0;
+    struct net_bytes names[2] = {kept, kept};
+    if (!request->was_kept && request->expected != 0)
+        names[0] = fences_name(old_name, request->expected);
+    if (!request->keep) names[1] = fences_name(new_name, request->nonce);
+    for (int i = 0; i < 2; i++)
+        words_bytes(words, (struct net_bytes){(const char *)names[i].data + skipped,
+                                              names[i].bytes - skipped});
+}
+
+static bool encode_record_write(const struct net_request *request, enum command_style style,
+                                struct words *words, struct buffer *out, size_t limit) {
     char old_name[FENCES_NAME_BYTES], new_name[FENCES_NAME_BYTES], expected[NET_NONCE_BYTES],
         *floor = NULL;
-    struct net_bytes kept = {NET_KEY_KEPT, sizeof(NET_KEY_KEPT) - 1};
-    bool was_kept = request->was_kept || request->expected == 0;
+    const bool native = style == COMMAND_NATIVE;
     size_t floor_bytes = 0;
     assert(request->fields_count <= NET_FIELDS_MAX);
     if (request->floor && !(floor = floor_text(request->floor, &floor_bytes))) return false;
     write_nonce(expected, request->expected);
-    begin_script(words, NODE_RECORD_WRITE, whole, 3);
-    words_text(words, NET_KEY_RECORD);
-    words_bytes(words, was_kept ? kept : fences_name(old_name, request->expected));
-    words_bytes(words, request->keep ? kept : fences_name(new_name, request->nonce));
-    words_bytes(words, (struct net_bytes){expected, request->expected ? sizeof(expected) : 0});
+    const struct net_bytes expected_text = {expected, request->expected ? sizeof(expected) : 0};
+    if (native) {
+        words_begin(words, "REDLOCK.RECORDWRITE");
+        words_bytes(words, expected_text);
+    } else {
+        begin_script(words, NODE_RECORD_WRITE, style == COMMAND_WHOLE, 3);
+        words_text(words, NET_KEY_RECORD);
+    }
+    add_fences_moved(words, request, native, old_name, new_name);
+    if (!native) words_bytes(words, expected_text);
     words_bytes(words, (struct net_bytes){floor, floor_bytes});
     words_text(words, request->floor ? "1" : "0");
     for (size_t i = 0; i < request->fields_count; i++) words_bytes(words, request->fields[i]);
@@ -260,7 +290,7 @@ struct turn {
     const struct net_request *request;
     uint64_t nonce;
     size_t key;                   /* this turn's key */
-    char name[FENCES_NAME_BYTES]; /* of the fences */
+    char name[FENCES_NAME_BYTES]; /* of the fences, or their nonce */
 };
 
 static void add_all(struct words *words, const struct net_request *request) {
@@ -290,12 +320,21 @@ static void add_named(struct words *words, char what, struct turn *turn) {
         else
             add_fences(words, turn->name, turn->nonce);
         return;
+    case 'o': add_nonce(words, turn->name, turn->nonce); return;
+    case 'O':
+        if (request->was_kept)
+            words_text(words, NET_KEY_KEPT + sizeof(NET_KEY_FENCES) - 1);
+        else
+            add_nonce(words, turn->name, turn->nonce);
+        return;
+    case '#': words_number(words, request->keys_count); return;
     case 'f': words_number(words, (uint64_t)request->fence); return;
     case 's':
         for (size_t i = 0; i < request->stripes_count; i++)
             words_number(words, request->stripes[i]);
         return;
     case 'm': words_number(words, REDLOCK_TOKEN_BYTES_MAX); return;
+    case 'M': words_number(words, REDLOCK_TOKEN_BYTES_MAX + 1); return;
     case 'a': words_number(words, request->age_us > 0 ? (uint64_t)request->age_us : 0); return;
     case 'r': words_number(words, RL_WAITING_ARMED); return;
     case 'b': words_bytes(words, bare_key(request)); return;
@@ -338,17 +377,18 @@ static bool encode_form(const struct form *form, const struct net_request *reque
     return true;
 }
 
-bool command_encode(const struct net_request *request, unsigned node, bool whole_script,
+bool command_encode(const struct net_request *request, unsigned node, enum command_style style,
                     struct buffer *out, size_t limit, size_t *nonce_at) {
-    const struct form *form = form_of(request);
+    const bool native = style == COMMAND_NATIVE, whole = style == COMMAND_WHOLE;
+    const struct form *form = form_of(request, native);
     struct words words;
     *nonce_at = 0;
-    if (setnx_speaks(request)) return setnx_encode(request, whole_script, out, limit);
-    if (form->text) return encode_form(form, request, node, whole_script, out, limit, nonce_at);
+    if (setnx_speaks(request)) return setnx_encode(request, whole, out, limit);
+    if (form->text) return encode_form(form, request, node, whole, out, limit, nonce_at);
     switch (request->op) {
-    case NET_SCAN: return encode_scan(request, &words, out, limit);
-    case NET_SERVER_INFO: return encode_server_info(request->question, &words, out, limit);
-    case NET_RECORD_WRITE: return encode_record_write(request, whole_script, &words, out, limit);
+    case NET_SCAN: return encode_scan(request, form == form_of_native(request), &words, out, limit);
+    case NET_SERVER_INFO: return encode_server_info(request->question, native, &words, out, limit);
+    case NET_RECORD_WRITE: return encode_record_write(request, style, &words, out, limit);
     default: assert(false); return false;
     }
 }

@@ -26,19 +26,24 @@ void words_number(struct words *words, uint64_t number);
 /* Formats the command after the bytes in the buffer. False: no memory, or above `limit`. */
 bool words_end(const struct words *words, struct buffer *out, size_t limit);
 
-/* The request as one or more commands, with the nonce of `node` if it is guarded. Scripts go as
- * EVALSHA, or with `whole_script` as EVAL. `nonce_at` is how far before the end the nonce begins;
- * 0: all nodes get the same bytes. */
-bool command_encode(const struct net_request *request, unsigned node, bool whole_script,
+/* What kind of node a request is written for. */
+enum command_style {
+    COMMAND_STOCK, /* scripts go as EVALSHA ... */
+    COMMAND_WHOLE, /* ... or as EVAL */
+    COMMAND_NATIVE
+};
+/* The request as one or more commands, with the nonce of `node` if it is guarded. `nonce_at` is how
+ * far before the end the nonce begins; 0: all nodes of the kind get the same bytes. */
+bool command_encode(const struct net_request *request, unsigned node, enum command_style style,
                     struct buffer *out, size_t limit, size_t *nonce_at);
 /* Puts another node's nonce into the encoded bytes; nothing else differs between nodes. */
 void command_for_node(const struct net_request *request, unsigned node, size_t nonce_at,
                       struct buffer *encoded);
 bool command_is_guarded(const struct net_request *request); /* only a guarded net can send it */
 /* It needs a script, or a transaction where scripts are refused (never if it is guarded). */
-bool command_needs_script(const struct net_request *request);
+bool command_needs_script(const struct net_request *request, bool native);
 /* the number of replies that answer it */
-unsigned command_replies(const struct net_request *request);
+unsigned command_replies(const struct net_request *request, bool native);
 /* The most frequent requests: a classic SET, or a script that extends or releases. */
 static inline bool command_is_plain(const struct net_request *request) {
     if (request->nonces || (request->op == NET_ACQUIRE && request->scheme)) return false;
@@ -54,6 +59,14 @@ static inline bool command_is_vote(const struct net_request *request) {
 }
 /* The same for its reply `nth`: "+OK", then ":1" or ":0". */
 bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_reply *answer);
+/* The same for a native node's ":1" to a request that takes, extends or leaves keys. */
+static inline bool command_answer_native(const struct reader *reader, struct net_reply *answer) {
+    if (reader->slots[0].type != REPLY_INTEGER || reader->slots[0].integer != 1) return false;
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    answer->remaining_ms = -2;
+    answer->fence = 0;
+    return true;
+}
 /* The value of a PEEK_VALUE, as far as it is shown. */
 static inline void answer_shows(struct net_reply *answer, struct net_bytes value) {
     answer->value = value;
@@ -66,6 +79,7 @@ static inline void answer_shows(struct net_reply *answer, struct net_bytes value
 struct answer_room {
     int64_t *fences;
     struct net_state *state;
+    const char *incarnation; /* of the native node that answers; NULL: it is a stock node */
 };
 /* Adds reply `nth` to the answer. False: it cannot be a reply to this request, and the connection
  * is not reliable any more. (answer.c) */
@@ -81,5 +95,18 @@ bool time_answer(const struct reader *reader, size_t slot, int64_t *wall_us);
 /* Adds reply `nth` of NET_STATE. `*sound` false: the reply has the right type, but lacks a
  * field. */
 bool state_answer(unsigned nth, const struct reader *reader, struct net_state *state, bool *sound);
+
+/* ---- a native node's report of itself (native.c) ---- */
+
+#define NATIVE_PROTOCOL 1
+struct native_hello {
+    char version[16], incarnation[41], quorum[17];
+    bool mirror;
+};
+/* The answer to REDLOCK.HELLO. False: it is another one, or of a protocol that we do not speak. */
+bool native_hello_answer(const struct reader *reader, struct native_hello *hello);
+/* A native node's answer to NET_STATE. False: it is another one, or another node's. */
+bool native_state_answer(const struct reader *reader, const char *incarnation,
+                         struct net_state *state, bool *sound);
 
 #endif

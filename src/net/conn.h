@@ -15,6 +15,7 @@
 #include "core/mix.h"
 #include "net/bag.h"
 #include "net/buffer.h"
+#include "net/command.h"
 #include "net/net.h"
 #include "net/reader.h"
 #include "net/setnx.h"
@@ -74,12 +75,14 @@ struct conn {
     struct backoff backoff;                   /* of a CONN_AUX; the policy has the others */
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* the replies that the handshake waits for */
     unsigned step, steps_count;
-    bool scripting_refused; /* found by the handshake; so are the next fields */
-    bool lua_missing;       /* ... because the server has no engine for scripts */
-    bool guarded;           /* the handshake checked, or will check, what guarded mode needs */
-    bool announces;         /* the server announces changes of the record (tracking.c) */
-    char refusal[80];       /* why the server does not announce */
-    char run_id[41];
+    bool scripting_refused;    /* found by the handshake; so are the next fields */
+    bool lua_missing;          /* ... because the server has no engine for scripts */
+    bool guarded;              /* the handshake checked, or will check, what guarded mode needs */
+    bool announces;            /* the server announces changes of the record (tracking.c) */
+    char refusal[80];          /* why the server does not announce */
+    bool native;               /* the server has our module */
+    struct native_hello hello; /* native: what the module reports; else empty */
+    char run_id[41];           /* of the server process; "": unknown */
     char quorum[17];
     struct call_queue calls; /* in order of the replies; of aux: transactions, the rest waits */
     unsigned replies;        /* of the first call, until now */
@@ -138,6 +141,8 @@ struct node {
     int logged;     /* the verdict last logged, so that a dead node is not logged at every retry */
     char text[160]; /* why the node is not ready */
     char version[16];
+    bool native;               /* so is the connection that is up, or was up last ... */
+    struct native_hello hello; /* ... and this is the module there */
     bool uses_transactions;
     bool logged_silence; /* the log has that the server does not announce */
     char quorum[17];
@@ -163,7 +168,7 @@ struct net {
     struct net_timer untrack; /* when no caller has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
-    struct buffer scratch;
+    struct buffer scratch[2]; /* a request as stock nodes take it, and as native ones do */
     unsigned char random[256];
     size_t random_left;
     unsigned nodes;

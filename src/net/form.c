@@ -4,12 +4,14 @@
 #include <assert.h>
 #include <pthread.h>
 
-#define ANY(form)                                                                                  \
-    { form, form, form, form }
-#define BY_MODE(classic, guarded)                                                                  \
-    { classic, classic, guarded, guarded }
-#define FOUR(one, several, guarded_one, guarded_several)                                           \
-    { one, several, guarded_one, guarded_several }
+/* Initialisers in a row, without braces: four forms for stock nodes, two for native ones. */
+#define ANY(form) form, form, form, form
+#define BY_MODE(classic, guarded) classic, classic, guarded, guarded
+#define FOUR(one, several, guarded_one, guarded_several) one, several, guarded_one, guarded_several
+#define NATIVE(form) form, form
+#define NATIVE_BY_MODE(classic, guarded) classic, guarded
+#define AS_STOCK                                                                                   \
+    {.replies = 0}, { .replies = 0 }
 
 #define WRITTEN(words, number, repeated, first, second)                                            \
     {                                                                                              \
@@ -33,10 +35,11 @@
 #define SCRIPT(name, more, text, verdicts) RUN(name, more, text, verdicts, VERDICTS)
 #define SCRIPT_ANSWERS(name, more, text, first) RUN(name, more, text, NULL, first)
 #define OWN_SCRIPT(name, verdicts) RUN(name, 0, NULL, verdicts, VERDICTS)
+#define COMMAND(text, verdicts) RUN(SCRIPTS_ALL, 0, text, verdicts, VERDICTS)
+#define OWN_COMMAND(verdicts) COMMAND(NULL, verdicts)
 
-/* A row is in braces already. */
-#define ROW(name, subject, flags, forms)                                                           \
-    [NET_##name] = forms, /* NOLINT(bugprone-macro-parentheses) */
+#define ROW(name, subject, flags, forms, native)                                                   \
+    [NET_##name] = {forms, native}, /* NOLINT(bugprone-macro-parentheses) */
 
 const struct form forms[NET_OPS_COUNT][FORM_VARIANTS] = {NET_OPS(ROW)};
 

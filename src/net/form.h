@@ -10,8 +10,9 @@
 /* How a reply is read. */
 enum shape {
     SHAPE_SET,      /* +OK, or nil */
+    SHAPE_VOTE,     /* a native node's: 1, -1 (stale), or a denial */
     SHAPE_RAISED,   /* ZADD after a SET: whether the fence was raised */
-    SHAPE_VERDICTS, /* a script's integer, as `verdicts` defines it */
+    SHAPE_VERDICTS, /* an integer, as `verdicts` defines it */
     SHAPE_RAISE,
     SHAPE_PTTL,
     SHAPE_VALUE,
@@ -19,6 +20,7 @@ enum shape {
     SHAPE_SCAN,
     SHAPE_SERVER_INFO,
     SHAPE_STATE,
+    SHAPE_NATIVE_STATE,
     SHAPE_RECORD,
     SHAPE_FENCES,
     SHAPE_OK,
@@ -28,21 +30,31 @@ enum shape {
 
 struct form {
     const char *text;     /* NULL: the operation has its own encoder */
-    const char *verdicts; /* the meaning of a script's integers from -2 on */
+    const char *verdicts; /* the meaning of the integers from -2 on */
     uint8_t script;       /* enum node_script; NODE_SCRIPTS_ALL: not a script */
     uint8_t more_keys;    /* of the script, in addition to the request's keys */
-    uint8_t replies;      /* the number of commands, or with `each`, of those for each key */
+    uint8_t replies; /* the number of commands, or with `each`, of those for each key; 0: none */
     bool each;
     uint8_t shape[2]; /* of the replies, in turn */
 };
 
-enum { FORM_VARIANTS = 4, FORM_PIECES_MAX = 28 };
+/* One key, several; then the same for guarded mode. On a native node: classic, guarded. */
+enum { FORM_GUARDED = 2, FORM_NATIVE = 4, FORM_VARIANTS = 6, FORM_PIECES_MAX = 28 };
 
-/* one key, several; then the same for guarded mode */
 extern const struct form forms[NET_OPS_COUNT][FORM_VARIANTS];
 
-static inline const struct form *form_of(const struct net_request *request) {
-    return &forms[request->op][(request->nonces ? 2 : 0) + (request->keys_count > 1 ? 1 : 0)];
+/* The form of the module's own command; NULL: it serves the stock form. Locks of scheme=setnx are
+ * keys of other programs, and not in its table. */
+static inline const struct form *form_of_native(const struct net_request *request) {
+    const struct form *form = &forms[request->op][FORM_NATIVE + (request->nonces ? 1 : 0)];
+    return form->replies > 0 && request->scheme == 0 ? form : NULL;
+}
+
+static inline const struct form *form_of(const struct net_request *request, bool native) {
+    const struct form *form = native ? form_of_native(request) : NULL;
+    if (form) return form;
+    const int variant = (request->nonces ? FORM_GUARDED : 0) + (request->keys_count > 1 ? 1 : 0);
+    return &forms[request->op][variant];
 }
 
 /* A form's text, cut into words once per process: a lock's commands are written in every turn. */

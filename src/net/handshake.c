@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The first commands on a connection, all sent at once: our identity, the database, the server's
- * identity, and whether we may run scripts (each runs with no keys, which also loads it). Texts
+ * The first commands on a connection, all sent at once: our identity, the database, whether this is
+ * a native node, the server's identity, and whether we may run scripts (each runs with no keys,
+ * which also loads it). Texts
  * from the server are shown only where they cannot hold a secret: "unknown command" repeats the
  * arguments, so no text of an AUTH error is shown.
  *
@@ -9,7 +10,11 @@
  * cannot report which process it is, or cannot raise a fence, has no vote that could be trusted. It
  * is also asked to announce each change of the node's record, and each loss of all data, on the
  * connection on which it votes. That connection uses RESP3 from then on. Where the server refuses
- * this, the guarantee is weaker, but the connection still works. */
+ * this, the guarantee is weaker, but the connection still works.
+ *
+ * A native node needs no scripts for locks, and its identity is the module's, not the process's. A
+ * connection is to a stock node only if the server does not know REDLOCK.HELLO: locks that were
+ * taken past the module would not be in its table. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +30,7 @@ enum {
     STEP_TRACKING,
     STEP_UNTRACK,
     STEP_SELECT,
+    STEP_NATIVE,
     STEP_INFO,
     STEP_QUORUM,
     STEP_SCRIPT,
@@ -36,7 +42,10 @@ enum {
 #define GUARDED_COMMANDS                                                                           \
     "~redlock:* +eval +evalsha +zadd +zscore +zcard +zrange +hget +hset +hgetall +rename +time"
 
-_Static_assert(HANDSHAKE_STEPS_MAX >= 8 + NODE_SCRIPTS + 2, "all steps must fit");
+/* What a native node needs: not every server has categories for modules' commands. */
+#define NATIVE_CURE "allow +@redlock, or each command (+redlock.hello and so on)"
+
+_Static_assert(HANDSHAKE_STEPS_MAX >= 9 + NODE_SCRIPTS + 2, "all steps must fit");
 
 static bool is_guarded(const struct conn *conn) { return conn->guarded; }
 
@@ -84,7 +93,8 @@ bool handshake_begin(struct conn *conn) {
     const struct url *url = &conn->node->url;
     conn->step = conn->steps_count = 0;
     conn->scripting_refused = conn->lua_missing = false;
-    conn->announces = false;
+    conn->announces = conn->native = false;
+    memset(&conn->hello, 0, sizeof(conn->hello));
     conn->guarded = conn->node->net->guarded;
     conn->run_id[0] = conn->quorum[0] = conn->refusal[0] = '\0';
     if (url->password) {
@@ -102,6 +112,9 @@ bool handshake_begin(struct conn *conn) {
     }
     bool other_db = url->db[0] != '\0' && strcmp(url->db, "0") != 0;
     if (other_db && !await(conn, STEP_SELECT, conn_command(conn, "SELECT", url->db, NULL)))
+        return false;
+    bool asks_native = main || conn->node->main.native;
+    if (asks_native && !await(conn, STEP_NATIVE, conn_command(conn, "REDLOCK.HELLO", "1", NULL)))
         return false;
     if (!await(conn, STEP_INFO, conn_command(conn, "INFO", "server", NULL))) return false;
     if (conn->kind == CONN_AUX) return true;
@@ -128,7 +141,8 @@ static void fail(struct conn *conn, const char *what, struct net_bytes error, in
             text, sizeof(text),
             "the server requires a password; put it in the URL, as in redis://user:password@host");
     else
-        snprintf(text, sizeof(text), "%s: %.*s", what, verdict_shown_bytes(error, 110),
+        snprintf(text, sizeof(text), "%s: %.*s", what,
+                 verdict_shown_bytes(error, (int)(sizeof(text) - sizeof(": ") - strlen(what))),
                  (const char *)error.data);
     conn_fail(conn, verdict, text);
 }
@@ -218,6 +232,11 @@ static void read_mode(struct net_bytes info, char *mode, size_t size) {
         info_value(info, names[i], mode, size);
 }
 
+static void reached_another(struct conn *conn) {
+    conn_fail(conn, REDLOCK_VERDICT_PROTOCOL,
+              "the second connection reached another server than the first");
+}
+
 static void info_answered(struct conn *conn) {
     struct node *node = conn->node;
     char mode[16], version[16];
@@ -231,12 +250,11 @@ static void info_answered(struct conn *conn) {
     if (strcmp(mode, "cluster") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_CLUSTER,
                   "the server runs in cluster mode; list independent servers");
-    } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, policy_of(node)->run_id) != 0) {
-        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL,
-                  "the second connection reached another server than the first");
+    } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, node->main.run_id) != 0) {
+        reached_another(conn);
     } else if (conn->kind == CONN_MAIN) {
         memcpy(node->version, version, sizeof(version));
-        if (is_guarded(conn)) check_fitness(conn, version);
+        if (is_guarded(conn) && !conn->native) check_fitness(conn, version);
     }
 }
 
@@ -246,7 +264,7 @@ static void info_failed(struct conn *conn, struct net_bytes error) {
     bool refused = verdict == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error);
     if (!refused)
         fail(conn, "INFO", error, verdict);
-    else if (is_guarded(conn))
+    else if (is_guarded(conn) && !conn->native)
         conn_fail(
             conn, REDLOCK_VERDICT_NOPERM,
             "INFO is refused; guarded mode needs its run_id to recognise a restarted server: allow +info");
@@ -255,7 +273,7 @@ static void info_failed(struct conn *conn, struct net_bytes error) {
 /* Classic mode uses transactions instead. */
 static void scripting_refused(struct conn *conn) {
     conn->scripting_refused = true;
-    if (!is_guarded(conn)) return;
+    if (!is_guarded(conn) || conn->native) return;
     if (conn->lua_missing)
         conn_fail(conn, REDLOCK_VERDICT_UNFIT,
                   "the server has no Lua engine, and guarded mode needs scripts: load its module");
@@ -282,10 +300,11 @@ static void script_failed(struct conn *conn, struct net_bytes error) {
         fail(conn, "EVAL", error, verdict);
 }
 
-/* A value that is not ours is shown as far as possible: it is compared with 16 hex digits. */
-static void quorum_answered(struct conn *conn) {
-    const struct net_bytes value = conn->reader.bytes[0];
-    if (conn->reader.slots[0].type != REPLY_STRING) return;
+/* A value that is not ours is shown as far as possible: it is compared with 16 hex digits. On a
+ * native node, a record among the keys remains from the time before the module. It does not say
+ * which quorum the node belongs to, but that these nodes are guarded. */
+static void quorum_answered(struct conn *conn, struct net_bytes value) {
+    if (conn->quorum[0] != '\0') return;
     size_t bytes = value.bytes < sizeof(conn->quorum) - 1 ? value.bytes : sizeof(conn->quorum) - 1;
     for (size_t i = 0; i < bytes; i++) {
         char c = ((const char *)value.data)[i];
@@ -304,12 +323,44 @@ static void turn_guarded(struct conn *conn) {
     conn->guarded = true;
     if (!reader_is_empty(&conn->reader))
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "more answers than commands");
-    else if (conn->scripting_refused)
+    else if (conn->scripting_refused && !conn->native)
         scripting_refused(conn);
-    else
+    else if (!conn->native)
         check_fitness(conn, conn->node->version);
-    if (conn->generation == generation && (!send_hello(conn) || !send_guarded(conn)))
+    if (conn->generation == generation &&
+        (!send_hello(conn) || !(conn->native || send_guarded(conn))))
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+}
+
+/* ---- a native node ---- */
+
+/* Where the permission is missing, the node is not used as a stock one: see above. */
+static void native_failed(struct conn *conn, struct net_bytes error) {
+    int verdict = verdict_of_error(error);
+    if (verdict_is_unknown_command(error)) {
+        if (conn->kind != CONN_MAIN) reached_another(conn);
+    } else if (verdict == REDLOCK_VERDICT_NOPERM) {
+        conn_fail(conn, REDLOCK_VERDICT_NOPERM,
+                  "the module redlock is loaded, and this user may not use it: " NATIVE_CURE);
+    } else {
+        fail(conn, "REDLOCK.HELLO", error, is_denied(error) ? REDLOCK_VERDICT_AUTH : verdict);
+    }
+}
+
+static void native_answered(struct conn *conn) {
+    if (!native_hello_answer(&conn->reader, &conn->hello)) {
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL,
+                  "the reply to REDLOCK.HELLO is something else, or of another version of the "
+                  "module: update this program, or the module");
+        return;
+    }
+    conn->native = true;
+    if (conn->kind != CONN_MAIN) {
+        if (strcmp(conn->hello.incarnation, conn->node->main.hello.incarnation) != 0)
+            reached_another(conn);
+    } else if (conn->node->net->asks_quorum) {
+        quorum_answered(conn, (struct net_bytes){conn->hello.quorum, strlen(conn->hello.quorum)});
+    }
 }
 
 void handshake_reply(struct conn *conn) {
@@ -344,11 +395,17 @@ void handshake_reply(struct conn *conn) {
             net_log(conn->node->net, REDLOCK_LOG_DEBUG,
                     "%s: cannot find out whether it has a record: %.*s", conn->node->url.text,
                     verdict_shown_bytes(error, 110), (const char *)error.data);
-        else
-            quorum_answered(conn);
+        else if (conn->reader.slots[0].type == REPLY_STRING)
+            quorum_answered(conn, conn->reader.bytes[0]);
         break;
     case STEP_SELECT:
         if (failed) fail(conn, "SELECT", error, verdict_of_error(error));
+        break;
+    case STEP_NATIVE:
+        if (failed)
+            native_failed(conn, error);
+        else
+            native_answered(conn);
         break;
     case STEP_INFO:
         if (failed)
@@ -359,8 +416,9 @@ void handshake_reply(struct conn *conn) {
     case STEP_SUBSCRIBE: tracking_step(conn, failed); break;
     case STEP_FENCES:
         /* Any other error may pass, or shows up when the record is read and in each vote. */
-        if (failed && (verdict_of_error(error) == REDLOCK_VERDICT_NOPERM ||
-                       verdict_is_unknown_command(error)))
+        if (failed && !conn->native &&
+            (verdict_of_error(error) == REDLOCK_VERDICT_NOPERM ||
+             verdict_is_unknown_command(error)))
             conn_fail(conn, REDLOCK_VERDICT_NOPERM,
                       "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
         break;

@@ -53,7 +53,7 @@ static void free_net(struct net *net) {
     close_descriptor(net->timer);
     close_descriptor(net->sleeper);
     tls_context_free(net->tls);
-    buffer_free(&net->scratch);
+    for (int kind = 0; kind < 2; kind++) buffer_free(&net->scratch[kind]);
     pthread_mutex_destroy(&net->sleeper_mutex);
     free(net->fences);
     explicit_bzero(net->random, sizeof(net->random));

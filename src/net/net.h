@@ -95,9 +95,14 @@ struct net_node_status {
     const char *url; /* without password */
     int verdict;     /* GRANTED when ready, else the reason */
     bool connected;  /* if connected, TIMEOUT means that an answer is overdue */
+    /* Who answers: the run_id of the server process, or the incarnation of a native node, which is
+     * drawn anew whenever the module is loaded. */
     char run_id[41];
     char version[16];
     char text[160];
+    bool native;     /* a native node; false: a stock node, or it was never connected */
+    char module[16]; /* native: the module's version */
+    bool mirror;     /* native: locks are also keys, for other programs to see */
     bool uses_transactions;
     bool announces; /* guarded: handlers.changed() is called in time, see there */
     /* `asks_quorum`: the quorum id in the node's record, as the last handshake read it; "": no

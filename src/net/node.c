@@ -7,18 +7,24 @@
 
 #include "net/conn.h"
 
+/* The server process, which may be listed once: also if one of the connections is from before the
+ * module was loaded. Where the process is not known, the module's incarnation stands for it. */
+static const char *server_of(const struct conn *conn) {
+    return conn->run_id[0] != '\0' ? conn->run_id : conn->hello.incarnation;
+}
+
 static bool is_twice_listed(struct conn *conn) {
     struct node *node = conn->node;
     struct net *net = node->net;
     char text[160];
-    int before = policy_listed_before(&net->policy, node->index, conn->run_id);
+    int before = policy_listed_before(&net->policy, node->index, server_of(conn));
     const struct node *first = before >= 0 ? &net->node[before] : node;
     snprintf(text, sizeof(text), "same server as %.110s; list it once", first->url.text);
     if (before >= 0) {
         conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED, text);
         return true;
     }
-    rl_mask again = policy_listed_again(&net->policy, node->index, conn->run_id);
+    rl_mask again = policy_listed_again(&net->policy, node->index, server_of(conn));
     for (unsigned i = 0; i < net->nodes; i++)
         if (again & rl_bit(i)) conn_break(&net->node[i].main, REDLOCK_VERDICT_TWICE_LISTED, text);
     return false;
@@ -33,13 +39,17 @@ void node_up(struct conn *conn) {
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
     if (conn->kind == CONN_NOTIFIER) tracking_up(node);
     if (conn->kind != CONN_MAIN) return;
-    policy_up(&net->policy, node->index, conn->run_id, net_now(net));
+    policy_up(&net->policy, node->index, server_of(conn), net_now(net));
+    node->native = conn->native;
+    node->hello = conn->hello;
     memcpy(node->quorum, conn->quorum, sizeof(node->quorum));
-    node->uses_transactions = conn->scripting_refused;
+    const bool needs_scripts = !conn->native || node->url.scheme != REDLOCK_SCHEME_SET;
+    node->uses_transactions = conn->scripting_refused && needs_scripts;
     node->logged = REDLOCK_VERDICT_GRANTED;
     node->text[0] = '\0';
-    net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s)", node->url.text,
-            node->version[0] ? node->version : "unknown",
+    net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s%s%s)", node->url.text,
+            node->version[0] ? node->version : "unknown", node->native ? ", native node " : "",
+            conn->hello.version,
             node->uses_transactions ? ", scripting refused: using transactions" : "");
     bool silent = conn->guarded && !conn->announces;
     if (silent && !node->logged_silence)
@@ -151,7 +161,11 @@ void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status
     status->url = node->url.text;
     status->verdict = policy_shown_verdict(&net->policy, index, now);
     status->connected = policy->up && !policy->leaving;
-    memcpy(status->run_id, policy->run_id, sizeof(status->run_id));
+    memcpy(status->run_id, node->native ? node->hello.incarnation : policy->run_id,
+           sizeof(status->run_id));
+    status->native = node->native;
+    status->mirror = node->hello.mirror;
+    memcpy(status->module, node->hello.version, sizeof(status->module));
     memcpy(status->version, node->version, sizeof(status->version));
     memcpy(status->text, node->text, sizeof(status->text));
     status->uses_transactions = node->uses_transactions;

@@ -26,13 +26,16 @@
 
 #include "net/command.h"
 #include "net/conn.h"
+#include "net/form.h"
 #include "net/verdict.h"
 
 /* net_call.state, ored */
 enum {
     CALL_SENT_WHOLE = 2 * CALL_SENT_BEFORE, /* the script went as EVAL */
     CALL_PLAIN = 2 * CALL_SENT_WHOLE,       /* command_answer_plain() can read the answer */
-    CALL_VOTE_PAIR = 2 * CALL_PLAIN         /* so can command_answer_vote() */
+    CALL_VOTE_PAIR = 2 * CALL_PLAIN,        /* so can command_answer_vote() */
+    CALL_NATIVE = 2 * CALL_VOTE_PAIR,       /* it went as the module's own command */
+    CALL_NATIVE_WRITE = 2 * CALL_NATIVE     /* command_answer_native() can read the answer */
 };
 
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
@@ -97,7 +100,7 @@ static void keep(struct node *node, struct net_call *call) {
 /* ---- sending ---- */
 
 static bool goes_by_transaction(struct node *node, const struct net_request *request) {
-    if (node->uses_transactions && command_needs_script(request)) return true;
+    if (node->uses_transactions && command_needs_script(request, node->native)) return true;
     return node->aux.calls.head && transaction_conflicts(node, request);
 }
 
@@ -174,13 +177,22 @@ static bool owner_has_another(struct conn *conn, const struct net_call *call) {
 
 static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     struct node *node = conn->node;
-    if (command_is_plain(call->request)) state |= CALL_PLAIN;
-    if (command_is_vote(call->request)) state |= CALL_VOTE_PAIR;
+    if (node->native && form_of_native(call->request)) {
+        state |= CALL_NATIVE;
+        if (net_op_is_write(call->request->op)) state |= CALL_NATIVE_WRITE;
+    } else {
+        if (command_is_plain(call->request)) state |= CALL_PLAIN;
+        if (command_is_vote(call->request)) state |= CALL_VOTE_PAIR;
+    }
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
     if (conn->counted_until) conn_count_call(conn, call);
     policy_asked(&node->net->policy, &conn->calls, call);
     if (conn->kind == CONN_MAIN) node->sent++;
     if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_arm_deadline(conn);
+}
+
+static enum command_style style_for(const struct node *node) {
+    return node->native ? COMMAND_NATIVE : COMMAND_STOCK;
 }
 
 /* `encoded` NULL: encode it here. False: no memory or no connection, and nothing happened. */
@@ -193,10 +205,10 @@ static bool post(struct node *node, struct net_call *call, const struct buffer *
     if (!conn) return false;
     struct buffer *out = &conn->out;
     size_t nonce_at;
-    bool done =
-        encoded
-            ? buffer_append(out, buffer_data(encoded), buffer_bytes(encoded), NET_WIRE_BYTES_MAX)
-            : command_encode(call->request, node->index, false, out, NET_WIRE_BYTES_MAX, &nonce_at);
+    bool done = encoded ? buffer_append(out, buffer_data(encoded), buffer_bytes(encoded),
+                                        NET_WIRE_BYTES_MAX)
+                        : command_encode(call->request, node->index, style_for(node), out,
+                                         NET_WIRE_BYTES_MAX, &nonce_at);
     if (done) expect(conn, call, 0);
     return done;
 }
@@ -224,16 +236,37 @@ static bool send_one(struct node *node, struct net_call *call, const struct buff
     return true;
 }
 
+/* A request as the nodes of one kind take it. It is written at the first node of the kind, since
+ * most quorums have only one kind. */
+struct encoding {
+    struct buffer *buffer;
+    size_t nonce_at;
+    bool tried, done;
+};
+
+/* NULL: no memory. */
+static const struct buffer *encoding_for(struct encoding *encoding,
+                                         const struct net_request *request,
+                                         const struct node *node) {
+    if (!encoding->tried) {
+        encoding->tried = true;
+        buffer_clear(encoding->buffer);
+        encoding->done = command_encode(request, node->index, style_for(node), encoding->buffer,
+                                        NET_WIRE_BYTES_MAX, &encoding->nonce_at);
+    } else if (encoding->nonce_at) {
+        command_for_node(request, node->index, encoding->nonce_at, encoding->buffer);
+    }
+    return encoding->done ? encoding->buffer : NULL;
+}
+
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request,
                  struct net_call *calls, rl_ns due, rl_ns keep_until) {
     rl_mask taken = 0;
-    size_t nonce_at = 0;
+    struct encoding encodings[2] = {{.buffer = &net->scratch[0]}, {.buffer = &net->scratch[1]}};
     if (net->closing) return 0;
     assert(request->keys_count <= REDLOCK_RESOURCES_MAX &&
            request->stripes_count <= REDLOCK_RESOURCES_MAX);
     assert(net->guarded || !command_is_guarded(request));
-    buffer_clear(&net->scratch);
-    bool encoded = command_encode(request, 0, false, &net->scratch, NET_WIRE_BYTES_MAX, &nonce_at);
     const bool kept = net_op_is(request->op, NET_OP_KEPT);
     struct node *node = net->node;
     for (unsigned i = 0, count = net->nodes; i < count; i++, node++) {
@@ -248,13 +281,13 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->node = (uint8_t)i;
         call->busy = true;
         call->state = 0;
-        if (nonce_at) command_for_node(request, i, nonce_at, &net->scratch);
-        if (send_one(node, call, encoded ? &net->scratch : NULL))
+        if (send_one(node, call, encoding_for(&encodings[node->native], request, node)))
             taken |= rl_bit(i);
         else
             call->busy = false;
     }
-    buffer_clear(&net->scratch);
+    for (int i = 0; i < 2; i++)
+        if (encodings[i].tried) buffer_clear(encodings[i].buffer);
     return taken;
 }
 
@@ -277,7 +310,7 @@ static void send_whole(struct conn *conn) {
         call_failed(node->net, call, REDLOCK_VERDICT_ERROR);
         return;
     }
-    if (command_encode(call->request, node->index, true, &conn->out, NET_WIRE_BYTES_MAX,
+    if (command_encode(call->request, node->index, COMMAND_WHOLE, &conn->out, NET_WIRE_BYTES_MAX,
                        &nonce_at)) {
         expect(conn, call, CALL_SENT_WHOLE);
     } else if (release) {
@@ -294,6 +327,14 @@ static void send_for_next(const struct net_call *call) {
     if (!next) return;
     __builtin_prefetch(next->owner, 1);
     __builtin_prefetch(next->next, 1);
+}
+
+/* The module was unloaded: what the node held is gone, and another kind of node is there now. */
+static bool module_is_gone(const struct net_call *call, const struct reader *reader) {
+    const struct net_request *request = call->request;
+    bool of_the_module = (call->state & CALL_NATIVE) &&
+                         (request->op != NET_SERVER_INFO || request->question == NET_ASK_QUORUM);
+    return of_the_module && reader_is_error(reader) && verdict_is_unknown_command(reader->bytes[0]);
 }
 
 /* One reply on a connection that is ready. */
@@ -315,17 +356,28 @@ void call_reply(struct conn *conn) {
         if (++conn->replies == 2) call_done(conn->node->net, take_first(conn), &conn->answer);
         return;
     }
-    if (reader_is_error(reader) && command_needs_script(call->request) &&
+    if ((call->state & CALL_NATIVE_WRITE) && command_answer_native(reader, &conn->answer)) {
+        call_done(conn->node->net, take_first(conn), &conn->answer);
+        return;
+    }
+    if (module_is_gone(call, reader)) {
+        conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED,
+                  "the module redlock was unloaded: connecting again");
+        return;
+    }
+    const bool native = (call->state & CALL_NATIVE) != 0;
+    if (reader_is_error(reader) && command_needs_script(call->request, native) &&
         !(call->state & CALL_SENT_WHOLE) && verdict_is_noscript(reader->bytes[0])) {
         send_whole(conn);
         return;
     }
-    struct answer_room room = {conn->node->net->fences, &conn->state_reported};
+    struct answer_room room = {conn->node->net->fences, &conn->state_reported,
+                               native ? conn->node->hello.incarnation : NULL};
     if (!command_answer(call->request, conn->replies, reader, room, &conn->answer)) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
         return;
     }
-    if (++conn->replies < command_replies(call->request)) return;
+    if (++conn->replies < command_replies(call->request, native)) return;
     /* no reply is read before the handler returns */
     call_done(conn->node->net, take_first(conn), &conn->answer);
 }

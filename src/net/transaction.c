@@ -317,7 +317,7 @@ void transaction_reply(struct node *node) {
     case TX_IDLE: break;
     case TX_PLAIN:
         right = command_answer(node->aux.calls.head->request, tx->replies++, &node->aux.reader,
-                               (struct answer_room){NULL, NULL}, &tx->answer);
+                               (struct answer_room){NULL}, &tx->answer);
         if (right && tx->replies == tx->awaited) finish(node, &tx->answer);
         break;
     case TX_CHECK: right = take_check(node); break;
@@ -336,14 +336,16 @@ void transaction_pump(struct node *node) {
     if (node->aux.state != CONN_READY || node->aux.broken) return;
     policy_start_again(first, net_now(node->net));
     policy_changed(&node->net->policy);
-    if (command_needs_script(first->request)) {
+    /* On a native node only locks of scheme=setnx come here, which are written as on a stock one.
+     */
+    if (command_needs_script(first->request, false)) {
         begin_check(node);
     } else {
         size_t nonce_at;
         enter(node, TX_PLAIN);
-        node->tx.awaited = command_replies(first->request);
-        if (!command_encode(first->request, node->index, false, &node->aux.out, NET_WIRE_BYTES_MAX,
-                            &nonce_at))
+        node->tx.awaited = command_replies(first->request, false);
+        if (!command_encode(first->request, node->index, COMMAND_STOCK, &node->aux.out,
+                            NET_WIRE_BYTES_MAX, &nonce_at))
             no_memory(node);
     }
     conn_arm_deadline(&node->aux);

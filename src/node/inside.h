@@ -53,7 +53,8 @@ struct node_table {
 enum purpose {
     LOOKS, /* it only reads */
     HOLDS, /* it relies on the key, and does not change it */
-    WRITES
+    WRITES,
+    EXPIRES /* active expiry */
 };
 struct entry *table_find(struct node_table *table, struct node_bytes key, int64_t now_ms,
                          enum purpose purpose);

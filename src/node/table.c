@@ -41,7 +41,8 @@ static void notify(const struct node_table *table, enum node_change change,
 static bool has_ended(const struct node_table *table, const struct entry *entry, int64_t now_ms,
                       enum purpose purpose) {
     int64_t expires_ms = expiry(table, entry);
-    bool at_its_end = table->options.native || table->options.ends == NODE_ENDS_AT ||
+    bool at_its_end = table->options.native ||
+                      (table->options.ends == NODE_EXPIRES_AT && purpose == EXPIRES) ||
                       (table->options.ends == NODE_ENDS_EITHER && purpose != LOOKS);
     return now_ms > expires_ms || (at_its_end && now_ms == expires_ms);
 }
@@ -415,7 +416,7 @@ void node_expire_due(struct node_table *table, int64_t now_ms) {
     if (node_next_expiry(table) > now_ms) return;
     for (struct entry *entry = table->first, *next; entry; entry = next) {
         next = entry->next;
-        if (has_ended(table, entry, now_ms, WRITES)) take_out(table, entry, NODE_CHANGE_EXPIRED);
+        if (has_ended(table, entry, now_ms, EXPIRES)) take_out(table, entry, NODE_CHANGE_EXPIRED);
     }
 }
 
@@ -427,7 +428,7 @@ size_t node_expire_some(struct node_table *table, int64_t now_ms, size_t limit) 
     size_t ended = 0;
     for (; ended < limit; ended++) {
         struct entry *entry = (struct entry *)ends_first(&table->ends);
-        if (!entry || !has_ended(table, entry, now_ms, WRITES)) break;
+        if (!entry || !has_ended(table, entry, now_ms, EXPIRES)) break;
         take_out(table, entry, NODE_CHANGE_EXPIRED);
     }
     return ended;

@@ -60,11 +60,12 @@ typedef void node_change_fn(void *context, enum node_change change, struct node_
 /* When does a key of a stock table end? Servers differ (docs/servers.md). */
 enum node_end_rule {
     NODE_ENDS_AFTER, /* now > end: Redis up to 7.4, Valkey: with a PTTL of 0 it still exists */
-    NODE_ENDS_AT,    /* now >= end: Redis 8 */
-    /* The worse of the two for each request: at the millisecond of its end a key is gone for a
-     * request that would set, extend, raise, confirm or delete it (its holder has lost it, a rival
-     * may take it), and still there for one that only looks, so that nobody hears early that it is
-     * free. */
+    NODE_EXPIRES_AT, /* Redis 8: requests find it until then, but active expiry deletes it at its
+                        end, so it may be gone one millisecond earlier */
+    /* What is worst for each request, and what Redis 8 may do: at the millisecond of its end a key
+     * is gone for a request that would set, extend, raise, confirm or delete it (its holder has
+     * lost it, a rival may take it), and still there for one that only looks, so that nobody hears
+     * early that it is free. */
     NODE_ENDS_EITHER
 };
 

@@ -5,7 +5,7 @@
  * simulator's nodes and the traces all read this table. A new operation needs a row here, a script
  * (src/node), and a rule on the simulator's nodes.
  *
- *     X(NAME, subject, flags, forms)
+ *     X(NAME, subject, flags, forms, native)
  *
  * The subject names the part of a node that serves it: LOCKS takes or leaves keys, LOOKS reads
  * them, SERVER is about the server itself, RECORD about the record and the fences, WAITERS about
@@ -13,23 +13,27 @@
  *
  * A form describes how a request is written. A row has one form for ANY request; or two, BY_MODE:
  * classic, and guarded (the request has nonces); or FOUR: for one key and for several keys in
- * classic mode, then the same in guarded mode. A form is one of
+ * classic mode, then the same in guarded mode. `native` has the forms for a native node, a server
+ * with our module, whose commands take any number of keys: one NATIVE, or two, NATIVE_BY_MODE; or
+ * AS_STOCK, where the node serves the stock form. A form is one of
  *
  *     COMMANDS(replies, text, first, second)      commands with ';' between them
  *     EACH(replies, text, first, second)          the same, once for each key
  *     SCRIPT(script, more keys, text, verdicts)   a script of src/node: keys | arguments
  *     SCRIPT_ANSWERS(script, more keys, text, reply)
+ *     COMMAND(text, verdicts)                     one command of the module
  *     OWN(reply)                                  one command, by an encoder of its own
  *     OWN_SCRIPT(script, verdicts)                one script, by an encoder of its own
  *
  * `first` and `second` are the shapes of the replies, in turn (enum shape in net/form.h).
- * `verdicts` gives the meaning of a script's -2, -1, 0 and 1: Granted, Denied, Absent, Stale,
+ * `verdicts` gives the meaning of the integers -2, -1, 0 and 1: Granted, Denied, Absent, Stale,
  * Recovering; '-' is not a valid answer. A word of a text that begins with '%' stands for a part of
  * the request:
  *
  *     %k its key, or this turn's key   %K all keys   %t token   %l ttl_ms   %c cursor
  *     %n the name of the fences of the node's nonce   %N the same, or NET_KEY_KEPT if `was_kept`
- *     %f fence   %s all stripes   %m REDLOCK_TOKEN_BYTES_MAX
+ *     %f fence   %s all stripes   %m REDLOCK_TOKEN_BYTES_MAX   %M one more than that
+ *     %# how many keys   %o the node's nonce   %O the same, or "kept" if `was_kept`
  *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
  */
 #ifndef RL_POLICY_OPS_H
@@ -55,76 +59,92 @@ enum {
       FOUR(COMMANDS(1, "SET %k %t NX PX %l", SET, SET),                                            \
            SCRIPT(ACQUIRE_MANY, 0, "%K | %t %l", "--DG"),                                          \
            COMMANDS(2, "SET %k %t NX PX %l;ZADD %n XX GT CH %f %s", SET, RAISED),                  \
-           SCRIPT(ACQUIRE_GUARDED, 1, "%K %n | %t %l %f %s", "-SDG")))                             \
+           SCRIPT(ACQUIRE_GUARDED, 1, "%K %n | %t %l %f %s", "-SDG")),                             \
+      NATIVE_BY_MODE(COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l", VOTE, VOTE),                       \
+                     COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l FENCE %o %f %s", VOTE, VOTE)))       \
     /* Compare-and-pexpire on all keys; never shortens. */                                         \
     X(EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED,                                  \
       BY_MODE(SCRIPT(EXTEND, 0, "%K | %t %l", "-DAG"),                                             \
-              SCRIPT(EXTEND_GUARDED, 1, "%K %n | %t %l %f %s", "RDAG")))                           \
+              SCRIPT(EXTEND_GUARDED, 1, "%K %n | %t %l %f %s", "RDAG")),                           \
+      NATIVE_BY_MODE(COMMAND("REDLOCK.EXTEND %# %K %t %l", "-DAG"),                                \
+                     COMMAND("REDLOCK.EXTEND %# %K %t %l FENCE %o %f %s", "RDAG")))                \
     /* Compare-and-delete of each key. */                                                          \
     X(RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT,                                   \
-      ANY(SCRIPT(RELEASE, 0, "%K | %t", "-DAG")))                                                  \
+      ANY(SCRIPT(RELEASE, 0, "%K | %t", "-DAG")),                                                  \
+      NATIVE(COMMAND("REDLOCK.RELEASE %# %K %t", "-DAG")))                                         \
     /* PTTL of the key that ends last. */                                                          \
-    X(PEEK, LOOKS, 0, ANY(EACH(1, "PTTL %k", PTTL, PTTL)))                                         \
+    X(PEEK, LOOKS, 0, ANY(EACH(1, "PTTL %k", PTTL, PTTL)),                                         \
+      NATIVE(EACH(1, "REDLOCK.PTTL %k", PTTL, PTTL)))                                              \
     /* First key: PTTL, since only it tells an absent key from an empty one; and the first bytes:  \
      * one more than is shown, to know whether there are more. */                                  \
-    X(PEEK_VALUE, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)))             \
+    X(PEEK_VALUE, LOOKS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)),             \
+      NATIVE(COMMANDS(2, "REDLOCK.PTTL %k;REDLOCK.GET %k %M", PTTL, VALUE)))                       \
     /* Keys under a prefix; with `anywhere`, keys that contain it: SCAN cursor MATCH prefix*. */   \
-    X(SCAN, LOOKS, 0, ANY(OWN(SCAN)))                                                              \
+    X(SCAN, LOOKS, 0, ANY(OWN(SCAN)), NATIVE(OWN(SCAN)))                                           \
     /* No keys; one question about the server itself. */                                           \
-    X(SERVER_INFO, SERVER, 0, ANY(OWN(SERVER_INFO)))                                               \
+    X(SERVER_INFO, SERVER, 0, ANY(OWN(SERVER_INFO)), NATIVE(OWN(SERVER_INFO)))                     \
     /* No keys; GRANTED with `state`: what a vote rests on besides the node's record. */           \
     X(STATE, SERVER, 0,                                                                            \
-      ANY(COMMANDS(4, "TIME;INFO replication;INFO memory;INFO stats", STATE, STATE)))              \
+      ANY(COMMANDS(4, "TIME;INFO replication;INFO memory;INFO stats", STATE, STATE)),              \
+      NATIVE(COMMANDS(1, "REDLOCK.STATE", NATIVE_STATE, NATIVE_STATE)))                            \
     /* The fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there.         \
      * Without keys (a break): whatever the lock's key holds. */                                   \
     X(RAISE, RECORD, NET_OP_TOKEN | NET_OP_GUARDED | NET_OP_GROWS,                                 \
-      ANY(SCRIPT_ANSWERS(RAISE, 1, "%K %n | %t %f %s", RAISE)))                                    \
+      ANY(SCRIPT_ANSWERS(RAISE, 1, "%K %n | %t %f %s", RAISE)),                                    \
+      NATIVE(COMMANDS(1, "REDLOCK.RAISE %# %K %t %o %f %s", RAISE, RAISE)))                        \
     /* GRANTED: each key still holds the token and each stripe's fence is at least the request's;  \
      * else STALE. */                                                                              \
     X(CONFIRM, RECORD, NET_OP_TOKEN | NET_OP_GUARDED,                                              \
-      ANY(SCRIPT(CONFIRM, 1, "%K %n | %t %f %s", "R-SG")))                                         \
+      ANY(SCRIPT(CONFIRM, 1, "%K %n | %t %f %s", "R-SG")),                                         \
+      NATIVE(COMMAND("REDLOCK.CONFIRM %# %K %t %o %f %s", "R-SG")))                                \
     /* The node's record: GRANTED with `items`, field and value in turn; ABSENT. */                \
-    X(RECORD, RECORD, 0, ANY(COMMANDS(1, "HGETALL " NET_KEY_RECORD, RECORD, RECORD)))              \
+    X(RECORD, RECORD, 0, ANY(COMMANDS(1, "HGETALL " NET_KEY_RECORD, RECORD, RECORD)),              \
+      NATIVE(COMMANDS(1, "REDLOCK.RECORD", RECORD, RECORD)))                                       \
     /* GRANTED: written; DENIED: its nonce is not the expected one. */                             \
     X(RECORD_WRITE, RECORD, NET_OP_GUARDED | NET_OP_GROWS,                                         \
-      ANY(OWN_SCRIPT(RECORD_WRITE, "--DG")))                                                       \
+      ANY(OWN_SCRIPT(RECORD_WRITE, "--DG")), NATIVE(OWN_COMMAND("--DG")))                          \
     /* All fences of the nonce (`was_kept`: the kept ones): GRANTED with `fences`; RECOVERING:     \
      * there are none of that name; PROTOCOL: one of them is not a fence. */                       \
     X(FENCES, RECORD, NET_OP_GUARDED,                                                              \
-      ANY(COMMANDS(1, "ZRANGE %N 0 -1 WITHSCORES", FENCES, FENCES)))                               \
+      ANY(COMMANDS(1, "ZRANGE %N 0 -1 WITHSCORES", FENCES, FENCES)),                               \
+      NATIVE(COMMANDS(1, "REDLOCK.FENCES %O", FENCES, FENCES)))                                    \
     /* As PEEK; handlers.wake() also reports the next change of these keys. */                     \
-    X(WATCH, WAITERS, 0, ANY(EACH(2, "CLIENT CACHING YES;PTTL %k", OK, PTTL)))                     \
+    X(WATCH, WAITERS, 0, ANY(EACH(2, "CLIENT CACHING YES;PTTL %k", OK, PTTL)),                     \
+      NATIVE(EACH(2, "CLIENT CACHING YES;REDLOCK.PTTL %k", OK, PTTL)))                             \
     /* Used only inside net. */                                                                    \
     X(TRACK, WAITERS, 0,                                                                           \
-      ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN", OK, OK)))                            \
+      ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN", OK, OK)), AS_STOCK)                  \
     /* Used only inside net, after it: changes a key that is tracked; from then on our own changes  \
      * are not reported; publishes to the channel %t. */                                           \
     X(PROBE, WAITERS, NET_OP_GROWS,                                                                \
       ANY(COMMANDS(6, "CLIENT CACHING YES;PTTL %k;SET %k 1 PX 1000;DEL %k;"                        \
-                      "CLIENT TRACKING ON REDIRECT %c OPTIN NOLOOP;PUBLISH %t probe", OK, PTTL)))  \
+                      "CLIENT TRACKING ON REDIRECT %c OPTIN NOLOOP;PUBLISH %t probe", OK, PTTL)),  \
+      AS_STOCK)                                                                                    \
     /* Two keys, NET_KEY_WAITING and NET_KEY_WAITERS of a lock's key: wait in the queue under the  \
      * token for ttl_ms, since `age_us` ago; GRANTED with `count`, the waiters before us. */       \
     X(WAIT_QUEUE_ENTER, WAITERS, NET_OP_GROWS,                                                     \
-      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t %l %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))       \
+      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t %l %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)),       \
+      AS_STOCK)                                                                                    \
     /* The same keys and token: leave the queue; GRANTED with `count`, the waiters left. */        \
     X(WAIT_QUEUE_LEAVE, WAITERS, NET_OP_CHANGES,                                                   \
-      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)))        \
+      ANY(SCRIPT_ANSWERS(WAITING, 0, "%K | %t 0 %a %r " NET_CHANNEL_WAKE " %b %p", COUNT)),        \
+      AS_STOCK)                                                                                    \
     /* The same keys, for an observer: GRANTED with `count`, the waiters, and `age_us`, for how    \
      * long the first of them has waited. */                                                       \
-    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)))                    \
+    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)), AS_STOCK)         \
     /* GRANTED with `value`, the server's name for the type of the key's value; ABSENT. */         \
-    X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)))
+    X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)), AS_STOCK)
 /* clang-format on */
 
-#define NET_OP_NUMBER(name, subject, flags, forms) NET_##name,
+#define NET_OP_NUMBER(name, subject, flags, forms, native) NET_##name,
 enum net_op { NET_OPS(NET_OP_NUMBER) };
-#define NET_OP_BYTE(name, subject, flags, forms) 0,
+#define NET_OP_BYTE(name, subject, flags, forms, native) 0,
 enum { NET_OPS_COUNT = sizeof((const char[]){NET_OPS(NET_OP_BYTE)}) };
 
 enum net_subject { NET_OF_LOCKS, NET_OF_LOOKS, NET_OF_SERVER, NET_OF_RECORD, NET_OF_WAITERS };
 
 static inline enum net_subject net_op_subject(enum net_op op) {
-#define NET_OP_SUBJECT(name, subject, flags, forms)                                                \
+#define NET_OP_SUBJECT(name, subject, flags, forms, native)                                        \
     case NET_##name: return NET_OF_##subject;
     switch (op) { NET_OPS(NET_OP_SUBJECT) }
 #undef NET_OP_SUBJECT
@@ -133,7 +153,7 @@ static inline enum net_subject net_op_subject(enum net_op op) {
 
 /* Whether it has one of these flags. */
 static inline bool net_op_is(enum net_op op, unsigned flag) {
-#define NET_OP_FLAGS(name, subject, flags, forms)                                                  \
+#define NET_OP_FLAGS(name, subject, flags, forms, native)                                          \
     case NET_##name: return ((flags)&flag) != 0;
     switch (op) { NET_OPS(NET_OP_FLAGS) }
 #undef NET_OP_FLAGS

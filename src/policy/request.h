@@ -128,10 +128,12 @@ struct net_call {
 };
 
 /* A server's report of itself and of its data. The commands go in one write, but other clients'
- * commands may come between: TIME, and the replication, memory and stats sections of INFO. */
+ * commands may come between: TIME, and the replication, memory and stats sections of INFO. A native
+ * node's clock is CLOCK_BOOTTIME; its data are that of its incarnation, and it never evicts. */
 struct net_state {
-    int64_t wall_us; /* its wall clock */
-    /* The replication id. It changes when the server is promoted, or gets its first replica. */
+    int64_t wall_us; /* its wall clock; a native node's CLOCK_BOOTTIME */
+    /* The replication id. It changes when the server is promoted, or gets its first replica. A
+     * native node's incarnation. */
     char replid[41];
     bool replica;      /* it is a replica, or is becoming one */
     uint32_t replicas; /* connected to it */
@@ -140,9 +142,12 @@ struct net_state {
 };
 
 struct net_reply {
-    int verdict;          /* enum redlock_verdict */
-    int64_t remaining_ms; /* PEEK, PEEK_VALUE: -1: no TTL; -2: no key */
-    /* PEEK_VALUE: the first bytes, at most REDLOCK_TOKEN_BYTES_MAX; valid during the handler. */
+    int verdict; /* enum redlock_verdict */
+    /* PEEK, PEEK_VALUE: -1: no TTL; -2: no key. ACQUIRE, DENIED by a native node: of the holder's
+     * key that ends last; -2: the node does not say. */
+    int64_t remaining_ms;
+    /* PEEK_VALUE: the first bytes, at most REDLOCK_TOKEN_BYTES_MAX; valid during the handler.
+     * ACQUIRE, DENIED by a native node: fewer of them. */
     struct net_bytes value;
     bool truncated;
     /* SCAN: keys. SERVER_INFO: INFO's text; CONFIG's key and value; TIME's two numbers. Valid

@@ -2,6 +2,7 @@
 """bench: what it says has the form it should, the numbers are possible ones, and nothing is left of it. How fast a
 lock is, no test here asks: the machine is busy with other tests."""
 import json
+import os
 import re
 import signal
 import time
@@ -60,6 +61,28 @@ def test_floor_beside_library(bench):
             assert side["p50_us"]["median"] <= side["p99_us"]["median"] <= side["max_us"]["median"]
         for figure in BESIDE:
             assert ratio[figure]["min"] <= library[figure]["max"] / floor[figure]["min"] * 1.001, (name, figure)
+
+
+@pytest.mark.skipif(not os.environ.get("REDLOCK_MODULE"), reason="the module is not built")
+def test_native_nodes(bench):
+    _, found = measured(bench, "-n", "3", "--module", os.environ["REDLOCK_MODULE"], "--only", "native-1,blocking,native-256")
+    assert list(found) == ["native-1", "blocking", "native-256"]
+    for name in "native-1", "native-256":
+        assert [side["side"] for side in found[name]["sides"]] == ["floor", "classic", "guarded", "native"]
+        for side in found[name]["sides"]:
+            for figure in BESIDE | {"server_cpu_us"}:
+                check_spread(side[figure])
+        ratios = found[name]["ratios"]
+        assert [(ratio["over"], *sorted(set(ratio) - {"side", "over"})) for ratio in ratios] == [
+            ("floor", "per_s"), ("classic", "per_s"), ("classic", "p50_us"), ("classic", "server_cpu_us"),
+            ("guarded", "server_cpu_us")]
+
+
+def test_native_nodes_need_the_module(bench, tmp_path):
+    done = bench(*SHORT, "--module", str(tmp_path / "none.so"), "--only", "native-1")
+    assert done.returncode == 78 and b"none.so" in done.stderr
+    done = bench(*SHORT, "-N", "redis://127.0.0.1:1", "--only", "native-1")
+    assert done.returncode == 64 and b"without -N" in done.stderr
 
 
 @pytest.mark.parametrize("mode", ["classic", "guarded"])

@@ -273,3 +273,30 @@ def test_standard_error_that_nobody_reads_stops_nothing(up, room):
         for end in ends:
             os.close(end)
     nothing_left(room, ports)
+
+
+MODULE = os.environ.get("REDLOCK_MODULE", "")
+
+
+@pytest.mark.parametrize("options", [["--native"], ["--module", MODULE], ["--native", "--module", MODULE]])
+def test_native_nodes(up, room, options):
+    script = 'for n in 1 2 3; do redis-cli -p $(cat "$REDLOCK_UP_DIR/node-$n/port") --no-auth-warning REDLOCK.STATE; done; "$1" acquire -q x'
+    done = up("up", "-n", "3", *options, "--", "sh", "-c", script, "sh", BINARY)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().count("master") == 3
+    nothing_left(room, [])
+
+
+def test_native_nodes_without_the_module(up, room, tmp_path):
+    done = up("up", "--module", "/does/not/exist", "--", "true")
+    assert done.returncode == 78 and b"--module /does/not/exist: No such file" in done.stderr
+    other = tmp_path / "other.so"
+    other.write_text("not a module")
+    done = up("up", "-n", "1", "--module", str(other), "--", "true")
+    assert done.returncode != 0 and b"node-1 does not start" in done.stderr and b"other.so" in done.stderr
+    moved = tmp_path / "redlock"
+    moved.write_bytes(pathlib.Path(BINARY).read_bytes())
+    moved.chmod(0o755)
+    done = subprocess.run([moved, "up", "--native", "--", "true"], env=up.environ, capture_output=True, check=False)
+    assert done.returncode == 78 and b"the module is not installed" in done.stderr and b"redlock-node" in done.stderr
+    nothing_left(room, [])

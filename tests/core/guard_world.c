@@ -30,6 +30,7 @@ static void carry_out(struct agent *agent, const struct rl_guard_actions *action
         assert_int_equal(pending_op->what, RL_PENDING_NONE); /* one at a time */
         memset(pending_op, 0, offsetof(struct pending_op, fences));
         pending_op->what = node->pending_op;
+        gw.node[i].reads += node->pending_op == RL_PENDING_READ;
         pending_op->expected =
             node->pending_op == RL_PENDING_FENCES ? node->record.nonce : node->expected;
         if (node->pending_op != RL_PENDING_WRITE) continue;

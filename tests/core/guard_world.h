@@ -27,7 +27,7 @@ struct world_node {
     struct rl_record record;
     int64_t fences[RL_STRIPES];
     rl_ns lost_at; /* its last loss */
-    unsigned losses, installs;
+    unsigned losses, installs, reads;
 };
 
 /* One request of one agent at one node. */

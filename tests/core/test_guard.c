@@ -240,6 +240,24 @@ static void test_a_later_epoch_is_followed(void **state) {
     assert_int_equal(world_intact(0), 0xf);
 }
 
+/* While `quorum init` waits, members carry its epoch and none may vote. Each read of one of them
+ * once caused reads of the others, as fast as the network allowed. */
+static void test_a_later_epoch_is_looked_for_once_a_second(void **state) {
+    (void)state;
+    begin(3, 1);
+    for (unsigned i = 1; i < 3; i++) {
+        gw.node[i].record.epoch += 2;
+        gw.node[i].record.eligibility = RL_RECORD_RECOVERING;
+        gw.node[i].record.loss = 7;
+        gw.node[i].record.nonce++;
+        peek(i);
+    }
+    const unsigned before[] = {gw.node[0].reads, gw.node[1].reads, gw.node[2].reads};
+    world_run(gw.now + 10500 * RL_MS);
+    for (unsigned i = 0; i < 3; i++) assert_in_range(gw.node[i].reads - before[i], 10, 14);
+    assert_int_equal(world_intact(0), 1);
+}
+
 /* It is known not to be a member before its own record has been read again. */
 static void test_a_former_member_is_foreign_while_it_is_unread(void **state) {
     (void)state;
@@ -1164,6 +1182,7 @@ int main(void) {
         cmocka_unit_test(test_a_first_init_under_way_is_not_adopted),
         cmocka_unit_test(test_a_former_member_is_foreign_while_it_is_unread),
         cmocka_unit_test(test_a_later_epoch_is_followed),
+        cmocka_unit_test(test_a_later_epoch_is_looked_for_once_a_second),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
         cmocka_unit_test(test_fences_of_the_loss_before_are_not_installed),

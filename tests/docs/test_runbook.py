@@ -307,7 +307,8 @@ LOOKED_AT = {"CLUSTER": cluster, "TWICE-LISTED": twice_listed, "NO-QUORUM": no_q
              "UNREACHABLE": unreachable, "NOT-LISTED": not_listed}
 # The commands run, on a server that is well: tests/cli/test_doctor.py shows how these findings come about.
 ONLY_RUN = {"CLOCK-FROZEN", "CLOCK-JUMPS", "CLOCK-DRIFT", "CLOCK-OFFSET", "SLOW", "LOADING", "OLD-VERSION"}
-WITHOUT_COMMANDS = {"PROTECTED-MODE", "TLS", "FEW-NODES", "ALL-ON-ONE-HOST", "EVEN-NODES", "OLD-PATTERN"}
+WITHOUT_COMMANDS = {"PROTECTED-MODE", "TLS", "FEW-NODES", "ALL-ON-ONE-HOST", "EVEN-NODES", "OLD-PATTERN",
+                    "MIXED-QUORUM", "NO-MIRROR"}
 
 EXAMINE = "redlock doctor --json --samples 2 || true"
 

@@ -2,8 +2,8 @@
  *
  * Any bytes as a server's replies, in RESP2 and RESP3: the same replies come out however the bytes
  * were cut, and each is offered as the answer to a request of every kind. An input is a byte that
- * says how it is cut and in which protocol, a byte that says which request is answered, then what
- * the server sends.
+ * says how it is cut, in which protocol and by which kind of node it is sent, a byte that says
+ * which request is answered, then what the server sends.
  */
 #include "net/command.h"
 #include "net/reader.h"
@@ -14,7 +14,8 @@
 #include "must.h"
 #include "redlock.h"
 
-enum { RESP3 = 128, OPS = NET_OPS_COUNT };
+enum { RESP3 = 128, NATIVE = 64, OPS = NET_OPS_COUNT };
+#define INCARNATION "0123456789abcdef0123456789abcdef01234567"
 
 /* What was read, as far as two readers can differ. */
 struct seen {
@@ -46,6 +47,7 @@ static void mix_reply(struct seen *seen, const struct reader *reader) {
 
 struct asked {
     struct net_request request;
+    bool native;
     unsigned nth;
     struct net_reply answer;
     struct net_state state;
@@ -56,8 +58,9 @@ static const struct net_bytes keys[] = {{"redlock:waiting:k", 17}, {"redlock:wai
 static const uint64_t nonces[RL_NODES_MAX] = {1};
 static const uint16_t stripes[] = {3};
 
-static void ask(struct asked *asked, uint8_t choice) {
+static void ask(struct asked *asked, uint8_t choice, bool native) {
     memset(asked, 0, sizeof *asked);
+    asked->native = native;
     asked->request =
         (struct net_request){.op = (enum net_op)(choice % OPS), .keys = keys, .keys_count = 1};
     asked->request.token = (struct net_bytes){"0123456789abcdef", 16};
@@ -108,7 +111,13 @@ static void take_check(struct asked *asked, const struct reader *reader) {
 
 static void answer(struct asked *asked, const struct reader *reader) {
     static int64_t fences[RL_STRIPES];
-    const struct answer_room room = {.fences = fences, .state = &asked->state};
+    const struct answer_room room = {.fences = fences,
+                                     .state = &asked->state,
+                                     .incarnation = asked->native ? INCARNATION : NULL};
+    struct native_hello hello;
+    if (native_hello_answer(reader, &hello))
+        must(strlen(hello.incarnation) == 40 && strlen(hello.quorum) < sizeof hello.quorum,
+             "no such identity");
     const struct net_bytes bytes = reader->bytes[0];
     char value[24];
     take_check(asked, reader);
@@ -123,7 +132,7 @@ static void answer(struct asked *asked, const struct reader *reader) {
         return;
     }
     check_answer(asked);
-    if (++asked->nth >= command_replies(&asked->request)) asked->nth = 0;
+    if (++asked->nth >= command_replies(&asked->request, asked->native)) asked->nth = 0;
 }
 
 /* ---- reading ---- */
@@ -139,14 +148,14 @@ static void drain(struct reader *reader, struct seen *seen, struct asked *asked)
     must(status != READER_NO_MEMORY, "no memory");
 }
 
-static struct seen read_all(const uint8_t *data, size_t size, size_t piece, bool resp3,
+static struct seen read_all(const uint8_t *data, size_t size, size_t piece, uint8_t how,
                             uint8_t choice) {
     struct reader reader;
     struct asked asked;
     struct seen seen = {.hash = 14695981039346656037U};
     must(reader_open(&reader), "no reader");
-    reader_expect_resp3(&reader, resp3);
-    ask(&asked, choice);
+    reader_expect_resp3(&reader, how & RESP3);
+    ask(&asked, choice, how & NATIVE);
     while (size > 0 && !seen.bad) {
         const size_t now = size < piece ? size : piece;
         char *copy = copy_of(data, now);
@@ -162,9 +171,9 @@ static struct seen read_all(const uint8_t *data, size_t size, size_t piece, bool
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 3) return 0;
-    const bool resp3 = data[0] & RESP3;
-    const struct seen whole = read_all(data + 2, size - 2, size - 2, resp3, data[1]),
-                      cut = read_all(data + 2, size - 2, 1 + (size_t)data[0] % 16, resp3, data[1]);
+    const struct seen whole = read_all(data + 2, size - 2, size - 2, data[0], data[1]),
+                      cut =
+                          read_all(data + 2, size - 2, 1 + (size_t)data[0] % 16, data[0], data[1]);
     must(whole.replies == cut.replies, "another number of replies when cut");
     must(whole.hash == cut.hash, "other replies when cut");
     must(whole.bad == cut.bad, "another end when cut");

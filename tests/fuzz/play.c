@@ -49,7 +49,7 @@ static struct {
     bool password_said;
     int64_t now; /* nanoseconds */
     uint64_t random;
-    unsigned nodes, node, nth, steps, questions, changes;
+    unsigned nodes, natives, node, nth, steps, questions, changes;
     struct conn conn[PLAY_NODES_MAX * PLAY_CONNS];
     char out[OUT_MAX];
     size_t out_bytes;
@@ -242,6 +242,8 @@ static bool is_word(const struct words *words, size_t i, const char *text) {
            memcmp(words->word[i], text, words->bytes[i]) == 0;
 }
 
+static bool is_native(const struct conn *conn) { return conn->node < world.natives; }
+
 static void write_record(struct conn *conn, bool resp3) {
     static struct record_text text;
     static struct rl_record record;
@@ -264,7 +266,8 @@ static void write_record(struct conn *conn, bool resp3) {
         snprintf(member->url, sizeof member->url, "redis://10.0.0.%u:6379", i + 1);
     }
     snprintf(record.run_id, sizeof record.run_id, "%040u", conn->node + 1);
-    snprintf(record.replid, sizeof record.replid, "%040u", conn->node + 100);
+    snprintf(record.replid, sizeof record.replid, "%040u",
+             conn->node + (is_native(conn) ? 1 : 100));
     record_write(&text, &record);
     size_t used = (size_t)snprintf(reply, sizeof reply, "%c%zu\r\n", resp3 ? '%' : '*',
                                    resp3 ? text.fields_count / 2 : text.fields_count);
@@ -296,6 +299,19 @@ static void write_subscribed(struct conn *conn, const struct words *words) {
     say_text(conn, reply);
 }
 
+static void write_native_hello(struct conn *conn) {
+    char reply[256];
+    if (!is_native(conn)) {
+        say_text(conn, "-ERR unknown command 'REDLOCK.HELLO'\r\n");
+        return;
+    }
+    snprintf(reply, sizeof reply,
+             "%s\r\n$8\r\nprotocol\r\n:1\r\n$7\r\nversion\r\n$5\r\n0.1.0\r\n$11\r\n"
+             "incarnation\r\n$40\r\n%040u\r\n$6\r\nmirror\r\n:1\r\n$6\r\nquorum\r\n$0\r\n\r\n",
+             conn->resp3 ? "%5" : "*10", conn->node + 1);
+    say_text(conn, reply);
+}
+
 /* What is answered alike whoever asks. */
 static const struct {
     const char *command, *reply;
@@ -311,6 +327,17 @@ static const struct {
     {"ZRANGE", "*2\r\n$1\r\n3\r\n$1\r\n7\r\n"},
     {"CONFIG", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"},
     {"EXEC", "*-1\r\n"},
+    {"REDLOCK.ACQUIRE", ":1\r\n"},
+    {"REDLOCK.EXTEND", ":1\r\n"},
+    {"REDLOCK.RELEASE", ":1\r\n"},
+    {"REDLOCK.RAISE", ":0\r\n"},
+    {"REDLOCK.CONFIRM", ":1\r\n"},
+    {"REDLOCK.RECORDWRITE", ":1\r\n"},
+    {"REDLOCK.PTTL", ":100\r\n"},
+    {"REDLOCK.GET", "$0\r\n\r\n"},
+    {"REDLOCK.SCAN", "*2\r\n$1\r\n0\r\n*1\r\n$9\r\nfuzz-lock\r\n"},
+    {"REDLOCK.STATE", "*3\r\n:5000000\r\n$6\r\nmaster\r\n:0\r\n"},
+    {"REDLOCK.FENCES", "*2\r\n:3\r\n:7\r\n"},
 };
 
 static void answer(struct conn *conn, const struct words *words) {
@@ -319,7 +346,9 @@ static void answer(struct conn *conn, const struct words *words) {
         say_text(conn, "%1\r\n$5\r\nproto\r\n:3\r\n");
     } else if (is_word(words, 0, "INFO")) {
         write_info(conn);
-    } else if (is_word(words, 0, "HGETALL")) {
+    } else if (is_word(words, 0, "REDLOCK.HELLO")) {
+        write_native_hello(conn);
+    } else if (is_word(words, 0, "HGETALL") || is_word(words, 0, "REDLOCK.RECORD")) {
         write_record(conn, conn->resp3);
     } else if (is_word(words, 0, "SUBSCRIBE")) {
         write_subscribed(conn, words);
@@ -648,7 +677,11 @@ static void open_client(uint8_t choice) {
     struct redlock_error error;
     char list[400] = "";
     const bool setnx = choice % PLAY_MODES == PLAY_SETNX;
-    world.nodes = setnx || choice & PLAY_ONE_NODE ? 1 : choice & PLAY_FIVE_NODES ? 5 : 3;
+    const bool mixed = (choice & PLAY_MIXED) == PLAY_MIXED;
+    world.natives = mixed ? 2 : 0;
+    world.nodes = setnx || (choice & PLAY_MIXED) == PLAY_ONE_NODE ? 1
+                  : (choice & PLAY_MIXED) == PLAY_FIVE_NODES      ? 5
+                                                                  : 3;
     world.two_keys = (choice & PLAY_TWO_KEYS) && !setnx;
     world.scripts = !(choice & PLAY_NO_SCRIPTS);
     world.renews = !(choice & PLAY_NO_RENEWAL);

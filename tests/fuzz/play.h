@@ -51,11 +51,13 @@ enum play_mode {
     PLAY_SETNX = 3,
     PLAY_MODES = 4
 };
-/* Above the mode's two bits: three nodes, one, five; then whether a guarded client confirms, the
- * lock is on two keys, is not renewed, and whether servers know no scripts. */
+/* Above the mode's two bits: three nodes, one, five, or three of which the first two are native;
+ * then whether a guarded client confirms, the lock is on two keys, is not renewed, and whether
+ * servers know no scripts. */
 enum {
     PLAY_ONE_NODE = 4,
     PLAY_FIVE_NODES = 8,
+    PLAY_MIXED = PLAY_ONE_NODE | PLAY_FIVE_NODES,
     PLAY_CONFIRMS = 16,
     PLAY_TWO_KEYS = 32,
     PLAY_NO_RENEWAL = 64,

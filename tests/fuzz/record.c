@@ -2,7 +2,8 @@
  *
  * Records what real servers say to the client of play.c, as inputs for fuzz_client:
  * scripts/fuzz-record runs it. usage: fuzz_record_client SOCKETS DIRECTORY, where SOCKETS has the
- * Unix sockets 1, 2 and 3 of empty servers, and 4, 5 and 6 of others that know no scripts
+ * Unix sockets 1, 2 and 3 of empty servers, 4, 5 and 6 of others that know no scripts, and perhaps
+ * 7, 8 and 9, of which the first two have the module
  */
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -56,7 +57,26 @@ static const struct {
      PLAY_CLASSIC | PLAY_NO_SCRIPTS,
      {PLAY_ACQUIRE, PLAY_DISOWN, PLAY_WAIT, PLAY_TIME_30MS, PLAY_CANCEL}},
     {"auto-guarded", PLAY_AUTO, {PLAY_ACQUIRE}},
+    {"native", PLAY_CLASSIC | PLAY_MIXED, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
+    {"native-two-keys",
+     PLAY_CLASSIC | PLAY_MIXED | PLAY_TWO_KEYS,
+     {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE, PLAY_SERVER_INFO}},
+    {"native-left",
+     PLAY_CLASSIC | PLAY_MIXED | PLAY_NO_RENEWAL,
+     {PLAY_ACQUIRE, PLAY_DISOWN, PLAY_PEEK, PLAY_LIST}},
+    {"native-held",
+     PLAY_CLASSIC | PLAY_MIXED,
+     {PLAY_ACQUIRE, PLAY_WAIT, PLAY_TIME_30MS, PLAY_CANCEL}},
+    {"native-init", PLAY_GUARDED | PLAY_MIXED, {PLAY_INIT}},
+    {"native-guarded", PLAY_GUARDED | PLAY_MIXED, {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_RELEASE}},
+    {"native-confirms",
+     PLAY_GUARDED | PLAY_MIXED | PLAY_CONFIRMS | PLAY_TWO_KEYS,
+     {PLAY_ACQUIRE, PLAY_EXTEND, PLAY_DISOWN}},
+    {"native-guarded-held", PLAY_GUARDED | PLAY_MIXED, {PLAY_WAIT, PLAY_TIME_30MS, PLAY_CANCEL}},
+    {"native-auto", PLAY_AUTO | PLAY_MIXED, {PLAY_ACQUIRE}},
 };
+
+static bool is_mixed(uint8_t flags) { return (flags & PLAY_MIXED) == PLAY_MIXED; }
 
 static int connect_real(unsigned node) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -179,6 +199,10 @@ int main(int argc, char **argv) {
             input[bytes++] = programs[i].codes[k];
         snprintf(path, sizeof path, "%s/%s", argv[2], programs[i].name);
         first_socket = programs[i].flags & PLAY_NO_SCRIPTS ? 1 + SETS_OF : 1;
+        if (is_mixed(programs[i].flags)) first_socket = 1 + 2 * SETS_OF;
+        char module[200];
+        snprintf(module, sizeof module, "%s/%u", sockets, first_socket);
+        if (is_mixed(programs[i].flags) && access(module, F_OK) != 0) continue;
         file = fopen(path, "wb");
         must(file != NULL, "no file");
         fputc(input[0], file);

@@ -34,7 +34,8 @@ def missing(path, optimised):
     stack = next((line for line in segments.splitlines() if "GNU_STACK" in line), "")
     loads = [line for line in segments.splitlines() if re.match(r"\s*LOAD\s", line)]
     is_library = ".so" in os.path.basename(path)
-    first = first_instruction(path, "redlock_version" if is_library else "main")
+    entry = "RedisModule_OnLoad" if "RedisModule_OnLoad" in symbols else "redlock_version" if is_library else "main"
+    first = first_instruction(path, entry)
     wrong = []
     if not is_library and " PIE" not in flags:
         wrong.append("it is not position independent (PIE)")

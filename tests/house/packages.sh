@@ -15,7 +15,7 @@ for tool in "${needed[@]}"; do
 done
 "$source/scripts/package" "$verb" -o "$output" || exit $?
 if [ "$what" = rpm ]; then
-    for package in redlock redlock-serve libredlock0 libredlock-devel redlock-doc; do
+    for package in redlock redlock-serve redlock-node libredlock0 libredlock-devel redlock-doc; do
         compgen -G "$output/rpm/$package-[0-9]*.rpm" > /dev/null || { echo "there is no package $package"; exit 1; }
     done
 fi

@@ -126,6 +126,8 @@ void fake_say_text(struct fake *fake, const char *text) { fake_say(fake, text, s
 
 void fake_introduce(struct fake *fake, int identity) {
     char info[256], text[300];
+    if (memmem(fake->input, fake->input_bytes, "REDLOCK.HELLO", 13))
+        fake_say_text(fake, fake->native ? fake->native : FAKE_STOCK);
     snprintf(info, sizeof(info),
              "# Server\r\nredis_version:9.9.9\r\nredis_mode:standalone\r\nrun_id:%040d\r\n",
              identity);

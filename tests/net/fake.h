@@ -9,17 +9,20 @@
 struct fake {
     int listener, peer; /* peer -1: nobody is connected */
     int port;
-    bool guarded;      /* the client's net is: greeting is longer */
-    const char *hello; /* its answers to HELLO 3 and CLIENT TRACKING; NULL: FAKE_HELLO */
-    size_t seen;       /* commands received from this peer */
-    size_t bytes;      /* of which this many bytes */
-    char *input;       /* all of it */
+    bool guarded;       /* the client's net is: greeting is longer */
+    const char *hello;  /* its answers to HELLO 3 and CLIENT TRACKING; NULL: FAKE_HELLO */
+    const char *native; /* its answer to REDLOCK.HELLO; NULL: FAKE_STOCK */
+    size_t seen;        /* commands received from this peer */
+    size_t bytes;       /* of which this many bytes */
+    char *input;        /* all of it */
     size_t input_bytes, input_capacity;
 };
 
-/* Commands of a whole handshake: each script, INFO and EVALSHA; guarded HELLO, CLIENT TRACKING and
- * ZADD too. */
-enum { FAKE_GREETED = NODE_CLASSIC_SCRIPTS + 2, FAKE_GREETED_GUARDED = NODE_SCRIPTS + 5 };
+/* Commands of a whole handshake: REDLOCK.HELLO, each script, INFO and EVALSHA; guarded HELLO,
+ * CLIENT TRACKING and ZADD too. */
+enum { FAKE_GREETED = NODE_CLASSIC_SCRIPTS + 3, FAKE_GREETED_GUARDED = NODE_SCRIPTS + 6 };
+
+#define FAKE_STOCK "-ERR unknown command 'REDLOCK.HELLO', with args beginning with: '1' \r\n"
 
 #define FAKE_HELLO "%2\r\n$6\r\nserver\r\n$4\r\nfake\r\n$5\r\nproto\r\n:3\r\n+OK\r\n"
 
@@ -32,8 +35,9 @@ void fake_url(const struct fake *fake, char *url, size_t size);
 void fake_accept(struct fake *fake,
                  struct world *world); /* the next connection; drops the one before */
 void fake_await(struct fake *fake, struct world *world,
-                size_t commands);                        /* until so many came from this peer */
-void fake_introduce(struct fake *fake, int identity);    /* the answer to INFO */
+                size_t commands); /* until so many came from this peer */
+/* The answers to REDLOCK.HELLO, if that was asked on this connection, and to INFO. */
+void fake_introduce(struct fake *fake, int identity);
 void fake_greet(struct fake *fake, struct world *world); /* accepts and answers the handshake */
 enum fake_end fake_await_end(struct fake *fake,
                              struct world *world); /* how the other side closed */

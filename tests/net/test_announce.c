@@ -68,9 +68,10 @@ static void test_asked_at_once(void **state) {
     struct world world;
     (void)state;
     begin(&fake, &world);
-    static const char asked[] = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*7\r\n$6\r\nCLIENT\r\n$"
-                                "8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nBCAST\r\n$6\r\nPREFIX\r\n"
-                                "$12\r\nredlock:node\r\n$6\r\nNOLOOP\r\n*2\r\n$4\r\nINFO\r\n";
+    static const char asked[] =
+        "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*7\r\n$6\r\nCLIENT\r\n$"
+        "8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nBCAST\r\n$6\r\nPREFIX\r\n"
+        "$12\r\nredlock:node\r\n$6\r\nNOLOOP\r\n*2\r\n$13\r\nREDLOCK.HELLO\r\n$1\r\n1\r\n*2\r\n$4\r\nINFO\r\n";
     assert_memory_equal(fake.input, asked, sizeof(asked) - 1);
     assert_true(world_node(&world, 0).announces);
     assert_int_equal(world.losses, 0);

@@ -317,12 +317,14 @@ static void test_refused_handshakes(void **state) {
     expect_refusal("-ERR invalid password\r\n", REDLOCK_VERDICT_AUTH, "wrong user or password");
     expect_refusal("-ERR unknown command `AUTH`, with args beginning with: `secret`\r\n",
                    REDLOCK_VERDICT_AUTH, "");
-    expect_refusal("+OK\r\n-LOADING Redis is loading the dataset in memory\r\n",
+    expect_refusal("+OK\r\n" FAKE_STOCK "-LOADING Redis is loading the dataset in memory\r\n",
                    REDLOCK_VERDICT_LOADING, "loading");
-    expect_refusal("+OK\r\n-NOPERM no INFO\r\n-MASTERDOWN Link with MASTER is down\r\n",
+    expect_refusal("+OK\r\n" FAKE_STOCK
+                   "-NOPERM no INFO\r\n-MASTERDOWN Link with MASTER is down\r\n",
                    REDLOCK_VERDICT_MASTERDOWN, "down");
-    expect_refusal("+OK\r\n-BUSY Redis is busy running a script\r\n", REDLOCK_VERDICT_BUSY, "busy");
-    expect_refusal("+OK\r\n:1\r\n", REDLOCK_VERDICT_PROTOCOL, "INFO");
+    expect_refusal("+OK\r\n" FAKE_STOCK "-BUSY Redis is busy running a script\r\n",
+                   REDLOCK_VERDICT_BUSY, "busy");
+    expect_refusal("+OK\r\n" FAKE_STOCK ":1\r\n", REDLOCK_VERDICT_PROTOCOL, "INFO");
 }
 
 /* A port of another protocol hangs up at once; a server that has answered speaks ours. */
@@ -365,7 +367,8 @@ static void test_info_forbidden(void **state) {
     struct world world;
     (void)state;
     begin_silent(&fake, &world);
-    fake_say_text(&fake, "-NOPERM this user has no permissions\r\n:1\r\n:0\r\n:0\r\n:0\r\n");
+    fake_say_text(&fake,
+                  FAKE_STOCK "-NOPERM this user has no permissions\r\n:1\r\n:0\r\n:0\r\n:0\r\n");
     world_until_ready(&world, 1);
     assert_string_equal(world_node(&world, 0).run_id, "");
     assert_false(world_node(&world, 0).uses_transactions);

@@ -49,7 +49,8 @@ static void expect_words(const struct net_request *request, unsigned node, bool 
                          const char *const *words) {
     struct buffer out = {0}, want = {0};
     size_t nonce_at;
-    assert_true(command_encode(request, node, whole, &out, LIMIT, &nonce_at));
+    assert_true(command_encode(request, node, whole ? COMMAND_WHOLE : COMMAND_STOCK, &out, LIMIT,
+                               &nonce_at));
     for (; *words; words++) {
         char line[32];
         int count = 0;
@@ -80,12 +81,12 @@ static void test_locks(void **state) {
     (void)state;
     EXPECT_WORDS(&request, 4, false, "SET", "k0", "TOKEN", "NX", "PX", "30000", NULL, "ZADD",
                  names[4], "XX", "GT", "CH", "1700000000000000", "4095");
-    assert_int_equal(command_replies(&request), 2);
-    assert_false(command_needs_script(&request));
+    assert_int_equal(command_replies(&request, false), 2);
+    assert_false(command_needs_script(&request, false));
     request = guarded(NET_ACQUIRE, 2);
     EXPECT_WORDS(&request, 1, false, "EVALSHA", node_scripts[NODE_ACQUIRE_GUARDED].sha1, "3", "k0",
                  "k01", names[1], "TOKEN", "30000", "1700000000000000", "4095", "4094");
-    assert_int_equal(command_replies(&request), 1);
+    assert_int_equal(command_replies(&request, false), 1);
     request.stripes_count = 1; /* two keys may share a stripe */
     EXPECT_WORDS(&request, 0, true, "EVAL", node_scripts[NODE_ACQUIRE_GUARDED].text, "3", "k0",
                  "k01", names[0], "TOKEN", "30000", "1700000000000000", "4095");
@@ -149,11 +150,11 @@ static void test_largest(void **state) {
     struct buffer out = {0};
     size_t nonce_at;
     (void)state;
-    assert_true(command_encode(&request, 0, true, &out, LIMIT, &nonce_at));
+    assert_true(command_encode(&request, 0, COMMAND_WHOLE, &out, LIMIT, &nonce_at));
     assert_memory_equal(buffer_data(&out), "*135\r\n", 6);
     buffer_clear(&out);
     request.op = NET_EXTEND;
-    assert_true(command_encode(&request, 0, true, &out, LIMIT, &nonce_at));
+    assert_true(command_encode(&request, 0, COMMAND_WHOLE, &out, LIMIT, &nonce_at));
     assert_memory_equal(buffer_data(&out), "*135\r\n", 6);
     buffer_clear(&out);
     for (size_t i = 0; i < NET_FIELDS_MAX; i++) fields[i] = (struct net_bytes){"f", 1};
@@ -164,12 +165,12 @@ static void test_largest(void **state) {
                                 .fields = fields,
                                 .fields_count = NET_FIELDS_MAX,
                                 .floor = floor};
-    assert_true(command_encode(&write, 0, false, &out, LIMIT, &nonce_at));
+    assert_true(command_encode(&write, 0, COMMAND_STOCK, &out, LIMIT, &nonce_at));
     assert_memory_equal(buffer_data(&out), "*73\r\n", 5);
     assert_in_range(buffer_bytes(&out), 80000, 100000);
     assert_int_equal(nonce_at, 0);
     buffer_clear(&out);
-    assert_false(command_encode(&write, 0, false, &out, 80000, &nonce_at));
+    assert_false(command_encode(&write, 0, COMMAND_STOCK, &out, 80000, &nonce_at));
     assert_int_equal(buffer_bytes(&out), 0);
     buffer_free(&out);
 }
@@ -185,12 +186,14 @@ static void test_nonce_of_each_node(void **state) {
         struct net_request request = guarded(op, i / 10 + 1);
         struct buffer once = {0};
         size_t nonce_at, ignored;
-        assert_true(command_encode(&request, 0, whole, &once, LIMIT, &nonce_at));
+        assert_true(command_encode(&request, 0, whole ? COMMAND_WHOLE : COMMAND_STOCK, &once, LIMIT,
+                                   &nonce_at));
         assert_true(nonce_at > NET_NONCE_BYTES);
         for (unsigned node = 5; node-- > 0;) {
             struct buffer anew = {0};
             command_for_node(&request, node, nonce_at, &once);
-            assert_true(command_encode(&request, node, whole, &anew, LIMIT, &ignored));
+            assert_true(command_encode(&request, node, whole ? COMMAND_WHOLE : COMMAND_STOCK, &anew,
+                                       LIMIT, &ignored));
             assert_int_equal(buffer_bytes(&once), buffer_bytes(&anew));
             assert_memory_equal(buffer_data(&once), buffer_data(&anew), buffer_bytes(&anew));
             assert_non_null(
@@ -369,7 +372,7 @@ static void test_record_and_fences_reported(void **state) {
     /* A net that has no room for them never asks. */
     assert_true(reader_feed(&reader, "*2\r\n$1\r\n3\r\n$2\r\n12\r\n", 20));
     assert_int_equal(reader_next(&reader), READER_REPLY);
-    assert_false(command_answer(&request, 0, &reader, (struct answer_room){NULL, NULL}, &answer));
+    assert_false(command_answer(&request, 0, &reader, (struct answer_room){NULL}, &answer));
     reader_close(&reader);
 }
 
@@ -437,7 +440,7 @@ static void test_any_reply(void **state) {
         struct net_request request = guarded(op, count);
         struct net_reply answer;
         bool right = true;
-        for (unsigned nth = 0; right && nth < command_replies(&request); nth++) {
+        for (unsigned nth = 0; right && nth < command_replies(&request, false); nth++) {
             random_reply(text[nth], sizeof(text[nth]), 0);
             right = feed(&reader, &request, nth, text[nth], &answer);
         }

@@ -326,14 +326,14 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
 }
 
 #define RUN_ID "run_id:0123456789012345678901234567890123456789\r\n"
-#define FIT "$76\r\nredis_version:6.2.0\r\n" RUN_ID "padd\r\n\r\n"
+#define FIT FAKE_STOCK "$76\r\nredis_version:6.2.0\r\n" RUN_ID "padd\r\n\r\n"
 #define SCRIPTS ":1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n"
 
 #define NO_LUA "-ERR Could not find scripting engine 'lua'\r\n"
 
 static void expect_refusal_of(const char *info, int verdict, const char *text) {
     char reply[256];
-    snprintf(reply, sizeof(reply), "$%zu\r\n%s\r\n", strlen(info), info);
+    snprintf(reply, sizeof(reply), FAKE_STOCK "$%zu\r\n%s\r\n", strlen(info), info);
     expect_refusal(reply, verdict, text);
 }
 
@@ -346,10 +346,11 @@ static void test_refused_handshakes(void **state) {
     expect_refusal_of("redis_version:unknown\r\n" RUN_ID, REDLOCK_VERDICT_UNFIT, "6.2");
     expect_refusal_of(RUN_ID, REDLOCK_VERDICT_UNFIT, "version unknown");
     expect_refusal_of("redis_version:7.2.4\r\n", REDLOCK_VERDICT_UNFIT, "run_id");
-    expect_refusal("-NOPERM this user has no permissions\r\n", REDLOCK_VERDICT_NOPERM,
+    expect_refusal(FAKE_STOCK "-NOPERM this user has no permissions\r\n", REDLOCK_VERDICT_NOPERM,
                    "allow +info");
-    expect_refusal("-ERR unknown command 'INFO'\r\n", REDLOCK_VERDICT_NOPERM, "allow +info");
-    expect_refusal("-LOADING Redis is loading\r\n", REDLOCK_VERDICT_LOADING, "loading");
+    expect_refusal(FAKE_STOCK "-ERR unknown command 'INFO'\r\n", REDLOCK_VERDICT_NOPERM,
+                   "allow +info");
+    expect_refusal(FAKE_STOCK "-LOADING Redis is loading\r\n", REDLOCK_VERDICT_LOADING, "loading");
     expect_refusal(FIT "-NOPERM no eval\r\n", REDLOCK_VERDICT_NOPERM,
                    "allow ~redlock:* +eval +evalsha +zadd");
     expect_refusal(
@@ -383,8 +384,10 @@ static void test_handshakes_with_passing_errors(void **state) {
     expect_welcome(
         FIT
         ":1\r\n:1\r\n-OOM x\r\n:1\r\n:1\r\n:0\r\n-MISCONF x\r\n:0\r\n-NOSCRIPT x\r\n-READONLY x\r\n");
-    expect_welcome("$76\r\nredis_version:7.0.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS ":0\r\n");
-    expect_welcome("$78\r\nredis_version:10.11.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS ":0\r\n");
+    expect_welcome(FAKE_STOCK "$76\r\nredis_version:7.0.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS
+                              ":0\r\n");
+    expect_welcome(FAKE_STOCK "$78\r\nredis_version:10.11.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS
+                              ":0\r\n");
 }
 
 /* Another node has a record, so the handshake goes on in RESP3; what came too early is part of no

@@ -93,13 +93,13 @@ static void test_own_timestamps(void **state) {
 static void expect(const struct net_request *request, const char *text) {
     struct buffer out = {0};
     size_t nonce_at = 1;
-    assert_true(command_encode(request, 0, false, &out, (size_t)1 << 20, &nonce_at));
+    assert_true(command_encode(request, 0, COMMAND_STOCK, &out, (size_t)1 << 20, &nonce_at));
     assert_int_equal(nonce_at, 0);
     assert_int_equal(buffer_bytes(&out), strlen(text));
     assert_memory_equal(buffer_data(&out), text, strlen(text));
     unsigned commands = 0;
     for (const char *at = text; (at = strstr(at, "*")); at++) commands++;
-    assert_int_equal(command_replies(request), commands);
+    assert_int_equal(command_replies(request, false), commands);
     buffer_free(&out);
 }
 
@@ -119,7 +119,7 @@ static void test_words(void **state) {
         "$7\r\n1000000\r\n",
         node_scripts[NODE_SETNX_ACQUIRE].sha1);
     expect(&request, text);
-    assert_true(command_needs_script(&request));
+    assert_true(command_needs_script(&request, false));
     assert_false(command_is_plain(&request));
     request.op = NET_EXTEND;
     request.scheme = REDLOCK_SCHEME_SETNX_MS;
@@ -168,10 +168,10 @@ static bool feed(enum net_op op, const char *const *texts, struct net_reply *ans
     struct reader reader;
     bool right = true;
     assert_true(reader_open(&reader));
-    for (unsigned i = 0; right && i < command_replies(&request); i++) {
+    for (unsigned i = 0; right && i < command_replies(&request, false); i++) {
         assert_true(reader_feed(&reader, texts[i], strlen(texts[i])));
         assert_int_equal(reader_next(&reader), READER_REPLY);
-        right = command_answer(&request, i, &reader, (struct answer_room){NULL, NULL}, answer);
+        right = command_answer(&request, i, &reader, (struct answer_room){NULL}, answer);
     }
     answer->value.data = NULL; /* gone with the reader */
     reader_close(&reader);

@@ -191,7 +191,7 @@ int main(int argc, char **argv) {
     if (!comparison) return 1;
     comparison->skew_us = options.skew_us;
     comparison->real = real_start(options.stepclock, clock_begin_us);
-    comparison->model = model_new(real_ends_early(comparison->real));
+    comparison->model = model_new(real_end_rule(comparison->real));
     comparison->guarded = real_is_guarded(comparison->real);
     if (!comparison->guarded)
         puts("this server is older than 6.2: nothing of guarded mode is compared");

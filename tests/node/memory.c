@@ -10,6 +10,7 @@
 enum { ALLOCATOR_BYTES = 8 /* of its own for each piece */, GARBAGE = 0x5a };
 
 long memory_left = -1;
+bool memory_is_dirty = true;
 size_t memory_pieces, memory_bytes;
 
 void *node_memory_take(size_t bytes) {
@@ -17,7 +18,7 @@ void *node_memory_take(size_t bytes) {
     if (memory_left > 0) memory_left--;
     void *memory = malloc(bytes);
     if (!memory) return NULL;
-    memset(memory, GARBAGE, bytes);
+    if (memory_is_dirty) memset(memory, GARBAGE, bytes);
     memory_pieces++;
     memory_bytes += malloc_usable_size(memory) + ALLOCATOR_BYTES;
     return memory;

@@ -16,7 +16,6 @@ struct reported {
 
 struct model {
     struct node_table *table, *snapshot;
-    bool ends_early;
     struct reported reported[REQUEST_KEYS];
 };
 
@@ -67,11 +66,11 @@ bool model_reported_all(struct model *model, int64_t now_ms) {
     return true;
 }
 
-struct model *model_new(bool ends_early) {
+struct model *model_new(enum node_end_rule ends) {
     struct model *model = calloc(1, sizeof(*model));
     if (!model) die("no memory");
-    model->ends_early = ends_early;
-    model->table = node_table_new(on_change, model);
+    struct node_options options = {.ends = ends, .on_change = on_change, .context = model};
+    model->table = node_table_open(&options);
     model->snapshot = node_table_new(NULL, NULL);
     if (!model->table || !model->snapshot) die("no memory");
     return model;
@@ -126,8 +125,9 @@ static void answer_value(struct model *model, struct node_bytes key, int64_t now
 
 static void restore(struct model *model, int64_t now_ms, struct answer *answer) {
     if (!node_table_copy(model->table, model->snapshot)) die("no memory");
-    node_expire_due(model->table,
-                    now_ms); /* a server leaves out what has ended when it reads its snapshot */
+    /* a server leaves out what has ended when it reads its snapshot */
+    for (uint8_t i = 0; i < REQUEST_KEYS; i++)
+        (void)node_pttl(model->table, request_key(i), now_ms);
     answer_line(answer, "OK");
 }
 
@@ -179,7 +179,7 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
         answer_line(answer, "OK");
         break;
     case REQUEST_EXPIRE_DUE:
-        node_expire_due(table, now_ms + model->ends_early);
+        node_expire_due(table, now_ms);
         answer_line(answer, "%zu left", model_count(model));
         break;
     case REQUEST_SNAPSHOT:

@@ -12,8 +12,7 @@
 
 struct model;
 
-/* `ends_early`: active expiry takes a key at its end, not a millisecond later. */
-struct model *model_new(bool ends_early);
+struct model *model_new(enum node_end_rule ends);
 void model_free(struct model *model);
 /* Empty, with an empty snapshot. */
 void model_reset(struct model *model);

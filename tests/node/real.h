@@ -21,10 +21,10 @@ void real_reset(struct real *real);
 /* Active expiry ends when `count` keys are left; clocks are not its business. */
 void real_do(struct real *real, const struct request *request, long long count,
              struct answer *answer);
+/* By product and version. */
+enum node_end_rule real_end_rule(const struct real *real);
 /* ZADD GT and ZMSCORE are of 6.2. */
 bool real_is_guarded(const struct real *real);
-/* Redis 8: active expiry takes a key in the last millisecond in which a request still finds it. */
-bool real_ends_early(const struct real *real);
 long long real_count(struct real *real);
 
 #endif

@@ -13,6 +13,7 @@ enum { REAL_WORDS_MAX = 32 };
 struct real {
     struct server server;
     int version; /* 602 is 6.2 */
+    bool valkey; /* it counts its own versions */
     redisContext *connection;
     volatile int64_t *clock_us;
     char clock_path[32];

@@ -18,7 +18,7 @@ def run(*arguments):
 def test_refusals():
     for arguments in (["--seeds", "0"], ["--seeds", "-1"], ["--seeds", "x"], ["--seeds", "1", "--seed", "1"],
                       ["--seeds", "1", "--trace"], ["--seeds", "1", "--jobs", "0"], ["--seeds", "1", "--jobs", "65"],
-                      ["--seeds", "1", "--break", "everything"], ["--seeds", "1", "--mode", "native"],
+                      ["--seeds", "1", "--break", "everything"], ["--seeds", "1", "--mode", "native", "--break", "clock-step"],
                       ["--seeds", "1", "--mode", "guarded", "--break", "mixed-config"],
                       ["--seeds", "1", "--mode", "nonsense"], ["--seeds", "1", "extra"], ["--seed", "1", "--hash"],
                       ["--seed", "1", "--only", "1,"], ["--seed", "1", "--only", "5-3"], ["--seed", "1", "--only", "9999"],
@@ -46,6 +46,20 @@ def test_summary():
     assert re.fullmatch(r"50 seeds from 1000 \(classic, broken: nothing\): \d+ s simulated in \d+\.\d{3} s \(\d+ times real time, "
                         r"\d+ seeds a second\), \d+ acquisitions, \d+ requests\n", done.stdout), done.stdout
     assert run("--seeds", "50", "-q").stdout == ""
+
+
+def test_native_nodes():
+    """Which nodes are native is drawn in guarded mode alone, or asked for; the summary and the seed name it."""
+    done = run("--seeds", "3", "--mode", "native", "--jobs", "1")
+    assert done.returncode == 0 and "(guarded, native nodes, broken: nothing)" in done.stdout, done
+    for seed in range(1, 5):
+        options = ["--seed", str(seed), "--mode", "guarded"]
+        native, stock = run(*options, "--native").stdout, run(*options, "--stock").stdout
+        nodes = int(re.search(r": nodes (\d+),", native).group(1))
+        assert f"  nodes {' '.join(str(i + 1) for i in range(nodes))} are native\n" in native, native
+        assert "native" not in stock, stock
+        assert run(*options).stdout in {native, stock, run(*options, "--mixed").stdout}
+    assert "native" not in run("--seed", "1").stdout
 
 
 def children(pid):

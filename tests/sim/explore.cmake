@@ -2,7 +2,7 @@
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(sim_program $<TARGET_FILE:redlock-sim>)
 
-foreach(name world faults changes wakes explore)
+foreach(name world faults changes wakes native explore)
   add_executable(sim_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${CMAKE_CURRENT_LIST_DIR}/stage.c ${REDLOCK_SIM_OBJECTS})
   target_link_libraries(sim_${name} PRIVATE redlock_sim PkgConfig::CMOCKA)
   add_test(NAME sim.${name} COMMAND sim_${name})
@@ -36,10 +36,13 @@ function(explore name seeds)
 endfunction()
 explore(sim.classic ${seeds})
 
-# Guarded mode, with every fault that there is; then with the data of more than a minority lost at a time, where nothing need
+# Guarded mode, with every fault that there is, on stock, mixed and native nodes; then with the data of more than a minority lost at a time, where nothing need
 # be granted any more, but whatever is must be right.
 math(EXPR guarded_seeds "${seeds} / 4")
 explore(sim.guarded ${guarded_seeds} --mode guarded)
+# Classic mode on native nodes, and on nodes that become native or stock, with clients of other projects.
+explore(sim.classic_native ${guarded_seeds} --native)
+explore(sim.classic_mixed ${guarded_seeds} --mixed)
 explore(sim.guarded.data-loss ${guarded_seeds} --mode guarded --break data-loss)
 
 foreach(assumption data-loss clock-step pause-write mixed-config)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # usage: hashes.sh REDLOCK-SIM [--update]
-# Compares the hashes of the traces of 200 seeds, and of some with each assumption broken, with hashes.txt. They change
-# when the protocol or the world does: then look at what changed, and rewrite them on purpose with --update.
+# Compares the hashes of the traces of 200 seeds, and of some with each assumption broken or in guarded mode, with hashes.txt.
+# They change when the protocol or the world does: then look at what changed, and rewrite them on purpose with --update.
 set -euo pipefail
 
 sim=$1
@@ -14,6 +14,10 @@ hashes() {
     for assumption in data-loss clock-step pause-write mixed-config; do
         echo "$assumption"
         "$sim" --hash --seeds 20 --break $assumption
+    done
+    for nodes in stock mixed native; do
+        echo "guarded, $nodes nodes"
+        "$sim" --hash --seeds 20 --mode guarded --$nodes
     done
 }
 

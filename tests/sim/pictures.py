@@ -74,7 +74,7 @@ def check_decisive_part(name, text):
         begins = re.search(r'<rect x="(\d+)" y="\d+" width="\d+" height="\d+" fill="var\(--red\)"', run)
         if begins and int(begins[1]) * scale > DESKTOP - 50:
             complain(f"{name}: at {DESKTOP} pixels, what decides lies outside: {begins[1]} of {wide}")
-        if ("Guarded: nodes refuse the first request" in run) != ('>guarded: ' in run):
+        if ("nodes refuse the first request" in run) != (">guarded: " in run or ">native: " in run):
             complain(f"{name}: says of the wrong run why a guarded client's first request is refused")
     if text.count('<ul class="legend">') != 1 or text.index('<ul class="legend">') > text.index('<section class="run">'):
         complain(f"{name}: no legend above the pictures")

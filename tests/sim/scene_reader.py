@@ -30,6 +30,9 @@ CASES = [
     ("unknown rule", HEAD + STEPS + "classic: breaks NOTHING\n", 65, ".scene:9: no rule is called 'NOTHING'"),
     ("guarded", HEAD + STEPS + "guarded: holds. For a reason.\n    and A acquires job\n", 0, ""),
     ("both", HEAD + STEPS + HOLDS + "guarded: holds\n    and B acquires job\n", 1, ".scene:11: did not happen"),
+    ("native", HEAD + STEPS + "native: holds. For a reason.\n    and A acquires job\n", 0, ""),
+    ("all three", HEAD + STEPS + HOLDS + "guarded: holds\nnative: holds\n    and B acquires job\n", 1, ".scene:12: did not happen"),
+    ("native, in its own words", HEAD + STEPS + "native: holds, of course\n", 65, ".scene:9: 'native:' is followed by"),
     ("twice", HEAD + STEPS + HOLDS + HOLDS, 65, ".scene:10: 'classic:' a second time"),
     ("guarded, neither", HEAD + STEPS + "guarded: maybe\n", 65, ".scene:9: 'guarded:' is followed by"),
     ("a reason, no rule", HEAD + STEPS + "guarded: breaks. For a reason.\n", 65, ".scene:9: 'guarded:' is followed by"),
@@ -97,7 +100,7 @@ def check_escapes(directory):
     for name, text in [
         ("told", good),
         ("later", good + f"later lat{control}er\n"),
-        ("native", good + f"native: li{control}ke guarded\n"),
+        ("native", good + f"native: holds. Li{control}ke guarded.\n"),
         ("unmet", good + "    and B acquires job\n"),
         ("unknown", good + f"who{control}ever\n"),
         ("time", good + f"at {control} A acquires job\n"),
@@ -135,7 +138,7 @@ def check_commands():
         (["--gallery", "/nowhere/to/be/found"], 73, "/nowhere/to/be/found"),
         (["restart-empty"], 0, ""),
         (["RESTART-EMPTY", "--mode", "guarded"], 0, ""),
-        (["RESTART-EMPTY", "--mode", "native"], 64, "not native"),
+        (["RESTART-EMPTY", "--mode", "single"], 64, "not single"),
         (["VM-STOP-CONFIRM", "--mode", "classic"], 1, "not played in mode classic"),
         (["PROXY"], 0, ""),
         (["PROXY", "--svg", "-"], 1, "Nothing to play yet"),
@@ -146,7 +149,7 @@ def check_commands():
             print(f"{arguments}: exit {result.returncode}, expected {status} and '{words}'; standard error:\n{result.stderr}")
     told = run("RESTART-EMPTY").stdout
     for words in ["Restart of node 3, without any data; gone is A's key", "as published",
-                  "No vote from now on, until it is brought back: node 3", "guarded: holds, as expected", "native: not yet"]:
+                  "No vote from now on, until it is brought back: node 3", "guarded: holds, as expected", "native: holds, as expected"]:
         if words not in told:
             wrong += 1
             print(f"RESTART-EMPTY does not say '{words}':\n{told}")

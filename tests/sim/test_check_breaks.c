@@ -29,6 +29,9 @@ static void a_majority_did_not_have_it_at_one_moment(void **state) {
     /* It may come back on a minority. */
     HOLDS(BROKEN, HELD_BY_A, BREAKS_IT(200), DELETED(210, 0, 1), DELETED(211, 1, 1),
           KEY(212, 0, SET, .token = 1, .until = 900), WITH_SILENT(220));
+    /* A native node has other keys than the stock one that it was. */
+    HOLDS(BROKEN, HELD_BY_A, NODE(120, 1, NATIVE, .value = 1), BREAKS_IT(200), DELETED(210, 0, 1),
+          IS_BROKEN(220));
     /* The break may have reached the old master of node 1, whose keys are not recorded. */
     HOLDS(BROKEN, HELD_BY_A, NODE(120, 1, SPLIT), BREAKS_IT(200), DELETED(210, 0, 1),
           IS_BROKEN(220));
@@ -78,6 +81,13 @@ static void its_fence_shuts_out_the_broken_holder_alone(void **state) {
     /* A's is not below it. */
     BREAKS(BROKEN, 7, 7, HELD_BY_A, DOES(200, C, BREAK, .token = 1, .value = 5), DELETED(210, 0, 1),
            DELETED(211, 1, 1), DOES(220, C, BROKEN, .token = 1, .value = 5));
+    /* A's grant is reported after its break: it is the one to be fenced off. */
+    HOLDS(BROKEN, BREAKS_IT(200), IS_BROKEN(220),
+          DOES(230, A, ACQUIRED, .token = 1, .until = 900, .value = 5));
+    BREAKS(BROKEN, 1, 2, BREAKS_IT(200), IS_BROKEN(220),
+           DOES(230, A, ACQUIRED, .token = 1, .until = 900, .value = 7));
+    says("the break at 0.00022 ms does not fence off A, which acquired job at 0.00023 ms with "
+         "fence 7, not below 7");
     /* A break without a fence promises none. */
     HOLDS(BROKEN, HELD_BY_A, DOES(200, C, BREAK, .token = 1), DELETED(210, 0, 1),
           DELETED(211, 1, 1), DOES(220, C, BROKEN, .token = 1));
@@ -89,6 +99,10 @@ static void fences_after_it_are_higher(void **state) {
            DOES(230, B, ACQUIRED, .token = 2, .until = 950, .value = 7));
     HOLDS(FENCE, HELD_BY_A, BREAKS_IT(200), IS_BROKEN(220), DOES(225, B, ACQUIRE),
           DOES(230, B, ACQUIRED, .token = 2, .until = 950, .value = 8));
+    BREAKS(FENCE_ORDER, 1, 3, BREAKS_IT(200), IS_BROKEN(220), DOES(225, B, RELEASED),
+           DOES(230, B, ACQUIRED, .token = 2, .until = 950, .value = 6));
+    HOLDS(FENCE_ORDER, BREAKS_IT(200), IS_BROKEN(220),
+          DOES(230, A, ACQUIRED, .token = 1, .until = 900, .value = 5));
     /* The register has seen the fence: A's write must not be accepted. */
     BREAKS(FENCE, 5, 6, HELD_BY_A, BREAKS_IT(200), IS_BROKEN(220),
            DOES(230, A, WRITE, .token = 1, .value = 1, .result = 1));

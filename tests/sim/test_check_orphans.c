@@ -152,6 +152,21 @@ static void without_an_end(void **state) {
            TRIES(90, A, 1), SETS(100, 1, RL_NEVER), TAKES(101, A, 1));
 }
 
+/* A step of its wall clock excuses nothing of a native node, and a stranger's key is not its lock.
+ * What it had as another kind of node is not judged. */
+static void native_nodes(void **state) {
+    (void)state;
+    BREAKS(ORPHAN, 4, 5, NODE(0, 0, NATIVE, .value = 1), SETS(100, 1, 1100), TAKES(101, A, 1),
+           NODE(150, 0, CLOCK, .value = -500), DOES(200, A, RELEASED),
+           KEY(1201, 0, EXPIRED, .token = 1));
+    HOLDS(ORPHAN, SETS(100, 1, 1100), TAKES(101, A, 1), NODE(150, 0, CLOCK, .value = -500),
+          DOES(200, A, RELEASED), KEY(1201, 0, EXPIRED, .token = 1));
+    BREAKS(ORPHAN, 3, 5, NODE(0, 0, NATIVE, .value = 1), SETS(100, 1, 1100), TAKES(101, A, 1),
+           DOES(200, A, RELEASED), KEY(300, 0, FOREIGN), KEY(1201, 0, EXPIRED, .token = 1));
+    HOLDS(ORPHAN, SETS(100, 1, 1100), TAKES(101, A, 1), DOES(200, A, RELEASED),
+          NODE(300, 0, NATIVE, .value = 1), RUN(9000, END));
+}
+
 static void clocks_and_stops_excuse(void **state) {
     (void)state;
 #define ORPHAN_OF(...)                                                                             \
@@ -183,6 +198,7 @@ int main(void) {
         cmocka_unit_test(brought_back_by_old_data),
         cmocka_unit_test(a_lock_held_for_long),
         cmocka_unit_test(without_an_end),
+        cmocka_unit_test(native_nodes),
         cmocka_unit_test(clocks_and_stops_excuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,6 +80,11 @@ static void exec_server(const struct server *server, pid_t parent) {
     int n = 13;
     snprintf(port, sizeof port, "%d", server->port);
     for (const char *const *a = server->arguments; a && *a; a++) argv[n++] = *a;
+    const char *module = getenv("REDLOCK_TEST_NATIVE");
+    if (module) {
+        argv[n++] = "--loadmodule";
+        argv[n++] = module;
+    }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     sigset_t none;

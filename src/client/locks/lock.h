@@ -69,6 +69,7 @@ struct round {
     struct redlock_lock *lock;
     unsigned refs;  /* one for the lock while this is its current round, one for each busy call */
     rl_mask voting; /* nodes with a busy vote */
+    rl_mask told;   /* nodes whose denial said how long the holder's key has left */
     uint16_t token_bytes;
     /* own_token, or for a longer token after all else; such a round does not go to the pool */
     unsigned char *token;

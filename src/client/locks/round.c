@@ -98,7 +98,7 @@ static struct round *round_new(struct redlock_lock *lock, size_t token_bytes, bo
     round->token = fits ? round->own_token : (unsigned char *)round + bytes;
     round->lock = lock;
     round->refs = 1;
-    round->voting = 0;
+    round->voting = round->told = 0;
     lock->refs++;
     return round;
 }

@@ -105,7 +105,8 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         verdicts_open(lock, actions->release, now);
     struct net_call *unlocks = round->calls + lock->config->terms.nodes;
     lock_send(lock, actions->release, &round->release, unlocks, now);
-    lock_send(lock, actions->peek, &round->peek, unlocks + lock->config->terms.nodes, now);
+    lock_send(lock, actions->peek & (rl_mask)~round->told, &round->peek,
+              unlocks + lock->config->terms.nodes, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         wait_queue_released(lock, actions->release);
 }
@@ -362,9 +363,25 @@ static void call_done(struct round *round) {
     lock_unref(lock);
 }
 
+/* A native node's denial says how long the holder's key has left, so the node is not peeked at. The
+ * hint comes before the vote, which may be the last one. */
+static void use_denial(struct round *round, const struct net_call *call,
+                       const struct net_reply *reply) {
+    struct redlock_lock *lock = round->lock;
+    bool says = reply->verdict == REDLOCK_VERDICT_DENIED && reply->remaining_ms != -2;
+    if (!says || lock->round != round || lock->phase != PHASE_ACQUIRING) return;
+    round->told |= rl_bit(call->node);
+    if (reports_end(reply))
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_HINT,
+                                          .node = call->node,
+                                          .vote = RL_VOTE_GRANTED,
+                                          .remaining = reply->remaining_ms * RL_MS});
+}
+
 void lock_vote_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     round->voting &= (rl_mask)~rl_bit(call->node);
+    use_denial(round, call, reply);
     round->lock->config->mode->answer(round, call, reply);
     call_done(round);
 }

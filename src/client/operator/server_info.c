@@ -33,7 +33,9 @@ static const struct redlock_server unknown = {.verdict = REDLOCK_VERDICT_NONE,
                                               .bind_known = -1,
                                               .tcp_port = -1,
                                               .announces = -1,
-                                              .stale = -1};
+                                              .stale = -1,
+                                              .native = -1,
+                                              .mirror = -1};
 
 /* ---- reading answers: text from servers, of any length ---- */
 
@@ -221,6 +223,11 @@ static void settle_verdicts(struct server_info *info) {
             seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT
                                                                       : status.verdict;
         seen->reconnects = (int64_t)status.reconnects;
+        if (status.connected) seen->native = status.native;
+        if (status.connected && status.native) {
+            seen->mirror = status.mirror;
+            memcpy(seen->module, status.module, sizeof seen->module);
+        }
         if (seen->run_id[0] == '\0') memcpy(seen->run_id, status.run_id, sizeof seen->run_id);
         if (client->guard && status.connected) {
             seen->announces = status.announces;

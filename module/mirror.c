@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Two ways lead to the keyspace. Within a command the module opens keys itself, which is cheap.
+ * From the timer it must not: opening a key may expire it, and the server then has a deletion to
+ * pass on to its replicas and its log at a moment when it expects none (7.0 ends itself by an
+ * assertion). It calls commands there, which pass on what they change; and only if the key would
+ * not end by itself.
+ */
+#include "mirror.h"
+
+#include <string.h>
+
+#include "clock.h"
+
+/* Wall clock minus boot time. A key that was set when it was higher outlives its lock, because the
+ * wall clock stepped back meanwhile. */
+static int64_t offset_highest_ms = INT64_MIN;
+enum { OFFSET_TOLERANCE_MS = 5 };
+
+/* Absent, and open for writing; NULL: none. */
+static struct server_key *open_key;
+static const struct server_string *open_name;
+
+static bool followed; /* by a replica, when it was last asked */
+
+void mirror_ask_for_replicas(struct server_ctx *ctx) {
+    int failed = 0;
+    struct server_info *info = server.GetServerInfo(ctx, "replication");
+    unsigned long long replicas =
+        server.ServerInfoGetFieldUnsigned(info, "connected_slaves", &failed);
+    followed = failed != 0 || replicas > 0;
+    server.FreeServerInfo(ctx, info);
+}
+
+/* The module's own changes reach replicas and the append-only file only if it passes them on. */
+static bool is_passed_on(void) { return followed || (node.flags & SERVER_HAS_AOF) != 0; }
+
+static bool same(struct node_bytes a, const char *data, size_t bytes) {
+    return a.bytes == bytes && (bytes == 0 || memcmp(a.data, data, bytes) == 0);
+}
+
+static struct node_bytes bytes_of_name(const struct server_string *name) {
+    struct node_bytes bytes;
+    bytes.data = server.StringPtrLen(name, &bytes.bytes);
+    return bytes;
+}
+
+/* ---- within a command ---- */
+
+static void look(struct server_string *name, struct node_bytes token, struct outside_key *found) {
+    found->what = OUTSIDE_NONE;
+    struct server_key *key = server.OpenKey(node.ctx, name, SERVER_KEY_READ | SERVER_KEY_WRITE);
+    if (!key) return;
+    int type = server.KeyType(key);
+    if (type != SERVER_TYPE_NONE) {
+        found->what = OUTSIDE_OTHER_TYPE;
+        found->left_ms = server.GetExpire(key);
+    }
+    if (type == SERVER_TYPE_STRING) {
+        size_t bytes = 0;
+        const char *value = server.StringDMA(key, &bytes, SERVER_KEY_READ);
+        found->what = OUTSIDE_STRING;
+        found->same_token = same(token, value, bytes);
+        found->shown_bytes = bytes < sizeof found->shown ? bytes : sizeof found->shown;
+        memcpy(found->shown, value, found->shown_bytes);
+    }
+    server.CloseKey(key);
+}
+
+const struct outside_key *mirror_look(struct server_string *name, struct node_bytes token) {
+    static struct outside_key found;
+    found.what = OUTSIDE_NONE;
+    if (!node.mirror) return &found;
+    look(name, token, &found);
+    if (found.what == OUTSIDE_NONE) return &found;
+    /* The key of a lock that has ended, and that the timer has not taken out yet, is ours. */
+    if (node_evict_key(node.table, bytes_of_name(name))) look(name, token, &found);
+    return &found;
+}
+
+/* A string with bytes of its own: one that is shared with the request would be copied when it is
+ * compared. */
+static void write_value(struct server_key *key, struct node_bytes token) {
+    size_t bytes;
+    if (token.bytes == 0) {
+        struct server_string *empty = server.CreateString(node.ctx, "", 0);
+        server.StringSet(key, empty);
+        server.FreeString(node.ctx, empty);
+        return;
+    }
+    if (server.StringTruncate(key, token.bytes) != SERVER_OK) return;
+    memcpy(server.StringDMA(key, &bytes, SERVER_KEY_WRITE), token.data, token.bytes);
+}
+
+/* The server's own sample of the wall clock is a command old at most. */
+static void note_offset(void) {
+    int64_t wall =
+        server.CachedMicroseconds ? server.CachedMicroseconds() / 1000 : server.Milliseconds();
+    int64_t offset = wall - node.now_ms;
+    if (offset > offset_highest_ms) offset_highest_ms = offset;
+}
+
+bool mirror_is_free(struct server_string *name) {
+    mirror_close();
+    if (!node.mirror) return true;
+    open_key = server.OpenKey(node.ctx, name, SERVER_KEY_READ | SERVER_KEY_WRITE);
+    open_name = name;
+    bool is_free = !open_key || server.KeyType(open_key) == SERVER_TYPE_NONE;
+    if (!is_free) mirror_close();
+    return is_free;
+}
+
+void mirror_close(void) {
+    if (open_key) server.CloseKey(open_key);
+    open_key = NULL;
+    open_name = NULL;
+}
+
+/* The one that mirror_is_free() left open, or a fresh one. */
+static struct server_key *take_key(struct server_string *name) {
+    struct server_key *key = open_key;
+    if (!key || open_name != name)
+        return server.OpenKey(node.ctx, name, SERVER_KEY_READ | SERVER_KEY_WRITE);
+    open_key = NULL;
+    open_name = NULL;
+    return key;
+}
+
+void mirror_put(struct server_string *name, struct node_bytes token, int64_t left_ms) {
+    if (!node.mirror) return;
+    struct server_key *key = take_key(name);
+    if (!key) return;
+    int type = server.KeyType(key);
+    bool ours = type == SERVER_TYPE_NONE;
+    if (ours) {
+        write_value(key, token);
+    } else if (type == SERVER_TYPE_STRING) {
+        size_t bytes = 0;
+        const char *value = server.StringDMA(key, &bytes, SERVER_KEY_READ);
+        ours = same(token, value, bytes);
+    }
+    if (ours) server.SetExpire(key, left_ms);
+    server.CloseKey(key);
+    if (!ours) return;
+    note_offset();
+    if (is_passed_on())
+        server.Replicate(node.ctx, "SET", "sbcl", name, (const char *)token.data, token.bytes,
+                         "PXAT", server.Milliseconds() + (long long)left_ms);
+}
+
+static bool drop_in_command(struct server_string *name, struct node_bytes token) {
+    struct server_key *key = server.OpenKey(node.ctx, name, SERVER_KEY_READ | SERVER_KEY_WRITE);
+    bool ours = false;
+    if (!key) return false;
+    if (server.KeyType(key) == SERVER_TYPE_STRING) {
+        size_t bytes = 0;
+        const char *value = server.StringDMA(key, &bytes, SERVER_KEY_READ);
+        ours = same(token, value, bytes);
+    }
+    if (ours) server.DeleteKey(key);
+    server.CloseKey(key);
+    if (ours && is_passed_on()) server.Replicate(node.ctx, "DEL", "s", name);
+    return ours;
+}
+
+/* ---- from the timer ---- */
+
+static bool ends_by_itself(void) {
+    return server.Milliseconds() - boottime_ms() >= offset_highest_ms - OFFSET_TOLERANCE_MS;
+}
+
+static bool drop_by_call(struct server_string *name, struct node_bytes token) {
+    struct server_reply *reply = server.Call(node.ctx, "GET", "s", name);
+    size_t bytes = 0;
+    const char *value = reply ? server.CallReplyStringPtr(reply, &bytes) : NULL;
+    bool ours = value && same(token, value, bytes);
+    if (reply) server.FreeCallReply(reply);
+    if (!ours) return false;
+    reply = server.Call(node.ctx, "DEL", "!s", name);
+    if (reply) server.FreeCallReply(reply);
+    return true;
+}
+
+bool mirror_drop(struct server_string *name, struct node_bytes token) {
+    /* A replica's keyspace is its master's. */
+    if (!node.mirror || (node.flags & SERVER_IS_REPLICA)) return false;
+    if (node.in_command) return drop_in_command(name, token);
+    return !ends_by_itself() && !(node.flags & SERVER_IS_LOADING) && drop_by_call(name, token);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The keyspace, next to the table: with the option `mirror` each lock is a plain string key too, so
+ * that a stranger's SET NX is refused; and a key that is not in the table is a stranger's lock. The
+ * table never depends on the mirror. Without the option nothing here looks at the keyspace. */
+#ifndef MODULE_MIRROR_H
+#define MODULE_MIRROR_H
+
+#include "state.h"
+
+/* A key that only the keyspace has. */
+enum outside { OUTSIDE_NONE, OUTSIDE_STRING, OUTSIDE_OTHER_TYPE };
+struct outside_key {
+    enum outside what;
+    bool same_token;    /* as the one that was asked for */
+    int64_t left_ms;    /* -1: no end */
+    size_t shown_bytes; /* of its value */
+    char shown[SHOWN_OUTSIDE_BYTES];
+};
+/* The key is not held in the table. NONE: not in the keyspace either, or there is no mirror. The
+ * answer is valid until the next call. */
+const struct outside_key *mirror_look(struct server_string *name, struct node_bytes token);
+
+/* The same, for keys of which the table may hold some: NONE if the keyspace does not have the key,
+ * else the answer is not about the table. A key that was not found stays open until mirror_put() of
+ * the same name, or mirror_close(): looking a key up is what costs. */
+bool mirror_is_free(struct server_string *name);
+void mirror_close(void);
+
+/* A lock of ours was set, or extended: its key exists afterwards, unless a stranger has it. */
+void mirror_put(struct server_string *name, struct node_bytes token, int64_t left_ms);
+/* A lock of ours is gone: so is its key, if it holds the token. True: it was deleted. */
+bool mirror_drop(struct server_string *name, struct node_bytes token);
+
+/* About once a second: whether somebody follows the changes of the keyspace. */
+void mirror_ask_for_replicas(struct server_ctx *ctx);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "request.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "clock.h"
+
+#define FENCE_MAX INT64_C(9007199254740992) /* 2^53: a fence is below */
+#define TTL_MAX FENCE_MAX
+
+enum { FIRST_KEY = 2 }; /* behind the command's name and numkeys */
+
+int refuse(struct server_ctx *ctx, const char *error) {
+    server.ReplyWithError(ctx, error);
+    return SERVER_OK;
+}
+
+static bool wrong(const struct words *words, const char *error) {
+    server.ReplyWithError(words->ctx, error);
+    return false;
+}
+
+static bool begin(struct words *words, struct server_ctx *ctx, struct server_string **argv,
+                  int argc) {
+    *words = (struct words){.ctx = ctx, .argv = argv, .count = argc, .next = 1};
+    node.ctx = ctx;
+    node.in_command = true;
+    node.flags = server.GetContextFlags(ctx);
+    node.now_ms = boottime_ms();
+    node.keys_count = 0;
+    if (server.GetSelectedDb(ctx) == node.db) return true;
+    return wrong(
+        words,
+        "ERR redlock: this node keeps its locks in another database (INFO redlock); name that "
+        "database in the node's URL, or none");
+}
+
+bool begin_vote(struct words *words, struct server_ctx *ctx, struct server_string **argv,
+                int argc) {
+    if (!begin(words, ctx, argv, argc)) return false;
+    /* Whatever replica-read-only says: a replica's locks may be older than its master's. */
+    if (!(node.flags & SERVER_IS_REPLICA)) return true;
+    node.counts.refused_replica++;
+    return wrong(words, "READONLY redlock: a replica does not vote");
+}
+
+bool begin_look(struct words *words, struct server_ctx *ctx, struct server_string **argv,
+                int argc) {
+    return begin(words, ctx, argv, argc);
+}
+
+struct node_bytes bytes_of(const struct server_string *string) {
+    struct node_bytes bytes;
+    bytes.data = server.StringPtrLen(string, &bytes.bytes);
+    return bytes;
+}
+
+bool is_word(struct node_bytes bytes, const char *word) {
+    return bytes.bytes == strlen(word) && strncasecmp(bytes.data, word, bytes.bytes) == 0;
+}
+
+static int words_left(const struct words *words) { return words->count - words->next; }
+
+static bool too_few(const struct words *words) {
+    server.WrongArity(words->ctx);
+    return false;
+}
+
+static bool read_name(struct words *words, struct node_bytes *name) {
+    if (words_left(words) < 1) return too_few(words);
+    *name = bytes_of(words->argv[words->next++]);
+    return name->bytes <= NAME_BYTES_MAX ||
+           wrong(words, "ERR redlock: a key or a token is longer than 65536 bytes");
+}
+
+static bool read_integer(struct words *words, long long *number) {
+    return words_left(words) >= 1 &&
+           server.StringToLongLong(words->argv[words->next++], number) == SERVER_OK;
+}
+
+/* ---- the parts of a request ---- */
+
+bool read_keys(struct words *words, struct request *request, long long least) {
+    long long count;
+    if (!read_integer(words, &count) || count < least)
+        return wrong(words, "ERR redlock: numkeys is not a number of keys");
+    if (count > KEYS_MAX) return wrong(words, "ERR redlock: too many keys in one request (1024)");
+    if (count > words_left(words))
+        return wrong(words, "ERR redlock: numkeys is more than the keys that follow");
+    node.names = words->argv + words->next;
+    for (request->keys_count = 0; request->keys_count < (size_t)count; request->keys_count++)
+        if (!read_name(words, &request->keys[request->keys_count])) return false;
+    node.keys = request->keys;
+    node.keys_count = request->keys_count;
+    return true;
+}
+
+bool read_token(struct words *words, struct request *request) {
+    return read_name(words, &request->token);
+}
+
+bool read_ttl(struct words *words, struct request *request) {
+    long long ttl_ms;
+    if (words_left(words) < 1) return too_few(words);
+    if (!read_integer(words, &ttl_ms) || ttl_ms < 1 || ttl_ms >= TTL_MAX)
+        return wrong(words, "ERR redlock: the TTL is not a number of milliseconds above 0");
+    request->ttl_ms = ttl_ms;
+    return true;
+}
+
+bool parse_nonce(struct node_bytes digits, uint64_t *nonce) {
+    const char *text = digits.data;
+    uint64_t value = 0;
+    if (digits.bytes != NONCE_DIGITS) return false;
+    for (size_t i = 0; i < NONCE_DIGITS; i++) {
+        bool decimal = text[i] >= '0' && text[i] <= '9', letter = text[i] >= 'a' && text[i] <= 'f';
+        if (!decimal && !letter) return false;
+        value = value << 4 | (uint64_t)(decimal ? text[i] - '0' : text[i] - 'a' + 10);
+    }
+    *nonce = value;
+    return value != 0;
+}
+
+bool parse_number(const char **at, const char *end, int64_t most, int64_t *number) {
+    const char *begin = *at;
+    int64_t value = 0;
+    for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
+        value = 10 * value + (**at - '0');
+        if (value > most) return false;
+    }
+    *number = value;
+    return *at > begin;
+}
+
+static bool read_stripe(struct words *words, struct request *request) {
+    struct node_bytes text = bytes_of(words->argv[words->next++]);
+    const char *at = text.data;
+    int64_t stripe;
+    if (!parse_number(&at, at + text.bytes, NODE_STRIPES - 1, &stripe) ||
+        at != (const char *)text.data + text.bytes)
+        return wrong(words, "ERR redlock: a stripe is not a number from 0 to 4095");
+    request->stripes[request->stripes_count++] = (uint16_t)stripe;
+    return true;
+}
+
+/* The table wants each named once. */
+static bool all_differ(const struct request *request) {
+    uint64_t seen[NODE_STRIPES / 64] = {0};
+    for (size_t i = 0; i < request->stripes_count; i++) {
+        uint64_t bit = UINT64_C(1) << request->stripes[i] % 64;
+        if (seen[request->stripes[i] / 64] & bit) return false;
+        seen[request->stripes[i] / 64] |= bit;
+    }
+    return true;
+}
+
+bool read_fence(struct words *words, struct request *request) {
+    long long fence;
+    if (words_left(words) < 3) return too_few(words);
+    request->fenced = true;
+    if (!parse_nonce(bytes_of(words->argv[words->next++]), &request->nonce))
+        return wrong(words, "ERR redlock: a nonce is 16 hex digits, and not 0");
+    if (!read_integer(words, &fence) || fence < 1 || fence >= FENCE_MAX)
+        return wrong(words, "ERR redlock: a fence is a number above 0 and below 2^53");
+    request->fence = fence;
+    if (words_left(words) > NODE_STRIPES)
+        return wrong(words, "ERR redlock: more than 4096 stripes");
+    request->stripes_count = 0;
+    while (words_left(words) > 0)
+        if (!read_stripe(words, request)) return false;
+    return request->stripes_count == 1 || all_differ(request) ||
+           wrong(words, "ERR redlock: a stripe is named twice");
+}
+
+bool read_fence_if_any(struct words *words, struct request *request) {
+    request->fenced = false;
+    if (words_left(words) == 0) return true;
+    if (!is_word(bytes_of(words->argv[words->next++]), "FENCE"))
+        return wrong(words, "ERR syntax error");
+    return read_fence(words, request);
+}
+
+bool read_end(struct words *words) { return words_left(words) == 0 || too_few(words); }
+
+int key_positions(struct server_ctx *ctx, struct server_string **argv, int argc) {
+    long long count;
+    if (argc < FIRST_KEY || server.StringToLongLong(argv[FIRST_KEY - 1], &count) != SERVER_OK)
+        return SERVER_OK;
+    for (long long i = 0; i < count && i < argc - FIRST_KEY; i++)
+        server.KeyAtPos(ctx, FIRST_KEY + (int)i);
+    return SERVER_OK;
+}

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What people see of native nodes: servers with the module, alone and next to stock ones."""
+import json
+import os
+import struct
+
+import pytest
+
+from conftest import Redlock
+from servers import SAFE, Server, started, urls
+
+MODULE = os.environ.get("REDLOCK_MODULE", "")
+pytestmark = pytest.mark.skipif(not MODULE, reason="the module is not built")
+NATIVE = ("--loadmodule", MODULE)
+GUARDED = {"REDLOCK_MODE": "guarded"}
+
+
+@pytest.fixture
+def mixed():
+    with started(NATIVE, (), NATIVE) as servers:
+        yield servers
+
+
+def make_quorum(nodes):
+    done = Redlock(nodes)("quorum", "init", "--never-used", "--yes", "--ttl-max=2s")
+    assert done.returncode == 0, done.stderr
+
+
+def examine(nodes, **environ):
+    done = Redlock(nodes)("doctor", "--json", "--samples", "2", environ=environ)
+    return done.returncode, json.loads(done.stdout)
+
+
+def found(report):
+    return {finding["name"]: (finding["severity"], finding["nodes"]) for finding in report["findings"]}
+
+
+def test_quorum_status(mixed):
+    nodes = urls(*mixed)
+    make_quorum(nodes)
+    done = Redlock(nodes)("quorum", "status", environ=GUARDED)
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 0
+    assert lines[1].split() == ["MEMBER", "NODE", "KIND", "STANDING"]
+    assert {tuple(line.split()[1:]) for line in lines[2:5]} == {
+        (mixed[0].url, "native", "intact"), (mixed[1].url, "stock", "intact"), (mixed[2].url, "native", "intact")}
+    assert lines[5:] == ["All 3 members are intact.",
+                         "2 of 3 members are native nodes. The guarantee is that of the stock ones: redlock doctor."]
+    members = json.loads(Redlock(nodes)("quorum", "status", "--json", environ=GUARDED).stdout)["members"]
+    assert {member["url"]: member["native"] for member in members} == {
+        mixed[0].url: True, mixed[1].url: False, mixed[2].url: True}
+    mixed[1].process.kill()
+    mixed[1].process.wait()
+    done = Redlock(nodes)("quorum", "status", "--json", environ=GUARDED)
+    members = json.loads(done.stdout)["members"]
+    assert {member["url"]: member["native"] for member in members}[mixed[1].url] is None
+
+
+def test_a_quorum_of_one_kind():
+    with started(NATIVE, NATIVE, NATIVE) as servers:
+        make_quorum(urls(*servers))
+        lines = Redlock(urls(*servers))("quorum", "status", environ=GUARDED).stdout.decode().splitlines()
+        assert lines[-1] == "All members are native nodes."
+        assert "MIXED-QUORUM" not in found(examine(urls(*servers), **GUARDED)[1])
+    with started((), (), ()) as servers:
+        make_quorum(urls(*servers))
+        text = Redlock(urls(*servers))("quorum", "status", environ=GUARDED).stdout.decode()
+        assert "KIND" not in text and "native" not in text
+
+
+def test_doctor_of_a_mixed_quorum(mixed):
+    make_quorum(urls(*mixed))
+    status, report = examine(urls(*mixed), **GUARDED)
+    assert status == 0 and found(report)["MIXED-QUORUM"] == ("note", [1, 2, 3])
+    assert [node["native"] for node in report["nodes"]] == [True, False, True]
+    assert [node["mirror"] for node in report["nodes"]] == [True, None, True]
+    assert report["nodes"][0]["module"] and report["nodes"][1]["module"] is None
+    # The identity that is shown is the process's: what INFO and the server's log have too.
+    for server, node in zip(mixed, report["nodes"]):
+        assert node["run_id"] in server.ask("INFO", "server").decode()
+    table = Redlock(urls(*mixed))("doctor", "--samples", "2", environ=GUARDED).stdout.decode().splitlines()
+    assert [line.split()[4] for line in table[1:4]] == ["native", "master", "native"]
+
+
+def test_eviction_is_information_on_a_native_node(mixed):
+    for server in mixed:
+        server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    status, report = examine(urls(*mixed), REDLOCK_MODE="classic")
+    severities = {tuple(finding["nodes"]): finding["severity"] for finding in report["findings"] if finding["name"] == "EVICTION"}
+    assert status == 1 and severities == {(1, 3): "note", (2,): "error"}
+
+
+def test_the_wall_clock_is_information_on_a_native_node(tmp_path):
+    path = tmp_path / "clock"
+    path.write_bytes(struct.pack("q", 3600 * 1000000))
+    environ = {"LD_PRELOAD": os.environ["STEPCLOCK"], "STEPCLOCK_FILE": str(path), "STEPCLOCK_RUNS": "1"}
+    for arguments, severity in (NATIVE, "note"), ((), "warning"):
+        server = Server(*arguments, environ=environ)
+        try:
+            assert found(examine(server.url)[1])["CLOCK-OFFSET"] == (severity, [1])
+        finally:
+            server.close()
+
+
+def test_without_a_mirror():
+    with started(NATIVE + ("mirror", "no")) as (server,):
+        report = examine(server.url, REDLOCK_MODE="classic")[1]
+        assert found(report)["NO-MIRROR"] == ("note", [1])
+        assert found(report)["RESTART-FORGETS"] == ("warning", [1])
+    with started(NATIVE + SAFE) as (server,):
+        report = examine(server.url, REDLOCK_MODE="classic")[1]
+        assert "NO-MIRROR" not in found(report) and "RESTART-FORGETS" not in found(report)
+
+
+@pytest.mark.parametrize("mode", ["classic", "guarded"])
+def test_show_and_break(mixed, mode):
+    if mode == "guarded":
+        make_quorum(urls(*mixed))
+    redlock = Redlock(urls(*mixed))
+    assert redlock("acquire", "-t2s", "x", "--json").returncode == 0
+    (view,) = json.loads(redlock("show", "--json", "x").stdout)
+    assert [node["verdict"] for node in view["nodes"]] == ["held"] * 3
+    assert b"x: held by" in redlock("show").stdout  # found by walking over the keys of both kinds
+    assert redlock("acquire", "-n", "-t1s", "x").returncode == 75
+    assert redlock("break", "--yes", "--reason", "a test", "x").returncode == 0
+    assert b"free" in redlock("show", "x").stdout
+    assert redlock("run", "-n", "-t1s", "x", "--", "true").returncode == 0
