@@ -56,6 +56,10 @@ int servers_version(void) {
     return (int)(major * 100 + (*end == '.' ? strtol(end + 1, NULL, 10) : 0));
 }
 
+const char *servers_invalidations(void) {
+    return servers_project() == SERVERS_REDICT ? "__redict__:invalidate" : "__redis__:invalidate";
+}
+
 bool servers_know_tls(void) {
     return system("redis-server --tls-port none 2>&1 | grep -q 'Bad directive'") != 0;
 }

@@ -27,7 +27,8 @@ struct server {
 int servers_version(void);
 enum servers_project { SERVERS_REDIS, SERVERS_VALKEY, SERVERS_REDICT };
 enum servers_project servers_project(void);
-bool servers_know_tls(void); /* it was built with TLS */
+const char *servers_invalidations(void); /* the channel of CLIENT TRACKING */
+bool servers_know_tls(void);             /* it was built with TLS */
 /* Starts it and waits until it answers. */
 void server_start(struct server *server, const char *const *arguments);
 void server_kill(struct server *server);    /* SIGKILL, reaped */
