@@ -182,6 +182,13 @@ bool node_is_intact(const struct world *world, unsigned node) {
     return true;
 }
 
+rl_mask world_carriers(const struct world *world) {
+    rl_mask nodes = 0;
+    for (unsigned i = 0; i < world->options.nodes; i++)
+        if (server_guard_quorum(&world->server[i]) != 0) nodes |= rl_bit(i);
+    return nodes;
+}
+
 bool node_is_up(const struct world *world, unsigned node) { return world->server[node].up; }
 
 static void write_vote(struct server *server, const struct message *request) {

@@ -217,6 +217,8 @@ bool world_is_intact(const struct world *world, unsigned node);
 int64_t world_ttl_allowed(const struct world *world);
 /* A majority of these is intact, and no node carries a record of another quorum. */
 bool world_is_usable(const struct world *world);
+/* The nodes that carry a record. */
+rl_mask world_carriers(const struct world *world);
 /* A member that still carries the identity of the member it was before; -1: none. The add that made
  * it a member again must be run again. */
 int world_unclaimed(const struct world *world);

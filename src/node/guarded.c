@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/mix.h"
 #include "node/inside.h"
 #include "node/memory.h"
 
 enum {
     NONCE_DIGITS = 16,
-    KEPT = 0, /* as a name of fences; no nonce is 0 */
+    KEPT = 0,               /* as a name of fences; no nonce is 0 */
+    UNKNOWN = NODE_STRIPES, /* as a stripe */
+    LONG_KEY_BYTES = 4096,
     /* A native node's limit is on its locks; a record has this one. It needs a tenth. */
     NATIVE_RECORD_BYTES_MAX = 65536
 };
@@ -106,10 +109,26 @@ struct own_stripes {
     uint64_t bits[NODE_STRIPES / 64];
 };
 
+static uint16_t stripe_of(struct node_bytes key) {
+    return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % NODE_STRIPES;
+}
+
+/* The hash takes a nanosecond for each byte. So that of a long key is its client's, if it names
+ * one stripe for one key; a client that is wrong about it is then as wrong as on a stock node. */
+static void find_stripe(const struct node_table *table, struct entry *entry,
+                        const struct claim *claim, struct node_bytes key) {
+    bool told = claim->count == 1 && claim->stripes_count == 1;
+    entry->stripe = told ? claim->stripes[0] : stripe_of(key);
+    assert(entry->stripe < NODE_STRIPES);
+    at_least(&entry->fence, table->fences->floor[entry->stripe]);
+}
+
 static struct entry *entry_of(struct node_table *table, const struct claim *claim, size_t key,
                               struct own_stripes *own) {
     struct entry *entry = table_find(table, claim->keys[key], claim->now_ms, HOLDS);
-    if (entry) own->bits[entry->stripe / 64] |= UINT64_C(1) << entry->stripe % 64;
+    if (!entry) return NULL;
+    if (entry->stripe == UNKNOWN) find_stripe(table, entry, claim, claim->keys[key]);
+    own->bits[entry->stripe / 64] |= UINT64_C(1) << entry->stripe % 64;
     return entry;
 }
 
@@ -167,12 +186,16 @@ static void raise_fences(struct node_table *table, struct fences *fences, int64_
     }
 }
 
-void guarded_entry_begins(const struct node_table *table, struct entry *entry) {
-    if (table->options.native && table->fences)
-        at_least(&entry->fence, table->fences->floor[entry->stripe]);
+void guarded_entry_begins(const struct node_table *table, struct entry *entry,
+                          struct node_bytes key) {
+    entry->stripe = UNKNOWN;
+    if (!table->options.native || key.bytes > LONG_KEY_BYTES) return;
+    entry->stripe = stripe_of(key);
+    if (table->fences) at_least(&entry->fence, table->fences->floor[entry->stripe]);
 }
 
 void guarded_entry_goes(struct node_table *table, const struct entry *entry) {
+    if (entry->stripe == UNKNOWN) return; /* no fence was ever accepted for it */
     if (table->options.native && table->fences)
         at_least(&table->fences->floor[entry->stripe], entry->fence);
 }

@@ -5,6 +5,8 @@
 #ifndef RL_NODE_HASH_H
 #define RL_NODE_HASH_H
 
+#include <string.h>
+
 #include "core/mix.h"
 #include "node/table.h"
 
@@ -35,11 +37,21 @@ static inline void node_sip_word(struct node_sip *sip, uint64_t word) {
     sip->a ^= word;
 }
 
-/* Little-endian on every machine; compilers make one load of it. */
-static inline uint64_t node_word(const unsigned char *at, size_t bytes) {
+/* Up to 8 bytes, little-endian on every machine. */
+static inline uint64_t node_last_word(const unsigned char *at, size_t bytes) {
     uint64_t word = 0;
     for (size_t i = 0; i < bytes; i++) word |= (uint64_t)at[i] << 8 * i;
     return word;
+}
+
+static inline uint64_t node_word(const unsigned char *at) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+#else
+    return node_last_word(at, 8);
+#endif
 }
 
 static inline uint32_t node_hash(uint64_t seed, struct node_bytes bytes) {
@@ -49,8 +61,8 @@ static inline uint32_t node_hash(uint64_t seed, struct node_bytes bytes) {
         seed ^ UINT64_C(0x6c7967656e657261), other ^ UINT64_C(0x7465646279746573)};
     const unsigned char *at = bytes.data;
     size_t left = bytes.bytes;
-    for (; left >= 8; at += 8, left -= 8) node_sip_word(&sip, node_word(at, 8));
-    node_sip_word(&sip, node_word(at, left) | (uint64_t)bytes.bytes << 56);
+    for (; left >= 8; at += 8, left -= 8) node_sip_word(&sip, node_word(at));
+    node_sip_word(&sip, node_last_word(at, left) | (uint64_t)bytes.bytes << 56);
     sip.c ^= 0xff;
     for (int i = 0; i < 3; i++) node_sip_round(&sip);
     uint64_t hash = sip.a ^ sip.b ^ sip.c ^ sip.d;

@@ -13,7 +13,7 @@ struct entry {
     struct entry *previous, *next; /* in the order in which they were set */
     int64_t fence; /* native: the highest accepted for it, or the floor when it was set */
     uint32_t key_bytes, token_bytes;
-    uint16_t stripe;
+    uint16_t stripe; /* NODE_STRIPES: not known yet (guarded.c) */
     bool other_type; /* a list, a hash: it exists, and has no value to compare */
     char data[];     /* the key, then the token */
 };
@@ -43,6 +43,7 @@ struct node_table {
     struct buckets buckets;
     struct ends ends;
     struct entry *first, *last;
+    struct entry *recent; /* the one that was found last: a request looks for its key again */
     size_t entries_bytes;
     struct fences *fences;
     struct fences *spare_fences; /* dropped sets, for the next ones */
@@ -66,7 +67,8 @@ void guarded_flush(struct node_table *table);
 bool guarded_copy(struct node_table *to, const struct node_table *from);
 void guarded_free(struct node_table *table);
 /* Native: where a new key's fence begins, and what remains of it. */
-void guarded_entry_begins(const struct node_table *table, struct entry *entry);
+void guarded_entry_begins(const struct node_table *table, struct entry *entry,
+                          struct node_bytes key);
 void guarded_entry_goes(struct node_table *table, const struct entry *entry);
 
 #endif

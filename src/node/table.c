@@ -79,8 +79,6 @@ static struct entry *make_entry(const struct node_table *table, struct node_byte
     entry->key_bytes = (uint32_t)key.bytes;
     put_token(entry, token);
     entry->item.hash = node_hash(table->options.seed, key);
-    if (table->options.native)
-        entry->stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % NODE_STRIPES;
     return entry;
 }
 
@@ -89,7 +87,7 @@ static void append(struct node_table *table, struct entry *entry, int64_t expire
     entry->previous = table->last;
     entry->next = NULL;
     *(table->last ? &table->last->next : &table->first) = entry;
-    table->last = entry;
+    table->last = table->recent = entry;
     table->entries_bytes += charge_of(entry);
     ends_add(&table->ends, &entry->item, expires_ms);
     buckets_add(&table->buckets, &entry->item,
@@ -105,6 +103,7 @@ static void unlink_from_list(struct node_table *table, struct entry *entry) {
 
 static void take_out(struct node_table *table, struct entry *entry, enum node_change change) {
     int64_t expires_ms = expiry(table, entry);
+    if (table->recent == entry) table->recent = NULL;
     unlink_from_list(table, entry);
     ends_remove(&table->ends, &entry->item);
     buckets_remove(&table->buckets, &entry->item);
@@ -116,6 +115,7 @@ static void take_out(struct node_table *table, struct entry *entry, enum node_ch
 
 /* Whatever its end is. */
 static struct entry *find_any(const struct node_table *table, struct node_bytes key) {
+    if (table->recent && equal(key_of(table->recent), key)) return table->recent;
     uint32_t hash = node_hash(table->options.seed, key);
     struct item *item = buckets_first(&table->buckets, hash);
     for (; item; item = item->next)
@@ -128,6 +128,7 @@ static struct entry *find_any(const struct node_table *table, struct node_bytes 
 struct entry *table_find(struct node_table *table, struct node_bytes key, int64_t now_ms,
                          enum purpose purpose) {
     struct entry *entry = find_any(table, key);
+    if (entry) table->recent = entry;
     if (!entry || !has_ended(table, entry, now_ms, purpose)) return entry;
     if (!table->options.native || purpose == WRITES) take_out(table, entry, NODE_CHANGE_EXPIRED);
     return NULL;
@@ -220,7 +221,7 @@ enum node_answer node_acquire(struct node_table *table, const struct node_bytes 
             node_memory_give(entry);
             continue;
         }
-        guarded_entry_begins(table, entry);
+        guarded_entry_begins(table, entry, key_of(entry));
         append(table, entry, expires_ms);
         notify(table, NODE_CHANGE_SET, entry, expires_ms);
     }
@@ -329,6 +330,8 @@ static struct entry *replace(struct node_table *table, struct entry *old, struct
     entry->previous = old->previous;
     entry->next = old->next;
     entry->fence = old->fence;
+    entry->stripe = old->stripe;
+    if (table->recent == old) table->recent = entry;
     *(entry->previous ? &entry->previous->next : &table->first) = entry;
     *(entry->next ? &entry->next->previous : &table->last) = entry;
     ends_replace(&table->ends, &entry->item);
@@ -344,7 +347,7 @@ static struct entry *set_new(struct node_table *table, struct node_bytes key,
                              struct node_bytes value, int64_t expires_ms) {
     struct entry *entry = make_entries(table, &key, 1, value);
     if (!entry) return NULL;
-    guarded_entry_begins(table, entry);
+    guarded_entry_begins(table, entry, key);
     append(table, entry, expires_ms);
     return entry;
 }
@@ -460,6 +463,7 @@ bool node_table_copy(struct node_table *to, const struct node_table *from) {
             notify(to, NODE_CHANGE_EXTENDED, here, expires_ms);
         }
         here->fence = entry->fence;
+        here->stripe = entry->stripe;
     }
     return guarded_copy(to, from);
 }

@@ -167,7 +167,8 @@ struct node_field {
  *  - `highest` is the highest fence ever accepted for the stripe. It is what node_fences() returns:
  *    recovery of other nodes installs it as their floor.
  * So an acquire or raise must exceed the fence of its own key: max(own, bound). The stripe of a key
- * is computed from the key (docs/guarded.md). A stripe that a request names and that belongs to
+ * is computed from the key (docs/guarded.md); that of a key above 4096 bytes is taken from the
+ * first request that names it with one stripe. A stripe that a request names and that belongs to
  * none of its keys is treated as in a raise without keys, and an extension raises it likewise. */
 
 /* Stock tables only. ZADD XX GT CH of all stripes in one command. STALE: one or more of them were

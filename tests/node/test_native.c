@@ -28,9 +28,10 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
                       struct node_bytes held, int64_t expires_ms) {
     size_t used = strlen(reported);
     (void)context;
-    int bytes = snprintf(reported + used, sizeof(reported) - used, "%c %.*s=%.*s@%lld ",
-                         "SEDXL"[change], (int)key.bytes, (const char *)key.data, (int)held.bytes,
-                         (const char *)held.data, (long long)expires_ms);
+    int bytes =
+        snprintf(reported + used, sizeof(reported) - used, "%c %.*s=%.*s@%lld ", "SEDXL"[change],
+                 key.bytes < 16 ? (int)key.bytes : 16, (const char *)key.data, (int)held.bytes,
+                 (const char *)held.data, (long long)expires_ms);
     assert_true(bytes > 0 && (size_t)bytes < sizeof(reported) - used);
 }
 
@@ -419,6 +420,50 @@ static void test_a_stripe_of_no_key(void **state) {
     node_table_free(table);
 }
 
+/* The node does not hash a long key when a request tells its stripe. */
+static void test_long_keys(void **state) {
+    struct node_table *table = intact_table();
+    static char text[2][5000];
+    struct node_bytes key[] = {{text[0], 5000}, {text[1], 5000}};
+    int64_t highest = -1;
+    struct node_lock lock;
+    (void)state;
+    memset(text, 'k', sizeof(text));
+    text[1][0] = 'l';
+    uint16_t stripe[] = {stripe_of(key[0]), stripe_of(key[1])};
+    assert_int_equal(node_acquire_guarded(table, key, 1, token, TTL, A, 100, stripe, 1, NOW),
+                     NODE_GRANTED);
+    assert_int_equal(node_raise(table, key, 1, token, A, 100, stripe, 1, NOW, &highest),
+                     NODE_STALE);
+    assert_int_equal(highest, 100);
+    expect_highest(table, stripe[0], 100);
+    assert_int_equal(node_release(table, key, 1, token, NOW), NODE_GRANTED);
+    assert_int_equal(node_acquire_guarded(table, key, 1, token, TTL, A, 100, stripe, 1, NOW),
+                     NODE_STALE);
+    assert_int_equal(node_release(table, key, 1, token, NOW), NODE_GRANTED);
+    /* a repair: the stripe is told by the extension */
+    assert_int_equal(node_acquire(table, key, 1, token, TTL, NOW), NODE_GRANTED);
+    assert_int_equal(node_extend_guarded(table, key, 1, token, TTL, A, 50, stripe, 1, NOW),
+                     NODE_GRANTED);
+    assert_true(node_look(table, key[0], NOW, &lock));
+    assert_int_equal(lock.fence, 100);
+    assert_int_equal(node_release(table, key, 1, token, NOW), NODE_GRANTED);
+    /* never told: nothing remains of it */
+    assert_int_equal(node_acquire(table, &key[1], 1, token, TTL, NOW), NODE_GRANTED);
+    assert_int_equal(node_release(table, &key[1], 1, token, NOW), NODE_GRANTED);
+    expect_highest(table, stripe[1], 0);
+    /* two keys: each has its own */
+    assert_int_equal(node_acquire_guarded(table, key, 2, token, TTL, A, 101, stripe, 2, NOW),
+                     NODE_GRANTED);
+    expect_highest(table, stripe[0], 101);
+    expect_highest(table, stripe[1], 101);
+    assert_int_equal(node_release(table, key, 2, token, NOW), NODE_GRANTED);
+    assert_int_equal(
+        node_acquire_guarded(table, &key[1], 1, token, TTL, A, 101, &stripe[1], 1, NOW),
+        NODE_STALE);
+    node_table_free(table);
+}
+
 /* ---- the record ---- */
 
 static void test_the_record_stays(void **state) {
@@ -627,6 +672,7 @@ int main(void) {
         cmocka_unit_test(test_floors_bind_keys_in_use),
         cmocka_unit_test(test_several_keys),
         cmocka_unit_test(test_a_stripe_of_no_key),
+        cmocka_unit_test(test_long_keys),
         cmocka_unit_test(test_the_record_stays),
         cmocka_unit_test(test_one_set_of_fences),
         cmocka_unit_test(test_a_record_has_a_limit),
