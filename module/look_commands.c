@@ -134,7 +134,8 @@ static bool read_scan(struct scan *scan, struct server_string **argv, int argc) 
     const char *at = cursor.data;
     int64_t number;
     if (!parse_number(&at, at + cursor.bytes, INT64_MAX / 10 - 9, &number) ||
-        at != (const char *)cursor.data + cursor.bytes) {
+        at != (const char *)cursor.data + cursor.bytes ||
+        (number % 2 == 0 && number / 2 > UINT32_MAX)) { /* those of the table are below 2^32 */
         refuse(scan->ctx, "ERR invalid cursor");
         return false;
     }
