@@ -5,7 +5,8 @@
  *   cpu [CYCLES]    processor time of the server for one acquire and release, 256 in flight
  *   memory [LOCKS]  bytes of the server for each held lock
  *   stall [LOCKS]   the longest PING while a tenth of the locks end in one second
- * usage: native_node MODULE cpu|memory|stall [COUNT]
+ *                   (only the kinds whose name contains KIND)
+ * usage: native_node MODULE cpu|memory|stall [COUNT [KIND]]
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -223,11 +224,23 @@ static void measure_memory(const struct kind *kinds, size_t count, unsigned lock
 
 /* ---- stalls ---- */
 
+/* Of the module's table; of a stock server, its keys. */
+static long long locks_left(struct server *server, const struct kind *kind) {
+    if (!kind->native) return server_ask_integer(server, "DBSIZE");
+    redisReply *reply = server_ask(server, "INFO redlock");
+    const char *at = reply->str ? strstr(reply->str, "redlock_locks:") : NULL;
+    long long left = at ? strtoll(at + strlen("redlock_locks:"), NULL, 10) : -1;
+    freeReplyObject(reply);
+    return left;
+}
+
 /* A tenth of the locks end within the second that begins four seconds from the first. */
-static void measure_stall(const struct kind *kinds, size_t count, unsigned locks) {
+static void measure_stall(const struct kind *kinds, size_t count, unsigned locks,
+                          const char *only) {
     printf("%-28s  longest PING in ms while %u of %u locks end in one second; 99.9 of 100 below\n",
            "", locks / 10, locks);
     for (size_t k = 0; k < count; k++) {
+        if (only && !strstr(kinds[k].name, only)) continue;
         static double took[1000000];
         struct server server = {0};
         server_start(&server, kinds[k].arguments);
@@ -251,9 +264,9 @@ static void measure_stall(const struct kind *kinds, size_t count, unsigned locks
             took[pings++] = (double)(now_ns() - at) / 1000000;
         }
         qsort(took, pings, sizeof took[0], by_size);
-        printf("%-28s  %.3f   %.3f   (%zu PINGs; keys left: %lld)\n", kinds[k].name,
+        printf("%-28s  %.3f   %.3f   (%zu PINGs; locks left: %lld)\n", kinds[k].name,
                took[pings - 1], took[pings - 1 - pings / 1000], pings,
-               server_ask_integer(&server, "DBSIZE"));
+               locks_left(&server, &kinds[k]));
         redisFree(to);
         server_stop(&server);
     }
@@ -261,7 +274,7 @@ static void measure_stall(const struct kind *kinds, size_t count, unsigned locks
 
 int main(int argc, char **argv) {
     if (argc < 3) {
-        fputs("usage: native_node MODULE cpu|memory|stall [COUNT]\n", stderr);
+        fputs("usage: native_node MODULE cpu|memory|stall [COUNT [KIND]]\n", stderr);
         return 64;
     }
     char *module = realpath(argv[1], NULL);
@@ -287,7 +300,8 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[2], "memory") == 0)
         measure_memory(kinds, count, given > 0 ? (unsigned)given : 1000000);
     else
-        measure_stall(kinds, count, given > 0 ? (unsigned)given : 1000000);
+        measure_stall(kinds, count, given > 0 ? (unsigned)given : 1000000,
+                      argc > 4 ? argv[4] : NULL);
     free(module);
     return 0;
 }

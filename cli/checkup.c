@@ -10,6 +10,7 @@
 
 #define SAMPLE_GAP (100 * MS)
 #define SAMPLES_MAX 1000
+#define JUMP_MIN (20 * MS)
 
 bool is_served(const struct examined *node) {
     return node->info.verdict == REDLOCK_VERDICT_GRANTED;
@@ -62,6 +63,58 @@ static void measure_pings(struct examined *node, const struct clock_sample *samp
     node->ping_median_ns = times[taken / 2];
 }
 
+/* All samples show the same microsecond, and more than one was taken. */
+static int64_t frozen_over(const struct clock_sample *samples, size_t count,
+                           struct clock_sample before) {
+    struct clock_sample first = before;
+    int64_t over_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!samples[i].taken || samples[i].clock_ns < 0) continue;
+        if (!first.taken) first = samples[i];
+        if (samples[i].clock_ns != first.clock_ns) return 0;
+        over_ns = samples[i].middle_ns - first.middle_ns -
+                  (samples[i].round_trip_ns + first.round_trip_ns) / 2;
+    }
+    return over_ns > 0 ? over_ns : 0;
+}
+
+struct step {
+    int64_t ns, error_ns; /* of the server's clock against ours, from one sample to the next */
+};
+
+static int compare_steps(const void *a, const void *b) {
+    int64_t left = ((const struct step *)a)->ns, right = ((const struct step *)b)->ns;
+    return left < right ? -1 : left > right;
+}
+
+/* The step that is furthest from the median, by more than what is uncertain of both. The median is
+ * what a clock that runs too fast or too slow, or stands still, moves each time: that is no jump.
+ * A jump and the one back cancel in measure_clock(). */
+static int64_t largest_jump(const struct clock_sample *samples, size_t count) {
+    struct step steps[SAMPLES_MAX];
+    struct clock_sample last = {.taken = false};
+    size_t steps_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!samples[i].taken || samples[i].clock_ns < 0) continue;
+        if (last.taken)
+            steps[steps_count++] = (struct step){
+                .ns = samples[i].clock_ns - last.clock_ns - (samples[i].middle_ns - last.middle_ns),
+                .error_ns = (samples[i].round_trip_ns + last.round_trip_ns) / 2};
+        last = samples[i];
+    }
+    if (steps_count < 3) return 0;
+    qsort(steps, steps_count, sizeof steps[0], compare_steps);
+    const struct step usual = steps[steps_count / 2];
+    const struct step ends[2] = {steps[0], steps[steps_count - 1]};
+    int64_t largest = 0;
+    for (size_t i = 0; i < 2; i++) {
+        int64_t jump = ends[i].ns - usual.ns;
+        if (llabs(jump) - ends[i].error_ns - usual.error_ns < JUMP_MIN) continue;
+        if (llabs(jump) > llabs(largest)) largest = jump;
+    }
+    return largest;
+}
+
 static void measure_clock(struct examined *node, const struct clock_sample *samples, size_t count,
                           struct clock_sample before, int64_t wall) {
     struct clock_sample best = quickest(samples, count),
@@ -72,6 +125,8 @@ static void measure_clock(struct examined *node, const struct clock_sample *samp
         node->offset_ns = best.clock_ns - (best.middle_ns + wall);
         node->offset_error_ns = best.round_trip_ns / 2;
     }
+    node->frozen_over_ns = frozen_over(samples, count, before);
+    node->jump_ns = largest_jump(samples, count);
     node->last = late;
     node->change_known = early.taken && late.taken;
     if (!node->change_known) return;

@@ -34,6 +34,8 @@ struct examined {
     bool change_known;
     /* of its clock against CLOCK_BOOTTIME here */
     int64_t change_ns, change_error_ns, change_over_ns;
+    int64_t frozen_over_ns;   /* so long did its clock show one and the same time; 0: it did not */
+    int64_t jump_ns;          /* the largest jump of its clock between two samples; 0: none */
     struct clock_sample last; /* the next examination of --watch measures from here */
     int password;             /* 1: it requires one; 0: it does not; -1: unknown */
 };

@@ -263,34 +263,54 @@ static void judge_load(const struct checkup *checkup, size_t i, struct findings 
 
 /* ---- clocks ---- */
 
-static void judge_clock(const struct examined *node, size_t i, struct findings *findings) {
+static void judge_rate(const struct examined *node, size_t i, struct findings *findings) {
     const char *service =
         "Run a time service that slews (chrony, or ntpd without steps) on the server's machine.";
     int64_t change = llabs(node->change_ns) - node->change_error_ns;
     char seconds[2][32];
-    if (node->change_known && node->change_over_ns > 0) {
-        int64_t ppm = (int64_t)((double)change * 1e6 / (double)node->change_over_ns);
-        snprintf(seconds[0], sizeof seconds[0], "%+.3f s", (double)node->change_ns / 1e9);
-        snprintf(seconds[1], sizeof seconds[1], "%.1f s", (double)node->change_over_ns / 1e9);
-        if (ppm > DRIFT_ALLOWED_PPM) {
-            ERROR(
-                "CLOCK-DRIFT", i, service,
-                "Its clock changed by %s in %s against ours, more than the 1 %% that locks allow for: they end too %s.",
-                seconds[0], seconds[1], node->change_ns > 0 ? "early there" : "late there");
-        } else if (ppm > DRIFT_SLEWED_PPM) {
-            WARNING(
-                "CLOCK-DRIFT", i, service,
+    if (!node->change_known || node->change_over_ns <= 0) return;
+    int64_t ppm = (int64_t)((double)change * 1e6 / (double)node->change_over_ns);
+    snprintf(seconds[0], sizeof seconds[0], "%+.3f s", (double)node->change_ns / 1e9);
+    snprintf(seconds[1], sizeof seconds[1], "%.1f s", (double)node->change_over_ns / 1e9);
+    if (ppm > DRIFT_ALLOWED_PPM) {
+        ERROR(
+            "CLOCK-DRIFT", i, service,
+            "Its clock changed by %s in %s against ours, more than the 1 %% that locks allow for: they end too %s.",
+            seconds[0], seconds[1], node->change_ns > 0 ? "early there" : "late there");
+    } else if (ppm > DRIFT_SLEWED_PPM) {
+        WARNING("CLOCK-DRIFT", i, service,
                 "Its clock changed by %s in %s against ours, more than a time service's slewing.",
                 seconds[0], seconds[1]);
-        }
+    }
+}
+
+/* A clock that stands still or jumps has no rate. */
+static void judge_clock(const struct examined *node, size_t i, struct findings *findings) {
+    if (node->frozen_over_ns > 0) {
+        ERROR(
+            "CLOCK-FROZEN", i,
+            "Restart the server. If its clock stands still again, see CLOCK-FROZEN in " REDLOCK_DOC
+            "/runbook.md.",
+            "Its clock has not moved in %.1f s: the locks that it holds never end there by themselves.",
+            (double)node->frozen_over_ns / 1e9);
+    } else if (node->jump_ns != 0) {
+        ERROR(
+            "CLOCK-JUMPS", i,
+            "Let the time service slew; if nothing sets the clock, see CLOCK-JUMPS in " REDLOCK_DOC
+            "/runbook.md.",
+            "Its clock jumped by %+.3f s while doctor watched: a jump forward ends the locks that it holds, and one back prolongs them.",
+            (double)node->jump_ns / 1e9);
+    } else {
+        judge_rate(node, i, findings);
     }
     if (!node->offset_known || llabs(node->offset_ns) - node->offset_error_ns <= OFFSET_MAX) return;
-    snprintf(seconds[0], sizeof seconds[0], "%+.1f s", (double)node->offset_ns / 1e9);
+    char seconds[32];
+    snprintf(seconds, sizeof seconds, "%+.1f s", (double)node->offset_ns / 1e9);
     WARNING(
         "CLOCK-OFFSET", i,
         "Run a time service that slews (chrony, or ntpd without steps) there; where all nodes differ alike, here.",
         "Its clock is %s off this machine's; this does not affect locks until a step corrects the clock, which ends or prolongs every lock it holds.",
-        seconds[0]);
+        seconds);
 }
 
 /* ---- native nodes ---- */

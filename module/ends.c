@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "mirror.h"
 
-enum { AT_ONCE = 16, PORTION_US = 50, CRON_PORTIONS = 20, ASK_EVERY_MS = 1000 };
+enum { AT_ONCE = 16, PORTION_US = 50, CRON_PORTIONS = 20, ASK_EVERY_MS = 1000, LATER_MS = 10 };
 
 static int timer = -1;
 static int64_t armed_ms = INT64_MAX; /* when the timer fires; INT64_MAX: never */
@@ -51,6 +51,12 @@ static void on_timer(int fd, void *context, int mask) {
     (void)context;
     (void)mask;
     if (read(fd, &times, sizeof times) < 0 && errno != EAGAIN) return;
+    /* A server that is busy with a slow script, or loads its data, serves others in between. Keys
+     * must not change under the script; leases that have ended are refused in any case. */
+    if (server.GetContextFlags(own_ctx) & (SERVER_IN_SCRIPT | SERVER_IS_LOADING)) {
+        arm(boottime_ms() + LATER_MS);
+        return;
+    }
     end_portion();
     arm(node_next_expiry(node.table)); /* in the past: it fires again at once */
 }

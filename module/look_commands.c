@@ -114,8 +114,8 @@ static void scan_keyspace(struct scan *scan) {
     size_t bytes = 0;
     snprintf(from, sizeof from, "%" PRIu64, scan->cursor / 2);
     struct server_reply *reply = server.Call(
-        scan->ctx, "SCAN", "ccbclcc", from, "MATCH", scan->pattern.data ? scan->pattern.data : "*",
-        scan->pattern.data ? scan->pattern.bytes : 1, "COUNT", scan->count, "TYPE", "string");
+        scan->ctx, "SCAN", "ccbcl", from, "MATCH", scan->pattern.data ? scan->pattern.data : "*",
+        scan->pattern.data ? scan->pattern.bytes : 1, "COUNT", scan->count);
     struct server_reply *cursor = reply ? server.CallReplyArrayElement(reply, 0) : NULL;
     const char *digits = cursor ? server.CallReplyStringPtr(cursor, &bytes) : NULL;
     int64_t next = 0;
@@ -134,7 +134,8 @@ static bool read_scan(struct scan *scan, struct server_string **argv, int argc) 
     const char *at = cursor.data;
     int64_t number;
     if (!parse_number(&at, at + cursor.bytes, INT64_MAX / 10 - 9, &number) ||
-        at != (const char *)cursor.data + cursor.bytes) {
+        at != (const char *)cursor.data + cursor.bytes ||
+        (number % 2 == 0 && number / 2 > UINT32_MAX)) { /* those of the table are below 2^32 */
         refuse(scan->ctx, "ERR invalid cursor");
         return false;
     }

@@ -39,6 +39,9 @@ static bool begin(struct words *words, struct server_ctx *ctx, struct server_str
 bool begin_vote(struct words *words, struct server_ctx *ctx, struct server_string **argv,
                 int argc) {
     if (!begin(words, ctx, argv, argc)) return false;
+    /* An append-only file may repeat a script. */
+    if (node.flags & SERVER_IS_LOADING)
+        return wrong(words, "LOADING redlock: the server loads its data");
     /* Whatever replica-read-only says: a replica's locks may be older than its master's. */
     if (!(node.flags & SERVER_IS_REPLICA)) return true;
     node.counts.refused_replica++;

@@ -35,6 +35,7 @@ enum {
 }; /* a module option: opening a key for writing signals nothing */
 /* Of a context. */
 enum {
+    SERVER_IN_SCRIPT = 1 << 0,
     SERVER_IS_REPLICA = 1 << 3,
     SERVER_IS_CLUSTER = 1 << 5,
     SERVER_HAS_AOF = 1 << 6,

@@ -323,6 +323,7 @@ static void install(struct rl_guard *guard, struct rl_guard_node *node,
 
 static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                     struct rl_guard_actions *actions) {
+    const rl_ns pause = node->hand_on_pause;
     int64_t waited_ms = (now - node->waits_since) / RL_MS,
             enough_ms = rl_guard_quarantine(guard) / RL_MS + 1;
     /* the most that a record can hold, whatever it held before */
@@ -331,6 +332,9 @@ static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
         node->hand_on_pause < HAND_ON_PAUSE_MAX / 2 ? node->hand_on_pause * 2 : HAND_ON_PAUSE_MAX;
     node->hand_on_at = now + node->hand_on_pause;
     if (waited_ms <= node->record.waited_ms) return;
+    /* Another agent wrote during this pause. Every agent reads each record that is written, so if
+     * each of them wrote, the reads would grow with the square of their number. */
+    if (!guard->leaving && 2 * (waited_ms - node->record.waited_ms) * RL_MS < pause) return;
     node->writing = node->record;
     node->writing.waited_ms = waited_ms;
     node->floor = NULL;

@@ -323,7 +323,7 @@ static void add_named(struct words *words, char what, struct turn *turn) {
     case 'o': add_nonce(words, turn->name, turn->nonce); return;
     case 'O':
         if (request->was_kept)
-            words_text(words, NET_KEY_KEPT + sizeof(NET_KEY_FENCES) - 1);
+            words_text(words, NET_KEPT);
         else
             add_nonce(words, turn->name, turn->nonce);
         return;

@@ -78,6 +78,7 @@ struct conn {
     bool scripting_refused;    /* found by the handshake; so are the next fields */
     bool lua_missing;          /* ... because the server has no engine for scripts */
     bool guarded;              /* the handshake checked, or will check, what guarded mode needs */
+    bool redict;               /* the server is Redict */
     bool announces;            /* the server announces changes of the record (tracking.c) */
     char refusal[80];          /* why the server does not announce */
     bool native;               /* the server has our module */

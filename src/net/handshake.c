@@ -246,6 +246,8 @@ static void info_answered(struct conn *conn) {
     }
     info_value(conn->reader.bytes[0], "run_id", conn->run_id, sizeof(conn->run_id));
     info_value(conn->reader.bytes[0], "redis_version", version, sizeof(version));
+    info_value(conn->reader.bytes[0], "redict_mode", mode, sizeof(mode));
+    conn->redict = mode[0] != '\0';
     read_mode(conn->reader.bytes[0], mode, sizeof(mode));
     if (strcmp(mode, "cluster") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_CLUSTER,

@@ -24,6 +24,7 @@
 #include "node/scripts.h"
 
 #define INVALIDATE "__redis__:invalidate"
+#define INVALIDATE_REDICT "__redict__:invalidate"
 
 /* ---- when a caller waits ---- */
 
@@ -107,10 +108,15 @@ bool tracking_subscribe(struct conn *conn) {
     return conn_command(conn, "SUBSCRIBE", tracking->channel, NULL);
 }
 
+static const char *invalidate_of(const struct node *node) {
+    return node->main.redict ? INVALIDATE_REDICT : INVALIDATE;
+}
+
 bool tracking_handshake(struct conn *conn) {
     conn->node->tracking.id = 0;
     return conn_command(conn, "CLIENT", "ID", NULL) &&
-           conn_command(conn, "SUBSCRIBE", INVALIDATE, NULL) && tracking_subscribe(conn);
+           conn_command(conn, "SUBSCRIBE", invalidate_of(conn->node), NULL) &&
+           tracking_subscribe(conn);
 }
 
 void tracking_refused(struct conn *conn, const char *what, struct net_bytes error) {
@@ -276,6 +282,13 @@ static void take_keys(struct conn *conn, size_t at) {
     }
 }
 
+/* Redict 7.3 cuts the last letter of its channel's name off in messages. */
+static bool is_invalidation(const struct conn *conn) {
+    const struct reader *reader = &conn->reader;
+    return reader_is_string(reader, 2, invalidate_of(conn->node)) ||
+           (conn->node->main.redict && reader_is_string(reader, 2, "__redict__:invalidat"));
+}
+
 void tracking_message(struct conn *conn) {
     const struct reader *reader = &conn->reader;
     const struct reply_slot *slots = reader->slots;
@@ -284,7 +297,7 @@ void tracking_message(struct conn *conn) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "a message of the wrong kind");
         return;
     }
-    if (reader_is_string(reader, 2, INVALIDATE))
+    if (is_invalidation(conn))
         take_keys(conn, 3);
     else if (slots[3].type == REPLY_STRING)
         take_rank(conn, reader->bytes[3]);

@@ -317,7 +317,7 @@ void transaction_reply(struct node *node) {
     case TX_IDLE: break;
     case TX_PLAIN:
         right = command_answer(node->aux.calls.head->request, tx->replies++, &node->aux.reader,
-                               (struct answer_room){NULL}, &tx->answer);
+                               (struct answer_room){.fences = NULL}, &tx->answer);
         if (right && tx->replies == tx->awaited) finish(node, &tx->answer);
         break;
     case TX_CHECK: right = take_check(node); break;

@@ -38,6 +38,8 @@ static inline bool net_is_text(struct net_bytes bytes, const char *text) {
 /* followed by the nonce; exists only while the node is intact */
 #define NET_KEY_KEPT "redlock:fences:kept" /* the fences of a recovering node */
 #define NET_NONCE_BYTES 16
+/* What native nodes call NET_KEY_KEPT: all names there are without the prefix. */
+#define NET_KEPT "kept"
 /* The names of a wait queue's keys, each followed by the whole key of the lock. The name of a
  * waiting client's channel, followed by its token. */
 #define NET_KEY_WAITING "redlock:waiting:"

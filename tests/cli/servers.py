@@ -2,7 +2,9 @@
 """redis-servers for tests, and just enough of their protocol to ask them."""
 import contextlib
 import ctypes
+import functools
 import os
+import re
 import shutil
 import signal
 import socket
@@ -27,6 +29,29 @@ def until(condition, seconds=10, what="the condition"):
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not come about within {seconds} s; last: {value!r}")
         time.sleep(0.01)
+
+
+@functools.cache
+def _version_line():
+    """Of the redis-server in PATH: ("Valkey", "9.1.2")."""
+    said = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
+    return re.match(r"(\w+) server v=([\d.]+)", said).groups()
+
+
+def server_project():
+    """Redis, Valkey or Redict. Each counts its own versions."""
+    return _version_line()[0]
+
+
+def server_version():
+    """(major, minor)"""
+    return tuple(int(part) for part in _version_line()[1].split(".")[:2])
+
+
+def server_knows_tls():
+    """False: it was built without."""
+    said = subprocess.run(["redis-server", "--tls-port", "none"], capture_output=True, text=True, check=False)
+    return "Bad directive" not in said.stdout + said.stderr
 
 
 class ServerError(Exception):

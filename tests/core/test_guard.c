@@ -240,6 +240,39 @@ static void test_a_later_epoch_is_followed(void **state) {
     assert_int_equal(world_intact(0), 0xf);
 }
 
+static unsigned writes_of_a_recovery(unsigned agents) {
+    begin(5, agents);
+    for (unsigned i = 0; i < 5; i++)
+        gw.node[i].record.ttl_max_ms = gw.node[i].record.ttl_next_ms = 20000;
+    for (unsigned i = 0; i < 5; i++) world_push(i);
+    world_run(gw.now + 10 * RL_MS);
+    world_lose(4, true);
+    for (unsigned a = 0; a < agents; a++) world_disconnect(a, 4);
+    for (unsigned a = 0; a < agents; a++) {
+        world_connect(a, 4);
+        world_run(gw.now + 130 * RL_MS);
+    }
+    unsigned writes = 0;
+    uint64_t nonce = gw.node[4].record.nonce;
+    for (rl_ns until = gw.now + 15000 * RL_MS; gw.now < until;) {
+        world_run(gw.now + 5 * RL_MS);
+        if (gw.node[4].record.nonce == nonce) continue;
+        nonce = gw.node[4].record.nonce;
+        writes++;
+        world_push(4);
+    }
+    assert_int_equal(world_intact(0), 0xf);
+    return writes;
+}
+
+/* Each write of the waited time is read by all agents. */
+static void test_many_agents_hand_on_as_seldom_as_one(void **state) {
+    (void)state;
+    const unsigned one = writes_of_a_recovery(1);
+    assert_in_range(one, 15, 25);
+    assert_in_range(writes_of_a_recovery(3), one, 2 * one);
+}
+
 /* While `quorum init` waits, members carry its epoch and none may vote. Each read of one of them
  * once caused reads of the others, as fast as the network allowed. */
 static void test_a_later_epoch_is_looked_for_once_a_second(void **state) {
@@ -1183,6 +1216,7 @@ int main(void) {
         cmocka_unit_test(test_a_former_member_is_foreign_while_it_is_unread),
         cmocka_unit_test(test_a_later_epoch_is_followed),
         cmocka_unit_test(test_a_later_epoch_is_looked_for_once_a_second),
+        cmocka_unit_test(test_many_agents_hand_on_as_seldom_as_one),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
         cmocka_unit_test(test_second_loss_begins_anew),
         cmocka_unit_test(test_fences_of_the_loss_before_are_not_installed),

@@ -152,7 +152,7 @@ def password():
 
 @contextlib.contextmanager
 def misconf():
-    with started(("--save", "3600 1")) as (server,):
+    with started(("--save", "3600", "1")) as (server,):
         blocked = pathlib.Path(server.directory, "dump.rdb")
         blocked.mkdir()  # no file can be renamed to it
         server.ask("SET", "something", "to save")
@@ -306,7 +306,7 @@ CURED = {
 LOOKED_AT = {"CLUSTER": cluster, "TWICE-LISTED": twice_listed, "NO-QUORUM": no_quorum, "PASSWORD": password,
              "UNREACHABLE": unreachable, "NOT-LISTED": not_listed}
 # The commands run, on a server that is well: tests/cli/test_doctor.py shows how these findings come about.
-ONLY_RUN = {"CLOCK-DRIFT", "CLOCK-OFFSET", "SLOW", "LOADING", "OLD-VERSION"}
+ONLY_RUN = {"CLOCK-FROZEN", "CLOCK-JUMPS", "CLOCK-DRIFT", "CLOCK-OFFSET", "SLOW", "LOADING", "OLD-VERSION"}
 WITHOUT_COMMANDS = {"PROTECTED-MODE", "TLS", "FEW-NODES", "ALL-ON-ONE-HOST", "EVEN-NODES", "OLD-PATTERN",
                     "MIXED-QUORUM", "NO-MIRROR"}
 

@@ -20,6 +20,12 @@ SHORT = 10  # ms to stay inside while nothing is staged
 EVERYONE, NOBODY = 0, -1
 
 
+def worker_to_be():
+    """In the new process: SIGTERM waits until the worker asks for it, so that none is lost or kills while it begins."""
+    die_with_us()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
 def start_redlock(nodes, *arguments, mode="guarded", settings=()):
     """redlock(1) with these nodes, this mode (None: its default) and no settings but these."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("REDLOCK_")}
@@ -83,7 +89,7 @@ class Crowd:
         command = [os.environ["HOLES_WORKER"], "-N", nodes, "-m", self.mode, "-r", resource, "-t", str(self.ttl_ms),
                    "-T", str(self.node_timeout_ms), "-c", self.control_path, "-w", self.witness.path, *options]
         command += ["-x", self.table] if self.table else []
-        started = [subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_us)
+        started = [subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=worker_to_be)
                    for _ in range(count)]
         self.workers += started
         return started

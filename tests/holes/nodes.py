@@ -10,7 +10,7 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
-from servers import Server, until  # noqa: E402
+from servers import Server, server_version, until  # noqa: E402
 
 
 class Node(Server):
@@ -39,7 +39,8 @@ class Node(Server):
 
     @property
     def append_only_file(self):
-        return next(pathlib.Path(self.directory).glob("appendonlydir/*.incr.aof"))
+        here = pathlib.Path(self.directory)
+        return next(here.glob("appendonlydir/*.incr.aof")) if server_version() >= (7, 0) else here / "appendonly.aof"
 
 
 class Group:

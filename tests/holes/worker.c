@@ -286,9 +286,13 @@ static void read_options(struct worker *worker, int count, char **words) {
 int main(int count, char **words) {
     struct worker worker = {.ttl_ms = 1000, .node_timeout_ms = 300, .pause_ms_max = 30};
     const struct sigaction term = {.sa_handler = on_term};
+    sigset_t blocked;
     read_options(&worker, count, words);
     srandom((unsigned)getpid());
     sigaction(SIGTERM, &term, NULL);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM); /* by the test, until now */
+    sigprocmask(SIG_UNBLOCK, &blocked, NULL);
     open_files(&worker);
     open_client(&worker);
     if (worker.step) record(&worker, "ready %s %d\n", worker.resource, (int)getpid());

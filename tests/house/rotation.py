@@ -24,4 +24,15 @@ for first in (0, 1234567):
             runs[name] += not re.match(left_out, name)
     wrong = {name: count for name, count in runs.items() if count != max(shares_of.values()) // shares_of[name]}
     assert not wrong, f"from share {first} on, these run so many times: {wrong}"
+
+# A level as a family: for scripts/test-servers.
+whole = {test["name"] for test in json.loads(listed)["tests"] if test["name"].startswith("cli.") and test["name"] not in shares_of}
+assert len(whole) >= 10
+runs = dict.fromkeys(whole, 0)
+for number in range(3):
+    left_out = subprocess.run([source / "scripts/rotation", str(number), "cli=3"], input=listed, check=True, capture_output=True,
+                              text=True).stdout.strip()
+    for name in runs:
+        runs[name] += not re.match(left_out, name)
+assert set(runs.values()) == {1}, runs
 print(f"{len(shares_of)} sampled tests")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# scripts/test must be able to fail. It runs here with a cmake and a ctest that do as they are told, in a build
-# directory of its own; what is looked at is its exit status, its last line, and which phases it ran.
+# scripts/test must be able to fail. It runs here with a cmake and a ctest that do as they are told, on servers that only
+# know their version, in a build directory of its own; what is looked at is its exit status, its last line, and which phases it ran.
 # usage: test_script.sh SOURCE_DIR
 set -euo pipefail
 source=$1
@@ -38,7 +38,7 @@ case "$*" in
     exit 0
     ;;
 esac
-echo "ctest $*" >> "$SCRATCH/calls"
+echo "ctest $* on $(redis-server --version)" >> "$SCRATCH/calls"
 while [ $# -gt 0 ]; do
     [ "$1" = --output-junit ] && out=$2
     shift
@@ -49,6 +49,12 @@ printf '<testsuite name="x"\n\ttests="%s"\n\tfailures="%s"\n\tdisabled="0"\n\tsk
 exit "$CTEST_STATUS"
 SH
 chmod +x "$scratch"/bin/*
+for name in $("$source/scripts/install-servers" --list); do
+    mkdir -p "$scratch/servers/$name/bin"
+    printf '#!/bin/sh\necho "Redis server v=6.2.14 of %s"\n' "$name" > "$scratch/servers/$name/bin/redis-server"
+    chmod +x "$scratch/servers/$name/bin/redis-server"
+done
+export REDLOCK_SERVERS=$scratch/servers
 export TIDY_VERSION=14 TIDY_STATUS=0 AFTER_LIST="}"
 
 failures=0
@@ -72,33 +78,37 @@ called() {
     [ "$times" -eq "$2" ] || { echo "$1: $times calls of '$3', not $2"; failures=$((failures + 1)); }
 }
 
-try "all well" 0 "41 passed, 0 failed" "" "10 0 0" 0 --share 6
+try "all well" 0 "51 passed, 0 failed" "" "10 0 0" 0 --share 6
 called "all well" 5 '^cmake --build'
 called "a share" 4 '^ctest .* -E \^\(model\[\.\]a\|model\[\.\]b\|model\[\.\]d\)\$'
+called "a share" 1 '^ctest .*tests-redict-7.xml .* -E \^\(model\[\.\]b\|model\[\.\]c\|model\[\.\]d\)\$ on .*redict-7$'
 called "a share" 1 '^cmake .*-DREDLOCK_MUTANTS_SHARE=2/4'
-REDLOCK_TEST_SHARE=5 try "the share by the environment" 0 "41 passed, 0 failed" "" "10 0 0" 0
+REDLOCK_TEST_SHARE=5 try "the share by the environment" 0 "51 passed, 0 failed" "" "10 0 0" 0
 called "the share by the environment" 4 ' -E \^\(model\[\.\]a\|model\[\.\]c\|model\[\.\]d\)\$'
-try "the share by the commit" 0 "41 passed, 0 failed" "" "10 0 0" 0
-called "the share by the commit" 4 ' -E '
-try "all of them" 0 "41 passed, 0 failed" "" "10 0 0" 0 --all
-called "all of them" 4 '^ctest '
+try "the share by the commit" 0 "51 passed, 0 failed" "" "10 0 0" 0
+called "the share by the commit" 5 ' -E '
+try "all of them" 0 "111 passed, 0 failed" "" "10 0 0" 0 --all
+called "all of them" 11 '^ctest '
+called "all of them" 1 '^ctest .*tests-valkey-9.xml .* on .*valkey-9$'
 called "all of them" 0 ' -E '
 called "all of them" 1 '^cmake .*-DREDLOCK_MUTANTS_SHARE=all'
-AFTER_LIST="" try "the list of tests cannot be read" 1 "1 passed, 4 failed" "" "10 0 0" 0
-TIDY_STATUS=1 try "clang-tidy finds something" 1 "40 passed, 1 failed" "" "10 0 0" 0
-TIDY_VERSION=15 try "another clang-tidy" 0 "40 passed, 0 failed, 1 skipped" "" "10 0 0" 0
+AFTER_LIST="" try "the list of tests cannot be read" 1 "1 passed, 5 failed" "" "10 0 0" 0
+TIDY_STATUS=1 try "clang-tidy finds something" 1 "50 passed, 1 failed" "" "10 0 0" 0
+TIDY_VERSION=15 try "another clang-tidy" 0 "50 passed, 0 failed, 1 skipped" "" "10 0 0" 0
 called "another clang-tidy" 0 '^clang-tidy '
-try "skipped is not passed" 0 "33 passed, 0 failed, 8 skipped" "" "10 0 2" 0
-try "a test fails" 1 "37 passed, 4 failed" "" "10 1 0" 8
+try "skipped is not passed" 0 "41 passed, 0 failed, 10 skipped" "" "10 0 2" 0
+try "a test fails" 1 "46 passed, 5 failed" "" "10 1 0" 8
 try "quick: a test fails" 1 "9 passed, 1 failed" "" "10 1 0" 8 --quick
-try "ctest fails and counts nothing" 1 "41 passed, 4 failed" "" "10 0 0" 1
-try "ctest dies" 1 "1 passed, 4 failed" "" "" 1
-try "ctest says well and writes no counts" 1 "1 passed, 4 failed" "" "" 0
+try "ctest fails and counts nothing" 1 "51 passed, 5 failed" "" "10 0 0" 1
+try "ctest dies" 1 "1 passed, 5 failed" "" "" 1
+try "ctest says well and writes no counts" 1 "1 passed, 5 failed" "" "" 0
 try "gcc build fails" 1 "31 passed, 1 failed" "--build $scratch/build/ci-gcc" "10 0 0" 0
-try "clang build fails" 1 "40 passed, 1 failed" "--build $scratch/build/ci-clang" "10 0 0" 0
-try "asan does not configure" 1 "31 passed, 1 failed" "--preset asan" "10 0 0" 0
-try "tsan build fails" 1 "31 passed, 1 failed" "--build $scratch/build/tsan" "10 0 0" 0
-try "fuzz targets do not build" 1 "31 passed, 1 failed" "--build $scratch/build/fuzz" "10 0 0" 0
+try "clang build fails" 1 "50 passed, 1 failed" "--build $scratch/build/ci-clang" "10 0 0" 0
+try "asan does not configure" 1 "41 passed, 1 failed" "--preset asan" "10 0 0" 0
+try "tsan build fails" 1 "41 passed, 1 failed" "--build $scratch/build/tsan" "10 0 0" 0
+try "fuzz targets do not build" 1 "41 passed, 1 failed" "--build $scratch/build/fuzz" "10 0 0" 0
+REDLOCK_SERVERS=/dev/null/none try "no other server can be had" 0 "41 passed, 0 failed, 7 skipped" "" "10 0 0" 0 --all
+grep -q '^valkey-9 .*not available' "$scratch/out" || { echo "what could not be had is not in the table"; failures=$((failures + 1)); }
 try "bad share" 64 "scripts/test: --share takes a number" "" "10 0 0" 0 --share x
 try "bad number" 64 "scripts/test: -j takes a number, at least 1" "" "10 0 0" 0 -j none
 try "no number" 64 "scripts/test: -j takes a number, at least 1" "" "10 0 0" 0 -j

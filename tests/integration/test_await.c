@@ -27,9 +27,9 @@ static long long keys_left(void) {
 static long long notifiers(void) {
     long long count = 0;
     for (unsigned i = 0; i < five.count; i++)
-        count +=
-            server_ask_integer(&five.at[i], "EVAL %s 0",
-                               "return redis.call('PUBSUB', 'NUMSUB', '__redis__:invalidate')[2]");
+        count += server_ask_integer(&five.at[i], "EVAL %s 0 %s",
+                                    "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]",
+                                    servers_invalidations());
     return count;
 }
 

@@ -82,7 +82,7 @@ static void heal(void) { assert_true(nft("flush chain ip cut in")); }
 /* ---- servers and clients ---- */
 
 static int start_five(void **state) {
-    static const char *const arguments[] = {"--bind", "127.0.0.1 127.0.0.2", NULL};
+    static const char *const arguments[] = {"--bind", "127.0.0.1", "127.0.0.2", NULL};
     (void)state;
     five = (struct servers){.count = 5};
     size_t used = 0;

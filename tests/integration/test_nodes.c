@@ -395,7 +395,7 @@ static void cannot_persist(void **state) {
 
 static void busy_with_a_script(void **state) {
     (void)state;
-    command(&single.at[0], "CONFIG SET busy-reply-threshold 1");
+    command(&single.at[0], "CONFIG SET lua-time-limit 1");
     struct redlock_client *client = open_calm(&single);
     redisContext *context = redisConnect("127.0.0.1", single.at[0].port);
     redisReply *reply = NULL;
@@ -426,16 +426,39 @@ static void too_many_clients(void **state) {
     redisFree(context);
 }
 
+static bool is_written(void) {
+    redisReply *reply = server_ask(&single.at[0], "INFO persistence");
+    bool done = strstr(reply->str, "aof_rewrite_in_progress:0") != NULL &&
+                strstr(reply->str, "aof_rewrite_scheduled:0") != NULL;
+    freeReplyObject(reply);
+    return done;
+}
+
+/* Before 7.0 a server that loads a snapshot answers after every 2 MiB only, and when it loads an
+ * append-only file after every 1000 commands. */
+static void restart_slowly(void) {
+    static const char *const snapshot[] = {"--key-load-delay", "3000",
+                                           "--loading-process-events-interval-bytes", "1024", NULL};
+    static const char *const commands[] = {"--key-load-delay", "20", "--appendonly", "yes", NULL};
+    const bool old = servers_version() < 700;
+    freeReplyObject(
+        server_ask(&single.at[0], "EVAL %s 0 %d",
+                   "for i = 1, ARGV[1] do redis.call('SET', 'k' .. i, string.rep('x', 100)) end",
+                   old ? 20000 : 500));
+    if (old) {
+        command(&single.at[0], "CONFIG SET aof-use-rdb-preamble no");
+        command(&single.at[0], "CONFIG SET appendonly yes");
+        wait_until(is_written(), 5000);
+    } else {
+        command(&single.at[0], "SAVE");
+    }
+    single.at[0].arguments = old ? commands : snapshot;
+    server_restart(&single.at[0]);
+}
+
 static void still_loading(void **state) {
     (void)state;
-    static const char *const slow[] = {"--key-load-delay", "3000",
-                                       "--loading-process-events-interval-bytes", "1024", NULL};
-    freeReplyObject(
-        server_ask(&single.at[0], "EVAL %s 0",
-                   "for i = 1, 500 do redis.call('SET', 'k' .. i, string.rep('x', 100)) end"));
-    command(&single.at[0], "SAVE");
-    single.at[0].arguments = slow;
-    server_restart(&single.at[0]);
+    restart_slowly();
     struct redlock_client *client = open_calm(&single);
     assert_verdict(verdict_of_try(client), REDLOCK_VERDICT_LOADING);
     struct redlock_lock *lock = new_lock(client, "loaded", NULL);
@@ -448,9 +471,16 @@ static void a_cluster_node(void **state) {
     (void)state;
     char bus[8];
     const char *const cluster[] = {"--cluster-enabled", "yes", "--cluster-port", bus, NULL};
+    const char *const any_bus[] = {"--cluster-enabled", "yes", NULL};
     snprintf(bus, sizeof bus, "%d", server_free_port());
-    single.at[0].arguments = cluster;
-    server_restart(&single.at[0]);
+    if (servers_version() < 700) { /* the port of the bus is the server's and 10000 */
+        server_stop(&single.at[0]);
+        server_start(&single.at[0], any_bus);
+        server_url(&single.at[0], single.urls, sizeof single.urls);
+    } else {
+        single.at[0].arguments = cluster;
+        server_restart(&single.at[0]);
+    }
     struct redlock_client *client = open_calm(&single);
     assert_verdict(verdict_of_try(client), REDLOCK_VERDICT_CLUSTER);
     redlock_client_free(client);

@@ -42,6 +42,8 @@ static void answer(const struct peer *peer, const char *command, size_t bytes) {
     if (bytes >= 4 && strncasecmp(command, "INFO", 4) == 0) {
         snprintf(text, sizeof text, "$%zu\r\n%s\r\n", sizeof info - 1, info);
         say(peer, text);
+    } else if (bytes >= 13 && strncasecmp(command, "REDLOCK.HELLO", 13) == 0) {
+        say(peer, "-ERR unknown command 'REDLOCK.HELLO'\r\n");
     } else if (bytes >= 3 && strncasecmp(command, "SET", 3) == 0) {
         say(peer, "+OK\r\n");
     } else if (bytes >= 7 && strncasecmp(command, "EVALSHA", 7) == 0) {

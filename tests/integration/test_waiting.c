@@ -67,7 +67,7 @@ static long long reported_of(const char *channel) {
 /* Until it stands in the line and all nodes tell it of changes; then for its looks. */
 static void until_armed(const char *resource, long long count) {
     wait_until(waiting_for(resource) == count, 5000);
-    wait_until(reported_of("__redis__:invalidate") >= 5, 5000);
+    wait_until(reported_of(servers_invalidations()) >= 5, 5000);
     nap_ms(100);
 }
 
@@ -345,7 +345,7 @@ static void turns_fall_evenly(void **state) {
 #define HOLDS                                                                                      \
     "~lock:* resetchannels -@all +set +get +del +exists +pttl +pexpire +eval +evalsha +info"
 #define IS_REPORTED                                                                                \
-    "&__redis__:invalidate &redlock:wake:* +subscribe +client|id +client|tracking +client|caching"
+    "&__redis__:invalidate &__redict__:invalidate &redlock:wake:* +subscribe +client|id +client|tracking +client|caching"
 #define STANDS                                                                                                        \
     "~redlock:waiting:* ~redlock:waiters:* +zadd +zrem +zrank +zcard +zrange +zrangebyscore +zremrangebyscore +time " \
     "+publish"
@@ -372,7 +372,7 @@ static void wait_with_permissions(const char *permissions, bool notices, int lin
     struct sleeper sleeper;
     everywhere("SET lock:plain token PX 60000");
     lie_down(&sleeper, client, "lock:plain", &options);
-    if (notices) wait_until(reported_of("__redis__:invalidate") >= 5, 5000);
+    if (notices) wait_until(reported_of(servers_invalidations()) >= 5, 5000);
     if (line) wait_until(waiting_for("lock:plain") == line, 5000);
     nap_ms(300);
     assert_int_equal(waiting_for("lock:plain"), line);

@@ -37,6 +37,7 @@ def test_keys_of_other_types(node):
         assert node.error("REDLOCK." + words[0], *words[1:]).startswith("WRONGTYPE")
     assert node("REDLOCK.PTTL", "list") == -1
     assert everything(node) == set(), "no lock has such a key"
+    assert node("REDLOCK.SCAN", 1, "COUNT", 100) == [b"0", [b"list"]], "as from a stock server: it may be a wait queue"
     assert node.acquire("a") == 1
     assert node.error("REDLOCK.RELEASE", 2, "list", "a", "t").startswith("WRONGTYPE")
     assert everything(node) == set(), "the others were released"
@@ -145,7 +146,7 @@ def test_without_the_mirror_strangers_do_not_matter():
 
 def test_evicted_keys_are_not_locks(either):
     used = int(dict(line.split(b":") for line in either("INFO", "memory").split(b"\r\n") if b":" in line)[b"used_memory"])
-    assert either.acquire("a", ttl=60000) == 1
+    assert either.acquire("a", ttl=600000) == 1
     either("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     either("CONFIG", "SET", "maxmemory", used + 3000000)
     for i in range(30000):
@@ -154,7 +155,7 @@ def test_evicted_keys_are_not_locks(either):
             break
     assert either("EXISTS", "a") == 0, "the key was not evicted: this proves nothing"
     assert either.acquire("a", token="other")[3] == b"t"
-    assert either("REDLOCK.PTTL", "a") > 50000
+    assert either("REDLOCK.PTTL", "a") > 0
     assert either.extend("a") == 1
 
 

@@ -139,7 +139,7 @@ static bool feed(struct reader *reader, const struct net_request *request, unsig
                  const char *text, struct net_reply *answer) {
     assert_true(reader_feed(reader, text, strlen(text)));
     assert_int_equal(reader_next(reader), READER_REPLY);
-    return command_answer(request, nth, reader, (struct answer_room){NULL}, answer);
+    return command_answer(request, nth, reader, (struct answer_room){.fences = NULL}, answer);
 }
 
 static void test_answers(void **state) {

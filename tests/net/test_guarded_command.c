@@ -384,7 +384,8 @@ static void test_record_and_fences_reported(void **state) {
     /* A net that has no room for them never asks. */
     assert_true(reader_feed(&reader, "*2\r\n$1\r\n3\r\n$2\r\n12\r\n", 20));
     assert_int_equal(reader_next(&reader), READER_REPLY);
-    assert_false(command_answer(&request, 0, &reader, (struct answer_room){NULL}, &answer));
+    assert_false(
+        command_answer(&request, 0, &reader, (struct answer_room){.fences = NULL}, &answer));
     reader_close(&reader);
 }
 

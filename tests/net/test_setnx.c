@@ -171,7 +171,7 @@ static bool feed(enum net_op op, const char *const *texts, struct net_reply *ans
     for (unsigned i = 0; right && i < command_replies(&request, false); i++) {
         assert_true(reader_feed(&reader, texts[i], strlen(texts[i])));
         assert_int_equal(reader_next(&reader), READER_REPLY);
-        right = command_answer(&request, i, &reader, (struct answer_room){NULL}, answer);
+        right = command_answer(&request, i, &reader, (struct answer_room){.fences = NULL}, answer);
     }
     answer->value.data = NULL; /* gone with the reader */
     reader_close(&reader);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Each script, here and in a real redis-server, on the same key and with the same arguments: the
- * same SHA1, the same result or error, word for word, and the same key afterwards. One that is
- * known by heart is run in both ways.
+ * same SHA1, the same result or error, word for word but for what spelling.h says, and the same key
+ * afterwards. One that is known by heart is run in both ways.
  *
  * usage: serve_script_differential [--refused] [FILE...]: the scripts in these files; without any,
  * those of script_shapes.h. --refused: none of them may be taken here, and each refusal is printed.
@@ -11,6 +11,7 @@
 #include "script_shapes.h"
 #include "scripted.h"
 #include "servers.h"
+#include "spelling.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -92,6 +93,8 @@ static bool same_result(const struct ending *here, const redisReply *there) {
         return near(here->value.integer, there->integer) ||
                (there->integer >= 500 && llabs(here->value.integer - there->integer) <= 20);
     }
+    if (here->value.kind == SCRIPT_ERROR)
+        return spelled_same(here->text, here->value.bytes.bytes, there->str);
     return same_text(here->text, here->value.bytes.bytes, there);
 }
 
@@ -135,6 +138,26 @@ static void compare_ending(redisContext *redis, const struct question *question,
         here->text);
 }
 
+/* math.ceil(-0.001) is a zero below zero. Up to 7.0 a command gets it as "-0" and refuses it, as
+ * the gateway does; later servers give it 0, and the key ends. */
+static bool is_negative_zero(const struct question *question) {
+    return strstr(question->text, "math.ceil(tonumber(ARGV[2]") && question->key->value &&
+           strcmp(question->key->value, "mine") == 0 && question->arguments[1] != NULL &&
+           strcmp(question->arguments[1], "-1") == 0 && servers_version() > 700;
+}
+
+static void expect_negative_zero(redisContext *redis, const struct question *question,
+                                 const struct ending *here, const redisReply *there) {
+    redisReply *left = redisCommand(redis, "EXISTS resource");
+    const bool expected = here->value.kind == SCRIPT_ERROR && there->type == REDIS_REPLY_INTEGER &&
+                          there->integer == 1 && left->type == REDIS_REPLY_INTEGER &&
+                          left->integer == 0;
+    freeReplyObject(left);
+    if (expected) return;
+    count.differences++;
+    printf("a zero below zero is another than expected there: %s\n", question->text);
+}
+
 static void compare(struct scripts *scripts, redisContext *redis, const struct question *question) {
     struct key_now key;
     struct ending known;
@@ -144,6 +167,11 @@ static void compare(struct scripts *scripts, redisContext *redis, const struct q
     redisReply *there =
         run_there(redis, question->text, strlen(question->text), question->arguments);
     count.runs++;
+    if (is_negative_zero(question)) {
+        expect_negative_zero(redis, question, &here, there);
+        freeReplyObject(there);
+        return;
+    }
     compare_ending(redis, question, "interpreted", &here, &key, there);
     key_fill(&key, question->key->value, question->key->pttl);
     if (known_ending(question->text, question->arguments, &key, &known)) {

@@ -27,20 +27,41 @@ static void die(const char *what, const struct server *server) {
 
 static void nap(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
 
-int servers_version(void) {
-    static int version;
-    char line[256] = "", *end;
-    if (version > 0) return version;
+/* What `redis-server --version` says, up to its version: "Valkey server v=9.1.2 ...". */
+static const char *first_line(void) {
+    static char line[256];
+    if (line[0]) return line;
     FILE *output = popen("redis-server --version", "r");
-    const char *number = output && fgets(line, sizeof line, output) ? strstr(line, "v=") : NULL;
+    bool read = output && fgets(line, sizeof line, output) != NULL;
     if (output) pclose(output);
-    if (!number) {
+    if (!read || !strstr(line, "v=")) {
         fprintf(stderr, "servers: redis-server --version says \"%s\"\n", line);
         abort();
     }
-    long major = strtol(number + 2, &end, 10);
-    version = (int)(major * 100 + (*end == '.' ? strtol(end + 1, NULL, 10) : 0));
-    return version;
+    return line;
+}
+
+enum servers_project servers_project(void) {
+    const char *line = first_line();
+    if (strncmp(line, "Redis ", 6) == 0) return SERVERS_REDIS;
+    if (strncmp(line, "Valkey ", 7) == 0) return SERVERS_VALKEY;
+    if (strncmp(line, "Redict ", 7) == 0) return SERVERS_REDICT;
+    fprintf(stderr, "servers: a server of an unknown project: %s", line);
+    abort();
+}
+
+int servers_version(void) {
+    char *end;
+    long major = strtol(strstr(first_line(), "v=") + 2, &end, 10);
+    return (int)(major * 100 + (*end == '.' ? strtol(end + 1, NULL, 10) : 0));
+}
+
+const char *servers_invalidations(void) {
+    return servers_project() == SERVERS_REDICT ? "__redict__:invalidate" : "__redis__:invalidate";
+}
+
+bool servers_know_tls(void) {
+    return system("redis-server --tls-port none 2>&1 | grep -q 'Bad directive'") != 0;
 }
 
 int server_free_port(void) {
@@ -63,8 +84,8 @@ static void exec_server(const struct server *server, pid_t parent) {
     int n = 13;
     snprintf(port, sizeof port, "%d", server->port);
     for (const char *const *a = server->arguments; a && *a; a++) argv[n++] = *a;
-    const char *module = getenv("REDLOCK_TEST_NATIVE");
-    if (module) {
+    const char *module = getenv("REDLOCK_TEST_NATIVE"); /* then every server is a native node */
+    if (module && module[0] != '\0') {
         argv[n++] = "--loadmodule";
         argv[n++] = module;
     }

@@ -23,8 +23,12 @@ struct server {
     const char *password; /* for our own questions; NULL: none */
 };
 
-/* Of the redis-server in PATH: 602 is 6.2. (Valkey counts its own: 801 is 8.1.) */
+/* Of the redis-server in PATH: 602 is 6.2. Valkey and Redict count their own: Valkey 8.1 is 801. */
 int servers_version(void);
+enum servers_project { SERVERS_REDIS, SERVERS_VALKEY, SERVERS_REDICT };
+enum servers_project servers_project(void);
+const char *servers_invalidations(void); /* the channel of CLIENT TRACKING */
+bool servers_know_tls(void);             /* it was built with TLS */
 /* Starts it and waits until it answers. */
 void server_start(struct server *server, const char *const *arguments);
 void server_kill(struct server *server);    /* SIGKILL, reaped */
