@@ -21,6 +21,8 @@ def old_redis(version):
             return b"%2\r\n" + bulk("server") + bulk("redis") + bulk("proto") + b":3\r\n"
         if name == "INFO":
             return bulk(info)
+        if name == "REDLOCK.HELLO":
+            return b"-ERR unknown command `REDLOCK.HELLO`, with args beginning with: `1`, \r\n"
         if name == "EVALSHA":
             return b"-NOSCRIPT No matching script.\r\n"
         if name == "ZADD":

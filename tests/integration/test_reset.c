@@ -33,6 +33,7 @@ static const char *answer_to(struct fake *fake, const redisReply *command, char 
         snprintf(text, size, "$%zu\r\n%s\r\n", strlen(greeting), greeting);
         return text;
     }
+    if (strcmp(word, "REDLOCK.HELLO") == 0) return "-ERR unknown command 'REDLOCK.HELLO'\r\n";
     bool with_keys = command->elements > 2 && strcmp(command->element[2]->str, "0") != 0;
     bool set = strcmp(word, "SET") == 0, release = strncmp(word, "EVAL", 4) == 0 && with_keys;
     if (fake->accepted == 2 && !fake->first_word_of_second && (set || release))
