@@ -80,9 +80,9 @@ static inline void redlock_break_report_init(struct redlock_break_report *report
     report->size = sizeof *report;
 }
 
-/* Ends the lock on a resource, for any holder. Reads the holder; in guarded mode raises the fence
- * of the resource on a majority first; then deletes the holder's token, and no other, on all nodes,
- * until a majority reports that it is not there.
+/* Ends the lock on a resource, for any holder. Reads the holder; then deletes its token, and no
+ * other, on all nodes, until a majority reports that it is not there. In guarded mode the first
+ * delete also raises the fence of the resource, in the same step on each node of a majority.
  *
  * The holder is not asked. It loses its lock at its next renewal, and believes until then that it
  * has it: in classic mode two clients may work at the same time for that long. In guarded mode its
