@@ -106,6 +106,46 @@ static void guarded_locks(void **state) {
     all_of_a_lock("sns", true);
 }
 
+static bool was_asked(struct server *node, const char *command) {
+    redisReply *reply = server_ask(node, "INFO commandstats");
+    const bool found = reply->type == REDIS_REPLY_STRING && strstr(reply->str, command);
+    freeReplyObject(reply);
+    return found;
+}
+
+/* Its fence is between that of the broken holder and those of all later ones. */
+static void one_broken(const char *kinds) {
+    struct servers nodes;
+    struct redlock_break_report report;
+    struct redlock_error error;
+    start_quorum_of(&nodes, kinds);
+    struct redlock_client *client = open_guarded(&nodes), *operator_ = open_guarded(&nodes);
+    struct redlock_lock_options options = lock_options(TTL_MAX);
+    options.renew = 0;
+    struct redlock_lock *lock = new_lock(client, "job", &options),
+                        *next = new_lock(operator_, "job", &options);
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    redlock_break_report_init(&report);
+    assert_result(redlock_break(operator_, "job", 3, NULL, &report, &error), REDLOCK_OK);
+    assert_true(report.deleted && report.certain);
+    assert_true(report.fence > redlock_fence(lock));
+    assert_int_equal(servers_holding(&nodes, "job"), 0);
+    assert_result(redlock_extend(lock, 0), REDLOCK_LOST);
+    assert_result(redlock_acquire(next, 1000), REDLOCK_OK);
+    assert_true(redlock_fence(next) > report.fence);
+    for (unsigned i = 0; i < nodes.count; i++)
+        assert_int_equal(was_asked(&nodes.at[i], "cmdstat_redlock.break:"), kinds[i] == 'n');
+    close_lock(lock, client);
+    close_lock(next, operator_);
+    servers_stop(&nodes);
+}
+
+static void broken(void **state) {
+    (void)state;
+    one_broken("nnn");
+    one_broken("sns");
+}
+
 static void several_resources(void **state) {
     static const struct redlock_bytes both[] = {{"a", 1}, {"b", 1}};
     (void)state;
@@ -619,6 +659,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classic_locks),
         cmocka_unit_test(guarded_locks),
+        cmocka_unit_test(broken),
         cmocka_unit_test(several_resources),
         cmocka_unit_test(strangers),
         cmocka_unit_test(denials_say_when_to_come_back),
