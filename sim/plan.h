@@ -42,8 +42,8 @@
     X(NODE_EVICT_APART, "loses its connections, and evicts the key before anybody is back")        \
     X(NODE_KIND, "is restarted as a native node (1), or as a stock one (0)")                       \
     X(NODE_LOAD, "loads the module while it runs; connections that are open stay stock")           \
-    X(NODE_STRANGER, "is touched by a stranger: 0 deletes the key, 1 sets it, 2 deletes the "      \
-                     "record, 3 swaps databases")                                                  \
+    X(NODE_STRANGER,                                                                               \
+      "is touched by a stranger (0 deletes the key, 1 sets it, 2: the record, 3 swaps)")           \
     X(CUT, "is cut off silently")                                                                  \
     X(BREAK, "has its connection broken")                                                          \
     X(LOSE_ANSWER, "loses the next answer")                                                        \
