@@ -103,6 +103,16 @@ static int refuse_to_load(struct server_ctx *ctx, const char *why) {
     return SERVER_ERR;
 }
 
+/* No client is connected yet while the server starts. */
+static bool is_running(struct server_ctx *ctx) {
+    int failed = 0;
+    struct server_info *info = server.GetServerInfo(ctx, "clients");
+    unsigned long long clients =
+        server.ServerInfoGetFieldUnsigned(info, "connected_clients", &failed);
+    server.FreeServerInfo(ctx, info);
+    return failed != 0 || clients > 0;
+}
+
 static int refuse_what_cannot_vote(struct server_ctx *ctx) {
     int flags = server.GetContextFlags(ctx);
     if (flags & SERVER_IS_CLUSTER)
@@ -111,6 +121,11 @@ static int refuse_what_cannot_vote(struct server_ctx *ctx) {
     if (flags & SERVER_IS_REPLICA)
         return refuse_to_load(
             ctx, "this server is a replica; a lock node must be a master (REPLICAOF NO ONE)");
+    /* They would go on with plain keys, which only the mirror makes both kinds see. */
+    if (!node.mirror && is_running(ctx))
+        return refuse_to_load(
+            ctx, "with 'mirror no', clients that are connected now would not see the locks of "
+                 "others; load it at the start of the server (loadmodule in its configuration)");
     return SERVER_OK;
 }
 
