@@ -364,7 +364,7 @@ static int judge(struct breaking *breaking, enum majority_verdict verdict, bool 
     if (result == REDLOCK_NO_QUORUM) {
         const int status = session_unseen(session, breaking->views, breaking->resource, result);
         if (nodes_with(breaking, REDLOCK_VERDICT_RECOVERING) > 0)
-            complain("reading again is no cure: see redlock quorum status");
+            complain("reading again does not help: see redlock quorum status");
         return status;
     }
     breaking->result = result;

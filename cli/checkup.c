@@ -88,8 +88,8 @@ static int compare_steps(const void *a, const void *b) {
 }
 
 /* The step that is furthest from the median, by more than what is uncertain of both. The median is
- * what a clock that runs too fast or too slow, or stands still, moves each time: that is no jump.
- * A jump and the one back cancel in measure_clock(). */
+ * what a clock that runs too fast or too slow, or stands still, moves each time, which is not a
+ * jump. A jump and the one back cancel in measure_clock(). */
 static int64_t largest_jump(const struct clock_sample *samples, size_t count) {
     struct step steps[SAMPLES_MAX];
     struct clock_sample last = {.taken = false};
