@@ -33,6 +33,14 @@ static void put_mirrors(void) {
     }
 }
 
+/* The words of ACQUIRE and EXTEND. */
+static bool read_vote(struct server_ctx *ctx, struct server_string **argv, int argc) {
+    struct words words;
+    return begin_vote(&words, ctx, argv, argc) && read_keys(&words, &request, 1) &&
+           read_token(&words, &request) && read_ttl(&words, &request) &&
+           read_fence_if_any(&words, &request);
+}
+
 /* ---- acquire ---- */
 
 static int reply_denied(struct server_ctx *ctx, int64_t left_ms, struct node_bytes token) {
@@ -94,12 +102,8 @@ static int vote(struct server_ctx *ctx) {
 }
 
 static int acquire(struct server_ctx *ctx, struct server_string **argv, int argc) {
-    struct words words;
     if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
-    if (!begin_vote(&words, ctx, argv, argc) || !read_keys(&words, &request, 1) ||
-        !read_token(&words, &request) || !read_ttl(&words, &request) ||
-        !read_fence_if_any(&words, &request))
-        return SERVER_OK;
+    if (!read_vote(ctx, argv, argc)) return SERVER_OK;
     if (!denied_by_stranger(ctx)) vote(ctx);
     mirror_close();
     return SERVER_OK;
@@ -159,12 +163,8 @@ static int extended(struct server_ctx *ctx) {
 }
 
 static int extend(struct server_ctx *ctx, struct server_string **argv, int argc) {
-    struct words words;
     if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
-    if (!begin_vote(&words, ctx, argv, argc) || !read_keys(&words, &request, 1) ||
-        !read_token(&words, &request) || !read_ttl(&words, &request) ||
-        !read_fence_if_any(&words, &request))
-        return SERVER_OK;
+    if (!read_vote(ctx, argv, argc)) return SERVER_OK;
     enum node_answer answer = extend_in_table();
     if (answer == NODE_GRANTED) return extended(ctx);
     if (answer == NODE_GONE) return reply_integer(ctx, -2);

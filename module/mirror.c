@@ -24,12 +24,8 @@ static const struct server_string *open_name;
 static bool followed; /* by a replica, when it was last asked */
 
 void mirror_ask_for_replicas(struct server_ctx *ctx) {
-    int failed = 0;
-    struct server_info *info = server.GetServerInfo(ctx, "replication");
-    unsigned long long replicas =
-        server.ServerInfoGetFieldUnsigned(info, "connected_slaves", &failed);
-    followed = failed != 0 || replicas > 0;
-    server.FreeServerInfo(ctx, info);
+    unsigned long long replicas;
+    followed = !server_number(ctx, "replication", "connected_slaves", &replicas) || replicas > 0;
 }
 
 /* The module's own changes reach replicas and the append-only file only if it passes them on. */

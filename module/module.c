@@ -105,12 +105,8 @@ static int refuse_to_load(struct server_ctx *ctx, const char *why) {
 
 /* No client is connected yet while the server starts. */
 static bool is_running(struct server_ctx *ctx) {
-    int failed = 0;
-    struct server_info *info = server.GetServerInfo(ctx, "clients");
-    unsigned long long clients =
-        server.ServerInfoGetFieldUnsigned(info, "connected_clients", &failed);
-    server.FreeServerInfo(ctx, info);
-    return failed != 0 || clients > 0;
+    unsigned long long clients;
+    return !server_number(ctx, "clients", "connected_clients", &clients) || clients > 0;
 }
 
 static int refuse_what_cannot_vote(struct server_ctx *ctx) {

@@ -27,3 +27,12 @@ const char *server_api_find(struct server_ctx *ctx) {
     SERVER_OPTIONAL(FIND_OPTIONAL)
     return NULL;
 }
+
+bool server_number(struct server_ctx *ctx, const char *section, const char *field,
+                   unsigned long long *number) {
+    int failed = 0;
+    struct server_info *info = server.GetServerInfo(ctx, section);
+    *number = server.ServerInfoGetFieldUnsigned(info, field, &failed);
+    server.FreeServerInfo(ctx, info);
+    return failed == 0;
+}

@@ -207,4 +207,8 @@ extern struct server_api server;
 /* NULL, or the name of a needed function that the server does not have. */
 const char *server_api_find(struct server_ctx *ctx);
 
+/* A number in a section of INFO. False: the server does not have it. */
+bool server_number(struct server_ctx *ctx, const char *section, const char *field,
+                   unsigned long long *number);
+
 #endif

@@ -59,14 +59,11 @@ static int hello(struct server_ctx *ctx, struct server_string **argv, int argc) 
 /* The number of replicas is asked for each time: it is what a vote rests on. */
 static int state(struct server_ctx *ctx, struct server_string **argv, int argc) {
     struct words words;
-    int failed = 0;
+    unsigned long long replicas;
     if (argc != 1) return server.WrongArity(ctx);
     if (!begin_look(&words, ctx, argv, argc)) return SERVER_OK;
-    struct server_info *info = server.GetServerInfo(ctx, "replication");
-    unsigned long long replicas =
-        server.ServerInfoGetFieldUnsigned(info, "connected_slaves", &failed);
-    server.FreeServerInfo(ctx, info);
-    if (failed) return refuse(ctx, "ERR redlock: the server does not say how many replicas it has");
+    if (!server_number(ctx, "replication", "connected_slaves", &replicas))
+        return refuse(ctx, "ERR redlock: the server does not say how many replicas it has");
     server.ReplyWithArray(ctx, 4);
     server.ReplyWithLongLong(ctx, boottime_us());
     reply_text(ctx, node.flags & SERVER_IS_REPLICA ? "replica" : "master");

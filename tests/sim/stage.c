@@ -68,3 +68,21 @@ const struct history_record *stage_message(const struct stage *stage, enum histo
         if (record->op == op && nth-- == 0) return record;
     }
 }
+
+void stage_open_guarded(struct stage *stage) {
+    stage_open(stage);
+    stage->options.guarded = stage->options.fenced = true;
+    stage->options.ttl_ms_max = 10000;
+    for (unsigned i = 0; i < 2; i++) {
+        stage->options.client[i].client.mode = REDLOCK_MODE_GUARDED;
+        stage->options.client[i].client.allow_replicas = 1;
+        stage->options.client[i].client.recover = 0;
+    }
+}
+
+void stage_begin_held_by_a(struct stage *stage) {
+    stage_begin(stage);
+    actor_act(stage->world, A, ACTION_ACQUIRE, 0, 0);
+    stage_run(stage, 100);
+    assert_non_null(stage_find(stage, HISTORY_ACQUIRED, A, ANYBODY, 0));
+}

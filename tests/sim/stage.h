@@ -23,7 +23,11 @@ struct stage {
 /* Options first, then stage_begin(): connections are up 10 ms later. Every delay is 1 ms unless the
  * test says else. */
 void stage_open(struct stage *stage);
+/* Instead of it: guarded, with fences; A and B bring no node back. */
+void stage_open_guarded(struct stage *stage);
 void stage_begin(struct stage *stage);
+/* ... and until 100 ms; A has acquired. */
+void stage_begin_held_by_a(struct stage *stage);
 void stage_close(struct stage *stage);
 void stage_run(struct stage *stage, int64_t until_ms);
 

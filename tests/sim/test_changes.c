@@ -7,22 +7,8 @@
 #include "net/net.h"
 
 /* Two guarded clients that only look: what is written, the test does. */
-static void open_guarded(struct stage *stage) {
-    stage_open(stage);
-    stage->options.guarded = stage->options.fenced = true;
-    stage->options.ttl_ms_max = 10000;
-    for (unsigned i = 0; i < 2; i++) {
-        stage->options.client[i].client.mode = REDLOCK_MODE_GUARDED;
-        stage->options.client[i].client.allow_replicas = 1;
-        stage->options.client[i].client.recover = 0;
-    }
-}
-
 static void begin_held_by_a(struct stage *stage) {
-    stage_begin(stage);
-    actor_act(stage->world, A, ACTION_ACQUIRE, 0, 0);
-    stage_run(stage, 100);
-    assert_non_null(stage_find(stage, HISTORY_ACQUIRED, A, ANYBODY, 0));
+    stage_begin_held_by_a(stage);
     for (unsigned node = 0; node < 3; node++) assert_true(node_is_intact(stage->world, node));
 }
 
@@ -38,7 +24,7 @@ static void expect_announced(const struct stage *stage, int64_t at_ms, int node,
 static void flush_is_announced_at_once(void **state) {
     struct stage stage;
     (void)state;
-    open_guarded(&stage);
+    stage_open_guarded(&stage);
     begin_held_by_a(&stage);
     node_flush(stage.world, 1);
     stage_run(&stage, 200);
@@ -51,7 +37,7 @@ static void flush_is_announced_at_once(void **state) {
 static void unannounced_is_not(void **state) {
     struct stage stage;
     (void)state;
-    open_guarded(&stage);
+    stage_open_guarded(&stage);
     stage.options.unannounced = rl_bit(1);
     begin_held_by_a(&stage);
     node_flush(stage.world, 1);
@@ -65,7 +51,7 @@ static void unannounced_is_not(void **state) {
 static void round_trip_goes_back(void **state) {
     struct stage stage;
     (void)state;
-    open_guarded(&stage);
+    stage_open_guarded(&stage);
     begin_held_by_a(&stage);
     node_demote(stage.world, 0, 95 * RL_MS, 20 * RL_MS);
     stage_run(&stage, 115);
@@ -83,7 +69,7 @@ static void round_trip_goes_back(void **state) {
 static void promoted_before_the_resync_loses_nothing(void **state) {
     struct stage stage;
     (void)state;
-    open_guarded(&stage);
+    stage_open_guarded(&stage);
     begin_held_by_a(&stage);
     node_demote(stage.world, 0, 95 * RL_MS, 50 * RL_MS);
     stage_run(&stage, 120);
@@ -98,7 +84,7 @@ static void promoted_before_the_resync_loses_nothing(void **state) {
 static void replica_takes_no_writes(void **state) {
     struct stage stage;
     (void)state;
-    open_guarded(&stage);
+    stage_open_guarded(&stage);
     stage_begin(&stage);
     node_follow(stage.world, 0);
     actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
@@ -115,7 +101,7 @@ static void replica_takes_no_writes(void **state) {
 static void eviction_counts_only_where_a_key_was(void **state) {
     struct stage stage;
     (void)state;
-    open_guarded(&stage);
+    stage_open_guarded(&stage);
     stage.options.resources = 2;
     begin_held_by_a(&stage);
     node_evict(stage.world, 0, 1);
@@ -129,7 +115,7 @@ static void eviction_counts_only_where_a_key_was(void **state) {
 static void record_is_announced_to_others(void **state) {
     struct stage stage;
     (void)state;
-    open_guarded(&stage);
+    stage_open_guarded(&stage);
     stage.options.client[B].client.recover = 1;
     begin_held_by_a(&stage);
     node_delete_record(stage.world, 1);
@@ -147,7 +133,7 @@ static void record_is_announced_to_others(void **state) {
 static void policy_is_back_after_a_restart(void **state) {
     struct stage stage;
     (void)state;
-    open_guarded(&stage);
+    stage_open_guarded(&stage);
     stage_begin(&stage);
     node_policy(stage.world, 0, true);
     assert_true(node_may_lose(stage.world, 0));
@@ -160,7 +146,7 @@ static void policy_is_back_after_a_restart(void **state) {
 static void quorums_have_their_own_records(void **state) {
     struct stage stage;
     (void)state;
-    open_guarded(&stage);
+    stage_open_guarded(&stage);
     stage.options.nodes = 6;
     stage.options.others = rl_bit(3) | rl_bit(4) | rl_bit(5);
     stage.options.client[A].nodes = rl_bit(0) | rl_bit(1) | rl_bit(2);

@@ -7,22 +7,12 @@
 #include "net/net.h"
 
 static void open_native(struct stage *stage, bool guarded) {
-    stage_open(stage);
+    if (guarded)
+        stage_open_guarded(stage);
+    else
+        stage_open(stage);
     stage->options.native = rl_all(3);
-    stage->options.guarded = stage->options.fenced = guarded;
     stage->options.ttl_ms_max = 10000;
-    for (unsigned i = 0; i < 2 && guarded; i++) {
-        stage->options.client[i].client.mode = REDLOCK_MODE_GUARDED;
-        stage->options.client[i].client.allow_replicas = 1;
-        stage->options.client[i].client.recover = 0;
-    }
-}
-
-static void begin_held_by_a(struct stage *stage) {
-    stage_begin(stage);
-    actor_act(stage->world, A, ACTION_ACQUIRE, 0, 0);
-    stage_run(stage, 100);
-    assert_non_null(stage_find(stage, HISTORY_ACQUIRED, A, ANYBODY, 0));
 }
 
 static bool is_gone(const struct stage *stage, int node) {
@@ -35,7 +25,7 @@ static void nothing_reaches_locks_record_and_fences(void **state) {
     struct stage stage;
     (void)state;
     open_native(&stage, true);
-    begin_held_by_a(&stage);
+    stage_begin_held_by_a(&stage);
     for (unsigned node = 0; node < 3; node++) assert_true(node_is_native(stage.world, node));
     rl_ns end = stage_need(&stage, HISTORY_KEY_SET, ANYBODY, 0, 0)->until;
     node_flush(stage.world, 0);
@@ -68,7 +58,7 @@ static void locks_end_by_boottime(void **state) {
     struct stage stage;
     (void)state;
     open_native(&stage, true);
-    begin_held_by_a(&stage);
+    stage_begin_held_by_a(&stage);
     node_clock_rate(stage.world, 0, 0);
     node_clock_step(stage.world, 1, -5000 * RL_MS);
     node_clock_rate(stage.world, 2, 1010000);
@@ -87,7 +77,7 @@ static void locks_end_while_the_node_is_stopped(void **state) {
     struct stage stage;
     (void)state;
     open_native(&stage, true);
-    begin_held_by_a(&stage);
+    stage_begin_held_by_a(&stage);
     node_pause(stage.world, 0);
     stage_run(&stage, 11000);
     assert_int_equal(stage_count(&stage, HISTORY_KEY_EXPIRED, ANYBODY, 0), 0);
@@ -103,7 +93,7 @@ static void restart_loses_all(void **state) {
     struct stage stage;
     (void)state;
     open_native(&stage, true);
-    begin_held_by_a(&stage);
+    stage_begin_held_by_a(&stage);
     stage_run(&stage, 2000);
     for (int node = 0; node < 3; node++) {
         node_crash(stage.world, (unsigned)node);
@@ -123,7 +113,7 @@ static void replica_that_takes_over_has_nothing(void **state) {
     struct stage stage;
     (void)state;
     open_native(&stage, true);
-    begin_held_by_a(&stage);
+    stage_begin_held_by_a(&stage);
     node_failover(stage.world, 0, RL_MS);
     node_split(stage.world, 1, RL_MS);
     for (int node = 0; node < 2; node++) {
@@ -146,7 +136,7 @@ static void acquisition_is_one_command(void **state) {
     stage.options.native = rl_bit(0);
     stage.options.split_ppm = 1000000;
     stage.options.link.delay_min = RL_MS / 2;
-    begin_held_by_a(&stage);
+    stage_begin_held_by_a(&stage);
     rl_ns set = stage_need(&stage, HISTORY_KEY_SET, ANYBODY, 0, 0)->at;
     assert_int_equal(stage_message(&stage, HISTORY_ARRIVED, NET_ACQUIRE, A, 0, 0)->at, set);
     set = stage_need(&stage, HISTORY_KEY_SET, ANYBODY, 1, 0)->at;
@@ -161,7 +151,7 @@ static void strangers_and_we_refuse_each_other(void **state) {
     (void)state;
     open_native(&stage, false);
     stage.options.client[B].stranger = true;
-    begin_held_by_a(&stage);
+    stage_begin_held_by_a(&stage);
     actor_act(stage.world, B, ACTION_ACQUIRE, 0, 0);
     stage_run(&stage, 200);
     assert_int_equal(stage_need(&stage, HISTORY_NOT_ACQUIRED, B, ANYBODY, 0)->result, REDLOCK_HELD);
@@ -188,7 +178,7 @@ static void copy_is_made_again(void **state) {
     (void)state;
     open_native(&stage, false);
     stage.options.client[B].stranger = true;
-    begin_held_by_a(&stage);
+    stage_begin_held_by_a(&stage);
     for (unsigned node = 0; node < 3; node++) node_foreign(stage.world, node, 0, NULL, 0);
     actor_act(stage.world, A, ACTION_EXTEND, 0, 0);
     stage_run(&stage, 200);
