@@ -301,15 +301,17 @@ static void register_incarnations(struct rl_guard *guard, struct rl_guard_node *
     write_record(guard, node, actions);
 }
 
-/* Step 5. The node takes over what the sources promised and accepted for the next epoch. */
-static void install(struct rl_guard *guard, struct rl_guard_node *node,
+/* Step 5. The node takes over what the sources promised and accepted for the next epoch. (A node
+ * whose fences were read before this epoch, and that is behind by now, is not a source: what it
+ * accepted has led to this epoch.) */
+static void install(struct rl_guard *guard, struct rl_guard_node *node, rl_mask sources,
                     struct rl_guard_actions *actions) {
     struct rl_record *to = own_record(guard, node, RL_RECORD_INTACT);
     to->settled = guard->settled;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *from = &guard->node[i].record;
-        if (!(guard->sources & rl_bit(i))) continue;
-        assert(i != (unsigned)guard->installing);
+        if (!(sources & rl_bit(i))) continue;
+        assert(i != (unsigned)guard->installing && from->epoch == to->epoch);
         if (from->ballot > to->ballot) to->ballot = from->ballot;
         if (from->accepted_ballot <= to->accepted_ballot) continue;
         to->accepted_ballot = from->accepted_ballot;
@@ -421,7 +423,7 @@ static void finish(struct rl_guard *guard, struct rl_guard_node *node,
     if (guard->installing != index) return;
     rl_mask sources = guard->sources & rl_guard_intact(guard);
     assert(!(sources & rl_bit((unsigned)index)));
-    if (rl_count(sources) >= guard->votes_needed) install(guard, node, actions);
+    if (rl_count(sources) >= guard->votes_needed) install(guard, node, sources, actions);
 }
 
 /* Another server was registered in this one's place. If that server lives, two servers stand for
