@@ -301,14 +301,16 @@ static void register_incarnations(struct rl_guard *guard, struct rl_guard_node *
     write_record(guard, node, actions);
 }
 
-/* Step 5. The node takes over what the sources promised and accepted for the next epoch. */
+/* Step 5. The node takes over what the sources promised and accepted for the next epoch. A source
+ * that is still in the epoch before, or a member no more, accepted the change that made this one.
+ * It is impossible now, and an operator who found it accepted would try to finish it for ever. */
 static void install(struct rl_guard *guard, struct rl_guard_node *node,
                     struct rl_guard_actions *actions) {
     struct rl_record *to = own_record(guard, node, RL_RECORD_INTACT);
     to->settled = guard->settled;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *from = &guard->node[i].record;
-        if (!(guard->sources & rl_bit(i))) continue;
+        if (!(guard->sources & rl_guard_intact(guard) & rl_bit(i))) continue;
         assert(i != (unsigned)guard->installing);
         if (from->ballot > to->ballot) to->ballot = from->ballot;
         if (from->accepted_ballot <= to->accepted_ballot) continue;
