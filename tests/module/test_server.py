@@ -10,6 +10,7 @@ import pytest
 
 import native
 from conftest import everything
+from native import fenced
 
 NONCE = "000000000000000b"
 
@@ -98,7 +99,7 @@ def test_a_replica_does_not_vote_and_has_its_locks_when_it_is_a_master_again(eit
         node("REPLICAOF", "NO", "ONE")
     assert incarnation(node) == before
     assert node.acquire("a", token="other")[3] == b"t", "a full resynchronisation is nothing to the table"
-    assert node("REDLOCK.CONFIRM", 1, "a", "t", NONCE, 5, 0) == 1
+    assert node("REDLOCK.CONFIRM", 1, "a", "t", fenced(NONCE, 5, 0)) == 1
     assert node.extend("a") == 1 and node.release("a") == 1
 
 
