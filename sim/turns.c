@@ -38,7 +38,7 @@ void turns_begin(struct server *server, bool on) {
         .seed = server->node,
         .reserve_us = NODE_RESERVE_US,
         .interval_us = NODE_QUEUE_INTERVAL_US,
-        .heads = RL_WAITING_ARMED,
+        .heads = 0, /* a waiter has nothing to do before its turn */
         .notify = send_notice,
         .context = server,
     });

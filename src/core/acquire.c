@@ -233,8 +233,7 @@ static void gather(struct rl_acquire *acquire, const struct rl_event *event, rl_
     if (majority) wake_by(acquire, acquire->since + acquire->terms->node_timeout);
     if ((event->settled & all) != all && now < acquire->wake_at) return;
     bool may_wait = acquire->rules.deadline > now &&
-                    (event->behind || (acquire->crowded && is_watched(acquire, event) &&
-                                       !keep_queues(acquire, event)));
+                    (event->behind || (acquire->crowded && is_watched(acquire, event)));
     if (may_wait)
         move(acquire, RL_ACQUIRE_SLEEPING, now);
     else
