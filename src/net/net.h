@@ -24,6 +24,8 @@ struct net_timer {
     void (*fire)(struct net_timer *timer);
 };
 
+enum { NET_WAKE_TURN = -2 };
+
 struct net_handlers {
     /* A call is done; its memory belongs to the caller again. Never called from within
      * net_send(). */

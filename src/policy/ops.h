@@ -136,6 +136,8 @@ enum {
     /* The same keys, for an observer: GRANTED with `count`, the waiters, and `age_us`, for how    \
      * long the first of them has waited. */                                                       \
     X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)), AS_STOCK)         \
+    X(TURN_WAIT, WAITERS, NET_OP_GROWS, ANY(COMMANDS(1, "REDLOCK.WAIT %k %t", PTTL, PTTL)), AS_STOCK) \
+    X(TURN_LEAVE, WAITERS, NET_OP_CHANGES, ANY(COMMANDS(1, "REDLOCK.UNWAIT %k %t", PTTL, PTTL)), AS_STOCK) \
     /* GRANTED with `value`, the server's name for the type of the key's value; ABSENT. */         \
     X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)), AS_STOCK)
 /* clang-format on */
