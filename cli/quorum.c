@@ -21,6 +21,7 @@
 #include "refusals.h"
 
 /* An added node is intact ttl_max after it was registered; drift and a busy machine add to that. */
+#define OTHER_CHANGE_WITHIN (3000 * MS)
 #define NEW_MEMBER_WITHIN_MS(ttl_max_ms) (3 * (ttl_max_ms) + 15000)
 
 enum { EXIT_DEGRADED = 1, EXIT_DECLINED = 1 };
@@ -57,6 +58,22 @@ static int open_and_peek(struct task *task) {
     if (status != 0) return status;
     session_connect(&task->session);
     return membership_peek(&task->session, &task->membership);
+}
+
+static bool too_few_intact(const struct redlock_quorum_status *quorum) {
+    return quorum->known && quorum->intact < quorum->votes_needed;
+}
+
+/* For a command that changes the quorum. While another one writes its change, a majority may not be
+ * intact. */
+static int open_for_change(struct task *task) {
+    const int64_t until = now_ns() + OTHER_CHANGE_WITHIN;
+    int status = open_and_peek(task);
+    while (status == 0 && too_few_intact(&task->membership.quorum) && now_ns() < until) {
+        session_live_until(&task->session, now_ns() + OTHER_CHANGE_WITHIN / 20);
+        status = membership_peek(&task->session, &task->membership);
+    }
+    return status;
 }
 
 static void print_json(struct task *task) {
@@ -415,7 +432,7 @@ static int act_add(struct task *task, char **operands) {
     size_t node = 0;
     char most[64];
     int status = list_with(task, operands[0], &node);
-    if (status == 0) status = open_and_peek(task);
+    if (status == 0) status = open_for_change(task);
     if (status != 0) return status;
     const struct membership *membership = &task->membership;
     const char *url = node_url(&task->session, node);
@@ -441,7 +458,7 @@ static int act_add(struct task *task, char **operands) {
 }
 
 static int act_remove(struct task *task, char **operands) {
-    int status = open_and_peek(task);
+    int status = open_for_change(task);
     if (status != 0) return status;
     const struct membership *membership = &task->membership;
     show_membership(task);
@@ -551,7 +568,7 @@ static int replace(struct task *task, const struct replacement *plan) {
 static int act_replace(struct task *task, char **operands) {
     struct replacement plan = {.old_name = operands[0]};
     int status = list_with(task, operands[1], &plan.node);
-    if (status == 0) status = open_and_peek(task);
+    if (status == 0) status = open_for_change(task);
     if (status != 0) return status;
     show_membership(task);
     if ((status = plan_replacement(task, &plan)) != 0) return status;
@@ -588,6 +605,10 @@ static void announce_ttl_max(const struct task *task, int64_t ttl_ms) {
     duration_text(then, sizeof then, ttl_ms);
     if (!quorum->settled)
         complain("first, the change that was begun is finished, which takes up to %s", now);
+    if (ttl_ms == quorum->ttl_ms_max) {
+        complain("ttl_max is %s then", then);
+        return;
+    }
     if (ttl_ms > quorum->ttl_ms_max) {
         complain(
             "ttl_max is raised from %s to %s, which takes a few round trips. A node that loses its data then waits for %s before it votes",
@@ -616,7 +637,7 @@ static int act_set_ttl_max(struct task *task, char **operands) {
     int64_t ttl_ms = 0;
     char text[100], most[64];
     int status = parse_ttl_max(operands[0], &ttl_ms);
-    if (status == 0) status = open_and_peek(task);
+    if (status == 0) status = open_for_change(task);
     if (status != 0) return status;
     const struct redlock_quorum_status *quorum = &task->membership.quorum;
     show_membership(task);

@@ -617,6 +617,46 @@ static void draw_breaks(struct plan *plan, bool always) {
     sort_by_time(plan);
 }
 
+/* ---- before the first record ----------------------------------------------------------------- */
+
+static bool harms_classic(const struct plan_action *action) {
+    switch ((enum plan_kind)action->kind) {
+    case PLAN_SESSION:
+    case PLAN_NODE_PAUSE:
+    case PLAN_NODE_MODE:
+    case PLAN_NODE_RATE:
+    case PLAN_NODE_REPLICA:
+    case PLAN_CUT:
+    case PLAN_BREAK:
+    case PLAN_LOSE_ANSWER:
+    case PLAN_DELAY:
+    case PLAN_CLIENT_PAUSE:
+    case PLAN_CLIENT_CRASH:
+    case PLAN_CLIENT_CLOCK:
+    case PLAN_OPERATE:
+    case PLAN_BREAKS_LOCK: return false;
+    default: return true;
+    }
+}
+
+/* While no node has a record, mode auto is classic mode. So a fresh world has either clients that
+ * name no mode or faults that classic mode does not stand against. */
+static void draw_before_records(struct plan *plan) {
+    struct world_options *options = &plan->options;
+    bool any = false;
+    for (unsigned i = 0; i < options->clients; i++)
+        any = any || options->client[i].client.mode == REDLOCK_MODE_AUTO;
+    if (!plan->fresh || !any) return;
+    plan->random = random_named(plan->seed, 15);
+    bool named = chance(plan, 50);
+    for (unsigned i = 0; i < options->clients && named; i++)
+        options->client[i].client.mode = REDLOCK_MODE_GUARDED;
+    size_t kept = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        if (named || !harms_classic(&plan->actions[i])) plan->actions[kept++] = plan->actions[i];
+    plan->count = kept;
+}
+
 /* ---- native nodes ---------------------------------------------------------------------------- */
 
 /* What does not matter to native nodes, and so befalls any number of them at a time. */
@@ -727,5 +767,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_ttl_max(plan);
     draw_breaks(plan, wish->operators);
     draw_native(plan, wish->nodes);
+    draw_before_records(plan);
     plan->liveness_bound = bound_of(plan);
 }

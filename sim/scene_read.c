@@ -22,6 +22,7 @@ enum { LINE_BYTES = 512 };
 struct reader {
     struct scene *scene;
     unsigned line;
+    bool names_nodes, names_clients; /* an option before this line does */
     struct scene_expectation *below; /* the claims that indented lines belong to; NULL: prose */
     char *error;
     size_t error_size;
@@ -284,7 +285,15 @@ static bool read_option(struct reader *reader, const char *text) {
         return false;
     bool late = reader->scene->steps_count > 0 && line.kind != SCENE_OPTION_ENDS;
     if (late) return wrong(reader, "options come before the first step, and steps begin with 'at'");
-    if (line.kind != SCENE_OPTION_CLIENTS && !settle(reader, &line)) return false;
+    if (line.kind == SCENE_OPTION_NODES && reader->names_nodes)
+        return wrong(reader, "the number of nodes comes before lines that name nodes");
+    if (line.kind == SCENE_OPTION_CLIENTS && reader->names_clients)
+        return wrong(reader, "the clients' names come before lines that name one of them");
+    if (line.kind != SCENE_OPTION_CLIENTS) {
+        if (!settle(reader, &line)) return false;
+        reader->names_nodes |= line.nodes != 0;
+        reader->names_clients |= line.clients != 0;
+    }
     return set_option(reader, &line);
 }
 

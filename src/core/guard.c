@@ -608,15 +608,18 @@ static bool shows_later_epoch(const struct rl_guard *guard, const struct rl_guar
            node->record.epoch > guard->quorum.epoch;
 }
 
-/* A later epoch on a node that does not vote: a member that was added and must recover. The others
- * may carry that epoch too. A client that takes no locks would not learn it from nodes that
- * announce no changes. That may take long (`quorum init` waits for ttl_max), so there is a pause
+/* A client that sends votes meets a changed nonce. One that sends none would not learn a later
+ * epoch from nodes that announce no changes. So it reads all records again in two cases. A node
+ * that does not vote shows a later epoch: a member that was added and must recover; the others may
+ * carry that epoch too. Or fewer than a majority are intact, so no votes are sent: a later epoch may
+ * need fewer nodes. Both may last long (`quorum init` waits for ttl_max), so there is a pause
  * between two rounds of reads. */
 static void follow_epoch(struct rl_guard *guard, rl_ns now) {
-    bool later = false;
-    for (unsigned i = 0; i < guard->nodes; i++) later |= shows_later_epoch(guard, &guard->node[i]);
-    if (!later) guard->follow_at = 0;
-    if (!later || now < guard->follow_at) return;
+    bool follows = guard->known && !is_majority_intact(guard);
+    for (unsigned i = 0; i < guard->nodes; i++)
+        follows |= shows_later_epoch(guard, &guard->node[i]);
+    if (!follows) guard->follow_at = 0;
+    if (!follows || now < guard->follow_at) return;
     guard->follow_at = now + FOLLOW_PAUSE;
     for (unsigned i = 0; i < guard->nodes; i++)
         if (guard->node[i].read) guard->node[i].reread = true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Membership, step 5: "when a majority of e has switched, wait ttl_max as above (leases of e end or
- * are extended by e + 1), look that they still carry e + 1 unbroken, read the fences from a
- * majority of them, raise them on a majority of e + 1, and mark it settled."
- */
+ * Membership, step 5: "when so many members of e have switched that every majority of e includes
+ * one, wait ttl_max as above (leases of e end or are extended by e + 1), look that they still carry
+ * e + 1 unbroken, read the fences from as many of them, raise them on a majority of e + 1, and mark
+ * it settled." */
 #include <string.h>
 
 #include "core/membership_inside.h"
@@ -51,29 +51,26 @@ static bool has_switched(const struct rl_membership *m, unsigned node) {
            record->epoch == m->settling.epoch && record->quorum_id == m->view.quorum.quorum_id;
 }
 
-/* The witnesses are the members of the epoch before: the present ones, without an added one, with a
- * removed one. Where the change is unknown, the larger of both majorities is needed. The records no
- * longer name a removed member's incarnation, so its switched node may be a former incarnation. It
- * counts only where the others could not be a majority without it anyway: where the number was
- * even. */
+/* The witnesses are the members of the epoch before: the present ones, without an added one. A
+ * removed one does not count: the records no longer name its incarnation, so its switched node may
+ * be a former one. Every majority of the epoch before must include a witness. That takes half of an
+ * even number, a majority of an odd one. Then no majority votes for that epoch any more, and the
+ * highest fence of its grants is on a witness. Where the change is unknown, the number suffices for
+ * each kind, also if an added node is among them. */
 static void find_witnesses(struct rl_membership *m) {
     const struct rl_change *last = &m->settling.last;
     const struct rl_record *quorum = &m->view.quorum;
-    bool even = quorum->members_count % 2 == 1; /* including the removed one */
     bool add = m->settling.known && last->kind == RL_CHANGE_ADD;
-    bool remove = m->settling.known && last->kind == RL_CHANGE_REMOVE;
     bool same = m->settling.known && last->kind == RL_CHANGE_TTL_MAX;
     unsigned before = quorum->members_count + (add || same ? 0u : 1u) - (add ? 1u : 0u);
-    m->settling.needed = rl_quorum(before);
+    m->settling.needed = before - rl_quorum(before) + 1;
     m->settling.witnesses = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_guard_node *at = &m->view.node[i];
         if (!has_switched(m, i)) continue;
         uint64_t id = at->record.node_id;
         bool added = add && id == last->id;
-        bool removed = even && !rl_record_member(quorum, id) &&
-                       (!m->settling.known || (remove && id == last->id));
-        if (added || (!removed && at->eligibility != RL_ELIGIBILITY_INTACT)) continue;
+        if (added || at->eligibility != RL_ELIGIBILITY_INTACT) continue;
         m->settling.witnesses |= rl_bit(i);
         memcpy(m->settling.run_id[i], at->run_id, sizeof m->settling.run_id[i]);
         m->settling.seen[i] = m->looked_at;
@@ -157,8 +154,8 @@ static void wait_on(struct rl_membership *m) {
     membership_peek(m, RL_SETTLE_WAIT, left < PEEK_EVERY ? left : PEEK_EVERY);
 }
 
-/* "when a majority of e has switched". Where the change is unknown, an added node counts once it
- * has recovered. */
+/* "when so many members of e have switched". Where the change is unknown, an added node counts once
+ * it has recovered. */
 void membership_settle_gathered(struct rl_membership *m) {
     if (is_over(m)) {
         mark(m);
@@ -196,7 +193,7 @@ void membership_settle_waited(struct rl_membership *m) {
     }
 }
 
-/* "read the fences from a majority of them": of the witnesses that can be read now, all in one
+/* "read the fences from as many of them": of the witnesses that can be read now, all in one
  * pass. Earlier results came from records that may have changed since. */
 void membership_settle_read(struct rl_membership *m) {
     rl_mask heard = 0;

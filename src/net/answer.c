@@ -53,6 +53,7 @@ static bool answer_denial(const struct reader *reader, struct net_reply *answer)
     if (slots[HOLDER].type != REPLY_STRING && slots[HOLDER].type != REPLY_NIL) return false;
     answer->verdict = REDLOCK_VERDICT_DENIED;
     answer->remaining_ms = slots[REMAINING].integer;
+    answer->count = slots[RANK].integer;
     answer_shows(answer, reader->bytes[HOLDER]);
     return true;
 }
@@ -222,6 +223,19 @@ static bool answer_queue(const struct reader *reader, struct net_reply *answer) 
     return true;
 }
 
+/* [waiters before us or -1, time left: -2: we may try, -1: no end] */
+static bool answer_turn(const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slots = reader->slots;
+    if (reader->slots_count != 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2 ||
+        slots[1].type != REPLY_INTEGER || slots[2].type != REPLY_INTEGER || slots[1].integer < -1 ||
+        slots[2].integer < -2)
+        return false;
+    answer->count = slots[1].integer;
+    answer->remaining_ms = slots[2].integer;
+    answer->verdict = answer->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+    return true;
+}
+
 /* NET_ASK_QUORUM at a native node: the answer to REDLOCK.HELLO, of which only the quorum is kept.
  */
 static bool answer_native_quorum(const struct reader *reader, struct net_reply *answer) {
@@ -295,6 +309,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
         answer->verdict = REDLOCK_VERDICT_GRANTED;
         answer->count = slot->integer;
         return slot->type == REPLY_INTEGER && slot->integer >= 0;
+    case SHAPE_TURN: return answer_turn(reader, answer);
     case SHAPE_QUEUE: return answer_queue(reader, answer);
     }
     return false;

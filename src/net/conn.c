@@ -216,6 +216,7 @@ void conn_close(struct conn *conn, bool reset) {
     conn->state = CONN_DOWN;
     conn->broken = 0;
     conn->replies = 0;
+    conn->queued = conn->written = conn->answerable = conn->answered = 0;
     conn_stop_counting(conn);
 }
 

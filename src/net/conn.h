@@ -89,6 +89,10 @@ struct conn {
     unsigned replies;        /* of the first call, until now */
     struct net_reply answer; /* of the first call, until now */
     struct net_state state_reported; /* the answer's */
+    /* Counts of calls (on aux: of a transaction's stages) since the connection began: those in the
+     * buffer, those of them that were written to the socket, those that were written before the
+     * bytes that are now read came, and those that are answered. */
+    unsigned queued, written, answerable, answered;
     /* Owners of the calls; except on CONN_MAIN: hashes of their keys. See conn_counts(). */
     struct bag counted;
     /* counting ends after this call; NULL: nothing is counted */

@@ -26,6 +26,7 @@ enum shape {
     SHAPE_FENCES,
     SHAPE_OK,
     SHAPE_COUNT,
+    SHAPE_TURN, /* two integers: rank, and how long we must wait */
     SHAPE_QUEUE /* two integers: how many wait, and for how long the first one has */
 };
 

@@ -157,6 +157,11 @@ bool reader_is_empty(const struct reader *reader) {
     return reader->pending == 0 && reader->direct_bytes == 0;
 }
 
+bool reader_is_in_reply(const struct reader *reader) {
+    const struct resp3 *resp3 = &reader->resp3;
+    return reader->pending > 0 && !(resp3->on && (resp3->push || resp3->type == '>'));
+}
+
 void reader_expect_resp3(struct reader *reader, bool on) {
     assert(reader->pending == 0);
     reader->resp3.on = on;

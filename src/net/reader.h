@@ -75,6 +75,8 @@ bool reader_open(struct reader *reader); /* false: no memory */
 void reader_close(struct reader *reader);
 /* False: bytes of a later reply have already come. */
 bool reader_is_empty(const struct reader *reader);
+/* A part of a reply has come, and not of a push. */
+bool reader_is_in_reply(const struct reader *reader);
 /* From the next reply on, which must not have begun: RESP3, which includes RESP2; or RESP2
  * alone. */
 void reader_expect_resp3(struct reader *reader, bool on);

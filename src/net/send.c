@@ -187,6 +187,7 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
     if (conn->counted_until) conn_count_call(conn, call);
     policy_asked(&node->net->policy, &conn->calls, call);
+    conn->queued++;
     if (conn->kind == CONN_MAIN) node->sent++;
     if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_arm_deadline(conn);
 }
@@ -296,6 +297,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
 static inline struct net_call *take_first(struct conn *conn) {
     struct net_call *call = policy_answered(&conn->node->net->policy, &conn->calls);
     if (conn->counted_until) conn_uncount_call(conn, call);
+    conn->answered++;
     if (conn->kind == CONN_MAIN) conn->node->answered++;
     conn->replies = 0;
     return call;
@@ -341,10 +343,6 @@ static bool module_is_gone(const struct net_call *call, const struct reader *rea
 void call_reply(struct conn *conn) {
     struct net_call *call = conn->calls.head;
     const struct reader *reader = &conn->reader;
-    if (!call) {
-        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer without a request");
-        return;
-    }
     send_for_next(call);
     if ((call->state & CALL_PLAIN) &&
         command_answer_plain((enum net_op)call->op, reader, &conn->answer)) {

@@ -83,6 +83,7 @@ static bool send_bare(struct node *node, const char *command) {
 static void enter(struct node *node, enum transaction_stage stage) {
     node->tx.stage = stage;
     node->tx.replies = node->tx.awaited = 0;
+    node->aux.queued++;
 }
 
 /* Half a transaction must never be written. The connection's buffer has nothing else in it, and

@@ -28,8 +28,20 @@ void conn_epoll(struct conn *conn, uint32_t events) {
     conn->epoll_events = events;
 }
 
+static const char unasked[] = "an answer without a request";
+
+/* A reply that came before a request was written is no answer to it: a server that sends more
+ * replies than it was asked for must not grant what was not asked yet. */
+static bool is_unasked(const struct conn *conn) {
+    if (conn->state == CONN_HANDSHAKE) return false;
+    if (conn->kind == CONN_AUX) return conn->answerable != conn->queued;
+    if (conn->kind == CONN_NOTIFIER && !conn->reader.resp3.on) return false;
+    return conn->answered >= conn->answerable;
+}
+
 static void take_plain(struct conn *conn, const char *data, size_t bytes) {
     uint32_t generation = conn->generation;
+    conn->answerable = conn->written;
     if (!reader_feed(&conn->reader, data, bytes)) {
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
         return;
@@ -37,7 +49,10 @@ static void take_plain(struct conn *conn, const char *data, size_t bytes) {
     /* What a reply causes may end the connection; another may even have begun. */
     while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
         switch (reader_next(&conn->reader)) {
-        case READER_MORE: return;
+        case READER_MORE:
+            if (!reader_is_in_reply(&conn->reader) || !is_unasked(conn)) return;
+            conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, unasked);
+            return;
         case READER_MALFORMED:
             conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "malformed answer");
             return;
@@ -50,6 +65,8 @@ static void take_plain(struct conn *conn, const char *data, size_t bytes) {
         }
         if (conn->state == CONN_HANDSHAKE)
             handshake_reply(conn);
+        else if (is_unasked(conn))
+            conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, unasked);
         else if (conn->kind == CONN_MAIN || (conn->kind == CONN_NOTIFIER && conn->reader.resp3.on))
             call_reply(conn);
         else if (conn->kind == CONN_NOTIFIER)
@@ -163,8 +180,11 @@ static bool encrypt(struct conn *conn) {
 
 void conn_flush(struct conn *conn) {
     if (conn->state < CONN_TLS || conn->broken) return;
+    size_t waiting = buffer_bytes(&conn->out);
     if (conn->tls && !encrypt(conn)) return;
     if (write_out(conn, conn->tls ? &conn->cipher : &conn->out)) conn_epoll(conn, EPOLLIN);
+    /* If only a part was written, a reply to any of it may come. */
+    if (buffer_bytes(&conn->out) < waiting) conn->written = conn->queued;
 }
 
 bool conn_command(struct conn *conn, const char *command, ...) {

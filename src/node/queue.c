@@ -471,3 +471,5 @@ int64_t node_queue_next(const struct node_queue *queue) {
 }
 
 size_t node_queue_waiters(const struct node_queue *queue) { return queue->forgotten.count; }
+
+size_t node_queue_reservations(const struct node_queue *queue) { return queue->reservations.count; }

@@ -76,6 +76,7 @@ size_t node_queue_tick(struct node_queue *queue, int64_t now_us, size_t limit);
 /* When a tick is needed; INT64_MAX: never. */
 int64_t node_queue_next(const struct node_queue *queue);
 size_t node_queue_waiters(const struct node_queue *queue); /* of all keys */
+size_t node_queue_reservations(const struct node_queue *queue);
 size_t node_queue_bytes(const struct node_queue *queue);
 
 /* An acquire with the queue: node_queue_admits() for every key, then node_acquire(), or

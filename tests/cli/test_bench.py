@@ -249,7 +249,7 @@ def interrupted_after(room, seconds, *arguments):
 
 def test_interrupt_prints_what_is_done(room, tmp_path):
     path = tmp_path / "latency.svg"
-    said, errors = interrupted_after(room, 6, "--only", "blocking,flight-16,extend", "--pairs", "99", "--seconds", "0.05", "--plot", path)
+    said, errors = interrupted_after(room, 6, "--only", "blocking,flight-16,extend", "--pairs", "99", "--seconds", "0.3", "--plot", path)
     found = json.loads(said)["measurements"]
     complete = [one for one in found if one["rounds"] == 99]
     assert errors == (f"redlock: interrupted: {len(complete)} of 3 measurements are complete"

@@ -132,6 +132,8 @@ def test_a_recovering_node_and_the_time_it_needs(three):
     assert re.fullmatch("[0-9a-f]{16}", quorum["id"])
     assert [lock["resource"] for lock in seen["locks"]] == ["r"]  # and not the nodes' own keys
     assert seen["keys"] == 1
+    part = redlock("top", "--once", "-N", three[0].url).stdout.decode()
+    assert "(not all are listed)" in part and "(not settled)" not in part
     three[1].ask("FLUSHALL")
     with redlock.start("run", "-t", "5s", "other", "--", "sleep", "60") as agent:  # which brings the node back
         until(lambda: lock_of(look(redlock), "r").get("nodes") == 2, what="the lock on the two others")

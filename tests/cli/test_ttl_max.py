@@ -207,6 +207,7 @@ def test_a_kill_in_the_switch_is_no_loss(made, three):
     assert b"quorum init" not in done.stdout + report
     again = set_to(made, "3s")
     assert b"quorum init" not in again.stderr
+    assert b"redlock: ttl_max is 3.0 s then\n" in again.stderr and b"from 3.0 s to 3.0 s" not in again.stderr
     assert ttl_max(made) == (3000, 3000, 3000, True)
 
 
@@ -232,6 +233,19 @@ def test_two_operators(made):
             process.stderr.close()
     allowed, wait, coming, settled = ttl_max(made)
     assert settled and allowed == wait == coming and wait in (1000, 4000)
+
+
+def test_a_majority_that_is_away_for_a_second(made, three):
+    """As while another command writes its change: the members are not intact at once."""
+    with made.start("quorum", "set-ttl-max", "--yes", "3s") as change:
+        for server in three.servers[:2]:
+            server.process.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        for server in three.servers[:2]:
+            server.process.send_signal(signal.SIGCONT)
+        said, errors = change.communicate(timeout=30)
+        assert change.returncode == 0, errors
+    assert ttl_max(made) == (3000, 3000, 3000, True)
 
 
 def test_a_member_is_down(made, three):

@@ -173,6 +173,7 @@ def test_stop_and_background(locked, resource):
         shell.type("\x03")
         shell.expect(PROMPT)
         assert shell.command("echo status $?") == "status 130\n"
+        shell.command("kill %1; wait")
     finally:
         shell.close()
 

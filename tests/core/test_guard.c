@@ -240,6 +240,25 @@ static void test_a_later_epoch_is_followed(void **state) {
     assert_int_equal(world_intact(0), 0xf);
 }
 
+/* Two members, of which one was removed and has lost its data since. The other one announces no
+ * changes, and gets no votes while a majority of two is missing. */
+static void test_a_later_epoch_is_followed_without_a_majority(void **state) {
+    (void)state;
+    begin(2, 1);
+    struct rl_guard *guard = &gw.agent[0].guard;
+    const uint32_t epoch = guard->quorum.epoch;
+    const struct rl_change removal = {.kind = RL_CHANGE_REMOVE, .id = guard->node[1].id};
+    world_lose(1, false);
+    peek(1);
+    world_run(gw.now);
+    assert_int_equal(world_intact(0), 1);
+    assert_true(rl_record_change(&gw.node[0].record, &removal));
+    gw.node[0].record.nonce++;
+    world_run(gw.now + 1500 * RL_MS);
+    assert_int_equal(guard->quorum.epoch, epoch + 1);
+    assert_int_equal(guard->votes_needed, 1);
+}
+
 static unsigned writes_of_a_recovery(unsigned agents) {
     begin(5, agents);
     for (unsigned i = 0; i < 5; i++)
@@ -1215,6 +1234,7 @@ int main(void) {
         cmocka_unit_test(test_a_first_init_under_way_is_not_adopted),
         cmocka_unit_test(test_a_former_member_is_foreign_while_it_is_unread),
         cmocka_unit_test(test_a_later_epoch_is_followed),
+        cmocka_unit_test(test_a_later_epoch_is_followed_without_a_majority),
         cmocka_unit_test(test_a_later_epoch_is_looked_for_once_a_second),
         cmocka_unit_test(test_many_agents_hand_on_as_seldom_as_one),
         cmocka_unit_test(test_majority_lost_needs_an_operator),

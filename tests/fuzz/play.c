@@ -163,7 +163,13 @@ static void hear_all(void) {
 
 /* ---- what servers say ------------------------------------------------------------------------ */
 
-/* A vote for us is +OK or the integer 1 in all that the library sends. */
+/* A vote for us is +OK or the integer 1 (in RESP3 also the boolean "true") in all that the library
+ * sends. */
+static bool is_grant(const char *end) {
+    return end[-1] == '\r' &&
+           (end[-2] == '1' || memcmp(end - 3, "OK", 2) == 0 || memcmp(end - 3, "#t", 2) == 0);
+}
+
 static void note_grants(struct conn *conn, const char *bytes, size_t count) {
     char joined[OUT_MAX + sizeof conn->last];
     const size_t before = sizeof conn->last;
@@ -171,8 +177,7 @@ static void note_grants(struct conn *conn, const char *bytes, size_t count) {
     memcpy(joined + before, bytes, count);
     const char *end = joined + before + count, *at = joined + before;
     while (conn->of_lock && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
-        if (at[-1] == '\r' && (at[-2] == '1' || memcmp(at - 3, "OK", 2) == 0))
-            world.could_grant[conn->node] = true;
+        if (is_grant(at)) world.could_grant[conn->node] = true;
         at++;
     }
     memcpy(conn->last, end - before, before);

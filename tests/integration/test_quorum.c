@@ -1443,6 +1443,25 @@ static void init_leaves_what_others_may_need(void **state) {
     assert_two_quorums();
 }
 
+/* A client keeps to the quorum that it found first, and the text names the cure. */
+static void a_client_outlives_its_quorum(void **state) {
+    (void)state;
+    start(3);
+    struct redlock_client *before = open_with("012", 0, 1), *after;
+    init(before, 1);
+    take(before, "r");
+    lose_data("012");
+    after = open_with("012", 0, 1);
+    init(after, 1);
+    take(after, "r");
+    assert_true(peek(before).result != REDLOCK_OK);
+    struct redlock_node_status status = {.size = sizeof status};
+    assert_int_equal(redlock_client_node(before, 0, &status), REDLOCK_OK);
+    if (!strstr(status.text, "open the client again")) fail_msg("text: %s", status.text);
+    redlock_client_free(after);
+    redlock_client_free(before);
+}
+
 /* ---- under load --------------------------------------------------------------------------- */
 
 /* What the lock protects: whoever comes in while another is surely inside, or with an older fence,
@@ -1581,6 +1600,7 @@ int main(void) {
         cmocka_unit_test(two_inits_at_once),
         cmocka_unit_test(init_takes_over_what_another_left),
         cmocka_unit_test(init_leaves_what_others_may_need),
+        cmocka_unit_test(a_client_outlives_its_quorum),
         cmocka_unit_test(replace_under_load),
     };
     return cmocka_run_group_tests(tests, NULL, stop_all);

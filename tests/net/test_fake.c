@@ -213,6 +213,29 @@ static void test_unasked_answer(void **state) {
     end(&fake, &world);
 }
 
+/* A reply that was read before its request was written, whole or in part, grants nothing. */
+static void test_answer_before_its_request(void **state) {
+    static const char *const answers[] = {"+OK\r\n+OK\r\n", "+OK\r\n+O"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        struct fake fake;
+        struct world world;
+        struct ask first, second;
+        begin(&fake, &world);
+        ask_init(&first, NET_ACQUIRE, "a", "t", 1000);
+        ask_init(&second, NET_ACQUIRE, "b", "t", 1000);
+        first.then = &second;
+        ask_send(&world, &first, 1, 1000, 0);
+        fake_await(&fake, &world, GREETED + 1);
+        fake_say_text(&fake, answers[i]);
+        world_until_done(&world, &first, 1);
+        world_until_done(&world, &second, 1);
+        assert_int_equal(first.verdicts[0], REDLOCK_VERDICT_GRANTED);
+        assert_int_equal(second.verdicts[0], REDLOCK_VERDICT_PROTOCOL);
+        end(&fake, &world);
+    }
+}
+
 static void test_closed_within_an_answer(void **state) {
     struct fake fake;
     struct world world;
@@ -533,6 +556,7 @@ int main(void) {
         cmocka_unit_test(test_bad_answers),
         cmocka_unit_test(test_endless_answer),
         cmocka_unit_test(test_unasked_answer),
+        cmocka_unit_test(test_answer_before_its_request),
         cmocka_unit_test(test_closed_within_an_answer),
         cmocka_unit_test(test_one_bad_node_is_one_bad_node),
         cmocka_unit_test(test_closing),

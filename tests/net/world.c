@@ -46,6 +46,7 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     if (reply->fences && ask->fences)
         memcpy(ask->fences, reply->fences, RL_STRIPES * sizeof(*ask->fences));
     if (ask->request.op == NET_RECORD || ask->request.op == NET_SERVER_INFO) join_items(ask, reply);
+    if (ask->then) ask_send(world, ask->then, rl_bit(call->node), 1000, 0);
 }
 
 static void on_node(void *context, unsigned node) { ((struct world *)context)->reported[node]++; }

@@ -38,6 +38,8 @@ CASES = [
     ("a reason, no rule", HEAD + STEPS + "guarded: breaks. For a reason.\n", 65, ".scene:9: 'guarded:' is followed by"),
     ("no rule", HEAD + STEPS + "classic: breaks\n", 65, ".scene:9: 'classic:' is followed by"),
     ("no such node", HEAD + "at 1s node 4 crashes\n" + HOLDS, 65, ".scene:8: there are 3 nodes"),
+    ("fewer nodes than a line has named", HEAD + "A lists node 3\nnodes 2\n" + STEPS + HOLDS, 65, ".scene:9: the number of nodes comes before"),
+    ("fewer clients than a line has named", HEAD + "B confirms\nclients A\n" + STEPS + HOLDS, 65, ".scene:9: the clients' names come before"),
     ("no such client", HEAD + "at 1s C acquires job\n" + HOLDS, 65, ".scene:8: there are 2 clients"),
     ("bad time", HEAD + "at noon A acquires job\n" + HOLDS, 65, ".scene:8: 'at' needs a time"),
     ("time without unit", HEAD + "at 100 A acquires job\n" + HOLDS, 65, ".scene:8: 'at' needs a time"),

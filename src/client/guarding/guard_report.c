@@ -27,6 +27,15 @@ static bool all_answer(const struct rl_guard *machine) {
     return true;
 }
 
+/* The quorum that this client found first was replaced (redlock quorum init). */
+static bool is_replaced(const struct rl_guard *machine) {
+    for (unsigned i = 0; i < machine->nodes; i++)
+        if (machine->node[i].has_record &&
+            machine->node[i].record.quorum_id == machine->quorum.quorum_id)
+            return false;
+    return machine->known;
+}
+
 /* No quorum is known: this node has no record, or its record does not decide which quorum it is. */
 static void no_quorum_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     const struct rl_guard *machine = &guard->machine;
@@ -59,9 +68,12 @@ static void guard_text(const struct guard *guard, unsigned node, char *text, siz
         snprintf(text, size, "it does not have the newest change of the quorum yet");
         break;
     case RL_ELIGIBILITY_FOREIGN:
-        snprintf(text, size,
-                 "it is not, or no longer, a member of this quorum: update the list of nodes "
-                 "(redlock quorum status names the members)");
+        snprintf(text, size, "%s",
+                 is_replaced(&guard->machine)
+                     ? "no node is of the quorum any more that this client found first (redlock "
+                       "quorum init replaced it): open the client again"
+                     : "it is not, or no longer, a member of this quorum: update the list of nodes "
+                       "(redlock quorum status names the members)");
         break;
     case RL_ELIGIBILITY_NO_RECORD: no_quorum_text(guard, node, text, size); break;
     case RL_ELIGIBILITY_REFUSED:
