@@ -122,8 +122,7 @@ static void publish(struct server *server, int resource, const struct queue_noti
 void notify_waiter(struct server *server, uint32_t waiter, int resource, int rank) {
     for (struct link *link = NULL; (link = next_listener(server, link));) {
         const struct net *net = server->world->actor[link->client].net;
-        if (net && net_waiter_number(net) == waiter)
-            notify(server->world, link, resource, rank, 0);
+        if (net && net_waiter_number(net) == waiter) notify(server->world, link, resource, rank, 0);
     }
 }
 

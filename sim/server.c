@@ -115,7 +115,9 @@ void server_await_expiry(struct server *server) {
     await(server, next, &server->turns_at, look);
 }
 
-void server_forget_ends(struct server *server) { server->expiry_at = server->ends_at = server->turns_at = RL_NEVER; }
+void server_forget_ends(struct server *server) {
+    server->expiry_at = server->ends_at = server->turns_at = RL_NEVER;
+}
 
 static void look_for_ended(struct world *world, void *argument, int64_t number) {
     struct server *server = &world->server[number];
@@ -285,8 +287,7 @@ static enum node_answer write_locks(struct server *server, struct message *reque
     const struct node_request what = node_request(server, request);
     struct node_table *table = server->own;
     if (request->op == NET_RELEASE) return native_release(server, &what);
-    if (request->op == NET_ACQUIRE)
-        return turns_acquire(server, request, &what, NULL);
+    if (request->op == NET_ACQUIRE) return turns_acquire(server, request, &what, NULL);
     native_adopt(server, &what, request->ttl_ms);
     enum node_answer answer =
         node_extend(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);

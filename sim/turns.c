@@ -92,9 +92,9 @@ enum node_answer turns_acquire(struct server *server, struct message *request,
                                              fences->stripes, fences->stripes_count, what->now_ms)
                       : node_acquire(server->own, what->keys, what->count, what->token,
                                      request->ttl_ms, what->now_ms);
-    enum node_answer answer = node_acquire_in_turn(server->own, server->turns, what->keys,
-                                                   what->count, what->token, request->ttl_ms,
-                                                   fences, &waiter, now_us(server), &denial);
+    enum node_answer answer =
+        node_acquire_in_turn(server->own, server->turns, what->keys, what->count, what->token,
+                             request->ttl_ms, fences, &waiter, now_us(server), &denial);
     if (answer == NODE_DENIED) request->count = denial.rank;
     if (answer == NODE_DENIED && denial.reserved) request->remaining_ms = round_up(denial.left_us);
     return answer;
@@ -121,10 +121,10 @@ void turns_serve(struct server *server, struct message *request) {
     } else if (request->op == NET_TURN_WAIT) {
         wait(server, request);
     } else {
-        request->count = (int64_t)node_queue_leave(
-            server->turns, resource_key(request->keys[0]),
-            (struct node_bytes){request->name, request->name_bytes}, request->passes,
-            now_us(server));
+        request->count =
+            (int64_t)node_queue_leave(server->turns, resource_key(request->keys[0]),
+                                      (struct node_bytes){request->name, request->name_bytes},
+                                      request->passes, now_us(server));
         request->verdict = REDLOCK_VERDICT_GRANTED;
     }
     server_await_expiry(server);

@@ -305,7 +305,8 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
     memset(actions, 0, sizeof *actions);
     bool ends = event->type == RL_EVENT_HINT ||
                 (event->type == RL_EVENT_QUEUED && event->vote == RL_VOTE_GRANTED);
-    if (ends && event->node < acquire->terms->nodes && event->remaining >= 0) /* 0: the key has ended already */
+    if (ends && event->node < acquire->terms->nodes &&
+        event->remaining >= 0) /* 0: the key has ended already */
         acquire->free_at[event->node] = now + event->remaining;
     rl_waiting_note(&acquire->waiting, event, now);
     rl_turns_note(&acquire->turns, event, now);

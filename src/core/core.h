@@ -268,12 +268,12 @@ rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting);
 struct rl_turns {
     const struct rl_terms *terms;
     bool active;
-    bool asks;                  /* too few nodes say that it is our turn, so the others are asked */
-    int32_t rank;               /* as last reported; below 0: unknown */
-    rl_mask keepers;            /* as of the last event */
-    rl_mask places;             /* we are in their queues */
-    rl_mask ours, taken;        /* we may try; we may not */
-    rl_mask asked, notified;    /* an answer is due; and a notification came meanwhile */
+    bool asks;               /* too few nodes say that it is our turn, so the others are asked */
+    int32_t rank;            /* as last reported; below 0: unknown */
+    rl_mask keepers;         /* as of the last event */
+    rl_mask places;          /* we are in their queues */
+    rl_mask ours, taken;     /* we may try; we may not */
+    rl_mask asked, notified; /* an answer is due; and a notification came meanwhile */
     rl_ns ends_at[RL_NODES_MAX];
     rl_ns free_at[RL_NODES_MAX]; /* when what is taken ends, or RL_NEVER */
     rl_ns poll_at, try_at;
@@ -332,7 +332,7 @@ struct rl_acquire {
     bool cancelled;
     bool crowded, parked;        /* parked: other callers of this process are before us */
     rl_ns free_at[RL_NODES_MAX]; /* hints: when the holder's key ends on a node; 0 unknown */
-    struct rl_waiting waiting; /* at most one of the two is active */
+    struct rl_waiting waiting;   /* at most one of the two is active */
     struct rl_turns turns;
 };
 void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms,
