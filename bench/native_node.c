@@ -83,7 +83,7 @@ static void append_acquire(redisContext *to, const struct kind *kind, const char
                            const char *ttl_ms) {
     unsigned stripe = stripe_of(key);
     if (kind->native && kind->guarded) {
-        redisAppendCommand(to, "REDLOCK.ACQUIRE 1 %s " TOKEN " %s FENCE " NONCE " %llu %u", key,
+        redisAppendCommand(to, "REDLOCK.ACQUIRE 1 %s " TOKEN " %s FENCE=" NONCE ":%llu:%u", key,
                            ttl_ms, (unsigned long long)++fence, stripe);
     } else if (kind->native) {
         redisAppendCommand(to, "REDLOCK.ACQUIRE 1 %s " TOKEN " %s", key, ttl_ms);

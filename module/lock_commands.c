@@ -249,7 +249,7 @@ static int raise_fence(struct server_ctx *ctx, struct server_string **argv, int 
     }
 }
 
-/* REDLOCK.BREAK key token nonce fence stripe... */
+/* REDLOCK.BREAK key token FENCE=... */
 static int break_lock(struct server_ctx *ctx, struct server_string **argv, int argc) {
     struct words words;
     struct released outside = {0};
@@ -296,12 +296,12 @@ const struct command lock_commands[] = {
      SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_DELETE, -4,
      "Releases the keys that the token holds", "O(N), N: keys"},
     {"redlock.raise", raise_fence, "write fast getkeys-api", KEYS_COUNTED,
-     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_UPDATE, -6,
+     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_UPDATE, -5,
      "Raises the fences of keys that the token holds", "O(N), N: keys and stripes"},
     {"redlock.break", break_lock, "write fast", ONE_KEY,
-     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_DELETE, -6,
+     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_DELETE, 4,
      "Raises the fence of a key, and deletes it if the token holds it", "O(N), N: stripes"},
     {"redlock.confirm", confirm, "readonly fast getkeys-api", KEYS_COUNTED,
-     SERVER_KEY_RO | SERVER_KEY_ACCESS, -7,
+     SERVER_KEY_RO | SERVER_KEY_ACCESS, -5,
      "Do the keys and their fences still say what was voted?", "O(N), N: keys and stripes"},
     {0}};

@@ -147,17 +147,6 @@ bool parse_number(const char **at, const char *end, int64_t most, int64_t *numbe
     return *at > begin;
 }
 
-static bool read_stripe(struct words *words, struct request *request) {
-    struct node_bytes text = bytes_of(words->argv[words->next++]);
-    const char *at = text.data;
-    int64_t stripe;
-    if (!parse_number(&at, at + text.bytes, NODE_STRIPES - 1, &stripe) ||
-        at != (const char *)text.data + text.bytes)
-        return wrong(words, "ERR redlock: a stripe is not a number from 0 to 4095");
-    request->stripes[request->stripes_count++] = (uint16_t)stripe;
-    return true;
-}
-
 /* The table wants each named once. */
 static bool all_differ(const struct request *request) {
     uint64_t seen[NODE_STRIPES / 64] = {0};
@@ -169,30 +158,48 @@ static bool all_differ(const struct request *request) {
     return true;
 }
 
-bool read_fence(struct words *words, struct request *request) {
-    long long fence;
-    if (words_left(words) < 3) return too_few(words);
-    request->fenced = true;
-    if (!parse_nonce(bytes_of(words->argv[words->next++]), &request->nonce))
-        return wrong(words, "ERR redlock: a nonce is 16 hex digits, and not 0");
-    if (!read_integer(words, &fence) || fence < 1 || fence >= FENCE_MAX)
-        return wrong(words, "ERR redlock: a fence is a number above 0 and below 2^53");
-    request->fence = fence;
-    if (words_left(words) > NODE_STRIPES)
-        return wrong(words, "ERR redlock: more than 4096 stripes");
+static bool is_number(const char **at, const char *end, int64_t most, int64_t *number) {
+    const char *begin = *at;
+    return parse_number(at, end, most, number) && (*begin != '0' || *at == begin + 1);
+}
+
+/* "4095,7" */
+static bool read_stripes(struct words *words, struct request *request, const char *at,
+                         const char *end) {
     request->stripes_count = 0;
-    while (words_left(words) > 0)
-        if (!read_stripe(words, request)) return false;
+    do {
+        int64_t stripe;
+        if (request->stripes_count == NODE_STRIPES)
+            return wrong(words, "ERR redlock: more than 4096 stripes");
+        if (!is_number(&at, end, NODE_STRIPES - 1, &stripe) || (at < end && *at != ','))
+            return wrong(words, "ERR redlock: a stripe is not a number from 0 to 4095");
+        request->stripes[request->stripes_count++] = (uint16_t)stripe;
+    } while (at++ < end);
     return request->stripes_count == 1 || all_differ(request) ||
            wrong(words, "ERR redlock: a stripe is named twice");
 }
 
+bool read_fence(struct words *words, struct request *request) {
+    static const char name[] = "FENCE=";
+    enum { NAME = sizeof name - 1, LEAST = NAME + NONCE_DIGITS + 1 /* ':' */ };
+    if (words_left(words) < 1) return too_few(words);
+    struct node_bytes text = bytes_of(words->argv[words->next++]);
+    const char *at = text.data, *end = at + text.bytes;
+    if (text.bytes < NAME || memcmp(at, name, NAME) != 0) return wrong(words, "ERR syntax error");
+    request->fenced = true;
+    if (text.bytes < LEAST || at[LEAST - 1] != ':' ||
+        !parse_nonce((struct node_bytes){at + NAME, NONCE_DIGITS}, &request->nonce))
+        return wrong(words, "ERR redlock: a nonce is 16 hex digits, and not 0");
+    at += LEAST;
+    if (!is_number(&at, end, FENCE_MAX - 1, &request->fence) || request->fence < 1 || at == end ||
+        *at != ':')
+        return wrong(words, "ERR redlock: a fence is a number above 0 and below 2^53");
+    return read_stripes(words, request, at + 1, end) && read_end(words);
+}
+
 bool read_fence_if_any(struct words *words, struct request *request) {
     request->fenced = false;
-    if (words_left(words) == 0) return true;
-    if (!is_word(bytes_of(words->argv[words->next++]), "FENCE"))
-        return wrong(words, "ERR syntax error");
-    return read_fence(words, request);
+    return words_left(words) == 0 || read_fence(words, request);
 }
 
 bool read_waiter(struct words *words, struct node_waiter *waiter) {

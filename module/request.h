@@ -41,9 +41,9 @@ bool read_keys(struct words *words, struct request *request, long long least);
 bool read_key(struct words *words, struct request *request); /* one, without numkeys */
 bool read_token(struct words *words, struct request *request);
 bool read_ttl(struct words *words, struct request *request);
-/* Nonce, fence and stripes, to the last word. */
+/* FENCE=nonce:fence:stripe,stripe... as the last word: in one, since each costs the server time. */
 bool read_fence(struct words *words, struct request *request);
-/* The same behind the word FENCE, or nothing at all. */
+/* The same, or nothing at all. */
 bool read_fence_if_any(struct words *words, struct request *request);
 /* The last words: WAITER, name, waited-us and remember-us; or nothing. */
 bool read_waiter_if_any(struct words *words, struct request *request);

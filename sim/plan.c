@@ -633,8 +633,9 @@ static bool harms_classic(const struct plan_action *action) {
     case PLAN_CLIENT_PAUSE:
     case PLAN_CLIENT_CRASH:
     case PLAN_CLIENT_CLOCK:
-    case PLAN_OPERATE:
     case PLAN_BREAKS_LOCK: return false;
+    /* A client that has not asked again since the first init counts a majority of its own list. */
+    case PLAN_OPERATE: return action->number == OPERATION_ADD || action->number == OPERATION_REMOVE;
     default: return true;
     }
 }

@@ -110,14 +110,6 @@ static bool is_decided(const struct rl_guard *guard) {
     return 2 * carry_quorum(guard) > guard->nodes;
 }
 
-static bool same_members(const struct rl_record *a, const struct rl_record *b) {
-    if (a->members_count != b->members_count) return false;
-    for (unsigned i = 0; i < a->members_count; i++)
-        if (a->members[i].id != b->members[i].id && !rl_record_member(b, a->members[i].id))
-            return false;
-    return true;
-}
-
 /* Counts the nodes that carry the same epoch with the same members. */
 static unsigned carriers(const struct rl_guard *guard, const struct rl_record *record,
                          bool intact_only) {
@@ -125,7 +117,7 @@ static unsigned carriers(const struct rl_guard *guard, const struct rl_record *r
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *other = &guard->node[i].record;
         count += is_source(&guard->node[i], record->quorum_id, intact_only) &&
-                 other->epoch == record->epoch && same_members(other, record);
+                 other->epoch == record->epoch && rl_record_same_members(other, record);
     }
     return count;
 }
@@ -138,7 +130,7 @@ static bool is_newer(const struct rl_guard *guard, const struct rl_record *recor
                      const struct rl_record *best, bool intact_only) {
     if (!best) return true;
     if (record->epoch != best->epoch) return record->epoch > best->epoch;
-    return !same_members(record, best) &&
+    return !rl_record_same_members(record, best) &&
            carriers(guard, record, intact_only) > carriers(guard, best, intact_only);
 }
 
@@ -162,7 +154,7 @@ static void merge(struct rl_guard *guard, const struct rl_record *from) {
     /* The record is of the newest epoch, has its list, and is a member's. Another node may allow a
      * longer TTL than the members wait. */
     bool ttl_max_counts = from->epoch == guard->quorum.epoch &&
-                          same_members(from, &guard->quorum) &&
+                          rl_record_same_members(from, &guard->quorum) &&
                           rl_record_member(&guard->quorum, from->node_id);
     if (ttl_max_counts && from->ttl_max_ms > guard->quorum.ttl_max_ms)
         guard->quorum.ttl_max_ms = from->ttl_max_ms;
@@ -327,7 +319,8 @@ static enum rl_eligibility of_member(const struct rl_guard *guard,
     /* An init writes every member anew. This node is a former incarnation that still runs, and
      * another server has its place. */
     if (node->record.epoch < guard->quorum.begun) return RL_ELIGIBILITY_FOREIGN;
-    if (node->record.epoch == guard->quorum.epoch && !same_members(&node->record, &guard->quorum))
+    if (node->record.epoch == guard->quorum.epoch &&
+        !rl_record_same_members(&node->record, &guard->quorum))
         return RL_ELIGIBILITY_FOREIGN;
     return node->record.epoch < guard->quorum.epoch ? RL_ELIGIBILITY_BEHIND : RL_ELIGIBILITY_INTACT;
 }

@@ -301,15 +301,17 @@ static void register_incarnations(struct rl_guard *guard, struct rl_guard_node *
     write_record(guard, node, actions);
 }
 
-/* Step 5. The node takes over what the sources promised and accepted for the next epoch. */
-static void install(struct rl_guard *guard, struct rl_guard_node *node,
+/* Step 5. The node takes over what the sources promised and accepted for the next epoch. (A node
+ * whose fences were read before this epoch, and that is behind by now, is not a source: what it
+ * accepted has led to this epoch.) */
+static void install(struct rl_guard *guard, struct rl_guard_node *node, rl_mask sources,
                     struct rl_guard_actions *actions) {
     struct rl_record *to = own_record(guard, node, RL_RECORD_INTACT);
     to->settled = guard->settled;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *from = &guard->node[i].record;
-        if (!(guard->sources & rl_bit(i))) continue;
-        assert(i != (unsigned)guard->installing);
+        if (!(sources & rl_bit(i))) continue;
+        assert(i != (unsigned)guard->installing && from->epoch == to->epoch);
         if (from->ballot > to->ballot) to->ballot = from->ballot;
         if (from->accepted_ballot <= to->accepted_ballot) continue;
         to->accepted_ballot = from->accepted_ballot;
@@ -421,7 +423,7 @@ static void finish(struct rl_guard *guard, struct rl_guard_node *node,
     if (guard->installing != index) return;
     rl_mask sources = guard->sources & rl_guard_intact(guard);
     assert(!(sources & rl_bit((unsigned)index)));
-    if (rl_count(sources) >= guard->votes_needed) install(guard, node, actions);
+    if (rl_count(sources) >= guard->votes_needed) install(guard, node, sources, actions);
 }
 
 /* Another server was registered in this one's place. If that server lives, two servers stand for
@@ -611,16 +613,17 @@ static bool shows_later_epoch(const struct rl_guard *guard, const struct rl_guar
 /* A client that sends votes meets a changed nonce. One that sends none would not learn a later
  * epoch from nodes that announce no changes. So it reads all records again in two cases. A node
  * that does not vote shows a later epoch: a member that was added and must recover; the others may
- * carry that epoch too. Or fewer than a majority are intact, so no votes are sent: a later epoch may
- * need fewer nodes. Both may last long (`quorum init` waits for ttl_max), so there is a pause
- * between two rounds of reads. */
+ * carry that epoch too. Or fewer than a majority are intact for a while, so no votes are sent: a
+ * later epoch may need fewer nodes. Both may last long (`quorum init` waits for ttl_max), so there
+ * is a pause between two rounds of reads. */
 static void follow_epoch(struct rl_guard *guard, rl_ns now) {
-    bool follows = guard->known && !is_majority_intact(guard);
-    for (unsigned i = 0; i < guard->nodes; i++)
-        follows |= shows_later_epoch(guard, &guard->node[i]);
-    if (!follows) guard->follow_at = 0;
-    if (!follows || now < guard->follow_at) return;
+    bool waits = guard->known && !is_majority_intact(guard), later = false;
+    for (unsigned i = 0; i < guard->nodes; i++) later |= shows_later_epoch(guard, &guard->node[i]);
+    bool begins = guard->follow_at == 0 && !later;
+    if (!later && !waits) guard->follow_at = 0;
+    if ((!later && !waits) || now < guard->follow_at) return;
     guard->follow_at = now + FOLLOW_PAUSE;
+    if (begins) return;
     for (unsigned i = 0; i < guard->nodes; i++)
         if (guard->node[i].read) guard->node[i].reread = true;
 }

@@ -102,6 +102,7 @@ int64_t rl_record_ttl_allowed(const struct rl_record *record);
 int64_t rl_record_ttl_wait(const struct rl_record *record);
 /* NULL: none */
 const struct rl_member *rl_record_member(const struct rl_record *record, uint64_t id);
+bool rl_record_same_members(const struct rl_record *a, const struct rl_record *b);
 /* Makes the record of the next epoch. False: the change is impossible (already a member, not a
  * member, too many members, the last member, that ttl_max already, another change of ttl_max is
  * under way, or no epoch number is left). The record is then unchanged. */

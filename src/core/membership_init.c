@@ -19,7 +19,9 @@ static rl_mask all(const struct rl_membership *m) { return rl_all(m->wish.nodes)
 
 /* ---- may it begin? --------------------------------------------------------------------------- */
 
-/* Nodes that the init of this epoch left recovering, on the servers that it knew. */
+/* Nodes that the init of this epoch left recovering, on the servers that it knew. An init that came
+ * too late may have claimed nodes for the epoch that a change of members made meanwhile. Those
+ * voted in the epoch before, with another list of members, and clients recover them. */
 static rl_mask left_by_init(const struct rl_membership *m) {
     const struct rl_record *quorum = &m->view.quorum;
     rl_mask nodes = 0;
@@ -29,6 +31,7 @@ static rl_mask left_by_init(const struct rl_membership *m) {
             continue;
         const struct rl_member *member = rl_record_member(quorum, record->node_id);
         if (record->epoch != quorum->epoch || !member || !membership_same_server(m, i)) continue;
+        if (record->begun != quorum->begun || !rl_record_same_members(record, quorum)) continue;
         if (strcmp(member->incarnation.run_id, record->run_id) == 0) nodes |= rl_bit(i);
     }
     return nodes;

@@ -135,7 +135,7 @@ static void plan_member(struct rl_membership *m, unsigned node) {
     member->id = keep ? own->node_id : membership_random(m);
     memcpy(member->url, m->view.node[node].url, sizeof member->url);
     member->incarnation.number = 0;
-    for (unsigned i = 0; i < m->wish.nodes && !m->plan.never_intact; i++) {
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
         bool ours = record && record->quorum_id == to->quorum_id;
         const struct rl_member *reported = ours ? rl_record_member(record, member->id) : NULL;

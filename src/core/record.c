@@ -30,6 +30,14 @@ const struct rl_member *rl_record_member(const struct rl_record *record, uint64_
     return NULL;
 }
 
+bool rl_record_same_members(const struct rl_record *a, const struct rl_record *b) {
+    if (a->members_count != b->members_count) return false;
+    for (unsigned i = 0; i < a->members_count; i++)
+        if (a->members[i].id != b->members[i].id && !rl_record_member(b, a->members[i].id))
+            return false;
+    return true;
+}
+
 bool rl_record_ttl_pending(const struct rl_record *record) {
     return record->ttl_max_ms != record->ttl_next_ms;
 }

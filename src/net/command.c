@@ -19,6 +19,11 @@ _Static_assert(COMMAND_WORDS_MAX >= 2 * REDLOCK_RESOURCES_MAX + 12,
 _Static_assert(COMMAND_WORDS_MAX >= NET_FIELDS_MAX + 9, "a record must fit");
 _Static_assert(COMMAND_NUMBERS_MAX >= REDLOCK_RESOURCES_MAX + 5, "all stripes must fit");
 
+#define FENCE_WORD "FENCE="
+enum {
+    FENCE_WORD_BYTES = sizeof(FENCE_WORD) - 1 + NET_NONCE_BYTES + sizeof(":18446744073709551615") -
+                       1 + REDLOCK_RESOURCES_MAX * (sizeof(":4095") - 1)
+};
 enum { FENCES_NAME_BYTES = sizeof(NET_KEY_FENCES) - 1 + NET_NONCE_BYTES, SHA1_BYTES = 40 };
 
 static void words_clear(struct words *words) {
@@ -218,12 +223,14 @@ static struct net_bytes fences_name(char text[FENCES_NAME_BYTES], uint64_t nonce
 
 static void add_fences(struct words *words, char text[FENCES_NAME_BYTES], uint64_t nonce) {
     words->named = words->count;
+    words->named_bytes = NET_NONCE_BYTES;
     words_bytes(words, fences_name(text, nonce));
 }
 
 /* The nonce alone, as native nodes take it. */
 static void add_nonce(struct words *words, char text[FENCES_NAME_BYTES], uint64_t nonce) {
     words->named = words->count;
+    words->named_bytes = NET_NONCE_BYTES;
     write_nonce(text, nonce);
     words_bytes(words, (struct net_bytes){text, NET_NONCE_BYTES});
 }
@@ -291,6 +298,7 @@ struct turn {
     uint64_t nonce;
     size_t key;                   /* this turn's key */
     char name[FENCES_NAME_BYTES]; /* of the fences, or their nonce */
+    char fence[FENCE_WORD_BYTES];
 };
 
 static void add_all(struct words *words, const struct net_request *request) {
@@ -310,6 +318,26 @@ static void add_waiting(struct words *words, const struct net_request *request) 
     words_number(words, (uint64_t)request->remember_us);
 }
 
+/* One word, since each takes a native node time. */
+static void add_fence(struct words *words, struct turn *turn) {
+    const struct net_request *request = turn->request;
+    const size_t name = sizeof(FENCE_WORD) - 1;
+    char *at = turn->fence + name + NET_NONCE_BYTES;
+    assert(request->stripes_count <= REDLOCK_RESOURCES_MAX && request->fence <= REDLOCK_FENCE_MAX);
+    memcpy(turn->fence, FENCE_WORD, name);
+    write_nonce(turn->fence + name, turn->nonce);
+    *at = ':';
+    at = put_digits(at + 1, (uint64_t)request->fence);
+    for (size_t i = 0; i < request->stripes_count; i++) {
+        *at = i ? ',' : ':';
+        at = put_digits(at + 1, request->stripes[i]);
+    }
+    const size_t bytes = (size_t)(at - turn->fence);
+    words->named = words->count;
+    words->named_bytes = bytes - name;
+    words_bytes(words, (struct net_bytes){turn->fence, bytes});
+}
+
 static void add_named(struct words *words, char what, struct turn *turn) {
     const struct net_request *request = turn->request;
     switch (what) {
@@ -325,7 +353,7 @@ static void add_named(struct words *words, char what, struct turn *turn) {
         else
             add_fences(words, turn->name, turn->nonce);
         return;
-    case 'o': add_nonce(words, turn->name, turn->nonce); return;
+    case 'F': add_fence(words, turn); return;
     case 'O':
         if (request->was_kept)
             words_text(words, NET_KEPT);
@@ -386,7 +414,7 @@ static bool encode_form(const struct form *form, const struct net_request *reque
             if (piece->what == PIECE_END) break;
         }
     }
-    if (words.named) *nonce_at = words_behind(&words, words.named) + NET_NONCE_BYTES;
+    if (words.named) *nonce_at = words_behind(&words, words.named) + words.named_bytes;
     return true;
 }
 

@@ -16,7 +16,8 @@ struct words {
     size_t bytes[COMMAND_WORDS_MAX];
     char number[COMMAND_NUMBERS_MAX][24];
     unsigned numbers;
-    int named; /* the word that ends with the node's nonce; 0: none */
+    int named;          /* the word that has the node's nonce; 0: none */
+    size_t named_bytes; /* of that word, from the nonce on */
 };
 
 void words_begin(struct words *words, const char *command);

@@ -48,6 +48,7 @@ static struct piece pieces[NET_OPS_COUNT * FORM_VARIANTS][FORM_PIECES_MAX];
 /* The '|' is there for the reader of the table. */
 static void cut(const char *at, struct piece *piece) {
     const struct piece *last = piece + FORM_PIECES_MAX - 1;
+    (void)last; /* asserted */
     for (; *at != '\0'; at += *at == ' ') {
         const char *word = at;
         assert(piece < last);

@@ -33,7 +33,8 @@
  *     %k its key, or this turn's key   %K all keys   %t token   %l ttl_ms   %c cursor
  *     %n the name of the fences of the node's nonce   %N the same, or NET_KEY_KEPT if `was_kept`
  *     %f fence   %s all stripes   %m REDLOCK_TOKEN_BYTES_MAX   %M one more than that
- *     %# how many keys   %o the node's nonce   %O the same, or "kept" if `was_kept`
+ *     %# how many keys   %F "FENCE=nonce:fence:stripe,stripe", the nonce being the node's
+ *     %O the node's nonce, or "kept" if `was_kept`
  *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
  *     %u waiter   %v waited_us and remember_us   %q "WAITER" and both, or nothing without a waiter
  */
@@ -62,13 +63,13 @@ enum {
            COMMANDS(2, "SET %k %t NX PX %l;ZADD %n XX GT CH %f %s", SET, RAISED),                  \
            SCRIPT(ACQUIRE_GUARDED, 1, "%K %n | %t %l %f %s", "-SDG")),                             \
       NATIVE_BY_MODE(COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %q", VOTE, VOTE),                    \
-                     COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l FENCE %o %f %s %q", VOTE, VOTE)))    \
+                     COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %F %q", VOTE, VOTE)))                \
     /* Compare-and-pexpire on all keys; never shortens. */                                         \
     X(EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED,                                  \
       BY_MODE(SCRIPT(EXTEND, 0, "%K | %t %l", "-DAG"),                                             \
               SCRIPT(EXTEND_GUARDED, 1, "%K %n | %t %l %f %s", "RDAG")),                           \
       NATIVE_BY_MODE(COMMAND("REDLOCK.EXTEND %# %K %t %l", "-DAG"),                                \
-                     COMMAND("REDLOCK.EXTEND %# %K %t %l FENCE %o %f %s", "RDAG")))                \
+                     COMMAND("REDLOCK.EXTEND %# %K %t %l %F", "RDAG")))                            \
     /* Compare-and-delete of each key. */                                                          \
     X(RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT,                                   \
       ANY(SCRIPT(RELEASE, 0, "%K | %t", "-DAG")),                                                  \
@@ -91,17 +92,17 @@ enum {
     /* The fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there. */      \
     X(RAISE, RECORD, NET_OP_TOKEN | NET_OP_GUARDED | NET_OP_GROWS,                                 \
       ANY(SCRIPT_ANSWERS(RAISE, 1, "%K %n | %t %f %s", RAISE)),                                    \
-      NATIVE(COMMANDS(1, "REDLOCK.RAISE %# %K %t %o %f %s", RAISE, RAISE)))                        \
-    /* One key: the same whatever it holds, and in the same step compare-and-delete: GRANTED, or    \
+      NATIVE(COMMANDS(1, "REDLOCK.RAISE %# %K %t %F", RAISE, RAISE)))                              \
+    /* One key: the same whatever it holds, and in the same step compare-and-delete: GRANTED, or   \
      * ABSENT or DENIED as RELEASE; STALE with `fence`: nothing was deleted. */                    \
     X(BREAK, RECORD, NET_OP_TOKEN | NET_OP_GUARDED | NET_OP_GROWS,                                 \
       ANY(SCRIPT_ANSWERS(BREAK, 1, "%K %n | %t %f %s", BREAK)),                                    \
-      NATIVE(COMMANDS(1, "REDLOCK.BREAK %k %t %o %f %s", BREAK, BREAK)))                           \
+      NATIVE(COMMANDS(1, "REDLOCK.BREAK %k %t %F", BREAK, BREAK)))                                 \
     /* GRANTED: each key still holds the token and each stripe's fence is at least the request's;  \
      * else STALE. */                                                                              \
     X(CONFIRM, RECORD, NET_OP_TOKEN | NET_OP_GUARDED,                                              \
       ANY(SCRIPT(CONFIRM, 1, "%K %n | %t %f %s", "R-SG")),                                         \
-      NATIVE(COMMAND("REDLOCK.CONFIRM %# %K %t %o %f %s", "R-SG")))                                \
+      NATIVE(COMMAND("REDLOCK.CONFIRM %# %K %t %F", "R-SG")))                                      \
     /* The node's record: GRANTED with `items`, field and value in turn; ABSENT. */                \
     X(RECORD, RECORD, 0, ANY(COMMANDS(1, "HGETALL " NET_KEY_RECORD, RECORD, RECORD)),              \
       NATIVE(COMMANDS(1, "REDLOCK.RECORD", RECORD, RECORD)))                                       \
@@ -119,7 +120,7 @@ enum {
     /* Used only inside net. */                                                                    \
     X(TRACK, WAITERS, 0,                                                                           \
       ANY(COMMANDS(1, "CLIENT TRACKING ON REDIRECT %c OPTIN", OK, OK)), AS_STOCK)                  \
-    /* Used only inside net, after it: changes a key that is tracked; from then on our own changes  \
+    /* Used only inside net, after it: changes a key that is tracked; from then on our own changes \
      * are not reported; publishes to the channel %t. */                                           \
     X(PROBE, WAITERS, NET_OP_GROWS,                                                                \
       ANY(COMMANDS(6, "CLIENT CACHING YES;PTTL %k;SET %k 1 PX 1000;DEL %k;"                        \

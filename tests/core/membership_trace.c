@@ -654,7 +654,7 @@ static void replay(char *source) {
         world.line++;
         if (line[0] == ' ') continue; /* generated */
         char copy[256];
-        snprintf(copy, sizeof copy, "%s", line);
+        snprintf(copy, sizeof copy, "%.255s", line);
         if (length == 0 || line[0] == '#') {
             text_add(&world.text, "%s\n", line);
         } else if (strncmp(copy, "given ", 6) == 0) {

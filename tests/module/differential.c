@@ -360,11 +360,13 @@ static void ask_native(const struct request *request, struct text *to) {
         word(&words, tokens[request->token]);
         bool voting = request->op == ACQUIRE || request->op == EXTEND;
         if (voting) number(&words, request->ttl_ms);
-        if (voting && request->fenced) word(&words, "FENCE");
         if (request->fenced && request->op != RELEASE) {
-            word(&words, nonce);
-            number(&words, request->fence);
-            for (unsigned i = 0; i < count; i++) number(&words, stripes[i]);
+            char fence[128];
+            int length = snprintf(fence, sizeof fence, "FENCE=%s:%" PRId64, nonce, request->fence);
+            for (unsigned i = 0; i < count; i++)
+                length += snprintf(fence + length, sizeof fence - (size_t)length, "%c%u",
+                                   i ? ',' : ':', stripes[i]);
+            word(&words, fence);
         }
     }
     send(&test.native, &words, to);

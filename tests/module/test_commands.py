@@ -7,6 +7,7 @@ import pytest
 
 import native
 from conftest import everything
+from native import fenced
 
 LONG = b"k" * 65536
 
@@ -153,11 +154,29 @@ WRONG_FENCES = [
 ]
 
 
+WRONG_WORDS = [
+    "", "FENCE", "FENCE=", "fence=000000000000000b:1:0", "FENCE 000000000000000b:1:0", "FENCE=000000000000000b",
+    "FENCE=000000000000000b:", "FENCE=000000000000000b:1", "FENCE=000000000000000b:1:", "FENCE=000000000000000b::0",
+    "FENCE=000000000000000b:01:0", "FENCE=000000000000000b:1:00", "FENCE=000000000000000b:1:1,", "FENCE=000000000000000b:1:,1",
+    "FENCE=000000000000000b:1:1,,2", "FENCE=000000000000000b:1:1:2", "FENCE=000000000000000b:1:1 2", "FENCE=000000000000000b,1:0",
+    "FENCE=000000000000000b:1,0", " FENCE=000000000000000b:1:0", b"FENCE=000000000000000b:1:1\0",
+]
+GUARDED_HEADS = (("REDLOCK.ACQUIRE", 1, "a", "t", 1000), ("REDLOCK.EXTEND", 1, "a", "t", 1000), ("REDLOCK.RAISE", 1, "a", "t"),
+                 ("REDLOCK.CONFIRM", 1, "a", "t"), ("REDLOCK.BREAK", "a", "t"))
+
+
+@pytest.mark.parametrize("word", WRONG_WORDS, ids=range(len(WRONG_WORDS)))
+def test_words_that_are_no_fence(node, word):
+    for head in GUARDED_HEADS:
+        assert node.error(*head, word)
+        assert node.error(*head, fenced(*GOOD), word)
+    assert everything(node) == set()
+
+
 @pytest.mark.parametrize("fence", WRONG_FENCES, ids=range(len(WRONG_FENCES)))
 def test_fences_that_are_none(node, fence):
-    for head in (("REDLOCK.ACQUIRE", 1, "a", "t", 1000, "FENCE"), ("REDLOCK.EXTEND", 1, "a", "t", 1000, "FENCE"),
-                 ("REDLOCK.RAISE", 1, "a", "t"), ("REDLOCK.CONFIRM", 1, "a", "t")):
-        assert node.error(*head, *fence)
+    for head in GUARDED_HEADS:
+        assert node.error(*head, fenced(*fence))
     assert everything(node) == set()
 
 

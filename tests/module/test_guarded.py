@@ -7,6 +7,7 @@ import pytest
 
 import native
 from conftest import everything
+from native import fenced
 
 FIRST, SECOND = "00c0ffee00000000", "ffffffffffffffff"
 
@@ -43,8 +44,8 @@ def test_no_record_at_first():
         assert made.acquire("a", fence=(FIRST, 5, stripe("a"))) == -1, "the key is set, no fence is raised"
         assert everything(made) == {b"a"}
         assert made.extend("a", fence=(FIRST, 5, stripe("a"))) == -2
-        assert made("REDLOCK.RAISE", 1, "a", "t", FIRST, 5, stripe("a")) == -2
-        assert made("REDLOCK.CONFIRM", 1, "a", "t", FIRST, 5, stripe("a")) == -2
+        assert made("REDLOCK.RAISE", 1, "a", "t", fenced(FIRST, 5, stripe("a"))) == -2
+        assert made("REDLOCK.CONFIRM", 1, "a", "t", fenced(FIRST, 5, stripe("a"))) == -2
 
 
 def test_record(guarded):
@@ -95,18 +96,18 @@ def test_a_vote_with_a_fence(guarded):
     a, b = stripe("a"), stripe("b")
     assert guarded.acquire("a", "b", fence=(FIRST, 10, a, b)) == 1
     assert fences(guarded, FIRST)[a] == 10 and fences(guarded, FIRST)[b] == 10
-    assert guarded("REDLOCK.CONFIRM", 2, "a", "b", "t", FIRST, 10, a, b) == 1
-    assert guarded("REDLOCK.CONFIRM", 1, "a", "other", FIRST, 10, a) == 0
-    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", FIRST, 11, a) == 0
-    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", SECOND, 10, a) == -2
+    assert guarded("REDLOCK.CONFIRM", 2, "a", "b", "t", fenced(FIRST, 10, a, b)) == 1
+    assert guarded("REDLOCK.CONFIRM", 1, "a", "other", fenced(FIRST, 10, a)) == 0
+    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", fenced(FIRST, 11, a)) == 0
+    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", fenced(SECOND, 10, a)) == -2
     assert guarded.acquire("a", token="other", fence=(FIRST, 99, a))[0] == 0
     assert fences(guarded, FIRST)[a] == 10, "a denied request raises nothing"
     assert guarded.release("a", "b") == 1
     assert guarded.acquire("a", fence=(FIRST, 10, a)) == -1, "not strictly more"
-    assert guarded("REDLOCK.RAISE", 1, "a", "t", FIRST, 10, a) == 10
-    assert guarded("REDLOCK.RAISE", 1, "a", "other", FIRST, 11, a) == -1
-    assert guarded("REDLOCK.RAISE", 1, "a", "t", SECOND, 11, a) == -2
-    assert guarded("REDLOCK.RAISE", 1, "a", "t", FIRST, 11, a) == 0
+    assert guarded("REDLOCK.RAISE", 1, "a", "t", fenced(FIRST, 10, a)) == 10
+    assert guarded("REDLOCK.RAISE", 1, "a", "other", fenced(FIRST, 11, a)) == -1
+    assert guarded("REDLOCK.RAISE", 1, "a", "t", fenced(SECOND, 11, a)) == -2
+    assert guarded("REDLOCK.RAISE", 1, "a", "t", fenced(FIRST, 11, a)) == 0
     assert fences(guarded, FIRST)[a] == 11
 
 
@@ -140,28 +141,28 @@ def test_a_busy_neighbour_of_the_stripe_does_not_matter(guarded):
 def test_a_break_raises_and_deletes_in_one_step(guarded):
     a = stripe("a")
     assert guarded.acquire("a", fence=(FIRST, 10, a)) == 1
-    assert guarded("REDLOCK.BREAK", "a", "t", FIRST, 10, a) == 10
-    assert guarded("REDLOCK.BREAK", "a", "t", SECOND, 20, a) == -2
-    assert guarded("REDLOCK.BREAK", "a", "other", FIRST, 20, a) == -1
+    assert guarded("REDLOCK.BREAK", "a", "t", fenced(FIRST, 10, a)) == 10
+    assert guarded("REDLOCK.BREAK", "a", "t", fenced(SECOND, 20, a)) == -2
+    assert guarded("REDLOCK.BREAK", "a", "other", fenced(FIRST, 20, a)) == -1
     assert fences(guarded, FIRST)[a] == 20
-    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", FIRST, 10, a) == 1
+    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", fenced(FIRST, 10, a)) == 1
     assert guarded("EXISTS", "a") == 1
-    assert guarded("REDLOCK.BREAK", "a", "t", FIRST, 30, a) == -3
+    assert guarded("REDLOCK.BREAK", "a", "t", fenced(FIRST, 30, a)) == -3
     assert guarded("EXISTS", "a") == 0, "and its mirror"
-    assert guarded("REDLOCK.RAISE", 1, "a", "t", FIRST, 40, a) == -1, "the holder comes too late"
-    assert guarded("REDLOCK.BREAK", "a", "t", FIRST, 31, a) == 0
+    assert guarded("REDLOCK.RAISE", 1, "a", "t", fenced(FIRST, 40, a)) == -1, "the holder comes too late"
+    assert guarded("REDLOCK.BREAK", "a", "t", fenced(FIRST, 31, a)) == 0
     assert guarded.acquire("a", fence=(FIRST, 31, a)) == -1
 
 
 def test_a_break_of_a_key_that_only_the_keyspace_has(guarded):
     a = stripe("a")
     guarded("SET", "a", "t")
-    assert guarded("REDLOCK.BREAK", "a", "other", FIRST, 20, a) == -1
-    assert guarded("REDLOCK.BREAK", "a", "t", FIRST, 21, a) == -3
+    assert guarded("REDLOCK.BREAK", "a", "other", fenced(FIRST, 20, a)) == -1
+    assert guarded("REDLOCK.BREAK", "a", "t", fenced(FIRST, 21, a)) == -3
     assert guarded("EXISTS", "a") == 0
     guarded("LPUSH", "a", "t")
-    assert guarded.error("REDLOCK.BREAK", "a", "t", FIRST, 22, a).startswith("WRONGTYPE")
-    for words in (("a", "t", FIRST, 23), ("a", "t", "x", 23, a), ("a", "t", FIRST, 0, a), ("a", "t", FIRST, 23, 4096)):
+    assert guarded.error("REDLOCK.BREAK", "a", "t", fenced(FIRST, 22, a)).startswith("WRONGTYPE")
+    for words in (*(("a", "t", fenced(*wrong)) for wrong in ((FIRST, 23), ("x", 23, a), (FIRST, 0, a), (FIRST, 23, 4096))), ("a", "t")):
         assert guarded.error("REDLOCK.BREAK", *words)
     assert fences(guarded, FIRST)[a] == 22
 
@@ -186,9 +187,9 @@ def test_record_and_fences_outlive_what_harms_a_stock_node(guarded):
     a = stripe("a")
     assert guarded.acquire("a", fence=(FIRST, 10, a)) == 1
     guarded("FLUSHALL"), guarded("SWAPDB", 0, 1), guarded("DEL", "redlock:node", f"redlock:fences:{FIRST}", "a")
-    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", FIRST, 10, a) == 1
+    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", fenced(FIRST, 10, a)) == 1
     guarded("DEBUG", "RELOAD")
-    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", FIRST, 10, a) == 1
+    assert guarded("REDLOCK.CONFIRM", 1, "a", "t", fenced(FIRST, 10, a)) == 1
     assert guarded("REDLOCK.RECORD") != [] and len(fences(guarded, FIRST)) == 4096
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import native
 from conftest import everything
+from native import fenced
 
 NONCE = "000000000000000b"
 
@@ -87,8 +88,8 @@ def test_a_replica_does_not_vote_and_has_its_locks_when_it_is_a_master_again(eit
         for read_only in ("yes", "no"):
             node("CONFIG", "SET", "replica-read-only", read_only)
             for words in (("ACQUIRE", 1, "c", "t", 1000), ("EXTEND", 1, "a", "t", 1000), ("RELEASE", 1, "a", "t"),
-                          ("RAISE", 1, "a", "t", NONCE, 9, 0), ("CONFIRM", 1, "a", "t", NONCE, 5, 0),
-                          ("BREAK", "a", "t", NONCE, 9, 0),
+                          ("RAISE", 1, "a", "t", f"FENCE={NONCE}:9:0"), ("CONFIRM", 1, "a", "t", f"FENCE={NONCE}:5:0"),
+                          ("BREAK", "a", "t", f"FENCE={NONCE}:9:0"),
                           ("RECORDWRITE", NONCE, NONCE, NONCE, "", 0, "nonce", NONCE)):
                 assert node.error("REDLOCK." + words[0], *words[1:]).startswith("READONLY"), words
         assert node("REDLOCK.STATE")[1] == b"replica"
@@ -98,7 +99,7 @@ def test_a_replica_does_not_vote_and_has_its_locks_when_it_is_a_master_again(eit
         node("REPLICAOF", "NO", "ONE")
     assert incarnation(node) == before
     assert node.acquire("a", token="other")[3] == b"t", "a full resynchronisation is nothing to the table"
-    assert node("REDLOCK.CONFIRM", 1, "a", "t", NONCE, 5, 0) == 1
+    assert node("REDLOCK.CONFIRM", 1, "a", "t", fenced(NONCE, 5, 0)) == 1
     assert node.extend("a") == 1 and node.release("a") == 1
 
 
@@ -161,8 +162,8 @@ def test_access_rules_about_keys(either):
     user.ask("AUTH", "u", "p")
     assert user.ask("REDLOCK.ACQUIRE", 2, "job:1", "job:2", "t", 30000) == 1
     for words in (("ACQUIRE", 2, "job:3", "other", "t", 1000), ("EXTEND", 2, "job:1", "other", "t", 1000), ("RELEASE", 1, "other", "t"),
-                  ("RAISE", 1, "other", "t", NONCE, 1, 0), ("CONFIRM", 1, "other", "t", NONCE, 1, 0), ("PTTL", "other"),
-                  ("BREAK", "other", "t", NONCE, 1, 0),
+                  ("RAISE", 1, "other", "t", f"FENCE={NONCE}:1:0"), ("CONFIRM", 1, "other", "t", f"FENCE={NONCE}:1:0"), ("PTTL", "other"),
+                  ("BREAK", "other", "t", f"FENCE={NONCE}:1:0"),
                   ("GET", "other", 1)):
         assert user.error("REDLOCK." + words[0], *words[1:]).startswith("NOPERM"), words
     assert user.ask("REDLOCK.EXTEND", 1, "job:1", "t", 1000) == 1

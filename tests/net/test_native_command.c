@@ -83,18 +83,19 @@ static void test_locks(void **state) {
     expect_classic(NET_PEEK_VALUE, 1, "REDLOCK.PTTL KEY;REDLOCK.GET KEY 1025");
     expect_classic(NET_WATCH, 1, "CLIENT CACHING YES;REDLOCK.PTTL KEY");
     expect_guarded(NET_ACQUIRE, 1, 0,
-                   "REDLOCK.ACQUIRE 1 KEY t 30000 FENCE 0123456789abcdef 1700000000000000 4095");
+                   "REDLOCK.ACQUIRE 1 KEY t 30000 FENCE=0123456789abcdef:1700000000000000:4095");
     expect_guarded(
         NET_ACQUIRE, 2, 1,
-        "REDLOCK.ACQUIRE 2 KEY l t 30000 FENCE ffffffffffffffff 1700000000000000 4095 7");
+        "REDLOCK.ACQUIRE 2 KEY l t 30000 FENCE=ffffffffffffffff:1700000000000000:4095,7");
     expect_guarded(NET_EXTEND, 1, 2,
-                   "REDLOCK.EXTEND 1 KEY t 30000 FENCE 0000000000000000 1700000000000000 4095");
+                   "REDLOCK.EXTEND 1 KEY t 30000 FENCE=0000000000000000:1700000000000000:4095");
     expect_guarded(NET_RELEASE, 1, 0, "REDLOCK.RELEASE 1 KEY t");
     expect_guarded(NET_RAISE, 2, 0,
-                   "REDLOCK.RAISE 2 KEY l t 0123456789abcdef 1700000000000000 4095 7");
+                   "REDLOCK.RAISE 2 KEY l t FENCE=0123456789abcdef:1700000000000000:4095,7");
     expect_guarded(NET_CONFIRM, 1, 0,
-                   "REDLOCK.CONFIRM 1 KEY t 0123456789abcdef 1700000000000000 4095");
-    expect_guarded(NET_BREAK, 1, 0, "REDLOCK.BREAK KEY t 0123456789abcdef 1700000000000000 4095");
+                   "REDLOCK.CONFIRM 1 KEY t FENCE=0123456789abcdef:1700000000000000:4095");
+    expect_guarded(NET_BREAK, 1, 0,
+                   "REDLOCK.BREAK KEY t FENCE=0123456789abcdef:1700000000000000:4095");
 }
 
 static void test_turns(void **state) {

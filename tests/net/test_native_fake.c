@@ -242,9 +242,9 @@ static void say_and_expect(struct world *world, struct ask *ask, struct fake *fa
 static void test_mixed_quorum(void **state) {
     static const char *const forms[3] = {
         ("REDLOCK.ACQUIRE\r\n$1\r\n1\r\n$1\r\na\r\n$1\r\nt\r\n$4\r\n1000\r\n"
-         "$5\r\nFENCE\r\n$16\r\n000000000000000a\r\n$2\r\n50\r\n$1\r\n7\r\n"),
+         "$27\r\nFENCE=000000000000000a:50:7\r\n"),
         "ZADD\r\n$31\r\nredlock:fences:000000000000000b\r\n",
-        "$5\r\nFENCE\r\n$16\r\n000000000000000c\r\n$2\r\n50\r\n"};
+        "$27\r\nFENCE=000000000000000c:50:7\r\n"};
     struct fake fakes[3];
     struct world world;
     struct ask ask;

@@ -35,7 +35,7 @@ struct ask {
     int64_t fence, count;
     int64_t *fences; /* the test's; where to copy those that are told, NULL: nowhere */
     bool has_fences;
-    struct ask *then; /* sent to the same node by the handler */
+    struct ask *then;          /* sent to the same node by the handler */
     struct net_state reported; /* of STATE */
     bool has_state;
 };
