@@ -89,22 +89,22 @@ static bool denied_by_stranger(struct server_ctx *ctx) {
 static int vote(struct server_ctx *ctx) {
     const struct node_fence_request fences = {request.nonce, request.fence, request.stripes,
                                               request.stripes_count};
-    struct node_denial denial = {.rank = -1};
+    struct node_turn turn = {.rank = -1};
     enum node_answer answer = node_acquire_in_turn(
         node.table, node.queue, request.keys, request.keys_count, request.token, request.ttl_ms,
-        request.fenced ? &fences : NULL, &request.waiter, node.now_us, &denial);
+        request.fenced ? &fences : NULL, &request.waiter, node.now_us, &turn);
     ends_changed();
     if (answer == NODE_NO_MEMORY) return reply_no_memory(ctx);
-    if (answer == NODE_DENIED && denial.reserved)
-        return reply_denied(ctx, (denial.left_us + 999) / 1000, denial.rank,
+    if (answer == NODE_DENIED && turn.reserved)
+        return reply_denied(ctx, (turn.left_us + 999) / 1000, turn.rank,
                             (struct node_bytes){"", 0});
-    if (answer == NODE_DENIED && denied_by_table(ctx, denial.rank)) return SERVER_OK;
+    if (answer == NODE_DENIED && denied_by_table(ctx, turn.rank)) return SERVER_OK;
     for (size_t i = 0; i < request.keys_count; i++)
         mirror_put(node.names[i], request.token, request.ttl_ms);
     ends_changed();
     bool granted = answer == NODE_GRANTED;
     ++*(granted ? &node.counts.granted : &node.counts.stale);
-    return reply_integer(ctx, granted ? 1 : -1);
+    return reply_integer(ctx, !granted ? -1 : turn.others ? 2 : 1);
 }
 
 static int acquire(struct server_ctx *ctx, struct server_string **argv, int argc) {

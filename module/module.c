@@ -17,7 +17,7 @@
 
 #define CHANNEL_WAKE "redlock:wake:"
 
-enum { ARRIVALS_US = 5000, WAITERS_SHARE = 8 }; /* of the option memory: one eighth more */
+enum { WAITERS_SHARE = 8 }; /* of the option memory: one eighth more */
 enum { INCARNATION_BYTES = INCARNATION_DIGITS / 2 };
 static const size_t memory_usual = (size_t)256 << 20, memory_least = (size_t)1 << 20;
 
@@ -165,7 +165,6 @@ static int begin_table(struct server_ctx *ctx) {
         node_queue_new(&(struct node_queue_options){.seed = ~seed,
                                                     .bytes_max = node.memory_max / WAITERS_SHARE,
                                                     .reserve_us = NODE_RESERVE_US,
-                                                    .interval_us = ARRIVALS_US,
                                                     .heads = 0, /* it is notified of its turn */
                                                     .notify = on_turn});
     return node.table && node.queue ? SERVER_OK : refuse_to_load(ctx, "no memory for the table");

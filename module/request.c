@@ -203,21 +203,24 @@ bool read_fence_if_any(struct words *words, struct request *request) {
 }
 
 bool read_waiter(struct words *words, struct node_waiter *waiter) {
-    long long waited_us, remember_us;
-    if (words_left(words) < 3) return too_few(words);
+    long long said_us, waited_us, remember_us;
+    if (words_left(words) < 4) return too_few(words);
     if (!read_name(words, &waiter->name)) return false;
     if (waiter->name.bytes < 1 || waiter->name.bytes > WAITER_BYTES_MAX)
         return wrong(words, "ERR redlock: a waiter's name has 1 to 128 bytes");
-    if (!read_integer(words, &waited_us) || !read_integer(words, &remember_us) || waited_us < 0 ||
-        waited_us > WAITER_US_MAX || remember_us < 1 || remember_us > WAITER_US_MAX)
+    if (!read_integer(words, &said_us) || !read_integer(words, &waited_us) ||
+        !read_integer(words, &remember_us) || said_us < 0 || said_us > WAITER_US_MAX ||
+        waited_us < 0 || waited_us > WAITER_US_MAX || remember_us < 1 ||
+        remember_us > WAITER_US_MAX)
         return wrong(words, "ERR redlock: a waiter's times are not numbers of microseconds");
+    waiter->since_us = node_queue_since(node.queue, said_us, realtime_us(), node.now_us);
     waiter->waited_us = waited_us;
     waiter->remember_us = remember_us;
     return true;
 }
 
 bool read_waiter_if_any(struct words *words, struct request *request) {
-    enum { WORDS = 4 };
+    enum { WORDS = 5 };
     request->waiter = (struct node_waiter){.name = {"", 0}};
     if (words_left(words) < WORDS ||
         !is_word(bytes_of(words->argv[words->count - WORDS]), "WAITER"))

@@ -45,9 +45,9 @@ bool read_ttl(struct words *words, struct request *request);
 bool read_fence(struct words *words, struct request *request);
 /* The same, or nothing at all. */
 bool read_fence_if_any(struct words *words, struct request *request);
-/* The last words: WAITER, name, waited-us and remember-us; or nothing. */
+/* The last words: WAITER, name, since-us, waited-us and remember-us; or nothing. */
 bool read_waiter_if_any(struct words *words, struct request *request);
-/* The three after WAITER. */
+/* The four after WAITER. */
 bool read_waiter(struct words *words, struct node_waiter *waiter);
 bool read_end(struct words *words); /* there are no more words */
 

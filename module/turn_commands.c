@@ -25,7 +25,7 @@ static int64_t left_ms(const struct node_waiter *waiter) {
 static int wait_in_turn(struct server_ctx *ctx, struct server_string **argv, int argc) {
     struct words words;
     struct node_waiter waiter;
-    if (argc != 5) return server.WrongArity(ctx);
+    if (argc != 6) return server.WrongArity(ctx);
     if (!begin_vote(&words, ctx, argv, argc) || !read_key(&words, &request) ||
         !read_waiter(&words, &waiter))
         return SERVER_OK;
@@ -69,7 +69,7 @@ static int queue(struct server_ctx *ctx, struct server_string **argv, int argc) 
 
 const struct command turn_commands[] = {
     {"redlock.wait", wait_in_turn, "write deny-oom fast", ONE_KEY,
-     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_INSERT, 5,
+     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_INSERT, 6,
      "Enters the wait queue of a lock, or stays in it", "O(log(N)), N: waiters"},
     {"redlock.unwait", unwait, "write fast", ONE_KEY,
      SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_DELETE, 4, "Leaves the wait queue of a lock",

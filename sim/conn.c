@@ -229,6 +229,7 @@ static void post_waiter(const struct net_request *request, struct message *messa
     assert(request->waiter.bytes <= WAITER_BYTES_MAX);
     message->name_bytes = (uint8_t)request->waiter.bytes;
     memcpy(message->name, request->waiter.data, request->waiter.bytes);
+    message->since_us = request->since_us;
     message->age_us = request->waited_us;
     message->remember_us = request->remember_us;
 }

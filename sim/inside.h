@@ -107,7 +107,7 @@ struct message {
     int rank;          /* HINT; -1: the key has changed */
     rl_ns notified_at; /* HINT */
     bool passes;
-    int64_t age_us, remember_us, count;
+    int64_t age_us, since_us, remember_us, count;
     uint8_t name_bytes; /* a native node's waiter */
     char name[WAITER_BYTES_MAX];
     /* For guarded mode. */

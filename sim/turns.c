@@ -10,7 +10,6 @@
 
 #define RESERVED_MS (NODE_RESERVE_US / 1000)
 _Static_assert(RL_RESERVED == NODE_RESERVE_US * (RL_MS / 1000), "what clients expect of a node");
-enum { NODE_QUEUE_INTERVAL_US = 5000 };
 enum { PORTION = 2 }; /* as the module, which must not stop the server for long */
 
 static int64_t now_us(const struct server *server) {
@@ -37,7 +36,6 @@ void turns_begin(struct server *server, bool on) {
     server->turns = node_queue_new(&(struct node_queue_options){
         .seed = server->node,
         .reserve_us = NODE_RESERVE_US,
-        .interval_us = NODE_QUEUE_INTERVAL_US,
         .heads = 0, /* a waiter has nothing to do before its turn */
         .notify = send_notice,
         .context = server,
@@ -45,10 +43,13 @@ void turns_begin(struct server *server, bool on) {
     if (!server->turns) abort();
 }
 
-static struct node_waiter waiter_of(const struct message *request) {
-    return (struct node_waiter){.name = {request->name, request->name_bytes},
-                                .waited_us = request->age_us,
-                                .remember_us = request->remember_us};
+static struct node_waiter waiter_of(const struct server *server, const struct message *request) {
+    int64_t wall_us = clock_read(&server->clock, server->world->now) / 1000;
+    return (struct node_waiter){
+        .name = {request->name, request->name_bytes},
+        .waited_us = request->age_us,
+        .since_us = node_queue_since(server->turns, request->since_us, wall_us, now_us(server)),
+        .remember_us = request->remember_us};
 }
 
 /* ---- time ---- */
@@ -82,8 +83,7 @@ static int64_t round_up(int64_t left_us) { return left_us < 0 ? -1 : (left_us + 
 enum node_answer turns_acquire(struct server *server, struct message *request,
                                const struct node_request *what,
                                const struct node_fence_request *fences) {
-    const struct node_waiter waiter = waiter_of(request);
-    struct node_denial denial = {.rank = -1};
+    struct node_turn turn = {.rank = -1};
     request->count = -1;
     if (native_is_anothers(server, what)) return NODE_DENIED;
     if (!server->turns)
@@ -92,17 +92,19 @@ enum node_answer turns_acquire(struct server *server, struct message *request,
                                              fences->stripes, fences->stripes_count, what->now_ms)
                       : node_acquire(server->own, what->keys, what->count, what->token,
                                      request->ttl_ms, what->now_ms);
+    const struct node_waiter waiter = waiter_of(server, request);
     enum node_answer answer =
         node_acquire_in_turn(server->own, server->turns, what->keys, what->count, what->token,
-                             request->ttl_ms, fences, &waiter, now_us(server), &denial);
-    if (answer == NODE_DENIED) request->count = denial.rank;
-    if (answer == NODE_DENIED && denial.reserved) request->remaining_ms = round_up(denial.left_us);
+                             request->ttl_ms, fences, &waiter, now_us(server), &turn);
+    if (answer == NODE_GRANTED) request->count = turn.others;
+    if (answer == NODE_DENIED) request->count = turn.rank;
+    if (answer == NODE_DENIED && turn.reserved) request->remaining_ms = round_up(turn.left_us);
     return answer;
 }
 
 static void wait(struct server *server, struct message *request) {
     const struct node_bytes key = resource_key(request->keys[0]);
-    const struct node_waiter waiter = waiter_of(request);
+    const struct node_waiter waiter = waiter_of(server, request);
     int64_t left_us = 0;
     node_expire_key(server->own, key, server_now_ms(server));
     request->count = node_queue_enter(server->turns, key, &waiter, now_us(server));

@@ -262,7 +262,7 @@ rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting);
 
 /* For how long a node reserves a free lock for its first waiter. A node with another time costs
  * time only. */
-#define RL_RESERVED (20 * RL_MS)
+#define RL_RESERVED (100 * RL_MS)
 
 /* Used while a majority of nodes keeps queues. All of it is hints (docs/waiting.md). */
 struct rl_turns {

@@ -58,10 +58,16 @@ static bool answer_denial(const struct reader *reader, struct net_reply *answer)
     return true;
 }
 
-/* A native node's vote. */
+/* A native node's vote. 2: granted, and other clients wait. */
 static bool answer_vote(const struct net_request *request, const struct reader *reader,
                         struct net_reply *answer) {
-    if (reader->slots[0].type == REPLY_ARRAY) return answer_denial(reader, answer);
+    const struct reply_slot *slot = &reader->slots[0];
+    if (slot->type == REPLY_ARRAY) return answer_denial(reader, answer);
+    if (slot->type == REPLY_INTEGER && slot->integer == 2) {
+        answer->verdict = REDLOCK_VERDICT_GRANTED;
+        answer->count = 1;
+        return true;
+    }
     return answer_verdict(request->nonces ? "-SDG" : "--DG", reader, answer);
 }
 

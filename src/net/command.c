@@ -14,10 +14,10 @@
 #include "node/scripts.h"
 #include "redlock.h"
 
-_Static_assert(COMMAND_WORDS_MAX >= 2 * REDLOCK_RESOURCES_MAX + 12,
+_Static_assert(COMMAND_WORDS_MAX >= 2 * REDLOCK_RESOURCES_MAX + 13,
                "a request with all its keys and stripes must fit");
 _Static_assert(COMMAND_WORDS_MAX >= NET_FIELDS_MAX + 9, "a record must fit");
-_Static_assert(COMMAND_NUMBERS_MAX >= REDLOCK_RESOURCES_MAX + 5, "all stripes must fit");
+_Static_assert(COMMAND_NUMBERS_MAX >= REDLOCK_RESOURCES_MAX + 6, "all stripes must fit");
 
 #define FENCE_WORD "FENCE="
 enum {
@@ -314,6 +314,7 @@ static struct net_bytes bare_key(const struct net_request *request) {
 }
 
 static void add_waiting(struct words *words, const struct net_request *request) {
+    words_number(words, (uint64_t)request->since_us);
     words_number(words, (uint64_t)request->waited_us);
     words_number(words, (uint64_t)request->remember_us);
 }

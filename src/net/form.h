@@ -10,7 +10,7 @@
 /* How a reply is read. */
 enum shape {
     SHAPE_SET,      /* +OK, or nil */
-    SHAPE_VOTE,     /* a native node's: 1, -1 (stale), or a denial */
+    SHAPE_VOTE,     /* a native node's: 1 or 2, -1 (stale), or a denial */
     SHAPE_RAISED,   /* ZADD after a SET: whether the fence was raised */
     SHAPE_VERDICTS, /* an integer, as `verdicts` defines it */
     SHAPE_RAISE,

@@ -36,7 +36,8 @@
  *     %# how many keys   %F "FENCE=nonce:fence:stripe,stripe", the nonce being the node's
  *     %O the node's nonce, or "kept" if `was_kept`
  *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
- *     %u waiter   %v waited_us and remember_us   %q "WAITER" and both, or nothing without a waiter
+ *     %u waiter   %v since_us, waited_us and remember_us
+ *     %q "WAITER", the waiter and these three, or nothing without a waiter
  */
 #ifndef RL_POLICY_OPS_H
 #define RL_POLICY_OPS_H

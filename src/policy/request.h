@@ -87,6 +87,7 @@ struct net_request {
     bool passes;
     /* TURN_WAIT, TURN_LEAVE, and an ACQUIRE that waits (native nodes). */
     struct net_bytes waiter;
+    int64_t since_us; /* its wall clock when it began to wait, in microseconds since 1970 */
     int64_t waited_us, remember_us;
     enum net_question question; /* NET_SERVER_INFO */
     uint8_t scheme;

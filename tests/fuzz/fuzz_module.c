@@ -63,6 +63,8 @@ static struct {
 
 int64_t boottime_us(void) { return world.now_us; }
 
+int64_t realtime_us(void) { return world.now_us + INT64_C(1700000000000000); }
+
 /* ---- strings and memory ---- */
 
 static void *fake_Alloc(size_t bytes) { return malloc(bytes); }

@@ -102,11 +102,12 @@ static void test_turns(void **state) {
     (void)state;
     struct net_request request = classic(NET_ACQUIRE, 1);
     request.waiter = (struct net_bytes){"w", 1};
+    request.since_us = 1700000000000000;
     request.waited_us = 7;
     request.remember_us = 500000;
-    expect(&request, 0, "REDLOCK.ACQUIRE 1 KEY t 30000 WAITER w 7 500000");
+    expect(&request, 0, "REDLOCK.ACQUIRE 1 KEY t 30000 WAITER w 1700000000000000 7 500000");
     request.op = NET_TURN_WAIT;
-    expect(&request, 0, "REDLOCK.WAIT KEY w 7 500000");
+    expect(&request, 0, "REDLOCK.WAIT KEY w 1700000000000000 7 500000");
     request.op = NET_TURN_LEAVE;
     expect(&request, 0, "REDLOCK.UNWAIT KEY w 0");
     request.passes = true;
@@ -115,12 +116,12 @@ static void test_turns(void **state) {
     request.waiter = (struct net_bytes){"w", 1};
     request.remember_us = 1;
     expect(&request, 1,
-           "REDLOCK.ACQUIRE 2 KEY l t 30000 FENCE ffffffffffffffff 1700000000000000 4095 7 "
-           "WAITER w 0 1");
+           "REDLOCK.ACQUIRE 2 KEY l t 30000 FENCE=ffffffffffffffff:1700000000000000:4095,7 "
+           "WAITER w 0 0 1");
     /* One that extends never waits. */
     request.op = NET_EXTEND;
     expect(&request, 1,
-           "REDLOCK.EXTEND 2 KEY l t 30000 FENCE ffffffffffffffff 1700000000000000 4095 7");
+           "REDLOCK.EXTEND 2 KEY l t 30000 FENCE=ffffffffffffffff:1700000000000000:4095,7");
 }
 
 static void test_the_node_itself(void **state) {

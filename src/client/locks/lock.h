@@ -89,6 +89,7 @@ struct place {
     struct wait_queue *queue; /* where it waits; NULL: it does not wait */
     struct redlock_lock *next, **at;
     rl_ns since;
+    int64_t since_us; /* the same, by the wall clock */
 };
 
 /* What a lock needs only until it is taken. */
@@ -254,6 +255,9 @@ void wait_queue_try(struct redlock_lock *lock, struct net_request *acquire, rl_n
 void wait_queue_repair(struct net_request *repair);
 /* A native node denied a try, and said how long the lock has left. False: it is not for the
  * queue. */
+/* A native node reports with its vote whether others wait. */
+void wait_queue_granted(struct redlock_lock *lock, const struct net_call *call,
+                        const struct net_reply *reply);
 bool wait_queue_denied(struct round *round, const struct net_call *call,
                        const struct net_reply *reply);
 /* It waits no longer. */

@@ -384,6 +384,7 @@ static void use_denial(struct round *round, const struct net_call *call,
 void lock_vote_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     round->voting &= (rl_mask)~rl_bit(call->node);
+    wait_queue_granted(round->lock, call, reply);
     use_denial(round, call, reply);
     round->lock->config->mode->answer(round, call, reply);
     call_done(round);

@@ -215,6 +215,7 @@ static rl_mask native_keepers(const struct redlock_client *client) {
 
 static void name_waiter(struct redlock_lock *lock, struct net_request *request, rl_ns now) {
     request->waiter = net_waiter(lock->client->net);
+    request->since_us = place_of(lock)->since_us;
     request->waited_us = (now - place_of(lock)->since) / 1000;
     request->remember_us = lease_of(lock) / 1000;
 }
@@ -243,19 +244,29 @@ static int32_t rank_of(const struct net_reply *reply) {
 static void join(struct redlock_lock *lock, struct wait_queue *queue, rl_ns now) {
     struct redlock_client *client = lock->client;
     struct place *place = place_of(lock);
+    int64_t wall_us = net_wall_us(client->net);
     *place = (struct place){.queue = queue, .at = queue->last, .since = now};
+    place->since_us = wall_us > 0 ? wall_us : 0;
     *queue->last = lock;
     queue->last = &place->next;
     client->locks->wait_queues->waiting++;
     client_track(client, true);
 }
 
-static void note_crowd(struct wait_queue *queue, int64_t remaining) {
-    uint32_t hash = queue->by_key.hash;
-    struct crowd *crowd = &queue->client->locks->wait_queues->crowd[hash % CROWDS];
+static void note_crowd(struct redlock_client *client, uint32_t hash, int64_t remaining) {
+    struct crowd *crowd = &client->locks->wait_queues->crowd[hash % CROWDS];
     if (remaining == 0 && crowd->hash != hash) return;
     crowd->hash = hash;
-    crowd->until = remaining > 0 ? net_now(queue->client->net) + CROWD_KEPT : 0;
+    crowd->until = remaining > 0 ? net_now(client->net) + CROWD_KEPT : 0;
+}
+
+void wait_queue_granted(struct redlock_lock *lock, const struct net_call *call,
+                        const struct net_reply *reply) {
+    struct redlock_client *client = lock->client;
+    bool says = call->request->op == NET_ACQUIRE && reply->verdict == REDLOCK_VERDICT_GRANTED &&
+                (client->natives & rl_bit(call->node));
+    if (says && client->locks->wait_queues && lock->keys_count == 1)
+        note_crowd(client, hash_of(lock->keys[0]), reply->count);
 }
 
 /* A node that grants the lock takes us out of its queue. One that has not answered yet most likely
@@ -263,7 +274,6 @@ static void note_crowd(struct wait_queue *queue, int64_t remaining) {
 static void leave_turns_of(struct wait_queue *queue, const struct rl_acquire *machine, rl_ns now) {
     const struct rl_tally *votes = &machine->attempt.tally;
     rl_mask nodes = queue->queued;
-    if (machine->tries > 1) note_crowd(queue, 1);
     if (machine->state == RL_ACQUIRE_WON)
         nodes &= (rl_mask) ~(votes->granted | rl_tally_pending(votes));
     leave_turns(queue, nodes, now);
@@ -305,7 +315,8 @@ static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     const struct wait_queues *queues = client->locks->wait_queues;
     rl_ns released = lock->lease.unlocking_since;
     if (released == 0 || now - released >= SOON) return;
-    if (native_keepers(client)) return; /* these do not let it pass those that wait */
+    /* these report it with their votes */
+    if (rl_count(client->natives) >= rl_quorum(client->nodes)) return;
     if (queues && now - queues->asked < ASK_EVERY) return;
     struct net_bytes waiter = net_waiter(client->net);
     struct wait_queue *queue = waiter.data ? open_queue(client, lock->keys[0]) : NULL;
@@ -378,6 +389,7 @@ void wait_queue_try(struct redlock_lock *lock, struct net_request *acquire, rl_n
 void wait_queue_repair(struct net_request *repair) {
     repair->waiter = repair->token;
     if (repair->waiter.bytes > REPAIR_NAME_BYTES) repair->waiter.bytes = REPAIR_NAME_BYTES;
+    repair->since_us = 0;
     repair->waited_us = AGE_US_MAX;
     repair->remember_us = 1;
 }
@@ -546,7 +558,7 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     else if (op == NET_TURN_WAIT)
         queued(queue, call, reply);
     else if (op == NET_WAIT_QUEUE_LEAVE && reply->verdict == REDLOCK_VERDICT_GRANTED)
-        note_crowd(queue, reply->count);
+        note_crowd(queue->client, queue->by_key.hash, reply->count);
     queue->busy--;
     close_queue(queue);
 }
