@@ -15,12 +15,12 @@ def node(node):  # noqa: F811
     while enter(node, "cleaner")[0] != 0 or node("REDLOCK.QUEUE", "a")[0] > 1:
         node("REDLOCK.UNWAIT", "a", "cleaner", 1)
     node("REDLOCK.UNWAIT", "a", "cleaner", 0)
-    assert count(node, "waiters") == 0
+    native.until(lambda: count(node, "waiters") == 0, 2, "the end of another key's reservation")
     return node
 
 
-def enter(node, waiter, key="a", waited=0, remember=MINUTE):
-    return node("REDLOCK.WAIT", key, waiter, waited, remember)
+def enter(node, waiter, key="a", since=0, waited=0, remember=MINUTE):
+    return node("REDLOCK.WAIT", key, waiter, since, waited, remember)
 
 
 def contend(node, waiter, token, fence=()):
@@ -28,11 +28,11 @@ def contend(node, waiter, token, fence=()):
 
 
 def try_words(waiter, token, fence=()):
-    return ("REDLOCK.ACQUIRE", 1, "a", token, 30000, *(("FENCE", *fence) if fence else ()), *(("WAITER", waiter, 0, MINUTE) if waiter else ()))
+    return ("REDLOCK.ACQUIRE", 1, "a", token, 30000, *(("FENCE=%s:%d:%d" % fence,) if fence else ()), *(("WAITER", waiter, 0, 0, MINUTE) if waiter else ()))
 
 
 def at_once(node, *requests):
-    """In one transaction: a reservation lasts 20 ms, which a busy machine may take between two requests."""
+    """In one transaction: a reservation lasts 100 ms, which a busy machine may take between two requests."""
     node("MULTI")
     for request in requests:
         node(*request)
@@ -64,9 +64,9 @@ def test_a_lock_goes_to_the_first_that_waits(either):
     assert rank == 1 and 29000 < left <= 30000
     released, denied, early, won = at_once(node, ("REDLOCK.RELEASE", 1, "a", "t0"), try_words("", "stranger"),
                                            try_words("w2", "t2"), try_words("w1", "t1"))
-    assert released == 1 and won == 1
-    assert denied[0] == 0 and 0 < denied[1] <= 20 and denied[2:] == [-1, b""], "nobody else gets it"
-    assert early[0] == 0 and 0 < early[1] <= 20 and early[2:] == [1, b""]
+    assert released == 1 and won == 2, "won, and others wait"
+    assert denied[0] == 0 and 0 < denied[1] <= 100 and denied[2:] == [-1, b""], "nobody else gets it"
+    assert early[0] == 0 and 0 < early[1] <= 100 and early[2:] == [1, b""]
     assert hear(first) == b"turn a"
     assert at_once(node, ("REDLOCK.RELEASE", 1, "a", "t1"), try_words("w2", "t2")) == [1, 1]
     assert hear(second) == b"turn a"
@@ -118,6 +118,15 @@ def test_the_eldest_comes_first_wherever_it_enters(node):
     assert waiters == 2 and 5_000_000 <= age < 10_000_000
 
 
+def test_the_waiters_clocks_order_those_that_come_together(node):
+    assert node.acquire("a", token="t0") == 1
+    now = time.time_ns() // 1000
+    enter(node, "second", since=now - 10)
+    assert enter(node, "first", since=now - 20)[0] == 0
+    assert enter(node, "wrong clock", since=now - 60_000_000)[0] == 2
+    assert enter(node, "wrong, too", since=now + 60_000_000)[0] == 3
+
+
 def test_leaving(node):
     assert node.acquire("a", token="t0") == 1
     for i, waited in ((1, 90000), (2, 60000), (3, 30000)):
@@ -130,12 +139,12 @@ def test_leaving(node):
 
 def test_who_may_try(node):
     assert enter(node, "w", waited=20000) == [0, -2], "the lock is free"
-    assert node.acquire("a", token="t0") == 1
+    assert node.acquire("a", token="t0") == 2, "others wait"
     assert enter(node, "w", waited=20000)[1] > 29000
     assert enter(node, "v")[0] == 1
-    _, (rank, left), first = at_once(node, ("REDLOCK.RELEASE", 1, "a", "t0"), ("REDLOCK.WAIT", "a", "v", 0, MINUTE),
-                                     ("REDLOCK.WAIT", "a", "w", 0, MINUTE))
-    assert rank == 1 and 0 < left <= 20, "it is reserved for the first"
+    _, (rank, left), first = at_once(node, ("REDLOCK.RELEASE", 1, "a", "t0"), ("REDLOCK.WAIT", "a", "v", 0, 0, MINUTE),
+                                     ("REDLOCK.WAIT", "a", "w", 0, 0, MINUTE))
+    assert rank == 1 and 0 < left <= 100, "it is reserved for the first"
     assert first == [0, -2]
 
 
@@ -210,11 +219,12 @@ def test_the_queue_has_its_limit():
 
 
 @pytest.mark.parametrize("words", [
-    ("WAIT", "a", "", 0, 1), ("WAIT", "a", "w" * 129, 0, 1), ("WAIT", "a", "w", -1, 1), ("WAIT", "a", "w", "x", 1),
-    ("WAIT", "a", "w", 0, 0), ("WAIT", "a", "w", 0, 2**53), ("WAIT", "a", "w", 2**53, 1), ("WAIT", "a", "w", 0), ("WAIT", "a", "w", 0, 1, 1),
+    ("WAIT", "a", "", 0, 0, 1), ("WAIT", "a", "w" * 129, 0, 0, 1), ("WAIT", "a", "w", 0, -1, 1), ("WAIT", "a", "w", 0, "x", 1),
+    ("WAIT", "a", "w", -1, 0, 1), ("WAIT", "a", "w", "x", 0, 1), ("WAIT", "a", "w", 2**53, 0, 1),
+    ("WAIT", "a", "w", 0, 0, 0), ("WAIT", "a", "w", 0, 0, 2**53), ("WAIT", "a", "w", 0, 2**53, 1), ("WAIT", "a", "w", 0, 0), ("WAIT", "a", "w", 0, 0, 1, 1),
     ("UNWAIT", "a", "w"), ("UNWAIT", "a", "w", 2), ("UNWAIT", "a", "", 0), ("QUEUE",), ("QUEUE", "a", "b"),
-    ("ACQUIRE", 1, "a", "t", 1000, "WAITER", "w", 0), ("ACQUIRE", 1, "a", "t", 1000, "WAITER", "", 0, 1),
-    ("ACQUIRE", 1, "a", "t", 1000, "WAITER", "w", 0, 1, 1), ("EXTEND", 1, "a", "t", 1000, "WAITER", "w", 0, 1)])
+    ("ACQUIRE", 1, "a", "t", 1000, "WAITER", "w", 0, 0), ("ACQUIRE", 1, "a", "t", 1000, "WAITER", "", 0, 0, 1),
+    ("ACQUIRE", 1, "a", "t", 1000, "WAITER", "w", 0, 0, 1, 1), ("EXTEND", 1, "a", "t", 1000, "WAITER", "w", 0, 0, 1)])
 def test_requests_that_are_refused(node, words):
     assert node.error(f"REDLOCK.{words[0]}", *words[1:])
     assert count(node, "waiters") == 0 and node("REDLOCK.PTTL", "a") == -2
@@ -230,4 +240,4 @@ def test_documents(node):
         pytest.skip("no COMMAND DOCS before 7.0")
     for name in ("wait", "unwait", "queue"):
         assert node("COMMAND", "DOCS", f"redlock.{name}")
-        assert node("COMMAND", "GETKEYS", f"redlock.{name}", "k", *["w", 0, 1][:{"wait": 3, "unwait": 2, "queue": 0}[name]]) == [b"k"]
+        assert node("COMMAND", "GETKEYS", f"redlock.{name}", "k", *["w", 0, 0, 1][:{"wait": 4, "unwait": 2, "queue": 0}[name]]) == [b"k"]

@@ -255,7 +255,10 @@ static void test_answers(void **state) {
         {NET_ACQUIRE, false, ":-1\r\n", WRONG},
         {NET_ACQUIRE, false, "+OK\r\n", WRONG},
         {NET_ACQUIRE, false, "$-1\r\n", WRONG},
-        {NET_ACQUIRE, false, ":2\r\n", WRONG},
+        {NET_ACQUIRE, false, ":2\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_ACQUIRE, true, ":2\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_ACQUIRE, false, ":3\r\n", WRONG},
+        {NET_EXTEND, false, ":2\r\n", WRONG},
         {NET_ACQUIRE, false, "*0\r\n", WRONG},
         {NET_ACQUIRE, false, "*3\r\n:0\r\n:5\r\n:-1\r\n", WRONG},
         {NET_ACQUIRE, false, "*4\r\n:1\r\n:5\r\n:-1\r\n$0\r\n\r\n", WRONG},
@@ -360,6 +363,10 @@ static void test_parts_of_answers(void **state) {
     assert_int_equal(answer.remaining_ms, -1);
     assert_true(feed(&request, 0, ":0\r\n", false, &answer));
     assert_int_equal(answer.remaining_ms, -2);
+    assert_true(feed(&request, 0, ":1\r\n", false, &answer));
+    assert_int_equal(answer.count, 0);
+    assert_true(feed(&request, 0, ":2\r\n", false, &answer)); /* others wait */
+    assert_int_equal(answer.count, 1);
 
     request.op = NET_PEEK_VALUE; /* absent */
     assert_true(feed(&request, 0, ":-2\r\n", false, &answer));
