@@ -12,7 +12,13 @@
 #include "node/hash.h"
 #include "node/memory.h"
 
-enum { NAME_BYTES_MAX = 128, SKIPPED_MAX = 16, FORGOTTEN_AT_ONCE = 16, OFFSET_STEP_US = 1000 };
+enum {
+    NAME_BYTES_MAX = 128,
+    SKIPPED_MAX = 16,
+    FORGOTTEN_AT_ONCE = 16,
+    OFFSET_STEP_US = 1000,
+    TAKERS = 8
+};
 static const int64_t time_us_max = INT64_C(1) << 52; /* 142 years: sums of two stay in range */
 
 /* The wait queue of one key. It exists while somebody waits. */
@@ -20,6 +26,11 @@ struct line {
     struct item item; /* its place is among the reservations */
     struct waiter *root;
     bool reserved; /* for the first of them */
+    struct taker { /* the last waiters that took the lock, and when */
+        int64_t at_us;
+        uint32_t hash; /* of the name */
+    } takers[TAKERS];
+    uint32_t taken; /* how often */
     uint32_t key_bytes;
     char key[];
 };
@@ -59,14 +70,6 @@ struct arrival {
 
 static struct arrival arrival(const struct waiter *waiter) {
     return (struct arrival){waiter->since_us, name_of(waiter)};
-}
-
-/* A request takes some time, so what the waiter counts places it too late, and on each node by
- * another time. What it says places it right, if its clock is right. */
-static int64_t since_of(const struct node_waiter *waiter, int64_t now_us) {
-    int64_t counted_us = now_us - waiter->waited_us, said_us = waiter->since_us;
-    return said_us <= counted_us && said_us >= counted_us - NODE_SINCE_SLACK_US ? said_us
-                                                                                : counted_us;
 }
 
 static bool comes_before(struct arrival a, struct arrival b) {
@@ -187,6 +190,22 @@ static struct waiter *find_waiter(const struct node_queue *queue, const struct l
     return NULL;
 }
 
+/* A request takes some time, so what the waiter counts places it too late, and on each node by
+ * another time. What it says places it right, if its clock is right. If its clock is slow, it does
+ * not come before those that waited already when it last had the lock: else nobody else would get
+ * the lock from a client that takes it again and again. */
+static int64_t since_of(const struct node_queue *queue, const struct line *line,
+                        const struct node_waiter *from, int64_t now_us) {
+    int64_t counted_us = now_us - from->waited_us, said_us = from->since_us;
+    if (said_us > counted_us || said_us < counted_us - NODE_SINCE_SLACK_US) return counted_us;
+    uint32_t hash = waiter_hash(queue, line, from->name);
+    for (uint32_t i = 0; i < TAKERS && i < line->taken; i++)
+        if (line->takers[i].hash == hash && line->takers[i].at_us > said_us &&
+            line->takers[i].at_us <= counted_us) /* else it was a try, which it lost */
+            said_us = line->takers[i].at_us;
+    return said_us;
+}
+
 static size_t line_bytes(size_t key_bytes) {
     return node_memory_charge(sizeof(struct line) + key_bytes);
 }
@@ -249,7 +268,7 @@ static struct waiter *make_waiter(struct node_queue *queue, struct line *line,
     memcpy(waiter->name, from->name.data, bytes);
     waiter->name_bytes = (uint32_t)bytes;
     waiter->line = line;
-    waiter->since_us = since_of(from, now_us);
+    waiter->since_us = since_of(queue, line, from, now_us);
     waiter->item.hash = waiter_hash(queue, line, from->name);
     queue->items_bytes += waiter_bytes(bytes);
     buckets_add(&queue->waiters, &waiter->item, may_grow(queue, &queue->waiters));
@@ -408,7 +427,7 @@ int64_t node_queue_enter(struct node_queue *queue, struct node_bytes key,
     struct waiter *found = line ? find_waiter(queue, line, waiter->name) : NULL;
     if (found) {
         ends_move(&queue->forgotten, &found->item, now_us + waiter->remember_us);
-        move_up(queue, found, since_of(waiter, now_us), now_us);
+        move_up(queue, found, since_of(queue, line, waiter, now_us), now_us);
     } else {
         found = come(queue, key, line, waiter, now_us);
     }
@@ -467,7 +486,7 @@ bool node_queue_admits(struct node_queue *queue, struct node_bytes key,
     if (!line || !line->reserved) return true;
     const struct waiter *first = at_rank(line, 0);
     if (is_sound(waiter)) {
-        struct arrival place = {since_of(waiter, now_us), waiter->name};
+        struct arrival place = {since_of(queue, line, waiter, now_us), waiter->name};
         if (equal(first->name, first->name_bytes, waiter->name)) return true;
         if (!find_waiter(queue, line, waiter->name) && comes_before(place, arrival(first)))
             return true;
@@ -476,13 +495,17 @@ bool node_queue_admits(struct node_queue *queue, struct node_bytes key,
     return false;
 }
 
-bool node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter) {
+bool node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter,
+                      int64_t now_us) {
     struct line *line = find_line(queue, key);
     if (!line) return false;
     unreserve(queue, line);
     struct waiter *found = waiter.bytes ? find_waiter(queue, line, waiter) : NULL;
     bool others = line->root->size > (found ? 1 : 0);
-    if (found) leave(queue, found, 0);
+    if (waiter.bytes)
+        line->takers[line->taken++ % TAKERS] =
+            (struct taker){now_us, waiter_hash(queue, line, waiter)};
+    if (found) leave(queue, found, now_us);
     return others;
 }
 

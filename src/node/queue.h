@@ -76,7 +76,8 @@ bool node_queue_admits(struct node_queue *queue, struct node_bytes key,
                        const struct node_waiter *waiter, int64_t now_us, int64_t *left_us);
 /* The lock was taken: no reservation, and this waiter (empty: none) has left. Returns whether
  * others wait. */
-bool node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter);
+bool node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter,
+                      int64_t now_us);
 
 /* Passes reservations on and forgets waiters, at most `limit` of both. Returns how many; fewer than
  * `limit`: no more. A call for a key passes on that key's reservation by itself. */

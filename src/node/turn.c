@@ -51,6 +51,6 @@ enum node_answer node_acquire_in_turn(struct node_table *table, struct node_queu
     if (answer != NODE_GRANTED && answer != NODE_STALE) return answer;
     *turn = (struct node_turn){.rank = -1};
     for (size_t i = 0; i < count; i++)
-        if (node_queue_taken(queue, keys[i], waiter->name)) turn->others = true;
+        if (node_queue_taken(queue, keys[i], waiter->name, now_us)) turn->others = true;
     return answer;
 }

@@ -168,6 +168,21 @@ static void test_a_late_request_does_not_cost_a_place(void **state) {
     assert_int_equal(memory_pieces, 0);
 }
 
+/* Its clock is 10 ms slow, and it comes again as soon as it has released the lock. */
+static void test_a_slow_clock_does_not_starve_others(void **state) {
+    struct node_queue *queue = new_queue();
+    (void)state;
+    enter(queue, "a", 0, NOW);
+    assert_int_equal(enter_since(queue, "slow", 0, NOW + 100 - 10000, NOW + 100), 0);
+    assert_true(node_queue_taken(queue, key, B("slow"), NOW + 200));
+    enter(queue, "b", 0, NOW + 300);
+    assert_int_equal(enter_since(queue, "slow", 0, NOW + 1000 - 10000, NOW + 1000), 1);
+    /* A try that is lost costs no place: it goes on waiting. */
+    assert_true(node_queue_taken(queue, key, B("a"), NOW + 2000));
+    assert_int_equal(enter_since(queue, "a", 3000, NOW, NOW + 3000), 0);
+    node_queue_free(queue);
+}
+
 static void test_a_free_lock_is_reserved(void **state) {
     struct node_queue *queue = new_queue();
     (void)state;
@@ -188,7 +203,7 @@ static void test_a_free_lock_is_reserved(void **state) {
     assert_false(node_queue_admits(queue, key, &none, NOW + 11, &left_us));
     node_queue_freed(queue, key, NOW + 12); /* again: the time is that of the first */
     assert_int_equal(node_queue_next(queue), NOW + 10 + RESERVE);
-    node_queue_taken(queue, key, B("a"));
+    node_queue_taken(queue, key, B("a"), NOW);
     assert_int_equal(length(queue), 1);
     assert_int_equal(refused(queue, "x", 0, NOW + 12), -1);
     assert_int_equal(node_queue_next(queue), NOW + 1 + REMEMBER);
@@ -258,7 +273,7 @@ static void test_the_eldest_is_admitted(void **state) {
     assert_int_equal(refused(queue, "b", 0, NOW + 111), RESERVE);
     /* a waiter in the queue has the age with which it entered */
     assert_int_equal(refused(queue, "b", 5000, NOW + 111), RESERVE);
-    node_queue_taken(queue, key, nobody);
+    node_queue_taken(queue, key, nobody, NOW);
     assert_int_equal(length(queue), 2);
     node_queue_free(queue);
 }
@@ -285,7 +300,7 @@ static void test_leaving(void **state) {
     assert_int_equal(refused(queue, "x", 0, NOW + 11), -1);
     expect_notified("");
     for (char name[2] = "a"; *name <= 'e'; ++*name) enter(queue, name, 0, NOW + *name);
-    node_queue_taken(queue, key, B("a"));
+    node_queue_taken(queue, key, B("a"), NOW);
     expect_notified("b:0 c:1 ");
     assert_int_equal(node_queue_leave(queue, key, B("d"), true, NOW + 200), 1);
     expect_notified("e:0 ");
@@ -312,7 +327,7 @@ static void test_waiters_are_forgotten(void **state) {
     node_queue_freed(queue, key, NOW + 10 + 2 * REMEMBER);
     expect_notified("c:0! ");
     assert_int_equal(length(queue), 1);
-    node_queue_taken(queue, key, B("c"));
+    node_queue_taken(queue, key, B("c"), NOW);
     enter(queue, "d", 0, NOW);
     node_queue_freed(queue, key, NOW + REMEMBER);
     expect_notified("");
@@ -515,7 +530,7 @@ static void test_fences_in_turn(void **state) {
         assert_true(node_look(node.table, key, NOW / 1000, &lock));
         assert_int_equal(lock.fence, 5);
         assert_int_equal(node_release(node.table, &key, 1, B("t"), NOW / 1000), NODE_GRANTED);
-        node_queue_taken(node.queue, key, nobody);
+        node_queue_taken(node.queue, key, nobody, NOW);
     }
     close_node(&node);
 }
@@ -531,6 +546,11 @@ struct place {
 
 struct list {
     struct place place[NAMES];
+    struct {
+        unsigned number;
+        int64_t at_us;
+    } taken[8]; /* the last ones, in turn; since somebody waits */
+    unsigned taken_count;
     bool reserved;
     int64_t reserved_until_us;
 };
@@ -590,10 +610,24 @@ static void list_tick(struct list *list, int64_t now_us) {
     }
 }
 
-static int64_t arrival_of(const struct node_waiter *waiter, int64_t now_us) {
-    int64_t late_us = now_us - waiter->waited_us - waiter->since_us;
-    return late_us >= 0 && late_us <= NODE_SINCE_SLACK_US ? waiter->since_us
-                                                          : now_us - waiter->waited_us;
+static int64_t arrival_of(const struct list *list, unsigned number,
+                          const struct node_waiter *waiter, int64_t now_us) {
+    int64_t counted_us = now_us - waiter->waited_us, since_us = waiter->since_us;
+    if (since_us > counted_us || since_us < counted_us - NODE_SINCE_SLACK_US) return counted_us;
+    for (unsigned i = 0; i < list->taken_count && i < 8 && list_count(list) > 0; i++)
+        if (list->taken[i].number == number && list->taken[i].at_us <= counted_us &&
+            list->taken[i].at_us > since_us)
+            since_us = list->taken[i].at_us;
+    return since_us;
+}
+
+static void list_taken(struct list *list, unsigned number, int64_t now_us) {
+    list->reserved = false;
+    if (list_count(list) > 0) {
+        list->taken[list->taken_count % 8].number = number;
+        list->taken[list->taken_count++ % 8].at_us = now_us;
+    }
+    list->place[number].waits = false;
 }
 
 static void list_enter(struct list *list, unsigned number, int64_t since_us, int64_t now_us) {
@@ -639,9 +673,11 @@ static void one_step(struct node_queue *queue, uint64_t *random, int64_t now_us)
     name_of(number, name);
     struct node_waiter waiter = named(name, waited_us);
     if (late_us % 2) waiter.since_us = now_us - waited_us - late_us;
-    int64_t since_us = arrival_of(&waiter, now_us);
+    int64_t since_us = 0;
     unsigned what = (unsigned)(rl_splitmix64(random) % 16);
     if (what < 9) list_pass(list, now_us);
+    if (list_count(list) == 0) list->taken_count = 0;
+    since_us = arrival_of(list, number, &waiter, now_us);
     if (what < 5) {
         list_enter(list, number, since_us, now_us);
         assert_int_equal(node_queue_enter(queue, where, &waiter, now_us), list_rank(list, number));
@@ -657,9 +693,8 @@ static void one_step(struct node_queue *queue, uint64_t *random, int64_t now_us)
         list_freed(list, now_us);
         node_queue_freed(queue, where, now_us);
     } else if (what < 12) {
-        list->reserved = false;
-        list->place[number].waits = false;
-        assert_int_equal(node_queue_taken(queue, where, waiter.name), list_count(list) > 0);
+        list_taken(list, number, now_us);
+        assert_int_equal(node_queue_taken(queue, where, waiter.name, now_us), list_count(list) > 0);
     } else if (what < 14) {
         for (unsigned i = 0; i < PLACES; i++) list_tick(&lists[i], now_us);
         while (node_queue_tick(queue, now_us, 3) == 3) continue;
@@ -733,6 +768,7 @@ int main(void) {
         cmocka_unit_test(test_all_nodes_order_alike),
         cmocka_unit_test(test_a_wall_clock_is_a_hint),
         cmocka_unit_test(test_a_late_request_does_not_cost_a_place),
+        cmocka_unit_test(test_a_slow_clock_does_not_starve_others),
         cmocka_unit_test(test_a_free_lock_is_reserved),
         cmocka_unit_test(test_who_does_not_come_loses_its_place),
         cmocka_unit_test(test_the_last_reservation_ends_by_a_request),
