@@ -130,6 +130,21 @@ static bool poll(struct rl_turns *turns, rl_ns now, struct rl_actions *actions) 
     return false;
 }
 
+/* When enough nodes will be free for a majority, by what they said. A node notifies us of that, but
+ * not of a key that another project's client holds. Only the first waiter has a use for it. */
+static rl_ns ask_at(const struct rl_turns *turns) {
+    rl_ns end = RL_NEVER;
+    if (turns->asked != 0 || turns->rank > 0 || !out_of_reach(turns, turns->taken)) return end;
+    for (unsigned node = 0; node < turns->terms->nodes; node++) {
+        if (!(turns->taken & rl_bit(node)) || turns->free_at[node] >= end) continue;
+        rl_mask taken = 0;
+        for (unsigned other = 0; other < turns->terms->nodes; other++)
+            if (turns->free_at[other] > turns->free_at[node]) taken |= rl_bit(other);
+        if (!out_of_reach(turns, taken & turns->taken)) end = turns->free_at[node];
+    }
+    return end == RL_NEVER ? end : end + step_of(turns);
+}
+
 /* A reservation ends soon, and with it our place. The next poll asks for another. */
 static void drop_ended(struct rl_turns *turns, rl_ns now) {
     for (unsigned node = 0; node < turns->terms->nodes; node++)
@@ -171,6 +186,7 @@ bool rl_turns_step(struct rl_turns *turns, const struct rl_event *event, rl_ns n
     if (now >= turns->poll_at && poll(turns, now, actions)) return true;
     const rl_mask fresh = event->type == RL_EVENT_NODES ? turns->keepers : turns->keepers & ~before;
     ask(turns, fresh & (rl_mask) ~(turns->places | turns->asked), now, actions);
+    if (now >= ask_at(turns)) ask(turns, turns->keepers, now, actions);
     if (turns->try_at == RL_NEVER && event->type == RL_EVENT_TURN) await_others(turns, now);
     return turns->try_at != RL_NEVER && settle(turns, now, actions);
 }
@@ -206,5 +222,7 @@ void rl_turns_resume(struct rl_turns *turns, rl_ns now, struct rl_actions *actio
 }
 
 rl_ns rl_turns_wake_at(const struct rl_turns *turns) {
-    return turns->try_at < turns->poll_at ? turns->try_at : turns->poll_at;
+    const rl_ns at = turns->try_at < turns->poll_at ? turns->try_at : turns->poll_at,
+                ask = ask_at(turns);
+    return ask < at ? ask : at;
 }

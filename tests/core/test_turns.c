@@ -41,18 +41,20 @@ static void vote(unsigned node, enum rl_vote vote, rl_ns now) {
     step((struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = vote}, now);
 }
 
-static void start(rl_ns deadline) {
+static void start_polling(rl_ns deadline, rl_ns delay_min) {
     keepers = rl_all(5);
     terms = test_terms(5);
     rules = (struct rl_retry_rules){.retries_max = UINT32_MAX,
                                     .deadline = deadline,
-                                    .delay_min = 100 * RL_MS,
-                                    .delay_max = 200 * RL_MS,
+                                    .delay_min = delay_min,
+                                    .delay_max = 2 * delay_min,
                                     .connect_timeout = 1000 * RL_MS};
     rl_acquire_init(&acquire, &terms, &rules);
     step((struct rl_event){.type = RL_EVENT_START, .seed = 42}, 0);
     assert_int_equal(actions.acquire, 0x1f);
 }
+
+static void start(rl_ns deadline) { start_polling(deadline, 100 * RL_MS); }
 
 static void cleaned(rl_ns now) {
     for (unsigned node = 0; node < 5; node++)
@@ -294,6 +296,31 @@ static void test_the_last_try_is_at_the_deadline(void **state) {
     assert_int_equal(actions.acquire, 0x1f);
 }
 
+/* A node does not notify it of a key that another project's client holds. */
+static void test_the_first_asks_when_the_lock_should_have_ended(void **state) {
+    static const int32_t ranks[] = {0, 1};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        const rl_ns end = 321 * RL_MS, step = RL_MS;
+        start_polling(RL_NEVER, 1000 * RL_MS);
+        for (unsigned node = 0; node < 5; node++) { /* the third that ends makes a majority */
+            queued(node, ranks[i], (rl_ns)(300 + 10 * node) * RL_MS, RL_MS);
+            vote(node, RL_VOTE_DENIED, RL_MS);
+        }
+        cleaned(RL_MS);
+        if (ranks[i] == 1) { /* the first will have it by then */
+            assert_true(actions.wake_at > 1000 * RL_MS);
+            continue;
+        }
+        assert_int_equal(actions.wake_at, end + step);
+        tick(end + step - 1);
+        assert_int_equal(actions.queue | actions.acquire, 0);
+        tick(end + step);
+        assert_int_equal(actions.queue, 0x1f);
+        assert_true(actions.wake_at > 1000 * RL_MS); /* once */
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_denial_keeps_our_place_and_nothing_is_asked),
@@ -312,6 +339,7 @@ int main(void) {
         cmocka_unit_test(test_with_too_few_keepers_one_node_keeps_the_queue),
         cmocka_unit_test(test_after_a_split_it_stays_away_for_longer_each_time),
         cmocka_unit_test(test_the_last_try_is_at_the_deadline),
+        cmocka_unit_test(test_the_first_asks_when_the_lock_should_have_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
