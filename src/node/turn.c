@@ -37,9 +37,10 @@ enum node_answer node_acquire_in_turn(struct node_table *table, struct node_queu
                                       const struct node_waiter *waiter, int64_t now_us,
                                       struct node_turn *turn) {
     int64_t now_ms = now_us / US_PER_MS;
+    bool crowded = node_queue_waiters(queue) > 0;
     /* What has ended is free, and reserved for the first, before anybody else can take it. */
-    for (size_t i = 0; i < count; i++) node_expire_key(table, keys[i], now_ms);
-    if (is_reserved(queue, keys, count, waiter, now_us, turn)) return NODE_DENIED;
+    for (size_t i = 0; crowded && i < count; i++) node_expire_key(table, keys[i], now_ms);
+    if (crowded && is_reserved(queue, keys, count, waiter, now_us, turn)) return NODE_DENIED;
     enum node_answer answer =
         fences ? node_acquire_guarded(table, keys, count, token, ttl_ms, fences->nonce,
                                       fences->fence, fences->stripes, fences->stripes_count, now_ms)
@@ -50,7 +51,7 @@ enum node_answer node_acquire_in_turn(struct node_table *table, struct node_queu
     }
     if (answer != NODE_GRANTED && answer != NODE_STALE) return answer;
     *turn = (struct node_turn){.rank = -1};
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; crowded && i < count; i++)
         if (node_queue_taken(queue, keys[i], waiter->name, now_us)) turn->others = true;
     return answer;
 }
