@@ -138,7 +138,8 @@ enum {
       AS_STOCK)                                                                                    \
     /* The same keys, for an observer: GRANTED with `count`, the waiters, and `age_us`, for how    \
      * long the first of them has waited. */                                                       \
-    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)), AS_STOCK)         \
+    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)),                   \
+      NATIVE(COMMANDS(1, "REDLOCK.QUEUE %b", QUEUE, QUEUE)))                                       \
     /* One key, a native node only: wait in its queue as `waiter`; `count`, the waiters before us   \
      * (-1: it is full), and ABSENT: we may try; or GRANTED with `remaining_ms`. */                \
     X(TURN_WAIT, WAITERS, NET_OP_GROWS,                                                            \
