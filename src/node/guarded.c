@@ -104,9 +104,12 @@ struct claim {
     int64_t now_ms;
 };
 
-/* A bit for each stripe to which a key of the request belongs. */
+/* The stripes to which keys of the request belong. Most requests have one: it costs less to keep
+ * than to clear the bits of all. */
 struct own_stripes {
-    uint64_t bits[NODE_STRIPES / 64];
+    enum { NONE, ONE, SEVERAL } how_many;
+    unsigned one;
+    uint64_t bits[NODE_STRIPES / 64]; /* SEVERAL: the first one included */
 };
 
 static uint16_t stripe_of(struct node_bytes key) {
@@ -123,17 +126,37 @@ static void find_stripe(const struct node_table *table, struct entry *entry,
     at_least(&entry->fence, table->fences->floor[entry->stripe]);
 }
 
+static void set_bit(struct own_stripes *own, unsigned stripe) {
+    own->bits[stripe / 64] |= UINT64_C(1) << stripe % 64;
+}
+
+static void add_own(struct own_stripes *own, unsigned stripe) {
+    if (own->how_many == NONE) {
+        own->how_many = ONE;
+        own->one = stripe;
+        return;
+    }
+    if (own->how_many == ONE) {
+        if (own->one == stripe) return;
+        own->how_many = SEVERAL;
+        memset(own->bits, 0, sizeof own->bits);
+        set_bit(own, own->one);
+    }
+    set_bit(own, stripe);
+}
+
+static bool is_own(const struct own_stripes *own, unsigned stripe) {
+    if (own->how_many == SEVERAL) return own->bits[stripe / 64] >> stripe % 64 & 1;
+    return own->how_many == ONE && own->one == stripe;
+}
+
 static struct entry *entry_of(struct node_table *table, const struct claim *claim, size_t key,
                               struct own_stripes *own) {
     struct entry *entry = table_find(table, claim->keys[key], claim->now_ms, HOLDS);
     if (!entry) return NULL;
     if (entry->stripe == UNKNOWN) find_stripe(table, entry, claim, claim->keys[key]);
-    own->bits[entry->stripe / 64] |= UINT64_C(1) << entry->stripe % 64;
+    add_own(own, entry->stripe);
     return entry;
-}
-
-static bool is_own(const struct own_stripes *own, unsigned stripe) {
-    return own->bits[stripe / 64] >> stripe % 64 & 1;
 }
 
 static int64_t own_fence(const struct fences *fences, const struct entry *entry) {
@@ -148,7 +171,8 @@ enum which { LOWEST, HIGHEST };
  * `highest` of those stripes that belong to none of them. Stock: the stripes. */
 static int64_t fence_of(struct node_table *table, const struct fences *fences,
                         const struct claim *claim, enum which which) {
-    struct own_stripes own = {{0}};
+    struct own_stripes own;
+    own.how_many = NONE;
     int64_t found = which == LOWEST ? INT64_MAX : 0;
     for (size_t i = 0; table->options.native && i < claim->count; i++) {
         const struct entry *entry = entry_of(table, claim, i, &own);
@@ -168,7 +192,8 @@ static int64_t fence_of(struct node_table *table, const struct fences *fences,
 /* To at least the fence. */
 static void raise_fences(struct node_table *table, struct fences *fences, int64_t fence,
                          const struct claim *claim) {
-    struct own_stripes own = {{0}};
+    struct own_stripes own;
+    own.how_many = NONE;
     for (size_t i = 0; table->options.native && i < claim->count; i++) {
         struct entry *entry = entry_of(table, claim, i, &own);
         if (!entry) continue;
