@@ -121,14 +121,18 @@ bool read_ttl(struct words *words, struct request *request) {
     return true;
 }
 
+/* The digit plus 1; 0: not a digit. */
+static const unsigned char hex[256] = {['0'] = 1, 2,  3,          4,  5,  6,  7,  8,
+                                       9,         10, ['a'] = 11, 12, 13, 14, 15, 16};
+
 bool parse_nonce(struct node_bytes digits, uint64_t *nonce) {
-    const char *text = digits.data;
+    const unsigned char *text = digits.data;
     uint64_t value = 0;
     if (digits.bytes != NONCE_DIGITS) return false;
     for (size_t i = 0; i < NONCE_DIGITS; i++) {
-        bool decimal = text[i] >= '0' && text[i] <= '9', letter = text[i] >= 'a' && text[i] <= 'f';
-        if (!decimal && !letter) return false;
-        value = value << 4 | (uint64_t)(decimal ? text[i] - '0' : text[i] - 'a' + 10);
+        unsigned digit = hex[text[i]];
+        if (digit == 0) return false;
+        value = value << 4 | (digit - 1);
     }
     *nonce = value;
     return value != 0;

@@ -156,6 +156,7 @@ static struct waiter *at_rank(const struct line *line, size_t rank) {
 /* ---- lines and waiters ---- */
 
 static struct line *find_line(const struct node_queue *queue, struct node_bytes key) {
+    if (queue->lines.items == 0) return NULL;
     uint32_t hash = node_hash(queue->options.seed, key);
     struct item *item = buckets_first(&queue->lines, hash);
     for (; item; item = item->next) {
