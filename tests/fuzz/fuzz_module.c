@@ -259,6 +259,12 @@ static int fake_SetExpire(struct server_key *key, long long ms) {
     return SERVER_OK;
 }
 
+static int fake_SetAbsExpire(struct server_key *key, long long ms) {
+    assert(ms > world.now_us / 1000);
+    if (key->plain) key->plain->expire = ms;
+    return SERVER_OK;
+}
+
 /* ---- the rest of the server ---- */
 
 static void fake_SetModuleAttribs(struct server_ctx *ctx, const char *name, int version, int api) {
@@ -311,7 +317,6 @@ static int fake_GetContextFlags(struct server_ctx *ctx) {
 }
 static void fake_SetModuleOptions(struct server_ctx *ctx, int options) { (void)ctx, (void)options; }
 static long long fake_Milliseconds(void) { return world.now_us / 1000; }
-static int64_t fake_CachedMicroseconds(void) { return world.now_us; }
 static int fake_SignalModifiedKey(struct server_ctx *ctx, struct server_string *name) {
     assert(ctx && name->data);
     return SERVER_OK;
