@@ -161,6 +161,11 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* 0: that kind was not measured, or not yet. */
+static double of(double us[][ROUNDS], size_t kind, size_t other, int at) {
+    return us[other][at] > 0 && kind >= other ? us[kind][at] / us[other][at] : 0;
+}
+
 /* Short rounds in turn, so that a disturbance of the machine meets all kinds. What it costs without
  * a disturbance is the least. */
 static void measure_cpu(const struct kind *kinds, size_t count, unsigned cycles, const char *only) {
@@ -185,8 +190,8 @@ static void measure_cpu(const struct kind *kinds, size_t count, unsigned cycles,
         qsort(us[i], ROUNDS, sizeof us[i][0], by_size);
         printf("%-28s", kinds[i].name);
         for (int at = 0; at <= ROUNDS / 2; at += ROUNDS / 2)
-            printf("  %14.3f  %10.2f  %10.2f", us[i][at], us[i][at] / us[CLASSIC][at],
-                   i >= GUARDED ? us[i][at] / us[GUARDED][at] : 0);
+            printf("  %14.3f  %10.2f  %10.2f", us[i][at], of(us, i, CLASSIC, at),
+                   of(us, i, GUARDED, at));
         printf("\n");
         redisFree(to[i]);
         server_stop(&servers[i]);
