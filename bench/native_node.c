@@ -83,10 +83,10 @@ static void append_acquire(redisContext *to, const struct kind *kind, const char
                            const char *ttl_ms) {
     unsigned stripe = stripe_of(key);
     if (kind->native && kind->guarded) {
-        redisAppendCommand(to, "REDLOCK.ACQUIRE 1 %s " TOKEN " %s FENCE=" NONCE ":%llu:%u", key,
-                           ttl_ms, (unsigned long long)++fence, stripe);
+        redisAppendCommand(to, "REDLOCK.LOCK %s " TOKEN " %s:" NONCE ":%llu:%u", key, ttl_ms,
+                           (unsigned long long)++fence, stripe);
     } else if (kind->native) {
-        redisAppendCommand(to, "REDLOCK.ACQUIRE 1 %s " TOKEN " %s", key, ttl_ms);
+        redisAppendCommand(to, "REDLOCK.LOCK %s " TOKEN " %s", key, ttl_ms);
     } else {
         redisAppendCommand(to, "SET %s " TOKEN " NX PX %s", key, ttl_ms);
         if (kind->guarded)
@@ -97,7 +97,7 @@ static void append_acquire(redisContext *to, const struct kind *kind, const char
 
 static void append_release(redisContext *to, const struct kind *kind, const char *key) {
     if (kind->native)
-        redisAppendCommand(to, "REDLOCK.RELEASE 1 %s " TOKEN, key);
+        redisAppendCommand(to, "REDLOCK.UNLOCK %s " TOKEN, key);
     else
         redisAppendCommand(to, "EVALSHA %s 1 %s " TOKEN, node_scripts[NODE_RELEASE].sha1, key);
 }

@@ -44,6 +44,8 @@ bool read_ttl(struct words *words, struct request *request);
 bool read_fence(struct words *words, struct request *request);
 /* The same, or nothing at all. */
 bool read_fence_if_any(struct words *words, struct request *request);
+/* Both as the last word: ttl-ms, or ttl-ms:nonce:fence:stripe,stripe... */
+bool read_ttl_and_fence(struct words *words, struct request *request);
 bool read_end(struct words *words); /* there are no more words */
 
 /* 16 hex digits that are not all 0. */
