@@ -199,7 +199,8 @@ def test_fences_of_one_key_that_are_none(node, fence):
 
 def test_one_key_in_fewer_words(either):
     assert either("REDLOCK.LOCK", "1", "t", 30000) == 1
-    assert either("REDLOCK.LOCK", "1", "u", 30000) == either.acquire("1", token="u") and everything(either) == {b"1"}
+    denied, left, *rest = either("REDLOCK.LOCK", "1", "u", 30000)
+    assert denied == 0 and 29000 < left <= 30000 and rest == [-1, b"t"] and everything(either) == {b"1"}
     assert 29000 < either("REDLOCK.PTTL", "1") <= 30000 and either("EXISTS", "1") == int(either.info()["redlock_mirror"])
     assert either("REDLOCK.UNLOCK", "1", "u") == -1
     assert either("REDLOCK.UNLOCK", "1", "t") == 1
@@ -210,6 +211,14 @@ def test_one_key_in_fewer_words(either):
     assert "65536" in either.error("REDLOCK.LOCK", LONG + b"k", "t", 1000)
     assert "65536" in either.error("REDLOCK.UNLOCK", "a", LONG + b"k")
     assert everything(either) == set()
+
+
+def test_one_key_in_fewer_words_does_not_wait(node):
+    assert node.acquire("a") == 1
+    assert node("REDLOCK.ACQUIRE", 1, "a", "x", 1000, "WAITER", "w", 0, 0, 10000000)[2] == 0
+    assert node("REDLOCK.LOCK", "a", "y", 1000)[2] == -1, "the waiter of the request before is not its own"
+    assert node("REDLOCK.QUEUE", "a")[0] == 1
+    assert node("REDLOCK.UNWAIT", "a", "w", 0) == 0 and node("REDLOCK.UNLOCK", "a", "t") == 1
 
 
 def test_one_key_with_a_fence_in_fewer_words(node):
