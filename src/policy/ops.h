@@ -63,8 +63,10 @@ enum {
            SCRIPT(ACQUIRE_MANY, 0, "%K | %t %l", "--DG"),                                          \
            COMMANDS(2, "SET %k %t NX PX %l;ZADD %n XX GT CH %f %s", SET, RAISED),                  \
            SCRIPT(ACQUIRE_GUARDED, 1, "%K %n | %t %l %f %s", "-SDG")),                             \
-      NATIVE_BY_MODE(COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %q", VOTE, VOTE),                    \
-                     COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %F %q", VOTE, VOTE)))                \
+      NATIVE_FOUR(COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %q", VOTE, VOTE),                       \
+                  COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %F %q", VOTE, VOTE),                    \
+                  COMMANDS(1, "REDLOCK.LOCK %k %t %l", VOTE, VOTE),                                \
+                  COMMANDS(1, "REDLOCK.LOCK %k %t %L", VOTE, VOTE)))                               \
     /* Compare-and-pexpire on all keys; never shortens. */                                         \
     X(EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED,                                  \
       BY_MODE(SCRIPT(EXTEND, 0, "%K | %t %l", "-DAG"),                                             \
@@ -74,7 +76,10 @@ enum {
     /* Compare-and-delete of each key. */                                                          \
     X(RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT,                                   \
       ANY(SCRIPT(RELEASE, 0, "%K | %t", "-DAG")),                                                  \
-      NATIVE(COMMAND("REDLOCK.RELEASE %# %K %t", "-DAG")))                                         \
+      NATIVE_FOUR(COMMAND("REDLOCK.RELEASE %# %K %t", "-DAG"),                                     \
+                  COMMAND("REDLOCK.RELEASE %# %K %t", "-DAG"),                                     \
+                  COMMAND("REDLOCK.UNLOCK %k %t", "-DAG"),                                         \
+                  COMMAND("REDLOCK.UNLOCK %k %t", "-DAG")))                                        \
     /* PTTL of the key that ends last. */                                                          \
     X(PEEK, LOOKS, 0, ANY(EACH(1, "PTTL %k", PTTL, PTTL)),                                         \
       NATIVE(EACH(1, "REDLOCK.PTTL %k", PTTL, PTTL)))                                              \
