@@ -63,6 +63,8 @@ static struct {
 
 int64_t boottime_us(void) { return world.now_us; }
 
+int64_t realtime_us(void) { return world.now_us + INT64_C(1700000000000000); }
+
 /* ---- strings and memory ---- */
 
 static void *fake_Alloc(size_t bytes) { return malloc(bytes); }
@@ -259,6 +261,12 @@ static int fake_SetExpire(struct server_key *key, long long ms) {
     return SERVER_OK;
 }
 
+static int fake_SetAbsExpire(struct server_key *key, long long ms) {
+    assert(ms > world.now_us / 1000);
+    if (key->plain) key->plain->expire = ms;
+    return SERVER_OK;
+}
+
 /* ---- the rest of the server ---- */
 
 static void fake_SetModuleAttribs(struct server_ctx *ctx, const char *name, int version, int api) {
@@ -311,7 +319,6 @@ static int fake_GetContextFlags(struct server_ctx *ctx) {
 }
 static void fake_SetModuleOptions(struct server_ctx *ctx, int options) { (void)ctx, (void)options; }
 static long long fake_Milliseconds(void) { return world.now_us / 1000; }
-static int64_t fake_CachedMicroseconds(void) { return world.now_us; }
 static int fake_SignalModifiedKey(struct server_ctx *ctx, struct server_string *name) {
     assert(ctx && name->data);
     return SERVER_OK;
@@ -443,8 +450,9 @@ static bool holder_of(const struct server_string *key, struct node_lock *lock) {
 /* A grant says that nobody held the first key before. */
 static void run_command(unsigned number, struct server_string **words, int count) {
     struct node_lock lock;
-    const bool acquires = strcmp(world.commands[number].name, "redlock.acquire") == 0;
-    const bool held = acquires && count > 2 && holder_of(words[2], &lock);
+    const char *name = world.commands[number].name;
+    const int key = strcmp(name, "redlock.acquire") == 0 ? 2 : strcmp(name, "redlock.lock") == 0;
+    const bool acquires = key > 0, held = acquires && count > key && holder_of(words[key], &lock);
     long strings = world.strings;
     world.depth = world.replies = 0;
     world.first = 0;
@@ -452,7 +460,7 @@ static void run_command(unsigned number, struct server_string **words, int count
     assert(world.replies == 1 && world.depth == 0);
     assert(world.keys_open == 0 && world.strings == strings);
     if (!acquires || (world.first != 1 && world.first != -1)) return;
-    assert(!held && !(world.flags & SERVER_IS_REPLICA) && holder_of(words[2], &lock));
+    assert(!held && !(world.flags & SERVER_IS_REPLICA) && holder_of(words[key], &lock));
 }
 
 static void run_line(const uint8_t *line, size_t bytes) {
@@ -501,6 +509,8 @@ static void end(void) {
     world.flags = 0;
     if (RedisModule_OnUnload(&context) == SERVER_OK) return;
     ends_stop();
+    node_queue_free(node.queue);
+    node.queue = NULL;
     node_table_free(node.table);
     node.table = NULL;
     fake_FreeString(NULL, record_key);
@@ -516,6 +526,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t stop = newline ? (size_t)(newline - data) : size;
         run_line(data + at, stop - at);
         assert(node_bytes_locked(node.table) <= node.memory_max);
+        assert(node_queue_bytes(node.queue) <= node.memory_max);
         at = stop + 1;
     }
     end();

@@ -75,27 +75,56 @@ static void expect_guarded(enum net_op op, size_t count, unsigned node, const ch
 
 static void test_locks(void **state) {
     (void)state;
-    expect_classic(NET_ACQUIRE, 1, "REDLOCK.ACQUIRE 1 KEY t 30000");
+    expect_classic(NET_ACQUIRE, 1, "REDLOCK.LOCK KEY t 30000");
     expect_classic(NET_ACQUIRE, 2, "REDLOCK.ACQUIRE 2 KEY l t 30000");
     expect_classic(NET_EXTEND, 2, "REDLOCK.EXTEND 2 KEY l t 30000");
-    expect_classic(NET_RELEASE, 1, "REDLOCK.RELEASE 1 KEY t");
+    expect_classic(NET_RELEASE, 1, "REDLOCK.UNLOCK KEY t");
+    expect_classic(NET_RELEASE, 2, "REDLOCK.RELEASE 2 KEY l t");
     expect_classic(NET_PEEK, 2, "REDLOCK.PTTL KEY;REDLOCK.PTTL l");
     expect_classic(NET_PEEK_VALUE, 1, "REDLOCK.PTTL KEY;REDLOCK.GET KEY 1025");
     expect_classic(NET_WATCH, 1, "CLIENT CACHING YES;REDLOCK.PTTL KEY");
     expect_guarded(NET_ACQUIRE, 1, 0,
-                   "REDLOCK.ACQUIRE 1 KEY t 30000 FENCE=0123456789abcdef:1700000000000000:4095");
+                   "REDLOCK.LOCK KEY t 30000:0123456789abcdef:1700000000000000:4095");
     expect_guarded(
         NET_ACQUIRE, 2, 1,
         "REDLOCK.ACQUIRE 2 KEY l t 30000 FENCE=ffffffffffffffff:1700000000000000:4095,7");
     expect_guarded(NET_EXTEND, 1, 2,
                    "REDLOCK.EXTEND 1 KEY t 30000 FENCE=0000000000000000:1700000000000000:4095");
-    expect_guarded(NET_RELEASE, 1, 0, "REDLOCK.RELEASE 1 KEY t");
+    expect_guarded(NET_ACQUIRE, 1, 1,
+                   "REDLOCK.LOCK KEY t 30000:ffffffffffffffff:1700000000000000:4095");
+    expect_guarded(NET_RELEASE, 1, 0, "REDLOCK.UNLOCK KEY t");
     expect_guarded(NET_RAISE, 2, 0,
                    "REDLOCK.RAISE 2 KEY l t FENCE=0123456789abcdef:1700000000000000:4095,7");
     expect_guarded(NET_CONFIRM, 1, 0,
                    "REDLOCK.CONFIRM 1 KEY t FENCE=0123456789abcdef:1700000000000000:4095");
     expect_guarded(NET_BREAK, 1, 0,
                    "REDLOCK.BREAK KEY t FENCE=0123456789abcdef:1700000000000000:4095");
+}
+
+static void test_turns(void **state) {
+    (void)state;
+    struct net_request request = classic(NET_ACQUIRE, 1);
+    request.waiter = (struct net_bytes){"w", 1};
+    request.since_us = 1700000000000000;
+    request.waited_us = 7;
+    request.remember_us = 500000;
+    expect(&request, 0, "REDLOCK.ACQUIRE 1 KEY t 30000 WAITER w 1700000000000000 7 500000");
+    request.op = NET_TURN_WAIT;
+    expect(&request, 0, "REDLOCK.WAIT KEY w 1700000000000000 7 500000");
+    request.op = NET_TURN_LEAVE;
+    expect(&request, 0, "REDLOCK.UNWAIT KEY w 0");
+    request.passes = true;
+    expect(&request, 0, "REDLOCK.UNWAIT KEY w 1");
+    request = guarded(NET_ACQUIRE, 2);
+    request.waiter = (struct net_bytes){"w", 1};
+    request.remember_us = 1;
+    expect(&request, 1,
+           "REDLOCK.ACQUIRE 2 KEY l t 30000 FENCE=ffffffffffffffff:1700000000000000:4095,7 "
+           "WAITER w 0 0 1");
+    /* One that extends never waits. */
+    request.op = NET_EXTEND;
+    expect(&request, 1,
+           "REDLOCK.EXTEND 2 KEY l t 30000 FENCE=ffffffffffffffff:1700000000000000:4095,7");
 }
 
 static void test_the_node_itself(void **state) {
@@ -147,6 +176,8 @@ static void test_as_on_a_stock_node(void **state) {
     const struct net_bytes queue[2] = {{"redlock:waiting:k", 17}, {"redlock:waiters:k", 17}};
     struct net_request request = {.op = NET_WAIT_QUEUE_PEEK, .keys = queue, .keys_count = 2};
     (void)state;
+    expect(&request, 0, "REDLOCK.QUEUE k");
+    request.op = NET_WAIT_QUEUE_LEAVE;
     assert_null(form_of_native(&request));
     assert_true(command_needs_script(&request, true));
     /* A lock of scheme=setnx is a key that other programs write. */
@@ -229,7 +260,10 @@ static void test_answers(void **state) {
         {NET_ACQUIRE, false, ":-1\r\n", WRONG},
         {NET_ACQUIRE, false, "+OK\r\n", WRONG},
         {NET_ACQUIRE, false, "$-1\r\n", WRONG},
-        {NET_ACQUIRE, false, ":2\r\n", WRONG},
+        {NET_ACQUIRE, false, ":2\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_ACQUIRE, true, ":2\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_ACQUIRE, false, ":3\r\n", WRONG},
+        {NET_EXTEND, false, ":2\r\n", WRONG},
         {NET_ACQUIRE, false, "*0\r\n", WRONG},
         {NET_ACQUIRE, false, "*3\r\n:0\r\n:5\r\n:-1\r\n", WRONG},
         {NET_ACQUIRE, false, "*4\r\n:1\r\n:5\r\n:-1\r\n$0\r\n\r\n", WRONG},
@@ -246,6 +280,16 @@ static void test_answers(void **state) {
         {NET_ACQUIRE, true, ":-1\r\n", REDLOCK_VERDICT_STALE},
         {NET_ACQUIRE, true, ":-2\r\n", WRONG},
         {NET_ACQUIRE, true, HELD, REDLOCK_VERDICT_DENIED},
+        {NET_TURN_WAIT, false, "*2\r\n:0\r\n:-2\r\n", REDLOCK_VERDICT_ABSENT},
+        {NET_TURN_WAIT, false, "*2\r\n:3\r\n:15\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_TURN_WAIT, false, "*2\r\n:-1\r\n:-1\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_TURN_WAIT, false, "*2\r\n:-2\r\n:1\r\n", WRONG},
+        {NET_TURN_WAIT, false, "*2\r\n:0\r\n:-3\r\n", WRONG},
+        {NET_TURN_WAIT, false, "*3\r\n:0\r\n:1\r\n:1\r\n", WRONG},
+        {NET_TURN_WAIT, false, "*2\r\n:0\r\n$1\r\n1\r\n", WRONG},
+        {NET_TURN_WAIT, false, ":0\r\n", WRONG},
+        {NET_TURN_LEAVE, false, ":2\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_TURN_LEAVE, false, ":-1\r\n", WRONG},
         {NET_EXTEND, false, ":1\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_EXTEND, false, ":0\r\n", REDLOCK_VERDICT_ABSENT},
         {NET_EXTEND, false, ":-1\r\n", REDLOCK_VERDICT_DENIED},
@@ -324,6 +368,10 @@ static void test_parts_of_answers(void **state) {
     assert_int_equal(answer.remaining_ms, -1);
     assert_true(feed(&request, 0, ":0\r\n", false, &answer));
     assert_int_equal(answer.remaining_ms, -2);
+    assert_true(feed(&request, 0, ":1\r\n", false, &answer));
+    assert_int_equal(answer.count, 0);
+    assert_true(feed(&request, 0, ":2\r\n", false, &answer)); /* others wait */
+    assert_int_equal(answer.count, 1);
 
     request.op = NET_PEEK_VALUE; /* absent */
     assert_true(feed(&request, 0, ":-2\r\n", false, &answer));
@@ -424,7 +472,7 @@ static void test_table(void **state) {
     for (int i = 0; i < NET_OPS_COUNT; i++) {
         const struct form *native = &forms[i][FORM_NATIVE];
         const enum net_subject subject = net_op_subject((enum net_op)i);
-        for (int mode = 0; mode < 2; mode++) {
+        for (int mode = 0; mode < FORM_VARIANTS - FORM_NATIVE; mode++) {
             if (native[mode].replies > 0) assert_int_equal(native[mode].script, NODE_SCRIPTS_ALL);
             if (subject == NET_OF_LOCKS || subject == NET_OF_RECORD)
                 assert_true(native[mode].replies >
@@ -436,6 +484,7 @@ static void test_table(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_locks),
+        cmocka_unit_test(test_turns),
         cmocka_unit_test(test_the_node_itself),
         cmocka_unit_test(test_as_on_a_stock_node),
         cmocka_unit_test(test_nonces),
