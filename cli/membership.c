@@ -407,9 +407,13 @@ static json_t *native_json(struct session *session, int node) {
 
 json_t *membership_json(struct session *session, const struct membership *membership) {
     static const char *const states[] = {"intact", "degraded", "no-quorum", "no-record"};
+    /* That they carry no record is not known then. */
+    const bool silent =
+        membership->state == MEMBERSHIP_ABSENT && session_reach(session) == REACH_NONE;
     const struct redlock_quorum_status *quorum = &membership->quorum;
     json_t *object = json_object(), *members = json_array(), *others = json_array();
-    json_object_set_new(object, "state", json_string(states[membership->state]));
+    json_object_set_new(object, "state",
+                        json_string(silent ? "no-answer" : states[membership->state]));
     json_object_set_new(object, "id", quorum->known ? json_string(quorum->id) : json_null());
     json_object_set_new(object, "epoch", json_integer(quorum->epoch));
     json_object_set_new(object, "settled", json_boolean(quorum->settled));

@@ -257,6 +257,12 @@ static int refused(const struct settings *settings, int status) {
     return status;
 }
 
+void refuse_run(const struct settings *settings, int status, int argc, char **argv) {
+    (void)argc;
+    (void)argv;
+    refused(settings, status);
+}
+
 static char dash_c[] = "-c";
 
 static char *shell_program(void) {

@@ -75,6 +75,7 @@ def test_a_new_quorum(three):
     status, report = look(redlock)
     assert (status, report["state"], report["id"], report["members"]) == (NO_QUORUM, "no-record", None, [])
     assert [other["standing"] for other in report["others"]] == ["no_record"] * 3
+    assert look(guarded("redis://127.0.0.1:1,redis://127.0.0.1:2"))[1]["state"] == "no-answer"
 
     done = redlock("quorum", "init", "--never-used")
     assert done.returncode == USAGE
@@ -143,6 +144,29 @@ def test_init_names_the_node_that_is_not_there(three):
     assert done.returncode == NO_QUORUM
     assert three[1].url.encode() in done.stderr
     assert three[0].ask("EXISTS", "redlock:node") == 0
+
+
+@pytest.mark.parametrize("words, status, result", [
+    (["init", "--yes"], USAGE, "usage"), (["init"], USAGE, "usage"), (["init", "--yes", "-N", "redis://127.0.0.1:1"], NO_QUORUM, "no_quorum"),
+    (["add", "redis://127.0.0.1:1", "--yes"], NO_QUORUM, "no_quorum"), (["remove", "redis://127.0.0.1:1", "--yes"], NO_QUORUM, "no_quorum"),
+    (["replace", "redis://127.0.0.1:1", "redis://127.0.0.1:2", "--yes"], USAGE, "usage"),
+    (["set-ttl-max", "1s", "--yes"], NO_QUORUM, "no_quorum"), (["set-ttl-max", "never"], USAGE, "usage"), (["add"], USAGE, "usage"),
+    (["init", "--profile", "none"], CONFIG, "config")], ids=lambda words: " ".join(words) if isinstance(words, list) else "")
+def test_a_failure_as_json(three, words, status, result):
+    done = guarded(three.nodes)("quorum", "--json", *words)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["exit"]) == (status, result, status), done.stderr
+    assert told["reason"] and told["reason"] in done.stderr.decode()
+
+
+def test_a_refused_change_as_json(made, three):
+    done = made("quorum", "--json", "init", "--yes", "--ttl-max", "9s")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["exit"]) == (HELD, "conflict", HELD) and "ttl_max is fixed" in told["reason"]
+    done = made("quorum", "--json", "add", "--yes", "redis://127.0.0.1:1")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"]) == (NO_QUORUM, "no_quorum") and "nothing is done: redis://127.0.0.1:1" in told["reason"]
+    assert len(told["nodes"]) == 4 and told["nodes"][3]["verdict"] == "refused"
 
 
 # ---- init: how long it waits (INIT-TOO-SOON) ----
