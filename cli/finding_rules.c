@@ -588,9 +588,13 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
                 "The member %.200s is not in the list of nodes, so its vote is missing.", unlisted);
     }
     if (membership->state > MEMBERSHIP_DEGRADED || quorum->settled) return;
+    char command[400];
+    unfinished_text(membership, command, sizeof command);
     WARNING("NOT-SETTLED", EVERY_NODE,
-            "Run that redlock quorum command again; any other finishes it, too.",
-            "The last change was interrupted: the next one finishes it first.");
+            "Run that redlock quorum command again. Any other add, remove, replace or set-ttl-max "
+            "finishes it, too.",
+            "The last change was interrupted%s%s%s: the next one finishes it first.",
+            command[0] != '\0' ? " (" : "", command, command[0] != '\0' ? ")" : "");
 }
 
 /* The quorum that a client without a mode meets, or one that chose classic mode. */

@@ -540,6 +540,20 @@ def test_replace(made, three, spare, resource, dead):
     assert again.returncode == 0, again.stderr
 
 
+def test_an_interrupted_add_is_named(made, three, spare):
+    with made.start("quorum", "add", "--yes", "-v", spare.url) as process:
+        until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == INTERRUPTED
+    assert f"\nThe last change is not finished: redlock quorum add {spare.url}\n" in made("quorum", "status").stdout.decode()
+    done = made("quorum", "init", "--yes")
+    assert done.returncode == HELD, done.stderr  # no command that finishes it
+    done = made("quorum", "add", "--yes", spare.url, timeout=60)
+    assert done.returncode == 0, done.stderr
+    status, report = look(guarded(f"{three.nodes},{spare.url}"))
+    assert (status, report["settled"], report["unfinished"]) == (0, True, None)
+
+
 def test_replace_is_finished_by_the_next_run(made, three, spare):
     words = ["quorum", "replace", "--yes", three[0].url, spare.url]
     for pause in (0.5, 1.5, 2.5, 3.5):
@@ -564,8 +578,13 @@ def test_a_removal_is_finished_by_the_next_run(made, three, dead):
         until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
         process.send_signal(signal.SIGINT)
         assert process.wait(5) == INTERRUPTED
-    assert "is not finished" in made("quorum", "status").stdout.decode()
-    done = made(*words)
+    status, report = look(made)
+    command = report["unfinished"]
+    assert re.fullmatch("redlock quorum remove [0-9a-f]{16}", command)
+    assert f"\nThe last change is not finished: {command}\n" in made("quorum", "status").stdout.decode()
+    found = {finding["name"]: finding for finding in json.loads(made("doctor", "--json", "--samples", "1").stdout)["findings"]}
+    assert f"({command})" in found["NOT-SETTLED"]["why"]
+    done = made(*command.split()[1:], "--yes") if dead else made(*words)
     assert done.returncode == 0, done.stderr
     status, report = look(made)
     assert (status, report["settled"], urls(report)) == (0, True, [three[0].url, three[1].url])

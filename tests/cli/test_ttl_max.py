@@ -102,7 +102,7 @@ def test_lowered_while_a_longer_lock_is_held(made, three):
             until(lambda: ttl_max(made) == (1000, 6000, 1000, False), 5, "the announcement")
             shown = made("quorum", "status").stdout.decode()
             assert "ttl_max 1.0 s (nodes that lost their data wait for 6.0 s until the change is finished)\n" in shown
-            assert "The change of ttl_max is not finished: redlock quorum set-ttl-max 1000ms\n" in shown
+            assert "The last change is not finished: redlock quorum set-ttl-max 1000ms\n" in shown
             refused = made("acquire", "-t", "6s", "-w", "0", "y")
             assert refused.returncode == USAGE and b"ttl_max is 1.0 s, and --ttl 6.0 s" in refused.stderr
             taken = made("acquire", "-t", "900ms", "-w", "0", "y")
@@ -202,7 +202,7 @@ def test_a_kill_in_the_switch_is_no_loss(made, three):
     done = made("quorum", "status")
     assert done.returncode == DEGRADED
     assert b"1 of 3 members is intact, and 2 lack only the newest change: a client that takes a lock brings it to them.\n" in done.stdout
-    assert b"The last change is not finished: run that command again.\n" in done.stdout
+    assert b"The last change is not finished: redlock quorum set-ttl-max 3000ms\n" in done.stdout
     assert look(made)["state"] == "degraded"
     report = made("doctor", "--samples", "1").stdout
     assert b"NOT-SETTLED" in report and b"NO-QUORUM" not in report
