@@ -540,6 +540,20 @@ def test_replace(made, three, spare, resource, dead):
     assert again.returncode == 0, again.stderr
 
 
+def test_a_server_of_a_quorum_that_is_gone(made, three, spare):
+    """The advice is one that docs/safety.md allows: no key of the protocol is deleted by hand."""
+    assert guarded(spare.url)("quorum", "init", "--yes", "--never-used").returncode == 0
+    done = made("quorum", "add", "--yes", "--quorum", id_at(three[0]), spare.url)
+    assert done.returncode != 0
+    assert b"gone for good, empty the server (FLUSHALL)" in done.stderr
+    done = guarded(three[0].url)("quorum", "init", "--yes", "--ttl-max", TTL_MAX)
+    assert done.returncode != 0
+    assert b"gone for good, empty the server (FLUSHALL), and give --ttl-max of at least 2000ms" in done.stderr, done.stderr
+    spare.ask("FLUSHALL")
+    done = made("quorum", "add", "--yes", spare.url, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_interrupted_add_is_named(made, three, spare):
     with made.start("quorum", "add", "--yes", "-v", spare.url) as process:
         until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
