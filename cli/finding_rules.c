@@ -417,13 +417,13 @@ static void judge_eligibility(const struct examined *node, bool half_added, bool
             "It carries no record of a quorum, and does not vote.");
         break;
     default:
+        if (node->info.role == REDLOCK_ROLE_REPLICA) break; /* unfit for every mode: IS-REPLICA */
         ERROR(
             "UNFIT", i,
             "Correct what the message names; see also the other findings on this node and " REDLOCK_DOC
             "/acl.md.",
-            "It works in classic mode, but not in guarded mode: %s%s%s.",
-            redlock_verdict_text(node->status.verdict), node->status.text[0] != '\0' ? ": " : "",
-            node->status.text);
+            "It does not vote in guarded mode: %s%s%s.", redlock_verdict_text(node->status.verdict),
+            node->status.text[0] != '\0' ? ": " : "", node->status.text);
         break;
     }
 }
