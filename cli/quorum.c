@@ -371,6 +371,14 @@ static int enough_after(struct task *task, size_t members, size_t intact) {
         "back first%s",
         members, needed, intact,
         membership->quorum.members == 1 ? "; or redlock quorum init a new set of servers" : "");
+    keep_reason(task);
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        const struct redlock_member *member = &membership->members[i];
+        if (member->node < 0)
+            complain("%s is a member that is not listed: a server that lost its record is "
+                     "recognised by that URL alone",
+                     member->url);
+    }
     return EXIT_NO_QUORUM;
 }
 

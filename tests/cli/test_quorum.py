@@ -674,6 +674,20 @@ def test_refusals_say_what_to_do(three, spare):
     assert (done.returncode, b"put it in the URL" in done.stderr) == (CONFIG, True), done.stderr
 
 
+def test_a_member_that_lost_its_data_under_another_name(made, three):
+    """The records name 127.0.0.1, and this client lists localhost: the advice is one that works."""
+    alias = three[0].url.replace("127.0.0.1", "localhost")
+    by_alias = guarded(three.nodes.replace(three[0].url, alias))
+    three[0].ask("FLUSHALL")
+    report = json.loads(by_alias("doctor", "--json", "--samples", "1").stdout)
+    found = {finding["name"]: finding for finding in report["findings"]}
+    assert three[0].url in found["NOT-LISTED"]["why"]
+    assert "the member that NOT-LISTED names, list it by that URL" in found["NO-RECORD"]["cure"]
+    done = by_alias("quorum", "add", "--yes", alias)
+    assert done.returncode == NO_QUORUM and f"{three[0].url} is a member that is not listed".encode() in done.stderr, done.stderr
+    assert made("quorum", "status", "-q", "--wait=20s").returncode == 0  # as the cure says
+
+
 def test_used_servers_are_not_never_used(made, three):
     for server in three.servers[:2]:
         server.ask("FLUSHALL")
