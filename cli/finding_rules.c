@@ -386,8 +386,31 @@ static bool is_half_added(const struct checkup *checkup, size_t node) {
     return false;
 }
 
-static void judge_eligibility(const struct examined *node, bool half_added, bool outage, size_t i,
-                              struct findings *findings) {
+/* A node that does not answer may be a member under another URL. */
+static const char *unlisted_member(const struct checkup *checkup) {
+    const struct membership *membership = &checkup->membership;
+    const char *url = NULL;
+    size_t lacking = 0, unplaced = 0;
+    for (size_t i = 0; i < checkup->count; i++) {
+        unplaced += is_half_added(checkup, i);
+        unplaced += !is_served(&checkup->nodes[i]) && checkup->nodes[i].status.node_id[0] == '\0';
+    }
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        if (membership->members[i].node >= 0) continue;
+        lacking++;
+        url = membership->members[i].url;
+    }
+    return lacking > unplaced ? url : NULL;
+}
+
+/* A server that lost its record is known by its URL alone: it may be the member that seems to be
+ * unlisted. */
+static bool may_be_renamed(const struct checkup *checkup) {
+    return checkup->membership.state <= MEMBERSHIP_DEGRADED && unlisted_member(checkup) != NULL;
+}
+
+static void judge_eligibility(const struct examined *node, bool half_added, bool outage,
+                              bool renamed, size_t i, struct findings *findings) {
     switch (node->status.verdict) {
     case REDLOCK_VERDICT_GRANTED: break;
     case REDLOCK_VERDICT_RECOVERING:
@@ -411,19 +434,22 @@ static void judge_eligibility(const struct examined *node, bool half_added, bool
             break; /* the node has a record: NO-QUORUM or TWO-QUORUMS reports the problem */
         ERROR(
             "NO-RECORD", i,
-            outage
+            renamed
+                ? "If it is the member that NOT-LISTED names, list it by that URL: then it comes "
+                  "back by itself. If it is a new server, redlock quorum add."
+            : outage
                 ? outage_cure
                 : "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
             "It carries no record of a quorum, and does not vote.");
         break;
     default:
+        if (node->info.role == REDLOCK_ROLE_REPLICA) break; /* unfit for every mode: IS-REPLICA */
         ERROR(
             "UNFIT", i,
             "Correct what the message names; see also the other findings on this node and " REDLOCK_DOC
             "/acl.md.",
-            "It works in classic mode, but not in guarded mode: %s%s%s.",
-            redlock_verdict_text(node->status.verdict), node->status.text[0] != '\0' ? ": " : "",
-            node->status.text);
+            "It does not vote in guarded mode: %s%s%s.", redlock_verdict_text(node->status.verdict),
+            node->status.text[0] != '\0' ? ": " : "", node->status.text);
         break;
     }
 }
@@ -469,7 +495,7 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
     }
     if (checkup->guarded)
         judge_eligibility(node, is_half_added(checkup, i), count_served(checkup) < checkup->count,
-                          i, findings);
+                          may_be_renamed(checkup), i, findings);
     if (checkup->guarded) judge_watch(node, i, findings);
     judge_role(checkup, i, findings);
     judge_memory(&node->info, i, findings);
@@ -531,23 +557,6 @@ static void judge_hosts(const struct checkup *checkup, struct findings *findings
     }
 }
 
-/* A node that does not answer may be a member under another URL. */
-static const char *unlisted_member(const struct checkup *checkup) {
-    const struct membership *membership = &checkup->membership;
-    const char *url = NULL;
-    size_t lacking = 0, unplaced = 0;
-    for (size_t i = 0; i < checkup->count; i++) {
-        unplaced += is_half_added(checkup, i);
-        unplaced += !is_served(&checkup->nodes[i]) && checkup->nodes[i].status.node_id[0] == '\0';
-    }
-    for (size_t i = 0; i < membership->quorum.members; i++) {
-        if (membership->members[i].node >= 0) continue;
-        lacking++;
-        url = membership->members[i].url;
-    }
-    return lacking > unplaced ? url : NULL;
-}
-
 static bool none_answers(const struct checkup *checkup) {
     for (size_t i = 0; i < checkup->count; i++)
         if (!node_is_silent(checkup->nodes[i].info.verdict)) return false;
@@ -588,9 +597,13 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
                 "The member %.200s is not in the list of nodes, so its vote is missing.", unlisted);
     }
     if (membership->state > MEMBERSHIP_DEGRADED || quorum->settled) return;
+    char command[400];
+    unfinished_text(membership, command, sizeof command);
     WARNING("NOT-SETTLED", EVERY_NODE,
-            "Run that redlock quorum command again; any other finishes it, too.",
-            "The last change was interrupted: the next one finishes it first.");
+            "Run that redlock quorum command again. Any other add, remove, replace or set-ttl-max "
+            "finishes it, too.",
+            "The last change was interrupted%s%s%s: the next one finishes it first.",
+            command[0] != '\0' ? " (" : "", command, command[0] != '\0' ? ")" : "");
 }
 
 /* The quorum that a client without a mode meets, or one that chose classic mode. */

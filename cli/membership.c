@@ -314,13 +314,32 @@ static void print_rows(struct session *session, const struct membership *members
     }
 }
 
-static void print_unsettled(const struct redlock_quorum_status *quorum, FILE *out) {
-    if (quorum->ttl_ms_allowed == quorum->ttl_ms_max)
-        fputs("The last change is not finished: run that command again.\n", out);
-    else
-        fprintf(out,
-                "The change of ttl_max is not finished: redlock quorum set-ttl-max %" PRId64 "ms\n",
-                quorum->ttl_ms_next);
+char *unfinished_text(const struct membership *membership, char *out, size_t size) {
+    const struct redlock_quorum_status *quorum = &membership->quorum;
+    char clean[URL_BYTES];
+    out[0] = '\0';
+    if (!quorum->known || quorum->settled) return out;
+    switch (quorum->change) {
+    case REDLOCK_QUORUM_CHANGE_ADD:
+        snprintf(out, size, "redlock quorum add %s",
+                 printable(clean, sizeof clean, quorum->change_url, strlen(quorum->change_url)));
+        break;
+    case REDLOCK_QUORUM_CHANGE_REMOVE:
+        snprintf(out, size, "redlock quorum remove %s", quorum->change_id);
+        break;
+    case REDLOCK_QUORUM_CHANGE_TTL_MAX:
+        snprintf(out, size, "redlock quorum set-ttl-max %" PRId64 "ms", quorum->ttl_ms_next);
+        break;
+    default: break;
+    }
+    return out;
+}
+
+static void print_unsettled(const struct membership *membership, FILE *out) {
+    char command[URL_BYTES + 40];
+    unfinished_text(membership, command, sizeof command);
+    fprintf(out, "The last change is not finished: %s\n",
+            command[0] != '\0' ? command : "run that command again.");
 }
 
 static void print_state(const struct membership *membership, enum reach reach, FILE *out) {
@@ -363,7 +382,7 @@ static void print_state(const struct membership *membership, enum reach reach, F
         break;
     }
     if (membership->state <= MEMBERSHIP_DEGRADED && !quorum->settled) {
-        print_unsettled(quorum, out);
+        print_unsettled(membership, out);
     }
 }
 
@@ -407,12 +426,21 @@ static json_t *native_json(struct session *session, int node) {
 
 json_t *membership_json(struct session *session, const struct membership *membership) {
     static const char *const states[] = {"intact", "degraded", "no-quorum", "no-record"};
+    /* That they carry no record is not known then. */
+    const bool silent =
+        membership->state == MEMBERSHIP_ABSENT && session_reach(session) == REACH_NONE;
     const struct redlock_quorum_status *quorum = &membership->quorum;
     json_t *object = json_object(), *members = json_array(), *others = json_array();
-    json_object_set_new(object, "state", json_string(states[membership->state]));
+    char command[URL_BYTES + 40];
+    json_object_set_new(object, "state",
+                        json_string(silent ? "no-answer" : states[membership->state]));
     json_object_set_new(object, "id", quorum->known ? json_string(quorum->id) : json_null());
     json_object_set_new(object, "epoch", json_integer(quorum->epoch));
     json_object_set_new(object, "settled", json_boolean(quorum->settled));
+    json_object_set_new(object, "unfinished",
+                        unfinished_text(membership, command, sizeof command)[0] != '\0'
+                            ? json_string(command)
+                            : json_null());
     json_object_set_new(object, "ttl_max_ms", json_integer(quorum->ttl_ms_max));
     json_object_set_new(object, "ttl_allowed_ms", json_integer(quorum->ttl_ms_allowed));
     json_object_set_new(object, "ttl_next_ms", json_integer(quorum->ttl_ms_next));

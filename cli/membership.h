@@ -57,6 +57,10 @@ bool same_place(const char *a, const char *b);
  * number. */
 bool list_has(const char *nodes, const char *url, size_t *at);
 
+/* The command that finishes the last change, if that is not finished. "": it is, or no record shows
+ * which one it was. Returns `out`. */
+char *unfinished_text(const struct membership *membership, char *out, size_t size);
+
 /* Prints the table, and the conclusion below it. */
 void membership_print(struct session *session, const struct membership *membership, FILE *out);
 json_t *membership_json(struct session *session, const struct membership *membership);

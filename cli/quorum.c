@@ -14,6 +14,7 @@
 #include "diagnostics.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "lock_json.h"
 #include "membership.h"
 #include "message.h"
 #include "nearest.h"
@@ -32,6 +33,8 @@ struct task {
     struct membership membership;
     struct progress progress;
     struct redlock_quorum_options options;
+    char reason[600]; /* why it failed, for JSON; "": the last message says that */
+    bool printed;     /* the quorum, as JSON */
 };
 
 struct action {
@@ -81,6 +84,22 @@ static void print_json(struct task *task) {
     json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
     putchar('\n');
     json_decref(object);
+    task->printed = true;
+}
+
+/* What is said after it is advice. */
+static void keep_reason(struct task *task) {
+    if (task->reason[0] == '\0')
+        snprintf(task->reason, sizeof task->reason, "%s", last_complaint());
+}
+
+static int report_failure(struct task *task, int status) {
+    if (status == EXIT_OK || task->printed || !task->settings->json) return status;
+    json_t *object =
+        command_failure_json(&task->session, status == EXIT_DECLINED ? "declined" : NULL, status);
+    if (task->reason[0] != '\0') json_object_set_new(object, "reason", json_string(task->reason));
+    json_print(object);
+    return status;
 }
 
 static int act_status(struct task *task, char **operands) {
@@ -129,6 +148,7 @@ static int confirm(struct task *task) {
 
 static int failure(struct task *task, int result, const struct redlock_error *error) {
     complain("%s", error->text);
+    keep_reason(task);
     switch (result) {
     case REDLOCK_NO_QUORUM:
         return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
@@ -187,6 +207,7 @@ static int must_be_fit(struct task *task, size_t node) {
     const bool old = known && (major < 6 || (major == 6 && minor < 2));
     complain("nothing is done: %s: %s%s", status.url, old ? "OLD-VERSION: " : "",
              reason_text(status.verdict, status.text, reason, sizeof reason));
+    keep_reason(task);
     if (node_is_silent(status.verdict)) complain("start it, or correct its URL or the network");
     return status.verdict == REDLOCK_VERDICT_AUTH ? EXIT_CONFIG : EXIT_NO_QUORUM;
 }
@@ -350,6 +371,14 @@ static int enough_after(struct task *task, size_t members, size_t intact) {
         "back first%s",
         members, needed, intact,
         membership->quorum.members == 1 ? "; or redlock quorum init a new set of servers" : "");
+    keep_reason(task);
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        const struct redlock_member *member = &membership->members[i];
+        if (member->node < 0)
+            complain("%s is a member that is not listed: a server that lost its record is "
+                     "recognised by that URL alone",
+                     member->url);
+    }
     return EXIT_NO_QUORUM;
 }
 
@@ -721,7 +750,7 @@ static void set_options(struct task *task) {
     task->options.progress_context = &task->progress;
 }
 
-int command_quorum(struct settings *settings, int argc, char **argv) {
+static int find_and_act(struct task *task, struct settings *settings, int argc, char **argv) {
     if (argc == 0) {
         complain(
             "redlock quorum needs a command: init, status, add, remove, replace or set-ttl-max");
@@ -735,11 +764,16 @@ int command_quorum(struct settings *settings, int argc, char **argv) {
     }
     if (!options_fit(settings, action)) return EXIT_USAGE_ERROR;
     settings->mode = REDLOCK_MODE_GUARDED;
+    set_options(task);
+    return action->act(task, argv + 1);
+}
+
+int command_quorum(struct settings *settings, int argc, char **argv) {
     struct task *task = calloc(1, sizeof *task);
     if (task == NULL) return EXIT_SYSTEM;
     task->settings = settings;
-    set_options(task);
-    int status = action->act(task, argv + 1);
+    task->session.settings = settings;
+    int status = report_failure(task, find_and_act(task, settings, argc, argv));
     if (task->session.client != NULL) session_close(&task->session);
     free(task);
     return status;

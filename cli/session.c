@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <redlock/admin.h>
+#include <redlock/metrics.h>
 
 #include "boottime.h"
 #include "causes.h"
@@ -282,17 +283,32 @@ static void report_nodes(struct session *session, const int *verdicts, size_t co
 
 /* The TTL comes from the caller, wherever it is set; the servers decide how long the quorum allows.
  */
+/* The client refused by the ttl_max that it had read until then. If that was an older one, reading
+ * again shows the one that another client has meanwhile set. */
 static void report_ttl_max(struct session *session) {
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
+    struct redlock_stats stats;
     char most[64], wanted[64];
+    const int64_t ttl_ms = session->settings->ttl_ms;
+    redlock_stats_init(&stats);
+    redlock_client_stats(session->client, &stats);
+    int64_t ttl_max_ms = stats.ttl_max_ms;
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     int result = redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX);
-    if ((result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) || !quorum.known) return;
-    complain(
-        "ttl_max is %s, and --ttl %s: give a shorter --ttl, or raise it (redlock quorum set-ttl-max)",
-        duration_text(most, sizeof most, quorum.ttl_ms_allowed),
-        duration_text(wanted, sizeof wanted, session->settings->ttl_ms));
+    if ((result == REDLOCK_OK || result == REDLOCK_NO_QUORUM) && quorum.known &&
+        quorum.ttl_ms_allowed >= ttl_ms)
+        ttl_max_ms = quorum.ttl_ms_allowed;
+    duration_text(most, sizeof most, ttl_max_ms);
+    duration_text(wanted, sizeof wanted, ttl_ms);
+    if (ttl_max_ms >= ttl_ms)
+        complain("ttl_max was shorter than --ttl %s by the nodes that answered first; it is %s "
+                 "now: run the command again",
+                 wanted, most);
+    else
+        complain("ttl_max is %s, and --ttl %s: give a shorter --ttl, or raise it (redlock quorum "
+                 "set-ttl-max)",
+                 most, wanted);
 }
 
 static bool any_verdict(struct session *session, int verdict) {

@@ -18,6 +18,8 @@ enum {
 void top_observer_init(struct top_observer *observer) {
     pthread_mutex_init(&observer->mutex, NULL);
     top_model_init(&observer->model, redlock_client_nodes(observer->session.client));
+    observer->model.quorum.mode =
+        observer->session.mode; /* the first page is drawn before a look */
     observer->result = REDLOCK_OK;
     struct redlock_node_status status = {.size = sizeof status};
     /* With a SETNX scheme, a lock's value is a number: no form of a token. */

@@ -141,7 +141,9 @@ void top_quorum_text(const struct top_model *model, char *out, size_t size) {
         snprintf(out, size, "the nodes belong to two quorums: redlock doctor shows which");
     } else if (quorum->mode != REDLOCK_MODE_GUARDED) {
         snprintf(out, size, "%s: %zu of %zu nodes answer, %zu needed",
-                 quorum->mode == REDLOCK_MODE_AUTO ? "classic (auto: no record seen)" : "classic",
+                 quorum->mode != REDLOCK_MODE_AUTO ? "classic"
+                 : top_model_voters(model) == 0    ? "auto"
+                                                   : "classic (auto: no record seen)",
                  top_model_voters(model), model->nodes_count, votes_needed(model));
     } else if (!status->known) {
         snprintf(out, size, "guarded: no record seen, %zu votes needed", votes_needed(model));

@@ -374,6 +374,16 @@ def test_no_mode_on_nodes_of_a_quorum(guarded):
     assert not {"MODE-OPEN", "MIXED-MODE"} & set(found(examine_guarded(guarded.nodes)[1]))
 
 
+def test_a_replica_in_guarded_mode(guarded):
+    """It takes no locks in any mode: nothing is said of a mode in which it works."""
+    guarded[0].ask("REPLICAOF", "127.0.0.1", guarded[1].port)
+    until(lambda: b"connected_slaves:1" in guarded[1].ask("INFO", "replication"), what="the replica")
+    done = Redlock(guarded.nodes, {"REDLOCK_MODE": "guarded"})("doctor", "--samples", "1")
+    said = " ".join(done.stdout.decode().split())
+    assert done.returncode == 1 and "IS-REPLICA: node 1 It is a replica: it accepts no locks itself" in said, said
+    assert "UNFIT: node 1" not in said and "works in classic" not in said
+
+
 def test_replicas_in_guarded_mode(guarded):
     with started(SAFE) as (replica,):
         replica.ask("REPLICAOF", "127.0.0.1", guarded[0].port)

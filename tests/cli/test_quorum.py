@@ -75,6 +75,7 @@ def test_a_new_quorum(three):
     status, report = look(redlock)
     assert (status, report["state"], report["id"], report["members"]) == (NO_QUORUM, "no-record", None, [])
     assert [other["standing"] for other in report["others"]] == ["no_record"] * 3
+    assert look(guarded("redis://127.0.0.1:1,redis://127.0.0.1:2"))[1]["state"] == "no-answer"
 
     done = redlock("quorum", "init", "--never-used")
     assert done.returncode == USAGE
@@ -143,6 +144,29 @@ def test_init_names_the_node_that_is_not_there(three):
     assert done.returncode == NO_QUORUM
     assert three[1].url.encode() in done.stderr
     assert three[0].ask("EXISTS", "redlock:node") == 0
+
+
+@pytest.mark.parametrize("words, status, result", [
+    (["init", "--yes"], USAGE, "usage"), (["init"], USAGE, "usage"), (["init", "--yes", "-N", "redis://127.0.0.1:1"], NO_QUORUM, "no_quorum"),
+    (["add", "redis://127.0.0.1:1", "--yes"], NO_QUORUM, "no_quorum"), (["remove", "redis://127.0.0.1:1", "--yes"], NO_QUORUM, "no_quorum"),
+    (["replace", "redis://127.0.0.1:1", "redis://127.0.0.1:2", "--yes"], USAGE, "usage"),
+    (["set-ttl-max", "1s", "--yes"], NO_QUORUM, "no_quorum"), (["set-ttl-max", "never"], USAGE, "usage"), (["add"], USAGE, "usage"),
+    (["init", "--profile", "none"], CONFIG, "config")], ids=lambda words: " ".join(words) if isinstance(words, list) else "")
+def test_a_failure_as_json(three, words, status, result):
+    done = guarded(three.nodes)("quorum", "--json", *words)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["exit"]) == (status, result, status), done.stderr
+    assert told["reason"] and told["reason"] in done.stderr.decode()
+
+
+def test_a_refused_change_as_json(made, three):
+    done = made("quorum", "--json", "init", "--yes", "--ttl-max", "9s")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["exit"]) == (HELD, "conflict", HELD) and "ttl_max is fixed" in told["reason"]
+    done = made("quorum", "--json", "add", "--yes", "redis://127.0.0.1:1")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"]) == (NO_QUORUM, "no_quorum") and "nothing is done: redis://127.0.0.1:1" in told["reason"]
+    assert len(told["nodes"]) == 4 and told["nodes"][3]["verdict"] == "refused"
 
 
 # ---- init: how long it waits (INIT-TOO-SOON) ----
@@ -516,6 +540,34 @@ def test_replace(made, three, spare, resource, dead):
     assert again.returncode == 0, again.stderr
 
 
+def test_a_server_of_a_quorum_that_is_gone(made, three, spare):
+    """The advice is one that docs/safety.md allows: no key of the protocol is deleted by hand."""
+    assert guarded(spare.url)("quorum", "init", "--yes", "--never-used").returncode == 0
+    done = made("quorum", "add", "--yes", "--quorum", id_at(three[0]), spare.url)
+    assert done.returncode != 0
+    assert b"gone for good, empty the server (FLUSHALL)" in done.stderr
+    done = guarded(three[0].url)("quorum", "init", "--yes", "--ttl-max", TTL_MAX)
+    assert done.returncode != 0
+    assert b"gone for good, empty the server (FLUSHALL), and give --ttl-max of at least 2000ms" in done.stderr, done.stderr
+    spare.ask("FLUSHALL")
+    done = made("quorum", "add", "--yes", spare.url, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupted_add_is_named(made, three, spare):
+    with made.start("quorum", "add", "--yes", "-v", spare.url) as process:
+        until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == INTERRUPTED
+    assert f"\nThe last change is not finished: redlock quorum add {spare.url}\n" in made("quorum", "status").stdout.decode()
+    done = made("quorum", "init", "--yes")
+    assert done.returncode == HELD, done.stderr  # no command that finishes it
+    done = made("quorum", "add", "--yes", spare.url, timeout=60)
+    assert done.returncode == 0, done.stderr
+    status, report = look(guarded(f"{three.nodes},{spare.url}"))
+    assert (status, report["settled"], report["unfinished"]) == (0, True, None)
+
+
 def test_replace_is_finished_by_the_next_run(made, three, spare):
     words = ["quorum", "replace", "--yes", three[0].url, spare.url]
     for pause in (0.5, 1.5, 2.5, 3.5):
@@ -540,8 +592,13 @@ def test_a_removal_is_finished_by_the_next_run(made, three, dead):
         until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
         process.send_signal(signal.SIGINT)
         assert process.wait(5) == INTERRUPTED
-    assert "is not finished" in made("quorum", "status").stdout.decode()
-    done = made(*words)
+    status, report = look(made)
+    command = report["unfinished"]
+    assert re.fullmatch("redlock quorum remove [0-9a-f]{16}", command)
+    assert f"\nThe last change is not finished: {command}\n" in made("quorum", "status").stdout.decode()
+    found = {finding["name"]: finding for finding in json.loads(made("doctor", "--json", "--samples", "1").stdout)["findings"]}
+    assert f"({command})" in found["NOT-SETTLED"]["why"]
+    done = made(*command.split()[1:], "--yes") if dead else made(*words)
     assert done.returncode == 0, done.stderr
     status, report = look(made)
     assert (status, report["settled"], urls(report)) == (0, True, [three[0].url, three[1].url])
@@ -615,6 +672,20 @@ def test_refusals_say_what_to_do(three, spare):
     spare.ask("CONFIG", "SET", "requirepass", "geheim")
     done = redlock("quorum", "add", "--yes", spare.url)
     assert (done.returncode, b"put it in the URL" in done.stderr) == (CONFIG, True), done.stderr
+
+
+def test_a_member_that_lost_its_data_under_another_name(made, three):
+    """The records name 127.0.0.1, and this client lists localhost: the advice is one that works."""
+    alias = three[0].url.replace("127.0.0.1", "localhost")
+    by_alias = guarded(three.nodes.replace(three[0].url, alias))
+    three[0].ask("FLUSHALL")
+    report = json.loads(by_alias("doctor", "--json", "--samples", "1").stdout)
+    found = {finding["name"]: finding for finding in report["findings"]}
+    assert three[0].url in found["NOT-LISTED"]["why"]
+    assert "the member that NOT-LISTED names, list it by that URL" in found["NO-RECORD"]["cure"]
+    done = by_alias("quorum", "add", "--yes", alias)
+    assert done.returncode == NO_QUORUM and f"{three[0].url} is a member that is not listed".encode() in done.stderr, done.stderr
+    assert made("quorum", "status", "-q", "--wait=20s").returncode == 0  # as the cure says
 
 
 def test_used_servers_are_not_never_used(made, three):

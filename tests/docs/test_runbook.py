@@ -317,6 +317,20 @@ def findings(output):
     return {finding["name"] for finding in json.loads(output.splitlines()[-1])["findings"]}
 
 
+def test_cure_of_an_interrupted_removal(shell):
+    with members() as servers:
+        environ = {**os.environ, "REDLOCK_CONFIG": "/dev/null", **guarded(servers.nodes)}
+        with subprocess.Popen([BINARY, "quorum", "remove", "--yes", "-v", servers[2].url], env=environ, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as change:
+            until(lambda: b"locks of before the change" in change.stderr.readline(), 20, "the wait")
+            change.send_signal(signal.SIGINT)
+        environ = guarded(servers.nodes)
+        assert "NOT-SETTLED" in findings(shell(EXAMINE, environ=environ))
+        assert "NOT-SETTLED" not in findings(shell(f"{PAGE.one('sh', 'cure NOT-SETTLED')}\n{EXAMINE}", environ=environ))
+        report = json.loads(shell("redlock quorum status --json || true", environ=environ).splitlines()[-1])
+        assert len(report["members"]) == 2
+
+
 @pytest.mark.parametrize("name", CURED)
 def test_cure(shell, name):
     with CURED[name]() as environ:
