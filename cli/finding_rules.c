@@ -368,12 +368,22 @@ static void judge_permissions(const struct examined *node, size_t i, struct find
 
 /* While a record may be on a node that cannot be asked, an init could give up a quorum that is only
  * out of reach. */
-static const char outage_cure[] = "First bring up the nodes that the other findings name.";
+static const char outage_cure[] =
+    "First bring up or correct the nodes that the other findings name.";
 
 static size_t count_served(const struct checkup *checkup) {
     size_t served = 0;
     for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
     return served;
+}
+
+/* The record of some node is unknown. */
+static bool is_outage(const struct checkup *checkup) {
+    for (size_t i = 0; i < checkup->count; i++) {
+        const struct examined *node = &checkup->nodes[i];
+        if (!is_served(node) || node->status.verdict == REDLOCK_VERDICT_UNFIT) return true;
+    }
+    return false;
 }
 
 /* The add that makes this node a member again was interrupted: the others name it, and its own
@@ -386,9 +396,22 @@ static bool is_half_added(const struct checkup *checkup, size_t node) {
     return false;
 }
 
-static void judge_eligibility(const struct examined *node, bool half_added, bool outage, size_t i,
-                              struct findings *findings) {
+/* A node without a record. A quorum whose members are lost cannot add it. */
+static const char *recordless_cure(const struct checkup *checkup) {
+    switch (checkup->membership.state) {
+    case MEMBERSHIP_INTACT:
+    case MEMBERSHIP_DEGRADED:
+        return "redlock quorum add makes it a member. Or take it out of the list.";
+    case MEMBERSHIP_LOST: return "See NO-QUORUM, and redlock quorum status.";
+    case MEMBERSHIP_ABSENT: break;
+    }
+    return is_outage(checkup) ? outage_cure : "redlock quorum init, once for a new set of servers.";
+}
+
+static void judge_eligibility(const struct checkup *checkup, size_t i, struct findings *findings) {
+    const struct examined *node = &checkup->nodes[i];
     switch (node->status.verdict) {
+    case REDLOCK_VERDICT_UNACCEPTED: break; /* no fault of the node: NO-QUORUM reports it */
     case REDLOCK_VERDICT_GRANTED: break;
     case REDLOCK_VERDICT_RECOVERING:
         WARNING(
@@ -397,24 +420,22 @@ static void judge_eligibility(const struct examined *node, bool half_added, bool
             "It does not vote, so fewer of the others may fail: %s.", node->status.text);
         break;
     case REDLOCK_VERDICT_FOREIGN:
-        if (half_added) {
+        if (is_half_added(checkup, i)) {
             ERROR("FOREIGN", i, "Run redlock quorum add with its URL again.",
                   "It does not vote: the add that takes this former member back was interrupted.");
             break;
         }
-        ERROR("FOREIGN", i,
-              "List the members: redlock quorum status names them. Or redlock quorum add the node.",
-              "It is not, or no longer, a member of this quorum, and never votes.");
+        ERROR(
+            "FOREIGN", i,
+            "Take it out of the list: redlock quorum status names the members. To use it here, see FOREIGN in " REDLOCK_DOC
+            "/runbook.md.",
+            "It is not, or no longer, a member of this quorum, and never votes.");
         break;
     case REDLOCK_VERDICT_NO_RECORD:
         if (node->info.quorum[0] != '\0')
             break; /* the node has a record: NO-QUORUM or TWO-QUORUMS reports the problem */
-        ERROR(
-            "NO-RECORD", i,
-            outage
-                ? outage_cure
-                : "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
-            "It carries no record of a quorum, and does not vote.");
+        ERROR("NO-RECORD", i, recordless_cure(checkup),
+              "It carries no record of a quorum, and does not vote.");
         break;
     default:
         ERROR(
@@ -467,9 +488,7 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
         judge_absent(node, i, findings);
         return;
     }
-    if (checkup->guarded)
-        judge_eligibility(node, is_half_added(checkup, i), count_served(checkup) < checkup->count,
-                          i, findings);
+    if (checkup->guarded) judge_eligibility(checkup, i, findings);
     if (checkup->guarded) judge_watch(node, i, findings);
     judge_role(checkup, i, findings);
     judge_memory(&node->info, i, findings);
@@ -560,7 +579,7 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
     const struct membership *membership = &checkup->membership;
     const struct redlock_quorum_status *quorum = &membership->quorum;
     const char *unlisted = unlisted_member(checkup);
-    const bool outage = count_served(checkup) < checkup->count;
+    const bool outage = is_outage(checkup);
     if (membership->state == MEMBERSHIP_LOST) {
         ERROR(
             "NO-QUORUM", EVERY_NODE,

@@ -200,11 +200,10 @@ static void print_eligibility(int verdict, const struct redlock_node_status *sta
     } else if (status->url == NULL) {
         fputs("not in the list of nodes: update it\n", out);
     } else if (verdict == REDLOCK_VERDICT_NO_RECORD) {
-        bool carries_none =
-            strstr(status->text, "redlock quorum init") != NULL || status->text[0] == '\0';
         fprintf(out, "%s\n",
-                carries_none ? "no record: redlock quorum init or add makes one"
-                             : printable(clean, sizeof clean, status->text, strlen(status->text)));
+                status->text[0] != '\0'
+                    ? printable(clean, sizeof clean, status->text, strlen(status->text))
+                    : "it carries no record");
     } else {
         char reason[300];
         reason_text(verdict, verdict == status->verdict ? status->text : "", reason, sizeof reason);
@@ -383,7 +382,7 @@ void membership_print(struct session *session, const struct membership *membersh
         putc('\n', out);
     }
     print_rows(session, membership, out);
-    print_state(membership, session_reach(session), out);
+    print_state(membership, session_reach_of_records(session), out);
     print_kinds(session, membership, out);
 }
 

@@ -178,6 +178,7 @@ static int must_be_fit(struct task *task, size_t node) {
     case REDLOCK_VERDICT_GRANTED:
     case REDLOCK_VERDICT_RECOVERING:
     case REDLOCK_VERDICT_FOREIGN:
+    case REDLOCK_VERDICT_UNACCEPTED:
     case REDLOCK_VERDICT_NO_RECORD: return 0;
     case REDLOCK_VERDICT_CONNECTING:             /* the library waits for it */
     case REDLOCK_VERDICT_TWICE_LISTED: return 0; /* the library names both */
@@ -334,7 +335,7 @@ static int act_init(struct task *task, char **operands) {
  * intact. 0, or the exit status after a message. */
 static int enough_after(struct task *task, size_t members, size_t intact) {
     const struct membership *membership = &task->membership;
-    const enum reach reach = session_reach(&task->session);
+    const enum reach reach = session_reach_of_records(&task->session);
     const size_t needed = quorum_of(members);
     if (membership->state == MEMBERSHIP_ABSENT) {
         complain(

@@ -151,9 +151,10 @@ void top_quorum_text(const struct top_model *model, char *out, size_t size) {
                  "%s, quorum %s",
                  status->intact, status->members, status->votes_needed,
                  top_brief(ttl_max, sizeof ttl_max, status->ttl_ms_max), status->epoch,
-                 status->settled                        ? ""
-                 : model->nodes_count < status->members ? " (not all are listed)"
-                                                        : " (not settled)",
+                 status->settled                         ? ""
+                 : model->nodes_count < status->members  ? " (not all are listed)"
+                 : status->intact < status->votes_needed ? "" /* too few answer to know */
+                                                         : " (not settled)",
                  status->id);
     }
 }

@@ -397,6 +397,50 @@ def test_too_few_are_left(made, three, resource):
     assert take(made, "another")[1] > fence
 
 
+def take_from(server, how):
+    """So that its record cannot be read, or is gone."""
+    if how == "killed":
+        server.process.kill()
+        server.process.wait()
+    elif how == "paused":
+        server.pause()
+    elif how == "empty":
+        server.ask("FLUSHALL")
+    elif how == "unfit":
+        server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    else:
+        server.ask("CONFIG", "SET", "requirepass", "secret")
+
+
+@pytest.mark.parametrize("mode", ["auto", "guarded"])
+@pytest.mark.parametrize("how", ["killed", "paused", "empty", "unfit", "password"])
+def test_the_last_intact_member_is_not_foreign(made, three, how, mode):
+    made.environ["REDLOCK_MODE"] = mode
+    for server in three.servers[:2]:
+        take_from(server, how)
+    refused = CONFIG if how in ("unfit", "password") else NO_QUORUM
+    done = made("acquire", "-t", TTL, "--json", "x")
+    assert done.returncode == refused, done
+    texts = [done.stderr]
+    verdict = json.loads(done.stdout)["nodes"][2]["verdict"]
+    assert verdict == "unaccepted" or (how, verdict) == ("password", "connecting")  # two wrong passwords: it waits for no record
+    if verdict == "unaccepted":
+        assert b"1 of 3 listed nodes carries a record of quorum %s, and 2 are needed: " % id_at(three[2]).encode() in texts[0]
+
+    done = made("doctor", "--json", "--samples", "1")
+    texts.append(done.stdout)
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert "FOREIGN" not in findings and "NO-RECORD" not in findings and findings["NO-QUORUM"]["severity"] == "error"
+    assert "1 are" in findings["NO-QUORUM"]["why"]
+    report = look(made)[1]
+    assert (report["state"], report["intact"], report["members"][2]["standing"]) == ("no-quorum", 1, "intact")
+    texts += [made("quorum", "status").stdout, made("top", "--once").stdout]
+    assert b"1 of 3 intact" in texts[-1] and b"not settled" not in texts[-1]
+    for text in texts:
+        assert b"correct the list" not in text and b"quorum add" not in text and b"not a member" not in text, text
+        assert how == "empty" or b"quorum init" not in text, text  # an init gives up what is only out of reach
+
+
 def test_show_does_not_count_who_does_not_vote(made, three, resource):
     token, _ = take(made, resource)
     three[0].ask("FLUSHALL")
@@ -592,7 +636,7 @@ def test_refusals_say_what_to_do(three, spare):
     assert redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", TTL_MAX).returncode == 0
 
     table = redlock("quorum", "status", environ={"REDLOCK_NODES": f"{three.nodes},{spare.url}"})
-    assert b"no record: redlock quorum init or add makes one" in table.stdout
+    assert b"it carries no record: redlock quorum add makes it a member" in table.stdout
     # The same number of nodes, one of them another: that is no quorum that is made already.
     other = guarded(",".join([three[0].url, three[1].url, spare.url]))("quorum", "init", "--yes")
     assert other.returncode == HELD and b"redlock quorum add and remove change members" in other.stderr
