@@ -589,6 +589,15 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
             "Of %zu members %zu must be intact for a lock, and %zu are: no lock can be taken now.",
             quorum->members, quorum->votes_needed, quorum->intact);
     }
+    if (membership->unaccepted[0] != '\0') {
+        ERROR(
+            "NO-QUORUM", EVERY_NODE,
+            outage
+                ? outage_cure
+                : "List the members alone: redlock quorum status names them. Or redlock quorum add the others.",
+            "No client with this list takes a lock: at most half of the nodes carry a record of quorum %s.",
+            quorum->id);
+    }
     if (membership->state == MEMBERSHIP_ABSENT && none_answers(checkup)) {
         ERROR("NO-QUORUM", EVERY_NODE, "Start them, or correct their URLs or the network.",
               "No node answers: no lock can be taken now.");

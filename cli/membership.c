@@ -30,6 +30,16 @@ static enum membership_state state_of(const struct redlock_quorum_status *quorum
     return quorum->intact == quorum->members ? MEMBERSHIP_INTACT : MEMBERSHIP_DEGRADED;
 }
 
+static void find_unaccepted(struct session *session, struct membership *membership) {
+    if (membership->state > MEMBERSHIP_DEGRADED) return;
+    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) == REDLOCK_OK &&
+            status.verdict == REDLOCK_VERDICT_UNACCEPTED)
+            snprintf(membership->unaccepted, sizeof membership->unaccepted, "%s", status.text);
+    }
+}
+
 static int peek(struct session *session, struct membership *membership) {
     *membership = (struct membership){.quorum.size = sizeof membership->quorum};
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++)
@@ -38,6 +48,7 @@ static int peek(struct session *session, struct membership *membership) {
                                      REDLOCK_NODES_MAX);
     const struct redlock_quorum_status *quorum = &membership->quorum;
     membership->state = state_of(quorum, quorum->intact + quorum->behind >= quorum->votes_needed);
+    find_unaccepted(session, membership);
     return result == REDLOCK_NO_QUORUM ? REDLOCK_OK : result;
 }
 
@@ -332,6 +343,10 @@ static void print_state(const struct membership *membership, enum reach reach, F
                 quorum->members);
         break;
     case MEMBERSHIP_DEGRADED:
+        if (membership->unaccepted[0] != '\0') {
+            fprintf(out, "%zu of %zu members %s intact.\n", quorum->intact, quorum->members, are);
+            break;
+        }
         if (quorum->intact < quorum->votes_needed) {
             fprintf(
                 out,
@@ -361,6 +376,8 @@ static void print_state(const struct membership *membership, enum reach reach, F
             out);
         break;
     }
+    if (membership->unaccepted[0] != '\0')
+        fprintf(out, "With this list of nodes no lock can be taken. %s\n", membership->unaccepted);
     if (membership->state <= MEMBERSHIP_DEGRADED && !quorum->settled) {
         print_unsettled(quorum, out);
     }
@@ -408,7 +425,9 @@ json_t *membership_json(struct session *session, const struct membership *member
     static const char *const states[] = {"intact", "degraded", "no-quorum", "no-record"};
     const struct redlock_quorum_status *quorum = &membership->quorum;
     json_t *object = json_object(), *members = json_array(), *others = json_array();
-    json_object_set_new(object, "state", json_string(states[membership->state]));
+    json_object_set_new(
+        object, "state",
+        json_string(membership->unaccepted[0] != '\0' ? "unaccepted" : states[membership->state]));
     json_object_set_new(object, "id", quorum->known ? json_string(quorum->id) : json_null());
     json_object_set_new(object, "epoch", json_integer(quorum->epoch));
     json_object_set_new(object, "settled", json_boolean(quorum->settled));

@@ -44,6 +44,8 @@ struct action {
 /* ---- looking ----------------------------------------------------------------------------- */
 
 static int status_of(struct task *task) {
+    if (task->membership.unaccepted[0] != '\0')
+        return session_shut_out(&task->session, NULL) ? EXIT_CONFIG : EXIT_NO_QUORUM;
     switch (task->membership.state) {
     case MEMBERSHIP_INTACT: return EXIT_OK;
     case MEMBERSHIP_DEGRADED: return EXIT_DEGRADED;

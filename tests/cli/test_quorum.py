@@ -10,7 +10,7 @@ import time
 import pytest
 
 from conftest import BINARY, Redlock
-from servers import Quorum, Server, until
+from servers import Quorum, Server, started, until
 
 INTERRUPTED, USAGE, NO_QUORUM, HELD, CONFIG = 130, 64, 69, 75, 78
 DEGRADED = 1
@@ -439,6 +439,48 @@ def test_the_last_intact_member_is_not_foreign(made, three, how, mode):
     for text in texts:
         assert b"correct the list" not in text and b"quorum add" not in text and b"not a member" not in text, text
         assert how == "empty" or b"quorum init" not in text, text  # an init gives up what is only out of reach
+
+
+def test_a_list_of_which_too_few_nodes_are_members():
+    with Quorum(5) as servers:
+        members = ",".join(server.url for server in servers.servers[:2])
+        assert guarded(members)("quorum", "init", "--never-used", "--yes", "--ttl-max", TTL_MAX).returncode == 0
+        redlock = Redlock(servers.nodes)  # auto
+        assert redlock("run", "-t", TTL, "x", "true").returncode == CONFIG
+        done = redlock("quorum", "status")
+        assert done.returncode == CONFIG and done.stdout.count(b"intact\n") == 2, done.stdout
+        assert b"With this list of nodes no lock can be taken. 2 of 5 listed nodes carry a record of quorum" in done.stdout
+        assert b"list its members alone, or add the others" in done.stdout and b"quorum init" not in done.stdout
+        status, report = look(redlock)
+        assert (status, report["state"], report["intact"]) == (CONFIG, "unaccepted", 2)
+        done = redlock("doctor", "--json", "--samples", "1")
+        found = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+        assert done.returncode == 1 and "FOREIGN" not in found
+        assert "redlock quorum add the others" in found["NO-QUORUM"]["cure"]
+        assert found["NO-RECORD"]["nodes"] == [3, 4, 5] and "quorum init" not in done.stdout.decode()
+        top = redlock("top", "--once").stdout
+        assert b"2 of 2 intact, but too few nodes of the list carry quorum" in top, top
+        # Each cure cures: the members' list, and one more member.
+        take(Redlock(members), "x")
+        done = redlock("quorum", "add", "--yes", servers[2].url)
+        assert done.returncode == 0, done.stderr
+        until(lambda: redlock("quorum", "status", "-q", "--wait=20s").returncode == 0, 20, "the third member")
+        take(redlock, "y")
+
+
+def test_a_list_of_which_too_few_members_answer(made, three, spare):
+    """The list is right: one server is down."""
+    with started(()) as (other,):
+        redlock = guarded(f"{three.nodes},{spare.url},{other.url}")
+        take(redlock, "x")
+        three[0].process.kill()
+        three[0].process.wait()
+        done = redlock("quorum", "status")
+        assert done.returncode == NO_QUORUM
+        assert b"no lock can be taken. 2 of 5 listed nodes carry" in done.stdout and b"start or correct the others" in done.stdout
+        done = redlock("doctor", "--json", "--samples", "1")
+        cure = next(f["cure"] for f in json.loads(done.stdout)["findings"] if f["name"] == "NO-QUORUM")
+        assert cure == "First bring up or correct the nodes that the other findings name."
 
 
 def test_show_does_not_count_who_does_not_vote(made, three, resource):
