@@ -396,6 +396,19 @@ static bool is_half_added(const struct checkup *checkup, size_t node) {
     return false;
 }
 
+/* The first two nodes with records of different quorums; NULL where there is none. */
+static void find_quorums(const struct checkup *checkup, const struct examined **first,
+                         const struct examined **second) {
+    *first = *second = NULL;
+    for (size_t i = 0; i < checkup->count; i++) {
+        const struct examined *node = &checkup->nodes[i];
+        if (!is_served(node) || node->info.quorum[0] == '\0') continue;
+        if (*first == NULL) *first = node;
+        if (*second == NULL && strcmp(node->info.quorum, (*first)->info.quorum) != 0)
+            *second = node;
+    }
+}
+
 /* A node without a record. A quorum whose members are lost cannot add it. */
 static const char *recordless_cure(const struct checkup *checkup) {
     switch (checkup->membership.state) {
@@ -405,7 +418,11 @@ static const char *recordless_cure(const struct checkup *checkup) {
     case MEMBERSHIP_LOST: return "See NO-QUORUM, and redlock quorum status.";
     case MEMBERSHIP_ABSENT: break;
     }
-    return is_outage(checkup) ? outage_cure : "redlock quorum init, once for a new set of servers.";
+    const struct examined *first, *second;
+    find_quorums(checkup, &first, &second);
+    if (is_outage(checkup)) return outage_cure;
+    return first != NULL ? "First cure what the other findings name."
+                         : "redlock quorum init, once for a new set of servers.";
 }
 
 static void judge_eligibility(const struct checkup *checkup, size_t i, struct findings *findings) {
@@ -573,6 +590,33 @@ static bool none_answers(const struct checkup *checkup) {
     return true;
 }
 
+/* No quorum is found. */
+static void judge_absent_quorum(const struct checkup *checkup, struct findings *findings) {
+    const struct examined *first, *second;
+    find_quorums(checkup, &first, &second);
+    if (second != NULL && !checkup->pinned) return; /* TWO-QUORUMS reports it */
+    if (none_answers(checkup)) {
+        ERROR("NO-QUORUM", EVERY_NODE, "Start them, or correct their URLs or the network.",
+              "No node answers: no lock can be taken now.");
+    } else if (first != NULL && is_outage(checkup)) {
+        ERROR("NO-QUORUM", EVERY_NODE, outage_cure,
+              "No node with a record of the quorum can be used: no lock can be taken now.");
+    } else if (first != NULL) {
+        ERROR("NO-QUORUM", EVERY_NODE,
+              "Correct the list of nodes, or the quorum's id (--quorum, REDLOCK_QUORUM).",
+              "The nodes carry records, but none of the quorum that is named: no lock can be "
+              "taken.");
+    } else if (is_outage(checkup)) {
+        ERROR(
+            "NO-QUORUM", EVERY_NODE, outage_cure,
+            "%zu of %zu nodes can be asked, and no record is found there: no lock can be taken now.",
+            count_served(checkup), checkup->count);
+    } else {
+        ERROR("NO-QUORUM", EVERY_NODE, "redlock quorum init, once for a new set of servers.",
+              "No node that answers carries a record: no lock can be taken in guarded mode.");
+    }
+}
+
 /* The records decide which of the nodes is a member; a majority of answering nodes is not enough
  * there. */
 static void judge_membership(const struct checkup *checkup, struct findings *findings) {
@@ -598,18 +642,7 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
             "No client with this list takes a lock: at most half of the nodes carry a record of quorum %s.",
             quorum->id);
     }
-    if (membership->state == MEMBERSHIP_ABSENT && none_answers(checkup)) {
-        ERROR("NO-QUORUM", EVERY_NODE, "Start them, or correct their URLs or the network.",
-              "No node answers: no lock can be taken now.");
-    } else if (membership->state == MEMBERSHIP_ABSENT && outage) {
-        ERROR(
-            "NO-QUORUM", EVERY_NODE, outage_cure,
-            "%zu of %zu nodes can be asked, and no record is found there: no lock can be taken now.",
-            count_served(checkup), checkup->count);
-    } else if (membership->state == MEMBERSHIP_ABSENT) {
-        ERROR("NO-QUORUM", EVERY_NODE, "redlock quorum init, once for a new set of servers.",
-              "No node that answers carries a record: no lock can be taken in guarded mode.");
-    }
+    if (membership->state == MEMBERSHIP_ABSENT) judge_absent_quorum(checkup, findings);
     if (unlisted != NULL) {
         WARNING("NOT-LISTED", EVERY_NODE,
                 "Give every client all members: redlock quorum status names them.",
@@ -650,13 +683,8 @@ static void judge_open_mode(const struct checkup *checkup, struct findings *find
 
 /* Nodes of two quorums in one list; and what the mode means on nodes of any quorum. */
 static void judge_quorums(const struct checkup *checkup, struct findings *findings) {
-    const struct examined *first = NULL, *second = NULL;
-    for (size_t i = 0; i < checkup->count; i++) {
-        const struct examined *node = &checkup->nodes[i];
-        if (!is_served(node) || node->info.quorum[0] == '\0') continue;
-        if (first == NULL) first = node;
-        if (second == NULL && strcmp(node->info.quorum, first->info.quorum) != 0) second = node;
-    }
+    const struct examined *first, *second;
+    find_quorums(checkup, &first, &second);
     if (first != NULL) judge_mode(checkup, first->info.quorum, findings);
     if (first == NULL) judge_open_mode(checkup, findings);
     if (second == NULL || checkup->pinned || !checkup->guarded) return;
