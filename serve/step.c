@@ -30,14 +30,16 @@ static struct script_value sentence(struct key_op *op, const char *text) {
 }
 
 /* The verdict that explains more: a round asks only connected nodes, and some connections end
- * meanwhile; the reason for those is in the connection. */
+ * meanwhile; the reason for those is in the connection. A round that the other nodes have decided
+ * gives no verdict for a node that is well: it is not the reason. */
 static int explaining(int verdict, const struct redlock_node_status *status) {
     const bool none_given = verdict == REDLOCK_VERDICT_NONE;
     const bool silent = none_given || verdict == REDLOCK_VERDICT_CONNECTING ||
                         verdict == REDLOCK_VERDICT_TIMEOUT ||
                         verdict == REDLOCK_VERDICT_DISCONNECTED;
-    if (silent && status->verdict != REDLOCK_VERDICT_GRANTED) return status->verdict;
-    return none_given ? REDLOCK_VERDICT_TIMEOUT : verdict;
+    if (none_given || (silent && status->verdict != REDLOCK_VERDICT_GRANTED))
+        return status->verdict;
+    return verdict;
 }
 
 /* " (URL: why; URL: why)" of the nodes that did not help. */

@@ -106,6 +106,30 @@ def test_no_quorum_is_an_error_and_never_nil(start, own_quorum, key):
         assert client("PING") == "PONG"
 
 
+@pytest.mark.parametrize("mode", ["classic", "guarded"])
+@pytest.mark.parametrize("how", ["paused", "killed", "empty"])
+def test_no_quorum_names_the_nodes_that_do_not_vote(start, own_quorum, key, how, mode):
+    if mode == "classic" and how == "empty":
+        pytest.skip("an empty node votes in classic mode")
+    if mode == "guarded":
+        guarded(own_quorum)
+    with start(own_quorum.nodes, "--mode", mode).connect() as client:
+        client("SET", key, "v", "NX", "PX", 20000)
+        gone, left = own_quorum.servers[:3], own_quorum.servers[3:]
+        for server in gone:
+            {"paused": server.pause, "killed": server.process.kill, "empty": lambda at=server: at.ask("FLUSHALL")}[how]()
+        why = {"paused": "no answer in time", "killed": "refused", "empty": "it lost its lock data"}[how]
+
+        def names_them():
+            client.send("SET", f"{key}{time.monotonic()}", "v", "NX", "PX", 2000)
+            error = client.read()
+            assert error.code == "NOQUORUM", error  # the first ones meet nodes whose loss is not known yet
+            assert not [server.url for server in left if server.url in str(error)], error
+            return str(error).count(why) == 3 and all(f"{server.url}: " in str(error) for server in gone)
+        for _ in range(6):
+            until(names_them, what="an error that names the three")
+
+
 def test_no_quorum_within_a_transaction(start, own_quorum, key):
     with start(own_quorum.nodes).connect() as client:
         client("SET", key, "v", "NX", "PX", 20000)
