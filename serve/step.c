@@ -88,6 +88,7 @@ static struct script_value remaining(const struct key_op *op) {
     if (observation->state != OBSERVED_LOCK) return script_integer(-2);
     if (observation->ends_ns == OBSERVED_NEVER_ENDS) return script_integer(-1);
     struct redlock_lock *kept = key_lock(op->key, observation);
+    if (key_is_over(op->key, observation)) return none;
     int64_t ends_ns = kept != NULL ? redlock_validity_end_ns(kept) : observation->ends_ns;
     if (observation->ends_ns < ends_ns) ends_ns = observation->ends_ns;
     int64_t left_ns = ends_ns - gateway_now_ns();
@@ -219,7 +220,8 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
 static bool extend(struct key_op *op, struct script_value *value) {
     static const char no_fence[] =
         "ERR this lock cannot be extended here: it was taken through another gateway or "
-        "before this one started, or did not fit into --lock-memory, so its fencing token is not known. It can be released";
+        "before this one started, or as classic before the nodes were made a guarded quorum, or did not fit into "
+        "--lock-memory, so its fencing token is not known. It can be released";
     if (op->call.ttl_ms <= 0) return release(op, value);
     if (op->observation.state == OBSERVED_ABSENT) return answered(value, none);
     if (op->call.ttl_ms > REDLOCK_TTL_MS_MAX)
