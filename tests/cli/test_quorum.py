@@ -116,6 +116,24 @@ def test_init_waits_for_what_may_be_held(three, verbose):
     assert look(redlock)[0] == 0
 
 
+def test_init_waits_for_a_classic_lock(three, resource):
+    """Its TTL may be longer than the ttl_max of the new quorum; other data do not count."""
+    redlock = guarded(three.nodes)
+    for server in three.servers:
+        for number in range(300):
+            server.ask("SET", f"page:{number}", "text", "PX", 300000)
+        server.ask("SET", "no end", "text")
+    three[0].ask("SET", "on one node", "0" * 40, "PX", 300000)
+    assert Redlock(three.nodes)("acquire", "--mode", "classic", "-t", "5s", resource).returncode == 0
+    began = time.monotonic()
+    done = redlock("quorum", "init", "--yes", "--ttl-max", "1s")
+    assert done.returncode == 0 and 3 < time.monotonic() - began < 25, done.stderr
+    assert f"the lock '{resource}' is held for".encode() in done.stderr and b"warning: not every key" not in done.stderr
+    assert three.values(resource) == [None] * 3
+    assert look(redlock)[1]["ttl_max_ms"] == 1000
+    assert redlock("acquire", "-t", TTL, resource).returncode == 0
+
+
 def test_the_floor(three):
     redlock = guarded(three.nodes)
     floor = 5 * 10**15
