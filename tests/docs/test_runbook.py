@@ -367,7 +367,7 @@ def test_a_foreign_server_is_emptied_only_when_its_quorum_does_not_need_it(shell
         environ = guarded(f"{servers.nodes},{server.url}", node=address(server), REDLOCK_QUORUM=quorum)
         assert "FOREIGN" in findings(shell(EXAMINE, environ=environ))
         before = sorted(server.ask("HGETALL", "redlock:node"))
-        script = f"{ON}\n{PAGE.one('sh', 'foreign own quorum')}\n{PAGE.one('sh', 'foreign reuse')}"
+        script = "\n".join([ON, PAGE.one("sh", "foreign own quorum"), PAGE.one("sh", "foreign reuse")])
         said = shell(script, environ=environ)
         if how == "removed":
             assert "no member" in said and "All 4 members are intact." in said
