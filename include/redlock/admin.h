@@ -172,7 +172,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_scan(struct redlock_client *client,
                                                 struct redlock_walk *walk, redlock_scan_fn *each,
                                                 void *context);
 
-/* The wait queue that a node keeps for a resource (docs/waiting.md). */
+/* The wait queue that a node keeps for a resource (docs/waiting.md). Of stock nodes one keeps it;
+ * of native nodes each does, so how many wait is the greatest number that a node reports. */
 struct redlock_queue_view {
     int verdict; /* enum redlock_verdict. GRANTED: the node reported its queue; else why not: NONE,
                     it was not asked, because it runs no scripts and keeps no queues */
