@@ -30,6 +30,16 @@ static enum membership_state state_of(const struct redlock_quorum_status *quorum
     return quorum->intact == quorum->members ? MEMBERSHIP_INTACT : MEMBERSHIP_DEGRADED;
 }
 
+static void find_unaccepted(struct session *session, struct membership *membership) {
+    if (membership->state > MEMBERSHIP_DEGRADED) return;
+    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) == REDLOCK_OK &&
+            status.verdict == REDLOCK_VERDICT_UNACCEPTED)
+            snprintf(membership->unaccepted, sizeof membership->unaccepted, "%s", status.text);
+    }
+}
+
 static int peek(struct session *session, struct membership *membership) {
     *membership = (struct membership){.quorum.size = sizeof membership->quorum};
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++)
@@ -38,6 +48,7 @@ static int peek(struct session *session, struct membership *membership) {
                                      REDLOCK_NODES_MAX);
     const struct redlock_quorum_status *quorum = &membership->quorum;
     membership->state = state_of(quorum, quorum->intact + quorum->behind >= quorum->votes_needed);
+    find_unaccepted(session, membership);
     return result == REDLOCK_NO_QUORUM ? REDLOCK_OK : result;
 }
 
@@ -200,11 +211,10 @@ static void print_eligibility(int verdict, const struct redlock_node_status *sta
     } else if (status->url == NULL) {
         fputs("not in the list of nodes: update it\n", out);
     } else if (verdict == REDLOCK_VERDICT_NO_RECORD) {
-        bool carries_none =
-            strstr(status->text, "redlock quorum init") != NULL || status->text[0] == '\0';
         fprintf(out, "%s\n",
-                carries_none ? "no record: redlock quorum init or add makes one"
-                             : printable(clean, sizeof clean, status->text, strlen(status->text)));
+                status->text[0] != '\0'
+                    ? printable(clean, sizeof clean, status->text, strlen(status->text))
+                    : "it carries no record");
     } else {
         char reason[300];
         reason_text(verdict, verdict == status->verdict ? status->text : "", reason, sizeof reason);
@@ -352,6 +362,10 @@ static void print_state(const struct membership *membership, enum reach reach, F
                 quorum->members);
         break;
     case MEMBERSHIP_DEGRADED:
+        if (membership->unaccepted[0] != '\0') {
+            fprintf(out, "%zu of %zu members %s intact.\n", quorum->intact, quorum->members, are);
+            break;
+        }
         if (quorum->intact < quorum->votes_needed) {
             fprintf(
                 out,
@@ -381,6 +395,8 @@ static void print_state(const struct membership *membership, enum reach reach, F
             out);
         break;
     }
+    if (membership->unaccepted[0] != '\0')
+        fprintf(out, "With this list of nodes no lock can be taken. %s\n", membership->unaccepted);
     if (membership->state <= MEMBERSHIP_DEGRADED && !quorum->settled) {
         print_unsettled(membership, out);
     }
@@ -402,7 +418,7 @@ void membership_print(struct session *session, const struct membership *membersh
         putc('\n', out);
     }
     print_rows(session, membership, out);
-    print_state(membership, session_reach(session), out);
+    print_state(membership, session_reach_of_records(session), out);
     print_kinds(session, membership, out);
 }
 
@@ -433,7 +449,9 @@ json_t *membership_json(struct session *session, const struct membership *member
     json_t *object = json_object(), *members = json_array(), *others = json_array();
     char command[URL_BYTES + 40];
     json_object_set_new(object, "state",
-                        json_string(silent ? "no-answer" : states[membership->state]));
+                        json_string(membership->unaccepted[0] != '\0' ? "unaccepted"
+                                    : silent                          ? "no-answer"
+                                                                      : states[membership->state]));
     json_object_set_new(object, "id", quorum->known ? json_string(quorum->id) : json_null());
     json_object_set_new(object, "epoch", json_integer(quorum->epoch));
     json_object_set_new(object, "settled", json_boolean(quorum->settled));

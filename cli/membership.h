@@ -23,6 +23,9 @@ enum membership_state {
 
 struct membership {
     enum membership_state state;
+    /* Enough members are intact, and still no client with this list of nodes takes a lock: why, and
+     * the cure. "": that is not so. */
+    char unaccepted[160];
     struct redlock_quorum_status quorum;
     struct redlock_member members[REDLOCK_NODES_MAX];
 };

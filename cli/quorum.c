@@ -14,6 +14,7 @@
 #include "diagnostics.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "held.h"
 #include "lock_json.h"
 #include "membership.h"
 #include "message.h"
@@ -23,6 +24,8 @@
 
 /* An added node is intact ttl_max after it was registered; drift and a busy machine add to that. */
 #define OTHER_CHANGE_WITHIN (3000 * MS)
+/* How long init looks for locks on servers that have other data, too. */
+#define LOOK_FOR_LOCKS_MS 3000
 #define NEW_MEMBER_WITHIN_MS(ttl_max_ms) (3 * (ttl_max_ms) + 15000)
 
 enum { EXIT_DEGRADED = 1, EXIT_DECLINED = 1 };
@@ -47,6 +50,8 @@ struct action {
 /* ---- looking ----------------------------------------------------------------------------- */
 
 static int status_of(struct task *task) {
+    if (task->membership.unaccepted[0] != '\0')
+        return session_shut_out(&task->session, NULL) ? EXIT_CONFIG : EXIT_NO_QUORUM;
     switch (task->membership.state) {
     case MEMBERSHIP_INTACT: return EXIT_OK;
     case MEMBERSHIP_DEGRADED: return EXIT_DEGRADED;
@@ -198,6 +203,7 @@ static int must_be_fit(struct task *task, size_t node) {
     case REDLOCK_VERDICT_GRANTED:
     case REDLOCK_VERDICT_RECOVERING:
     case REDLOCK_VERDICT_FOREIGN:
+    case REDLOCK_VERDICT_UNACCEPTED:
     case REDLOCK_VERDICT_NO_RECORD: return 0;
     case REDLOCK_VERDICT_CONNECTING:             /* the library waits for it */
     case REDLOCK_VERDICT_TWICE_LISTED: return 0; /* the library names both */
@@ -277,6 +283,24 @@ static void announce_init(struct task *task) {
     announce_wait(task);
 }
 
+/* A ttl_max that is given for a new quorum says nothing about the locks that clients hold on these
+ * servers in mode classic. */
+static void wait_for_held(struct task *task) {
+    struct held held;
+    char left[64];
+    if (task->options.never_used || task->options.ttl_ms_max == 0) return;
+    held_longest(&task->session, LOOK_FOR_LOCKS_MS, &held);
+    if (held.remaining_ms > known_ttl_max(task)) {
+        complain("the lock '%s' is held for %s more: init waits for that, too", held.resource,
+                 duration_text(left, sizeof left, held.remaining_ms));
+        task->options.ttl_ms_max_before =
+            held.remaining_ms < REDLOCK_TTL_MS_MAX ? held.remaining_ms : REDLOCK_TTL_MS_MAX;
+    }
+    if (!held.complete)
+        complain("warning: not every key on these servers could be looked at (redlock top does the "
+                 "same): a classic lock may last longer than init waits");
+}
+
 static int init(struct task *task) {
     struct redlock_error error;
     bool two = false;
@@ -313,6 +337,7 @@ static int init(struct task *task) {
         for (size_t i = 0; i < nodes; i++)
             if ((status = must_be_fit(task, i)) != 0) return status;
         announce_init(task);
+        wait_for_held(task);
         if (nodes < 3) complain("warning: %s", what_few_survive(nodes));
     }
     if ((status = confirm(task)) != 0) return status;
@@ -355,7 +380,7 @@ static int act_init(struct task *task, char **operands) {
  * intact. 0, or the exit status after a message. */
 static int enough_after(struct task *task, size_t members, size_t intact) {
     const struct membership *membership = &task->membership;
-    const enum reach reach = session_reach(&task->session);
+    const enum reach reach = session_reach_of_records(&task->session);
     const size_t needed = quorum_of(members);
     if (membership->state == MEMBERSHIP_ABSENT) {
         complain(

@@ -377,10 +377,16 @@ enum reach session_reach(struct session *session) {
         known += status.verdict == REDLOCK_VERDICT_GRANTED ||
                  status.verdict == REDLOCK_VERDICT_RECOVERING ||
                  status.verdict == REDLOCK_VERDICT_FOREIGN ||
+                 status.verdict == REDLOCK_VERDICT_UNACCEPTED ||
                  status.verdict == REDLOCK_VERDICT_NO_RECORD ||
                  status.verdict == REDLOCK_VERDICT_UNFIT;
     }
     return silent == nodes ? REACH_NONE : known < nodes ? REACH_SOME : REACH_ALL;
+}
+
+enum reach session_reach_of_records(struct session *session) {
+    const enum reach reach = session_reach(session);
+    return reach == REACH_ALL && any_verdict(session, REDLOCK_VERDICT_UNFIT) ? REACH_SOME : reach;
 }
 
 /* What brings a vote back that a node does not give. */
@@ -402,6 +408,7 @@ static enum cure cure_of(const struct redlock_node_status *status) {
     case REDLOCK_VERDICT_UNFIT:
         return strstr(status->text, "replica") != NULL ? CURE_REPLICATION : CURE_CORRECTION;
     case REDLOCK_VERDICT_FOREIGN:
+    case REDLOCK_VERDICT_UNACCEPTED:
     case REDLOCK_VERDICT_NO_RECORD: return CURE_LIST;
     default: return CURE_NONE;
     }

@@ -66,10 +66,13 @@ static void look_at_quorum(struct top_observer *observer, struct top_quorum *quo
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) redlock_member_init(&members[i]);
     redlock_quorum_status_init(&quorum->status);
     quorum->mode = session_mode(&observer->session);
-    quorum->two_quorums = false;
+    quorum->two_quorums = quorum->unaccepted = false;
     if (quorum->mode != REDLOCK_MODE_GUARDED) return;
-    quorum->two_quorums = redlock_quorum_peek(observer->session.client, &quorum->status, members,
-                                              REDLOCK_NODES_MAX) == REDLOCK_TWO_QUORUMS;
+    const int result =
+        redlock_quorum_peek(observer->session.client, &quorum->status, members, REDLOCK_NODES_MAX);
+    quorum->two_quorums = result == REDLOCK_TWO_QUORUMS;
+    quorum->unaccepted = result == REDLOCK_NO_QUORUM && quorum->status.known &&
+                         quorum->status.intact >= quorum->status.votes_needed;
 }
 
 static int look_at_nodes(struct top_observer *observer) {

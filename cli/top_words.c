@@ -147,22 +147,28 @@ void top_quorum_text(const struct top_model *model, char *out, size_t size) {
                  top_model_voters(model), model->nodes_count, votes_needed(model));
     } else if (!status->known) {
         snprintf(out, size, "guarded: no record seen, %zu votes needed", votes_needed(model));
+    } else if (quorum->unaccepted) {
+        snprintf(out, size,
+                 "guarded: %zu of %zu intact, but too few nodes of the list carry quorum %s: "
+                 "redlock doctor",
+                 status->intact, status->members, status->id);
     } else {
         snprintf(out, size,
                  "guarded: %zu of %zu intact, %zu needed, ttl_max %s, epoch %" PRIu32
                  "%s, quorum %s",
                  status->intact, status->members, status->votes_needed,
                  top_brief(ttl_max, sizeof ttl_max, status->ttl_ms_max), status->epoch,
-                 status->settled                        ? ""
-                 : model->nodes_count < status->members ? " (not all are listed)"
-                                                        : " (not settled)",
+                 status->settled                         ? ""
+                 : model->nodes_count < status->members  ? " (not all are listed)"
+                 : status->intact < status->votes_needed ? "" /* too few answer to know */
+                                                         : " (not settled)",
                  status->id);
     }
 }
 
 bool top_lacks_quorum(const struct top_model *model) {
     const struct redlock_quorum_status *status = &model->quorum.status;
-    if (model->quorum.two_quorums) return true;
+    if (model->quorum.two_quorums || model->quorum.unaccepted) return true;
     return (status->known ? status->intact : top_model_voters(model)) < votes_needed(model);
 }
 

@@ -333,9 +333,14 @@ def test_foreign_and_no_record(guarded):
         for mode in ("guarded", "auto"):
             status, report = examine(everybody, "--samples", "2", "--mode", mode)
             assert (status, found(report)["TWO-QUORUMS"]) == (CONFIG, ("error", [1, 2, 3, 4, 5]))
+            assert "NO-QUORUM" not in found(report)
+            assert not [finding for finding in report["findings"] if "quorum init" in finding["cure"]]
             why = next(finding["why"] for finding in report["findings"] if finding["name"] == "TWO-QUORUMS")
             assert f"{guarded[0].url} belongs to quorum {id_of(guarded)}, {stranger.url} to quorum" in why
         assert "TWO-QUORUMS" not in found(examine(everybody, "--samples", "2", "--mode", "classic")[1])
+        status, report = examine(everybody, "--samples", "2", "--quorum", "0123456789abcdef")
+        reasons = [finding["why"] for finding in report["findings"] if finding["name"] == "NO-QUORUM"]
+        assert status == 1 and len(reasons) == 1 and "none of the quorum that is named" in reasons[0], reasons
         status, report = examine_guarded(blank.url)
         assert status == 1 and {"NO-QUORUM", "NO-RECORD", "FEW-NODES"} <= set(found(report))
 
