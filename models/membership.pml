@@ -26,6 +26,9 @@
 #ifndef CHANGES
 #define CHANGES 2
 #endif
+#ifndef FIRST
+#define FIRST 7 /* LEASES: the first members, bit n. 3: servers 0 and 1; 15: all four */
+#endif
 #ifndef BALLOTS
 #define BALLOTS 2 /* up to 4; both operators may use the same one, and again */
 #endif
@@ -55,11 +58,18 @@
 #ifndef SETTLE_UNRAISED
 #define SETTLE_UNRAISED 0 /* settled without raising fences */
 #endif
+#ifndef SETTLE_HALF_DOWN
+#define SETTLE_HALF_DOWN 0 /* half of an odd epoch, rounded down, settles it too */
+#endif
+#ifndef SETTLE_MAJORITY
+#define SETTLE_MAJORITY 0 /* half of an even epoch does not settle it */
+#endif
 #ifndef SAME_NONCE
 #define SAME_NONCE 0 /* the switch leaves the nonce as it is */
 #endif
 #ifndef WITNESS
-#define WITNESS 0 /* 1: two changes are got through, by a server that was added; LEASES: by a lease, too. The search shows how */
+#define WITNESS 0 /* 1: two changes are got through, by a server that was added; LEASES: by a lease, too. The search shows how.
+                   * LEASES, 2: by removals from two servers, of which the removed one had lost its data before it switched */
 #endif
 
 #define SERVERS 4
@@ -249,7 +259,16 @@ byte lost_since; /* bit n: lost since the fences were read: it may have been rai
 byte once_switched;
 #endif
 #if WITNESS
-bit first_epoch, renewed;
+bit first_epoch, renewed, lost_behind;
+#endif
+
+/* So many that every majority of epoch 1 includes one of them: half of an even number, a majority of an odd one. */
+#if SETTLE_MAJORITY
+#define ENOUGH (SIZE(FIRST) / 2 + 1)
+#elif SETTLE_HALF_DOWN
+#define ENOUGH (SIZE(FIRST) / 2)
+#else
+#define ENOUGH ((SIZE(FIRST) + 1) / 2)
 #endif
 
 inline begin_wait(n) {
@@ -266,6 +285,9 @@ inline choose(e, change) {
 
 inline lose(n) {
     losses--;
+#if WITNESS
+    lost_behind = (members[2] == 2 && n == 0 && epoch[0] == 1);
+#endif
     standing[n] = RECOVERING; epoch[n] = 0; sources[n] = 0; key[n] = 0; fence[n] = 0;
     switched = switched & (255 - (1 << n));
     lost_since = lost_since | (settling == RAISING -> 1 << n : 0);
@@ -377,7 +399,7 @@ inline end_renewal(c) {
 #define CAN_RAISE(n) (IS_MEMBER(n, 2) && standing[n] == INTACT && epoch[n] >= 2)
 #define CAN_READ(n) (standing[n] == INTACT && BIT(switched, n))
 #define HAS_SWITCHED(n) (IS_MEMBER(n, 1) && standing[n] == INTACT && epoch[n] >= 2)
-#define ALL_SWITCHED (HAS_SWITCHED(0) | (HAS_SWITCHED(1) << 1) | (HAS_SWITCHED(2) << 2))
+#define ALL_SWITCHED (HAS_SWITCHED(0) | (HAS_SWITCHED(1) << 1) | (HAS_SWITCHED(2) << 2) | (HAS_SWITCHED(3) << 3))
 #if SETTLE_NO_LOOK
 #define TO_SETTLE once_switched
 #else
@@ -398,10 +420,10 @@ inline settle_raise(but) {
     }
     settle_floor = 0; lost_since = 0
 }
-/* As early as it may be, read from as few as may be, and raised as late, on as few. An interruption changes nothing: another
- * settler may begin later. */
+/* As early as it may be, read from as few as may be (one or two), and raised as late, on as few. An interruption changes
+ * nothing: another settler may begin later. A removed server that has switched counts, too: the code is stricter. */
 #define SETTLE_BY(n, m)                                                                                                \
-    :: d_step { settling == SETTLING && !WAITS(SERVERS) && CAN_READ(n) && CAN_READ(m) ->                               \
+    :: d_step { settling == SETTLING && !WAITS(SERVERS) && CAN_READ(n) && CAN_READ(m) && ((n) == (m)) == (ENOUGH == 1) -> \
         settle_read(n, m);                                                                                             \
         printf("fence %d is read from servers %d and %d to settle epoch 2\n", settle_floor, n, m); step_ends() }
 #define RAISED(but, n) ((n) != (but) && IS_MEMBER(n, 2) && (CAN_RAISE(n) || BIT(lost_since, n)))
@@ -424,10 +446,11 @@ inline settle_raise(but) {
 #define WORLD                                                                                                          \
     CLIENT(0) CLIENT(1) CLIENT_2                                                                                       \
     CHOOSE(1, 1) CHOOSE(1, 2) CHOOSE(2, 1) CHOOSE(2, 2)                                                                \
-    :: d_step { settling == SWITCHING && members[2] != 0 && SIZE(TO_SETTLE) >= MAJORITY(1) ->                          \
-        printf("a majority of epoch 1 has switched: the wait to settle epoch 2 begins\n"); begin_settling();           \
+    :: d_step { settling == SWITCHING && members[2] != 0 && SIZE(TO_SETTLE) >= ENOUGH ->                               \
+        printf("enough of epoch 1 have switched: the wait to settle epoch 2 begins\n"); begin_settling();              \
         step_ends() }                                                                                                  \
-    SETTLE_BY(0, 1) SETTLE_BY(0, 2) SETTLE_BY(1, 2)                                                                    \
+    SETTLE_BY(0, 1) SETTLE_BY(0, 2) SETTLE_BY(1, 2) SETTLE_BY(0, 3) SETTLE_BY(1, 3) SETTLE_BY(2, 3)                    \
+    SETTLE_BY(0, 0) SETTLE_BY(1, 1) SETTLE_BY(2, 2) SETTLE_BY(3, 3)                                                    \
     SETTLE_BUT(0) SETTLE_BUT(1) SETTLE_BUT(2) SETTLE_BUT(3) SETTLE_BUT(SERVERS)
 #endif
 
@@ -451,15 +474,19 @@ inline settle_raise(but) {
 
 active proctype world() {
     d_step {
-        members[1] = 7;
-        for (i : 0 .. 2) { epoch[i] = 1 }
-        standing[3] = RECOVERING;
+        members[1] = FIRST;
+        for (i : 0 .. SERVERS - 1) {
+            epoch[i] = BIT(FIRST, i);
+            standing[i] = (BIT(FIRST, i) -> INTACT : RECOVERING)
+        }
         i = 0
     }
     do
     WORLD
     SERVER(0) SERVER(1) SERVER(2) SERVER(3)
-#if WITNESS && LEASES
+#if WITNESS == 2 && LEASES
+    :: d_step { lost_behind && members[3] != 0 -> assert(false) }
+#elif WITNESS && LEASES
     :: d_step { losses == 0 && standing[3] == INTACT && renewed -> assert(false) }
 #elif WITNESS
     :: d_step { losses == 0 && IS_AT(3, 3) -> assert(false) }

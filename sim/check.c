@@ -125,6 +125,7 @@ size_t check_history(const struct history *history, unsigned rules,
         judge_eligibility(&report);
     if (rules & (1u << CHECK_ONE_LIST | 1u << CHECK_LIVENESS)) judge_lists(&report);
     if (judged(&report, CHECK_BROKEN)) judge_breaks(&report);
+    if (judged(&report, CHECK_STORM)) judge_storms(&report);
     if (judged(&report, CHECK_ORPHAN)) judge_orphans(&report);
     if (judged(&report, CHECK_LINEARIZABLE)) judge_order(&report);
     if (judged(&report, CHECK_LIVENESS)) judge_liveness(&report);

@@ -24,6 +24,7 @@
     X(LINEARIZABLE, "acquire only if free, release by the owner only: some order of the operations explains them") \
     X(ONE_LIST, "two member lists of one epoch are never both in force, and epochs only grow") \
     X(BROKEN, "a broken lock stays broken, and a break touches no other client's lock") \
+    X(STORM, "clients ask a node about its record and state only so often as something happens") \
     X(LIVENESS, "once faults stop, somebody acquires within the bound")
 /* clang-format on */
 

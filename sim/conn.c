@@ -225,6 +225,39 @@ static void post_guarded(const struct conn *conn, const struct net_request *requ
     if (request->floor) body_set_fences(message->body, request->floor);
 }
 
+/* Every so many of one second are a record. A sound run has few such seconds. */
+enum { ASKED_EACH = 500 };
+
+static void count_asked(struct world *world, int client, unsigned node) {
+    struct asked *asked = &world->asked[client < 0 ? WORLD_CLIENTS_MAX : client][node];
+    if (asked->count == 0 || world->now >= asked->since + 1000 * RL_MS)
+        *asked = (struct asked){.since = world->now};
+    if (++asked->count % ASKED_EACH != 0) return;
+    struct history_record record = world_record(world, HISTORY_ASKED);
+    record.client = (int8_t)client;
+    record.node = (int8_t)node;
+    record.value = asked->count;
+    record.until = asked->since;
+    world_write(world, &record);
+}
+
+/* What clients ask to know which nodes may vote, and write to change it. Votes are not part of it:
+ * callers decide how often they acquire. */
+static void count_question(const struct conn *conn, enum net_op op) {
+    const unsigned node = link_at(conn)->node;
+    switch (op) {
+    case NET_SERVER_INFO:
+    case NET_STATE:
+    case NET_RECORD:
+    case NET_RECORD_WRITE:
+    case NET_FENCES:
+        count_asked(conn->net->world, (int)conn->net->client, node);
+        count_asked(conn->net->world, -1, node);
+        break;
+    default: break;
+    }
+}
+
 static void post_waiter(const struct net_request *request, struct message *message) {
     assert(request->waiter.bytes <= WAITER_BYTES_MAX);
     message->name_bytes = (uint8_t)request->waiter.bytes;
@@ -238,6 +271,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
     const struct net_request *request = call->request;
     struct world *world = conn->net->world;
     struct message *message = message_on(world, link_at(conn), MESSAGE_REQUEST);
+    count_question(conn, request->op);
     message->number = ++world->messages_count;
     message->op = (uint8_t)request->op;
     message->stranger = world->options.client[conn->net->client].stranger;

@@ -127,7 +127,8 @@ int explore_exit_of(const struct outcome *outcome) {
     if (outcome->count == 0) return EXPLORE_OK;
     for (size_t i = 0; i < outcome->count; i++)
         if (outcome->violations[i].rule != CHECK_LIVENESS &&
-            outcome->violations[i].rule != CHECK_RECOVERED)
+            outcome->violations[i].rule != CHECK_RECOVERED &&
+            outcome->violations[i].rule != CHECK_STORM)
             return EXPLORE_SAFETY;
     return EXPLORE_LIVENESS;
 }

@@ -84,6 +84,7 @@
     X(WOKEN, "client hears what node told at `until`: resource has changed, or, if `value` >= 0, its rank in the line") \
     X(WAKE_LOST, "what node told client is lost") \
     X(ANNOUNCED, "client's connection brings the news that node's record changed, or (`value` 1) all its data") \
+    X(ASKED, "client, or without one all of them together, has sent node `value` requests about records and states in the second since `until`") \
     /* the run */ \
     X(FAULTS_END, "no more faults from here on: somebody must acquire within the bound") \
     X(END, "the run is over")

@@ -450,6 +450,13 @@ uint32_t net_waiter_number(const struct net *net); /* 0: it has not waited yet *
 
 /* ---- the world ---- */
 
+/* Requests about a node's record and state in one second, which begins with the first of them.
+ * Counted also where the history leaves out messages. */
+struct asked {
+    rl_ns since;
+    uint32_t count;
+};
+
 struct world {
     struct world_options options;
     struct history *history;
@@ -473,6 +480,7 @@ struct world {
     struct update *updates;
     size_t updates_count, updates_capacity;
     struct world_reports reports;
+    struct asked asked[WORLD_CLIENTS_MAX + 1][RL_NODES_MAX]; /* the last row: by all clients */
     struct member_list lists[WORLD_LISTS_MAX];
     unsigned lists_count;
     void *owner;

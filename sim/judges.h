@@ -55,6 +55,7 @@ void judge_register(struct report *report);    /* FENCE, LOST_UPDATE */
 void judge_eligibility(struct report *report); /* UNFIT_VOTE, REFUSED, RECOVERED */
 void judge_lists(struct report *report);       /* ONE_LIST; LIVENESS of operators */
 void judge_breaks(struct report *report);      /* BROKEN */
+void judge_storms(struct report *report);      /* STORM */
 void judge_orphans(struct report *report);
 void judge_order(struct report *report); /* LINEARIZABLE */
 void judge_liveness(struct report *report);

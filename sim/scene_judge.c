@@ -244,6 +244,7 @@ static const char *breach(const struct check_violation *violation, char *text, s
         break;
     case CHECK_BROKEN: snprintf(text, size, "a break goes wrong at %s", from); break;
     case CHECK_ONE_LIST: snprintf(text, size, "two lists of one epoch, at %s", from); break;
+    case CHECK_STORM: snprintf(text, size, "a node is asked too often, from %s", from); break;
     case CHECK_RECOVERED: snprintf(text, size, "a node is not brought back in time"); break;
     case CHECK_LIVENESS: snprintf(text, size, "nobody acquires in time"); break;
     default: snprintf(text, size, "no order of the operations explains them"); break;

@@ -87,6 +87,7 @@ void world_begin(struct world *world, const struct world_options *options,
     world->updates_count = 0;
     memset(world->reg, 0, sizeof(world->reg));
     world->reports = (struct world_reports){NULL, NULL, NULL};
+    memset(world->asked, 0, sizeof(world->asked));
     world->lists_count = 0;
     current = world;
     world->running = true;

@@ -114,6 +114,58 @@ static void test_promises_are_installed(void **state) {
     assert_int_equal(gw.node[0].record.accepted.id, 9);
 }
 
+/* Nodes 5 and 6 are sources of epoch 1 and have accepted the change to epoch 2, by which node 6 is
+ * removed. The agent learns epoch 2 while it reads node 0, and keeps what it read of the fences.
+ * Node 0 must not bring that change into epoch 2: it is impossible there, and each operator that
+ * found it would try to finish it. */
+static void test_what_led_to_this_epoch_is_not_installed(void **state) {
+    (void)state;
+    begin(7, 1);
+    struct rl_guard *guard = &gw.agent[0].guard;
+    const struct rl_change removal = {.kind = RL_CHANGE_REMOVE, .id = 106};
+    world_lose(0, false);
+    peek(0);
+    world_run(gw.now + QUARANTINE / 2);
+    for (unsigned i = 2; i < 5; i++) world_disconnect(0, i);
+    world_run(gw.now + QUARANTINE);
+    assert_int_equal(guard->installing, 0); /* too few sources */
+    assert_int_equal(guard->sources, 0x62);
+    for (unsigned i = 5; i < 7; i++) {
+        struct rl_record *record = &gw.node[i].record;
+        record->ballot = record->accepted_ballot = 0x20001;
+        record->accepted = removal;
+        record->nonce++;
+        peek(i);
+    }
+    for (unsigned i = 1; i < 5; i++) {
+        assert_true(rl_record_change(&gw.node[i].record, &removal));
+        gw.node[i].record.nonce++;
+    }
+    struct rl_record *next = &gw.node[3].record; /* accepted for epoch 3 */
+    next->ballot = next->accepted_ballot = 0x10003;
+    next->accepted = (struct rl_change){.kind = RL_CHANGE_REMOVE, .id = 105};
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 0});
+    assert_int_equal(gw.agent[0].pending_op[0].what, RL_PENDING_READ);
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = 1});
+    world_answer(0, 1);
+    assert_int_equal(guard->quorum.epoch, 2);
+    for (unsigned i = 2; i < 5; i++) {
+        world_connect(0, i);
+        while (gw.agent[0].pending_op[i].what != RL_PENDING_NONE) world_answer(0, i);
+    }
+    assert_int_equal(guard->sources, 0x7e);
+    assert_int_equal(eligibility(5), RL_ELIGIBILITY_BEHIND);
+    assert_int_equal(eligibility(6), RL_ELIGIBILITY_FOREIGN);
+    world_answer(0, 0);
+    assert_int_equal(gw.agent[0].pending_op[0].what, RL_PENDING_WRITE);
+    world_answer(0, 0);
+    assert_int_equal(gw.node[0].installs, 1);
+    assert_int_equal(gw.node[0].record.epoch, 2);
+    assert_int_equal(gw.node[0].record.ballot, 0x10003);
+    assert_int_equal(gw.node[0].record.accepted_ballot, 0x10003);
+    assert_int_equal(gw.node[0].record.accepted.id, 105);
+}
+
 static void test_restarted_node_is_registered_first(void **state) {
     (void)state;
     begin(5, 1);
@@ -1242,6 +1294,7 @@ int main(void) {
         cmocka_unit_test(test_flushed_node_comes_back),
         cmocka_unit_test(test_former_member_is_added_again),
         cmocka_unit_test(test_promises_are_installed),
+        cmocka_unit_test(test_what_led_to_this_epoch_is_not_installed),
         cmocka_unit_test(test_restarted_node_is_registered_first),
         cmocka_unit_test(test_registration_is_complete_at_one_moment),
         cmocka_unit_test(test_old_incarnation_is_not_counted),
