@@ -63,12 +63,13 @@ static void cut(char *text, size_t columns) {
 }
 
 /* What is known of the holder, in two parts: the first one may be cut. */
-static void holder_texts(const struct wait_holder *holder, char *who, char *rest, size_t size) {
+static void holder_texts(const struct wait_holder *holder, char *who, size_t who_size, char *rest,
+                         size_t size) {
     who[0] = rest[0] = '\0';
     if (!holder->known) return;
     switch (holder->verdict) {
     case MAJORITY_HELD:
-        snprintf(who, size, ": held by %s",
+        snprintf(who, who_size, ": held by %s",
                  holder->owner[0] != '\0' ? holder->owner : "another client");
         left_text(holder->ends_ns, rest, size);
         break;
@@ -92,7 +93,7 @@ void wait_line_write(const struct wait_holder *holder, const char *resource, int
     printable(name, sizeof name, resource, strlen(resource));
     place_text(ahead, place, sizeof place);
     waited_text(begun_ns, waited, sizeof waited);
-    holder_texts(holder, who, rest, sizeof rest);
+    holder_texts(holder, who, sizeof who, rest, sizeof rest);
     const size_t fixed = strlen("waiting  for ''") + strlen(waited) + strlen(place) + strlen(rest),
                  room = columns > fixed ? columns - fixed : 0,
                  least = lesser(strlen(name), NAME_COLUMNS_MIN);

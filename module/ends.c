@@ -24,9 +24,16 @@ static void arm(int64_t at_ms) {
     armed_ms = at_ms;
 }
 
+/* Of leases, of reservations, and of what the queue remembers. */
+static int64_t next_ms(void) {
+    int64_t end_ms = node_next_expiry(node.table), turn_us = node_queue_next(node.queue);
+    int64_t turn_ms = turn_us == INT64_MAX ? INT64_MAX : turn_us / 1000 + 1;
+    return end_ms < turn_ms ? end_ms : turn_ms;
+}
+
 void ends_changed(void) {
-    int64_t next_ms = node_next_expiry(node.table);
-    if (timer >= 0 && next_ms < armed_ms) arm(next_ms);
+    int64_t at_ms = next_ms();
+    if (timer >= 0 && at_ms < armed_ms) arm(at_ms);
 }
 
 /* Ends what is due, for at most PORTION_US; the rest waits until the server has served others. */
@@ -35,9 +42,12 @@ static void end_portion(void) {
     node.ctx = own_ctx;
     node.in_command = false;
     node.flags = server.GetContextFlags(own_ctx);
+    node.now_us = begin_us;
     node.now_ms = begin_us / 1000;
     node.keys_count = 0;
     while (node_expire_some(node.table, node.now_ms, AT_ONCE) == AT_ONCE)
+        if (boottime_us() - begin_us >= PORTION_US) break;
+    while (node_queue_tick(node.queue, node.now_us, AT_ONCE) == AT_ONCE)
         if (boottime_us() - begin_us >= PORTION_US) break;
     node.ctx = NULL;
 }
@@ -58,7 +68,7 @@ static void on_timer(int fd, void *context, int mask) {
         return;
     }
     end_portion();
-    arm(node_next_expiry(node.table)); /* in the past: it fires again at once */
+    arm(next_ms()); /* in the past: it fires again at once */
 }
 
 /* Also where there is a timer: a wrong descriptor must not leave leases in the table for ever. */
@@ -72,7 +82,7 @@ static void on_cron(struct server_ctx *ctx, struct server_event event, uint64_t 
         asked_ms = now_ms;
         mirror_ask_for_replicas(ctx);
     }
-    for (int i = 0; i < CRON_PORTIONS && node_next_expiry(node.table) <= now_ms; i++) end_portion();
+    for (int i = 0; i < CRON_PORTIONS && next_ms() <= now_ms; i++) end_portion();
 }
 
 int ends_begin(struct server_ctx *ctx) {

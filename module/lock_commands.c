@@ -34,32 +34,35 @@ static void put_mirrors(void) {
 }
 
 /* The words of ACQUIRE and EXTEND. */
-static bool read_vote(struct server_ctx *ctx, struct server_string **argv, int argc) {
+static bool read_vote(struct server_ctx *ctx, struct server_string **argv, int argc,
+                      bool may_wait) {
     struct words words;
     return begin_vote(&words, ctx, argv, argc) && read_keys(&words, &request, 1) &&
            read_token(&words, &request) && read_ttl(&words, &request) &&
+           (!may_wait || read_waiter_if_any(&words, &request)) &&
            read_fence_if_any(&words, &request);
 }
 
 /* ---- acquire ---- */
 
-static int reply_denied(struct server_ctx *ctx, int64_t left_ms, struct node_bytes token) {
+static int reply_denied(struct server_ctx *ctx, int64_t left_ms, int64_t rank,
+                        struct node_bytes token) {
     size_t shown = token.bytes < SHOWN_TOKEN_BYTES ? token.bytes : SHOWN_TOKEN_BYTES;
     node.counts.denied++;
     server.ReplyWithArray(ctx, 4);
     server.ReplyWithLongLong(ctx, 0);
     server.ReplyWithLongLong(ctx, left_ms);
-    server.ReplyWithLongLong(ctx, -1); /* not in a queue */
+    server.ReplyWithLongLong(ctx, rank);
     server.ReplyWithStringBuffer(ctx, shown ? token.data : "", shown);
     return SERVER_OK;
 }
 
 /* The first of the keys that the table holds. False: none. */
-static bool denied_by_table(struct server_ctx *ctx) {
+static bool denied_by_table(struct server_ctx *ctx, int64_t rank) {
     struct node_lock lock;
     for (size_t i = 0; i < request.keys_count; i++) {
         if (!node_look(node.table, request.keys[i], node.now_ms, &lock)) continue;
-        reply_denied(ctx, lock.expires_ms == INT64_MAX ? -1 : lock.expires_ms - node.now_ms,
+        reply_denied(ctx, lock.expires_ms == INT64_MAX ? -1 : lock.expires_ms - node.now_ms, rank,
                      lock.token);
         return true;
     }
@@ -77,33 +80,36 @@ static bool denied_by_stranger(struct server_ctx *ctx) {
         const struct outside_key *found = mirror_look(node.names[i], request.token);
         if (found->what == OUTSIDE_NONE) continue;
         size_t bytes = found->what == OUTSIDE_STRING ? found->shown_bytes : 0;
-        reply_denied(ctx, found->left_ms, (struct node_bytes){found->shown, bytes});
+        reply_denied(ctx, found->left_ms, -1, (struct node_bytes){found->shown, bytes});
         return true;
     }
     return false;
 }
 
 static int vote(struct server_ctx *ctx) {
-    enum node_answer answer =
-        request.fenced
-            ? node_acquire_guarded(node.table, request.keys, request.keys_count, request.token,
-                                   request.ttl_ms, request.nonce, request.fence, request.stripes,
-                                   request.stripes_count, node.now_ms)
-            : node_acquire(node.table, request.keys, request.keys_count, request.token,
-                           request.ttl_ms, node.now_ms);
+    const struct node_fence_request fences = {request.nonce, request.fence, request.stripes,
+                                              request.stripes_count};
+    struct node_turn turn = {.rank = -1};
+    enum node_answer answer = node_acquire_in_turn(
+        node.table, node.queue, request.keys, request.keys_count, request.token, request.ttl_ms,
+        request.fenced ? &fences : NULL, &request.waiter, node.now_us, &turn);
+    ends_changed();
     if (answer == NODE_NO_MEMORY) return reply_no_memory(ctx);
-    if (answer == NODE_DENIED && denied_by_table(ctx)) return SERVER_OK;
+    if (answer == NODE_DENIED && turn.reserved)
+        return reply_denied(ctx, (turn.left_us + 999) / 1000, turn.rank,
+                            (struct node_bytes){"", 0});
+    if (answer == NODE_DENIED && denied_by_table(ctx, turn.rank)) return SERVER_OK;
     for (size_t i = 0; i < request.keys_count; i++)
         mirror_put(node.names[i], request.token, request.ttl_ms);
     ends_changed();
     bool granted = answer == NODE_GRANTED;
     ++*(granted ? &node.counts.granted : &node.counts.stale);
-    return reply_integer(ctx, granted ? 1 : -1);
+    return reply_integer(ctx, !granted ? -1 : turn.others ? 2 : 1);
 }
 
 static int acquire(struct server_ctx *ctx, struct server_string **argv, int argc) {
     if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
-    if (!read_vote(ctx, argv, argc)) return SERVER_OK;
+    if (!read_vote(ctx, argv, argc, true)) return SERVER_OK;
     if (!denied_by_stranger(ctx)) vote(ctx);
     mirror_close();
     return SERVER_OK;
@@ -164,7 +170,7 @@ static int extended(struct server_ctx *ctx) {
 
 static int extend(struct server_ctx *ctx, struct server_string **argv, int argc) {
     if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
-    if (!read_vote(ctx, argv, argc)) return SERVER_OK;
+    if (!read_vote(ctx, argv, argc, false)) return SERVER_OK;
     enum node_answer answer = extend_in_table();
     if (answer == NODE_GRANTED) return extended(ctx);
     if (answer == NODE_GONE) return reply_integer(ctx, -2);

@@ -15,6 +15,9 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
+#define CHANNEL_WAKE "redlock:wake:"
+
+enum { WAITERS_SHARE = 8 }; /* of the option memory: one eighth more */
 enum { INCARNATION_BYTES = INCARNATION_DIGITS / 2 };
 static const size_t memory_usual = (size_t)256 << 20, memory_least = (size_t)1 << 20;
 
@@ -41,8 +44,26 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     if (!name) name = server.CreateString(NULL, key.bytes ? key.data : "", key.bytes);
     if (change != NODE_CHANGE_SET && change != NODE_CHANGE_EXTENDED) mirror_drop(name, token);
     if (change == NODE_CHANGE_EXPIRED || change == NODE_CHANGE_LOST) node.counts.ended++;
+    if (change == NODE_CHANGE_EXPIRED || change == NODE_CHANGE_DELETED)
+        node_queue_freed(node.queue, key, node.now_us);
     server.SignalModifiedKey(node.ctx, name);
     if (!known) server.FreeString(NULL, name);
+}
+
+/* "turn <key>", or "<rank> <key>", to the waiter's channel. PUBLISH changes no key and runs none of
+ * our commands, so the queue that calls this is not entered again. */
+static void on_turn(void *context, struct node_bytes key, struct node_bytes waiter, size_t rank,
+                    bool turn) {
+    static char channel[sizeof CHANNEL_WAKE + WAITER_BYTES_MAX], message[NAME_BYTES_MAX + 32];
+    (void)context;
+    memcpy(channel, CHANNEL_WAKE, sizeof CHANNEL_WAKE - 1);
+    memcpy(channel + sizeof CHANNEL_WAKE - 1, waiter.data, waiter.bytes);
+    int bytes = turn ? snprintf(message, 32, "turn ") : snprintf(message, 32, "%zu ", rank);
+    if (key.bytes) memcpy(message + bytes, key.data, key.bytes);
+    struct server_reply *reply =
+        server.Call(node.ctx, "PUBLISH", "bb", channel, sizeof CHANNEL_WAKE - 1 + waiter.bytes,
+                    message, (size_t)bytes + key.bytes);
+    if (reply) server.FreeCallReply(reply);
 }
 
 /* ---- options ---- */
@@ -140,11 +161,19 @@ static int begin_table(struct server_ctx *ctx) {
         snprintf(node.incarnation + 2 * i, 3, "%02x", drawn[i]);
     node.table = node_table_open(&(struct node_options){
         .native = true, .seed = seed, .bytes_max = node.memory_max, .on_change = on_change});
-    return node.table ? SERVER_OK : refuse_to_load(ctx, "no memory for the table");
+    node.queue =
+        node_queue_new(&(struct node_queue_options){.seed = ~seed,
+                                                    .bytes_max = node.memory_max / WAITERS_SHARE,
+                                                    .reserve_us = NODE_RESERVE_US,
+                                                    .heads = 0, /* it is notified of its turn */
+                                                    .notify = on_turn});
+    return node.table && node.queue ? SERVER_OK : refuse_to_load(ctx, "no memory for the table");
 }
 
 static void leave_nothing(void) {
     ends_stop();
+    node_queue_free(node.queue);
+    node.queue = NULL;
     node_table_free(node.table);
     node.table = NULL;
     if (record_key) server.FreeString(NULL, record_key);

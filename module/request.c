@@ -8,6 +8,7 @@
 
 #define FENCE_MAX INT64_C(9007199254740992) /* 2^53: a fence is below */
 #define TTL_MAX FENCE_MAX
+#define WAITER_US_MAX (INT64_C(1) << 52) /* as src/node/queue.c */
 
 enum { FIRST_KEY = 2 }; /* behind the command's name and numkeys */
 
@@ -27,7 +28,8 @@ static bool begin(struct words *words, struct server_ctx *ctx, struct server_str
     node.ctx = ctx;
     node.in_command = true;
     node.flags = server.GetContextFlags(ctx);
-    node.now_ms = boottime_ms();
+    node.now_us = boottime_us();
+    node.now_ms = node.now_us / 1000;
     node.keys_count = 0;
     if (server.GetSelectedDb(ctx) == node.db) return true;
     return wrong(
@@ -198,6 +200,35 @@ bool read_fence(struct words *words, struct request *request) {
 bool read_fence_if_any(struct words *words, struct request *request) {
     request->fenced = false;
     return words_left(words) == 0 || read_fence(words, request);
+}
+
+bool read_waiter(struct words *words, struct node_waiter *waiter) {
+    long long said_us, waited_us, remember_us;
+    if (words_left(words) < 4) return too_few(words);
+    if (!read_name(words, &waiter->name)) return false;
+    if (waiter->name.bytes < 1 || waiter->name.bytes > WAITER_BYTES_MAX)
+        return wrong(words, "ERR redlock: a waiter's name has 1 to 128 bytes");
+    if (!read_integer(words, &said_us) || !read_integer(words, &waited_us) ||
+        !read_integer(words, &remember_us) || said_us < 0 || said_us > WAITER_US_MAX ||
+        waited_us < 0 || waited_us > WAITER_US_MAX || remember_us < 1 ||
+        remember_us > WAITER_US_MAX)
+        return wrong(words, "ERR redlock: a waiter's times are not numbers of microseconds");
+    waiter->since_us = node_queue_since(node.queue, said_us, realtime_us(), node.now_us);
+    waiter->waited_us = waited_us;
+    waiter->remember_us = remember_us;
+    return true;
+}
+
+bool read_waiter_if_any(struct words *words, struct request *request) {
+    enum { WORDS = 5 };
+    request->waiter = (struct node_waiter){.name = {"", 0}};
+    if (words_left(words) < WORDS ||
+        !is_word(bytes_of(words->argv[words->count - WORDS]), "WAITER"))
+        return true;
+    struct words last = *words;
+    last.next = words->count - WORDS + 1;
+    words->count -= WORDS;
+    return read_waiter(&last, &request->waiter);
 }
 
 bool read_end(struct words *words) { return words_left(words) == 0 || too_few(words); }

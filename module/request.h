@@ -24,6 +24,7 @@ struct request {
     int64_t fence;
     uint16_t stripes[NODE_STRIPES];
     size_t stripes_count;
+    struct node_waiter waiter; /* no name: it does not wait */
 };
 
 /* Begins a command that votes: sets node.ctx and the time. Refuses on a replica and in another
@@ -44,6 +45,10 @@ bool read_ttl(struct words *words, struct request *request);
 bool read_fence(struct words *words, struct request *request);
 /* The same, or nothing at all. */
 bool read_fence_if_any(struct words *words, struct request *request);
+/* The last words: WAITER, name, since-us, waited-us and remember-us; or nothing. */
+bool read_waiter_if_any(struct words *words, struct request *request);
+/* The four after WAITER. */
+bool read_waiter(struct words *words, struct node_waiter *waiter);
 bool read_end(struct words *words); /* there are no more words */
 
 /* 16 hex digits that are not all 0. */

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "node/queue.h"
 #include "node/table.h"
 #include "server_api.h"
 
@@ -17,8 +18,9 @@
 enum {
     INCARNATION_DIGITS = 40,
     NONCE_DIGITS = 16,
-    KEYS_MAX = 1024,           /* in one request; a lock has at most 64 */
-    NAME_BYTES_MAX = 65536,    /* of a key or a token */
+    KEYS_MAX = 1024,        /* in one request; a lock has at most 64 */
+    NAME_BYTES_MAX = 65536, /* of a key or a token */
+    WAITER_BYTES_MAX = 128,
     SHOWN_TOKEN_BYTES = 128,   /* of the holder's token, in a denial */
     SHOWN_OUTSIDE_BYTES = 4096 /* of a value that only the keyspace has */
 };
@@ -38,6 +40,7 @@ enum {
 
 struct native_node {
     struct node_table *table;
+    struct node_queue *queue; /* who waits for each lock */
     char incarnation[INCARNATION_DIGITS + 1];
     /* options */
     bool mirror;
@@ -47,7 +50,7 @@ struct native_node {
     struct server_ctx *ctx;
     bool in_command;
     int flags; /* of ctx */
-    int64_t now_ms;
+    int64_t now_ms, now_us;
     struct server_string *const *names; /* the keys of the request, as the server has them */
     const struct node_bytes *keys;
     size_t keys_count;

@@ -225,6 +225,15 @@ static void post_guarded(const struct conn *conn, const struct net_request *requ
     if (request->floor) body_set_fences(message->body, request->floor);
 }
 
+static void post_waiter(const struct net_request *request, struct message *message) {
+    assert(request->waiter.bytes <= WAITER_BYTES_MAX);
+    message->name_bytes = (uint8_t)request->waiter.bytes;
+    memcpy(message->name, request->waiter.data, request->waiter.bytes);
+    message->since_us = request->since_us;
+    message->age_us = request->waited_us;
+    message->remember_us = request->remember_us;
+}
+
 void conn_post(struct conn *conn, struct net_call *call) {
     const struct net_request *request = call->request;
     struct world *world = conn->net->world;
@@ -253,6 +262,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
     } else if (request->nonces || subject == NET_OF_SERVER || subject == NET_OF_RECORD) {
         post_guarded(conn, request, message);
     }
+    if (request->waiter.data) post_waiter(request, message);
     messages_push(&conn->out, message);
     policy_asked(&conn->net->policy, &conn->calls, call);
     watch_calls(conn);

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "memory.h"
 #include "net/net.h"
+#include "node/queue.h"
 #include "queue.h"
 #include "random.h"
 #include "world.h"
@@ -69,6 +70,8 @@ void body_add(struct message_body *body, const void *data, size_t bytes);
 struct net_bytes body_word(const struct message_body *body, size_t index);
 void body_set_fences(struct message_body *body, const int64_t *fences);
 
+enum { WAITER_BYTES_MAX = 40 };
+
 enum message_what {
     MESSAGE_CONNECT, /* the TCP and Redis handshakes, in one */
     MESSAGE_REQUEST,
@@ -104,7 +107,9 @@ struct message {
     int rank;          /* HINT; -1: the key has changed */
     rl_ns notified_at; /* HINT */
     bool passes;
-    int64_t age_us, count;
+    int64_t age_us, since_us, remember_us, count;
+    uint8_t name_bytes; /* a native node's waiter */
+    char name[WAITER_BYTES_MAX];
     /* For guarded mode. */
     bool guarded;
     bool stranger; /* the commands and scripts of another project: on plain keys */
@@ -257,6 +262,8 @@ struct server {
     rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
     rl_ns ends_at;   /* native: the same for its locks */
     struct queue queue[WORLD_RESOURCES_MAX]; /* the waiters of each resource */
+    struct node_queue *turns;                /* native: the same; NULL: an old process */
+    rl_ns turns_at;                          /* native: time of the event for its queue */
 };
 
 /* Wall clocks show a day of 2026, and differ slightly from each other. */
@@ -302,6 +309,14 @@ void native_copy(struct server *server, const struct node_request *what);
 int64_t native_pttl(struct server *server, struct node_bytes key);
 struct node_bytes native_get(struct server *server, struct node_bytes key);
 void native_deny(struct server *server, struct message *request);
+/* turns.c: the wait queue of a native node */
+void turns_begin(struct server *server, bool on);
+rl_ns turns_next(const struct server *server, world_fn **look); /* when to look at it again */
+void turns_freed(struct server *server, struct node_bytes key);
+enum node_answer turns_acquire(struct server *server, struct message *request,
+                               const struct node_request *what,
+                               const struct node_fence_request *fences);
+void turns_serve(struct server *server, struct message *request); /* TURN_* */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
 void servers_heal(struct world *world);
@@ -310,6 +325,7 @@ void notify_serve(struct server *server, struct message *request); /* WATCH, WAI
 void notify_track(struct server *server, struct message *request);
 void notify_changed(struct server *server, unsigned resource, bool expired);
 void notify_flushed(struct server *server);
+void notify_waiter(struct server *server, uint32_t waiter, int resource, int rank);
 /* the client received it, or it was lost */
 void notify_record(struct world *world, enum history_kind kind, const struct message *hint);
 void server_forget_waiters(struct server *server);

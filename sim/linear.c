@@ -42,13 +42,12 @@
  * OK to a client that was not the owner any more.
  *
  * LOST while validity is left is allowed if the keys were disturbed: a key of the token was lost,
- * another program changed a key, a node's clock was stepped or runs at a wrong rate, or a node went
- * back to older data, without an extension that had counted. It is also allowed if the release did
- * delete a key: when the answer is lost and the node is asked again, the key is not there any more.
- * Or if an operator broke the lock: from then on its core is not counted against clients that
- * acquire later (breaks.c).
- * What remains to be found is a release that misses keys that are there. A change of the members
- * excuses nothing.
+ * another program changed a key, a node's clock was stepped or runs at a wrong rate, a node went
+ * back to older data, without an extension that had counted, or became native or stock. It is also
+ * allowed if the release did delete a key: when the answer is lost and the node is asked again, the
+ * key is not there any more. Or if an operator broke the lock: from then on its core is not counted
+ * against clients that acquire later (breaks.c). What remains to be found is a release that misses
+ * keys that are there. A change of the members excuses nothing.
  */
 #include "judges.h"
 
@@ -165,6 +164,8 @@ static bool disturbed(const struct order *order, const struct hold *hold, size_t
         if (record->kind == HISTORY_NODE_FAILOVER || record->kind == HISTORY_NODE_RESYNCED ||
             (record->kind == HISTORY_NODE_RESTART && record->value == 2))
             return true; /* older data: an extension may be gone, and the key has ended */
+        if (record->kind == HISTORY_NODE_NATIVE && record->at > 0)
+            return true; /* what it granted as the other kind of node is not its lock any more */
         if (record->resource != resource) continue;
         if (record->kind == HISTORY_KEY_FOREIGN) return true;
         if (record->token != hold->token) continue;

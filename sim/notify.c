@@ -119,6 +119,13 @@ static void publish(struct server *server, int resource, const struct queue_noti
         notify(world, link, resource, notice->rank, 0);
 }
 
+void notify_waiter(struct server *server, uint32_t waiter, int resource, int rank) {
+    for (struct link *link = NULL; (link = next_listener(server, link));) {
+        const struct net *net = server->world->actor[link->client].net;
+        if (net && net_waiter_number(net) == waiter) notify(server->world, link, resource, rank, 0);
+    }
+}
+
 static void wait_op(struct server *server, struct message *request) {
     const struct queue_request what = {
         .waiter = request->waiter,
@@ -143,6 +150,8 @@ void notify_serve(struct server *server, struct message *request) {
         server_read(server, request);
         bool tracked = link->tracks == link->connection && request->connection == link->connection;
         if (tracked) link->armed |= (uint8_t)(1u << request->keys[0]);
+    } else if (request->op == NET_TURN_WAIT || request->op == NET_TURN_LEAVE) {
+        turns_serve(server, request);
     } else {
         wait_op(server, request);
     }
@@ -151,7 +160,8 @@ void notify_serve(struct server *server, struct message *request) {
     const struct world_options *options = &server->world->options;
     if (!listens(server, link) || !random_chance(random, options->wakes.false_ppm)) return;
     int resource = (int)random_between(random, -1, options->resources - 1);
-    int rank = resource < 0 ? -1 : (int)random_between(random, -1, 3);
+    const int lowest = server->native ? NET_WAKE_TURN : -1;
+    int rank = resource < 0 ? -1 : (int)random_between(random, lowest, 3);
     notify(server->world, link, resource, rank, 0);
 }
 

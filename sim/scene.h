@@ -110,6 +110,7 @@
     X(WAKES_AGAIN, "repeat the wake-ups of CLIENT from NODES")                                     \
     X(WAKES_FALSELY, "NODES tells|tell CLIENT of a change that was none")                          \
     X(CALLS_FALSELY, "NODES tells|tell CLIENT that it is first in line")                           \
+    X(TURNS_FALSELY, "NODES tells|tell CLIENT that it is its turn")                                \
     X(FAULTS_END, "every fault ends")
 
 /* What must happen, below "classic:", "guarded:" and "native:". */

@@ -2,6 +2,7 @@
  *
  * Runs a scene: its steps are events of the world.
  */
+#include "net/net.h"
 #include "scene.h"
 
 #include <string.h>
@@ -59,6 +60,7 @@ static void befall_link(struct world *world, unsigned client, unsigned node,
     case SCENE_STEP_WAKES_AGAIN: hints_again(world, client, node); break;
     case SCENE_STEP_WAKES_FALSELY: hint_false(world, client, node, JOB, -1); break;
     case SCENE_STEP_CALLS_FALSELY: hint_false(world, client, node, JOB, 0); break;
+    case SCENE_STEP_TURNS_FALSELY: hint_false(world, client, node, JOB, NET_WAKE_TURN); break;
     default: break;
     }
 }

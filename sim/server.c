@@ -110,9 +110,14 @@ void server_await_expiry(struct server *server) {
     if (server->native)
         await(server, end_of_lock(server, node_next_expiry(server->own)), &server->ends_at,
               look_for_ended_locks);
+    world_fn *look;
+    rl_ns next = turns_next(server, &look);
+    await(server, next, &server->turns_at, look);
 }
 
-void server_forget_ends(struct server *server) { server->expiry_at = server->ends_at = RL_NEVER; }
+void server_forget_ends(struct server *server) {
+    server->expiry_at = server->ends_at = server->turns_at = RL_NEVER;
+}
 
 static void look_for_ended(struct world *world, void *argument, int64_t number) {
     struct server *server = &world->server[number];
@@ -182,6 +187,7 @@ static void on_lock_change(void *context, enum node_change change, struct node_b
                            struct node_bytes token, int64_t expires_ms) {
     on_any_change(context, true, change, key, token, expires_ms);
     native_changed(context, change, key, token, expires_ms);
+    if (change == NODE_CHANGE_DELETED || change == NODE_CHANGE_EXPIRED) turns_freed(context, key);
 }
 
 /* Servers differ in when a key ends, so these nodes do the worse for each request. */
@@ -277,15 +283,11 @@ static enum node_answer write_keys(struct server *server, const struct message *
     return node_release(table, what.keys, what.count, what.token, what.now_ms);
 }
 
-static enum node_answer write_locks(struct server *server, const struct message *request) {
+static enum node_answer write_locks(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
     struct node_table *table = server->own;
     if (request->op == NET_RELEASE) return native_release(server, &what);
-    if (request->op == NET_ACQUIRE)
-        return native_is_anothers(server, &what)
-                   ? NODE_DENIED
-                   : node_acquire(table, what.keys, what.count, what.token, request->ttl_ms,
-                                  what.now_ms);
+    if (request->op == NET_ACQUIRE) return turns_acquire(server, request, &what, NULL);
     native_adopt(server, &what, request->ttl_ms);
     enum node_answer answer =
         node_extend(table, what.keys, what.count, what.token, request->ttl_ms, what.now_ms);
@@ -452,6 +454,7 @@ void servers_free(struct world *world) {
         node_table_free(world->server[i].own);
         node_table_free(world->old[i].keys);
         node_table_free(world->old[i].own);
+        node_queue_free(world->server[i].turns);
         free(world->server[i].changes);
         free(world->server[i].guard);
     }

@@ -114,6 +114,7 @@ static void live_on(struct server *server, struct server *old) {
     old->own = own;
     old->table = own ? own : keys;
     if (own) (void)node_table_copy(own, server->own);
+    old->turns = NULL; /* clients ask the present node for their turn */
     old->paused = false;
     old->replicas = 0;
     old->guard = NULL;

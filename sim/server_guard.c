@@ -207,12 +207,11 @@ static void write_vote(struct server *server, const struct message *request) {
 
 static void acquire_native(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
-    request->verdict = verdict_of(
-        native_is_anothers(server, &what)
-            ? NODE_DENIED
-            : node_acquire_guarded(server->own, what.keys, what.count, what.token, request->ttl_ms,
-                                   request->nonce, request->fence, request->stripes,
-                                   request->stripes_count, what.now_ms));
+    const struct node_fence_request fences = {.nonce = request->nonce,
+                                              .fence = request->fence,
+                                              .stripes = request->stripes,
+                                              .stripes_count = request->stripes_count};
+    request->verdict = verdict_of(turns_acquire(server, request, &what, &fences));
     if (request->verdict == REDLOCK_VERDICT_DENIED) native_deny(server, request);
     write_vote(server, request);
     server_await_expiry(server);

@@ -33,6 +33,7 @@ void native_begin(struct server *server, bool native) {
     if (native) server->own = server_table_of(server, true);
     server->table = native ? server->own : server->keys;
     server->ends_at = RL_NEVER;
+    turns_begin(server, native);
     if (changes) server_write(server, HISTORY_NODE_NATIVE, native);
 }
 

@@ -161,7 +161,9 @@ static void describe_woken(struct story *story, size_t index) {
     struct story_event *event = story_add(story, index, label);
     story_say(event, lost ? "Lost: what %s told %s: " : "%s told %s: ", nodes.text,
               story_client(story, record->client));
-    if (record->value < 0)
+    if (record->value == NET_WAKE_TURN)
+        story_say(event, "it is its turn.");
+    else if (record->value < 0)
         story_say(event, "the key has changed.");
     else if (record->value == 0)
         story_say(event, "it is the first in the line.");

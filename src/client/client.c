@@ -84,6 +84,8 @@ static void on_node(void *context, unsigned node) {
     if (!client->net) return; /* still inside net_open() */
     struct net_node_status status = client_status(client, node);
     if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) client->twice_listed = true;
+    client->natives &= (rl_mask)~rl_bit(node);
+    if (status.connected && status.native) client->natives |= rl_bit(node);
     if (client->node_mode->node) client->node_mode->node(client, node, &status);
     locks_check(client);
     gatherings_check(client);

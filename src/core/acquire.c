@@ -139,12 +139,24 @@ static void follow(struct rl_acquire *acquire, rl_ns now, struct rl_actions *act
     }
 }
 
+static bool keep_queues(const struct rl_acquire *acquire, const struct rl_event *event) {
+    return rl_count(event->keepers & rl_all(acquire->terms->nodes)) >= acquire->terms->quorum;
+}
+
+static void begin_turns(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now) {
+    rl_turns_begin(&acquire->turns, acquire->terms, acquire->rules.delay_min,
+                   acquire->rules.delay_max, rl_splitmix64(&acquire->random), event->keepers, now);
+}
+
 static void try_once(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions) {
     struct rl_event start = *event;
     start.type = RL_EVENT_START;
     acquire->tries++;
     memset(acquire->free_at, 0, sizeof acquire->free_at);
+    /* A node that denies the try keeps a place for us. */
+    if (acquire->tries == 1 && keep_queues(acquire, event)) begin_turns(acquire, event, now);
+    rl_turns_try(&acquire->turns);
     /* Some nodes may have accepted the proposal of the try before. */
     int64_t fence_seen = acquire->attempt.fence_seen;
     if (acquire->attempt.fence > fence_seen) fence_seen = acquire->attempt.fence;
@@ -165,16 +177,19 @@ static bool is_watched(const struct rl_acquire *acquire, const struct rl_event *
  * always. */
 static void use_watchers(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
-    struct rl_waiting *waiting = &acquire->waiting;
-    bool watched = is_watched(acquire, event);
-    if (watched == waiting->active) return;
-    if (watched) {
-        rl_waiting_begin(waiting, acquire->terms, acquire->rules.delay_min,
-                         acquire->rules.delay_max, rl_splitmix64(&acquire->random), now, actions);
+    const struct rl_retry_rules *rules = &acquire->rules;
+    bool keeps = keep_queues(acquire, event), watched = !keeps && is_watched(acquire, event);
+    if (watched == acquire->waiting.active && keeps == acquire->turns.active) return;
+    acquire->waiting.active = acquire->turns.active = false;
+    if (keeps) {
+        begin_turns(acquire, event, now);
+        rl_turns_enter(&acquire->turns, now, actions);
+    } else if (watched) {
+        rl_waiting_begin(&acquire->waiting, acquire->terms, rules->delay_min, rules->delay_max,
+                         rl_splitmix64(&acquire->random), now, actions);
     } else {
-        waiting->active = false;
-        acquire->wake_at = now + rl_draw_between(&acquire->random, acquire->rules.delay_min,
-                                                 acquire->rules.delay_max);
+        acquire->wake_at =
+            now + rl_draw_between(&acquire->random, rules->delay_min, rules->delay_max);
     }
 }
 
@@ -184,7 +199,7 @@ static bool stays_parked(struct rl_acquire *acquire, const struct rl_event *even
     bool was_parked = acquire->parked;
     acquire->parked = event->behind;
     if (event->behind) {
-        acquire->waiting.active = false;
+        acquire->waiting.active = acquire->turns.active = false;
         acquire->wake_at = RL_NEVER;
     } else if (was_parked) {
         acquire->wake_at = now;
@@ -192,13 +207,19 @@ static bool stays_parked(struct rl_acquire *acquire, const struct rl_event *even
     return event->behind;
 }
 
+static void wait_until_hinted(struct rl_acquire *acquire) {
+    if (acquire->waiting.active) acquire->wake_at = rl_waiting_wake_at(&acquire->waiting);
+    if (acquire->turns.active) acquire->wake_at = rl_turns_wake_at(&acquire->turns);
+}
+
 /* Either a try was just lost, or other clients waited already when this one came. */
 static void lie_down(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions) {
     if (!stays_parked(acquire, event, now)) {
         if (acquire->waiting.active) rl_waiting_resume(&acquire->waiting, event, now, actions);
+        if (acquire->turns.active) rl_turns_resume(&acquire->turns, now, actions);
         use_watchers(acquire, event, now, actions);
-        if (acquire->waiting.active) acquire->wake_at = rl_waiting_wake_at(&acquire->waiting);
+        wait_until_hinted(acquire);
     }
     wake_by(acquire, acquire->rules.deadline);
 }
@@ -227,9 +248,11 @@ static bool is_roused(struct rl_acquire *acquire, const struct rl_event *event, 
         return now >= acquire->wake_at;
     }
     use_watchers(acquire, event, now, actions);
-    if (acquire->waiting.active) {
-        bool tries = rl_waiting_step(&acquire->waiting, event, now, actions);
-        acquire->wake_at = rl_waiting_wake_at(&acquire->waiting);
+    if (acquire->waiting.active || acquire->turns.active) {
+        bool tries = acquire->turns.active
+                         ? rl_turns_step(&acquire->turns, event, now, actions)
+                         : rl_waiting_step(&acquire->waiting, event, now, actions);
+        wait_until_hinted(acquire);
         wake_by(acquire, acquire->rules.deadline);
         return tries || now >= acquire->rules.deadline;
     }
@@ -280,10 +303,13 @@ static void cancel(struct rl_acquire *acquire, const struct rl_event *event, rl_
 void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions) {
     memset(actions, 0, sizeof *actions);
-    if (event->type == RL_EVENT_HINT && event->node < acquire->terms->nodes &&
+    bool ends = event->type == RL_EVENT_HINT ||
+                (event->type == RL_EVENT_QUEUED && event->vote == RL_VOTE_GRANTED);
+    if (ends && event->node < acquire->terms->nodes &&
         event->remaining >= 0) /* 0: the key has ended already */
         acquire->free_at[event->node] = now + event->remaining;
     rl_waiting_note(&acquire->waiting, event, now);
+    rl_turns_note(&acquire->turns, event, now);
     bool was_asleep = acquire->state == RL_ACQUIRE_SLEEPING;
     if (event->type == RL_EVENT_CANCEL) {
         cancel(acquire, event, now, actions);

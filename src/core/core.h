@@ -77,7 +77,13 @@ enum rl_event_type {
      * (below 0: it has no TTL). FAILED: the node did not answer. */
     RL_EVENT_WATCHED,
     /* Acquisition: `rank` waiting clients are before us; below 0: no node could report it. */
-    RL_EVENT_RANK
+    RL_EVENT_RANK,
+    /* Acquisition: `node` keeps its own queue, and says how we stand there. ABSENT: we may try, for
+     * the lock is free, or reserved for us. GRANTED: not yet; the lock, or a reservation for
+     * another, has `remaining` left (below 0: no end). FAILED: we have no place there. `rank` below
+     * 0: neither have we, because the queue is full, or the try did not ask for one. */
+    RL_EVENT_QUEUED,
+    RL_EVENT_TURN /* acquisition: `node` has just reserved the lock for us */
 };
 
 struct rl_event {
@@ -97,15 +103,18 @@ struct rl_event {
     rl_mask settled;
     rl_mask asked;      /* lease START: nodes that may hold our key */
     rl_ns validity_end; /* lease START */
-    rl_ns remaining;    /* HINT, WATCHED */
+    rl_ns remaining;    /* HINT, WATCHED, QUEUED */
     /* Every event of an acquisition: nodes that report the key's next change (WAKE) after a
      * read. */
     rl_mask watched;
+    /* Every event of an acquisition: nodes that keep queues of their own, and that notify us. None,
+     * if they are fewer than a majority: then one node keeps the queue for all. */
+    rl_mask keepers;
     /* every event of an acquisition: other callers of this process wait before us */
     bool behind;
     /* Acquisition START: other clients waited when we last held the lock, so we go behind them. */
     bool crowded;
-    int32_t rank; /* RANK */
+    int32_t rank; /* RANK, QUEUED */
     rl_ns ttl;    /* EXTEND */
     bool full; /* every event of a lease: no renewal may be sent now; a renewal that is due waits */
     uint64_t seed; /* acquisition START: 64 random bits for the retry delays */
@@ -146,6 +155,7 @@ struct rl_actions {
     rl_mask peek;     /* read how long the holder's key has left (a hint) */
     rl_mask watch;    /* the same, answered by WATCHED; the node also notifies of the next change */
     bool enter_queue; /* enter the wait queue, or stay in it; answered by RANK */
+    rl_mask queue;    /* the same, in these nodes' own queues; answered by QUEUED */
     int64_t fence;    /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
     rl_mask raise;    /* guarded: raise the fence to the proposal where the key is ours */
     rl_mask confirm;  /* guarded: do key and fence still have the values that were voted for? */
@@ -248,6 +258,45 @@ bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, r
                      struct rl_actions *actions);
 rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting);
 
+/* ---- waiting, where nodes keep queues of their own ------------------------------------------ */
+
+/* For how long a node reserves a free lock for its first waiter. A node with another time costs
+ * time only. */
+#define RL_RESERVED (100 * RL_MS)
+
+/* Used while a majority of nodes keeps queues. All of it is hints (docs/waiting.md). */
+struct rl_turns {
+    const struct rl_terms *terms;
+    bool active;
+    bool asks;               /* too few nodes say that it is our turn, so the others are asked */
+    int32_t rank;            /* as last reported; below 0: unknown */
+    rl_mask keepers;         /* as of the last event */
+    rl_mask places;          /* we are in their queues */
+    rl_mask ours, taken;     /* we may try; we may not */
+    rl_mask asked, notified; /* an answer is due; and a notification came meanwhile */
+    rl_ns ends_at[RL_NODES_MAX];
+    rl_ns free_at[RL_NODES_MAX]; /* when what is taken ends, or RL_NEVER */
+    rl_ns poll_at, try_at;
+    rl_ns asked_at, rtt; /* when the last questions went out; how long they take */
+    rl_ns poll_min, poll_max;
+    unsigned losses; /* tries in a row since the lock was last seen held */
+    uint64_t random;
+};
+void rl_turns_begin(struct rl_turns *turns, const struct rl_terms *terms, rl_ns poll_min,
+                    rl_ns poll_max, uint64_t random, rl_mask keepers, rl_ns now);
+/* Asks the nodes where we have no place yet. */
+void rl_turns_enter(struct rl_turns *turns, rl_ns now, struct rl_actions *actions);
+/* Before a try. */
+void rl_turns_try(struct rl_turns *turns);
+/* After a lost try whose keys are deleted. */
+void rl_turns_resume(struct rl_turns *turns, rl_ns now, struct rl_actions *actions);
+/* Records what an event reports. Allowed in any state of the acquisition. */
+void rl_turns_note(struct rl_turns *turns, const struct rl_event *event, rl_ns now);
+/* While sleeping, after rl_turns_note(): true when it is time to try. */
+bool rl_turns_step(struct rl_turns *turns, const struct rl_event *event, rl_ns now,
+                   struct rl_actions *actions);
+rl_ns rl_turns_wake_at(const struct rl_turns *turns);
+
 /* ---- an acquisition: attempts with cleaning up and random delays between ------------------- */
 
 struct rl_retry_rules {
@@ -283,7 +332,8 @@ struct rl_acquire {
     bool cancelled;
     bool crowded, parked;        /* parked: other callers of this process are before us */
     rl_ns free_at[RL_NODES_MAX]; /* hints: when the holder's key ends on a node; 0 unknown */
-    struct rl_waiting waiting;
+    struct rl_waiting waiting;   /* at most one of the two is active */
+    struct rl_turns turns;
 };
 void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms,
                      const struct rl_retry_rules *rules);

@@ -53,14 +53,21 @@ static bool answer_denial(const struct reader *reader, struct net_reply *answer)
     if (slots[HOLDER].type != REPLY_STRING && slots[HOLDER].type != REPLY_NIL) return false;
     answer->verdict = REDLOCK_VERDICT_DENIED;
     answer->remaining_ms = slots[REMAINING].integer;
+    answer->count = slots[RANK].integer;
     answer_shows(answer, reader->bytes[HOLDER]);
     return true;
 }
 
-/* A native node's vote. */
+/* A native node's vote. 2: granted, and other clients wait. */
 static bool answer_vote(const struct net_request *request, const struct reader *reader,
                         struct net_reply *answer) {
-    if (reader->slots[0].type == REPLY_ARRAY) return answer_denial(reader, answer);
+    const struct reply_slot *slot = &reader->slots[0];
+    if (slot->type == REPLY_ARRAY) return answer_denial(reader, answer);
+    if (slot->type == REPLY_INTEGER && slot->integer == 2) {
+        answer->verdict = REDLOCK_VERDICT_GRANTED;
+        answer->count = 1;
+        return true;
+    }
     return answer_verdict(request->nonces ? "-SDG" : "--DG", reader, answer);
 }
 
@@ -222,6 +229,19 @@ static bool answer_queue(const struct reader *reader, struct net_reply *answer) 
     return true;
 }
 
+/* [waiters before us or -1, time left: -2: we may try, -1: no end] */
+static bool answer_turn(const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slots = reader->slots;
+    if (reader->slots_count != 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2 ||
+        slots[1].type != REPLY_INTEGER || slots[2].type != REPLY_INTEGER || slots[1].integer < -1 ||
+        slots[2].integer < -2)
+        return false;
+    answer->count = slots[1].integer;
+    answer->remaining_ms = slots[2].integer;
+    answer->verdict = answer->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+    return true;
+}
+
 /* NET_ASK_QUORUM at a native node: the answer to REDLOCK.HELLO, of which only the quorum is kept.
  */
 static bool answer_native_quorum(const struct reader *reader, struct net_reply *answer) {
@@ -295,6 +315,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
         answer->verdict = REDLOCK_VERDICT_GRANTED;
         answer->count = slot->integer;
         return slot->type == REPLY_INTEGER && slot->integer >= 0;
+    case SHAPE_TURN: return answer_turn(reader, answer);
     case SHAPE_QUEUE: return answer_queue(reader, answer);
     }
     return false;

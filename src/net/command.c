@@ -14,10 +14,10 @@
 #include "node/scripts.h"
 #include "redlock.h"
 
-_Static_assert(COMMAND_WORDS_MAX >= 2 * REDLOCK_RESOURCES_MAX + 8,
+_Static_assert(COMMAND_WORDS_MAX >= 2 * REDLOCK_RESOURCES_MAX + 13,
                "a request with all its keys and stripes must fit");
 _Static_assert(COMMAND_WORDS_MAX >= NET_FIELDS_MAX + 9, "a record must fit");
-_Static_assert(COMMAND_NUMBERS_MAX >= REDLOCK_RESOURCES_MAX + 3, "all stripes must fit");
+_Static_assert(COMMAND_NUMBERS_MAX >= REDLOCK_RESOURCES_MAX + 6, "all stripes must fit");
 
 #define FENCE_WORD "FENCE="
 enum {
@@ -313,6 +313,12 @@ static struct net_bytes bare_key(const struct net_request *request) {
     return (struct net_bytes){(const char *)line->data + prefix, line->bytes - prefix};
 }
 
+static void add_waiting(struct words *words, const struct net_request *request) {
+    words_number(words, (uint64_t)request->since_us);
+    words_number(words, (uint64_t)request->waited_us);
+    words_number(words, (uint64_t)request->remember_us);
+}
+
 /* One word, since each takes a native node time. */
 static void add_fence(struct words *words, struct turn *turn) {
     const struct net_request *request = turn->request;
@@ -366,6 +372,14 @@ static void add_named(struct words *words, char what, struct turn *turn) {
     case 'a': words_number(words, request->age_us > 0 ? (uint64_t)request->age_us : 0); return;
     case 'r': words_number(words, RL_WAITING_ARMED); return;
     case 'b': words_bytes(words, bare_key(request)); return;
+    case 'u': words_bytes(words, request->waiter); return;
+    case 'q':
+        if (!request->waiter.data) return;
+        words_text(words, "WAITER");
+        words_bytes(words, request->waiter);
+        add_waiting(words, request);
+        return;
+    case 'v': add_waiting(words, request); return;
     case 'p': words_number(words, request->passes ? 1 : 0); return;
     default: assert(false); /* test_table() knows them all */
     }

@@ -10,7 +10,7 @@
 /* How a reply is read. */
 enum shape {
     SHAPE_SET,      /* +OK, or nil */
-    SHAPE_VOTE,     /* a native node's: 1, -1 (stale), or a denial */
+    SHAPE_VOTE,     /* a native node's: 1 or 2, -1 (stale), or a denial */
     SHAPE_RAISED,   /* ZADD after a SET: whether the fence was raised */
     SHAPE_VERDICTS, /* an integer, as `verdicts` defines it */
     SHAPE_RAISE,
@@ -26,6 +26,7 @@ enum shape {
     SHAPE_FENCES,
     SHAPE_OK,
     SHAPE_COUNT,
+    SHAPE_TURN, /* two integers: rank, and how long we must wait */
     SHAPE_QUEUE /* two integers: how many wait, and for how long the first one has */
 };
 

@@ -24,6 +24,8 @@ struct net_timer {
     void (*fire)(struct net_timer *timer);
 };
 
+enum { NET_WAKE_TURN = -2 }; /* a `rank` of handlers.wake() */
+
 struct net_handlers {
     /* A call is done; its memory belongs to the caller again. Never called from within
      * net_send(). */
@@ -34,7 +36,7 @@ struct net_handlers {
     /* A hint. It may be late, lost or false, or caused by our own requests. `rank` below 0: the key
      * may have changed on that node; with `key` NULL, any key may have changed, and so may
      * net_tracked() for the node. `rank` from 0 on: that many clients wait before us in the key's
-     * queue. */
+     * queue. NET_WAKE_TURN: a native node has reserved the key for us. */
     void (*wake)(void *context, unsigned node, struct net_bytes key, int rank);
     /* Guarded, or `asks_quorum` and the node carries a record. The node's record, or all data of
      * the server, may have changed. Where net_node() has `announces`, this call comes before the

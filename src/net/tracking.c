@@ -244,7 +244,7 @@ struct call_queue tracking_main_down(struct node *node, bool *was_live) {
 
 /* ---- notifications ---- */
 
-/* "rank key" */
+/* "rank key", or "turn key" */
 static void take_rank(struct conn *conn, struct net_bytes message) {
     const char *text = message.data, *end = text + message.bytes, *at = text;
     int rank = 0;
@@ -252,7 +252,12 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
         if (!is_proven(conn->node)) disproved(conn);
         return;
     }
-    while (at < end && at < text + 4 && *at >= '0' && *at <= '9') rank = rank * 10 + (*at++ - '0');
+    if (message.bytes > 5 && memcmp(text, "turn ", 5) == 0) {
+        rank = NET_WAKE_TURN;
+        at += 4;
+    }
+    while (rank >= 0 && at < end && at < text + 4 && *at >= '0' && *at <= '9')
+        rank = rank * 10 + (*at++ - '0');
     if (at == text || at == end || *at != ' ') return; /* any client may publish anything */
     notify(conn->node->net, conn->node->index, (struct net_bytes){at + 1, (size_t)(end - at - 1)},
            rank);

@@ -12,7 +12,13 @@
 #include "node/hash.h"
 #include "node/memory.h"
 
-enum { NAME_BYTES_MAX = 128, SKIPPED_MAX = 16, FORGOTTEN_AT_ONCE = 16 };
+enum {
+    NAME_BYTES_MAX = 128,
+    SKIPPED_MAX = 16,
+    FORGOTTEN_AT_ONCE = 16,
+    OFFSET_STEP_US = 1000,
+    TAKERS = 8
+};
 static const int64_t time_us_max = INT64_C(1) << 52; /* 142 years: sums of two stay in range */
 
 /* The wait queue of one key. It exists while somebody waits. */
@@ -20,6 +26,11 @@ struct line {
     struct item item; /* its place is among the reservations */
     struct waiter *root;
     bool reserved; /* for the first of them */
+    struct taker { /* the last waiters that took the lock, and when */
+        int64_t at_us;
+        uint32_t hash; /* of the name */
+    } takers[TAKERS];
+    uint32_t taken; /* how often */
     uint32_t key_bytes;
     char key[];
 };
@@ -39,6 +50,7 @@ struct node_queue {
     struct buckets lines, waiters;
     struct ends reservations, forgotten;
     size_t items_bytes;
+    int64_t offset_us; /* of the wall clock, against the queue's */
 };
 
 static struct node_bytes name_of(const struct waiter *waiter) {
@@ -52,23 +64,16 @@ static bool equal(const char *data, size_t bytes, struct node_bytes other) {
 /* ---- the order ---- */
 
 struct arrival {
-    int64_t interval;
+    int64_t since_us;
     struct node_bytes name;
 };
 
-/* Rounded down, also for a waiter that has waited for longer than the clock has run. */
-static struct arrival arrival_of(const struct node_queue *queue, int64_t since_us,
-                                 struct node_bytes name) {
-    int64_t length = queue->options.interval_us, interval = since_us / length;
-    return (struct arrival){interval - (since_us % length < 0), name};
-}
-
-static struct arrival arrival(const struct node_queue *queue, const struct waiter *waiter) {
-    return arrival_of(queue, waiter->since_us, name_of(waiter));
+static struct arrival arrival(const struct waiter *waiter) {
+    return (struct arrival){waiter->since_us, name_of(waiter)};
 }
 
 static bool comes_before(struct arrival a, struct arrival b) {
-    if (a.interval != b.interval) return a.interval < b.interval;
+    if (a.since_us != b.since_us) return a.since_us < b.since_us;
     size_t shorter = a.name.bytes < b.name.bytes ? a.name.bytes : b.name.bytes;
     int differ = memcmp(a.name.data, b.name.data, shorter);
     return differ != 0 ? differ < 0 : a.name.bytes < b.name.bytes;
@@ -81,16 +86,16 @@ static void count_again(struct waiter *root) {
 }
 
 /* Those before `place`, and the others. */
-static void divide(const struct node_queue *queue, struct waiter *root, struct arrival place,
-                   struct waiter **before, struct waiter **behind) {
+static void divide(struct waiter *root, struct arrival place, struct waiter **before,
+                   struct waiter **behind) {
     if (!root) {
         *before = *behind = NULL;
-    } else if (comes_before(arrival(queue, root), place)) {
-        divide(queue, root->right, place, &root->right, behind);
+    } else if (comes_before(arrival(root), place)) {
+        divide(root->right, place, &root->right, behind);
         count_again(root);
         *before = root;
     } else {
-        divide(queue, root->left, place, before, &root->left);
+        divide(root->left, place, before, &root->left);
         count_again(root);
         *behind = root;
     }
@@ -108,35 +113,35 @@ static struct waiter *join(struct waiter *before, struct waiter *behind) {
     return behind;
 }
 
-static void tree_add(const struct node_queue *queue, struct waiter *waiter) {
+static void tree_add(struct waiter *waiter) {
     struct waiter **at = &waiter->line->root;
-    struct arrival place = arrival(queue, waiter);
+    struct arrival place = arrival(waiter);
     while (*at && (*at)->item.hash >= waiter->item.hash) {
         struct waiter *root = *at;
         root->size++;
-        at = comes_before(place, arrival(queue, root)) ? &root->left : &root->right;
+        at = comes_before(place, arrival(root)) ? &root->left : &root->right;
     }
-    divide(queue, *at, place, &waiter->left, &waiter->right);
+    divide(*at, place, &waiter->left, &waiter->right);
     count_again(waiter);
     *at = waiter;
 }
 
-static void tree_remove(const struct node_queue *queue, struct waiter *waiter) {
+static void tree_remove(struct waiter *waiter) {
     struct waiter **at = &waiter->line->root;
-    struct arrival place = arrival(queue, waiter);
+    struct arrival place = arrival(waiter);
     while (*at != waiter) {
         struct waiter *root = *at;
         root->size--;
-        at = comes_before(place, arrival(queue, root)) ? &root->left : &root->right;
+        at = comes_before(place, arrival(root)) ? &root->left : &root->right;
     }
     *at = join(waiter->left, waiter->right);
 }
 
-static size_t rank_of(const struct node_queue *queue, const struct waiter *waiter) {
-    struct arrival place = arrival(queue, waiter);
+static size_t rank_of(const struct waiter *waiter) {
+    struct arrival place = arrival(waiter);
     size_t before = size_of(waiter->left);
     for (const struct waiter *root = waiter->line->root; root != waiter;) {
-        bool is_left = comes_before(place, arrival(queue, root));
+        bool is_left = comes_before(place, arrival(root));
         if (!is_left) before += size_of(root->left) + 1;
         root = is_left ? root->left : root->right;
     }
@@ -156,6 +161,7 @@ static struct waiter *at_rank(const struct line *line, size_t rank) {
 /* ---- lines and waiters ---- */
 
 static struct line *find_line(const struct node_queue *queue, struct node_bytes key) {
+    if (node_queue_waiters(queue) == 0) return NULL; /* the usual case, and each vote asks */
     uint32_t hash = node_hash(queue->options.seed, key);
     struct item *item = buckets_first(&queue->lines, hash);
     for (; item; item = item->next) {
@@ -182,6 +188,22 @@ static struct waiter *find_waiter(const struct node_queue *queue, const struct l
             return waiter;
     }
     return NULL;
+}
+
+/* A request takes some time, so what the waiter counts places it too late, and on each node by
+ * another time. What it says places it right, if its clock is right. If its clock is slow, it does
+ * not come before those that waited already when it last had the lock: else nobody else would get
+ * the lock from a client that takes it again and again. */
+static int64_t since_of(const struct node_queue *queue, const struct line *line,
+                        const struct node_waiter *from, int64_t now_us) {
+    int64_t counted_us = now_us - from->waited_us, said_us = from->since_us;
+    if (said_us > counted_us || said_us < counted_us - NODE_SINCE_SLACK_US) return counted_us;
+    uint32_t hash = waiter_hash(queue, line, from->name);
+    for (uint32_t i = 0; i < TAKERS && i < line->taken; i++)
+        if (line->takers[i].hash == hash && line->takers[i].at_us > said_us &&
+            line->takers[i].at_us <= counted_us) /* else it was a try, which it lost */
+            said_us = line->takers[i].at_us;
+    return said_us;
 }
 
 static size_t line_bytes(size_t key_bytes) {
@@ -246,18 +268,18 @@ static struct waiter *make_waiter(struct node_queue *queue, struct line *line,
     memcpy(waiter->name, from->name.data, bytes);
     waiter->name_bytes = (uint32_t)bytes;
     waiter->line = line;
-    waiter->since_us = now_us - from->waited_us;
+    waiter->since_us = since_of(queue, line, from, now_us);
     waiter->item.hash = waiter_hash(queue, line, from->name);
     queue->items_bytes += waiter_bytes(bytes);
     buckets_add(&queue->waiters, &waiter->item, may_grow(queue, &queue->waiters));
     ends_add(&queue->forgotten, &waiter->item, now_us + from->remember_us);
-    tree_add(queue, waiter);
+    tree_add(waiter);
     return waiter;
 }
 
 /* The line may be empty afterwards. */
 static void remove_waiter(struct node_queue *queue, struct waiter *waiter) {
-    tree_remove(queue, waiter);
+    tree_remove(waiter);
     buckets_remove(&queue->waiters, &waiter->item);
     ends_remove(&queue->forgotten, &waiter->item);
     queue->items_bytes -= waiter_bytes(waiter->name_bytes);
@@ -304,7 +326,7 @@ static void has_left(struct node_queue *queue, struct line *line, size_t rank, i
 
 static void leave(struct node_queue *queue, struct waiter *waiter, int64_t now_us) {
     struct line *line = waiter->line;
-    size_t rank = rank_of(queue, waiter);
+    size_t rank = rank_of(waiter);
     remove_waiter(queue, waiter);
     has_left(queue, line, rank, now_us);
 }
@@ -323,11 +345,10 @@ static struct line *line_now(struct node_queue *queue, struct node_bytes key, in
 
 struct node_queue *node_queue_new(const struct node_queue_options *options) {
     struct node_queue *queue = node_memory_take(sizeof *queue);
-    assert(options->reserve_us > 0 && options->interval_us >= 0);
+    assert(options->reserve_us > 0);
     if (!queue) return NULL;
     memset(queue, 0, sizeof *queue);
     queue->options = *options;
-    if (options->interval_us == 0) queue->options.interval_us = 1;
     if (buckets_begin(&queue->lines) && buckets_begin(&queue->waiters)) return queue;
     node_queue_free(queue);
     return NULL;
@@ -354,6 +375,14 @@ static bool is_sound(const struct node_waiter *waiter) {
            waiter->remember_us <= time_us_max;
 }
 
+/* A reservation is for the first, also if it came after the others. */
+static void claim(struct node_queue *queue, const struct waiter *waiter, int64_t now_us) {
+    struct line *line = waiter->line;
+    if (!line->reserved || rank_of(waiter) != 0) return;
+    reserve(queue, line, now_us);
+    notify(queue, line, 0);
+}
+
 /* NULL: the queue is full, and unchanged. */
 static struct waiter *come(struct node_queue *queue, struct node_bytes key, struct line *line,
                            const struct node_waiter *from, int64_t now_us) {
@@ -366,11 +395,29 @@ static struct waiter *come(struct node_queue *queue, struct node_bytes key, stru
         drop_if_empty(queue, line);
         return NULL;
     }
-    if (line->reserved && rank_of(queue, waiter) == 0) {
-        reserve(queue, line, now_us);
-        notify(queue, line, 0);
-    }
+    claim(queue, waiter, now_us);
     return waiter;
+}
+
+/* One that comes again may have come before the others, if its first request took long. */
+static void move_up(struct node_queue *queue, struct waiter *waiter, int64_t since_us,
+                    int64_t now_us) {
+    if (since_us >= waiter->since_us) return;
+    bool was_first = rank_of(waiter) == 0;
+    tree_remove(waiter);
+    waiter->left = waiter->right = NULL;
+    waiter->since_us = since_us;
+    tree_add(waiter);
+    if (!was_first) claim(queue, waiter, now_us);
+}
+
+/* The two clocks are read one after the other. An offset that stays the same in spite of that keeps
+ * the order of waiters that came at almost the same time. */
+int64_t node_queue_since(struct node_queue *queue, int64_t said_us, int64_t wall_us,
+                         int64_t now_us) {
+    int64_t offset_us = wall_us - now_us, change_us = offset_us - queue->offset_us;
+    if (change_us < -OFFSET_STEP_US || change_us > OFFSET_STEP_US) queue->offset_us = offset_us;
+    return said_us - queue->offset_us;
 }
 
 int64_t node_queue_enter(struct node_queue *queue, struct node_bytes key,
@@ -378,11 +425,13 @@ int64_t node_queue_enter(struct node_queue *queue, struct node_bytes key,
     if (!is_sound(waiter) || key.bytes > UINT32_MAX) return -1;
     struct line *line = line_now(queue, key, now_us);
     struct waiter *found = line ? find_waiter(queue, line, waiter->name) : NULL;
-    if (found)
+    if (found) {
         ends_move(&queue->forgotten, &found->item, now_us + waiter->remember_us);
-    else
+        move_up(queue, found, since_of(queue, line, waiter, now_us), now_us);
+    } else {
         found = come(queue, key, line, waiter, now_us);
-    return found ? (int64_t)rank_of(queue, found) : -1;
+    }
+    return found ? (int64_t)rank_of(found) : -1;
 }
 
 size_t node_queue_leave(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter,
@@ -398,7 +447,7 @@ size_t node_queue_leave(struct node_queue *queue, struct node_bytes key, struct 
         remove_waiter(queue, first);
         remain--;
     }
-    size_t rank = skipping ? 0 : rank_of(queue, found);
+    size_t rank = skipping ? 0 : rank_of(found);
     remove_waiter(queue, found);
     has_left(queue, line, rank, now_us);
     return remain - 1;
@@ -437,21 +486,27 @@ bool node_queue_admits(struct node_queue *queue, struct node_bytes key,
     if (!line || !line->reserved) return true;
     const struct waiter *first = at_rank(line, 0);
     if (is_sound(waiter)) {
-        struct arrival place = arrival_of(queue, now_us - waiter->waited_us, waiter->name);
+        struct arrival place = {since_of(queue, line, waiter, now_us), waiter->name};
         if (equal(first->name, first->name_bytes, waiter->name)) return true;
-        if (!find_waiter(queue, line, waiter->name) && comes_before(place, arrival(queue, first)))
+        if (!find_waiter(queue, line, waiter->name) && comes_before(place, arrival(first)))
             return true;
     }
     *left_us = ends_time(&queue->reservations, &line->item) - now_us;
     return false;
 }
 
-void node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter) {
+bool node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter,
+                      int64_t now_us) {
     struct line *line = find_line(queue, key);
-    if (!line) return;
+    if (!line) return false;
     unreserve(queue, line);
     struct waiter *found = waiter.bytes ? find_waiter(queue, line, waiter) : NULL;
-    if (found) leave(queue, found, 0);
+    bool others = line->root->size > (found ? 1 : 0);
+    if (waiter.bytes)
+        line->takers[line->taken++ % TAKERS] =
+            (struct taker){now_us, waiter_hash(queue, line, waiter)};
+    if (found) leave(queue, found, now_us);
+    return others;
 }
 
 /* ---- time ---- */
@@ -471,3 +526,5 @@ int64_t node_queue_next(const struct node_queue *queue) {
 }
 
 size_t node_queue_waiters(const struct node_queue *queue) { return queue->forgotten.count; }
+
+size_t node_queue_reservations(const struct node_queue *queue) { return queue->reservations.count; }

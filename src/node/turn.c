@@ -4,32 +4,30 @@
 enum { US_PER_MS = 1000 };
 
 static void enter(struct node_queue *queue, const struct node_waiter *waiter, int64_t now_us,
-                  struct node_denial *denial) {
-    denial->rank = waiter->name.bytes ? node_queue_enter(queue, denial->key, waiter, now_us) : -1;
+                  struct node_turn *turn) {
+    turn->rank = waiter->name.bytes ? node_queue_enter(queue, turn->key, waiter, now_us) : -1;
 }
 
 /* True: it is reserved for another. */
 static bool is_reserved(struct node_queue *queue, const struct node_bytes *keys, size_t count,
-                        const struct node_waiter *waiter, int64_t now_us,
-                        struct node_denial *denial) {
+                        const struct node_waiter *waiter, int64_t now_us, struct node_turn *turn) {
     for (size_t i = 0; i < count; i++) {
         int64_t left_us;
         if (node_queue_admits(queue, keys[i], waiter, now_us, &left_us)) continue;
-        *denial = (struct node_denial){.key = keys[i], .left_us = left_us, .reserved = true};
-        enter(queue, waiter, now_us, denial);
+        *turn = (struct node_turn){.key = keys[i], .left_us = left_us, .reserved = true};
+        enter(queue, waiter, now_us, turn);
         return true;
     }
     return false;
 }
 
 static void denied_by(struct node_table *table, const struct node_bytes *keys, size_t count,
-                      int64_t now_ms, struct node_denial *denial) {
+                      int64_t now_ms, struct node_turn *turn) {
     struct node_lock lock;
     size_t i = 0;
     while (i + 1 < count && !node_look(table, keys[i], now_ms, &lock)) i++;
     int64_t left_ms = node_pttl(table, keys[i], now_ms);
-    *denial =
-        (struct node_denial){.key = keys[i], .left_us = left_ms < 0 ? -1 : left_ms * US_PER_MS};
+    *turn = (struct node_turn){.key = keys[i], .left_us = left_ms < 0 ? -1 : left_ms * US_PER_MS};
 }
 
 enum node_answer node_acquire_in_turn(struct node_table *table, struct node_queue *queue,
@@ -37,20 +35,23 @@ enum node_answer node_acquire_in_turn(struct node_table *table, struct node_queu
                                       struct node_bytes token, int64_t ttl_ms,
                                       const struct node_fence_request *fences,
                                       const struct node_waiter *waiter, int64_t now_us,
-                                      struct node_denial *denial) {
+                                      struct node_turn *turn) {
     int64_t now_ms = now_us / US_PER_MS;
+    bool crowded = node_queue_waiters(queue) > 0;
     /* What has ended is free, and reserved for the first, before anybody else can take it. */
-    for (size_t i = 0; i < count; i++) node_expire_key(table, keys[i], now_ms);
-    if (is_reserved(queue, keys, count, waiter, now_us, denial)) return NODE_DENIED;
+    for (size_t i = 0; crowded && i < count; i++) node_expire_key(table, keys[i], now_ms);
+    if (crowded && is_reserved(queue, keys, count, waiter, now_us, turn)) return NODE_DENIED;
     enum node_answer answer =
         fences ? node_acquire_guarded(table, keys, count, token, ttl_ms, fences->nonce,
                                       fences->fence, fences->stripes, fences->stripes_count, now_ms)
                : node_acquire(table, keys, count, token, ttl_ms, now_ms);
     if (answer == NODE_DENIED) {
-        denied_by(table, keys, count, now_ms, denial);
-        enter(queue, waiter, now_us, denial);
+        denied_by(table, keys, count, now_ms, turn);
+        enter(queue, waiter, now_us, turn);
     }
     if (answer != NODE_GRANTED && answer != NODE_STALE) return answer;
-    for (size_t i = 0; i < count; i++) node_queue_taken(queue, keys[i], waiter->name);
+    *turn = (struct node_turn){.rank = -1};
+    for (size_t i = 0; crowded && i < count; i++)
+        if (node_queue_taken(queue, keys[i], waiter->name, now_us)) turn->others = true;
     return answer;
 }

@@ -36,6 +36,8 @@
  *     %# how many keys   %F "FENCE=nonce:fence:stripe,stripe", the nonce being the node's
  *     %O the node's nonce, or "kept" if `was_kept`
  *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
+ *     %u waiter   %v since_us, waited_us and remember_us
+ *     %q "WAITER", the waiter and these three, or nothing without a waiter
  */
 #ifndef RL_POLICY_OPS_H
 #define RL_POLICY_OPS_H
@@ -61,8 +63,8 @@ enum {
            SCRIPT(ACQUIRE_MANY, 0, "%K | %t %l", "--DG"),                                          \
            COMMANDS(2, "SET %k %t NX PX %l;ZADD %n XX GT CH %f %s", SET, RAISED),                  \
            SCRIPT(ACQUIRE_GUARDED, 1, "%K %n | %t %l %f %s", "-SDG")),                             \
-      NATIVE_BY_MODE(COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l", VOTE, VOTE),                       \
-                     COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %F", VOTE, VOTE)))                   \
+      NATIVE_BY_MODE(COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %q", VOTE, VOTE),                    \
+                     COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %F %q", VOTE, VOTE)))                \
     /* Compare-and-pexpire on all keys; never shortens. */                                         \
     X(EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED,                                  \
       BY_MODE(SCRIPT(EXTEND, 0, "%K | %t %l", "-DAG"),                                             \
@@ -137,6 +139,13 @@ enum {
     /* The same keys, for an observer: GRANTED with `count`, the waiters, and `age_us`, for how    \
      * long the first of them has waited. */                                                       \
     X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)), AS_STOCK)         \
+    /* One key, a native node only: wait in its queue as `waiter`; `count`, the waiters before us   \
+     * (-1: it is full), and ABSENT: we may try; or GRANTED with `remaining_ms`. */                \
+    X(TURN_WAIT, WAITERS, NET_OP_GROWS,                                                            \
+      ANY(COMMANDS(1, "REDLOCK.WAIT %k %u %v", TURN, TURN)), AS_STOCK)                             \
+    /* The same key and waiter: leave it; GRANTED with `count`, the waiters left. */               \
+    X(TURN_LEAVE, WAITERS, NET_OP_CHANGES,                                                         \
+      ANY(COMMANDS(1, "REDLOCK.UNWAIT %k %u %p", COUNT, COUNT)), AS_STOCK)                         \
     /* GRANTED with `value`, the server's name for the type of the key's value; ABSENT. */         \
     X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)), AS_STOCK)
 /* clang-format on */

@@ -85,6 +85,10 @@ struct net_request {
     /* NET_WAIT_QUEUE_LEAVE: also removes the clients before it that did not act when it was their
      * turn. */
     bool passes;
+    /* TURN_WAIT, TURN_LEAVE, and an ACQUIRE that waits (native nodes). */
+    struct net_bytes waiter;
+    int64_t since_us; /* its wall clock when it began to wait, in microseconds since 1970 */
+    int64_t waited_us, remember_us;
     enum net_question question; /* NET_SERVER_INFO */
     uint8_t scheme;
     /* enum redlock_scheme, the node's (net_node()), the same for all requests on keys. Not SET: one

@@ -83,6 +83,14 @@ void trace_event(struct text *text, const struct rl_event *event) {
         text_add(text, "node%u watched: key %s", event->node + 1u, rl_vote_name(event->vote));
         break;
     case RL_EVENT_RANK: text_add(text, "rank %d", (int)event->rank); break;
+    case RL_EVENT_QUEUED:
+        text_add(text, "node%u queue: ", event->node + 1u);
+        if (event->vote == RL_VOTE_GRANTED)
+            text_add(text, "rank %d", (int)event->rank);
+        else
+            text_add(text, event->vote == RL_VOTE_ABSENT ? "you may try" : "no place");
+        break;
+    case RL_EVENT_TURN: text_add(text, "node%u your turn", event->node + 1u); break;
     }
 }
 

@@ -63,6 +63,8 @@ static struct {
 
 int64_t boottime_us(void) { return world.now_us; }
 
+int64_t realtime_us(void) { return world.now_us + INT64_C(1700000000000000); }
+
 /* ---- strings and memory ---- */
 
 static void *fake_Alloc(size_t bytes) { return malloc(bytes); }
@@ -501,6 +503,8 @@ static void end(void) {
     world.flags = 0;
     if (RedisModule_OnUnload(&context) == SERVER_OK) return;
     ends_stop();
+    node_queue_free(node.queue);
+    node.queue = NULL;
     node_table_free(node.table);
     node.table = NULL;
     fake_FreeString(NULL, record_key);
@@ -516,6 +520,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t stop = newline ? (size_t)(newline - data) : size;
         run_line(data + at, stop - at);
         assert(node_bytes_locked(node.table) <= node.memory_max);
+        assert(node_queue_bytes(node.queue) <= node.memory_max);
         at = stop + 1;
     }
     end();

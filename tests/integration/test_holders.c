@@ -129,7 +129,9 @@ static void a_holder_stopped_past_its_ttl_is_told_lost_first_thing(void **state)
     kill(holder.pid, SIGSTOP);
     waitpid(holder.pid, NULL, WUNTRACED);
     assert_result(redlock_acquire(lock, 3000), REDLOCK_OK);
-    wait_until(servers_holding(&five, "stopped") == 5, 500);
+    /* The holder's keys need not end at the same time, so some nodes may have denied. */
+    unsigned held = servers_holding(&five, "stopped");
+    assert_true(held >= 3);
     kill(holder.pid, SIGCONT);
     double woken = now_ms();
     char letter;
@@ -145,7 +147,7 @@ static void a_holder_stopped_past_its_ttl_is_told_lost_first_thing(void **state)
     assert_int_equal(report.release, REDLOCK_LOST);
     end_holder(&holder);
     nap_ms(50);
-    assert_int_equal(servers_holding(&five, "stopped"), 5);
+    assert_true(servers_holding(&five, "stopped") >= held);
     assert_result(redlock_extend(lock, 0), REDLOCK_OK);
     assert_result(redlock_release(lock), REDLOCK_OK);
     redlock_lock_free(lock);

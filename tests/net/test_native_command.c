@@ -98,6 +98,32 @@ static void test_locks(void **state) {
                    "REDLOCK.BREAK KEY t FENCE=0123456789abcdef:1700000000000000:4095");
 }
 
+static void test_turns(void **state) {
+    (void)state;
+    struct net_request request = classic(NET_ACQUIRE, 1);
+    request.waiter = (struct net_bytes){"w", 1};
+    request.since_us = 1700000000000000;
+    request.waited_us = 7;
+    request.remember_us = 500000;
+    expect(&request, 0, "REDLOCK.ACQUIRE 1 KEY t 30000 WAITER w 1700000000000000 7 500000");
+    request.op = NET_TURN_WAIT;
+    expect(&request, 0, "REDLOCK.WAIT KEY w 1700000000000000 7 500000");
+    request.op = NET_TURN_LEAVE;
+    expect(&request, 0, "REDLOCK.UNWAIT KEY w 0");
+    request.passes = true;
+    expect(&request, 0, "REDLOCK.UNWAIT KEY w 1");
+    request = guarded(NET_ACQUIRE, 2);
+    request.waiter = (struct net_bytes){"w", 1};
+    request.remember_us = 1;
+    expect(&request, 1,
+           "REDLOCK.ACQUIRE 2 KEY l t 30000 FENCE=ffffffffffffffff:1700000000000000:4095,7 "
+           "WAITER w 0 0 1");
+    /* One that extends never waits. */
+    request.op = NET_EXTEND;
+    expect(&request, 1,
+           "REDLOCK.EXTEND 2 KEY l t 30000 FENCE=ffffffffffffffff:1700000000000000:4095,7");
+}
+
 static void test_the_node_itself(void **state) {
     static const struct net_bytes fields[4] = {
         {"nonce", 5}, {"000000000000000b", 16}, {"epoch", 5}, {"", 0}};
@@ -229,7 +255,10 @@ static void test_answers(void **state) {
         {NET_ACQUIRE, false, ":-1\r\n", WRONG},
         {NET_ACQUIRE, false, "+OK\r\n", WRONG},
         {NET_ACQUIRE, false, "$-1\r\n", WRONG},
-        {NET_ACQUIRE, false, ":2\r\n", WRONG},
+        {NET_ACQUIRE, false, ":2\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_ACQUIRE, true, ":2\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_ACQUIRE, false, ":3\r\n", WRONG},
+        {NET_EXTEND, false, ":2\r\n", WRONG},
         {NET_ACQUIRE, false, "*0\r\n", WRONG},
         {NET_ACQUIRE, false, "*3\r\n:0\r\n:5\r\n:-1\r\n", WRONG},
         {NET_ACQUIRE, false, "*4\r\n:1\r\n:5\r\n:-1\r\n$0\r\n\r\n", WRONG},
@@ -246,6 +275,16 @@ static void test_answers(void **state) {
         {NET_ACQUIRE, true, ":-1\r\n", REDLOCK_VERDICT_STALE},
         {NET_ACQUIRE, true, ":-2\r\n", WRONG},
         {NET_ACQUIRE, true, HELD, REDLOCK_VERDICT_DENIED},
+        {NET_TURN_WAIT, false, "*2\r\n:0\r\n:-2\r\n", REDLOCK_VERDICT_ABSENT},
+        {NET_TURN_WAIT, false, "*2\r\n:3\r\n:15\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_TURN_WAIT, false, "*2\r\n:-1\r\n:-1\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_TURN_WAIT, false, "*2\r\n:-2\r\n:1\r\n", WRONG},
+        {NET_TURN_WAIT, false, "*2\r\n:0\r\n:-3\r\n", WRONG},
+        {NET_TURN_WAIT, false, "*3\r\n:0\r\n:1\r\n:1\r\n", WRONG},
+        {NET_TURN_WAIT, false, "*2\r\n:0\r\n$1\r\n1\r\n", WRONG},
+        {NET_TURN_WAIT, false, ":0\r\n", WRONG},
+        {NET_TURN_LEAVE, false, ":2\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_TURN_LEAVE, false, ":-1\r\n", WRONG},
         {NET_EXTEND, false, ":1\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_EXTEND, false, ":0\r\n", REDLOCK_VERDICT_ABSENT},
         {NET_EXTEND, false, ":-1\r\n", REDLOCK_VERDICT_DENIED},
@@ -324,6 +363,10 @@ static void test_parts_of_answers(void **state) {
     assert_int_equal(answer.remaining_ms, -1);
     assert_true(feed(&request, 0, ":0\r\n", false, &answer));
     assert_int_equal(answer.remaining_ms, -2);
+    assert_true(feed(&request, 0, ":1\r\n", false, &answer));
+    assert_int_equal(answer.count, 0);
+    assert_true(feed(&request, 0, ":2\r\n", false, &answer)); /* others wait */
+    assert_int_equal(answer.count, 1);
 
     request.op = NET_PEEK_VALUE; /* absent */
     assert_true(feed(&request, 0, ":-2\r\n", false, &answer));
@@ -436,6 +479,7 @@ static void test_table(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_locks),
+        cmocka_unit_test(test_turns),
         cmocka_unit_test(test_the_node_itself),
         cmocka_unit_test(test_as_on_a_stock_node),
         cmocka_unit_test(test_nonces),

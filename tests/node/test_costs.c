@@ -210,7 +210,7 @@ static void test_twice_as_many_locks(void **state) {
 }
 
 static struct node_waiter waiter_of(char name[NAME_BYTES], unsigned number) {
-    return (struct node_waiter){name_of(name, number), 0, 1000000};
+    return (struct node_waiter){name_of(name, number), 0, NODE_SINCE_UNKNOWN, 1000000};
 }
 
 /* All wait for one lock; then it passes through all of them, half of which do not come. */
@@ -231,7 +231,7 @@ static double cost_of_waiters(unsigned n) {
         struct node_waiter waiter = waiter_of(name, (i * 7919) % n);
         node_queue_freed(queue, key, 1);
         if (node_queue_admits(queue, key, &waiter, 1, &left_us))
-            node_queue_taken(queue, key, waiter.name);
+            node_queue_taken(queue, key, waiter.name, 1);
         else if (i % 2)
             assert_int_equal(node_queue_enter(queue, key, &waiter, 1) >= 0, 1);
         else

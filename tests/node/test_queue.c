@@ -54,7 +54,7 @@ static struct node_queue *open_queue(struct node_queue_options options) {
 static struct node_queue *new_queue(void) { return open_queue((struct node_queue_options){0}); }
 
 static struct node_waiter named(const char *name, int64_t waited_us) {
-    return (struct node_waiter){{name, strlen(name)}, waited_us, REMEMBER};
+    return (struct node_waiter){{name, strlen(name)}, waited_us, NODE_SINCE_UNKNOWN, REMEMBER};
 }
 
 static int64_t enter(struct node_queue *queue, const char *name, int64_t waited_us,
@@ -106,25 +106,81 @@ static void test_order_is_that_of_arrival(void **state) {
     assert_int_equal(memory_pieces, 0);
 }
 
-/* Nodes that hear of two waiters in another order agree all the same. */
-static void test_same_interval_by_name(void **state) {
+static int64_t enter_since(struct node_queue *queue, const char *name, int64_t waited_us,
+                           int64_t since_us, int64_t now_us) {
+    struct node_waiter waiter = named(name, waited_us);
+    waiter.since_us = since_us;
+    return node_queue_enter(queue, key, &waiter, now_us);
+}
+
+/* What each waiter's request takes to reach a node differs, and what the waiter says does not. */
+static void test_all_nodes_order_alike(void **state) {
+    enum { A = NOW - 30, B = NOW - 20, C = NOW - 20 };
     (void)state;
     for (int node = 0; node < 2; node++) {
-        struct node_queue *queue = open_queue((struct node_queue_options){.interval_us = 4000});
-        enter(queue, node ? "b" : "a", 0, 4000);
-        enter(queue, node ? "a" : "b", 0, 7999);
-        enter(queue, "aa", 0, 8000);
-        enter(queue, "z", 4000, 7999);
-        enter(queue, "x", 8001, 4000); /* -4001 to -8000 is one interval */
-        enter(queue, "y", 12000, 4000);
-        assert_int_equal(enter(queue, "x", 0, NOW), 0);
-        assert_int_equal(enter(queue, "y", 0, NOW), 1);
-        assert_int_equal(enter(queue, "z", 0, NOW), 2);
-        assert_int_equal(enter(queue, "a", 0, NOW), 3);
-        assert_int_equal(enter(queue, "b", 0, NOW), 4);
-        assert_int_equal(enter(queue, "aa", 0, NOW), 5);
+        struct node_queue *queue = new_queue();
+        enter_since(queue, node ? "a" : "b", 0, node ? A : B, NOW);
+        enter_since(queue, node ? "b" : "a", 5, node ? B : A, NOW + 900);
+        enter_since(queue, "c", 0, C, NOW + 1000); /* at the same time as b: by name */
+        assert_int_equal(enter(queue, "a", 0, NOW + 2000), 0);
+        assert_int_equal(enter(queue, "b", 0, NOW + 2000), 1);
+        assert_int_equal(enter(queue, "c", 0, NOW + 2000), 2);
         node_queue_free(queue);
     }
+}
+
+/* A waiter whose clock is wrong has the place that its waiting gives it. */
+static void test_a_wall_clock_is_a_hint(void **state) {
+    struct node_queue *queue = new_queue();
+    (void)state;
+    enter(queue, "a", 0, NOW);
+    assert_int_equal(enter_since(queue, "early", 0, NOW - NODE_SINCE_SLACK_US, NOW + 1), 1);
+    assert_int_equal(enter_since(queue, "late", 0, NOW + 100, NOW + 2), 2);
+    assert_int_equal(enter(queue, "b", 0, NOW + 3), 3);
+    assert_int_equal(enter_since(queue, "right", 0, NOW + 3 - NODE_SINCE_SLACK_US, NOW + 3), 0);
+    /* Its offset to the queue's clock does not follow small changes, which would change the order
+     * of those that said the same. */
+    assert_int_equal(node_queue_since(queue, 5000000, 5000100, 700), 5000000 - 4999400);
+    assert_int_equal(node_queue_since(queue, 5000000, 5000900, 700), 5000000 - 4999400);
+    assert_int_equal(node_queue_since(queue, 5000000, 5002900, 1700), 5000000 - 5001200);
+    node_queue_free(queue);
+}
+
+/* The first request of a waiter took long. A later one that did not shows when it came. */
+static void test_a_late_request_does_not_cost_a_place(void **state) {
+    struct node_queue *queue = new_queue();
+    (void)state;
+    enter(queue, "a", 0, NOW);
+    enter(queue, "b", 0, NOW + 100);
+    assert_int_equal(enter(queue, "c", 10, NOW + 1000), 2);
+    node_queue_freed(queue, key, NOW + 1000);
+    expect_notified("a:0! ");
+    assert_int_equal(enter(queue, "c", 1950, NOW + 2000), 1);
+    expect_notified("");
+    assert_int_equal(enter(queue, "c", 3010, NOW + 3000), 0);
+    expect_notified("c:0! ");
+    assert_int_equal(node_queue_next(queue), NOW + 3000 + RESERVE);
+    assert_int_equal(enter(queue, "c", 3000, NOW + 3000), 0); /* a place is never lost by it */
+    assert_int_equal(refused(queue, "c", 0, NOW + 3000), -1);
+    assert_int_equal(enter(queue, "a", 0, NOW + 3000), 1);
+    assert_int_equal(length(queue), 3);
+    node_queue_free(queue);
+    assert_int_equal(memory_pieces, 0);
+}
+
+/* Its clock is 10 ms slow, and it comes again as soon as it has released the lock. */
+static void test_a_slow_clock_does_not_starve_others(void **state) {
+    struct node_queue *queue = new_queue();
+    (void)state;
+    enter(queue, "a", 0, NOW);
+    assert_int_equal(enter_since(queue, "slow", 0, NOW + 100 - 10000, NOW + 100), 0);
+    assert_true(node_queue_taken(queue, key, B("slow"), NOW + 200));
+    enter(queue, "b", 0, NOW + 300);
+    assert_int_equal(enter_since(queue, "slow", 0, NOW + 1000 - 10000, NOW + 1000), 1);
+    /* A try that is lost costs no place: it goes on waiting. */
+    assert_true(node_queue_taken(queue, key, B("a"), NOW + 2000));
+    assert_int_equal(enter_since(queue, "a", 3000, NOW, NOW + 3000), 0);
+    node_queue_free(queue);
 }
 
 static void test_a_free_lock_is_reserved(void **state) {
@@ -142,12 +198,12 @@ static void test_a_free_lock_is_reserved(void **state) {
     assert_int_equal(refused(queue, "x", 0, NOW + 11), RESERVE - 1);
     assert_int_equal(refused(queue, "b", 0, NOW + 11), RESERVE - 1);
     assert_int_equal(refused(queue, "a", 0, NOW + 11), -1);
-    struct node_waiter none = {nobody, 0, 0};
+    struct node_waiter none = {.name = nobody};
     int64_t left_us = -1;
     assert_false(node_queue_admits(queue, key, &none, NOW + 11, &left_us));
     node_queue_freed(queue, key, NOW + 12); /* again: the time is that of the first */
     assert_int_equal(node_queue_next(queue), NOW + 10 + RESERVE);
-    node_queue_taken(queue, key, B("a"));
+    node_queue_taken(queue, key, B("a"), NOW);
     assert_int_equal(length(queue), 1);
     assert_int_equal(refused(queue, "x", 0, NOW + 12), -1);
     assert_int_equal(node_queue_next(queue), NOW + 1 + REMEMBER);
@@ -217,7 +273,7 @@ static void test_the_eldest_is_admitted(void **state) {
     assert_int_equal(refused(queue, "b", 0, NOW + 111), RESERVE);
     /* a waiter in the queue has the age with which it entered */
     assert_int_equal(refused(queue, "b", 5000, NOW + 111), RESERVE);
-    node_queue_taken(queue, key, nobody);
+    node_queue_taken(queue, key, nobody, NOW);
     assert_int_equal(length(queue), 2);
     node_queue_free(queue);
 }
@@ -244,7 +300,7 @@ static void test_leaving(void **state) {
     assert_int_equal(refused(queue, "x", 0, NOW + 11), -1);
     expect_notified("");
     for (char name[2] = "a"; *name <= 'e'; ++*name) enter(queue, name, 0, NOW + *name);
-    node_queue_taken(queue, key, B("a"));
+    node_queue_taken(queue, key, B("a"), NOW);
     expect_notified("b:0 c:1 ");
     assert_int_equal(node_queue_leave(queue, key, B("d"), true, NOW + 200), 1);
     expect_notified("e:0 ");
@@ -271,7 +327,7 @@ static void test_waiters_are_forgotten(void **state) {
     node_queue_freed(queue, key, NOW + 10 + 2 * REMEMBER);
     expect_notified("c:0! ");
     assert_int_equal(length(queue), 1);
-    node_queue_taken(queue, key, B("c"));
+    node_queue_taken(queue, key, B("c"), NOW);
     enter(queue, "d", 0, NOW);
     node_queue_freed(queue, key, NOW + REMEMBER);
     expect_notified("");
@@ -302,7 +358,7 @@ static void test_ticks_have_a_limit(void **state) {
 static void test_names(void **state) {
     struct node_queue *queue = new_queue();
     char longest[129];
-    struct node_waiter waiter = {{longest, 128}, 0, REMEMBER};
+    struct node_waiter waiter = {{longest, 128}, 0, NODE_SINCE_UNKNOWN, REMEMBER};
     (void)state;
     memset(longest, 0, sizeof(longest));
     assert_int_equal(node_queue_enter(queue, key, &waiter, NOW), 0);
@@ -316,7 +372,7 @@ static void test_names(void **state) {
     assert_int_equal(node_queue_enter(queue, key, &waiter, NOW), -1);
     waiter = named("a", INT64_MAX);
     assert_int_equal(node_queue_enter(queue, key, &waiter, NOW), -1);
-    waiter = (struct node_waiter){B("a"), 0, 0};
+    waiter = (struct node_waiter){.name = B("a")};
     assert_int_equal(node_queue_enter(queue, key, &waiter, NOW), -1);
     waiter.remember_us = INT64_MAX;
     assert_int_equal(node_queue_enter(queue, key, &waiter, NOW), -1);
@@ -337,7 +393,7 @@ static void test_a_full_queue(void **state) {
     }
     assert_true(count > 300);
     assert_int_equal(node_queue_waiters(queue), count);
-    assert_int_equal(enter(queue, "waiter5", 0, NOW), 5);
+    assert_int_equal(enter(queue, "waiter5", 0, NOW + count), 5);
     assert_int_equal(leave(queue, "waiter5", NOW), count - 1);
     assert_int_equal(enter(queue, name, 0, NOW + count), count - 1);
     node_queue_free(queue);
@@ -375,8 +431,8 @@ static void close_node(struct node *node) {
 }
 
 static enum node_answer take(struct node *node, const char *name, int64_t now_us,
-                             struct node_denial *denial) {
-    struct node_waiter waiter = name ? named(name, 0) : (struct node_waiter){nobody, 0, 0};
+                             struct node_turn *denial) {
+    struct node_waiter waiter = name ? named(name, 0) : (struct node_waiter){.name = nobody};
     node->now_us = now_us;
     memset(denial, 0x5a, sizeof(*denial));
     return node_acquire_in_turn(node->table, node->queue, &key, 1,
@@ -384,7 +440,7 @@ static enum node_answer take(struct node *node, const char *name, int64_t now_us
                                 denial);
 }
 
-static void expect_denial(const struct node_denial *denial, int64_t rank, int64_t left_us,
+static void expect_denial(const struct node_turn *denial, int64_t rank, int64_t left_us,
                           bool reserved) {
     assert_int_equal(denial->rank, rank);
     assert_int_equal(denial->left_us, left_us);
@@ -394,7 +450,7 @@ static void expect_denial(const struct node_denial *denial, int64_t rank, int64_
 
 static void test_acquire_in_turn(void **state) {
     struct node node;
-    struct node_denial denial;
+    struct node_turn denial;
     (void)state;
     open_node(&node);
     assert_int_equal(take(&node, "a", NOW, &denial), NODE_GRANTED);
@@ -427,7 +483,7 @@ static void test_acquire_in_turn(void **state) {
 
 static void test_several_keys_in_turn(void **state) {
     struct node node;
-    struct node_denial denial;
+    struct node_turn denial;
     const struct node_bytes two[] = {B("s"), key}, name = B("a");
     struct node_waiter a = named("a", 0);
     (void)state;
@@ -451,7 +507,7 @@ static void test_several_keys_in_turn(void **state) {
 /* A key that is set without its fence is taken: its client raises, and does not wait. */
 static void test_fences_in_turn(void **state) {
     struct node node;
-    struct node_denial denial;
+    struct node_turn denial;
     const uint16_t stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % NODE_STRIPES;
     static const int64_t floor[NODE_STRIPES] = {0};
     const struct node_field nonce = {B("nonce"), B("000000000000000a")};
@@ -474,7 +530,7 @@ static void test_fences_in_turn(void **state) {
         assert_true(node_look(node.table, key, NOW / 1000, &lock));
         assert_int_equal(lock.fence, 5);
         assert_int_equal(node_release(node.table, &key, 1, B("t"), NOW / 1000), NODE_GRANTED);
-        node_queue_taken(node.queue, key, nobody);
+        node_queue_taken(node.queue, key, nobody, NOW);
     }
     close_node(&node);
 }
@@ -490,6 +546,11 @@ struct place {
 
 struct list {
     struct place place[NAMES];
+    struct {
+        unsigned number;
+        int64_t at_us;
+    } taken[8]; /* the last ones, in turn; since somebody waits */
+    unsigned taken_count;
     bool reserved;
     int64_t reserved_until_us;
 };
@@ -500,7 +561,7 @@ static void name_of(unsigned number, char name[NAME_BYTES]) {
 
 static bool before(const struct list *list, unsigned a, unsigned b) {
     char x[NAME_BYTES], y[NAME_BYTES];
-    int64_t s = list->place[a].since_us / 100, t = list->place[b].since_us / 100;
+    int64_t s = list->place[a].since_us, t = list->place[b].since_us;
     name_of(a, x);
     name_of(b, y);
     return s != t ? s < t : strcmp(x, y) < 0;
@@ -549,12 +610,33 @@ static void list_tick(struct list *list, int64_t now_us) {
     }
 }
 
-static void list_enter(struct list *list, unsigned number, int64_t waited_us, int64_t now_us) {
-    bool stays = list->place[number].waits;
-    list->place[number].waits = true;
-    if (!stays) list->place[number].since_us = now_us - waited_us;
-    list->place[number].until_us = now_us + REMEMBER;
-    if (!stays && list->reserved && list_rank(list, number) == 0)
+static int64_t arrival_of(const struct list *list, unsigned number,
+                          const struct node_waiter *waiter, int64_t now_us) {
+    int64_t counted_us = now_us - waiter->waited_us, since_us = waiter->since_us;
+    if (since_us > counted_us || since_us < counted_us - NODE_SINCE_SLACK_US) return counted_us;
+    for (unsigned i = 0; i < list->taken_count && i < 8 && list_count(list) > 0; i++)
+        if (list->taken[i].number == number && list->taken[i].at_us <= counted_us &&
+            list->taken[i].at_us > since_us)
+            since_us = list->taken[i].at_us;
+    return since_us;
+}
+
+static void list_taken(struct list *list, unsigned number, int64_t now_us) {
+    list->reserved = false;
+    if (list_count(list) > 0) {
+        list->taken[list->taken_count % 8].number = number;
+        list->taken[list->taken_count++ % 8].at_us = now_us;
+    }
+    list->place[number].waits = false;
+}
+
+static void list_enter(struct list *list, unsigned number, int64_t since_us, int64_t now_us) {
+    struct place *place = &list->place[number];
+    bool was_first = list_first(list) == number;
+    if (!place->waits || since_us < place->since_us) place->since_us = since_us;
+    place->waits = true;
+    place->until_us = now_us + REMEMBER;
+    if (!was_first && list->reserved && list_rank(list, number) == 0)
         list->reserved_until_us = now_us + RESERVE;
 }
 
@@ -568,13 +650,12 @@ static void list_freed(struct list *list, int64_t now_us) {
     list->reserved_until_us = now_us + RESERVE;
 }
 
-static bool list_admits(const struct list *list, unsigned number, int64_t waited_us,
-                        int64_t now_us) {
+static bool list_admits(const struct list *list, unsigned number, int64_t since_us) {
     struct list as_if = *list;
     if (!list->reserved) return true;
     if (!list->place[number].waits) {
         as_if.place[number].waits = true;
-        as_if.place[number].since_us = now_us - waited_us;
+        as_if.place[number].since_us = since_us;
     }
     return list_rank(&as_if, number) == 0;
 }
@@ -585,15 +666,20 @@ static void one_step(struct node_queue *queue, uint64_t *random, int64_t now_us)
     unsigned number = (unsigned)(rl_splitmix64(random) % NAMES),
              place = (unsigned)(rl_splitmix64(random) % PLACES);
     int64_t waited_us = rl_draw_between(random, 0, 2000), left_us, age_us;
+    int64_t late_us = rl_draw_between(random, -500, NODE_SINCE_SLACK_US + 500);
     char name[NAME_BYTES], of[] = {'k', (char)('0' + place)};
     struct list *list = &lists[place];
     struct node_bytes where = {of, sizeof(of)};
     name_of(number, name);
     struct node_waiter waiter = named(name, waited_us);
+    if (late_us % 2) waiter.since_us = now_us - waited_us - late_us;
+    int64_t since_us = 0;
     unsigned what = (unsigned)(rl_splitmix64(random) % 16);
     if (what < 9) list_pass(list, now_us);
+    if (list_count(list) == 0) list->taken_count = 0;
+    since_us = arrival_of(list, number, &waiter, now_us);
     if (what < 5) {
-        list_enter(list, number, waited_us, now_us);
+        list_enter(list, number, since_us, now_us);
         assert_int_equal(node_queue_enter(queue, where, &waiter, now_us), list_rank(list, number));
     } else if (what < 7) {
         if (list->place[number].waits) list_leave(list, number, now_us);
@@ -601,15 +687,14 @@ static void one_step(struct node_queue *queue, uint64_t *random, int64_t now_us)
                          list_count(list));
     } else if (what < 9) {
         bool admitted = node_queue_admits(queue, where, &waiter, now_us, &left_us);
-        assert_int_equal(admitted, list_admits(list, number, waited_us, now_us));
+        assert_int_equal(admitted, list_admits(list, number, since_us));
         if (!admitted) assert_int_equal(left_us, list->reserved_until_us - now_us);
     } else if (what < 11) {
         list_freed(list, now_us);
         node_queue_freed(queue, where, now_us);
     } else if (what < 12) {
-        list->reserved = false;
-        list->place[number].waits = false;
-        node_queue_taken(queue, where, waiter.name);
+        list_taken(list, number, now_us);
+        assert_int_equal(node_queue_taken(queue, where, waiter.name, now_us), list_count(list) > 0);
     } else if (what < 14) {
         for (unsigned i = 0; i < PLACES; i++) list_tick(&lists[i], now_us);
         while (node_queue_tick(queue, now_us, 3) == 3) continue;
@@ -628,7 +713,7 @@ static void test_as_a_list(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct node_queue *queue =
-            open_queue((struct node_queue_options){.seed = seed, .interval_us = 100, .heads = 3});
+            open_queue((struct node_queue_options){.seed = seed, .heads = 3});
         uint64_t random = seed;
         int64_t now_us = NOW;
         silent = true;
@@ -665,7 +750,7 @@ static void test_every_allocation_fails(void **state) {
                 assert_true(node_queue_bytes(queue) <= bytes + 2 * 8192 + 128);
             }
             node_queue_freed(queue, where, NOW + i);
-            if (node_queue_admits(queue, where, &(struct node_waiter){nobody, 0, 0}, NOW + i,
+            if (node_queue_admits(queue, where, &(struct node_waiter){.name = nobody}, NOW + i,
                                   &left_us))
                 all = false;
         }
@@ -680,7 +765,10 @@ static void test_every_allocation_fails(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_is_that_of_arrival),
-        cmocka_unit_test(test_same_interval_by_name),
+        cmocka_unit_test(test_all_nodes_order_alike),
+        cmocka_unit_test(test_a_wall_clock_is_a_hint),
+        cmocka_unit_test(test_a_late_request_does_not_cost_a_place),
+        cmocka_unit_test(test_a_slow_clock_does_not_starve_others),
         cmocka_unit_test(test_a_free_lock_is_reserved),
         cmocka_unit_test(test_who_does_not_come_loses_its_place),
         cmocka_unit_test(test_the_last_reservation_ends_by_a_request),

@@ -86,6 +86,10 @@ static void not_lost_while_it_is_valid(void **state) {
     HOLDS(LINEARIZABLE, GIVEN_BACK(310, NODE(200, 2, FAILOVER)));
     HOLDS(LINEARIZABLE, GIVEN_BACK(310, NODE(200, 2, RESTART, .value = 2)));
     BREAKS(LINEARIZABLE, 0, 3, GIVEN_BACK(310, NODE(200, 2, RESTART)));
+    /* Its locks as a stock node are not those of a native one; but it began as such a node. */
+    HOLDS(LINEARIZABLE, GIVEN_BACK(310, NODE(200, 2, NATIVE, .value = 1)));
+    BREAKS(LINEARIZABLE, 1, 4, NODE(0, 2, NATIVE, .value = 1),
+           GIVEN_BACK(310, NODE(200, 2, RESTART)));
     /* It did delete a key: an answer was lost, and the node asked again. */
     HOLDS(LINEARIZABLE, TAKES(100, A, 1, 900), DOES(300, A, RELEASE),
           KEY(305, 0, DELETED, .token = 1), GIVES(310, A, LOST_));

@@ -89,6 +89,7 @@ struct place {
     struct wait_queue *queue; /* where it waits; NULL: it does not wait */
     struct redlock_lock *next, **at;
     rl_ns since;
+    int64_t since_us; /* the same, by the wall clock */
 };
 
 /* What a lock needs only until it is taken. */
@@ -248,6 +249,17 @@ void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event 
 void wait_queue_event(struct redlock_lock *lock, struct rl_event *event);
 /* After each step of an acquisition. */
 void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
+/* Before the request of a try is sent. A native node that denies it keeps a place for it. */
+void wait_queue_try(struct redlock_lock *lock, struct net_request *acquire, rl_ns now);
+/* The same for a repair, which does not wait. */
+void wait_queue_repair(struct net_request *repair);
+/* A native node denied a try, and said how long the lock has left. False: it is not for the
+ * queue. */
+/* A native node reports with its vote whether others wait. */
+void wait_queue_granted(struct redlock_lock *lock, const struct net_call *call,
+                        const struct net_reply *reply);
+bool wait_queue_denied(struct round *round, const struct net_call *call,
+                       const struct net_reply *reply);
 /* It waits no longer. */
 void wait_queue_leave(struct redlock_lock *lock);
 /* Nodes are about to get a release. They do not notify waiters of this process of it. */

@@ -57,6 +57,7 @@ void round_fill_in(struct round *round, struct net_request *request) {
     request->token = (struct net_bytes){round->token, round->token_bytes};
     request->ttl_ms = lock->config->options.ttl_ms;
     request->scheme = lock->client->scheme;
+    request->waiter = (struct net_bytes){NULL, 0};
 }
 
 static size_t round_bytes(const struct redlock_client *client) {

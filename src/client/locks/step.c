@@ -97,6 +97,8 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         lock->unsent_release |= actions->release;
         return;
     }
+    if (actions->acquire) wait_queue_try(lock, &round->acquire, now);
+    if (actions->repair) wait_queue_repair(round->repair);
     if (actions->peek) round_fill_in(round, &round->peek);
     if (actions->extend) round_fill_in(round, &round->extend);
     if (actions->extend) round->extend.ttl_ms = (actions->extend_ttl + RL_MS - 1) / RL_MS;
@@ -369,7 +371,8 @@ static void use_denial(struct round *round, const struct net_call *call,
                        const struct net_reply *reply) {
     struct redlock_lock *lock = round->lock;
     bool says = reply->verdict == REDLOCK_VERDICT_DENIED && reply->remaining_ms != -2;
-    if (!says || lock->round != round || lock->phase != PHASE_ACQUIRING) return;
+    if (!says || wait_queue_denied(round, call, reply)) return;
+    if (lock->round != round || lock->phase != PHASE_ACQUIRING) return;
     round->told |= rl_bit(call->node);
     if (reports_end(reply))
         lock_step(lock, (struct rl_event){.type = RL_EVENT_HINT,
@@ -381,6 +384,7 @@ static void use_denial(struct round *round, const struct net_call *call,
 void lock_vote_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     round->voting &= (rl_mask)~rl_bit(call->node);
+    wait_queue_granted(round->lock, call, reply);
     use_denial(round, call, reply);
     round->lock->config->mode->answer(round, call, reply);
     call_done(round);

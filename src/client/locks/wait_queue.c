@@ -9,7 +9,8 @@
 #include "abi/sized.h"
 #include "lock.h"
 
-enum { CHAINS_LEAST = 1024, CROWDS = 64 };
+enum { CHAINS_LEAST = 1024, CROWDS = 64, REPAIR_NAME_BYTES = 40 };
+#define AGE_US_MAX (INT64_C(1) << 52) /* what a node accepts */
 /* a client that sends nothing counts as waiting for this long, ... */
 #define LEASE_MIN (500 * RL_MS)
 #define LEASE_MAX (10000 * RL_MS)
@@ -35,13 +36,16 @@ struct wait_queue {
     unsigned busy; /* calls under way, and functions that use it now */
     struct redlock_lock *first, **last;
     rl_mask entered;  /* nodes where we have a place */
+    rl_mask queued;   /* native nodes where we may have one */
     bool asking;      /* a question for our rank is under way, ... */
     bool outdated;    /* ... sent for a caller that has left since */
     int32_t reported; /* The rank that nodes reported since the question; INT32_MAX: none. */
     struct net_bytes key, names[2];
-    struct net_request watch, enter, leave;
-    struct net_call calls[]; /* by node: watches, then stands, then leaves */
+    struct net_request watch, enter, leave, turn, turn_leave;
+    struct net_call calls[]; /* by node: each kind of request in turn (enum kind) */
 };
+
+enum kind { WATCHES, ENTERS, LEAVES, TURNS, TURN_LEAVES, KINDS };
 
 struct wait_queues {
     unsigned waiting; /* locks in all queues */
@@ -82,9 +86,9 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     size_t prefix = sizeof NET_KEY_WAITING - 1, bytes = prefix + key.bytes;
     _Static_assert(sizeof NET_KEY_WAITING == sizeof NET_KEY_WAITERS, "both names are as long");
     struct wait_queue *queue =
-        calloc(1, sizeof *queue + 3 * nodes * sizeof queue->calls[0] + 2 * bytes);
+        calloc(1, sizeof *queue + KINDS * nodes * sizeof queue->calls[0] + 2 * bytes);
     if (!queue) return NULL;
-    char *text = (char *)(queue->calls + 3 * nodes);
+    char *text = (char *)(queue->calls + KINDS * nodes);
     queue->client = client;
     queue->last = &queue->first;
     for (int i = 0; i < 2; i++, text += bytes) {
@@ -99,7 +103,10 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
         (struct net_request){.op = NET_WAIT_QUEUE_ENTER, .keys = queue->names, .keys_count = 2};
     queue->leave =
         (struct net_request){.op = NET_WAIT_QUEUE_LEAVE, .keys = queue->names, .keys_count = 2};
-    for (unsigned i = 0; i < 3 * nodes; i++) {
+    queue->turn = (struct net_request){.op = NET_TURN_WAIT, .keys = &queue->key, .keys_count = 1};
+    queue->turn_leave =
+        (struct net_request){.op = NET_TURN_LEAVE, .keys = &queue->key, .keys_count = 1};
+    for (unsigned i = 0; i < KINDS * nodes; i++) {
         /* Watches have an owner of their own: a request that is sent again after NOSCRIPT must not
          * overtake another one of the same owner. */
         queue->calls[i].owner = i < nodes ? (void *)queue : (void *)&queue->enter;
@@ -134,8 +141,9 @@ void wait_queues_free(struct wait_queues *queues) {
 /* ---- asking ---- */
 
 static void send_calls(struct wait_queue *queue, rl_mask nodes, struct net_request *request,
-                       struct net_call *calls, rl_ns now) {
+                       enum kind kind, rl_ns now) {
     struct redlock_client *client = queue->client;
+    struct net_call *calls = queue->calls + kind * client->nodes;
     rl_ns due = now + (queue->first ? lock_node_timeout(queue->first) : 50 * RL_MS);
     for (unsigned i = 0; i < client->nodes; i++)
         if (calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
@@ -168,7 +176,14 @@ static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
     queue->entered &= (rl_mask)~nodes;
     queue->outdated = queue->asking;
     queue->leave.token = net_waiter(queue->client->net);
-    send_calls(queue, nodes, &queue->leave, queue->calls + 2 * queue->client->nodes, now);
+    send_calls(queue, nodes, &queue->leave, LEAVES, now);
+}
+
+/* For how long a node believes that we wait. */
+static rl_ns lease_of(const struct redlock_lock *lock) {
+    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
+    if (lease < LEASE_MIN) return LEASE_MIN;
+    return lease < LEASE_MAX ? lease : LEASE_MAX;
 }
 
 /* False: no node can report our rank. */
@@ -179,12 +194,10 @@ static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now
     if (queue->entered & (rl_mask)~node) leave_nodes(queue, queue->entered & (rl_mask)~node, now);
     if (node == 0) return false;
     queue->enter.token = net_waiter(net);
-    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
-    if (lease < LEASE_MIN) lease = LEASE_MIN;
-    queue->enter.ttl_ms = (lease < LEASE_MAX ? lease : LEASE_MAX) / RL_MS;
+    queue->enter.ttl_ms = lease_of(lock) / RL_MS;
     queue->enter.age_us = (now - place_of(lock)->since) / 1000;
     unsigned busy = queue->busy;
-    send_calls(queue, node, &queue->enter, queue->calls + queue->client->nodes, now);
+    send_calls(queue, node, &queue->enter, ENTERS, now);
     if (queue->busy == busy) return false;
     queue->asking = true;
     queue->outdated = false;
@@ -193,16 +206,78 @@ static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now
     return true;
 }
 
+/* ---- queues of native nodes ---- */
+
+static rl_mask native_keepers(const struct redlock_client *client) {
+    if (rl_count(client->natives) < rl_quorum(client->nodes)) return 0;
+    return net_waiter(client->net).data ? client->natives & net_tracked(client->net) : 0;
+}
+
+static void name_waiter(struct redlock_lock *lock, struct net_request *request, rl_ns now) {
+    request->waiter = net_waiter(lock->client->net);
+    request->since_us = place_of(lock)->since_us;
+    request->waited_us = (now - place_of(lock)->since) / 1000;
+    request->remember_us = lease_of(lock) / 1000;
+}
+
+static void await_turn(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
+    for (unsigned i = 0; i < queue->client->nodes; i++) /* a request must not change under way */
+        if (queue->calls[TURNS * queue->client->nodes + i].busy) nodes &= (rl_mask)~rl_bit(i);
+    if (nodes == 0) return;
+    name_waiter(queue->first, &queue->turn, now);
+    queue->queued |= nodes;
+    send_calls(queue, nodes, &queue->turn, TURNS, now);
+}
+
+static void leave_turns(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
+    queue->queued &= (rl_mask)~nodes;
+    queue->turn_leave.waiter = net_waiter(queue->client->net);
+    send_calls(queue, nodes & queue->client->natives, &queue->turn_leave, TURN_LEAVES, now);
+}
+
+static int32_t rank_of(const struct net_reply *reply) {
+    return reply->count < 0 ? -1 : reply->count < INT32_MAX ? (int32_t)reply->count : INT32_MAX;
+}
+
 /* ---- members ---- */
 
 static void join(struct redlock_lock *lock, struct wait_queue *queue, rl_ns now) {
     struct redlock_client *client = lock->client;
     struct place *place = place_of(lock);
+    int64_t wall_us = net_wall_us(client->net);
     *place = (struct place){.queue = queue, .at = queue->last, .since = now};
+    place->since_us = wall_us > 0 ? wall_us : 0;
     *queue->last = lock;
     queue->last = &place->next;
     client->locks->wait_queues->waiting++;
     client_track(client, true);
+}
+
+static void note_crowd(struct redlock_client *client, uint32_t hash, int64_t remaining) {
+    struct crowd *crowd = &client->locks->wait_queues->crowd[hash % CROWDS];
+    if (remaining == 0 && crowd->hash != hash) return;
+    crowd->hash = hash;
+    crowd->until = remaining > 0 ? net_now(client->net) + CROWD_KEPT : 0;
+}
+
+void wait_queue_granted(struct redlock_lock *lock, const struct net_call *call,
+                        const struct net_reply *reply) {
+    struct redlock_client *client = lock->client;
+    bool says = call->request->op == NET_ACQUIRE && reply->verdict == REDLOCK_VERDICT_GRANTED &&
+                (client->natives & rl_bit(call->node));
+    if (says && client->locks->wait_queues && lock->keys_count == 1)
+        note_crowd(client, hash_of(lock->keys[0]), reply->count);
+}
+
+/* A node that grants the lock takes us out of its queue. One that has not answered yet most likely
+ * grants it; where it does not, its answer makes us leave. */
+static void leave_turns_of(struct wait_queue *queue, const struct rl_acquire *machine, rl_ns now) {
+    const struct rl_tally *votes = &machine->attempt.tally;
+    rl_mask nodes = queue->queued;
+    if (machine->state == RL_ACQUIRE_WON)
+        nodes &= (rl_mask) ~(votes->granted | rl_tally_pending(votes));
+    leave_turns(queue, nodes, now);
+    queue->queued = 0;
 }
 
 static bool waits(struct redlock_lock *lock) {
@@ -223,22 +298,15 @@ void wait_queue_leave(struct redlock_lock *lock) {
         queue->last = place->at;
     place->queue = NULL;
     const struct rl_acquire *machine = machine_of(lock);
-    queue->leave.passes =
-        machine->state == RL_ACQUIRE_WON && machine->waiting.active && machine->waiting.rank > 0;
+    bool won = machine->state == RL_ACQUIRE_WON;
+    queue->leave.passes = won && machine->waiting.active && machine->waiting.rank > 0;
     if (was_first && queue->entered) leave_nodes(queue, queue->entered, now);
+    if (was_first && queue->queued) leave_turns_of(queue, machine, now);
     /* it is its turn, but not inside this call */
     if (was_first && queue->first) net_timer_set(client->net, &queue->first->timer, now);
     client->locks->wait_queues->waiting--;
     client_track(client, false);
     close_queue(queue);
-}
-
-static void note_crowd(struct wait_queue *queue, int64_t remaining) {
-    uint32_t hash = queue->by_key.hash;
-    struct crowd *crowd = &queue->client->locks->wait_queues->crowd[hash % CROWDS];
-    if (remaining == 0 && crowd->hash != hash) return;
-    crowd->hash = hash;
-    crowd->until = remaining > 0 ? net_now(queue->client->net) + CROWD_KEPT : 0;
 }
 
 /* Runs in parallel with the try, which does not wait for the answer. */
@@ -247,6 +315,8 @@ static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     const struct wait_queues *queues = client->locks->wait_queues;
     rl_ns released = lock->lease.unlocking_since;
     if (released == 0 || now - released >= SOON) return;
+    /* these report it with their votes */
+    if (rl_count(client->natives) >= rl_quorum(client->nodes)) return;
     if (queues && now - queues->asked < ASK_EVERY) return;
     struct net_bytes waiter = net_waiter(client->net);
     struct wait_queue *queue = waiter.data ? open_queue(client, lock->keys[0]) : NULL;
@@ -254,7 +324,7 @@ static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     client->locks->wait_queues->asked = now;
     queue->leave.token = waiter;
     queue->leave.passes = false;
-    send_calls(queue, keeper(queue, now), &queue->leave, queue->calls + 2 * client->nodes, now);
+    send_calls(queue, keeper(queue, now), &queue->leave, LEAVES, now);
     close_queue(queue);
 }
 
@@ -284,6 +354,7 @@ void wait_queue_event(struct redlock_lock *lock, struct rl_event *event) {
     const struct redlock_client *client = lock->client;
     if (!waits(lock)) return;
     event->watched = net_tracked(client->net) & client->voters;
+    event->keepers = native_keepers(client) & client->voters;
     event->behind = place_of(lock)->queue->first != lock;
 }
 
@@ -299,8 +370,52 @@ void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *ac
     }
     struct wait_queue *queue = place_of(lock)->queue;
     if (!queue || queue->first != lock) return;
-    if (actions->watch) send_calls(queue, actions->watch, &queue->watch, queue->calls, now);
+    if (actions->watch) send_calls(queue, actions->watch, &queue->watch, WATCHES, now);
+    if (actions->queue) await_turn(queue, actions->queue, now);
     if (actions->enter_queue && !enter(queue, lock, now)) lock->unranked = true;
+}
+
+void wait_queue_try(struct redlock_lock *lock, struct net_request *acquire, rl_ns now) {
+    acquire->waiter = (struct net_bytes){NULL, 0};
+    if (!waits(lock) || !machine_of(lock)->turns.active) return;
+    struct wait_queue *queue = place_of(lock)->queue;
+    if (queue->first != lock) return;
+    name_waiter(lock, acquire, now);
+    queue->queued |= lock->client->natives;
+}
+
+/* A lock is reserved for another waiter where the holder lost its key. The holder is not held up by
+ * that: it comes with the greatest age, and under a name of its own, which the node forgets. */
+void wait_queue_repair(struct net_request *repair) {
+    repair->waiter = repair->token;
+    if (repair->waiter.bytes > REPAIR_NAME_BYTES) repair->waiter.bytes = REPAIR_NAME_BYTES;
+    repair->since_us = 0;
+    repair->waited_us = AGE_US_MAX;
+    repair->remember_us = 1;
+}
+
+bool wait_queue_denied(struct round *round, const struct net_call *call,
+                       const struct net_reply *reply) {
+    struct redlock_lock *lock = round->lock;
+    const struct net_request *request = call->request;
+    bool repair = request->waited_us == AGE_US_MAX;
+    if (request->op != NET_ACQUIRE || !request->waiter.data || repair) return false;
+    if (lock->round == round && waits(lock)) {
+        struct rl_event event = {.type = RL_EVENT_QUEUED,
+                                 .node = call->node,
+                                 .vote = RL_VOTE_GRANTED,
+                                 .remaining = reports_end(reply) ? reply->remaining_ms * RL_MS : -1,
+                                 .rank = rank_of(reply)};
+        round->told |= rl_bit(call->node);
+        lock_step(lock, event);
+        return true;
+    }
+    /* It was sent for a try that was won without this node, or that has ended. */
+    struct wait_queue *queue = reply->count >= 0 ? open_queue(lock->client, lock->keys[0]) : NULL;
+    if (!queue) return true;
+    if (!queue->first) leave_turns(queue, rl_bit(call->node), net_now(lock->client->net));
+    close_queue(queue);
+    return true;
 }
 
 /* ---- status ---- */
@@ -314,6 +429,8 @@ static int64_t count_ahead(const struct redlock_lock *lock) {
          each = each->acquisition->place.next)
         own++;
     const struct rl_waiting *waiting = &machine_of(first)->waiting;
+    const struct rl_turns *turns = &machine_of(first)->turns;
+    if (turns->active) return turns->rank >= 0 ? turns->rank + own : -1;
     return waiting->active && waiting->rank >= 0 ? waiting->rank + own : -1;
 }
 
@@ -359,6 +476,9 @@ static void notify_all_of(struct redlock_client *client, unsigned node) {
         for (struct chained *thing = chains->chain[i], *next; thing; thing = next) {
             struct wait_queue *queue = RL_CONTAINER(thing, struct wait_queue, by_key);
             notify_head(queue, (struct rl_event){.type = RL_EVENT_WAKE, .node = (uint8_t)node});
+            notify_head(queue, (struct rl_event){.type = RL_EVENT_QUEUED,
+                                                 .node = (uint8_t)node,
+                                                 .vote = RL_VOTE_FAILED});
             notify_head(queue, (struct rl_event){.type = RL_EVENT_NODES});
             next = thing->next;
             close_queue(queue);
@@ -380,7 +500,9 @@ void wait_queue_wake(void *context, unsigned node, struct net_bytes key, int ran
     if (!queue) return;
     client->stats.wakeups++;
     if (rank >= 0 && rank < queue->reported) queue->reported = rank;
-    enum rl_event_type type = rank < 0 ? RL_EVENT_WAKE : RL_EVENT_RANK;
+    enum rl_event_type type = rank == NET_WAKE_TURN ? RL_EVENT_TURN
+                              : rank < 0            ? RL_EVENT_WAKE
+                                                    : RL_EVENT_RANK;
     notify_head(queue, (struct rl_event){.type = type, .node = (uint8_t)node, .rank = rank});
     close_queue(queue);
 }
@@ -414,6 +536,16 @@ static void entered(struct wait_queue *queue, const struct net_call *call,
     notify_head(queue, (struct rl_event){.type = RL_EVENT_RANK, .rank = rank});
 }
 
+static void queued(struct wait_queue *queue, const struct net_call *call,
+                   const struct net_reply *reply) {
+    struct rl_event event = {.type = RL_EVENT_QUEUED, .node = call->node, .vote = RL_VOTE_FAILED};
+    if (reply->verdict == REDLOCK_VERDICT_ABSENT) event.vote = RL_VOTE_ABSENT;
+    if (reply->verdict == REDLOCK_VERDICT_GRANTED) event.vote = RL_VOTE_GRANTED;
+    event.remaining = reports_end(reply) ? reply->remaining_ms * RL_MS : -1;
+    event.rank = rank_of(reply);
+    notify_head(queue, event);
+}
+
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     const enum net_op op = call->request->op;
     struct wait_queue *queue = op == NET_WATCH
@@ -423,8 +555,10 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         watched(queue, call, reply);
     else if (op == NET_WAIT_QUEUE_ENTER)
         entered(queue, call, reply);
-    else if (reply->verdict == REDLOCK_VERDICT_GRANTED)
-        note_crowd(queue, reply->count);
+    else if (op == NET_TURN_WAIT)
+        queued(queue, call, reply);
+    else if (op == NET_WAIT_QUEUE_LEAVE && reply->verdict == REDLOCK_VERDICT_GRANTED)
+        note_crowd(queue->client, queue->by_key.hash, reply->count);
     queue->busy--;
     close_queue(queue);
 }
