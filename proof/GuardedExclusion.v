@@ -299,35 +299,48 @@ Qed.
 Hypothesis clocks : clocks_run y.
 
 (* A round that began before a body was registered that is intact by now: its validity has ended. *)
-Lemma ended_by_birth : forall s b i c began ttl, history y s -> birth_of s b = Some i ->
-  (began <= registered_at i)%nat -> ttl <= ttl_max y -> validity_end y c began ttl <= client_clock y c (now y s).
+Lemma ended_by_birth : forall s b i c began ttl n, history y s -> birth_of s b = Some i ->
+  (began <= registered_at i)%nat -> ttl <= ttl_max y -> (moment_now s <= n)%nat ->
+  validity_end y c began ttl <= client_clock y c (time_at y n).
 Proof.
-  intros s b i c began ttl h born first short. unfold now.
+  intros s b i c began ttl n h born first short later.
   destruct (births y s h b i born) as (_ & past & _ & wait & _).
   destruct (reading _ _ _ _ _ (is_lawful y s h) b i born) as [v each].
   destruct (view_has_one y _ v) as (r & r_in). destruct (each r r_in).
-  apply (outlived y well c began ttl i (moment_now s)); try apply clocks; auto. exists r. split; [assumption | lia].
+  apply (outlived y well c began ttl i n); try apply clocks; auto. exists r. split; [assumption | lia].
 Qed.
 
-(* A voter of a client that is inside validity has its key, now (or had it when it died). *)
-Lemma voter_has_the_key : forall s c until o began ttl, history y s -> meaning s -> sayings y s ->
-  phase_of s c = Holding until -> client_clock y c (now y s) < validity_end y c began ttl ->
-  ttl <= ttl_max y -> In o (log s) -> asserts o c began ttl ->
+(* A key that has ended: the validity that rests on it ended before, and stays so. *)
+Lemma ended_by_clock : forall s b c began ttl set ended n,
+  (began <= set <= ended)%nat -> (ended <= moment_now s <= n)%nat ->
+  server_clock y b (time_at y set) + ttl <= server_clock y b (time_at y ended) ->
+  validity_end y c began ttl <= client_clock y c (time_at y n).
+Proof.
+  intros s b c began ttl set ended n first later lived.
+  destruct (Z_lt_ge_dec (client_clock y c (time_at y n)) (validity_end y c began ttl)) as [valid |]; [exfalso | lia].
+  unfold validity_end in valid.
+  pose proof (time_goes_forward y well began set ltac:(lia)).
+  pose proof (time_goes_forward y well set ended ltac:(lia)).
+  pose proof (time_goes_forward y well ended n ltac:(lia)).
+  pose proof (validity_ends_first (drift_ppm y) (drift_fixed y) (client_ppm y) (server_ppm y)
+    (client_error y) (server_error y) ttl (time_at y began) (time_at y set) (time_at y ended) (time_at y n)
+    (client_clock y c) (server_clock y b)) as ends_first.
+  assert (server_clock y b (time_at y ended) - server_clock y b (time_at y set) < ttl); [| lia].
+  apply ends_first; try assumption; try apply clocks; lia.
+Qed.
+
+(* What a vote or an extension means now: the attempt is over, or its validity has ended for good, or the
+   key is there (or was when the body died). *)
+Lemma voter_has_the_key : forall s c o began ttl, history y s -> meaning s ->
+  phase_of s c <> Over -> ttl <= ttl_max y -> In o (log s) -> asserts o c began ttl ->
+  (forall n, (moment_now s <= n)%nat -> validity_end y c began ttl <= client_clock y c (time_at y n)) \/
   exists k, keys s (of_body o) (resource_of y c) = Some k /\ owner k = c.
 Proof.
-  intros s c until o began ttl h m sa at_c valid short o_in is.
-  destruct (all_meant s m o o_in c began ttl is) as [over | [k | (i & born & first)]]; [congruence | | exfalso].
-  - destruct k as (set & past & [(k & has & own & _) | (ended & between & lived)]); [eauto | exfalso].
-    unfold validity_end in valid.
-    pose proof (time_goes_forward y well began set ltac:(lia)).
-    pose proof (time_goes_forward y well set ended ltac:(lia)).
-    pose proof (time_goes_forward y well ended (moment_now s) ltac:(lia)).
-    pose proof (validity_ends_first (drift_ppm y) (drift_fixed y) (client_ppm y) (server_ppm y)
-      (client_error y) (server_error y) ttl (time_at y began) (time_at y set) (time_at y ended) (now y s)
-      (client_clock y c) (server_clock y (of_body o))) as first.
-    assert (server_clock y (of_body o) (time_at y ended) - server_clock y (of_body o) (time_at y set) < ttl); [| lia].
-    unfold now in *. apply first; try assumption; try apply clocks; lia.
-  - pose proof (ended_by_birth s _ i c began ttl h born first short). lia.
+  intros s c o began ttl h m not_over short o_in is.
+  destruct (all_meant s m o o_in c began ttl is) as [over | [k | (i & born & first)]]; [congruence | |].
+  - destruct k as (set & past & [(k & has & own & _) | (ended & between & lived)]); [eauto | left].
+    intros n later. apply (ended_by_clock s (of_body o) c began ttl set ended n); [lia | lia | assumption].
+  - left. intros n later. eapply ended_by_birth; eauto.
 Qed.
 
 (* If a voter was replaced, the round began before its successor was registered. *)
@@ -341,7 +354,7 @@ Proof.
   pose proof (all_said y s sa p (proj2 v p p_in)) as says. unfold said in says.
   assert (began <= moment p)%nat.
   { destruct (each p p_in) as [[t is] | is]; rewrite is in says; [apply says | exact says]. }
-  pose proof (ended_by_birth s b i c began ttl h born ltac:(lia) short). lia.
+  pose proof (ended_by_birth s b i c began ttl (moment_now s) h born ltac:(lia) short ltac:(lia)). unfold now in valid. lia.
 Qed.
 
 Lemma one_holder : forall s c d x, reachable y s -> has_lock y s c x -> has_lock y s d x -> c = d.
@@ -357,13 +370,151 @@ Proof.
   destruct (views_of_log_meet _ _ _ _ _ (is_lawful y s h) vc vd view_c view_d) as (o & p & o_in & p_in & same).
   destruct (same_or_replaced _ _ _ _ _ (is_lawful y s h) o p (proj2 view_c o o_in) (proj2 view_d p p_in) same)
     as [one | [(i & born & newer) | (i & born & newer)]].
-  - destruct (voter_has_the_key s c until_c o bc tc h m sa at_c ltac:(lia) short_c (proj2 view_c o o_in) (each_c o o_in))
-      as (k & has & own).
-    destruct (voter_has_the_key s d until_d p bd td h m sa at_d ltac:(lia) short_d (proj2 view_d p p_in) (each_d p p_in))
-      as (k' & has' & own').
+  - destruct (voter_has_the_key s c o bc tc h m ltac:(congruence) short_c (proj2 view_c o o_in) (each_c o o_in))
+      as [ended | (k & has & own)]; [specialize (ended _ (Nat.le_refl _)); unfold now in *; lia |].
+    destruct (voter_has_the_key s d p bd td h m ltac:(congruence) short_d (proj2 view_d p p_in) (each_d p p_in))
+      as [ended | (k' & has' & own')]; [specialize (ended _ (Nat.le_refl _)); unfold now in *; lia |].
     rewrite one in has. congruence.
   - exfalso. apply (not_replaced s c vc bc tc o (of_body p) i); auto; lia.
   - exfalso. apply (not_replaced s d vd bd td p (of_body o) i); auto; lia.
+Qed.
+
+(* ---- tokens follow the order of wins ------------------------------------------------------------- *)
+
+(* When g was won, each of its voters had its key. So a rival's vote of the same body, for the same
+   resource, came to nothing: the rival is over, or its validity has ended for good. *)
+Definition rivals_lost (s : state) : Prop :=
+  forall g a a' c began ttl t, In g (grants s) -> In a (won_by g) -> In a' (log s) ->
+    of_body a = of_body a' -> why a' = Votes c began ttl t -> (moment a' < won_at g)%nat ->
+    c <> winner g -> resource_of y c = resource_of y (winner g) -> ttl <= ttl_max y ->
+    phase_of s c = Over \/
+    forall n, (moment_now s <= n)%nat -> validity_end y c began ttl <= client_clock y c (time_at y n).
+
+(* So where two grants have a body in common, it voted in the order of the wins. *)
+Definition votes_in_order (s : state) : Prop :=
+  forall g g' a a', In g (grants s) -> In g' (grants s) -> In a (won_by g) -> In a' (won_by g') ->
+    of_body a = of_body a' -> winner g <> winner g' -> resource_of y (winner g) = resource_of y (winner g') ->
+    (won_at g < won_at g')%nat -> (moment a < moment a')%nat.
+
+(* What a step does to grants and to the log. *)
+Lemma step_adds : forall s e s', history y s -> sayings y s -> step y s e = Some s' ->
+  moment_now s' = S (moment_now s) /\
+  (forall c, phase_of s c = Over -> phase_of s' c = Over) /\
+  (forall o, In o (log s') -> In o (log s) \/ moment o = moment_now s) /\
+  (grants s' = grants s \/ exists g, grants s' = g :: grants s /\ won_at g = moment_now s /\ log s' = log s /\
+     (exists began ttl, phase_of s (winner g) = Trying began ttl)).
+Proof.
+  intros s e s' h sa happens. unfold step in happens.
+  destruct (act y s e) as [u |] eqn:acts; [| discriminate]. inversion happens; subst; clear happens.
+  assert (plain : forall u, moment_now u = moment_now s -> phase_of u = phase_of s -> log u = log s -> grants u = grants s ->
+    moment_now (next u) = S (moment_now s) /\ (forall c, phase_of s c = Over -> phase_of (next u) c = Over) /\
+    (forall o, In o (log (next u)) -> In o (log s) \/ moment o = moment_now s) /\
+    (grants (next u) = grants s \/ exists g, grants (next u) = g :: grants s /\ won_at g = moment_now s /\ log (next u) = log s /\
+     (exists began ttl, phase_of s (winner g) = Trying began ttl))).
+  { intros v mo ph lo gr. simpl. rewrite mo, ph, lo, gr. auto. }
+  assert (over_stays : forall c p, phase_of s c <> Over \/ p = Over -> forall d, phase_of s d = Over -> update (phase_of s) c p d = Over).
+  { intros c p not d is. destruct (Nat.eq_dec d c) as [-> |]; [rewrite update_same; destruct not; congruence | now rewrite update_other]. }
+  destruct e; simpl in acts;
+    repeat match type of acts with
+    | (match ?b with _ => _ end) = Some _ => destruct b eqn:?; try discriminate
+    end;
+    try (apply when_some in acts as [_ ->]); try (inversion acts; subst; clear acts);
+    try (now apply plain);
+    simpl; (split; [reflexivity |]); (split; [first [auto; fail | apply over_stays; first [left; congruence | now right]] |]);
+    (split; [first [now auto | intros o [<- | ?]; now auto
+                   | intros o o_in; apply in_app_iff in o_in as [o_in | ?]; [apply in_map_iff in o_in as (? & <- & _) |]; now auto] |]);
+    try (now left).
+  all: right; eexists; split; [reflexivity |]; simpl; eauto.
+Qed.
+
+Lemma order_step : forall s e s', history y s -> sayings y s -> meaning s -> history y s' -> sayings y s' ->
+  rivals_lost s -> votes_in_order s -> step y s e = Some s' -> rivals_lost s' /\ votes_in_order s'.
+Proof.
+  intros s e s' h sa m h' sa' lost order happens.
+  destruct (step_adds s e s' h sa happens) as (next_ & over & new_log & new_grant).
+  assert (lost_stays : forall g a a' c began ttl t, In g (grants s) -> In a (won_by g) -> In a' (log s') ->
+    of_body a = of_body a' -> why a' = Votes c began ttl t -> (moment a' < won_at g)%nat ->
+    c <> winner g -> resource_of y c = resource_of y (winner g) -> ttl <= ttl_max y ->
+    phase_of s' c = Over \/
+    forall n, (moment_now s' <= n)%nat -> validity_end y c began ttl <= client_clock y c (time_at y n)).
+  { intros g a a' c began ttl t g_in a_in a'_in same is before_ differ common short.
+    pose proof (is_won_before y s g (all_won y s sa g g_in)).
+    destruct (new_log a' a'_in) as [a'_in' | at_now]; [| lia].
+    destruct (lost g a a' c began ttl t g_in a_in a'_in' same is before_ differ common short) as [? | ended]; [auto |].
+    right. intros n later. apply ended. lia. }
+  destruct new_grant as [same | (w & added & at_now & same_log & (began_w & ttl_w & trying))].
+  - split.
+    + intros g a a' c began ttl t g_in. rewrite same in g_in. now apply lost_stays.
+    + intros g g' a a' g_in g'_in. rewrite same in *. now apply order.
+  - assert (w_won : won y s' w) by (apply (all_won y s' sa'); rewrite added; simpl; auto).
+    split.
+    + intros g a a' c began ttl t g_in. rewrite added in g_in. destruct g_in as [<- | g_in]; [| now apply lost_stays].
+      intros a_in a'_in same is before_ differ common short.
+      rewrite same_log in a'_in.
+      assert (a_log : In a (log s)) by (rewrite <- same_log; apply (votes_are_a_view y s' w w_won), a_in).
+      destruct (votes_are_for_it y s' w w_won a a_in) as [is_w _].
+      destruct (voter_has_the_key s (winner w) a (began_at w) (won_ttl w) h m ltac:(congruence)
+        (within_ttl_max y s' w w_won) a_log ltac:(left; eauto)) as [ended | (k & has & own)].
+      { exfalso. specialize (ended _ (Nat.le_refl _)). pose proof (in_validity y s' w w_won). rewrite at_now in *. lia. }
+      destruct (phase_of s c) eqn:at_c; try (now left; apply over);
+        (destruct (voter_has_the_key s c a' began ttl h m ltac:(congruence) short a'_in ltac:(left; eauto))
+           as [ended | (k' & has' & own')];
+         [right; intros n later; apply ended; lia | exfalso; rewrite <- same, common in has'; congruence]).
+    + intros g g' a a' g_in g'_in a_in a'_in same differ common first.
+      rewrite added in g_in, g'_in. destruct g'_in as [<- | g'_in].
+      * destruct g_in as [<- | g_in]; [lia |].
+        destruct (le_lt_dec (moment a') (moment a)) as [wrong |]; [exfalso | assumption].
+        destruct (votes_are_for_it y s' w w_won a' a'_in) as [is_w _].
+        pose proof (all_won y s sa g g_in) as g_won.
+        destruct (votes_are_for_it y s g g_won a a_in) as [_ a_before].
+        assert (a'_log : In a' (log s)) by (rewrite <- same_log; apply (votes_are_a_view y s' w w_won), a'_in).
+        destruct (lost g a a' (winner w) (began_at w) (won_ttl w) (fencing_token w) g_in a_in a'_log same is_w
+          ltac:(lia) ltac:(congruence) ltac:(congruence) (within_ttl_max y s' w w_won)) as [? | ended]; [congruence |].
+        specialize (ended _ (Nat.le_refl _)). pose proof (in_validity y s' w w_won). rewrite at_now in *. lia.
+      * destruct g_in as [<- | g_in]; [| now apply (order g g' a a')].
+        pose proof (is_won_before y s g' (all_won y s sa g' g'_in)). lia.
+Qed.
+
+Lemma order_reachable : forall s, reachable y s -> rivals_lost s /\ votes_in_order s.
+Proof.
+  induction 1 as [| s e s' reached [lost order] happens].
+  - split; intros g; simpl; contradiction.
+  - assert (reached' : reachable y s') by eauto using and_then.
+    apply (order_step s e s'); auto;
+      first [now apply history_reachable | now apply sayings_reachable | now apply meaning_reachable].
+Qed.
+
+Lemma higher_after_win : forall s g g', reachable y s -> In g (grants s) -> In g' (grants s) ->
+  winner g <> winner g' -> resource_of y (winner g) = resource_of y (winner g') ->
+  (won_at g < won_at g')%nat -> fencing_token g < fencing_token g'.
+Proof.
+  intros s g g' reached g_in g'_in differ common first.
+  pose proof (history_reachable y well s reached) as h. pose proof (sayings_reachable y well s reached) as sa.
+  pose proof (is_lawful y s h) as law.
+  pose proof (all_won y s sa g g_in) as w. pose proof (all_won y s sa g' g'_in) as w'.
+  assert (stripes : stripe_for y (winner g') = stripe_for y (winner g)) by (unfold stripe_for; congruence).
+  destruct (views_of_log_meet _ _ _ _ _ law (won_by g) (won_by g') (votes_are_a_view y s g w) (votes_are_a_view y s g' w'))
+    as (a & a' & a_in & a'_in & same).
+  destruct (vote_of y s g a w sa a_in) as (a_log & [_ is] & _).
+  destruct (vote_of y s g' a' w' sa a'_in) as (a'_log & raised' & begun'). rewrite stripes in raised'.
+  destruct (same_or_replaced _ _ _ _ _ law a a' a_log a'_log same) as [one | [(i & born & newer) | (i & born & newer)]].
+  - pose proof (proj2 (order_reachable s reached) g g' a a' g_in g'_in a_in a'_in one differ common first) as in_order.
+    destruct (keeps _ _ _ _ _ law a a' a_log a'_log one in_order) as [_ kept_]. specialize (kept_ (stripe_for y (winner g))).
+    destruct raised'. lia.
+  - assert (done : complete (members y) (member_of y) (rank_of y) (fun o => In o (log s)) (birth_of s)
+      (stripe_for y (winner g)) (fencing_token g) (won_at g) (won_by g))
+      by (apply complete_by_clocks; auto; apply clocks).
+    exact (successor_is_higher _ _ _ _ _ law _ _ _ _ _ a _ i a' done a_in born newer a'_log eq_refl raised').
+  - (* the later winner's voter had been replaced before the earlier one won *)
+    exfalso. destruct (votes_are_for_it y s g w a a_in) as [_ a_before].
+    destruct (view_is_older _ _ _ _ _ law _ i (won_by g') a' born (votes_are_a_view y s g' w') a'_in newer) as (p & p_in & older).
+    destruct (vote_of y s g' p w' sa p_in) as (_ & _ & begun).
+    pose proof (intact_when_seen _ _ _ _ _ law a i a_log born).
+    destruct (births y s h _ i born) as (_ & _ & _ & wait & _).
+    destruct (reading _ _ _ _ _ law _ i born) as [v each]. destruct (view_has_one y _ v) as (r & r_in). destruct (each r r_in).
+    pose proof (outlived y well (winner g') (began_at g') (won_ttl g') i (won_at g') (of_agents y clocks) (of_clients y clocks)
+      (wait_is_enough y clocks) wait ltac:(lia) (within_ttl_max y s g' w') ltac:(exists r; split; [assumption | lia])).
+    pose proof (in_validity y s g' w'). lia.
 Qed.
 
 End Exclusion.
@@ -373,3 +524,12 @@ Theorem guarded_exclusion : forall y, well_formed y -> clocks_run y ->
   forall s, reachable y s ->
   forall c d x, has_lock y s c x -> has_lock y s d x -> c = d.
 Proof. intros y well clocks s reached c d x. now apply one_holder. Qed.
+
+(* If clocks run, tokens grow in the order in which a lock is acquired, also among attempts that were
+   under way at the same time. *)
+Theorem tokens_follow_wins : forall y, well_formed y -> clocks_run y ->
+  forall s, reachable y s ->
+  forall g g', In g (grants s) -> In g' (grants s) ->
+  winner g <> winner g' -> resource_of y (winner g) = resource_of y (winner g') ->
+  (won_at g < won_at g')%nat -> fencing_token g < fencing_token g'.
+Proof. intros y well clocks s reached g g'. now apply higher_after_win. Qed.

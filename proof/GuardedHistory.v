@@ -319,6 +319,17 @@ Proof.
   - destruct (each a a_in) as [[raised _] _]. lia.
 Qed.
 
+(* A vote of a body that replaced one of a complete proposal is higher: its fences were read later. *)
+Lemma successor_is_higher : forall x t k proof t' u b i a, complete x t k proof -> In u proof ->
+  birth_of b = Some i -> replaces b i u -> log a -> of_body a = b -> strict_vote x t' a -> t < t'.
+Proof.
+  intros x t k proof t' u b i a done u_in born newer log_a <- [raised _].
+  destruct (fence_is_found x t k proof (reads i) done (read_view _ _ born)) as (r & r_in & found).
+  - intros r r_in. eapply (successors_read_later _ _ _ _ done); eauto.
+  - destruct (installation _ _ law a i r log_a born r_in) as [_ copied]. specialize (copied x).
+    pose proof (never_lowers _ _ law r x (proj2 (read_view _ _ born) r r_in)). lia.
+Qed.
+
 (* Two complete proposals of different attempts differ: `mine` are the votes for the one, `others` those
    for the other. *)
 Lemma complete_differ : forall x t k proof t' k' proof' (mine others : seen -> Prop),
@@ -335,14 +346,6 @@ Proof.
   destruct (votes' u' u_in') as (a' & log_a' & one' & of_others & raised').
   pose proof (proj2 (proof_of_log _ _ _ _ done) u u_in) as log_u.
   pose proof (proj2 (proof_of_log _ _ _ _ done') u' u_in') as log_u'.
-  (* The successor's fences were read when the former proposal was complete. *)
-  assert (higher : forall t k proof t' u b i a', complete x t k proof -> In u proof ->
-    birth_of b = Some i -> replaces b i u -> log a' -> of_body a' = b -> strict_vote x t' a' -> t < t').
-  { clear - law. intros t k proof t' u b i a' done u_in born newer log_a' <- [raised _].
-    destruct (fence_is_found x t k proof (reads i) done (read_view _ _ born)) as (r & r_in & found).
-    - intros r r_in. eapply (successors_read_later _ _ _ _ done); eauto.
-    - destruct (installation _ _ law a' i r log_a' born r_in) as [_ copied]. specialize (copied x).
-      pose proof (never_lowers _ _ law r x (proj2 (read_view _ _ born) r r_in)). lia. }
   destruct (same_or_replaced u u' log_u log_u' same) as [same_body | [(i & born & newer) | (i & born & newer)]].
   - unfold strict_vote in *.
     destruct (lt_eq_lt_dec (moment a) (moment a')) as [[first | at_once] | second].
@@ -350,8 +353,8 @@ Proof.
     + assert (a = a') by (apply (one_at_a_time _ _ law); auto; congruence). subst a'.
       exfalso. eapply apart; eauto.
     + destruct (keeps _ _ law a' a log_a' log_a ltac:(congruence) second) as [_ kept]. specialize (kept x). lia.
-  - pose proof (higher t k proof t' u _ i a' done u_in born newer log_a' one' raised'). lia.
-  - pose proof (higher t' k' proof' t u' _ i a done' u_in' born newer log_a one raised). lia.
+  - pose proof (successor_is_higher x t k proof t' u _ i a' done u_in born newer log_a' one' raised'). lia.
+  - pose proof (successor_is_higher x t' k' proof' t u' _ i a done' u_in' born newer log_a one raised). lia.
 Qed.
 
 End Lawful.

@@ -797,6 +797,34 @@ Proof.
   - exists u. destruct (strict u u_in). repeat split; auto; apply H0.
 Qed.
 
+Lemma vote_of : forall s g a, won s g -> sayings s -> In a (won_by g) ->
+  In a (log s) /\ strict_vote (stripe_for y (winner g)) (fencing_token g) a /\ (began_at g <= moment a)%nat.
+Proof.
+  intros s g a w sa a_in. destruct (votes_are_for_it s g w a a_in) as [is _].
+  pose proof (proj2 (votes_are_a_view s g w) a a_in) as a_log. split; [assumption |].
+  pose proof (all_said s sa a a_log) as says. unfold said in says. now rewrite is in says.
+Qed.
+
+(* If clocks run, the votes are complete with the win: a body that replaces a voter later reads later. *)
+Lemma complete_by_clocks : forall s g, history s -> sayings s -> In g (grants s) ->
+  agent_clocks_run -> client_clocks_run -> wait_covers ->
+  complete (fun o => In o (log s)) (birth_of s) (stripe_for y (winner g)) (fencing_token g) (won_at g) (won_by g).
+Proof.
+  intros s g h sa g_in agents clients covers.
+  pose proof (all_won s sa g g_in) as w. pose proof (is_lawful s h) as law. constructor.
+  - apply (votes_are_a_view s g w).
+  - intros u u_in. destruct (vote_of s g u w sa u_in) as (u_log & [_ raised_] & _). exists u.
+    destruct (votes_are_for_it s g w u u_in). repeat split; auto. lia.
+  - intros u b i u_in born newer r r_in.
+    destruct (view_is_older _ _ _ _ _ law b i (won_by g) u born (votes_are_a_view s g w) u_in newer) as (p & p_in & older).
+    destruct (le_lt_dec (moment r) (won_at g)) as [early |]; [| assumption]. exfalso.
+    destruct (vote_of s g p w sa p_in) as (_ & _ & begun).
+    destruct (births s h b i born) as (_ & _ & _ & wait & _).
+    pose proof (outlived (winner g) (began_at g) (won_ttl g) i (won_at g) agents clients covers wait
+      ltac:(lia) (within_ttl_max s g w) ltac:(eauto)).
+    pose proof (in_validity s g w). lia.
+Qed.
+
 (* When the proposal was complete: with the last vote, or with the win. *)
 Lemma grant_is_complete : forall s g, history s -> sayings s -> In g (grants s) -> is_sure g ->
   exists k, complete (fun o => In o (log s)) (birth_of s) (stripe_for y (winner g)) (fencing_token g) k (proof_of g) /\
@@ -820,20 +848,8 @@ Proof.
         destruct (reading _ _ _ _ _ law b i born) as [_ each]. destruct (each r r_in). lia.
     + assert (latest (won_by g) < won_at g)%nat; [| lia]. apply above; [lia |].
       intros o o_in. now apply (votes_are_for_it s g w).
-  - exists (won_at g). split; [| lia]. constructor.
-    + apply (votes_are_a_view s g w).
-    + intros u u_in. destruct (votes u u_in) as (a & a_in & a_log & same & _ & raised_). exists a.
-      destruct (votes_are_for_it s g w a a_in). repeat split; auto. lia.
-    + intros u b i u_in born newer r r_in.
-      destruct sure as [? | (agents & clients & covers)]; [congruence |].
-      destruct (view_is_older _ _ _ _ _ law b i (won_by g) u born (votes_are_a_view s g w) u_in newer) as (p & p_in & older).
-      destruct (le_lt_dec (moment r) (won_at g)) as [early |]; [| assumption]. exfalso.
-      destruct (votes_are_for_it s g w p p_in) as [is _].
-      pose proof (all_said s sa p (proj2 (votes_are_a_view s g w) p p_in)) as says. unfold said in says. rewrite is in says.
-      destruct (births s h b i born) as (_ & _ & _ & wait & _).
-      pose proof (outlived (winner g) (began_at g) (won_ttl g) i (won_at g) agents clients covers wait
-        ltac:(lia) (within_ttl_max s g w) ltac:(eauto)).
-      pose proof (in_validity s g w). lia.
+  - exists (won_at g). split; [| lia]. destruct sure as [? | (agents & clients & covers)]; [congruence |].
+    now apply complete_by_clocks.
 Qed.
 
 End Invariant.
