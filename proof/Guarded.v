@@ -19,6 +19,18 @@ Definition time := Z.
 Definition resource := nat.
 Definition agent := nat.
 
+(* The rules of docs/guarded.md that GuardedRuns.v drops, one at a time. *)
+Inductive rule :=
+| Only_intact_vote            (* a body that recovers does not vote *)
+| Raises_strictly             (* ZADD GT CH *)
+| Drops_superseded            (* a vote of a superseded body does not count *)
+| Registers                   (* a majority knows the new incarnation before the wait *)
+| Waits                       (* for ttl_max and drift *)
+| Reads_after_the_wait
+| Reads_from_a_majority
+| Installs_incarnations       (* those that were read *)
+| Installs_fences.            (* those that were read *)
+
 Record system := {
   members : nat;                       (* bodies 0 to members - 1 are the first ones *)
   member_of : body -> node;
@@ -32,7 +44,10 @@ Record system := {
   client_ppm : Z; server_ppm : Z; agent_ppm : Z; client_error : Z; server_error : Z;
   drift_ppm : Z; drift_fixed : Z;
   ttl_max : Z;
+  drops : rule -> bool;                (* which rules are not followed: none, for the theorems *)
 }.
+
+Definition unless (y : system) (r : rule) (b : bool) : bool := drops y r || b.
 
 Definition stripe_for (y : system) (c : attempt) : stripe := stripe_of y (resource_of y c).
 
@@ -153,7 +168,8 @@ Fixpoint all_differ (l : list nat) : bool :=
 Definition is_view (y : system) (l : list seen) : bool :=
   all_differ (map (member (member_of y)) l) &&
   (majority_of (members y) <=? length l)%nat &&
-  forallb (fun o => forallb (fun o' => (knew o' (member (member_of y) o) <=? rank_of y (of_body o))%nat) l) l.
+  unless y Drops_superseded
+    (forallb (fun o => forallb (fun o' => (knew o' (member (member_of y) o) <=? rank_of y (of_body o))%nat) l) l).
 
 (* Observations by their places in the log. *)
 Fixpoint pick (l : list seen) (places : list nat) : option (list seen) :=
@@ -274,7 +290,8 @@ Definition act (y : system) (s : state) (e : event) : option state :=
       end
   | Raises b c began ttl t =>
       let x := stripe_for y c in
-      when (intact s b && has_begun s c && (began <=? moment_now s)%nat && (fence s b x <? t) &&
+      when ((if drops y Only_intact_vote then alive s b else intact s b) && has_begun s c &&
+            (began <=? moment_now s)%nat && unless y Raises_strictly (fence s b x <? t) &&
             may_have_key s b c began ttl)
         (with_log (with_body s b (knows s b) (raised (fence s b) x t) (keys s b))
            [observe s b (raised (fence s b) x t) (Votes c began ttl t)])
@@ -319,7 +336,7 @@ Definition act (y : system) (s : state) (e : event) : option state :=
       match life_of s b with
       | Recovering =>
           when (forallb (intact s) at_ && is_view y l &&
-                forallb (fun o => (rank_of y b <=? knew o (member_of y b))%nat) l)
+                unless y Registers (forallb (fun o => (rank_of y b <=? knew o (member_of y b))%nat) l))
             (with_log (with_registered s b {| complete_at := moment_now s; complete_by := l |}) l)
       | _ => None
       end
@@ -328,9 +345,12 @@ Definition act (y : system) (s : state) (e : event) : option state :=
       | Recovering, Some r, Some l =>
           match waited y (complete_at r) waits with
           | Some (until, time_waited) =>
-              when (is_view y l && (quarantine y <=? time_waited) &&
-                    forallb (fun o => (complete_at r <? moment o)%nat && (until <=? moment o)%nat) l)
-                (with_birth (with_body s b (highest_known (knows s b) l) (highest_fence (fence s b) l) (keys s b)) b
+              when (unless y Reads_from_a_majority (is_view y l) && unless y Waits (quarantine y <=? time_waited) &&
+                    unless y Reads_after_the_wait
+                      (forallb (fun o => (complete_at r <? moment o)%nat && (until <=? moment o)%nat) l))
+                (with_birth (with_body s b
+                    (if drops y Installs_incarnations then knows s b else highest_known (knows s b) l)
+                    (if drops y Installs_fences then fence s b else highest_fence (fence s b) l) (keys s b)) b
                   {| registered_at := complete_at r; registered_by := complete_by r; reads := l;
                      installed_at := moment_now s |})
           | None => None

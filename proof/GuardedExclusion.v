@@ -21,9 +21,18 @@ Record clocks_run (y : system) : Prop := {
   wait_is_enough : wait_covers y;
 }.
 
+(* With the defaults, the wait covers two clocks of which each is wrong by one per cent. *)
+Lemma defaults_wait_long_enough : forall y, drift_ppm y = ppm_default -> drift_fixed y = fixed_default ->
+  client_ppm y = 10000 -> agent_ppm y = 10000 -> client_error y <= fixed_default -> wait_covers y.
+Proof.
+  intros y p f c a e. unfold wait_covers. rewrite p, f, c, a.
+  repeat split; try (vm_compute; discriminate). assumption.
+Qed.
+
 Section Exclusion.
 Variable y : system.
 Hypothesis well : well_formed y.
+Hypothesis rules : obeys y.
 
 Notation view_of_log s := (view_of_log (members y) (member_of y) (rank_of y) (fun o => In o (log s))).
 
@@ -151,13 +160,13 @@ Proof.
     - intros d until is. destruct (Nat.eq_dec d c) as [-> |].
       + rewrite update_same in is. auto.
       + rewrite update_other in is by assumption. left. exists until. split; [assumption | lia]. }
-  destruct e; simpl in acts.
+  destruct e; simpl in acts; rewrite ?(keeps_rule y rules), ?rules in acts.
   - (* Passes *) inversion acts; subst. apply quiet; auto. now apply same_keys.
   - (* Begins *)
     destruct (phase_of s c) eqn:at_c; inversion acts; subst.
     apply (client _ c (Trying (moment_now s) ttl)); auto; [left; congruence | discriminate].
   - (* Sets *)
-    destruct (keys s b (resource_of y c)) eqn:absent; [discriminate |]. apply when_some in acts as [ok ->].
+    destruct (keys s b (resource_of y c)) eqn:absent; [discriminate |]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
     rewrite !andb_true_iff in ok. destruct ok as ((alive_b & _) & begun). apply Nat.leb_le in begun.
     assert (known_b : life_of s b <> Unborn) by (unfold alive in alive_b; destruct (life_of s b); congruence).
     apply (meaning_step_by s); simpl; auto.
@@ -168,7 +177,7 @@ Proof.
       unfold now. split; [reflexivity | lia].
     + intros c' until at_c. left. exists until. split; [assumption | lia].
   - (* Raises *)
-    apply when_some in acts as [ok ->]. rewrite !andb_true_iff in ok.
+    apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules. rewrite !andb_true_iff in ok.
     destruct ok as ((((alive_b & _) & begun) & _) & has). apply alive_is in alive_b.
     assert (change : changes_well s (next (with_log (with_body s b (knows s b) (raised (fence s b) (stripe_for y c) t) (keys s b))
       [observe s b (raised (fence s b) (stripe_for y c) t) (Votes c began ttl t)]))).
@@ -190,7 +199,7 @@ Proof.
     inversion acts; subst. apply quiet; auto. apply keys_of_others. intros x' k _ has. left. exists k.
     repeat split; [assumption | lia].
   - (* Extends_ *)
-    destruct (keys s b (resource_of y c)) as [k |] eqn:has; [| discriminate]. apply when_some in acts as [ok ->].
+    destruct (keys s b (resource_of y c)) as [k |] eqn:has; [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
     rewrite !andb_true_iff in ok. destruct ok as ((alive_b & own) & begun). apply Nat.leb_le in begun.
     apply Nat.eqb_eq in own. apply alive_is in alive_b.
     apply (meaning_step_by s); simpl; auto.
@@ -206,14 +215,14 @@ Proof.
       eexists. split; [reflexivity |]. simpl. unfold now. split; [reflexivity | lia].
     + intros c' until at_c. left. exists until. split; [assumption | lia].
   - (* Deletes *)
-    destruct (phase_of s c) eqn:over; try discriminate. apply when_some in acts as [ok ->].
+    destruct (phase_of s c) eqn:over; try discriminate. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
     apply andb_true_iff in ok as [_ own].
     apply quiet; auto. apply keys_of_others. intros x k _ has.
     destruct (Nat.eq_dec x (resource_of y c)) as [-> |].
     + right; right. rewrite has in own. simpl in own. apply Nat.eqb_eq in own. congruence.
     + left. exists k. rewrite update_other by assumption. repeat split; [assumption | lia].
   - (* Ends *)
-    destruct (keys s b x) as [k |] eqn:has; [| discriminate]. apply when_some in acts as [ok ->].
+    destruct (keys s b x) as [k |] eqn:has; [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
     apply andb_true_iff in ok as [_ ended]. apply Z.leb_le in ended.
     apply quiet; auto. apply keys_of_others. intros x' k' _ has'. destruct (Nat.eq_dec x' x) as [-> |].
     + right; left. congruence.
@@ -250,7 +259,7 @@ Proof.
     destruct (life_of s b) eqn:is; try discriminate. destruct (registered s b) as [r |] eqn:reg; [| discriminate].
     destruct (pick (log s) places) as [l |]; [| discriminate].
     destruct (waited y (complete_at r) waits) as [[until time_waited] |]; [| discriminate].
-    apply when_some in acts as [_ ->]. apply (meaning_step_by s); simpl; auto.
+    apply when_some in acts as [_ ->]; rewrite ?rules. apply (meaning_step_by s); simpl; auto.
     + apply (keys_of_others s b (highest_known (knows s b) l) (highest_fence (fence s b) l) (keys s b)).
       intros x k _ has. left. exists k. repeat split; [assumption | lia].
     + intros b' known. destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
@@ -268,14 +277,14 @@ Proof.
       split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
       intros o o_in. left. exists t. now apply is_vote_why, for_it. }
     destruct confirm as [again |].
-    + destruct (pick (log s) again); [| discriminate]. apply when_some in acts as [ok ->].
+    + destruct (pick (log s) again); [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
       apply andb_true_iff in ok as [ok _]. apply andb_true_iff in ok as [ok _].
       apply (client _ c (Holding until)); auto; [left; congruence |]. intros u same. inversion same; subst. auto.
-    + apply when_some in acts as [ok ->].
+    + apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
       apply (client _ c (Holding until)); auto; [left; congruence |]. intros u same. inversion same; subst. auto.
   - (* Extended *)
     destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate.
-    destruct (pick (log s) places) as [votes |] eqn:chosen; [| discriminate]. apply when_some in acts as [ok ->].
+    destruct (pick (log s) places) as [votes |] eqn:chosen; [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
     rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((((v & for_it) & short) & _) & bound).
     apply (client _ c (Holding (Z.max old until))); auto; [left; congruence |]. intros u same. inversion same; subst.
     destruct (Z.max_spec old until) as [[_ ->] | [_ ->]]; [right | left; exists old; split; [assumption | lia]].
@@ -283,7 +292,7 @@ Proof.
     split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
     intros o o_in. right. now apply is_extension_why, for_it.
   - (* Cuts *)
-    destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate. apply when_some in acts as [ok ->].
+    destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
     apply Z.leb_le in ok. apply (client _ c (Holding until)); auto; [left; congruence |].
     intros u same. inversion same; subst. left. exists old. auto.
   - (* Releases *) inversion acts; subst. apply (client _ c Over); auto. discriminate.
@@ -360,7 +369,7 @@ Qed.
 Lemma one_holder : forall s c d x, reachable y s -> has_lock y s c x -> has_lock y s d x -> c = d.
 Proof.
   intros s c d x reached [in_c of_c] [in_d of_d].
-  pose proof (history_reachable y well s reached) as h. pose proof (sayings_reachable y well s reached) as sa.
+  pose proof (history_reachable y well rules s reached) as h. pose proof (sayings_reachable y well rules s reached) as sa.
   pose proof (meaning_reachable s reached) as m. unfold inside in in_c, in_d.
   destruct (phase_of s c) as [| | until_c |] eqn:at_c; try discriminate.
   destruct (phase_of s d) as [| | until_d |] eqn:at_d; try discriminate.
@@ -489,7 +498,7 @@ Lemma higher_after_win : forall s g g', reachable y s -> In g (grants s) -> In g
   (won_at g < won_at g')%nat -> fencing_token g < fencing_token g'.
 Proof.
   intros s g g' reached g_in g'_in differ common first.
-  pose proof (history_reachable y well s reached) as h. pose proof (sayings_reachable y well s reached) as sa.
+  pose proof (history_reachable y well rules s reached) as h. pose proof (sayings_reachable y well rules s reached) as sa.
   pose proof (is_lawful y s h) as law.
   pose proof (all_won y s sa g g_in) as w. pose proof (all_won y s sa g' g'_in) as w'.
   assert (stripes : stripe_for y (winner g') = stripe_for y (winner g)) by (unfold stripe_for; congruence).
@@ -520,16 +529,16 @@ Qed.
 End Exclusion.
 
 (* At no moment are two clients inside the validity of a lock on the same resource. *)
-Theorem guarded_exclusion : forall y, well_formed y -> clocks_run y ->
+Theorem guarded_exclusion : forall y, well_formed y -> obeys y -> clocks_run y ->
   forall s, reachable y s ->
   forall c d x, has_lock y s c x -> has_lock y s d x -> c = d.
-Proof. intros y well clocks s reached c d x. now apply one_holder. Qed.
+Proof. intros y well rules clocks s reached c d x. now apply one_holder. Qed.
 
 (* If clocks run, tokens grow in the order in which a lock is acquired, also among attempts that were
    under way at the same time. *)
-Theorem tokens_follow_wins : forall y, well_formed y -> clocks_run y ->
+Theorem tokens_follow_wins : forall y, well_formed y -> obeys y -> clocks_run y ->
   forall s, reachable y s ->
   forall g g', In g (grants s) -> In g' (grants s) ->
   winner g <> winner g' -> resource_of y (winner g) = resource_of y (winner g') ->
   (won_at g < won_at g')%nat -> fencing_token g < fencing_token g'.
-Proof. intros y well clocks s reached g g'. now apply higher_after_win. Qed.
+Proof. intros y well rules clocks s reached g g'. now apply higher_after_win. Qed.

@@ -13,6 +13,9 @@ Record well_formed (y : system) : Prop := {
   time_goes_forward : forall m n, (m <= n)%nat -> time_at y m <= time_at y n;
 }.
 
+(* All rules are followed. *)
+Definition obeys (y : system) : Prop := forall r, drops y r = false.
+
 (* ---- small lemmas about the definitions -------------------------------------------------------- *)
 
 Lemma update_same : forall A (f : nat -> A) i a, update f i a i = a.
@@ -32,9 +35,12 @@ Proof.
   apply existsb_exists. exists n. now rewrite Nat.eqb_refl.
 Qed.
 
-Lemma is_view_view : forall y l, is_view y l = true -> view (members y) (member_of y) (rank_of y) l.
+Lemma unless_obeyed : forall y r b, obeys y -> unless y r b = b.
+Proof. intros y r b ob. unfold unless. now rewrite (ob r). Qed.
+
+Lemma is_view_view : forall y l, obeys y -> is_view y l = true -> view (members y) (member_of y) (rank_of y) l.
 Proof.
-  intros y l v. unfold is_view in v. rewrite !andb_true_iff in v. destruct v as [[one many] superseded].
+  intros y l ob v. unfold is_view in v. rewrite (unless_obeyed y _ _ ob) in v. rewrite !andb_true_iff in v. destruct v as [[one many] superseded].
   constructor.
   - now apply all_differ_NoDup.
   - now apply Nat.leb_le.
@@ -106,6 +112,10 @@ Qed.
 Section Invariant.
 Variable y : system.
 Hypothesis well : well_formed y.
+Hypothesis rules : obeys y.
+
+Lemma keeps_rule : forall r b, unless y r b = b.
+Proof. intros. now apply unless_obeyed. Qed.
 
 Notation view := (view (members y) (member_of y) (rank_of y)).
 Notation lawful := (lawful (members y) (member_of y) (rank_of y)).
@@ -473,7 +483,7 @@ Proof.
   assert (own_body : forall b known fences held, (forall n, (knows s b n <= known n)%nat) ->
     (forall x, fence s b x <= fences x) -> history (next (with_body s b known fences held))).
   { intros. apply history_next. now apply history_body. }
-  destruct e; simpl in acts.
+  destruct e; simpl in acts; rewrite ?keeps_rule, ?rules in acts.
   - (* Passes *) inversion acts; subst. now apply history_next.
   - (* Begins *) destruct (phase_of s c); inversion acts; subst. apply same; auto; simpl; intros; lia.
   - (* Sets *)
@@ -483,30 +493,30 @@ Proof.
       ltac:(intros; lia) ltac:(intros; lia)) as h'.
     eapply (history_grows _ _ h'); auto; simpl; intros; lia.
   - (* Raises *)
-    apply when_some in acts as [ok ->]. rewrite !andb_true_iff in ok. destruct ok as ((((ok & _) & _) & _) & _).
+    apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. rewrite !andb_true_iff in ok. destruct ok as ((((ok & _) & _) & _) & _).
     apply alive_is in ok. apply history_answer; auto. intros z. apply raised_grows.
   - (* Bumps *) inversion acts; subst. apply own_body; intros; [lia | apply raised_grows].
   - (* Extends_ *)
-    destruct (keys s b (resource_of y c)); [| discriminate]. apply when_some in acts as [ok ->].
+    destruct (keys s b (resource_of y c)); [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules.
     rewrite !andb_true_iff in ok. destruct ok as ((ok & _) & _). apply alive_is in ok.
     apply history_answer; auto. intros z. apply raised_grows.
   - (* Deletes *)
     destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. apply own_body; intros; lia.
   - (* Ends *)
     destruct (keys s b x); [| discriminate]. apply when_some in acts as [_ ->]. apply own_body; intros; lia.
-  - (* Confirms_ *) apply when_some in acts as [ok ->]. apply alive_is in ok. now apply history_look.
-  - (* Reads *) apply when_some in acts as [ok ->]. apply alive_is in ok. now apply history_look.
+  - (* Confirms_ *) apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply alive_is in ok. now apply history_look.
+  - (* Reads *) apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply alive_is in ok. now apply history_look.
   - (* Learns *)
     inversion acts; subst. apply own_body; intros; [| lia].
     destruct (Nat.eq_dec n0 n) as [-> |]; [rewrite update_same; lia | now rewrite update_other].
-  - (* Dies *) apply when_some in acts as [ok ->]. apply history_next. now apply history_dies.
+  - (* Dies *) apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply history_next. now apply history_dies.
   - (* Claims *)
-    destruct (life_of s b) eqn:is; try discriminate. apply when_some in acts as [ok ->].
+    destruct (life_of s b) eqn:is; try discriminate. apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules.
     apply history_next. apply history_claims; auto.
     intros b' b'_in member_ rank_. rewrite forallb_forall in ok. specialize (ok b' b'_in).
     rewrite member_, rank_, !Nat.eqb_refl in ok. simpl in ok. destruct (life_of s b'); congruence.
   - (* Is_registered *)
-    destruct (life_of s b) eqn:is; try discriminate. apply when_some in acts as [ok ->].
+    destruct (life_of s b) eqn:is; try discriminate. apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules.
     rewrite !andb_true_iff, !forallb_forall in ok. destruct ok as ((alive_ & v) & know).
     apply history_registered; auto.
     + intros o o_in. apply in_map_iff in o_in as (b' & <- & b'_in). exists b'. split; [reflexivity |].
@@ -518,7 +528,7 @@ Proof.
     destruct (life_of s b) eqn:is; try discriminate. destruct (registered s b) as [r |] eqn:reg; [| discriminate].
     destruct (pick (log s) places) as [l |] eqn:pick_; [| discriminate].
     destruct (waited y (complete_at r) waits) as [[until time_waited] |] eqn:wait; [| discriminate].
-    apply when_some in acts as [ok ->]. rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((v & enough) & each).
+    apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((v & enough) & each).
     apply history_born with waits until time_waited; auto.
     + intros o. eapply picked. eassumption.
     + now apply is_view_view.
@@ -608,15 +618,15 @@ Proof.
   assert (speaks : forall u o, log u = o :: log s -> grants u = grants s -> moment_now u = moment_now s -> said o ->
     sayings (next u)).
   { intros u o lg gr mo ok. apply (sayings_grow s _ [o]); simpl; auto; [lia |]. intros ? [<- | []]. assumption. }
-  destruct e; simpl in acts.
+  destruct e; simpl in acts; rewrite ?keeps_rule, ?rules in acts.
   - inversion acts; subst. now apply silent.
   - destruct (phase_of s c); inversion acts; subst. now apply silent.
   - destruct (keys s b (resource_of y c)); [discriminate |]. apply when_some in acts as [_ ->]. now apply silent.
-  - apply when_some in acts as [ok ->]. rewrite !andb_true_iff in ok. destruct ok as ((((_ & _) & begun) & higher) & _).
+  - apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. rewrite !andb_true_iff in ok. destruct ok as ((((_ & _) & begun) & higher) & _).
     eapply speaks; [reflexivity.. |]. unfold said, strict_vote. simpl. apply Z.ltb_lt in higher. apply Nat.leb_le in begun.
     repeat split; auto. now apply raised_to.
   - inversion acts; subst. now apply silent.
-  - destruct (keys s b (resource_of y c)); [| discriminate]. apply when_some in acts as [ok ->].
+  - destruct (keys s b (resource_of y c)); [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules.
     rewrite !andb_true_iff in ok. destruct ok as ((_ & _) & begun). apply Nat.leb_le in begun.
     eapply speaks; [reflexivity.. |]. exact begun.
   - destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. now apply silent.
@@ -659,10 +669,10 @@ Proof.
         intros o o_in. now apply is_confirmation_of with c, each. }
     destruct confirm as [again |].
     + destruct (pick (log s) again) as [answered |] eqn:chosen'; [| discriminate].
-      apply when_some in acts as [ok ->]. apply andb_true_iff in ok as [ok confirms]. apply andb_true_iff in ok as [ok v'].
+      apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply andb_true_iff in ok as [ok confirms]. apply andb_true_iff in ok as [ok v'].
       apply sayings_win; [assumption |]. intros s' mo lg. apply winning; auto.
       repeat split; auto. intros o. eapply picked. eassumption.
-    + apply when_some in acts as [ok ->]. apply sayings_win; [assumption |]. intros s' mo lg. now apply winning.
+    + apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply sayings_win; [assumption |]. intros s' mo lg. now apply winning.
   - destruct (phase_of s c); try discriminate. destruct (pick (log s) places); [| discriminate].
     apply when_some in acts as [_ ->]. now apply silent.
   - destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. now apply silent.
@@ -858,14 +868,14 @@ End Invariant.
 
 (* A lock that is acquired by an attempt that began after another lock was acquired has a higher token,
    if the former was confirmed, or else if the clocks of clients and agents run. *)
-Theorem tokens_grow : forall y, well_formed y ->
+Theorem tokens_grow : forall y, well_formed y -> obeys y ->
   forall s, reachable y s ->
   forall g g', In g (grants s) -> In g' (grants s) ->
   is_sure y g -> stripe_for y (winner g) = stripe_for y (winner g') ->
   (won_at g < began_at g')%nat -> fencing_token g < fencing_token g'.
 Proof.
-  intros y well s reached g g' g_in g'_in sure same later.
-  pose proof (history_reachable y well s reached) as h. pose proof (sayings_reachable y well s reached) as sa.
+  intros y well rules s reached g g' g_in g'_in sure same later.
+  pose proof (history_reachable y well rules s reached) as h. pose proof (sayings_reachable y well rules s reached) as sa.
   destruct (grant_is_complete y well s g h sa g_in sure) as (k & done & by_win).
   pose proof (all_won y s sa g' g'_in) as w'.
   eapply (later_is_higher _ _ _ _ _ (is_lawful y s h)); [exact done | apply (votes_are_a_view y s g' w') |].
@@ -875,15 +885,15 @@ Proof.
 Qed.
 
 (* No token is given twice. *)
-Theorem tokens_are_unique : forall y, well_formed y ->
+Theorem tokens_are_unique : forall y, well_formed y -> obeys y ->
   forall s, reachable y s ->
   forall g g', In g (grants s) -> In g' (grants s) ->
   is_sure y g -> is_sure y g' -> stripe_for y (winner g) = stripe_for y (winner g') ->
   fencing_token g = fencing_token g' -> winner g = winner g'.
 Proof.
-  intros y well s reached g g' g_in g'_in sure sure' same equal.
+  intros y well rules s reached g g' g_in g'_in sure sure' same equal.
   destruct (Nat.eq_dec (winner g) (winner g')) as [| differ]; [assumption | exfalso].
-  pose proof (history_reachable y well s reached) as h. pose proof (sayings_reachable y well s reached) as sa.
+  pose proof (history_reachable y well rules s reached) as h. pose proof (sayings_reachable y well rules s reached) as sa.
   destruct (grant_is_complete y well s g h sa g_in sure) as (k & done & _).
   destruct (grant_is_complete y well s g' h sa g'_in sure') as (k' & done' & _).
   pose proof (all_won y s sa g g_in) as w. pose proof (all_won y s sa g' g'_in) as w'.
