@@ -21,7 +21,7 @@
 #define TOKEN "0123456789012345678901234567890123456789"
 #define NONCE "000000000000000b"
 
-enum { IN_FLIGHT = 256, ROUNDS = 15, STRIPES = 4096, KINDS_MAX = 6, CLASSIC = 0, GUARDED = 1 };
+enum { IN_FLIGHT = 256, ROUNDS = 75, STRIPES = 4096, KINDS_MAX = 6, CLASSIC = 0, GUARDED = 1 };
 
 static redisContext *connect_to(const struct server *server) {
     redisContext *context = redisConnect("127.0.0.1", server->port);
@@ -83,10 +83,10 @@ static void append_acquire(redisContext *to, const struct kind *kind, const char
                            const char *ttl_ms) {
     unsigned stripe = stripe_of(key);
     if (kind->native && kind->guarded) {
-        redisAppendCommand(to, "REDLOCK.ACQUIRE 1 %s " TOKEN " %s FENCE=" NONCE ":%llu:%u", key,
-                           ttl_ms, (unsigned long long)++fence, stripe);
+        redisAppendCommand(to, "REDLOCK.LOCK %s " TOKEN " %s:" NONCE ":%llu:%u", key, ttl_ms,
+                           (unsigned long long)++fence, stripe);
     } else if (kind->native) {
-        redisAppendCommand(to, "REDLOCK.ACQUIRE 1 %s " TOKEN " %s", key, ttl_ms);
+        redisAppendCommand(to, "REDLOCK.LOCK %s " TOKEN " %s", key, ttl_ms);
     } else {
         redisAppendCommand(to, "SET %s " TOKEN " NX PX %s", key, ttl_ms);
         if (kind->guarded)
@@ -97,7 +97,7 @@ static void append_acquire(redisContext *to, const struct kind *kind, const char
 
 static void append_release(redisContext *to, const struct kind *kind, const char *key) {
     if (kind->native)
-        redisAppendCommand(to, "REDLOCK.RELEASE 1 %s " TOKEN, key);
+        redisAppendCommand(to, "REDLOCK.UNLOCK %s " TOKEN, key);
     else
         redisAppendCommand(to, "EVALSHA %s 1 %s " TOKEN, node_scripts[NODE_RELEASE].sha1, key);
 }
@@ -152,31 +152,47 @@ static double us_a_cycle(const struct server *server, redisContext *to, const st
     return (double)(processor_ns(server) - began) / 1000 / cycles;
 }
 
+static bool is_wanted(const struct kind *kind, const char *only) {
+    return !only || strstr(kind->name, only);
+}
+
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* Round by round in turn, so that a disturbance of the machine meets all kinds. */
-static void measure_cpu(const struct kind *kinds, size_t count, unsigned cycles) {
+/* 0: that kind was not measured, or not yet. */
+static double of(double us[][ROUNDS], size_t kind, size_t other, int at) {
+    return us[other][at] > 0 && kind >= other ? us[kind][at] / us[other][at] : 0;
+}
+
+/* Short rounds in turn, so that a disturbance of the machine meets all kinds. What it costs without
+ * a disturbance is the least. */
+static void measure_cpu(const struct kind *kinds, size_t count, unsigned cycles, const char *only) {
     struct server servers[KINDS_MAX] = {0};
     redisContext *to[KINDS_MAX];
-    double us[KINDS_MAX][ROUNDS];
+    double us[KINDS_MAX][ROUNDS] = {{0}};
     for (size_t i = 0; i < count; i++) {
+        if (!is_wanted(&kinds[i], only)) continue;
         server_start(&servers[i], kinds[i].arguments);
         to[i] = connect_to(&servers[i]);
         prepare(to[i], &kinds[i]);
     }
     for (int round = 0; round < ROUNDS; round++)
         for (size_t i = 0; i < count; i++)
-            us[i][round] = us_a_cycle(&servers[i], to[i], &kinds[i], cycles / ROUNDS);
-    printf("%-28s  us/cycle  of classic  of guarded\n", "");
+            if (is_wanted(&kinds[i], only))
+                us[i][round] = us_a_cycle(&servers[i], to[i], &kinds[i], cycles / ROUNDS);
+    printf(
+        "%-28s  least us/cycle  of classic  of guarded | median us/cycle  of classic  of guarded\n",
+        "");
     for (size_t i = 0; i < count; i++) {
+        if (!is_wanted(&kinds[i], only)) continue;
         qsort(us[i], ROUNDS, sizeof us[i][0], by_size);
-        double median = us[i][ROUNDS / 2];
-        printf("%-28s  %8.3f  %10.2f  %10.2f\n", kinds[i].name, median,
-               median / us[CLASSIC][ROUNDS / 2],
-               i >= GUARDED ? median / us[GUARDED][ROUNDS / 2] : 0);
+        printf("%-28s", kinds[i].name);
+        for (int at = 0; at <= ROUNDS / 2; at += ROUNDS / 2)
+            printf("  %14.3f  %10.2f  %10.2f", us[i][at], of(us, i, CLASSIC, at),
+                   of(us, i, GUARDED, at));
+        printf("\n");
         redisFree(to[i]);
         server_stop(&servers[i]);
     }
@@ -206,9 +222,11 @@ static void hold(redisContext *to, const struct kind *kind, unsigned from, unsig
     }
 }
 
-static void measure_memory(const struct kind *kinds, size_t count, unsigned locks) {
+static void measure_memory(const struct kind *kinds, size_t count, unsigned locks,
+                           const char *only) {
     printf("%-28s  bytes of the server for each of %u locks, without its name of 12\n", "", locks);
     for (size_t i = 0; i < count; i++) {
+        if (!is_wanted(&kinds[i], only)) continue;
         struct server server = {0};
         server_start(&server, kinds[i].arguments);
         redisContext *to = connect_to(&server);
@@ -240,7 +258,7 @@ static void measure_stall(const struct kind *kinds, size_t count, unsigned locks
     printf("%-28s  longest PING in ms while %u of %u locks end in one second; 99.9 of 100 below\n",
            "", locks / 10, locks);
     for (size_t k = 0; k < count; k++) {
-        if (only && !strstr(kinds[k].name, only)) continue;
+        if (!is_wanted(&kinds[k], only)) continue;
         static double took[1000000];
         struct server server = {0};
         server_start(&server, kinds[k].arguments);
@@ -294,14 +312,14 @@ int main(int argc, char **argv) {
         {"native, guarded, no mirror", without, true, true},
     };
     const size_t count = sizeof kinds / sizeof kinds[0];
+    const char *only = argc > 4 ? argv[4] : NULL;
     long given = argc > 3 ? atol(argv[3]) : 0;
     if (strcmp(argv[2], "cpu") == 0)
-        measure_cpu(kinds, count, given > 0 ? (unsigned)given : 200000);
+        measure_cpu(kinds, count, given > 0 ? (unsigned)given : 200000, only);
     else if (strcmp(argv[2], "memory") == 0)
-        measure_memory(kinds, count, given > 0 ? (unsigned)given : 1000000);
+        measure_memory(kinds, count, given > 0 ? (unsigned)given : 1000000, only);
     else
-        measure_stall(kinds, count, given > 0 ? (unsigned)given : 1000000,
-                      argc > 4 ? argv[4] : NULL);
+        measure_stall(kinds, count, given > 0 ? (unsigned)given : 1000000, only);
     free(module);
     return 0;
 }

@@ -16,6 +16,9 @@ struct command {
     bool runs_another;
     /* argv[0..argc) are the operands. Returns the exit status. */
     int (*main)(struct settings *settings, int argc, char **argv);
+    /* With --json: reports that the configuration keeps main from being called. NULL: it has no
+     * JSON. */
+    void (*refuse)(const struct settings *settings, int status, int argc, char **argv);
 };
 
 /* Reads the options after the command's name. Returns the index of the first operand, or -1 after a

@@ -193,6 +193,22 @@ static const char *node_word(const struct breaking *breaking, size_t node) {
     return verdict == REDLOCK_VERDICT_DENIED ? "other" : verdict_name(verdict);
 }
 
+/* Why a node did not take part is its own: a connection that is refused, a missing permission. */
+static json_t *node_json(const struct breaking *breaking, size_t node) {
+    char reason[300];
+    struct session *session = (struct session *)&breaking->session;
+    const int said = breaking->report.verdicts[node],
+              verdict = session_verdict(session, node, said, reason, sizeof reason);
+    const bool answered = said == REDLOCK_VERDICT_GRANTED || said == REDLOCK_VERDICT_DENIED ||
+                          said == REDLOCK_VERDICT_ABSENT;
+    json_t *object =
+        json_pack("{s:s,s:s}", "url", node_url(session, node), "verdict",
+                  said == REDLOCK_VERDICT_NONE ? verdict_name(verdict) : node_word(breaking, node));
+    if (!answered && verdict != REDLOCK_VERDICT_NONE && verdict != REDLOCK_VERDICT_GRANTED)
+        json_object_set_new(object, "reason", json_string(reason));
+    return object;
+}
+
 static void print_json(const struct breaking *breaking, const char *outcome, int status) {
     char text[REDLOCK_TOKEN_BYTES_MAX * 4];
     json_t *object = json_object(), *nodes = json_array();
@@ -217,8 +233,7 @@ static void print_json(const struct breaking *breaking, const char *outcome, int
     if (breaking->report.deleted)
         json_object_set_new(object, "certain", json_boolean(breaking->report.certain));
     for (size_t i = 0; session->client != NULL && i < redlock_client_nodes(session->client); i++)
-        json_array_append_new(nodes, json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict",
-                                               node_word(breaking, i)));
+        json_array_append_new(nodes, node_json(breaking, i));
     json_object_set_new(object, "nodes", nodes);
     json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
@@ -378,6 +393,7 @@ static int look(struct breaking *breaking, bool *over) {
     const size_t count = redlock_client_nodes(session->client);
     int result = redlock_peek(session->client, breaking->resource, strlen(breaking->resource),
                               breaking->views, count);
+    for (size_t i = 0; i < count; i++) breaking->report.verdicts[i] = breaking->views[i].verdict;
     if (result != REDLOCK_OK)
         return session_unseen(session, breaking->views, breaking->resource, result);
     leave_out_nonvoters(breaking, count);

@@ -19,4 +19,11 @@ int command_bench(struct settings *settings, int argc, char **argv);
 int command_top(struct settings *settings, int argc, char **argv);
 int command_up(struct settings *settings, int argc, char **argv);
 
+/* What a command reports with --json if its configuration is refused. */
+void refuse_run(const struct settings *settings, int status, int argc, char **argv);
+void refuse_wait(const struct settings *settings, int status, int argc, char **argv);
+/* Of a command on one resource. */
+void refuse_lock(const struct settings *settings, int status, int argc, char **argv);
+void refuse_any(const struct settings *settings, int status, int argc, char **argv);
+
 #endif

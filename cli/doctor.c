@@ -107,6 +107,8 @@ int command_doctor(struct settings *settings, int argc, char **argv) {
     if (status == 0) {
         status = settings->watch_ms > 0 ? examine_often(doctor) : examine(doctor, true);
         session_close(&doctor->session);
+    } else {
+        refuse_any(settings, status, 0, NULL);
     }
     free(doctor);
     return status;

@@ -368,12 +368,22 @@ static void judge_permissions(const struct examined *node, size_t i, struct find
 
 /* While a record may be on a node that cannot be asked, an init could give up a quorum that is only
  * out of reach. */
-static const char outage_cure[] = "First bring up the nodes that the other findings name.";
+static const char outage_cure[] =
+    "First bring up or correct the nodes that the other findings name.";
 
 static size_t count_served(const struct checkup *checkup) {
     size_t served = 0;
     for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
     return served;
+}
+
+/* The record of some node is unknown. */
+static bool is_outage(const struct checkup *checkup) {
+    for (size_t i = 0; i < checkup->count; i++) {
+        const struct examined *node = &checkup->nodes[i];
+        if (!is_served(node) || node->status.verdict == REDLOCK_VERDICT_UNFIT) return true;
+    }
+    return false;
 }
 
 /* The add that makes this node a member again was interrupted: the others name it, and its own
@@ -386,9 +396,65 @@ static bool is_half_added(const struct checkup *checkup, size_t node) {
     return false;
 }
 
-static void judge_eligibility(const struct examined *node, bool half_added, bool outage, size_t i,
-                              struct findings *findings) {
+/* A node that does not answer may be a member under another URL. */
+static const char *unlisted_member(const struct checkup *checkup) {
+    const struct membership *membership = &checkup->membership;
+    const char *url = NULL;
+    size_t lacking = 0, unplaced = 0;
+    for (size_t i = 0; i < checkup->count; i++) {
+        unplaced += is_half_added(checkup, i);
+        unplaced += !is_served(&checkup->nodes[i]) && checkup->nodes[i].status.node_id[0] == '\0';
+    }
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        if (membership->members[i].node >= 0) continue;
+        lacking++;
+        url = membership->members[i].url;
+    }
+    return lacking > unplaced ? url : NULL;
+}
+
+/* A server that lost its record is known by its URL alone: it may be the member that seems to be
+ * unlisted. */
+static bool may_be_renamed(const struct checkup *checkup) {
+    return checkup->membership.state <= MEMBERSHIP_DEGRADED && unlisted_member(checkup) != NULL;
+}
+
+/* The first two nodes with records of different quorums; NULL where there is none. */
+static void find_quorums(const struct checkup *checkup, const struct examined **first,
+                         const struct examined **second) {
+    *first = *second = NULL;
+    for (size_t i = 0; i < checkup->count; i++) {
+        const struct examined *node = &checkup->nodes[i];
+        if (!is_served(node) || node->info.quorum[0] == '\0') continue;
+        if (*first == NULL) *first = node;
+        if (*second == NULL && strcmp(node->info.quorum, (*first)->info.quorum) != 0)
+            *second = node;
+    }
+}
+
+/* A node without a record. A quorum whose members are lost cannot add it. */
+static const char *recordless_cure(const struct checkup *checkup) {
+    switch (checkup->membership.state) {
+    case MEMBERSHIP_INTACT:
+    case MEMBERSHIP_DEGRADED:
+        if (may_be_renamed(checkup))
+            return "If it is the member that NOT-LISTED names, list it by that URL: then it comes "
+                   "back by itself. If it is a new server, redlock quorum add.";
+        return "redlock quorum add makes it a member. Or take it out of the list.";
+    case MEMBERSHIP_LOST: return "See NO-QUORUM, and redlock quorum status.";
+    case MEMBERSHIP_ABSENT: break;
+    }
+    const struct examined *first, *second;
+    find_quorums(checkup, &first, &second);
+    if (is_outage(checkup)) return outage_cure;
+    return first != NULL ? "First cure what the other findings name."
+                         : "redlock quorum init, once for a new set of servers.";
+}
+
+static void judge_eligibility(const struct checkup *checkup, size_t i, struct findings *findings) {
+    const struct examined *node = &checkup->nodes[i];
     switch (node->status.verdict) {
+    case REDLOCK_VERDICT_UNACCEPTED: break; /* no fault of the node: NO-QUORUM reports it */
     case REDLOCK_VERDICT_GRANTED: break;
     case REDLOCK_VERDICT_RECOVERING:
         WARNING(
@@ -397,33 +463,31 @@ static void judge_eligibility(const struct examined *node, bool half_added, bool
             "It does not vote, so fewer of the others may fail: %s.", node->status.text);
         break;
     case REDLOCK_VERDICT_FOREIGN:
-        if (half_added) {
+        if (is_half_added(checkup, i)) {
             ERROR("FOREIGN", i, "Run redlock quorum add with its URL again.",
                   "It does not vote: the add that takes this former member back was interrupted.");
             break;
         }
-        ERROR("FOREIGN", i,
-              "List the members: redlock quorum status names them. Or redlock quorum add the node.",
-              "It is not, or no longer, a member of this quorum, and never votes.");
+        ERROR(
+            "FOREIGN", i,
+            "Take it out of the list: redlock quorum status names the members. To use it here, see FOREIGN in " REDLOCK_DOC
+            "/runbook.md.",
+            "It is not, or no longer, a member of this quorum, and never votes.");
         break;
     case REDLOCK_VERDICT_NO_RECORD:
         if (node->info.quorum[0] != '\0')
             break; /* the node has a record: NO-QUORUM or TWO-QUORUMS reports the problem */
-        ERROR(
-            "NO-RECORD", i,
-            outage
-                ? outage_cure
-                : "redlock quorum init, once for a new set of servers; redlock quorum add for one more.",
-            "It carries no record of a quorum, and does not vote.");
+        ERROR("NO-RECORD", i, recordless_cure(checkup),
+              "It carries no record of a quorum, and does not vote.");
         break;
     default:
+        if (node->info.role == REDLOCK_ROLE_REPLICA) break; /* unfit for every mode: IS-REPLICA */
         ERROR(
             "UNFIT", i,
             "Correct what the message names; see also the other findings on this node and " REDLOCK_DOC
             "/acl.md.",
-            "It works in classic mode, but not in guarded mode: %s%s%s.",
-            redlock_verdict_text(node->status.verdict), node->status.text[0] != '\0' ? ": " : "",
-            node->status.text);
+            "It does not vote in guarded mode: %s%s%s.", redlock_verdict_text(node->status.verdict),
+            node->status.text[0] != '\0' ? ": " : "", node->status.text);
         break;
     }
 }
@@ -467,9 +531,7 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
         judge_absent(node, i, findings);
         return;
     }
-    if (checkup->guarded)
-        judge_eligibility(node, is_half_added(checkup, i), count_served(checkup) < checkup->count,
-                          i, findings);
+    if (checkup->guarded) judge_eligibility(checkup, i, findings);
     if (checkup->guarded) judge_watch(node, i, findings);
     judge_role(checkup, i, findings);
     judge_memory(&node->info, i, findings);
@@ -531,27 +593,37 @@ static void judge_hosts(const struct checkup *checkup, struct findings *findings
     }
 }
 
-/* A node that does not answer may be a member under another URL. */
-static const char *unlisted_member(const struct checkup *checkup) {
-    const struct membership *membership = &checkup->membership;
-    const char *url = NULL;
-    size_t lacking = 0, unplaced = 0;
-    for (size_t i = 0; i < checkup->count; i++) {
-        unplaced += is_half_added(checkup, i);
-        unplaced += !is_served(&checkup->nodes[i]) && checkup->nodes[i].status.node_id[0] == '\0';
-    }
-    for (size_t i = 0; i < membership->quorum.members; i++) {
-        if (membership->members[i].node >= 0) continue;
-        lacking++;
-        url = membership->members[i].url;
-    }
-    return lacking > unplaced ? url : NULL;
-}
-
 static bool none_answers(const struct checkup *checkup) {
     for (size_t i = 0; i < checkup->count; i++)
         if (!node_is_silent(checkup->nodes[i].info.verdict)) return false;
     return true;
+}
+
+/* No quorum is found. */
+static void judge_absent_quorum(const struct checkup *checkup, struct findings *findings) {
+    const struct examined *first, *second;
+    find_quorums(checkup, &first, &second);
+    if (second != NULL && !checkup->pinned) return; /* TWO-QUORUMS reports it */
+    if (none_answers(checkup)) {
+        ERROR("NO-QUORUM", EVERY_NODE, "Start them, or correct their URLs or the network.",
+              "No node answers: no lock can be taken now.");
+    } else if (first != NULL && is_outage(checkup)) {
+        ERROR("NO-QUORUM", EVERY_NODE, outage_cure,
+              "No node with a record of the quorum can be used: no lock can be taken now.");
+    } else if (first != NULL) {
+        ERROR("NO-QUORUM", EVERY_NODE,
+              "Correct the list of nodes, or the quorum's id (--quorum, REDLOCK_QUORUM).",
+              "The nodes carry records, but none of the quorum that is named: no lock can be "
+              "taken.");
+    } else if (is_outage(checkup)) {
+        ERROR(
+            "NO-QUORUM", EVERY_NODE, outage_cure,
+            "%zu of %zu nodes can be asked, and no record is found there: no lock can be taken now.",
+            count_served(checkup), checkup->count);
+    } else {
+        ERROR("NO-QUORUM", EVERY_NODE, "redlock quorum init, once for a new set of servers.",
+              "No node that answers carries a record: no lock can be taken in guarded mode.");
+    }
 }
 
 /* The records decide which of the nodes is a member; a majority of answering nodes is not enough
@@ -560,7 +632,7 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
     const struct membership *membership = &checkup->membership;
     const struct redlock_quorum_status *quorum = &membership->quorum;
     const char *unlisted = unlisted_member(checkup);
-    const bool outage = count_served(checkup) < checkup->count;
+    const bool outage = is_outage(checkup);
     if (membership->state == MEMBERSHIP_LOST) {
         ERROR(
             "NO-QUORUM", EVERY_NODE,
@@ -570,27 +642,29 @@ static void judge_membership(const struct checkup *checkup, struct findings *fin
             "Of %zu members %zu must be intact for a lock, and %zu are: no lock can be taken now.",
             quorum->members, quorum->votes_needed, quorum->intact);
     }
-    if (membership->state == MEMBERSHIP_ABSENT && none_answers(checkup)) {
-        ERROR("NO-QUORUM", EVERY_NODE, "Start them, or correct their URLs or the network.",
-              "No node answers: no lock can be taken now.");
-    } else if (membership->state == MEMBERSHIP_ABSENT && outage) {
+    if (membership->unaccepted[0] != '\0') {
         ERROR(
-            "NO-QUORUM", EVERY_NODE, outage_cure,
-            "%zu of %zu nodes can be asked, and no record is found there: no lock can be taken now.",
-            count_served(checkup), checkup->count);
-    } else if (membership->state == MEMBERSHIP_ABSENT) {
-        ERROR("NO-QUORUM", EVERY_NODE, "redlock quorum init, once for a new set of servers.",
-              "No node that answers carries a record: no lock can be taken in guarded mode.");
+            "NO-QUORUM", EVERY_NODE,
+            outage
+                ? outage_cure
+                : "List the members alone: redlock quorum status names them. Or redlock quorum add the others.",
+            "No client with this list takes a lock: at most half of the nodes carry a record of quorum %s.",
+            quorum->id);
     }
+    if (membership->state == MEMBERSHIP_ABSENT) judge_absent_quorum(checkup, findings);
     if (unlisted != NULL) {
         WARNING("NOT-LISTED", EVERY_NODE,
                 "Give every client all members: redlock quorum status names them.",
                 "The member %.200s is not in the list of nodes, so its vote is missing.", unlisted);
     }
     if (membership->state > MEMBERSHIP_DEGRADED || quorum->settled) return;
+    char command[400];
+    unfinished_text(membership, command, sizeof command);
     WARNING("NOT-SETTLED", EVERY_NODE,
-            "Run that redlock quorum command again; any other finishes it, too.",
-            "The last change was interrupted: the next one finishes it first.");
+            "Run that redlock quorum command again. Any other add, remove, replace or set-ttl-max "
+            "finishes it, too.",
+            "The last change was interrupted%s%s%s: the next one finishes it first.",
+            command[0] != '\0' ? " (" : "", command, command[0] != '\0' ? ")" : "");
 }
 
 /* The quorum that a client without a mode meets, or one that chose classic mode. */
@@ -622,13 +696,8 @@ static void judge_open_mode(const struct checkup *checkup, struct findings *find
 
 /* Nodes of two quorums in one list; and what the mode means on nodes of any quorum. */
 static void judge_quorums(const struct checkup *checkup, struct findings *findings) {
-    const struct examined *first = NULL, *second = NULL;
-    for (size_t i = 0; i < checkup->count; i++) {
-        const struct examined *node = &checkup->nodes[i];
-        if (!is_served(node) || node->info.quorum[0] == '\0') continue;
-        if (first == NULL) first = node;
-        if (second == NULL && strcmp(node->info.quorum, first->info.quorum) != 0) second = node;
-    }
+    const struct examined *first, *second;
+    find_quorums(checkup, &first, &second);
     if (first != NULL) judge_mode(checkup, first->info.quorum, findings);
     if (first == NULL) judge_open_mode(checkup, findings);
     if (second == NULL || checkup->pinned || !checkup->guarded) return;

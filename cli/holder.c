@@ -92,21 +92,36 @@ static void released(void *context, struct redlock_lock *lock, int result) {
     }
 }
 
+/* For the front, which ends the command if this process cannot. */
+static void show_validity(const struct holder *holder) {
+    struct run_watch *watch = holder->plan->watch;
+    const bool runs = holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING;
+    watch->validity_end = runs && !holder->settings->on_lost_ignore ? holder->validity_end : NEVER;
+}
+
 static void begin_release(struct holder *holder) {
     holder->phase = PHASE_RELEASING;
+    show_validity(holder);
     int result = redlock_release_start(holder->lock, released, holder);
     if (result != REDLOCK_OK) released(holder, holder->lock, result);
+}
+
+/* Of a lock that the command may do without, an end that is past ends nothing. */
+static int64_t validity_end(const struct holder *holder) {
+    const bool past = holder->settings->on_lost_ignore && holder->validity_end <= now_ns();
+    return past ? NEVER : holder->validity_end;
 }
 
 static void check_group(struct holder *holder) {
     if (holder->phase != PHASE_RUNNING && holder->phase != PHASE_ENDING) return;
     if (job_is_over(&holder->job)) {
         holder->outcome =
-            job_outcome(&holder->job, holder->lost && !holder->settings->on_lost_ignore);
+            job_outcome(&holder->job, (holder->lost && !holder->settings->on_lost_ignore) ||
+                                          holder->plan->watch->ended);
         begin_release(holder);
     } else if (holder->job.exited) {
         holder->phase = PHASE_ENDING;
-        job_end(&holder->job, holder->validity_end);
+        job_end(&holder->job, validity_end(holder));
     }
 }
 
@@ -170,11 +185,12 @@ static void on_lost(struct holder *holder) {
     char hold[64];
     const bool over = hold_is_over(holder);
     const bool ends = holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore;
+    /* The job comes first, its messages afterwards. */
+    const int sent = ends ? job_end(&holder->job, holder->validity_end) : 0;
     const char *then = holder->phase != PHASE_RUNNING     ? ""
                        : holder->settings->on_lost_ignore ? "; the command goes on without it"
+                       : sent == SIGKILL                  ? "; sent KILL"
                                                           : "; sent TERM";
-    /* The job comes first, its messages afterwards. */
-    if (ends) job_end(&holder->job, holder->validity_end);
     if (over) {
         snprintf(holder->loss, sizeof holder->loss, "the maximum hold of %s is over",
                  duration_text(hold, sizeof hold, holder->settings->max_hold_ms));
@@ -194,6 +210,7 @@ static void on_change(void *context, struct redlock_lock *lock, int change) {
         holder->unsure = false;
         memset(holder->unsure_by, 0, sizeof holder->unsure_by);
         holder->validity_end = redlock_validity_end_ns(lock);
+        show_validity(holder);
         break;
     case REDLOCK_CHANGE_UNSURE:
         holder->unsure = true;
@@ -251,6 +268,8 @@ static void start_command(struct holder *holder, bool lend) {
         return;
     }
     holder->phase = PHASE_RUNNING;
+    holder->plan->watch->group = holder->job.group;
+    show_validity(holder);
     note_send(holder->plan->socket, NOTE_STARTED, holder->job.group, NULL);
 }
 
@@ -286,7 +305,7 @@ static void on_signal(struct holder *holder, int signal) {
 static void on_front_gone(struct holder *holder) {
     holder->front_gone = true;
     if (holder->phase == PHASE_RUNNING) {
-        job_end(&holder->job, holder->validity_end);
+        job_end(&holder->job, validity_end(holder));
     } else {
         cancel(holder);
     }

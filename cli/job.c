@@ -2,6 +2,7 @@
 #include "job.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,11 +98,18 @@ int job_reaped(struct job *job, pid_t pid, int status) {
     return 0;
 }
 
-void job_end(struct job *job, int64_t validity_end) {
-    if (job->kill_at != NEVER || job->give_up_at != NEVER) return;
-    int64_t now = now_ns(), wait = job->kill_after_ms * MS, left = validity_end - now;
-    job->kill_at = now + (left > 0 ? lesser(wait, left) : wait);
-    group_terminate(job->group);
+int job_end(struct job *job, int64_t validity_end) {
+    if (job->kill_at != NEVER || job->give_up_at != NEVER) return SIGTERM;
+    const int64_t now = now_ns();
+    job->kill_at = lesser(now + job->kill_after_ms * MS, validity_end);
+    if (job->kill_at > now) {
+        group_terminate(job->group);
+        return SIGTERM;
+    }
+    group_signal(job->group, SIGKILL);
+    job->kill_at = NEVER;
+    job->give_up_at = now + AFTER_KILL;
+    return SIGKILL;
 }
 
 bool job_is_over(struct job *job) {

@@ -34,9 +34,9 @@ int job_start(struct job *job, const struct run_plan *plan, const struct grant *
               int *failed);
 /* Takes the status of waitpid(2). Returns the signal that stopped the command, or 0. */
 int job_reaped(struct job *job, pid_t pid, int status);
-/* Sends TERM now, and KILL --kill-after later, but within the remaining validity. If no validity is
- * left, --kill-after alone counts. Once begun, it is not postponed. */
-void job_end(struct job *job, int64_t validity_end);
+/* Sends TERM now, and KILL --kill-after later, but within the remaining validity: if none is left,
+ * KILL at once. Returns the signal. Once begun, it is not postponed. */
+int job_end(struct job *job, int64_t validity_end);
 /* Whether the last process of the group has ended, or survives KILL. Sends KILL when that is due.
  */
 bool job_is_over(struct job *job);

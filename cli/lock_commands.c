@@ -83,14 +83,6 @@ static json_t *token_json(json_t *object, struct redlock_bytes token) {
     return object;
 }
 
-/* 0, or -1 when it cannot be written. Takes over the object. */
-static int print_object(json_t *object) {
-    int result = json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(object);
-    return result;
-}
-
 static int print_json(struct session *session, struct redlock_lock *lock, const char *resource,
                       struct redlock_bytes token, int64_t validity_ms) {
     json_t *object = lock_json(session, lock, resource);
@@ -99,14 +91,14 @@ static int print_json(struct session *session, struct redlock_lock *lock, const 
         json_object_set_new(object, "validity_ms", json_integer(validity_ms));
         json_object_set_new(object, "ttl_ms", json_integer(session->settings->ttl_ms));
     }
-    return print_object(object);
+    return json_print(object);
 }
 
 /* The failure as JSON, if that is wanted; returns the exit status. */
 static int failed(struct session *session, struct redlock_lock *lock, const char *resource,
                   int status) {
     if (status != EXIT_OK && session->settings->json)
-        print_object(failure_json(session, lock, resource, status));
+        json_print(failure_json(session, lock, resource, status));
     return status;
 }
 

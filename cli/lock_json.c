@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commands.h"
 #include "exit_codes.h"
 #include "message.h"
 
@@ -31,6 +32,8 @@ static const char *result_name(int result, char *out, size_t size) {
 static const char *status_name(int status) {
     switch (status) {
     case EXIT_USAGE_ERROR: return "usage";
+    case EXIT_NO_QUORUM: return "no_quorum";
+    case EXIT_HELD: return "conflict";
     case EXIT_CONFIG: return "config";
     case EXIT_LOST: return "lost";
     default: return status > EXIT_BY_SIGNAL ? "cancelled" : "system";
@@ -95,4 +98,47 @@ json_t *failure_json(struct session *session, struct redlock_lock *lock, const c
     if (session->client != NULL)
         json_object_set_new(object, "nodes", nodes_json(session, lock, true));
     return object;
+}
+
+json_t *command_failure_json(struct session *session, const char *result, int status) {
+    json_t *object = failure_json(session, NULL, NULL, status);
+    if (result != NULL) json_object_set_new(object, "result", json_string(result));
+    return object;
+}
+
+void set_resources(json_t *object, int count, char **resources) {
+    json_t *names = json_array();
+    for (int i = 0; i < count; i++) {
+        json_t *one = json_object();
+        set_name(one, resources[i]);
+        json_array_append(names, json_object_get(one, "resource"));
+        json_decref(one);
+    }
+    json_object_set_new(object, "resources", names);
+}
+
+int json_print(json_t *object) {
+    int result = json_dumpf(object, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(object);
+    return result;
+}
+
+void refuse_wait(const struct settings *settings, int status, int argc, char **argv) {
+    struct session none = {.settings = settings};
+    if (!settings->json) return;
+    json_t *object = command_failure_json(&none, NULL, status);
+    set_resources(object, argc, argv);
+    json_print(object);
+}
+
+void refuse_lock(const struct settings *settings, int status, int argc, char **argv) {
+    struct session none = {.settings = settings};
+    if (settings->json) json_print(failure_json(&none, NULL, argc > 0 ? argv[0] : NULL, status));
+}
+
+void refuse_any(const struct settings *settings, int status, int argc, char **argv) {
+    (void)argc;
+    (void)argv;
+    refuse_lock(settings, status, 0, NULL);
 }

@@ -16,5 +16,11 @@ json_t *lock_json(struct session *session, struct redlock_lock *lock, const char
  * known. The client may not have been opened. */
 json_t *failure_json(struct session *session, struct redlock_lock *lock, const char *resource,
                      int status);
+/* The failure of a command that is not about one resource. `result` NULL: by the status. */
+json_t *command_failure_json(struct session *session, const char *result, int status);
+/* Sets "resources", which takes the place of "resource". */
+void set_resources(json_t *object, int count, char **resources);
+/* Prints the object in a line, and frees it. 0, or -1 when it cannot be written. */
+int json_print(json_t *object);
 
 #endif

@@ -30,6 +30,16 @@ static enum membership_state state_of(const struct redlock_quorum_status *quorum
     return quorum->intact == quorum->members ? MEMBERSHIP_INTACT : MEMBERSHIP_DEGRADED;
 }
 
+static void find_unaccepted(struct session *session, struct membership *membership) {
+    if (membership->state > MEMBERSHIP_DEGRADED) return;
+    for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (redlock_client_node(session->client, i, &status) == REDLOCK_OK &&
+            status.verdict == REDLOCK_VERDICT_UNACCEPTED)
+            snprintf(membership->unaccepted, sizeof membership->unaccepted, "%s", status.text);
+    }
+}
+
 static int peek(struct session *session, struct membership *membership) {
     *membership = (struct membership){.quorum.size = sizeof membership->quorum};
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++)
@@ -38,6 +48,7 @@ static int peek(struct session *session, struct membership *membership) {
                                      REDLOCK_NODES_MAX);
     const struct redlock_quorum_status *quorum = &membership->quorum;
     membership->state = state_of(quorum, quorum->intact + quorum->behind >= quorum->votes_needed);
+    find_unaccepted(session, membership);
     return result == REDLOCK_NO_QUORUM ? REDLOCK_OK : result;
 }
 
@@ -200,11 +211,10 @@ static void print_eligibility(int verdict, const struct redlock_node_status *sta
     } else if (status->url == NULL) {
         fputs("not in the list of nodes: update it\n", out);
     } else if (verdict == REDLOCK_VERDICT_NO_RECORD) {
-        bool carries_none =
-            strstr(status->text, "redlock quorum init") != NULL || status->text[0] == '\0';
         fprintf(out, "%s\n",
-                carries_none ? "no record: redlock quorum init or add makes one"
-                             : printable(clean, sizeof clean, status->text, strlen(status->text)));
+                status->text[0] != '\0'
+                    ? printable(clean, sizeof clean, status->text, strlen(status->text))
+                    : "it carries no record");
     } else {
         char reason[300];
         reason_text(verdict, verdict == status->verdict ? status->text : "", reason, sizeof reason);
@@ -314,13 +324,32 @@ static void print_rows(struct session *session, const struct membership *members
     }
 }
 
-static void print_unsettled(const struct redlock_quorum_status *quorum, FILE *out) {
-    if (quorum->ttl_ms_allowed == quorum->ttl_ms_max)
-        fputs("The last change is not finished: run that command again.\n", out);
-    else
-        fprintf(out,
-                "The change of ttl_max is not finished: redlock quorum set-ttl-max %" PRId64 "ms\n",
-                quorum->ttl_ms_next);
+char *unfinished_text(const struct membership *membership, char *out, size_t size) {
+    const struct redlock_quorum_status *quorum = &membership->quorum;
+    char clean[URL_BYTES];
+    out[0] = '\0';
+    if (!quorum->known || quorum->settled) return out;
+    switch (quorum->change) {
+    case REDLOCK_QUORUM_CHANGE_ADD:
+        snprintf(out, size, "redlock quorum add %s",
+                 printable(clean, sizeof clean, quorum->change_url, strlen(quorum->change_url)));
+        break;
+    case REDLOCK_QUORUM_CHANGE_REMOVE:
+        snprintf(out, size, "redlock quorum remove %s", quorum->change_id);
+        break;
+    case REDLOCK_QUORUM_CHANGE_TTL_MAX:
+        snprintf(out, size, "redlock quorum set-ttl-max %" PRId64 "ms", quorum->ttl_ms_next);
+        break;
+    default: break;
+    }
+    return out;
+}
+
+static void print_unsettled(const struct membership *membership, FILE *out) {
+    char command[URL_BYTES + 40];
+    unfinished_text(membership, command, sizeof command);
+    fprintf(out, "The last change is not finished: %s\n",
+            command[0] != '\0' ? command : "run that command again.");
 }
 
 static void print_state(const struct membership *membership, enum reach reach, FILE *out) {
@@ -333,6 +362,10 @@ static void print_state(const struct membership *membership, enum reach reach, F
                 quorum->members);
         break;
     case MEMBERSHIP_DEGRADED:
+        if (membership->unaccepted[0] != '\0') {
+            fprintf(out, "%zu of %zu members %s intact.\n", quorum->intact, quorum->members, are);
+            break;
+        }
         if (quorum->intact < quorum->votes_needed) {
             fprintf(
                 out,
@@ -362,8 +395,10 @@ static void print_state(const struct membership *membership, enum reach reach, F
             out);
         break;
     }
+    if (membership->unaccepted[0] != '\0')
+        fprintf(out, "With this list of nodes no lock can be taken. %s\n", membership->unaccepted);
     if (membership->state <= MEMBERSHIP_DEGRADED && !quorum->settled) {
-        print_unsettled(quorum, out);
+        print_unsettled(membership, out);
     }
 }
 
@@ -383,7 +418,7 @@ void membership_print(struct session *session, const struct membership *membersh
         putc('\n', out);
     }
     print_rows(session, membership, out);
-    print_state(membership, session_reach(session), out);
+    print_state(membership, session_reach_of_records(session), out);
     print_kinds(session, membership, out);
 }
 
@@ -407,12 +442,23 @@ static json_t *native_json(struct session *session, int node) {
 
 json_t *membership_json(struct session *session, const struct membership *membership) {
     static const char *const states[] = {"intact", "degraded", "no-quorum", "no-record"};
+    /* That they carry no record is not known then. */
+    const bool silent =
+        membership->state == MEMBERSHIP_ABSENT && session_reach(session) == REACH_NONE;
     const struct redlock_quorum_status *quorum = &membership->quorum;
     json_t *object = json_object(), *members = json_array(), *others = json_array();
-    json_object_set_new(object, "state", json_string(states[membership->state]));
+    char command[URL_BYTES + 40];
+    json_object_set_new(object, "state",
+                        json_string(membership->unaccepted[0] != '\0' ? "unaccepted"
+                                    : silent                          ? "no-answer"
+                                                                      : states[membership->state]));
     json_object_set_new(object, "id", quorum->known ? json_string(quorum->id) : json_null());
     json_object_set_new(object, "epoch", json_integer(quorum->epoch));
     json_object_set_new(object, "settled", json_boolean(quorum->settled));
+    json_object_set_new(object, "unfinished",
+                        unfinished_text(membership, command, sizeof command)[0] != '\0'
+                            ? json_string(command)
+                            : json_null());
     json_object_set_new(object, "ttl_max_ms", json_integer(quorum->ttl_ms_max));
     json_object_set_new(object, "ttl_allowed_ms", json_integer(quorum->ttl_ms_allowed));
     json_object_set_new(object, "ttl_next_ms", json_integer(quorum->ttl_ms_next));

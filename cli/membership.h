@@ -23,6 +23,9 @@ enum membership_state {
 
 struct membership {
     enum membership_state state;
+    /* Enough members are intact, and still no client with this list of nodes takes a lock: why, and
+     * the cure. "": that is not so. */
+    char unaccepted[160];
     struct redlock_quorum_status quorum;
     struct redlock_member members[REDLOCK_NODES_MAX];
 };
@@ -56,6 +59,10 @@ bool same_place(const char *a, const char *b);
 /* Whether one of the listed URLs names the place. *at (may be NULL) is its index, else their
  * number. */
 bool list_has(const char *nodes, const char *url, size_t *at);
+
+/* The command that finishes the last change, if that is not finished. "": it is, or no record shows
+ * which one it was. Returns `out`. */
+char *unfinished_text(const struct membership *membership, char *out, size_t size);
 
 /* Prints the table, and the conclusion below it. */
 void membership_print(struct session *session, const struct membership *membership, FILE *out);

@@ -29,7 +29,7 @@ int program_run(const struct command *command, int argc, char **argv) {
         settings_free(&settings);
         settings = again;
         config_load(&settings, config_error, sizeof config_error);
-        if (config_error[0] == '\0') first = arguments_read(command, &settings, argc, argv);
+        first = arguments_read(command, &settings, argc, argv);
     }
     if (first < 0) {
         status = EXIT_USAGE_ERROR;
@@ -38,6 +38,7 @@ int program_run(const struct command *command, int argc, char **argv) {
     } else if (config_error[0] != '\0') {
         complain("%s", config_error);
         status = EXIT_CONFIG;
+        if (command->refuse != NULL) command->refuse(&settings, status, argc - first, argv + first);
     } else {
         if (!settings.quiet) config_check_secrecy(&settings);
         status = command->main(&settings, argc - first, argv + first);

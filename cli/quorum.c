@@ -14,6 +14,8 @@
 #include "diagnostics.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "held.h"
+#include "lock_json.h"
 #include "membership.h"
 #include "message.h"
 #include "nearest.h"
@@ -22,6 +24,8 @@
 
 /* An added node is intact ttl_max after it was registered; drift and a busy machine add to that. */
 #define OTHER_CHANGE_WITHIN (3000 * MS)
+/* How long init looks for locks on servers that have other data, too. */
+#define LOOK_FOR_LOCKS_MS 3000
 #define NEW_MEMBER_WITHIN_MS(ttl_max_ms) (3 * (ttl_max_ms) + 15000)
 
 enum { EXIT_DEGRADED = 1, EXIT_DECLINED = 1 };
@@ -32,6 +36,8 @@ struct task {
     struct membership membership;
     struct progress progress;
     struct redlock_quorum_options options;
+    char reason[600]; /* why it failed, for JSON; "": the last message says that */
+    bool printed;     /* the quorum, as JSON */
 };
 
 struct action {
@@ -44,6 +50,8 @@ struct action {
 /* ---- looking ----------------------------------------------------------------------------- */
 
 static int status_of(struct task *task) {
+    if (task->membership.unaccepted[0] != '\0')
+        return session_shut_out(&task->session, NULL) ? EXIT_CONFIG : EXIT_NO_QUORUM;
     switch (task->membership.state) {
     case MEMBERSHIP_INTACT: return EXIT_OK;
     case MEMBERSHIP_DEGRADED: return EXIT_DEGRADED;
@@ -81,6 +89,22 @@ static void print_json(struct task *task) {
     json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
     putchar('\n');
     json_decref(object);
+    task->printed = true;
+}
+
+/* What is said after it is advice. */
+static void keep_reason(struct task *task) {
+    if (task->reason[0] == '\0')
+        snprintf(task->reason, sizeof task->reason, "%s", last_complaint());
+}
+
+static int report_failure(struct task *task, int status) {
+    if (status == EXIT_OK || task->printed || !task->settings->json) return status;
+    json_t *object =
+        command_failure_json(&task->session, status == EXIT_DECLINED ? "declined" : NULL, status);
+    if (task->reason[0] != '\0') json_object_set_new(object, "reason", json_string(task->reason));
+    json_print(object);
+    return status;
 }
 
 static int act_status(struct task *task, char **operands) {
@@ -129,6 +153,7 @@ static int confirm(struct task *task) {
 
 static int failure(struct task *task, int result, const struct redlock_error *error) {
     complain("%s", error->text);
+    keep_reason(task);
     switch (result) {
     case REDLOCK_NO_QUORUM:
         return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
@@ -178,6 +203,7 @@ static int must_be_fit(struct task *task, size_t node) {
     case REDLOCK_VERDICT_GRANTED:
     case REDLOCK_VERDICT_RECOVERING:
     case REDLOCK_VERDICT_FOREIGN:
+    case REDLOCK_VERDICT_UNACCEPTED:
     case REDLOCK_VERDICT_NO_RECORD: return 0;
     case REDLOCK_VERDICT_CONNECTING:             /* the library waits for it */
     case REDLOCK_VERDICT_TWICE_LISTED: return 0; /* the library names both */
@@ -187,6 +213,7 @@ static int must_be_fit(struct task *task, size_t node) {
     const bool old = known && (major < 6 || (major == 6 && minor < 2));
     complain("nothing is done: %s: %s%s", status.url, old ? "OLD-VERSION: " : "",
              reason_text(status.verdict, status.text, reason, sizeof reason));
+    keep_reason(task);
     if (node_is_silent(status.verdict)) complain("start it, or correct its URL or the network");
     return status.verdict == REDLOCK_VERDICT_AUTH ? EXIT_CONFIG : EXIT_NO_QUORUM;
 }
@@ -256,6 +283,24 @@ static void announce_init(struct task *task) {
     announce_wait(task);
 }
 
+/* A ttl_max that is given for a new quorum says nothing about the locks that clients hold on these
+ * servers in mode classic. */
+static void wait_for_held(struct task *task) {
+    struct held held;
+    char left[64];
+    if (task->options.never_used || task->options.ttl_ms_max == 0) return;
+    held_longest(&task->session, LOOK_FOR_LOCKS_MS, &held);
+    if (held.remaining_ms > known_ttl_max(task)) {
+        complain("the lock '%s' is held for %s more: init waits for that, too", held.resource,
+                 duration_text(left, sizeof left, held.remaining_ms));
+        task->options.ttl_ms_max_before =
+            held.remaining_ms < REDLOCK_TTL_MS_MAX ? held.remaining_ms : REDLOCK_TTL_MS_MAX;
+    }
+    if (!held.complete)
+        complain("warning: not every key on these servers could be looked at (redlock top does the "
+                 "same): a classic lock may last longer than init waits");
+}
+
 static int init(struct task *task) {
     struct redlock_error error;
     bool two = false;
@@ -292,6 +337,7 @@ static int init(struct task *task) {
         for (size_t i = 0; i < nodes; i++)
             if ((status = must_be_fit(task, i)) != 0) return status;
         announce_init(task);
+        wait_for_held(task);
         if (nodes < 3) complain("warning: %s", what_few_survive(nodes));
     }
     if ((status = confirm(task)) != 0) return status;
@@ -334,7 +380,7 @@ static int act_init(struct task *task, char **operands) {
  * intact. 0, or the exit status after a message. */
 static int enough_after(struct task *task, size_t members, size_t intact) {
     const struct membership *membership = &task->membership;
-    const enum reach reach = session_reach(&task->session);
+    const enum reach reach = session_reach_of_records(&task->session);
     const size_t needed = quorum_of(members);
     if (membership->state == MEMBERSHIP_ABSENT) {
         complain(
@@ -350,6 +396,14 @@ static int enough_after(struct task *task, size_t members, size_t intact) {
         "back first%s",
         members, needed, intact,
         membership->quorum.members == 1 ? "; or redlock quorum init a new set of servers" : "");
+    keep_reason(task);
+    for (size_t i = 0; i < membership->quorum.members; i++) {
+        const struct redlock_member *member = &membership->members[i];
+        if (member->node < 0)
+            complain("%s is a member that is not listed: a server that lost its record is "
+                     "recognised by that URL alone",
+                     member->url);
+    }
     return EXIT_NO_QUORUM;
 }
 
@@ -721,7 +775,7 @@ static void set_options(struct task *task) {
     task->options.progress_context = &task->progress;
 }
 
-int command_quorum(struct settings *settings, int argc, char **argv) {
+static int find_and_act(struct task *task, struct settings *settings, int argc, char **argv) {
     if (argc == 0) {
         complain(
             "redlock quorum needs a command: init, status, add, remove, replace or set-ttl-max");
@@ -735,11 +789,16 @@ int command_quorum(struct settings *settings, int argc, char **argv) {
     }
     if (!options_fit(settings, action)) return EXIT_USAGE_ERROR;
     settings->mode = REDLOCK_MODE_GUARDED;
+    set_options(task);
+    return action->act(task, argv + 1);
+}
+
+int command_quorum(struct settings *settings, int argc, char **argv) {
     struct task *task = calloc(1, sizeof *task);
     if (task == NULL) return EXIT_SYSTEM;
     task->settings = settings;
-    set_options(task);
-    int status = action->act(task, argv + 1);
+    task->session.settings = settings;
+    int status = report_failure(task, find_and_act(task, settings, argc, argv));
     if (task->session.client != NULL) session_close(&task->session);
     free(task);
     return status;

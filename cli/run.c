@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -46,12 +47,18 @@ int note_read(int socket, struct note *note) {
     return -1;
 }
 
+/* A holder that runs reports within this time. */
+#define REPORT_WITHIN (500 * MS)
+
 struct front {
     const struct settings *settings;
+    const char *resource;
+    struct run_watch *watch;
     struct terminal terminal;
     int socket, signal_fd;
     pid_t holder, group; /* group 0: the command does not run */
     int stopped_by;      /* the signal; 0: neither the command nor this job is stopped */
+    int64_t complain_at; /* NEVER: the command was not ended by the front, or that is reported */
     bool holder_gone, socket_closed, has_result, start_reported, passed_interrupt, lent_once;
     struct outcome outcome;
 };
@@ -114,11 +121,37 @@ static void on_stop(struct front *front) {
     if (terminal_stop_job(&front->terminal, front->group, signal)) continue_command(front);
 }
 
+/* When the validity has ended, no time is left for TERM: a holder that runs would have sent it
+ * before. */
+static void end_with_validity(struct front *front) {
+    struct run_watch *watch = front->watch;
+    const int64_t now = now_ns();
+    if (!watch->ended && now >= watch->validity_end) {
+        watch->ended = true;
+        group_signal(watch->group, SIGKILL);
+        front->complain_at = now + REPORT_WITHIN;
+    }
+    if (now < front->complain_at) return;
+    front->complain_at = NEVER;
+    if (front->has_result) return;
+    complain(
+        "lost '%.100s': the process that renews it is stopped or blocked, and the validity has ended; sent KILL",
+        front->resource);
+}
+
+static int timeout_ms(const struct front *front) {
+    const int64_t end = front->watch->ended ? NEVER : front->watch->validity_end;
+    const int64_t at = end < front->complain_at ? end : front->complain_at, now = now_ns();
+    if (at == NEVER) return -1;
+    return at <= now ? 0 : at - now > 60000 * MS ? 60000 : (int)((at - now + MS - 1) / MS);
+}
+
 static void follow(struct front *front) {
     while (!front->holder_gone) {
         struct pollfd fds[] = {{.fd = front->signal_fd, .events = POLLIN},
                                {.fd = front->socket_closed ? -1 : front->socket, .events = POLLIN}};
-        poll(fds, 2, -1);
+        poll(fds, 2, timeout_ms(front));
+        end_with_validity(front);
         /* Notes first: the holder's last one comes before its SIGCHLD. */
         struct note note;
         int got;
@@ -188,6 +221,16 @@ static int start(struct front *front, struct run_plan *plan) {
         return EXIT_SYSTEM;
     }
     plan->front = getpid();
+    void *shared =
+        mmap(NULL, sizeof *front->watch, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        complain("cannot start: %s", strerror(errno));
+        close(ends[0]);
+        close(ends[1]);
+        return EXIT_SYSTEM;
+    }
+    plan->watch = front->watch = shared;
+    front->watch->validity_end = NEVER;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     terminal_open(&front->terminal);
     front->holder = fork();
@@ -212,6 +255,12 @@ static int refused(const struct settings *settings, int status) {
     if (settings->json && settings->status_file == NULL) outcome_print(&outcome);
     if (settings->status_file != NULL) outcome_write(&outcome, settings->status_file);
     return status;
+}
+
+void refuse_run(const struct settings *settings, int status, int argc, char **argv) {
+    (void)argc;
+    (void)argv;
+    refused(settings, status);
 }
 
 static char dash_c[] = "-c";
@@ -257,6 +306,8 @@ int command_run(struct settings *settings, int argc, char **argv) {
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
     default_owner(settings, owner, sizeof owner);
     struct front front = {.settings = settings,
+                          .resource = argv[0],
+                          .complain_at = NEVER,
                           .signal_fd = signals_open(&inherited),
                           .socket = -1,
                           .terminal = {.fd = -1}};

@@ -4,11 +4,14 @@
  * front, which passes signals on, lends the terminal and returns the status. The holder takes the
  * lock, renews it, and is the parent of the command. It has a process group of its own, so that
  * neither ^C nor ^Z reaches it. Front and holder notice each other's death, because the socket
- * between them closes.
+ * between them closes. A holder that is stopped is still there: so the front ends the command too,
+ * when the validity that the holder has proved last is over.
  */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
+#include <stdatomic.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "outcome.h"
@@ -37,12 +40,20 @@ int note_send(int socket, enum note_kind kind, int value, const struct outcome *
 /* 1: a note; 0: none yet; -1: the other side has closed the socket. */
 int note_read(int socket, struct note *note);
 
+/* In memory that both have: a note could stay unread, or be dropped. */
+struct run_watch {
+    _Atomic int64_t validity_end; /* NEVER: there is no command, or it runs on without the lock */
+    _Atomic pid_t group;          /* of the command */
+    atomic_bool ended;            /* by the front, at that time */
+};
+
 struct run_plan {
     const struct settings *settings;
     const char *resource;
     char *const *argv;
     const char *owner;
     const struct inherited_signals *inherited;
+    struct run_watch *watch;
     pid_t front;
     int socket;   /* the holder's end */
     int terminal; /* -1: none */

@@ -89,7 +89,8 @@ static int dispatch(int argc, char **argv) {
     static const struct command command = {
         "serve",     COMMAND_SERVE,
         "[options]", "Run a Redis-protocol gateway for locks: any client, any language.",
-        false,       command_serve};
+        false,       command_serve,
+        NULL};
     return program_run(&command, argc, argv);
 }
 

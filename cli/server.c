@@ -161,7 +161,7 @@ int server_start(struct server *server, const char *program, const char *module,
     return -1;
 }
 
-void server_show_log(const struct server *server) {
+void server_show_log(const struct server *server, const char *module) {
     char path[PATH_MAX + 16], line[1200];
     snprintf(path, sizeof path, "%s/redis.log", server->directory);
     FILE *file = fopen(path, "re");
@@ -170,9 +170,13 @@ void server_show_log(const struct server *server) {
     long size = ftell(file), from = size > 1000 ? size - 1000 : 0;
     fseek(file, from, SEEK_SET);
     complain("node-%u: the end of its log:", server->number);
+    bool must_execute = false;
     while (fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
         complain("  %s", line);
+        must_execute = must_execute || strstr(line, "not have execute permission") != NULL;
     }
     fclose(file);
+    if (must_execute && module != NULL)
+        complain("servers load only a module that is executable: chmod +x %s", module);
 }

@@ -33,7 +33,8 @@ int server_start(struct server *server, const char *program, const char *module,
                  const char *password, pid_t group);
 /* Whether a process accepts connections on its port. */
 bool server_listens(const struct server *server);
-/* Prints the last lines of its log to standard error. */
-void server_show_log(const struct server *server);
+/* Prints the last lines of its log to standard error, and what to do if the server refused the
+ * module (NULL: none). */
+void server_show_log(const struct server *server, const char *module);
 
 #endif

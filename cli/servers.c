@@ -39,10 +39,13 @@ static int draw_password(struct servers *servers) {
     return 0;
 }
 
+static const char *module_of(const struct servers *servers) {
+    return servers->module[0] != '\0' ? servers->module : NULL;
+}
+
 /* `server` is one of them. */
 static int start_one(struct servers *servers, struct server *server) {
-    return server_start(server, servers->program,
-                        servers->module[0] != '\0' ? servers->module : NULL, servers->password,
+    return server_start(server, servers->program, module_of(servers), servers->password,
                         servers->group);
 }
 
@@ -95,7 +98,7 @@ static int replace_dead(struct servers *servers) {
         server->pid = 0;
         if (++server->tries >= TRIES_MAX) {
             complain("node-%u does not start (%s)", server->number, servers->program);
-            server_show_log(server);
+            server_show_log(server, module_of(servers));
             return -1;
         }
         if (server_reserve_port(server) != 0 || start_one(servers, server) != 0) return -1;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <redlock/admin.h>
+#include <redlock/metrics.h>
 
 #include "boottime.h"
 #include "causes.h"
@@ -282,17 +283,32 @@ static void report_nodes(struct session *session, const int *verdicts, size_t co
 
 /* The TTL comes from the caller, wherever it is set; the servers decide how long the quorum allows.
  */
+/* The client refused by the ttl_max that it had read until then. If that was an older one, reading
+ * again shows the one that another client has meanwhile set. */
 static void report_ttl_max(struct session *session) {
     struct redlock_quorum_status quorum = {.size = sizeof quorum};
     struct redlock_member members[REDLOCK_NODES_MAX];
+    struct redlock_stats stats;
     char most[64], wanted[64];
+    const int64_t ttl_ms = session->settings->ttl_ms;
+    redlock_stats_init(&stats);
+    redlock_client_stats(session->client, &stats);
+    int64_t ttl_max_ms = stats.ttl_max_ms;
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
     int result = redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX);
-    if ((result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) || !quorum.known) return;
-    complain(
-        "ttl_max is %s, and --ttl %s: give a shorter --ttl, or raise it (redlock quorum set-ttl-max)",
-        duration_text(most, sizeof most, quorum.ttl_ms_allowed),
-        duration_text(wanted, sizeof wanted, session->settings->ttl_ms));
+    if ((result == REDLOCK_OK || result == REDLOCK_NO_QUORUM) && quorum.known &&
+        quorum.ttl_ms_allowed >= ttl_ms)
+        ttl_max_ms = quorum.ttl_ms_allowed;
+    duration_text(most, sizeof most, ttl_max_ms);
+    duration_text(wanted, sizeof wanted, ttl_ms);
+    if (ttl_max_ms >= ttl_ms)
+        complain("ttl_max was shorter than --ttl %s by the nodes that answered first; it is %s "
+                 "now: run the command again",
+                 wanted, most);
+    else
+        complain("ttl_max is %s, and --ttl %s: give a shorter --ttl, or raise it (redlock quorum "
+                 "set-ttl-max)",
+                 most, wanted);
 }
 
 static bool any_verdict(struct session *session, int verdict) {
@@ -361,10 +377,16 @@ enum reach session_reach(struct session *session) {
         known += status.verdict == REDLOCK_VERDICT_GRANTED ||
                  status.verdict == REDLOCK_VERDICT_RECOVERING ||
                  status.verdict == REDLOCK_VERDICT_FOREIGN ||
+                 status.verdict == REDLOCK_VERDICT_UNACCEPTED ||
                  status.verdict == REDLOCK_VERDICT_NO_RECORD ||
                  status.verdict == REDLOCK_VERDICT_UNFIT;
     }
     return silent == nodes ? REACH_NONE : known < nodes ? REACH_SOME : REACH_ALL;
+}
+
+enum reach session_reach_of_records(struct session *session) {
+    const enum reach reach = session_reach(session);
+    return reach == REACH_ALL && any_verdict(session, REDLOCK_VERDICT_UNFIT) ? REACH_SOME : reach;
 }
 
 /* What brings a vote back that a node does not give. */
@@ -386,6 +408,7 @@ static enum cure cure_of(const struct redlock_node_status *status) {
     case REDLOCK_VERDICT_UNFIT:
         return strstr(status->text, "replica") != NULL ? CURE_REPLICATION : CURE_CORRECTION;
     case REDLOCK_VERDICT_FOREIGN:
+    case REDLOCK_VERDICT_UNACCEPTED:
     case REDLOCK_VERDICT_NO_RECORD: return CURE_LIST;
     default: return CURE_NONE;
     }

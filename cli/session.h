@@ -77,6 +77,8 @@ bool node_is_silent(int verdict);
 enum reach { REACH_NONE, REACH_SOME, REACH_ALL };
 /* NONE: no node answers at all. */
 enum reach session_reach(struct session *session);
+/* The same for the nodes' records: a server that is unfit answers, but its record is unknown. */
+enum reach session_reach_of_records(struct session *session);
 /* Why a node does not vote, once: `detail` is the text of its status. Returns `out`. */
 char *reason_text(int verdict, const char *detail, char *out, size_t size);
 

@@ -346,12 +346,17 @@ static int show_once(struct session *session, int count, char **resources) {
 int command_show(struct settings *settings, int argc, char **argv) {
     for (int i = 0; i < argc; i++) {
         int status = resource_check(settings, argv[i]);
-        if (status != 0) return status;
+        if (status == 0) continue;
+        refuse_any(settings, status, 0, NULL);
+        return status;
     }
     struct session session;
     settings->only_looks = true;
     int status = session_open(&session, settings);
-    if (status != 0) return status;
+    if (status != 0) {
+        refuse_any(settings, status, 0, NULL);
+        return status;
+    }
     session_connect(&session);
     status = session_check(&session, argc > 0 ? argv[0] : "the list of locks");
     if (status == 0)

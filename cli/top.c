@@ -363,6 +363,8 @@ int command_top(struct settings *settings, int argc, char **argv) {
         top_observer_free(&top->observer);
         free(top->view.selected);
         free(top->wishes.detail);
+    } else {
+        refuse_any(settings, status, 0, NULL);
     }
     free(top);
     return status;

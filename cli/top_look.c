@@ -18,6 +18,8 @@ enum {
 void top_observer_init(struct top_observer *observer) {
     pthread_mutex_init(&observer->mutex, NULL);
     top_model_init(&observer->model, redlock_client_nodes(observer->session.client));
+    observer->model.quorum.mode =
+        observer->session.mode; /* the first page is drawn before a look */
     observer->result = REDLOCK_OK;
     struct redlock_node_status status = {.size = sizeof status};
     /* With a SETNX scheme, a lock's value is a number: no form of a token. */
@@ -64,10 +66,13 @@ static void look_at_quorum(struct top_observer *observer, struct top_quorum *quo
     for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) redlock_member_init(&members[i]);
     redlock_quorum_status_init(&quorum->status);
     quorum->mode = session_mode(&observer->session);
-    quorum->two_quorums = false;
+    quorum->two_quorums = quorum->unaccepted = false;
     if (quorum->mode != REDLOCK_MODE_GUARDED) return;
-    quorum->two_quorums = redlock_quorum_peek(observer->session.client, &quorum->status, members,
-                                              REDLOCK_NODES_MAX) == REDLOCK_TWO_QUORUMS;
+    const int result =
+        redlock_quorum_peek(observer->session.client, &quorum->status, members, REDLOCK_NODES_MAX);
+    quorum->two_quorums = result == REDLOCK_TWO_QUORUMS;
+    quorum->unaccepted = result == REDLOCK_NO_QUORUM && quorum->status.known &&
+                         quorum->status.intact >= quorum->status.votes_needed;
 }
 
 static int look_at_nodes(struct top_observer *observer) {

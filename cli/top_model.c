@@ -245,7 +245,7 @@ static void saw_queues(struct top_row *row, const struct redlock_queue_view *que
     row->oldest_ms = 0;
     for (size_t i = 0; queues != NULL && i < count; i++) {
         if (queues[i].verdict != REDLOCK_VERDICT_GRANTED) continue;
-        row->waiters = (row->waiters < 0 ? 0 : row->waiters) + queues[i].waiters;
+        if (queues[i].waiters > row->waiters) row->waiters = queues[i].waiters;
         if (queues[i].oldest_ms > row->oldest_ms) row->oldest_ms = queues[i].oldest_ms;
     }
 }

@@ -39,7 +39,7 @@ struct top_node {
 struct top_quorum {
     int mode; /* enum redlock_mode */
     struct redlock_quorum_status status;
-    bool two_quorums;
+    bool two_quorums, unaccepted; /* see membership.h */
 };
 
 /* ---- locks ---- */

@@ -141,26 +141,34 @@ void top_quorum_text(const struct top_model *model, char *out, size_t size) {
         snprintf(out, size, "the nodes belong to two quorums: redlock doctor shows which");
     } else if (quorum->mode != REDLOCK_MODE_GUARDED) {
         snprintf(out, size, "%s: %zu of %zu nodes answer, %zu needed",
-                 quorum->mode == REDLOCK_MODE_AUTO ? "classic (auto: no record seen)" : "classic",
+                 quorum->mode != REDLOCK_MODE_AUTO ? "classic"
+                 : top_model_voters(model) == 0    ? "auto"
+                                                   : "classic (auto: no record seen)",
                  top_model_voters(model), model->nodes_count, votes_needed(model));
     } else if (!status->known) {
         snprintf(out, size, "guarded: no record seen, %zu votes needed", votes_needed(model));
+    } else if (quorum->unaccepted) {
+        snprintf(out, size,
+                 "guarded: %zu of %zu intact, but too few nodes of the list carry quorum %s: "
+                 "redlock doctor",
+                 status->intact, status->members, status->id);
     } else {
         snprintf(out, size,
                  "guarded: %zu of %zu intact, %zu needed, ttl_max %s, epoch %" PRIu32
                  "%s, quorum %s",
                  status->intact, status->members, status->votes_needed,
                  top_brief(ttl_max, sizeof ttl_max, status->ttl_ms_max), status->epoch,
-                 status->settled                        ? ""
-                 : model->nodes_count < status->members ? " (not all are listed)"
-                                                        : " (not settled)",
+                 status->settled                         ? ""
+                 : model->nodes_count < status->members  ? " (not all are listed)"
+                 : status->intact < status->votes_needed ? "" /* too few answer to know */
+                                                         : " (not settled)",
                  status->id);
     }
 }
 
 bool top_lacks_quorum(const struct top_model *model) {
     const struct redlock_quorum_status *status = &model->quorum.status;
-    if (model->quorum.two_quorums) return true;
+    if (model->quorum.two_quorums || model->quorum.unaccepted) return true;
     return (status->known ? status->intact : top_model_voters(model)) < votes_needed(model);
 }
 

@@ -18,7 +18,8 @@ static bool report_no_quorum(struct session *session, struct redlock_lock *lock,
     struct membership membership;
     if (session_mode(session) != REDLOCK_MODE_GUARDED || membership_peek(session, &membership) != 0)
         return false;
-    if (membership.state <= MEMBERSHIP_DEGRADED || !still_waits(lock)) return false;
+    const bool votes = membership.state <= MEMBERSHIP_DEGRADED && membership.unaccepted[0] == '\0';
+    if (votes || !still_waits(lock)) return false;
     session_failure(session, NULL, resource, REDLOCK_NO_QUORUM);
     complain("waiting for a majority that votes; --wait sets a limit");
     return true;

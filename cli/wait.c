@@ -86,26 +86,17 @@ static int await_all(struct wait *wait, int count, char **resources, const char 
     return result;
 }
 
-static void print_json(struct session *session, int count, char **resources) {
-    json_t *object = json_object(), *names = json_array();
-    for (int i = 0; i < count; i++) {
-        json_t *one = lock_json(session, NULL, resources[i]);
-        json_array_append(names, json_object_get(one, "resource"));
-        json_decref(one);
-    }
-    json_object_set_new(object, "result", json_string("ok"));
-    json_object_set_new(object, "resources", names);
-    json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(object);
-}
-
-static int failure(struct session *session, const char *resource, int status) {
+/* Of `resources`, `failed` (NULL: none) is the one that the reason is about. */
+static int failure(struct session *session, int count, char **resources, const char *failed,
+                   int status) {
     if (!session->settings->json) return status;
-    json_t *object = failure_json(session, NULL, resource, status);
-    json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(object);
+    json_t *object = failure_json(session, NULL, failed, status), *name;
+    set_resources(object, count, resources);
+    if ((name = json_object_get(object, "resource")) != NULL) {
+        json_object_set(object, "failed", name);
+        json_object_del(object, "resource");
+    }
+    json_print(object);
     return status;
 }
 
@@ -126,8 +117,13 @@ static int wait_with(struct session *session, int count, char **resources) {
     const int result = await_all(&wait, count, resources, &failed);
     progress_end();
     if (result != REDLOCK_OK)
-        return failure(session, failed, session_failure(session, NULL, failed, result));
-    if (settings->json) print_json(session, count, resources);
+        return failure(session, count, resources, failed,
+                       session_failure(session, NULL, failed, result));
+    if (settings->json) {
+        json_t *object = json_pack("{s:s}", "result", "ok");
+        set_resources(object, count, resources);
+        json_print(object);
+    }
     return EXIT_OK;
 }
 
@@ -136,17 +132,19 @@ int command_wait(struct settings *settings, int argc, char **argv) {
     int status = EXIT_OK;
     if (argc == 0) {
         complain("redlock wait needs a resource; try 'redlock wait --help'");
-        return failure(&session, NULL, EXIT_USAGE_ERROR);
+        return failure(&session, argc, argv, NULL, EXIT_USAGE_ERROR);
     }
     for (int i = 0; i < argc; i++) {
         if ((status = resource_check(settings, argv[i])) != 0)
-            return failure(&session, argv[i], status);
+            return failure(&session, argc, argv, argv[i], status);
     }
     settings->only_looks = true;
-    if ((status = session_open(&session, settings)) != 0) return failure(&session, argv[0], status);
+    if ((status = session_open(&session, settings)) != 0)
+        return failure(&session, argc, argv, NULL, status);
     session_connect(&session);
     status = session_check(&session, argv[0]);
-    status = status != 0 ? failure(&session, argv[0], status) : wait_with(&session, argc, argv);
+    status =
+        status != 0 ? failure(&session, argc, argv, NULL, status) : wait_with(&session, argc, argv);
     session_close(&session);
     return status;
 }

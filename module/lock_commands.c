@@ -115,6 +115,19 @@ static int acquire(struct server_ctx *ctx, struct server_string **argv, int argc
     return SERVER_OK;
 }
 
+/* REDLOCK.LOCK key token ttl-ms[:nonce:fence:stripe]: an ACQUIRE of one key in four words instead
+ * of six. The server makes an object of each word, and that is a good part of what a vote costs. */
+static int lock_one(struct server_ctx *ctx, struct server_string **argv, int argc) {
+    struct words words;
+    if (!begin_vote(&words, ctx, argv, argc) || !read_key(&words, &request) ||
+        !read_token(&words, &request) || !read_ttl_and_fence(&words, &request))
+        return SERVER_OK;
+    request.waiter = (struct node_waiter){.name = {"", 0}}; /* not that of the request before */
+    if (!denied_by_stranger(ctx)) vote(ctx);
+    mirror_close();
+    return SERVER_OK;
+}
+
 /* ---- extend ---- */
 
 /* What the table does not hold, the keyspace may: a lock of the process before this one, that came
@@ -207,13 +220,8 @@ static void release_outside(size_t i, struct released *released) {
 }
 
 /* Each key for itself. */
-static int release(struct server_ctx *ctx, struct server_string **argv, int argc) {
-    struct words words;
+static int release_keys(struct server_ctx *ctx) {
     struct released released = {0};
-    if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
-    if (!begin_vote(&words, ctx, argv, argc) || !read_keys(&words, &request, 1) ||
-        !read_token(&words, &request) || !read_end(&words))
-        return SERVER_OK;
     for (size_t i = 0; i < request.keys_count; i++) {
         enum node_answer answer =
             node_release(node.table, &request.keys[i], 1, request.token, node.now_ms);
@@ -228,6 +236,24 @@ static int release(struct server_ctx *ctx, struct server_string **argv, int argc
     if (released.other_type)
         return refuse(ctx, "WRONGTYPE Operation against a key holding the wrong kind of value");
     return reply_integer(ctx, released.foreign ? -1 : released.deleted ? 1 : 0);
+}
+
+static int release(struct server_ctx *ctx, struct server_string **argv, int argc) {
+    struct words words;
+    if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
+    if (!begin_vote(&words, ctx, argv, argc) || !read_keys(&words, &request, 1) ||
+        !read_token(&words, &request) || !read_end(&words))
+        return SERVER_OK;
+    return release_keys(ctx);
+}
+
+/* REDLOCK.UNLOCK key token: a RELEASE of one key. */
+static int unlock_one(struct server_ctx *ctx, struct server_string **argv, int argc) {
+    struct words words;
+    if (!begin_vote(&words, ctx, argv, argc) || !read_key(&words, &request) ||
+        !read_token(&words, &request) || !read_end(&words))
+        return SERVER_OK;
+    return release_keys(ctx);
 }
 
 /* ---- raise, confirm ---- */
@@ -304,4 +330,10 @@ const struct command lock_commands[] = {
     {"redlock.confirm", confirm, "readonly fast getkeys-api", KEYS_COUNTED,
      SERVER_KEY_RO | SERVER_KEY_ACCESS, -5,
      "Do the keys and their fences still say what was voted?", "O(N), N: keys and stripes"},
+    {"redlock.lock", lock_one, "write deny-oom fast", ONE_KEY,
+     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_INSERT, 4,
+     "REDLOCK.ACQUIRE of one key, in fewer words", "O(N), N: stripes"},
+    {"redlock.unlock", unlock_one, "write fast", ONE_KEY,
+     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_DELETE, 3,
+     "REDLOCK.RELEASE of one key, in fewer words", "O(1)"},
     {0}};

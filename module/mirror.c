@@ -12,8 +12,8 @@
 
 #include "clock.h"
 
-/* Wall clock minus boot time. A key that was set when it was higher outlives its lock, because the
- * wall clock stepped back meanwhile. */
+/* Wall clock minus boot time: the highest with which a key was set. A key that was set when it was
+ * higher than now outlives its lock, because the wall clock stepped back meanwhile. */
 static int64_t offset_highest_ms = INT64_MIN;
 enum { OFFSET_TOLERANCE_MS = 5 };
 
@@ -88,12 +88,21 @@ static void write_value(struct server_key *key, struct node_bytes token) {
     memcpy(server.StringDMA(key, &bytes, SERVER_KEY_WRITE), token.data, token.bytes);
 }
 
-/* The server's own sample of the wall clock is a command old at most. */
-static void note_offset(void) {
-    int64_t wall =
-        server.CachedMicroseconds ? server.CachedMicroseconds() / 1000 : server.Milliseconds();
-    int64_t offset = wall - node.now_ms;
-    if (offset > offset_highest_ms) offset_highest_ms = offset;
+/* When a key ends that is set now. The wall clock is read once in a millisecond: a step meanwhile
+ * is as one that comes right after the key was set. */
+static int64_t wall_end(int64_t left_ms) {
+    static int64_t offset_ms, read_ms = INT64_MIN;
+    if (read_ms != node.now_ms) offset_ms = server.Milliseconds() - node.now_ms;
+    read_ms = node.now_ms;
+    if (offset_ms > offset_highest_ms) offset_highest_ms = offset_ms;
+    return node.now_ms + left_ms + offset_ms;
+}
+
+static void set_end(struct server_key *key, int64_t left_ms, int64_t end_ms) {
+    if (server.SetAbsExpire)
+        server.SetAbsExpire(key, end_ms);
+    else
+        server.SetExpire(key, left_ms);
 }
 
 bool mirror_is_free(struct server_string *name) {
@@ -135,13 +144,12 @@ void mirror_put(struct server_string *name, struct node_bytes token, int64_t lef
         const char *value = server.StringDMA(key, &bytes, SERVER_KEY_READ);
         ours = same(token, value, bytes);
     }
-    if (ours) server.SetExpire(key, left_ms);
+    int64_t end_ms = ours ? wall_end(left_ms) : 0;
+    if (ours) set_end(key, left_ms, end_ms);
     server.CloseKey(key);
-    if (!ours) return;
-    note_offset();
-    if (is_passed_on())
+    if (ours && is_passed_on())
         server.Replicate(node.ctx, "SET", "sbcl", name, (const char *)token.data, token.bytes,
-                         "PXAT", server.Milliseconds() + (long long)left_ms);
+                         "PXAT", (long long)end_ms);
 }
 
 static bool drop_in_command(struct server_string *name, struct node_bytes token) {

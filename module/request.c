@@ -114,23 +114,29 @@ bool read_token(struct words *words, struct request *request) {
     return read_name(words, &request->token);
 }
 
+static const char ttl_is_wrong[] = "ERR redlock: the TTL is not a number of milliseconds above 0";
+
 bool read_ttl(struct words *words, struct request *request) {
     long long ttl_ms;
     if (words_left(words) < 1) return too_few(words);
     if (!read_integer(words, &ttl_ms) || ttl_ms < 1 || ttl_ms >= TTL_MAX)
-        return wrong(words, "ERR redlock: the TTL is not a number of milliseconds above 0");
+        return wrong(words, ttl_is_wrong);
     request->ttl_ms = ttl_ms;
     return true;
 }
 
+/* The digit plus 1; 0: not a digit. */
+static const unsigned char hex[256] = {['0'] = 1, 2,  3,          4,  5,  6,  7,  8,
+                                       9,         10, ['a'] = 11, 12, 13, 14, 15, 16};
+
 bool parse_nonce(struct node_bytes digits, uint64_t *nonce) {
-    const char *text = digits.data;
+    const unsigned char *text = digits.data;
     uint64_t value = 0;
     if (digits.bytes != NONCE_DIGITS) return false;
     for (size_t i = 0; i < NONCE_DIGITS; i++) {
-        bool decimal = text[i] >= '0' && text[i] <= '9', letter = text[i] >= 'a' && text[i] <= 'f';
-        if (!decimal && !letter) return false;
-        value = value << 4 | (uint64_t)(decimal ? text[i] - '0' : text[i] - 'a' + 10);
+        unsigned digit = hex[text[i]];
+        if (digit == 0) return false;
+        value = value << 4 | (digit - 1);
     }
     *nonce = value;
     return value != 0;
@@ -179,22 +185,39 @@ static bool read_stripes(struct words *words, struct request *request, const cha
            wrong(words, "ERR redlock: a stripe is named twice");
 }
 
-bool read_fence(struct words *words, struct request *request) {
-    static const char name[] = "FENCE=";
-    enum { NAME = sizeof name - 1, LEAST = NAME + NONCE_DIGITS + 1 /* ':' */ };
-    if (words_left(words) < 1) return too_few(words);
-    struct node_bytes text = bytes_of(words->argv[words->next++]);
-    const char *at = text.data, *end = at + text.bytes;
-    if (text.bytes < NAME || memcmp(at, name, NAME) != 0) return wrong(words, "ERR syntax error");
+/* "nonce:fence:stripe,stripe", and there are no more words. */
+static bool read_fence_text(struct words *words, struct request *request, const char *at,
+                            const char *end) {
     request->fenced = true;
-    if (text.bytes < LEAST || at[LEAST - 1] != ':' ||
-        !parse_nonce((struct node_bytes){at + NAME, NONCE_DIGITS}, &request->nonce))
+    if (end - at <= NONCE_DIGITS || at[NONCE_DIGITS] != ':' ||
+        !parse_nonce((struct node_bytes){at, NONCE_DIGITS}, &request->nonce))
         return wrong(words, "ERR redlock: a nonce is 16 hex digits, and not 0");
-    at += LEAST;
+    at += NONCE_DIGITS + 1;
     if (!is_number(&at, end, FENCE_MAX - 1, &request->fence) || request->fence < 1 || at == end ||
         *at != ':')
         return wrong(words, "ERR redlock: a fence is a number above 0 and below 2^53");
     return read_stripes(words, request, at + 1, end) && read_end(words);
+}
+
+bool read_fence(struct words *words, struct request *request) {
+    static const char name[] = "FENCE=";
+    enum { NAME = sizeof name - 1 };
+    if (words_left(words) < 1) return too_few(words);
+    struct node_bytes text = bytes_of(words->argv[words->next++]);
+    const char *at = text.data, *end = at + text.bytes;
+    if (text.bytes < NAME || memcmp(at, name, NAME) != 0) return wrong(words, "ERR syntax error");
+    return read_fence_text(words, request, at + NAME, end);
+}
+
+bool read_ttl_and_fence(struct words *words, struct request *request) {
+    if (words_left(words) < 1) return too_few(words);
+    struct node_bytes text = bytes_of(words->argv[words->next++]);
+    const char *at = text.data, *end = at + text.bytes;
+    if (!is_number(&at, end, TTL_MAX - 1, &request->ttl_ms) || request->ttl_ms < 1 ||
+        (at < end && *at != ':'))
+        return wrong(words, ttl_is_wrong);
+    request->fenced = false;
+    return at < end ? read_fence_text(words, request, at + 1, end) : read_end(words);
 }
 
 bool read_fence_if_any(struct words *words, struct request *request) {

@@ -177,8 +177,8 @@ struct server_docs {
 #define SERVER_OPTIONAL(X)                                                                         \
     /* 7.0; without: a table that outgrows the machine ends the server, as any other data does */  \
     X(void *, TryAlloc, (size_t))                                                                  \
-    /* 7.0; without: Milliseconds() */                                                             \
-    X(int64_t, CachedMicroseconds, (void))                                                         \
+    /* 6.2.2; without: SetExpire(), which reads the wall clock for each key */                     \
+    X(int, SetAbsExpire, (struct server_key *, long long))                                         \
     /* 7.0; without: ends are found by the server's cron, ten times a second */                    \
     X(int, EventLoopAdd, (int fd, int mask, server_ready_fn *, void *))                            \
     X(int, EventLoopDel, (int fd, int mask))                                                       \

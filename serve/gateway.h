@@ -60,6 +60,7 @@ struct gateway {
     char run_id[41];
     int64_t began_ns;
     uint64_t heard; /* counts the messages from clients and nodes */
+    bool may_turn;  /* mode auto: the client becomes guarded with the first record that it sees */
     bool draining;
     int64_t drain_until_ns;
 };

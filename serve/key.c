@@ -111,19 +111,40 @@ void key_forget(struct key *key) {
     redlock_lock_disown(key->lock);
     redlock_lock_free(key->lock);
     key->lock = NULL;
+    key->gateway->keys.lost -= key->lost;
+    key->lost = false;
     key->gateway->keys.kept--;
     key->gateway->keys.kept_bytes -= weight(key->name);
     if (key->end != NULL) evtimer_del(key->end);
 }
 
-struct redlock_lock *key_lock(const struct key *key, const struct observation *observation) {
-    if (observation->state != OBSERVED_LOCK || key->lock == NULL ||
-        redlock_validity_ms(key->lock) == 0)
-        return NULL;
+/* The cached lock is the one that was observed, whether or not it is valid. */
+static bool is_observed(const struct key *key, const struct observation *observation) {
+    if (observation->state != OBSERVED_LOCK || key->lock == NULL) return false;
     const struct redlock_bytes token = redlock_token(key->lock);
-    const bool same = token.bytes == observation->token_bytes &&
-                      memcmp(token.data, observation->token, token.bytes) == 0;
-    return same ? key->lock : NULL;
+    return token.bytes > 0 && token.bytes == observation->token_bytes &&
+           memcmp(token.data, observation->token, token.bytes) == 0;
+}
+
+struct redlock_lock *key_lock(const struct key *key, const struct observation *observation) {
+    return is_observed(key, observation) && redlock_validity_ms(key->lock) > 0 ? key->lock : NULL;
+}
+
+bool key_is_over(const struct key *key, const struct observation *observation) {
+    return is_observed(key, observation) && redlock_validity_ms(key->lock) == 0;
+}
+
+static void turn_guarded(const void *node, VISIT visit, int depth) {
+    struct key *key = *(struct key *const *)node;
+    (void)depth;
+    if ((visit != postorder && visit != leaf) || key->lock == NULL || key->lost) return;
+    key->lost = redlock_lock_state(key->lock) == REDLOCK_STATE_LOST;
+    key->gateway->keys.lost += key->lost;
+}
+
+size_t keys_turn_guarded(struct gateway *gateway) {
+    twalk(gateway->keys.tree, turn_guarded);
+    return gateway->keys.lost;
 }
 
 bool key_believed(const struct key *key, struct observation *observation) {

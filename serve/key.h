@@ -41,6 +41,7 @@ struct key_op;
 struct keys {
     void *tree; /* tsearch(3) */
     size_t kept, kept_bytes;
+    size_t lost;       /* of the kept: lost when the nodes were made a guarded quorum */
     uint64_t not_kept; /* locks that did not fit */
 };
 
@@ -48,6 +49,7 @@ struct key {
     struct gateway *gateway;
     TAILQ_HEAD(key_queue, key_op) queue; /* operations that want the key; the first one has it */
     struct redlock_lock *lock;           /* NULL: no lock is cached */
+    bool lost;                           /* counted in keys.lost */
     int64_t ends_ns;                     /* when the key has expired on the nodes */
     int64_t believed_until_ns;
     struct event *end;
@@ -99,6 +101,11 @@ void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns);
 void key_forget(struct key *key);
 /* Returns the cached lock if it is valid and has this token; else NULL. */
 struct redlock_lock *key_lock(const struct key *key, const struct observation *observation);
+/* Whether the lock was taken here, has this token, and is surely held no longer. Its keys may stay
+ * on the nodes. */
+bool key_is_over(const struct key *key, const struct observation *observation);
+/* The client has become guarded (mode auto). Returns how many locks are lost by that. */
+size_t keys_turn_guarded(struct gateway *gateway);
 /* Whether the gateway may answer from the cache, without asking the nodes; fills *observation. */
 bool key_believed(const struct key *key, struct observation *observation);
 

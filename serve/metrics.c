@@ -95,7 +95,7 @@ static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
                                                     [METRIC_TAKE] = "step=\"take\"",
                                                     [METRIC_EXTEND] = "step=\"extend\"",
                                                     [METRIC_RELEASE] = "step=\"release\""};
-    number(out, "redlock_serve_locks_held", "gauge", gateway->keys.kept,
+    number(out, "redlock_serve_locks_held", "gauge", gateway->keys.kept - gateway->keys.lost,
            "Locks taken or extended here and not ended yet.");
     number(out, "redlock_serve_locks_bytes", "gauge", gateway->keys.kept_bytes,
            "Memory that these take, about.");

@@ -89,12 +89,26 @@ static void on_log(int severity, const char *text) {
         notice_say(&log_notice, log_options, text);
 }
 
+/* A lock that was taken as classic is lost with the first record (docs/guarded.md). Its holder asks
+ * by commands only, so the log is the place to report that. */
+static void follow_mode(struct gateway *gateway) {
+    if (!gateway->may_turn || !gateway_is_guarded(gateway)) return;
+    gateway->may_turn = false;
+    const size_t lost = keys_turn_guarded(gateway);
+    if (lost > 0)
+        gateway->options->say(
+            "the nodes were made a guarded quorum: %zu %s taken as classic before "
+            "%s lost; the keys stay until they are released or end",
+            lost, lost == 1 ? "lock that was" : "locks that were", lost == 1 ? "is" : "are");
+}
+
 static void on_client(evutil_socket_t fd, short what, void *context) {
     struct gateway *gateway = context;
     (void)fd;
     (void)what;
     gateway->heard++;
     redlock_process(gateway->client);
+    follow_mode(gateway);
     end_when_drained(gateway);
 }
 
@@ -253,8 +267,11 @@ static enum serve_result open_all(struct gateway *gateway) {
 }
 
 enum serve_result serve_run(const struct serve_options *options) {
-    struct gateway gateway = {
-        .options = options, .client = options->client, .began_ns = gateway_now_ns()};
+    struct gateway gateway = {.options = options,
+                              .client = options->client,
+                              .began_ns = gateway_now_ns(),
+                              .may_turn =
+                                  redlock_client_mode(options->client) == REDLOCK_MODE_AUTO};
     enum serve_result result = open_all(&gateway);
     if (result == SERVE_OK) {
         /* Clients that connect at once find the nodes connected. Nodes that cannot be reached do

@@ -30,14 +30,16 @@ static struct script_value sentence(struct key_op *op, const char *text) {
 }
 
 /* The verdict that explains more: a round asks only connected nodes, and some connections end
- * meanwhile; the reason for those is in the connection. */
+ * meanwhile; the reason for those is in the connection. A round that the other nodes have decided
+ * gives no verdict for a node that is well: it is not the reason. */
 static int explaining(int verdict, const struct redlock_node_status *status) {
     const bool none_given = verdict == REDLOCK_VERDICT_NONE;
     const bool silent = none_given || verdict == REDLOCK_VERDICT_CONNECTING ||
                         verdict == REDLOCK_VERDICT_TIMEOUT ||
                         verdict == REDLOCK_VERDICT_DISCONNECTED;
-    if (silent && status->verdict != REDLOCK_VERDICT_GRANTED) return status->verdict;
-    return none_given ? REDLOCK_VERDICT_TIMEOUT : verdict;
+    if (none_given || (silent && status->verdict != REDLOCK_VERDICT_GRANTED))
+        return status->verdict;
+    return verdict;
 }
 
 /* " (URL: why; URL: why)" of the nodes that did not help. */
@@ -86,6 +88,7 @@ static struct script_value remaining(const struct key_op *op) {
     if (observation->state != OBSERVED_LOCK) return script_integer(-2);
     if (observation->ends_ns == OBSERVED_NEVER_ENDS) return script_integer(-1);
     struct redlock_lock *kept = key_lock(op->key, observation);
+    if (key_is_over(op->key, observation)) return none;
     int64_t ends_ns = kept != NULL ? redlock_validity_end_ns(kept) : observation->ends_ns;
     if (observation->ends_ns < ends_ns) ends_ns = observation->ends_ns;
     int64_t left_ns = ends_ns - gateway_now_ns();
@@ -217,7 +220,8 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
 static bool extend(struct key_op *op, struct script_value *value) {
     static const char no_fence[] =
         "ERR this lock cannot be extended here: it was taken through another gateway or "
-        "before this one started, or did not fit into --lock-memory, so its fencing token is not known. It can be released";
+        "before this one started, or as classic before the nodes were made a guarded quorum, or did not fit into "
+        "--lock-memory, so its fencing token is not known. It can be released";
     if (op->call.ttl_ms <= 0) return release(op, value);
     if (op->observation.state == OBSERVED_ABSENT) return answered(value, none);
     if (op->call.ttl_ms > REDLOCK_TTL_MS_MAX)

@@ -172,7 +172,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_scan(struct redlock_client *client,
                                                 struct redlock_walk *walk, redlock_scan_fn *each,
                                                 void *context);
 
-/* The wait queue that a node keeps for a resource (docs/waiting.md). */
+/* The wait queue that a node keeps for a resource (docs/waiting.md). Of stock nodes one keeps it;
+ * of native nodes each does, so how many wait is the greatest number that a node reports. */
 struct redlock_queue_view {
     int verdict; /* enum redlock_verdict. GRANTED: the node reported its queue; else why not: NONE,
                     it was not asked, because it runs no scripts and keeps no queues */
@@ -279,6 +280,13 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_server_info(struct redlock_client *cl
 
 #define REDLOCK_QUORUM_TTL_MS_MAX 60000 /* ttl_ms_max of a new quorum if none is given */
 
+enum redlock_quorum_change {
+    REDLOCK_QUORUM_CHANGE_UNKNOWN = 0, /* or none */
+    REDLOCK_QUORUM_CHANGE_ADD = 1,
+    REDLOCK_QUORUM_CHANGE_REMOVE = 2,
+    REDLOCK_QUORUM_CHANGE_TTL_MAX = 3
+};
+
 /* What the records on the nodes say. */
 struct redlock_quorum_status {
     size_t size; /* set by _init() */
@@ -294,6 +302,9 @@ struct redlock_quorum_status {
     int64_t ttl_ms_next;    /* what that change makes of it; ttl_ms_max while there is none */
     size_t behind;          /* members that lack nothing but the newest change of the quorum: the
                                next client that takes a lock brings it to them */
+    int change;             /* the last one, if it is not complete: enum redlock_quorum_change */
+    char change_id[17];     /* ADD, REMOVE: the member */
+    char change_url[256];   /* ADD: of the member, without the password */
 };
 static inline void redlock_quorum_status_init(struct redlock_quorum_status *quorum) {
     memset(quorum, 0, sizeof *quorum);

@@ -93,7 +93,8 @@ enum redlock_result {
     X(REDLOCK_VERDICT_STALE, 28, "fencing token too low")                                          \
     X(REDLOCK_VERDICT_NO_RECORD, 29, "node carries no record: redlock quorum init makes one")      \
     X(REDLOCK_VERDICT_UNFIT, 30, "server is not fit for guarded mode")                             \
-    X(REDLOCK_VERDICT_GUARDED, 31, "server belongs to a guarded quorum: choose guarded mode")
+    X(REDLOCK_VERDICT_GUARDED, 31, "server belongs to a guarded quorum: choose guarded mode")      \
+    X(REDLOCK_VERDICT_UNACCEPTED, 32, "too few nodes of the list carry a record of its quorum")
 
 enum redlock_verdict {
 #define REDLOCK_ENUM(name, value, text) name = (value),

@@ -93,7 +93,7 @@ static bool is_no_surprise(const struct rl_guard *guard, const struct rl_guard_n
 
 /* The records of a first init that has not finished do not count. Another init may still take these
  * nodes into its own quorum, and a client never changes the quorum that it has adopted. */
-static unsigned carry_quorum(const struct rl_guard *guard) {
+unsigned rl_guard_carriers(const struct rl_guard *guard) {
     unsigned count = 0;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *record = &guard->node[i].record;
@@ -107,7 +107,7 @@ static bool is_decided(const struct rl_guard *guard) {
     if (guard->decided || guard->pinned) return true;
     for (unsigned i = 0; i < guard->nodes; i++)
         if (!is_no_surprise(guard, &guard->node[i])) return false;
-    return 2 * carry_quorum(guard) > guard->nodes;
+    return 2 * rl_guard_carriers(guard) > guard->nodes;
 }
 
 /* Counts the nodes that carry the same epoch with the same members. */

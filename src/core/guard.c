@@ -54,10 +54,10 @@ rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
     const struct rl_guard_node *node = &guard->node[index];
     if (node->eligibility != RL_ELIGIBILITY_RECOVERING || !guard->known) return -1;
     rl_ns waited = 0;
+    /* it may have waited long enough, but the fences are read from a majority */
+    if (!is_majority_intact(guard)) return -1;
     if (node->waits_for != 0)
         waited = now - node->waits_since;
-    else if (!is_majority_intact(guard))
-        return -1;
     else if (eligibility_is_claimed(guard, node))
         waited = node->record.waited_ms * RL_MS;
     rl_ns left = rl_guard_quarantine(guard) - waited;

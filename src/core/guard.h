@@ -270,6 +270,9 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
 rl_mask rl_guard_intact(const struct rl_guard *guard);
 /* Nodes that may vote; none before the quorum is decided. */
 rl_mask rl_guard_voters(const struct rl_guard *guard);
+/* Nodes whose record names the quorum that was found. It is decided when these are more than half
+ * of all nodes. */
+unsigned rl_guard_carriers(const struct rl_guard *guard);
 /* Nodes that are known not to be eligible: neither intact nor unknown, or not a member. */
 rl_mask rl_guard_voided(const struct rl_guard *guard);
 /* Of these: superseded, or not a member of the newest list, also while the node cannot be read. */

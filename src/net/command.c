@@ -21,8 +21,9 @@ _Static_assert(COMMAND_NUMBERS_MAX >= REDLOCK_RESOURCES_MAX + 6, "all stripes mu
 
 #define FENCE_WORD "FENCE="
 enum {
-    FENCE_WORD_BYTES = sizeof(FENCE_WORD) - 1 + NET_NONCE_BYTES + sizeof(":18446744073709551615") -
-                       1 + REDLOCK_RESOURCES_MAX * (sizeof(":4095") - 1)
+    TTL_BYTES = sizeof("18446744073709551615:") - 1, /* in place of FENCE= */
+    FENCE_WORD_BYTES = TTL_BYTES + NET_NONCE_BYTES + sizeof(":18446744073709551615") - 1 +
+                       REDLOCK_RESOURCES_MAX * (sizeof(":4095") - 1)
 };
 enum { FENCES_NAME_BYTES = sizeof(NET_KEY_FENCES) - 1 + NET_NONCE_BYTES, SHA1_BYTES = 40 };
 
@@ -319,14 +320,12 @@ static void add_waiting(struct words *words, const struct net_request *request) 
     words_number(words, (uint64_t)request->remember_us);
 }
 
-/* One word, since each takes a native node time. */
-static void add_fence(struct words *words, struct turn *turn) {
+/* One word, since each takes a native node time. What precedes `nonce` is there. */
+static void add_fence_from(struct words *words, struct turn *turn, char *nonce) {
     const struct net_request *request = turn->request;
-    const size_t name = sizeof(FENCE_WORD) - 1;
-    char *at = turn->fence + name + NET_NONCE_BYTES;
+    char *at = nonce + NET_NONCE_BYTES;
     assert(request->stripes_count <= REDLOCK_RESOURCES_MAX && request->fence <= REDLOCK_FENCE_MAX);
-    memcpy(turn->fence, FENCE_WORD, name);
-    write_nonce(turn->fence + name, turn->nonce);
+    write_nonce(nonce, turn->nonce);
     *at = ':';
     at = put_digits(at + 1, (uint64_t)request->fence);
     for (size_t i = 0; i < request->stripes_count; i++) {
@@ -335,8 +334,19 @@ static void add_fence(struct words *words, struct turn *turn) {
     }
     const size_t bytes = (size_t)(at - turn->fence);
     words->named = words->count;
-    words->named_bytes = bytes - name;
+    words->named_bytes = (size_t)(at - nonce);
     words_bytes(words, (struct net_bytes){turn->fence, bytes});
+}
+
+static void add_fence(struct words *words, struct turn *turn) {
+    memcpy(turn->fence, FENCE_WORD, sizeof(FENCE_WORD) - 1);
+    add_fence_from(words, turn, turn->fence + sizeof(FENCE_WORD) - 1);
+}
+
+static void add_ttl_and_fence(struct words *words, struct turn *turn) {
+    char *at = put_digits(turn->fence, (uint64_t)turn->request->ttl_ms);
+    *at = ':';
+    add_fence_from(words, turn, at + 1);
 }
 
 static void add_named(struct words *words, char what, struct turn *turn) {
@@ -355,6 +365,7 @@ static void add_named(struct words *words, char what, struct turn *turn) {
             add_fences(words, turn->name, turn->nonce);
         return;
     case 'F': add_fence(words, turn); return;
+    case 'L': add_ttl_and_fence(words, turn); return;
     case 'O':
         if (request->was_kept)
             words_text(words, NET_KEPT);

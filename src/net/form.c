@@ -4,14 +4,16 @@
 #include <assert.h>
 #include <pthread.h>
 
-/* Initialisers in a row, without braces: four forms for stock nodes, two for native ones. */
+/* Initialisers in a row, without braces: four forms for stock nodes, four for native ones. */
 #define ANY(form) form, form, form, form
 #define BY_MODE(classic, guarded) classic, classic, guarded, guarded
 #define FOUR(one, several, guarded_one, guarded_several) one, several, guarded_one, guarded_several
-#define NATIVE(form) form, form
-#define NATIVE_BY_MODE(classic, guarded) classic, guarded
+#define NATIVE(form) form, form, form, form
+#define NATIVE_BY_MODE(classic, guarded) classic, guarded, classic, guarded
+#define NATIVE_FOUR(classic, guarded, one_classic, one_guarded)                                    \
+    classic, guarded, one_classic, one_guarded
 #define AS_STOCK                                                                                   \
-    {.replies = 0}, { .replies = 0 }
+    {.replies = 0}, {.replies = 0}, {.replies = 0}, { .replies = 0 }
 
 #define WRITTEN(words, number, repeated, first, second)                                            \
     {                                                                                              \

@@ -40,15 +40,24 @@ struct form {
     uint8_t shape[2]; /* of the replies, in turn */
 };
 
-/* One key, several; then the same for guarded mode. On a native node: classic, guarded. */
-enum { FORM_GUARDED = 2, FORM_NATIVE = 4, FORM_VARIANTS = 6, FORM_PIECES_MAX = 28 };
+/* One key, several; then the same for guarded mode. On a native node: classic, guarded; then the
+ * same for one key that no waiter asks for. */
+enum {
+    FORM_GUARDED = 2,
+    FORM_NATIVE = 4,
+    FORM_NATIVE_ONE = 6,
+    FORM_VARIANTS = 8,
+    FORM_PIECES_MAX = 28
+};
 
 extern const struct form forms[NET_OPS_COUNT][FORM_VARIANTS];
 
 /* The form of the module's own command; NULL: it serves the stock form. Locks of scheme=setnx are
  * keys of other programs, and not in its table. */
 static inline const struct form *form_of_native(const struct net_request *request) {
-    const struct form *form = &forms[request->op][FORM_NATIVE + (request->nonces ? 1 : 0)];
+    const bool one = request->keys_count == 1 && !request->waiter.data;
+    const int variant = one ? FORM_NATIVE_ONE : FORM_NATIVE;
+    const struct form *form = &forms[request->op][variant + (request->nonces ? 1 : 0)];
     return form->replies > 0 && request->scheme == 0 ? form : NULL;
 }
 

@@ -80,13 +80,16 @@ void buckets_add(struct buckets *buckets, struct item *item, bool may_grow) {
     if (buckets->items > buckets->count && may_grow) split(buckets);
 }
 
+static bool is_sparse(const struct buckets *buckets) {
+    return buckets->count > FEWEST && buckets->items * SPARSE < buckets->count;
+}
+
 void buckets_remove(struct buckets *buckets, struct item *item) {
     struct item **at = bucket_at(buckets, index_of(buckets, item->hash));
     while (*at != item) at = &(*at)->next;
     *at = item->next;
     buckets->items--;
-    for (int i = 0; i < JOINED_AT_ONCE; i++)
-        if (buckets->count > FEWEST && buckets->items * SPARSE < buckets->count) join(buckets);
+    for (int i = 0; i < JOINED_AT_ONCE && is_sparse(buckets); i++) join(buckets);
 }
 
 static uint32_t reversed(uint32_t bits) {

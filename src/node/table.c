@@ -69,8 +69,7 @@ static void put_token(struct entry *entry, struct node_bytes token) {
 }
 
 /* An entry that is in no table yet. */
-static struct entry *make_entry(const struct node_table *table, struct node_bytes key,
-                                struct node_bytes token) {
+static struct entry *make_entry(struct node_bytes key, uint32_t hash, struct node_bytes token) {
     assert(key.bytes <= UINT32_MAX && token.bytes <= UINT32_MAX);
     struct entry *entry = node_memory_take(size_for(key.bytes, token.bytes));
     if (!entry) return NULL;
@@ -78,7 +77,7 @@ static struct entry *make_entry(const struct node_table *table, struct node_byte
     if (key.bytes) memcpy(entry->data, key.data, key.bytes);
     entry->key_bytes = (uint32_t)key.bytes;
     put_token(entry, token);
-    entry->item.hash = node_hash(table->options.seed, key);
+    entry->item.hash = hash;
     return entry;
 }
 
@@ -113,25 +112,37 @@ static void take_out(struct node_table *table, struct entry *entry, enum node_ch
     node_memory_give(entry);
 }
 
-/* Whatever its end is. */
-static struct entry *find_any(const struct node_table *table, struct node_bytes key) {
-    if (table->recent && equal(key_of(table->recent), key)) return table->recent;
-    uint32_t hash = node_hash(table->options.seed, key);
+static uint32_t hash_of(const struct node_table *table, struct node_bytes key) {
+    return node_hash(table->options.seed, key);
+}
+
+static struct entry *find_by_hash(const struct node_table *table, struct node_bytes key,
+                                  uint32_t hash) {
     struct item *item = buckets_first(&table->buckets, hash);
     for (; item; item = item->next)
         if (item->hash == hash && equal(key_of((struct entry *)item), key)) break;
     return (struct entry *)item;
 }
 
-/* As a server looks a key up: a request for an ended key deletes it, even a read. In a native table
- * only a write does. */
-struct entry *table_find(struct node_table *table, struct node_bytes key, int64_t now_ms,
-                         enum purpose purpose) {
-    struct entry *entry = find_any(table, key);
+/* Whatever its end is. */
+static struct entry *find_any(const struct node_table *table, struct node_bytes key) {
+    if (table->recent && equal(key_of(table->recent), key)) return table->recent;
+    return find_by_hash(table, key, hash_of(table, key));
+}
+
+static struct entry *unless_ended(struct node_table *table, struct entry *entry, int64_t now_ms,
+                                  enum purpose purpose) {
     if (entry) table->recent = entry;
     if (!entry || !has_ended(table, entry, now_ms, purpose)) return entry;
     if (!table->options.native || purpose == WRITES) take_out(table, entry, NODE_CHANGE_EXPIRED);
     return NULL;
+}
+
+/* As a server looks a key up: a request for an ended key deletes it, even a read. In a native table
+ * only a write does. */
+struct entry *table_find(struct node_table *table, struct node_bytes key, int64_t now_ms,
+                         enum purpose purpose) {
+    return unless_ended(table, find_any(table, key), now_ms, purpose);
 }
 
 /* ---- the table ---- */
@@ -190,13 +201,13 @@ static bool fits(const struct node_table *table, const struct node_bytes *keys, 
 }
 
 /* All the memory is taken before anything is set: all or nothing. The entries are linked by
- * `next`. */
+ * `next`. `hash` is that of the first key. */
 static struct entry *make_entries(struct node_table *table, const struct node_bytes *keys,
-                                  size_t count, struct node_bytes token) {
+                                  size_t count, uint32_t hash, struct node_bytes token) {
     struct entry *made = NULL, **end = &made;
     if (!fits(table, keys, count, token) || !ends_reserve(&table->ends, count)) return NULL;
     for (size_t i = 0; i < count; i++) {
-        *end = make_entry(table, keys[i], token);
+        *end = make_entry(keys[i], i == 0 ? hash : hash_of(table, keys[i]), token);
         if (!*end) {
             give_back(made);
             return NULL;
@@ -210,9 +221,13 @@ enum node_answer node_acquire(struct node_table *table, const struct node_bytes 
                               struct node_bytes token, int64_t ttl_ms, int64_t now_ms) {
     assert(count > 0);
     int64_t expires_ms = end_of(ttl_ms, now_ms);
-    for (size_t i = 0; i < count; i++)
-        if (table_find(table, keys[i], now_ms, WRITES)) return NODE_DENIED;
-    struct entry *made = make_entries(table, keys, count, token);
+    uint32_t first = hash_of(table, keys[0]), hash = first;
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) hash = hash_of(table, keys[i]);
+        struct entry *entry = find_by_hash(table, keys[i], hash);
+        if (unless_ended(table, entry, now_ms, WRITES)) return NODE_DENIED;
+    }
+    struct entry *made = make_entries(table, keys, count, first, token);
     if (!made) return NODE_NO_MEMORY;
     while (made) {
         struct entry *entry = made;
@@ -322,7 +337,7 @@ uint64_t node_scan(const struct node_table *table, uint64_t cursor, size_t count
 
 /* Takes the place of another with the same key, in a piece of memory that is large enough. */
 static struct entry *replace(struct node_table *table, struct entry *old, struct node_bytes value) {
-    struct entry *entry = make_entry(table, key_of(old), value);
+    struct entry *entry = make_entry(key_of(old), old->item.hash, value);
     if (!entry) return NULL;
     int64_t expires_ms = expiry(table, old);
     buckets_remove(&table->buckets, &old->item);
@@ -345,7 +360,7 @@ static struct entry *replace(struct node_table *table, struct entry *old, struct
 
 static struct entry *set_new(struct node_table *table, struct node_bytes key,
                              struct node_bytes value, int64_t expires_ms) {
-    struct entry *entry = make_entries(table, &key, 1, value);
+    struct entry *entry = make_entries(table, &key, 1, hash_of(table, key), value);
     if (!entry) return NULL;
     guarded_entry_begins(table, entry, key);
     append(table, entry, expires_ms);
@@ -424,6 +439,7 @@ void node_expire_due(struct node_table *table, int64_t now_ms) {
 }
 
 void node_expire_key(struct node_table *table, struct node_bytes key, int64_t now_ms) {
+    if (table->options.native && node_next_expiry(table) > now_ms) return; /* none has ended */
     (void)table_find(table, key, now_ms, WRITES);
 }
 

@@ -63,8 +63,10 @@ enum {
            SCRIPT(ACQUIRE_MANY, 0, "%K | %t %l", "--DG"),                                          \
            COMMANDS(2, "SET %k %t NX PX %l;ZADD %n XX GT CH %f %s", SET, RAISED),                  \
            SCRIPT(ACQUIRE_GUARDED, 1, "%K %n | %t %l %f %s", "-SDG")),                             \
-      NATIVE_BY_MODE(COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %q", VOTE, VOTE),                    \
-                     COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %F %q", VOTE, VOTE)))                \
+      NATIVE_FOUR(COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %q", VOTE, VOTE),                       \
+                  COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %F %q", VOTE, VOTE),                    \
+                  COMMANDS(1, "REDLOCK.LOCK %k %t %l", VOTE, VOTE),                                \
+                  COMMANDS(1, "REDLOCK.LOCK %k %t %L", VOTE, VOTE)))                               \
     /* Compare-and-pexpire on all keys; never shortens. */                                         \
     X(EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED,                                  \
       BY_MODE(SCRIPT(EXTEND, 0, "%K | %t %l", "-DAG"),                                             \
@@ -74,7 +76,10 @@ enum {
     /* Compare-and-delete of each key. */                                                          \
     X(RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT,                                   \
       ANY(SCRIPT(RELEASE, 0, "%K | %t", "-DAG")),                                                  \
-      NATIVE(COMMAND("REDLOCK.RELEASE %# %K %t", "-DAG")))                                         \
+      NATIVE_FOUR(COMMAND("REDLOCK.RELEASE %# %K %t", "-DAG"),                                     \
+                  COMMAND("REDLOCK.RELEASE %# %K %t", "-DAG"),                                     \
+                  COMMAND("REDLOCK.UNLOCK %k %t", "-DAG"),                                         \
+                  COMMAND("REDLOCK.UNLOCK %k %t", "-DAG")))                                        \
     /* PTTL of the key that ends last. */                                                          \
     X(PEEK, LOOKS, 0, ANY(EACH(1, "PTTL %k", PTTL, PTTL)),                                         \
       NATIVE(EACH(1, "REDLOCK.PTTL %k", PTTL, PTTL)))                                              \
@@ -138,7 +143,8 @@ enum {
       AS_STOCK)                                                                                    \
     /* The same keys, for an observer: GRANTED with `count`, the waiters, and `age_us`, for how    \
      * long the first of them has waited. */                                                       \
-    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)), AS_STOCK)         \
+    X(WAIT_QUEUE_PEEK, LOOKS, 0, ANY(SCRIPT_ANSWERS(WAITERS, 0, "%K |", QUEUE)),                   \
+      NATIVE(COMMANDS(1, "REDLOCK.QUEUE %b", QUEUE, QUEUE)))                                       \
     /* One key, a native node only: wait in its queue as `waiter`; `count`, the waiters before us   \
      * (-1: it is full), and ABSENT: we may try; or GRANTED with `remaining_ms`. */                \
     X(TURN_WAIT, WAITERS, NET_OP_GROWS,                                                            \

@@ -273,6 +273,8 @@ def test_two_nodes_down(three, resource):
     assert done.returncode == NO_QUORUM
     told = json.loads(done.stdout)
     assert (told["result"], told["exit"]) == ("no_quorum", NO_QUORUM)
+    assert [node["verdict"] for node in told["nodes"][:2]] == ["refused"] * 2
+    assert all("refused" in node["reason"] for node in told["nodes"][:2]) and "reason" not in told["nodes"][2]
     assert three.servers[2].ask("GET", resource) is not None
 
 

@@ -136,7 +136,7 @@ def test_lost_because_the_holder_stood_still(redlock3):
     os.kill(holder, signal.SIGCONT)
     said = process.communicate(timeout=10)[1].decode()
     assert process.returncode == LOST
-    assert "lost 'job': its validity ended while this process, or the machine, stood still; sent TERM\n" in said
+    assert "lost 'job': its validity ended while this process, or the machine, stood still; sent KILL\n" in said
 
 
 def test_a_token_that_is_not_there(redlock3):

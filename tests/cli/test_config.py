@@ -157,3 +157,30 @@ def test_a_file_of_profiles_alone_asks_for_one(redlock, tmp_path):
     done = redlock("acquire", "x", environ={"REDLOCK_CONFIG": str(path)})
     assert done.returncode == CONFIG
     assert "the file has profiles: prod, test. Choose one with --profile or REDLOCK_PROFILE" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("words", [["acquire", "job"], ["extend", "job"], ["release", "job"], ["break", "--reason=x", "job"], ["wait", "job"],
+                                   ["show"], ["doctor"], ["top", "--once"], ["quorum", "status"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("fault", ["key", "profile", "absent", "nodes"])
+def test_a_refused_configuration_as_json(redlock, tmp_path, words, fault):
+    path = tmp_path / "redlock.conf"
+    path.write_text("nodez = redis://127.0.0.1:1\n" if fault == "key" else "")
+    environ = {"REDLOCK_CONFIG": str(path / "absent") if fault == "absent" else str(path), "REDLOCK_TOKEN": "a-token"}
+    done = redlock(words[0], *(["--profile", "none"] if fault == "profile" else []), "--json", *words[1:], environ=environ)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["exit"]) == (78, "config", 78), done.stderr
+    assert told["reason"] in done.stderr.decode() and str(path) in told["reason"] or fault == "nodes"
+    expected = {"acquire": "job", "extend": "job", "release": "job", "break": "job"}.get(words[0])
+    assert told.get("resource") == expected and told.get("resources") == (["job"] if words[0] == "wait" else None)
+
+
+def test_a_refused_configuration_in_the_status_file(redlock, tmp_path):
+    path, report = tmp_path / "redlock.conf", tmp_path / "status"
+    path.write_text("nodez = redis://127.0.0.1:1\n")
+    environ = {"REDLOCK_CONFIG": str(path)}
+    done = redlock("run", "--json", "--status-file", str(report), "job", "true", environ=environ)
+    told = json.loads(report.read_text())
+    assert (done.returncode, done.stdout, told["outcome"], told["exit"]) == (78, b"", "config", 78)
+    assert "nodez" in told["reason"]
+    done = redlock("run", "--json", "job", "true", environ=environ)
+    assert done.stdout == b"" and json.loads(done.stderr.splitlines()[-1])["outcome"] == "config"

@@ -333,9 +333,14 @@ def test_foreign_and_no_record(guarded):
         for mode in ("guarded", "auto"):
             status, report = examine(everybody, "--samples", "2", "--mode", mode)
             assert (status, found(report)["TWO-QUORUMS"]) == (CONFIG, ("error", [1, 2, 3, 4, 5]))
+            assert "NO-QUORUM" not in found(report)
+            assert not [finding for finding in report["findings"] if "quorum init" in finding["cure"]]
             why = next(finding["why"] for finding in report["findings"] if finding["name"] == "TWO-QUORUMS")
             assert f"{guarded[0].url} belongs to quorum {id_of(guarded)}, {stranger.url} to quorum" in why
         assert "TWO-QUORUMS" not in found(examine(everybody, "--samples", "2", "--mode", "classic")[1])
+        status, report = examine(everybody, "--samples", "2", "--quorum", "0123456789abcdef")
+        reasons = [finding["why"] for finding in report["findings"] if finding["name"] == "NO-QUORUM"]
+        assert status == 1 and len(reasons) == 1 and "none of the quorum that is named" in reasons[0], reasons
         status, report = examine_guarded(blank.url)
         assert status == 1 and {"NO-QUORUM", "NO-RECORD", "FEW-NODES"} <= set(found(report))
 
@@ -372,6 +377,16 @@ def test_no_mode_on_nodes_of_a_quorum(guarded):
     classic = found(examine(guarded.nodes, "--samples", "2", "--mode", "classic")[1])
     assert classic["MIXED-MODE"] == ("warning", [1, 2, 3]) and "MODE-OPEN" not in classic
     assert not {"MODE-OPEN", "MIXED-MODE"} & set(found(examine_guarded(guarded.nodes)[1]))
+
+
+def test_a_replica_in_guarded_mode(guarded):
+    """It takes no locks in any mode: nothing is said of a mode in which it works."""
+    guarded[0].ask("REPLICAOF", "127.0.0.1", guarded[1].port)
+    until(lambda: b"connected_slaves:1" in guarded[1].ask("INFO", "replication"), what="the replica")
+    done = Redlock(guarded.nodes, {"REDLOCK_MODE": "guarded"})("doctor", "--samples", "1")
+    said = " ".join(done.stdout.decode().split())
+    assert done.returncode == 1 and "IS-REPLICA: node 1 It is a replica: it accepts no locks itself" in said, said
+    assert "UNFIT: node 1" not in said and "works in classic" not in said
 
 
 def test_replicas_in_guarded_mode(guarded):

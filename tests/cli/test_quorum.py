@@ -10,7 +10,7 @@ import time
 import pytest
 
 from conftest import BINARY, Redlock
-from servers import Quorum, Server, until
+from servers import Quorum, Server, started, until
 
 INTERRUPTED, USAGE, NO_QUORUM, HELD, CONFIG = 130, 64, 69, 75, 78
 DEGRADED = 1
@@ -75,6 +75,7 @@ def test_a_new_quorum(three):
     status, report = look(redlock)
     assert (status, report["state"], report["id"], report["members"]) == (NO_QUORUM, "no-record", None, [])
     assert [other["standing"] for other in report["others"]] == ["no_record"] * 3
+    assert look(guarded("redis://127.0.0.1:1,redis://127.0.0.1:2"))[1]["state"] == "no-answer"
 
     done = redlock("quorum", "init", "--never-used")
     assert done.returncode == USAGE
@@ -116,6 +117,24 @@ def test_init_waits_for_what_may_be_held(three, verbose):
     assert look(redlock)[0] == 0
 
 
+def test_init_waits_for_a_classic_lock(three, resource):
+    """Its TTL may be longer than the ttl_max of the new quorum; other data do not count."""
+    redlock = guarded(three.nodes)
+    for server in three.servers:
+        for number in range(300):
+            server.ask("SET", f"page:{number}", "text", "PX", 300000)
+        server.ask("SET", "no end", "text")
+    three[0].ask("SET", "on one node", "0" * 40, "PX", 300000)
+    assert Redlock(three.nodes)("acquire", "--mode", "classic", "-t", "5s", resource).returncode == 0
+    began = time.monotonic()
+    done = redlock("quorum", "init", "--yes", "--ttl-max", "1s")
+    assert done.returncode == 0 and 3 < time.monotonic() - began < 25, done.stderr
+    assert f"the lock '{resource}' is held for".encode() in done.stderr and b"warning: not every key" not in done.stderr
+    assert three.values(resource) == [None] * 3
+    assert look(redlock)[1]["ttl_max_ms"] == 1000
+    assert redlock("acquire", "-t", TTL, resource).returncode == 0
+
+
 def test_the_floor(three):
     redlock = guarded(three.nodes)
     floor = 5 * 10**15
@@ -143,6 +162,29 @@ def test_init_names_the_node_that_is_not_there(three):
     assert done.returncode == NO_QUORUM
     assert three[1].url.encode() in done.stderr
     assert three[0].ask("EXISTS", "redlock:node") == 0
+
+
+@pytest.mark.parametrize("words, status, result", [
+    (["init", "--yes"], USAGE, "usage"), (["init"], USAGE, "usage"), (["init", "--yes", "-N", "redis://127.0.0.1:1"], NO_QUORUM, "no_quorum"),
+    (["add", "redis://127.0.0.1:1", "--yes"], NO_QUORUM, "no_quorum"), (["remove", "redis://127.0.0.1:1", "--yes"], NO_QUORUM, "no_quorum"),
+    (["replace", "redis://127.0.0.1:1", "redis://127.0.0.1:2", "--yes"], USAGE, "usage"),
+    (["set-ttl-max", "1s", "--yes"], NO_QUORUM, "no_quorum"), (["set-ttl-max", "never"], USAGE, "usage"), (["add"], USAGE, "usage"),
+    (["init", "--profile", "none"], CONFIG, "config")], ids=lambda words: " ".join(words) if isinstance(words, list) else "")
+def test_a_failure_as_json(three, words, status, result):
+    done = guarded(three.nodes)("quorum", "--json", *words)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["exit"]) == (status, result, status), done.stderr
+    assert told["reason"] and told["reason"] in done.stderr.decode()
+
+
+def test_a_refused_change_as_json(made, three):
+    done = made("quorum", "--json", "init", "--yes", "--ttl-max", "9s")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["exit"]) == (HELD, "conflict", HELD) and "ttl_max is fixed" in told["reason"]
+    done = made("quorum", "--json", "add", "--yes", "redis://127.0.0.1:1")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"]) == (NO_QUORUM, "no_quorum") and "nothing is done: redis://127.0.0.1:1" in told["reason"]
+    assert len(told["nodes"]) == 4 and told["nodes"][3]["verdict"] == "refused"
 
 
 # ---- init: how long it waits (INIT-TOO-SOON) ----
@@ -397,6 +439,92 @@ def test_too_few_are_left(made, three, resource):
     assert take(made, "another")[1] > fence
 
 
+def take_from(server, how):
+    """So that its record cannot be read, or is gone."""
+    if how == "killed":
+        server.process.kill()
+        server.process.wait()
+    elif how == "paused":
+        server.pause()
+    elif how == "empty":
+        server.ask("FLUSHALL")
+    elif how == "unfit":
+        server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    else:
+        server.ask("CONFIG", "SET", "requirepass", "secret")
+
+
+@pytest.mark.parametrize("mode", ["auto", "guarded"])
+@pytest.mark.parametrize("how", ["killed", "paused", "empty", "unfit", "password"])
+def test_the_last_intact_member_is_not_foreign(made, three, how, mode):
+    made.environ["REDLOCK_MODE"] = mode
+    for server in three.servers[:2]:
+        take_from(server, how)
+    refused = CONFIG if how in ("unfit", "password") else NO_QUORUM
+    done = made("acquire", "-t", TTL, "--json", "x")
+    assert done.returncode == refused, done
+    texts = [done.stderr]
+    verdict = json.loads(done.stdout)["nodes"][2]["verdict"]
+    assert verdict == "unaccepted" or (how, verdict) == ("password", "connecting")  # two wrong passwords: it waits for no record
+    if verdict == "unaccepted":
+        assert b"1 of 3 listed nodes carries a record of quorum %s, and 2 are needed: " % id_at(three[2]).encode() in texts[0]
+
+    done = made("doctor", "--json", "--samples", "1")
+    texts.append(done.stdout)
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert "FOREIGN" not in findings and "NO-RECORD" not in findings and findings["NO-QUORUM"]["severity"] == "error"
+    assert "1 are" in findings["NO-QUORUM"]["why"]
+    report = look(made)[1]
+    assert (report["state"], report["intact"], report["members"][2]["standing"]) == ("no-quorum", 1, "intact")
+    texts += [made("quorum", "status").stdout, made("top", "--once").stdout]
+    assert b"1 of 3 intact" in texts[-1] and b"not settled" not in texts[-1]
+    for text in texts:
+        assert b"correct the list" not in text and b"quorum add" not in text and b"not a member" not in text, text
+        assert how == "empty" or b"quorum init" not in text, text  # an init gives up what is only out of reach
+
+
+def test_a_list_of_which_too_few_nodes_are_members():
+    with Quorum(5) as servers:
+        members = ",".join(server.url for server in servers.servers[:2])
+        assert guarded(members)("quorum", "init", "--never-used", "--yes", "--ttl-max", TTL_MAX).returncode == 0
+        redlock = Redlock(servers.nodes)  # auto
+        assert redlock("run", "-t", TTL, "x", "true").returncode == CONFIG
+        done = redlock("quorum", "status")
+        assert done.returncode == CONFIG and done.stdout.count(b"intact\n") == 2, done.stdout
+        assert b"With this list of nodes no lock can be taken. 2 of 5 listed nodes carry a record of quorum" in done.stdout
+        assert b"list its members alone, or add the others" in done.stdout and b"quorum init" not in done.stdout
+        status, report = look(redlock)
+        assert (status, report["state"], report["intact"]) == (CONFIG, "unaccepted", 2)
+        done = redlock("doctor", "--json", "--samples", "1")
+        found = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+        assert done.returncode == 1 and "FOREIGN" not in found
+        assert "redlock quorum add the others" in found["NO-QUORUM"]["cure"]
+        assert found["NO-RECORD"]["nodes"] == [3, 4, 5] and "quorum init" not in done.stdout.decode()
+        top = redlock("top", "--once").stdout
+        assert b"2 of 2 intact, but too few nodes of the list carry quorum" in top, top
+        # Each cure cures: the members' list, and one more member.
+        take(Redlock(members), "x")
+        done = redlock("quorum", "add", "--yes", servers[2].url)
+        assert done.returncode == 0, done.stderr
+        until(lambda: redlock("quorum", "status", "-q", "--wait=20s").returncode == 0, 20, "the third member")
+        take(redlock, "y")
+
+
+def test_a_list_of_which_too_few_members_answer(made, three, spare):
+    """The list is right: one server is down."""
+    with started(()) as (other,):
+        redlock = guarded(f"{three.nodes},{spare.url},{other.url}")
+        take(redlock, "x")
+        three[0].process.kill()
+        three[0].process.wait()
+        done = redlock("quorum", "status")
+        assert done.returncode == NO_QUORUM
+        assert b"no lock can be taken. 2 of 5 listed nodes carry" in done.stdout and b"start or correct the others" in done.stdout
+        done = redlock("doctor", "--json", "--samples", "1")
+        cure = next(f["cure"] for f in json.loads(done.stdout)["findings"] if f["name"] == "NO-QUORUM")
+        assert cure == "First bring up or correct the nodes that the other findings name."
+
+
 def test_show_does_not_count_who_does_not_vote(made, three, resource):
     token, _ = take(made, resource)
     three[0].ask("FLUSHALL")
@@ -516,6 +644,34 @@ def test_replace(made, three, spare, resource, dead):
     assert again.returncode == 0, again.stderr
 
 
+def test_a_server_of_a_quorum_that_is_gone(made, three, spare):
+    """The advice is one that docs/safety.md allows: no key of the protocol is deleted by hand."""
+    assert guarded(spare.url)("quorum", "init", "--yes", "--never-used").returncode == 0
+    done = made("quorum", "add", "--yes", "--quorum", id_at(three[0]), spare.url)
+    assert done.returncode != 0
+    assert b"gone for good, empty the server (FLUSHALL)" in done.stderr
+    done = guarded(three[0].url)("quorum", "init", "--yes", "--ttl-max", TTL_MAX)
+    assert done.returncode != 0
+    assert b"gone for good, empty the server (FLUSHALL), and give --ttl-max of at least 2000ms" in done.stderr, done.stderr
+    spare.ask("FLUSHALL")
+    done = made("quorum", "add", "--yes", spare.url, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupted_add_is_named(made, three, spare):
+    with made.start("quorum", "add", "--yes", "-v", spare.url) as process:
+        until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == INTERRUPTED
+    assert f"\nThe last change is not finished: redlock quorum add {spare.url}\n" in made("quorum", "status").stdout.decode()
+    done = made("quorum", "init", "--yes")
+    assert done.returncode == HELD, done.stderr  # no command that finishes it
+    done = made("quorum", "add", "--yes", spare.url, timeout=60)
+    assert done.returncode == 0, done.stderr
+    status, report = look(guarded(f"{three.nodes},{spare.url}"))
+    assert (status, report["settled"], report["unfinished"]) == (0, True, None)
+
+
 def test_replace_is_finished_by_the_next_run(made, three, spare):
     words = ["quorum", "replace", "--yes", three[0].url, spare.url]
     for pause in (0.5, 1.5, 2.5, 3.5):
@@ -540,8 +696,13 @@ def test_a_removal_is_finished_by_the_next_run(made, three, dead):
         until(lambda: b"locks of before the change" in process.stderr.readline(), 20, "the wait")
         process.send_signal(signal.SIGINT)
         assert process.wait(5) == INTERRUPTED
-    assert "is not finished" in made("quorum", "status").stdout.decode()
-    done = made(*words)
+    status, report = look(made)
+    command = report["unfinished"]
+    assert re.fullmatch("redlock quorum remove [0-9a-f]{16}", command)
+    assert f"\nThe last change is not finished: {command}\n" in made("quorum", "status").stdout.decode()
+    found = {finding["name"]: finding for finding in json.loads(made("doctor", "--json", "--samples", "1").stdout)["findings"]}
+    assert f"({command})" in found["NOT-SETTLED"]["why"]
+    done = made(*command.split()[1:], "--yes") if dead else made(*words)
     assert done.returncode == 0, done.stderr
     status, report = look(made)
     assert (status, report["settled"], urls(report)) == (0, True, [three[0].url, three[1].url])
@@ -592,7 +753,7 @@ def test_refusals_say_what_to_do(three, spare):
     assert redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", TTL_MAX).returncode == 0
 
     table = redlock("quorum", "status", environ={"REDLOCK_NODES": f"{three.nodes},{spare.url}"})
-    assert b"no record: redlock quorum init or add makes one" in table.stdout
+    assert b"it carries no record: redlock quorum add makes it a member" in table.stdout
     # The same number of nodes, one of them another: that is no quorum that is made already.
     other = guarded(",".join([three[0].url, three[1].url, spare.url]))("quorum", "init", "--yes")
     assert other.returncode == HELD and b"redlock quorum add and remove change members" in other.stderr
@@ -615,6 +776,20 @@ def test_refusals_say_what_to_do(three, spare):
     spare.ask("CONFIG", "SET", "requirepass", "geheim")
     done = redlock("quorum", "add", "--yes", spare.url)
     assert (done.returncode, b"put it in the URL" in done.stderr) == (CONFIG, True), done.stderr
+
+
+def test_a_member_that_lost_its_data_under_another_name(made, three):
+    """The records name 127.0.0.1, and this client lists localhost: the advice is one that works."""
+    alias = three[0].url.replace("127.0.0.1", "localhost")
+    by_alias = guarded(three.nodes.replace(three[0].url, alias))
+    three[0].ask("FLUSHALL")
+    report = json.loads(by_alias("doctor", "--json", "--samples", "1").stdout)
+    found = {finding["name"]: finding for finding in report["findings"]}
+    assert three[0].url in found["NOT-LISTED"]["why"]
+    assert "the member that NOT-LISTED names, list it by that URL" in found["NO-RECORD"]["cure"]
+    done = by_alias("quorum", "add", "--yes", alias)
+    assert done.returncode == NO_QUORUM and f"{three[0].url} is a member that is not listed".encode() in done.stderr, done.stderr
+    assert made("quorum", "status", "-q", "--wait=20s").returncode == 0  # as the cure says
 
 
 def test_used_servers_are_not_never_used(made, three):

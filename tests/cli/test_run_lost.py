@@ -5,8 +5,10 @@ import os
 import signal
 import time
 
+import pytest
+
 from conftest import Redlock
-from processes import holder_of
+from processes import gone, holder_of
 from servers import until
 
 LOST = 80
@@ -20,22 +22,50 @@ def start(redlock, pid, *arguments, script=TRAP):
 
 
 def test_holder_stopped_past_its_ttl(locked, quorum, resource, tmp_path):
-    report = tmp_path / "status"
-    process = start(locked, tmp_path / "pid", "-t", "700ms", "--status-file", str(report), resource)
+    """The front ends the command when the validity is over, before another client can have the lock."""
+    report, pid = tmp_path / "status", tmp_path / "pid"
+    process = start(locked, pid, "-t", "700ms", "--status-file", str(report), resource)
     holder = holder_of(process.pid)
     os.kill(holder, signal.SIGSTOP)
     done = locked("acquire", "-t", "30s", "-w", "5s", resource)
     assert done.returncode == 0
+    assert gone(int(pid.read_text()))
     other = done.stdout.split()[0]
-    told = time.time()
+    assert b"is stopped or blocked, and the validity has ended; sent KILL" in process.stderr.readline()
     os.kill(holder, signal.SIGCONT)
     output, errors = process.communicate(timeout=5)
-    assert process.returncode == LOST
-    assert float(output) - told < 0.5  # at once
-    assert b"stood still; sent TERM" in errors
+    assert (process.returncode, output) == (LOST, b"")
+    assert b"stood still; sent KILL" in errors
     values = quorum.values(resource)  # acquire ends when a majority has granted
     assert values.count(other) >= 3 and set(values) <= {other, None}
-    assert json.loads(report.read_text()) == {"outcome": "lost", "exit": 80, "command_status": 5, "command_signal": None}
+    assert json.loads(report.read_text()) == {"outcome": "lost", "exit": 80, "command_status": None, "command_signal": 9}
+
+
+@pytest.mark.parametrize("script", [TRAP, "trap '' TERM; echo $$ >{0}; while :; do sleep 0.02; done"], ids=["obeys", "ignores"])
+def test_all_of_it_stopped_past_the_ttl(locked, resource, tmp_path, script):
+    """As in a suspended machine: no time is left for TERM and --kill-after."""
+    pid = tmp_path / "pid"
+    process = start(locked, pid, "-t", "700ms", "-k", "5s", resource, script=script)
+    holder = holder_of(process.pid)
+    os.kill(process.pid, signal.SIGSTOP)
+    os.kill(holder, signal.SIGSTOP)
+    time.sleep(1)
+    assert not gone(int(pid.read_text()))
+    os.kill(holder, signal.SIGCONT)
+    until(lambda: gone(int(pid.read_text())), 0.5, "the end of the command")
+    os.kill(process.pid, signal.SIGCONT)
+    output, errors = process.communicate(timeout=5)
+    assert (process.returncode, output) == (LOST, b"")  # TERM was not first
+    assert b"stood still; sent KILL" in errors and b"is stopped or blocked" not in errors
+
+
+def test_holder_stopped_past_its_ttl_with_on_lost_ignore(locked, resource, tmp_path):
+    process = start(locked, tmp_path / "pid", "-t", "700ms", "--on-lost", "ignore", resource, script="echo $$ >{0}; sleep 1.5; exit 4")
+    holder = holder_of(process.pid)
+    os.kill(holder, signal.SIGSTOP)
+    time.sleep(1)
+    os.kill(holder, signal.SIGCONT)
+    assert process.wait(5) == 4
 
 
 def test_killed_inside_the_validity_when_term_is_ignored(own_quorum, resource, tmp_path):

@@ -325,6 +325,16 @@ class Screen:
         subprocess.run(["tmux", "-L", self.socket, "kill-server"], env=self.environ, check=False, capture_output=True)
 
 
+def test_the_mode_before_a_node_has_answered(own_quorum):
+    """Mode auto is classic only when the nodes have shown that they carry no record."""
+    for server in own_quorum.servers:
+        server.process.kill()
+        server.process.wait()
+    done = Redlock(own_quorum.nodes)("top", "--once")
+    assert done.stdout.decode().splitlines()[0] == "auto: 0 of 5 nodes answer, 3 needed", done.stdout
+    assert Redlock(own_quorum.nodes, {"REDLOCK_MODE": "classic"})("top", "--once").stdout.startswith(b"classic: 0 of 5")
+
+
 @pytest.fixture
 def screen(own_quorum, tmp_path):
     if shutil.which("tmux") is None:
@@ -500,3 +510,16 @@ def test_a_size_that_no_terminal_has(ours):
         assert process.wait(5) == 0
     os.close(control)
     os.close(terminal)
+
+
+def test_the_first_page_does_not_know_the_mode(screen, own_quorum):
+    """It is drawn before the first look ends, which takes a connect timeout here."""
+    for server in own_quorum.servers:
+        server.pause()
+    opened = screen(command="$redlock top --connect-timeout 3s; echo status $?")
+    seen = opened.expect(r"0 of 5 nodes answer")
+    assert "auto: 0 of 5 nodes answer" in seen and "classic" not in seen
+    for server in own_quorum.servers:
+        server.resume()
+    opened.expect(r"classic \(auto: no record seen\): 5 of 5 nodes answer")
+    opened.press("q")

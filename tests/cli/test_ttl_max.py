@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """quorum set-ttl-max: up, down, interrupted, by two operators, and with servers that lose their data meanwhile."""
+import contextlib
 import json
 import signal
+import threading
 import time
 
 import pytest
@@ -100,7 +102,7 @@ def test_lowered_while_a_longer_lock_is_held(made, three):
             until(lambda: ttl_max(made) == (1000, 6000, 1000, False), 5, "the announcement")
             shown = made("quorum", "status").stdout.decode()
             assert "ttl_max 1.0 s (nodes that lost their data wait for 6.0 s until the change is finished)\n" in shown
-            assert "The change of ttl_max is not finished: redlock quorum set-ttl-max 1000ms\n" in shown
+            assert "The last change is not finished: redlock quorum set-ttl-max 1000ms\n" in shown
             refused = made("acquire", "-t", "6s", "-w", "0", "y")
             assert refused.returncode == USAGE and b"ttl_max is 1.0 s, and --ttl 6.0 s" in refused.stderr
             taken = made("acquire", "-t", "900ms", "-w", "0", "y")
@@ -200,7 +202,7 @@ def test_a_kill_in_the_switch_is_no_loss(made, three):
     done = made("quorum", "status")
     assert done.returncode == DEGRADED
     assert b"1 of 3 members is intact, and 2 lack only the newest change: a client that takes a lock brings it to them.\n" in done.stdout
-    assert b"The last change is not finished: run that command again.\n" in done.stdout
+    assert b"The last change is not finished: redlock quorum set-ttl-max 3000ms\n" in done.stdout
     assert look(made)["state"] == "degraded"
     report = made("doctor", "--samples", "1").stdout
     assert b"NOT-SETTLED" in report and b"NO-QUORUM" not in report
@@ -290,3 +292,36 @@ def test_it_says_what_is_wrong(made, words, why):
 def test_classic_nodes_have_none(three):
     done = Redlock(three.nodes)("quorum", "set-ttl-max", "--yes", "5s")
     assert done.returncode == NO_QUORUM and b"no record of a quorum" in done.stderr
+
+
+@contextlib.contextmanager
+def paused_for(seconds, *servers):
+    for server in servers:
+        server.pause()
+    timer = threading.Timer(seconds, lambda: [server.resume() for server in servers])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+def test_a_refusal_by_an_older_value(three):
+    """A node that was down while ttl_max was raised answers first. The message never names a ttl_max that --ttl is within."""
+    redlock = Redlock(three.nodes, {"REDLOCK_MODE": "guarded"})
+    assert redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", "800ms").returncode == 0
+    before = {key: three[0].ask("DUMP", key) for key in three[0].ask("KEYS", "redlock:*")}
+    three[0].pause()
+    set_to(redlock, "3s")
+    three[0].resume()
+    refusals = []
+    for pause in (0.01, 0.02, 0.03, 0.05, 0.1, 0.2):
+        three[0].ask("DEL", *three[0].ask("KEYS", "redlock:*"))
+        for key, value in before.items():
+            three[0].ask("RESTORE", key, 0, value)
+        with paused_for(pause, *three.servers[1:]):
+            done = redlock("acquire", "-t", "900ms", f"x{pause}")
+        if done.returncode == USAGE:
+            refusals.append(done.stderr.decode())
+    again = "by the nodes that answered first; it is 3.0 s now: run the command again"
+    assert refusals and all(again in said or "ttl_max is 800 ms, and --ttl 900 ms: give" in said for said in refusals), refusals

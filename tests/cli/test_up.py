@@ -300,3 +300,16 @@ def test_native_nodes_without_the_module(up, room, tmp_path):
     done = subprocess.run([moved, "up", "--native", "--", "true"], env=up.environ, capture_output=True, check=False)
     assert done.returncode == 78 and b"the module is not installed" in done.stderr and b"redlock-node" in done.stderr
     nothing_left(room, [])
+
+
+@pytest.mark.skipif(not MODULE, reason="the module is not built")
+def test_a_module_that_is_not_executable(up, room, tmp_path):
+    copy = tmp_path / "redlock.so"
+    copy.write_bytes(pathlib.Path(MODULE).read_bytes())
+    copy.chmod(0o644)
+    done = up("up", "-n", "1", "--module", str(copy), "--", "true")
+    assert done.returncode == 71 and b"node-1 does not start" in done.stderr, done.stderr
+    assert f"chmod +x {copy}".encode() in done.stderr
+    copy.chmod(0o755)
+    assert up("up", "-n", "1", "--module", str(copy), "--", "true").returncode == 0
+    nothing_left(room, [])

@@ -92,7 +92,10 @@ def test_several_are_free_in_one_look(locked, quorum, resource):
     assert json.loads(done.stdout) == {"result": "ok", "resources": [first, second]}
     put(quorum, second, 60000)
     failed = json.loads(locked("wait", "--json", "-n", first, second).stdout)
-    assert (failed["result"], failed["resource"], failed["owner"], failed["exit"]) == ("held", second, "db1:8949", 75)
+    assert (failed["result"], failed["resources"], failed["owner"], failed["exit"]) == ("held", [first, second], "db1:8949", 75)
+    assert failed["failed"] == second and "resource" not in failed
+    failed = json.loads(locked("wait", "--json", first, "-p", "x" * 70000).stdout)
+    assert (failed["result"], failed["resources"]) == ("usage", [first])
 
 
 def test_nodes_that_are_down(own_quorum, resource):

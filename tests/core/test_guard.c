@@ -343,6 +343,20 @@ static void test_majority_lost_needs_an_operator(void **state) {
     assert_int_equal(gw.node[0].installs + gw.node[1].installs, 0);
 }
 
+/* A node that waits needs a majority once more: it reads the fences there. */
+static void test_the_time_is_unknown_without_a_majority(void **state) {
+    (void)state;
+    begin(3, 1);
+    struct rl_guard *guard = &gw.agent[0].guard;
+    world_lose(0, false);
+    peek(0);
+    world_run(gw.now + QUARANTINE / 2);
+    assert_in_range(rl_guard_left(guard, 0, gw.now), 1, QUARANTINE);
+    world_lose(1, false);
+    peek(1);
+    assert_int_equal(rl_guard_left(guard, 0, gw.now), -1);
+}
+
 static void test_second_loss_begins_anew(void **state) {
     (void)state;
     begin(3, 1);
@@ -1238,6 +1252,7 @@ int main(void) {
         cmocka_unit_test(test_a_later_epoch_is_looked_for_once_a_second),
         cmocka_unit_test(test_many_agents_hand_on_as_seldom_as_one),
         cmocka_unit_test(test_majority_lost_needs_an_operator),
+        cmocka_unit_test(test_the_time_is_unknown_without_a_majority),
         cmocka_unit_test(test_second_loss_begins_anew),
         cmocka_unit_test(test_fences_of_the_loss_before_are_not_installed),
         cmocka_unit_test(test_who_gives_way_is_in_nobodys_way),

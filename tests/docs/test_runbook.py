@@ -317,6 +317,20 @@ def findings(output):
     return {finding["name"] for finding in json.loads(output.splitlines()[-1])["findings"]}
 
 
+def test_cure_of_an_interrupted_removal(shell):
+    with members() as servers:
+        environ = {**os.environ, "REDLOCK_CONFIG": "/dev/null", **guarded(servers.nodes)}
+        with subprocess.Popen([BINARY, "quorum", "remove", "--yes", "-v", servers[2].url], env=environ, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as change:
+            until(lambda: b"locks of before the change" in change.stderr.readline(), 20, "the wait")
+            change.send_signal(signal.SIGINT)
+        environ = guarded(servers.nodes)
+        assert "NOT-SETTLED" in findings(shell(EXAMINE, environ=environ))
+        assert "NOT-SETTLED" not in findings(shell(f"{PAGE.one('sh', 'cure NOT-SETTLED')}\n{EXAMINE}", environ=environ))
+        report = json.loads(shell("redlock quorum status --json || true", environ=environ).splitlines()[-1])
+        assert len(report["members"]) == 2
+
+
 @pytest.mark.parametrize("name", CURED)
 def test_cure(shell, name):
     with CURED[name]() as environ:
@@ -348,6 +362,32 @@ def test_every_finding_has_a_section():
     assert sum(map(len, tested)) == len(names) and set().union(*tested) == names
     for name in names:
         assert (name in WITHOUT_COMMANDS) == ("```sh" not in PAGE.section(name)), name
+
+
+@pytest.mark.parametrize("how", ["removed", "member", "last"])
+def test_a_foreign_server_is_emptied_only_when_its_quorum_does_not_need_it(shell, how):
+    """The last intact member of a quorum whose other members are down keeps its record."""
+    with members() as servers, members() as others, started(SAFE) as (spare,):
+        server = spare if how == "removed" else others[0]
+        if how == "removed":
+            shell(f"redlock quorum add --yes {spare.url}", environ=guarded(others.nodes))
+            shell(f"redlock quorum status -q --wait=20s; redlock quorum remove --yes {spare.url}",
+                  environ=guarded(f"{others.nodes},{spare.url}"))
+        if how == "last":
+            for other in others.servers[1:]:
+                other.process.kill()
+                other.process.wait()
+        quorum = servers[0].ask("HGET", "redlock:node", "quorum").decode()
+        environ = guarded(f"{servers.nodes},{server.url}", node=address(server), REDLOCK_QUORUM=quorum)
+        assert "FOREIGN" in findings(shell(EXAMINE, environ=environ))
+        before = sorted(server.ask("HGETALL", "redlock:node"))
+        script = "\n".join([ON, PAGE.one("sh", "foreign own quorum"), PAGE.one("sh", "foreign reuse")])
+        said = shell(script, environ=environ)
+        if how == "removed":
+            assert "no member" in said and "All 4 members are intact." in said
+            assert "FOREIGN" not in findings(shell(EXAMINE, environ=environ))
+        else:
+            assert sorted(server.ask("HGETALL", "redlock:node")) == before, said
 
 
 # ---- procedures ----

@@ -261,6 +261,12 @@ static int fake_SetExpire(struct server_key *key, long long ms) {
     return SERVER_OK;
 }
 
+static int fake_SetAbsExpire(struct server_key *key, long long ms) {
+    assert(ms > world.now_us / 1000);
+    if (key->plain) key->plain->expire = ms;
+    return SERVER_OK;
+}
+
 /* ---- the rest of the server ---- */
 
 static void fake_SetModuleAttribs(struct server_ctx *ctx, const char *name, int version, int api) {
@@ -313,7 +319,6 @@ static int fake_GetContextFlags(struct server_ctx *ctx) {
 }
 static void fake_SetModuleOptions(struct server_ctx *ctx, int options) { (void)ctx, (void)options; }
 static long long fake_Milliseconds(void) { return world.now_us / 1000; }
-static int64_t fake_CachedMicroseconds(void) { return world.now_us; }
 static int fake_SignalModifiedKey(struct server_ctx *ctx, struct server_string *name) {
     assert(ctx && name->data);
     return SERVER_OK;
@@ -445,8 +450,9 @@ static bool holder_of(const struct server_string *key, struct node_lock *lock) {
 /* A grant says that nobody held the first key before. */
 static void run_command(unsigned number, struct server_string **words, int count) {
     struct node_lock lock;
-    const bool acquires = strcmp(world.commands[number].name, "redlock.acquire") == 0;
-    const bool held = acquires && count > 2 && holder_of(words[2], &lock);
+    const char *name = world.commands[number].name;
+    const int key = strcmp(name, "redlock.acquire") == 0 ? 2 : strcmp(name, "redlock.lock") == 0;
+    const bool acquires = key > 0, held = acquires && count > key && holder_of(words[key], &lock);
     long strings = world.strings;
     world.depth = world.replies = 0;
     world.first = 0;
@@ -454,7 +460,7 @@ static void run_command(unsigned number, struct server_string **words, int count
     assert(world.replies == 1 && world.depth == 0);
     assert(world.keys_open == 0 && world.strings == strings);
     if (!acquires || (world.first != 1 && world.first != -1)) return;
-    assert(!held && !(world.flags & SERVER_IS_REPLICA) && holder_of(words[2], &lock));
+    assert(!held && !(world.flags & SERVER_IS_REPLICA) && holder_of(words[key], &lock));
 }
 
 static void run_line(const uint8_t *line, size_t bytes) {

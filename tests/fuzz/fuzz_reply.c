@@ -80,12 +80,12 @@ static void ask(struct asked *asked, uint8_t choice, bool native) {
 
 static void check_answer(const struct asked *asked) {
     const struct net_reply *answer = &asked->answer;
-    must(answer->verdict >= REDLOCK_VERDICT_NONE && answer->verdict <= REDLOCK_VERDICT_GUARDED,
+    must(answer->verdict >= REDLOCK_VERDICT_NONE && answer->verdict <= REDLOCK_VERDICT_UNACCEPTED,
          "no such verdict");
     must(answer->remaining_ms >= -2, "no such time");
     must(answer->value.bytes <= REDLOCK_TOKEN_BYTES_MAX, "a token too long");
     must(answer->fence >= 0 && answer->fence <= REDLOCK_FENCE_MAX, "no such fence");
-    must(answer->count >= 0, "fewer than none in line");
+    must(answer->count >= -1, "a rank below none");
     must(answer->age_us >= 0, "a waiter that has not come yet");
     for (size_t i = 0; i < answer->value.bytes; i++)
         (void)*((const volatile char *)answer->value.data + i);

@@ -335,6 +335,8 @@ static const struct {
     {"REDLOCK.ACQUIRE", ":1\r\n"},
     {"REDLOCK.EXTEND", ":1\r\n"},
     {"REDLOCK.RELEASE", ":1\r\n"},
+    {"REDLOCK.LOCK", ":1\r\n"},
+    {"REDLOCK.UNLOCK", ":1\r\n"},
     {"REDLOCK.RAISE", ":0\r\n"},
     {"REDLOCK.BREAK", ":-3\r\n"},
     {"REDLOCK.CONFIRM", ":1\r\n"},

@@ -83,7 +83,7 @@ def test_mode_forgotten_held(directory, told):
         early = stage.actor(urls(nodes), TTL, mode="default")
         grant = early.wins()
         assert grant.fence == 0
-        succeed(urls(nodes), "quorum", "init", "--yes", "--ttl-max", f"{TTL_MAX}ms")
+        init(urls(nodes), TTL_MAX)  # by --never-used: else it waits until the lock has ended
         until(early.is_out, what="the end of its classic lease")
         assert now() < grant.end
         flush_one_after_the_other(nodes, grant)

@@ -88,3 +88,11 @@ for file in zsh/site-functions/_redlock fish/vendor_completions.d/redlock.fish; 
     [ -s "$prefix/share/$file" ] || { echo "share/$file is not installed"; exit 1; }
 done
 echo "the command line, its manual page and its completions are there"
+
+module=$libdir/redlock/redlock.so
+[ "$(stat -c %a "$module")" = 755 ] || { echo "redlock.so has mode $(stat -c %a "$module"), not 755: no server loads it"; exit 1; }
+# A server does not load what a sanitizer or the coverage is built into.
+if [ ${#flags[@]} -eq 0 ]; then
+    "$prefix/bin/redlock" up -n 1 -q --native -- "$prefix/bin/redlock" run x -- true
+    echo "servers load the installed module"
+fi

@@ -18,4 +18,6 @@ if [ "$what" = rpm ]; then
     for package in redlock redlock-serve redlock-node libredlock0 libredlock-devel redlock-doc; do
         compgen -G "$output/rpm/$package-[0-9]*.rpm" > /dev/null || { echo "there is no package $package"; exit 1; }
     done
+    rpm -qplv "$output"/rpm/redlock-node-[0-9]*.rpm | grep -q '^-rwxr-xr-x .*/redlock/redlock.so$' ||
+        { echo "redlock.so of redlock-node is not executable"; exit 1; }
 fi

@@ -578,7 +578,8 @@ static void loaded_and_unloaded(void **state) {
 /* The rules of docs/acl.md: the module's commands alone. */
 static void least_permissions(void **state) {
     static const char classic[] =
-        "+redlock.hello +redlock.acquire +redlock.extend +redlock.release +redlock.pttl +info";
+        "+redlock.hello +redlock.lock +redlock.unlock +redlock.acquire +redlock.extend "
+        "+redlock.release +redlock.pttl +info";
     static const char guarded[] =
         "~redlock:node +redlock.raise +redlock.confirm +redlock.state +redlock.record "
         "+redlock.recordwrite +redlock.fences +hello +client|tracking";

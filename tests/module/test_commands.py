@@ -180,6 +180,59 @@ def test_fences_that_are_none(node, fence):
     assert everything(node) == set()
 
 
+WRONG_ENDS = ["", "0", "-1", "+1", "01", "x", "1.5", " 1000", "1000 ", "1000,", ":", "9007199254740992", "99999999999999999999",
+              ":000000000000000b:1:0", "0:000000000000000b:1:0", "1000 000000000000000b:1:0", "1000:FENCE=000000000000000b:1:0"]
+WRONG_ENDS += ["1000:" + word[len("FENCE="):] for word in WRONG_WORDS if isinstance(word, str) and word.startswith("FENCE=")]
+
+
+@pytest.mark.parametrize("word", WRONG_ENDS, ids=range(len(WRONG_ENDS)))
+def test_ends_and_fences_of_one_key_that_are_none(node, word):
+    assert node.error("REDLOCK.LOCK", "a", "t", word)
+    assert everything(node) == set()
+
+
+@pytest.mark.parametrize("fence", WRONG_FENCES, ids=range(len(WRONG_FENCES)))
+def test_fences_of_one_key_that_are_none(node, fence):
+    assert node.error("REDLOCK.LOCK", "a", "t", b"1000:" + fenced(*fence)[len(b"FENCE="):])
+    assert everything(node) == set()
+
+
+def test_one_key_in_fewer_words(either):
+    assert either("REDLOCK.LOCK", "1", "t", 30000) == 1
+    denied, left, *rest = either("REDLOCK.LOCK", "1", "u", 30000)
+    assert denied == 0 and 29000 < left <= 30000 and rest == [-1, b"t"] and everything(either) == {b"1"}
+    assert 29000 < either("REDLOCK.PTTL", "1") <= 30000 and either("EXISTS", "1") == int(either.info()["redlock_mirror"])
+    assert either("REDLOCK.UNLOCK", "1", "u") == -1
+    assert either("REDLOCK.UNLOCK", "1", "t") == 1
+    assert either("REDLOCK.UNLOCK", "1", "t") == 0 and either("EXISTS", "1") == 0
+    for words in (("LOCK",), ("LOCK", "a"), ("LOCK", "a", "t"), ("LOCK", "a", "t", 1000, fenced(*GOOD)), ("UNLOCK",), ("UNLOCK", "a"),
+                  ("UNLOCK", "a", "t", "more"), ("UNLOCK", 1, "a", "t"), ("LOCK", 1, "a", "t", 1000)):
+        assert either.error("REDLOCK." + words[0], *words[1:])
+    assert "65536" in either.error("REDLOCK.LOCK", LONG + b"k", "t", 1000)
+    assert "65536" in either.error("REDLOCK.UNLOCK", "a", LONG + b"k")
+    assert everything(either) == set()
+
+
+def test_one_key_in_fewer_words_does_not_wait(node):
+    assert node.acquire("a") == 1
+    assert node("REDLOCK.ACQUIRE", 1, "a", "x", 1000, "WAITER", "w", 0, 0, 10000000)[2] == 0
+    assert node("REDLOCK.LOCK", "a", "y", 1000)[2] == -1, "the waiter of the request before is not its own"
+    assert node("REDLOCK.QUEUE", "a")[0] == 1
+    assert node("REDLOCK.UNWAIT", "a", "w", 0) == 0 and node("REDLOCK.UNLOCK", "a", "t") == 1
+
+
+def test_one_key_with_a_fence_in_fewer_words(node):
+    assert node("REDLOCK.LOCK", "a", "t", "30000:000000000000000b:5:0") == -1, "there is no record: as ACQUIRE answers"
+    assert node("REDLOCK.UNLOCK", "a", "t") == 1
+    assert node("REDLOCK.RECORDWRITE", "", "", GOOD[0], "", 1, "nonce", GOOD[0]) == 1
+    assert node("REDLOCK.LOCK", "a", "t", f"30000:{GOOD[0]}:5:0,7") == 1
+    assert node("REDLOCK.CONFIRM", 1, "a", "t", fenced(GOOD[0], 5, 0)) == 1
+    assert node("REDLOCK.CONFIRM", 1, "a", "t", fenced(GOOD[0], 6, 0)) == 0
+    assert node("REDLOCK.UNLOCK", "a", "t") == 1
+    assert node("REDLOCK.LOCK", "a", "u", f"30000:{GOOD[0]}:5:0") == -1, "stale"
+    assert node("REDLOCK.UNLOCK", "a", "u") == 1
+
+
 def test_words_too_many_and_too_few(node):
     for words in (("ACQUIRE",), ("ACQUIRE", 1), ("ACQUIRE", 1, "a"), ("ACQUIRE", 1, "a", "t"), ("ACQUIRE", 1, "a", "t", 1, "FANCE"),
                   ("ACQUIRE", 1, "a", "t", 1000, "x", *GOOD), ("RELEASE", 1, "a"), ("RELEASE", 1, "a", "t", "more"), ("PTTL",),
@@ -214,6 +267,8 @@ def test_many_keys(node):
 def test_the_server_knows_where_the_keys_are(node):
     assert node("COMMAND", "GETKEYS", "REDLOCK.ACQUIRE", 2, "a", "b", "t", 1000) == [b"a", b"b"]
     assert node("COMMAND", "GETKEYS", "REDLOCK.RELEASE", 1, "a", "t") == [b"a"]
+    assert node("COMMAND", "GETKEYS", "REDLOCK.LOCK", "1", "a", 1000) == [b"1"]
+    assert node("COMMAND", "GETKEYS", "REDLOCK.UNLOCK", "1", "a") == [b"1"]
     assert node("COMMAND", "GETKEYS", "REDLOCK.PTTL", "a") == [b"a"]
 
 

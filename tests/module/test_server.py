@@ -89,7 +89,7 @@ def test_a_replica_does_not_vote_and_has_its_locks_when_it_is_a_master_again(eit
             node("CONFIG", "SET", "replica-read-only", read_only)
             for words in (("ACQUIRE", 1, "c", "t", 1000), ("EXTEND", 1, "a", "t", 1000), ("RELEASE", 1, "a", "t"),
                           ("RAISE", 1, "a", "t", f"FENCE={NONCE}:9:0"), ("CONFIRM", 1, "a", "t", f"FENCE={NONCE}:5:0"),
-                          ("BREAK", "a", "t", f"FENCE={NONCE}:9:0"),
+                          ("BREAK", "a", "t", f"FENCE={NONCE}:9:0"), ("LOCK", "c", "t", 1000), ("UNLOCK", "a", "t"),
                           ("RECORDWRITE", NONCE, NONCE, NONCE, "", 0, "nonce", NONCE)):
                 assert node.error("REDLOCK." + words[0], *words[1:]).startswith("READONLY"), words
         assert node("REDLOCK.STATE")[1] == b"replica"
@@ -163,7 +163,7 @@ def test_access_rules_about_keys(either):
     assert user.ask("REDLOCK.ACQUIRE", 2, "job:1", "job:2", "t", 30000) == 1
     for words in (("ACQUIRE", 2, "job:3", "other", "t", 1000), ("EXTEND", 2, "job:1", "other", "t", 1000), ("RELEASE", 1, "other", "t"),
                   ("RAISE", 1, "other", "t", f"FENCE={NONCE}:1:0"), ("CONFIRM", 1, "other", "t", f"FENCE={NONCE}:1:0"), ("PTTL", "other"),
-                  ("BREAK", "other", "t", f"FENCE={NONCE}:1:0"),
+                  ("BREAK", "other", "t", f"FENCE={NONCE}:1:0"), ("LOCK", "other", "job:1", 1000), ("UNLOCK", "other", "job:1"),
                   ("GET", "other", 1)):
         assert user.error("REDLOCK." + words[0], *words[1:]).startswith("NOPERM"), words
     assert user.ask("REDLOCK.EXTEND", 1, "job:1", "t", 1000) == 1
@@ -178,7 +178,8 @@ def test_access_rules_about_reading_and_writing(either):
     user = either.connect()
     user.ask("AUTH", "u", "p")
     assert user.ask("REDLOCK.PTTL", "job:1") == -2
-    for words in (("ACQUIRE", 1, "job:1", "t", 1000), ("EXTEND", 1, "job:1", "t", 1000), ("RELEASE", 1, "job:1", "t")):
+    for words in (("ACQUIRE", 1, "job:1", "t", 1000), ("EXTEND", 1, "job:1", "t", 1000), ("RELEASE", 1, "job:1", "t"),
+                  ("LOCK", "job:1", "t", 1000), ("UNLOCK", "job:1", "t")):
         assert user.error("REDLOCK." + words[0], *words[1:]).startswith("NOPERM"), words
 
 

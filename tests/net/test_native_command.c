@@ -75,21 +75,24 @@ static void expect_guarded(enum net_op op, size_t count, unsigned node, const ch
 
 static void test_locks(void **state) {
     (void)state;
-    expect_classic(NET_ACQUIRE, 1, "REDLOCK.ACQUIRE 1 KEY t 30000");
+    expect_classic(NET_ACQUIRE, 1, "REDLOCK.LOCK KEY t 30000");
     expect_classic(NET_ACQUIRE, 2, "REDLOCK.ACQUIRE 2 KEY l t 30000");
     expect_classic(NET_EXTEND, 2, "REDLOCK.EXTEND 2 KEY l t 30000");
-    expect_classic(NET_RELEASE, 1, "REDLOCK.RELEASE 1 KEY t");
+    expect_classic(NET_RELEASE, 1, "REDLOCK.UNLOCK KEY t");
+    expect_classic(NET_RELEASE, 2, "REDLOCK.RELEASE 2 KEY l t");
     expect_classic(NET_PEEK, 2, "REDLOCK.PTTL KEY;REDLOCK.PTTL l");
     expect_classic(NET_PEEK_VALUE, 1, "REDLOCK.PTTL KEY;REDLOCK.GET KEY 1025");
     expect_classic(NET_WATCH, 1, "CLIENT CACHING YES;REDLOCK.PTTL KEY");
     expect_guarded(NET_ACQUIRE, 1, 0,
-                   "REDLOCK.ACQUIRE 1 KEY t 30000 FENCE=0123456789abcdef:1700000000000000:4095");
+                   "REDLOCK.LOCK KEY t 30000:0123456789abcdef:1700000000000000:4095");
     expect_guarded(
         NET_ACQUIRE, 2, 1,
         "REDLOCK.ACQUIRE 2 KEY l t 30000 FENCE=ffffffffffffffff:1700000000000000:4095,7");
     expect_guarded(NET_EXTEND, 1, 2,
                    "REDLOCK.EXTEND 1 KEY t 30000 FENCE=0000000000000000:1700000000000000:4095");
-    expect_guarded(NET_RELEASE, 1, 0, "REDLOCK.RELEASE 1 KEY t");
+    expect_guarded(NET_ACQUIRE, 1, 1,
+                   "REDLOCK.LOCK KEY t 30000:ffffffffffffffff:1700000000000000:4095");
+    expect_guarded(NET_RELEASE, 1, 0, "REDLOCK.UNLOCK KEY t");
     expect_guarded(NET_RAISE, 2, 0,
                    "REDLOCK.RAISE 2 KEY l t FENCE=0123456789abcdef:1700000000000000:4095,7");
     expect_guarded(NET_CONFIRM, 1, 0,
@@ -173,6 +176,8 @@ static void test_as_on_a_stock_node(void **state) {
     const struct net_bytes queue[2] = {{"redlock:waiting:k", 17}, {"redlock:waiters:k", 17}};
     struct net_request request = {.op = NET_WAIT_QUEUE_PEEK, .keys = queue, .keys_count = 2};
     (void)state;
+    expect(&request, 0, "REDLOCK.QUEUE k");
+    request.op = NET_WAIT_QUEUE_LEAVE;
     assert_null(form_of_native(&request));
     assert_true(command_needs_script(&request, true));
     /* A lock of scheme=setnx is a key that other programs write. */
@@ -467,7 +472,7 @@ static void test_table(void **state) {
     for (int i = 0; i < NET_OPS_COUNT; i++) {
         const struct form *native = &forms[i][FORM_NATIVE];
         const enum net_subject subject = net_op_subject((enum net_op)i);
-        for (int mode = 0; mode < 2; mode++) {
+        for (int mode = 0; mode < FORM_VARIANTS - FORM_NATIVE; mode++) {
             if (native[mode].replies > 0) assert_int_equal(native[mode].script, NODE_SCRIPTS_ALL);
             if (subject == NET_OF_LOCKS || subject == NET_OF_RECORD)
                 assert_true(native[mode].replies >

@@ -13,7 +13,7 @@
     "*10\r\n$8\r\nprotocol\r\n:1\r\n$7\r\nversion\r\n$5\r\n1.2.3\r\n$11\r\nincarnation\r\n$40\r\n" id \
     "\r\n$6\r\nmirror\r\n:1\r\n$6\r\nquorum\r\n" quorum "\r\n"
 #define NATIVE SAYS(ID, "$0\r\n")
-#define UNKNOWN "-ERR unknown command 'REDLOCK.ACQUIRE', with args beginning with: 'a' \r\n"
+#define UNKNOWN "-ERR unknown command 'REDLOCK.LOCK', with args beginning with: 'a' \r\n"
 /* No server: INFO and every script are refused, as to a user with permissions for the module alone.
  */
 #define NO "-NOPERM no\r\n"
@@ -241,10 +241,9 @@ static void say_and_expect(struct world *world, struct ask *ask, struct fake *fa
 
 static void test_mixed_quorum(void **state) {
     static const char *const forms[3] = {
-        ("REDLOCK.ACQUIRE\r\n$1\r\n1\r\n$1\r\na\r\n$1\r\nt\r\n$4\r\n1000\r\n"
-         "$27\r\nFENCE=000000000000000a:50:7\r\n"),
+        "REDLOCK.LOCK\r\n$1\r\na\r\n$1\r\nt\r\n$26\r\n1000:000000000000000a:50:7\r\n",
         "ZADD\r\n$31\r\nredlock:fences:000000000000000b\r\n",
-        "$27\r\nFENCE=000000000000000c:50:7\r\n"};
+        "$26\r\n1000:000000000000000c:50:7\r\n"};
     struct fake fakes[3];
     struct world world;
     struct ask ask;
@@ -388,7 +387,7 @@ static void test_module_loaded(void **state) {
     fake.native = NATIVE;
     fake_greet(&fake, &world);
     fake_await(&fake, &world, FAKE_GREETED + 1);
-    assert_true(was_sent(&fake, "REDLOCK.RELEASE\r\n$1\r\n1\r\n$1\r\na\r\n$1\r\nt\r\n"));
+    assert_true(was_sent(&fake, "REDLOCK.UNLOCK\r\n$1\r\na\r\n$1\r\nt\r\n"));
     fake_say_text(&fake, ":0\r\n");
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_ABSENT); /* it was never sent before */

@@ -2,7 +2,9 @@
 """Several gateways, gateways that are killed, and nodes that are gone: who asks is told what is so, or that it cannot
 be known."""
 import os
+import re
 import signal
+import socket
 import threading
 import time
 
@@ -104,6 +106,30 @@ def test_no_quorum_is_an_error_and_never_nil(start, own_quorum, key):
             assert own_quorum[4].url in str(error) and "refused" in str(error), error
             assert "secret" not in str(error)
         assert client("PING") == "PONG"
+
+
+@pytest.mark.parametrize("mode", ["classic", "guarded"])
+@pytest.mark.parametrize("how", ["paused", "killed", "empty"])
+def test_no_quorum_names_the_nodes_that_do_not_vote(start, own_quorum, key, how, mode):
+    if mode == "classic" and how == "empty":
+        pytest.skip("an empty node votes in classic mode")
+    if mode == "guarded":
+        guarded(own_quorum)
+    with start(own_quorum.nodes, "--mode", mode).connect() as client:
+        client("SET", key, "v", "NX", "PX", 20000)
+        gone, left = own_quorum.servers[:3], own_quorum.servers[3:]
+        for server in gone:
+            {"paused": server.pause, "killed": server.process.kill, "empty": lambda at=server: at.ask("FLUSHALL")}[how]()
+        why = {"paused": "no answer in time", "killed": "refused", "empty": "it lost its lock data"}[how]
+
+        def names_them():
+            client.send("SET", f"{key}{time.monotonic()}", "v", "NX", "PX", 2000)
+            error = client.read()
+            assert error.code == "NOQUORUM", error  # the first ones meet nodes whose loss is not known yet
+            assert not [server.url for server in left if server.url in str(error)], error
+            return str(error).count(why) == 3 and all(f"{server.url}: " in str(error) for server in gone)
+        for _ in range(6):
+            until(names_them, what="an error that names the three")
 
 
 def test_no_quorum_within_a_transaction(start, own_quorum, key):
@@ -217,6 +243,34 @@ def test_fence_grows_and_stays_through_extensions(start, guarded_quorum, key):
             assert client("REDLOCK.FENCE", key, "v") == fences[-1]
             assert client("EVAL", RELEASE, 1, key, "v") == 1
         assert fences == sorted(set(fences))
+
+
+def test_classic_locks_are_lost_when_the_nodes_become_guarded(start, own_quorum, key):
+    gateway = start(own_quorum.nodes, "--metrics", "127.0.0.1:0")
+
+    def held():
+        with socket.create_connection(gateway.address("metrics")) as metrics:
+            metrics.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            page = b"".join(iter(lambda: metrics.recv(65536), b""))
+        return int(re.search(rb"\nredlock_serve_locks_held (\d+)", page)[1])
+    with gateway.connect() as client:
+        for number in range(3):
+            assert client("SET", f"{key}{number}", "v", "NX", "PX", 60000) == "OK"
+        assert client("PTTL", key + "0") > 50000 and held() == 3
+        guarded(own_quorum)
+
+        def is_lost():
+            client.send("PTTL", key + "0")
+            return client.read() == 0  # and an error while the gateway connects to the nodes anew
+        until(is_lost, what="the loss")
+        assert client("TTL", key + "1") == 0 and held() == 0
+        assert [line for line in gateway.said if "3 locks that were taken as classic before are lost" in line], gateway.said
+        assert client("GET", key + "1") == b"v"  # so its key is on the nodes, and excludes others
+        assert client("SET", key + "1", "w", "NX", "PX", 1000) is None
+        assert "fencing token is not known" in str(client.error("PEXPIRE", key + "1", 60000))
+        assert client("EVAL", RELEASE, 1, key + "1", "v") == 1
+        until(lambda: client("SET", key + "1", "w", "NX", "PX", 20000) == "OK", what="a guarded lock")
+        assert client("PTTL", key + "1") > 10000 and held() == 1
 
 
 def test_a_client_that_is_late_gets_no_fence(start, guarded_quorum, key):

@@ -346,7 +346,9 @@ static int verdict_of(const struct redlock_client *client, unsigned node, int ve
     if (verdict != REDLOCK_VERDICT_GRANTED) return verdict;
     switch (guard->machine.node[node].eligibility) {
     case RL_ELIGIBILITY_INTACT:
-        return guard->machine.decided ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_FOREIGN;
+        if (guard->machine.decided) return REDLOCK_VERDICT_GRANTED;
+        return guard_asks_for_quorum(guard) ? REDLOCK_VERDICT_CONNECTING
+                                            : REDLOCK_VERDICT_UNACCEPTED;
     case RL_ELIGIBILITY_RECOVERING:
     case RL_ELIGIBILITY_BEHIND: return REDLOCK_VERDICT_RECOVERING;
     case RL_ELIGIBILITY_FOREIGN: return REDLOCK_VERDICT_FOREIGN;

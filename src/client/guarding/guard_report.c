@@ -20,11 +20,18 @@ static void recovering_text(const struct guard *guard, unsigned node, char *text
                  (long long)((left + 999) / 1000));
 }
 
-/* An init during an outage would give up a quorum that is only out of reach. */
-static bool all_answer(const struct rl_guard *machine) {
+/* An init during an outage would give up a quorum that is only out of reach, or whose records are
+ * on servers that are refused. */
+static bool all_read(const struct rl_guard *machine) {
     for (unsigned i = 0; i < machine->nodes; i++)
-        if (!machine->node[i].up) return false;
+        if (!machine->node[i].up || machine->node[i].eligibility == RL_ELIGIBILITY_REFUSED)
+            return false;
     return true;
+}
+
+/* Enough members are intact; if no lock can be taken, that is due to the list. */
+static bool is_alive(const struct rl_guard *machine) {
+    return machine->known && rl_count(rl_guard_intact(machine)) >= machine->votes_needed;
 }
 
 /* The quorum that this client found first was replaced (redlock quorum init). */
@@ -36,25 +43,53 @@ static bool is_replaced(const struct rl_guard *machine) {
     return machine->known;
 }
 
-/* No quorum is known: this node has no record, or its record does not decide which quorum it is. */
+bool guard_asks_for_quorum(const struct guard *guard) {
+    const struct rl_guard *machine = &guard->machine;
+    return machine->known && !machine->decided && 2 * rl_guard_carriers(machine) > machine->nodes;
+}
+
+/* The node is intact, and at most half of the list carries its quorum's record. While too few of
+ * the members are intact, it may be the last one that is: then members are missing, and the list
+ * may be right. */
+static void unaccepted_text(const struct guard *guard, char *text, size_t size) {
+    const struct rl_guard *machine = &guard->machine;
+    const unsigned carriers = rl_guard_carriers(machine);
+    if (guard_asks_for_quorum(guard)) {
+        snprintf(text, size, "it is intact; another node of the list is still being asked");
+        return;
+    }
+    snprintf(text, size,
+             "%u of %u listed nodes %s a record of quorum %016llx, and %u are needed: %s", carriers,
+             machine->nodes, carriers == 1 ? "carries" : "carry",
+             (unsigned long long)machine->quorum.quorum_id, rl_quorum(machine->nodes),
+             !all_read(machine)  ? "start or correct the others (redlock quorum status)"
+             : is_alive(machine) ? "list its members alone, or add the others"
+                                 : "see redlock quorum status");
+}
+
+/* This node has no record, or its record does not decide which quorum it is. */
 static void no_quorum_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     const struct rl_guard *machine = &guard->machine;
     const struct rl_guard_node *at = &machine->node[node];
     unsigned long long id = at->record.quorum_id;
-    const char *why =
-        machine->other_quorum
-            ? "and other nodes of the list to another: correct the list, or name one (--quorum)"
-            : "like at most half of the listed nodes: correct the list, or name it (--quorum)";
-    if (!at->has_record && all_answer(machine))
-        snprintf(text, size, "it carries no record: redlock quorum init or add makes one");
+    if (!at->has_record && !all_read(machine))
+        snprintf(text, size, "it carries no record; start or correct the other nodes first");
+    else if (!at->has_record && is_alive(machine))
+        snprintf(text, size, "it carries no record: redlock quorum add makes it a member");
+    else if (!at->has_record && machine->known)
+        snprintf(text, size,
+                 "it carries no record, and no member has its URL (redlock quorum status)");
     else if (!at->has_record)
-        snprintf(text, size, "it carries no record; start the nodes that do not answer first");
+        snprintf(text, size, "it carries no record: redlock quorum init or add makes one");
     else if (machine->pinned)
         snprintf(text, size,
                  "it belongs to quorum %016llx, not to %016llx: correct the list, or the quorum",
                  id, (unsigned long long)machine->pinned);
     else
-        snprintf(text, size, "it belongs to quorum %016llx, %s", id, why);
+        snprintf(text, size,
+                 "it belongs to quorum %016llx, and other nodes of the list to another: correct "
+                 "the list, or name one (--quorum)",
+                 id);
 }
 
 /* One sentence about a node that does not vote, with the cure; "" when there is nothing to
@@ -88,7 +123,7 @@ static void guard_text(const struct guard *guard, unsigned node, char *text, siz
                      redlock_verdict_text(at->trouble));
         break;
     case RL_ELIGIBILITY_INTACT:
-        if (!guard->machine.decided) no_quorum_text(guard, node, text, size);
+        if (!guard->machine.decided) unaccepted_text(guard, text, size);
         break;
     }
 }

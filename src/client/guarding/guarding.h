@@ -117,6 +117,9 @@ void guard_peek(struct guard *guard, unsigned node);
 
 /* -1: unknown; 0: it does not recover */
 int64_t guard_recovering_ms(const struct guard *guard, unsigned node);
+/* Enough nodes carry the quorum's record. It is not decided yet because a node that may carry
+ * another one was neither read nor given up. */
+bool guard_asks_for_quorum(const struct guard *guard);
 /* Logs changes of eligibility, and members that the list lacks. */
 void guard_report(struct guard *guard);
 void guard_status(const struct redlock_client *client, unsigned node,

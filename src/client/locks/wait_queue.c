@@ -160,7 +160,8 @@ static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
     for (unsigned i = 0; i < client->nodes; i++) {
         if (!(may & rl_bit(i))) continue;
         struct net_node_status status = client_status(client, i);
-        if (status.uses_transactions) continue;
+        /* a native node keeps queues of its own */
+        if (status.uses_transactions || status.native) continue;
         const char *name = status.run_id[0] ? status.run_id : status.url;
         uint32_t score =
             (hash_of((struct net_bytes){name, strlen(name)}) ^ queue->by_key.hash) * 2654435761u;

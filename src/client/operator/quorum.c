@@ -58,6 +58,41 @@ static bool names_two_quorums(const struct rl_guard *machine) {
     return false;
 }
 
+/* The record of each epoch keeps the change that made it, on the nodes that took part. An announced
+ * ttl_max is a field of its own. */
+static const struct rl_change *last_change(const struct rl_guard *machine) {
+    for (unsigned i = 0; i < machine->nodes; i++) {
+        const struct rl_guard_node *node = &machine->node[i];
+        const struct rl_record *record = &node->record;
+        if (!node->up || !node->read || !node->has_record || node->unreadable) continue;
+        if (record->quorum_id == machine->quorum.quorum_id &&
+            record->epoch == machine->quorum.epoch && record->accepted_ballot == 0 &&
+            record->accepted.kind != RL_CHANGE_NONE)
+            return &record->accepted;
+    }
+    return NULL;
+}
+
+static void fill_change(struct redlock_quorum_status *out, const struct rl_guard *machine) {
+    const struct rl_change *change = last_change(machine);
+    if (out->settled) return;
+    if (rl_record_ttl_pending(&machine->quorum)) {
+        out->change = REDLOCK_QUORUM_CHANGE_TTL_MAX;
+        return;
+    }
+    if (!change) return;
+    switch (change->kind) {
+    case RL_CHANGE_NONE: return;
+    case RL_CHANGE_TTL_MAX: out->change = REDLOCK_QUORUM_CHANGE_TTL_MAX; return;
+    case RL_CHANGE_REMOVE: out->change = REDLOCK_QUORUM_CHANGE_REMOVE; break;
+    case RL_CHANGE_ADD:
+        out->change = REDLOCK_QUORUM_CHANGE_ADD;
+        snprintf(out->change_url, sizeof out->change_url, "%s", change->url);
+        break;
+    }
+    snprintf(out->change_id, sizeof out->change_id, "%016" PRIx64, change->id);
+}
+
 /* The mutex is held. */
 static int peek_at_all(struct redlock_client *client, struct redlock_quorum_status *quorum,
                        struct redlock_member *members, size_t count) {
@@ -74,6 +109,7 @@ static int peek_at_all(struct redlock_client *client, struct redlock_quorum_stat
         seen.ttl_ms_next = record->ttl_next_ms;
         seen.members = record->members_count;
         seen.votes_needed = machine->votes_needed;
+        fill_change(&seen, machine);
     }
     for (size_t i = 0; i < seen.members; i++) {
         struct redlock_member member;
