@@ -330,9 +330,12 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         if (granted || verdict == REDLOCK_VERDICT_RECOVERING) event.type = RL_GUARD_FENCES;
         event.fences = granted ? reply->fences : NULL;
     }
+    /* A record that came too early is asked for again: that is no trouble. */
+    const bool early = call->request->op == NET_RECORD && !guard->machine.node[node].stated;
     guard->node[node].trouble = event.type != RL_GUARD_FAILED ? 0
-                                : answered                    ? REDLOCK_VERDICT_ERROR
-                                                              : verdict;
+                                : !answered                   ? verdict
+                                : early                       ? 0
+                                                              : REDLOCK_VERDICT_ERROR;
     if (guard->stepping) /* a connection that was closed during a step */
         guard->failed |= rl_bit(node);
     else
