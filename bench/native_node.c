@@ -243,48 +243,70 @@ static void measure_memory(const struct kind *kinds, size_t count, unsigned lock
 /* ---- stalls ---- */
 
 /* Of the module's table; of a stock server, its keys. */
-static long long locks_left(struct server *server, const struct kind *kind) {
-    if (!kind->native) return server_ask_integer(server, "DBSIZE");
+/* Of INFO redlock; -1: it is not there. `field` ends with a colon. */
+static long long info_number(struct server *server, const char *field) {
     redisReply *reply = server_ask(server, "INFO redlock");
-    const char *at = reply->str ? strstr(reply->str, "redlock_locks:") : NULL;
-    long long left = at ? strtoll(at + strlen("redlock_locks:"), NULL, 10) : -1;
+    const char *at = reply->str ? strstr(reply->str, field) : NULL;
+    long long number = at ? strtoll(at + strlen(field), NULL, 10) : -1;
     freeReplyObject(reply);
-    return left;
+    return number;
 }
 
-/* A tenth of the locks end within the second that begins four seconds from the first. */
+static long long locks_left(struct server *server, const struct kind *kind) {
+    return kind->native ? info_number(server, "redlock_locks:")
+                        : server_ask_integer(server, "DBSIZE");
+}
+
+static double took[1000000];
+
+/* Sends PINGs until `end_ns`, one at a time; took[] has what each of them took, in ms, sorted. */
+static size_t ping_until(redisContext *to, int64_t end_ns) {
+    size_t pings = 0;
+    while (now_ns() < end_ns && pings < sizeof took / sizeof took[0]) {
+        int64_t at = now_ns();
+        redisAppendCommand(to, "PING");
+        (void)next_integer(to);
+        took[pings++] = (double)(now_ns() - at) / 1000000;
+    }
+    qsort(took, pings, sizeof took[0], by_size);
+    return pings;
+}
+
+/* The first of `locks`, so that they end within a second that begins 4 s after `began`. */
+static void hold_until_then(redisContext *to, const struct kind *kind, unsigned locks,
+                            int64_t began) {
+    for (unsigned done = 0; done < locks; done += IN_FLIGHT) {
+        char ttl_ms[24];
+        int64_t end = began + 4000000000 + (int64_t)done * 1000000000 / locks;
+        unsigned until = done + IN_FLIGHT < locks ? done + IN_FLIGHT : locks;
+        snprintf(ttl_ms, sizeof ttl_ms, "%" PRId64, (end - now_ns()) / 1000000);
+        hold(to, kind, done, until, ttl_ms);
+    }
+}
+
+/* The PINGs before anything ends show what the machine does to a server that does nothing else. */
 static void measure_stall(const struct kind *kinds, size_t count, unsigned locks,
                           const char *only) {
-    printf("%-28s  longest PING in ms while %u of %u locks end in one second; 99.9 of 100 below\n",
+    printf("%-28s  PING in ms, longest and 99.9 of 100 below: before, while %u of %u locks end in "
+           "one second; longest pause by the module\n",
            "", locks / 10, locks);
     for (size_t k = 0; k < count; k++) {
         if (!is_wanted(&kinds[k], only)) continue;
-        static double took[1000000];
         struct server server = {0};
         server_start(&server, kinds[k].arguments);
         redisContext *to = connect_to(&server);
         prepare(to, &kinds[k]);
         hold(to, &kinds[k], locks / 10, locks, "3600000");
         int64_t began = now_ns();
-        for (unsigned done = 0; done < locks / 10; done += IN_FLIGHT) {
-            char ttl_ms[24];
-            int64_t end = began + 4000000000 + (int64_t)done * 10 * 1000000000 / locks;
-            unsigned until = done + IN_FLIGHT < locks / 10 ? done + IN_FLIGHT : locks / 10;
-            snprintf(ttl_ms, sizeof ttl_ms, "%" PRId64, (end - now_ns()) / 1000000);
-            hold(to, &kinds[k], done, until, ttl_ms);
-        }
-        size_t pings = 0;
+        hold_until_then(to, &kinds[k], locks / 10, began);
+        size_t pings = ping_until(to, began + 3800000000);
+        double idle_max = took[pings - 1], idle_most = took[pings - 1 - pings / 1000];
         while (now_ns() < began + 3900000000) continue;
-        while (now_ns() < began + 5300000000 && pings < sizeof took / sizeof took[0]) {
-            int64_t at = now_ns();
-            redisAppendCommand(to, "PING");
-            (void)next_integer(to);
-            took[pings++] = (double)(now_ns() - at) / 1000000;
-        }
-        qsort(took, pings, sizeof took[0], by_size);
-        printf("%-28s  %.3f   %.3f   (%zu PINGs; locks left: %lld)\n", kinds[k].name,
-               took[pings - 1], took[pings - 1 - pings / 1000], pings,
-               locks_left(&server, &kinds[k]));
+        pings = ping_until(to, began + 5300000000);
+        printf("%-28s  %7.3f %7.3f   %7.3f %7.3f", kinds[k].name, idle_max, idle_most,
+               took[pings - 1], took[pings - 1 - pings / 1000]);
+        if (kinds[k].native) printf("   %lld us", info_number(&server, "redlock_ending_us_max:"));
+        printf("   (locks left: %lld)\n", locks_left(&server, &kinds[k]));
         redisFree(to);
         server_stop(&server);
     }

@@ -50,6 +50,8 @@ static void end_portion(void) {
     while (node_queue_tick(node.queue, node.now_us, AT_ONCE) == AT_ONCE)
         if (boottime_us() - begin_us >= PORTION_US) break;
     node.ctx = NULL;
+    int64_t took_us = boottime_us() - begin_us;
+    if (took_us > node.ending_us_max) node.ending_us_max = took_us;
 }
 
 void ends_all(void) {

@@ -86,6 +86,7 @@ void info_redlock(struct server_info_out *out, int for_crash_report) {
     server.InfoAddFieldULongLong(out, "locks_bytes_max", node.memory_max);
     server.InfoAddFieldULongLong(out, "record", node_record(node.table, &fields) > 0);
     server.InfoAddFieldULongLong(out, "record_bytes", node_bytes_used(node.table));
+    server.InfoAddFieldULongLong(out, "ending_us_max", (unsigned long long)node.ending_us_max);
     server.InfoAddFieldULongLong(out, "waiters", node_queue_waiters(node.queue));
     server.InfoAddFieldULongLong(out, "waiters_bytes", node_queue_bytes(node.queue));
     server.InfoAddFieldULongLong(out, "reservations", node_queue_reservations(node.queue));

@@ -51,6 +51,7 @@ struct native_node {
     bool in_command;
     int flags; /* of ctx */
     int64_t now_ms, now_us;
+    int64_t ending_us_max; /* the longest that the server waited while leases were ended at once */
     struct server_string *const *names; /* the keys of the request, as the server has them */
     const struct node_bytes *keys;
     size_t keys_count;

@@ -130,6 +130,7 @@ def longest_ping_while_many_end(node):
 def test_many_ends_at_once_do_not_stall_the_server(either):
     """A busy machine stalls it now and then, a stall of its own comes every time. bench/native_node.c measures it."""
     assert any(longest_ping_while_many_end(either) < 0.1 for _ in range(4))
+    assert int(either.info()["redlock_ending_us_max"]) > 0
 
 
 def test_nothing_ends_in_the_middle_of_a_slow_script(stepped):
