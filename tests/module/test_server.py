@@ -129,21 +129,46 @@ def test_a_reload_of_the_data_is_nothing_to_the_table(either):
     assert either("EXISTS", "a") == 0
 
 
+def load_of(node, draw):
+    """Requests of every kind; nobody waits for the answers."""
+    send = node.connection.send
+    for i in range(draw.randrange(400)):
+        key, token, ttl, fence = f"k{i}", f"t{draw.randrange(3)}", draw.randrange(1, 500), draw.randrange(1, 1 << 40)
+        send(*draw.choice([("REDLOCK.ACQUIRE", 1, key, token, ttl), ("REDLOCK.ACQUIRE", 2, key, "k0", token, ttl, fenced(NONCE, fence, 1, 2)),
+                           ("REDLOCK.LOCK", key, token, ttl), ("REDLOCK.LOCK", key, token, f"{ttl}:{NONCE}:{fence}:{i}"),
+                           ("REDLOCK.EXTEND", 1, key, token, ttl), ("REDLOCK.RELEASE", 1, key, token), ("REDLOCK.UNLOCK", f"k{draw.randrange(i + 1)}", token),
+                           ("REDLOCK.WAIT", key, token, 0, 100000, 100000), ("REDLOCK.BREAK", key, token, fenced(NONCE, fence, i)),
+                           ("SET", key, token, "NX", "PX", ttl), ("DEL", key)]))
+    send(*draw.choice([("PING",), ("BGSAVE",), ("BGREWRITEAOF",), ("FLUSHALL",), ("REDLOCK.RECORDWRITE", "", "", NONCE, "", 1, "nonce", NONCE)]))
+    node.connection.stream.flush()
+
+
 def test_killed_under_load_it_starts_again():
-    draw = random.Random(2)
-    with native.node(arguments=("--appendonly", "yes")) as node:
-        for _ in range(15):
-            for i in range(draw.randrange(400)):
-                node.connection.send("REDLOCK.ACQUIRE", 1, f"k{i}", "t", draw.randrange(1, 500))
-                node.connection.send("REDLOCK.RELEASE", 1, f"k{draw.randrange(i + 1)}", "t")
-            node.connection.stream.flush()
-            time.sleep(draw.random() * 0.02)
-            node.process.kill()
-            node.process.wait()
-            node._start()
-            assert node._answers() and node.process.poll() is None, node.log[-2000:]
-            node.connection.close()
-            node.connection = node.connect()
+    """REDLOCK_KILLS=10000 for a long run."""
+    kills = int(os.environ.get("REDLOCK_KILLS", "16"))
+    draw = random.Random(kills)
+    held = 0
+    for begun in range(0, kills, 8):
+        with native.node("mirror", draw.choice(["yes", "no"]), arguments=("--appendonly", draw.choice(["yes", "no"]))) as node:
+            for _ in range(min(8, kills - begun)):
+                load_of(node, draw)
+                time.sleep(draw.random() * 0.02)
+                node.connection.close()
+                node.connection = node.connect()
+                info = node.info()
+                held += int(info["redlock_locks"])
+                load_of(node, draw)
+                time.sleep(draw.random() * 0.01)
+                node.process.kill()
+                node.process.wait()
+                node._start()
+                assert node._answers() and node.process.poll() is None, node.log[-2000:]
+                node.connection.close()
+                node.connection = node.connect()
+                native.until(lambda: b"\nloading:0" in node("INFO", "persistence"))
+                assert incarnation(node) != info["redlock_incarnation"] and node.info()["redlock_locks"] == "0" and node("REDLOCK.RECORD") == []
+            assert "crash" not in node.log.lower() and "assert" not in node.log.lower(), node.log[-4000:]
+    assert held > 0, "no lock was held when it was killed"
 
 
 def test_a_snapshot_is_taken_while_locks_come_and_go(either):
