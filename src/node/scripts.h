@@ -21,6 +21,9 @@ enum node_script {
     NODE_WAITING = NODE_SCRIPTS,
     NODE_WAITERS,
     NODE_BREAK,
+    NODE_SHARE, /* shared locks: these three replace the classic ones */
+    NODE_SHARE_EXTEND,
+    NODE_SHARE_RELEASE,
     NODE_SETNX_ACQUIRE, /* scheme=setnx: these three replace the classic ones */
     NODE_SETNX_EXTEND,
     NODE_SETNX_RELEASE,
