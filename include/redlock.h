@@ -237,6 +237,8 @@ struct redlock_lock_options {
     size_t owner_bytes;         /* 0 with an owner: strlen() */
     redlock_change_fn *on_change;
     void *on_change_context;
+    int shared; /* 1: a shared (read) lock on one resource: any number of them at a time, and no
+                   exclusive one meanwhile; docs/shared.md. 0: exclusive */
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead. */
 REDLOCK_API void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size);

@@ -94,7 +94,8 @@ enum redlock_result {
     X(REDLOCK_VERDICT_NO_RECORD, 29, "node carries no record: redlock quorum init makes one")      \
     X(REDLOCK_VERDICT_UNFIT, 30, "server is not fit for guarded mode")                             \
     X(REDLOCK_VERDICT_GUARDED, 31, "server belongs to a guarded quorum: choose guarded mode")      \
-    X(REDLOCK_VERDICT_UNACCEPTED, 32, "too few nodes of the list carry a record of its quorum")
+    X(REDLOCK_VERDICT_UNACCEPTED, 32, "too few nodes of the list carry a record of its quorum")    \
+    X(REDLOCK_VERDICT_NOT_SHARED, 33, "server keeps no shared locks (native, or scripts refused)")
 
 enum redlock_verdict {
 #define REDLOCK_ENUM(name, value, text) name = (value),

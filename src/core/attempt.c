@@ -167,6 +167,53 @@ static void raise_fences(struct rl_attempt *attempt, const struct rl_event *even
     actions->fence = attempt->fence;
 }
 
+/* ---- readers ------------------------------------------------------------------------------ */
+
+/* A reader raises nothing of its own: its token is the highest fence that it was told of, so it is
+ * at least that of every writer before it, since two majorities share a node. A node counts when
+ * its fence is as high: so every writer after it goes higher. Where it is lower, it is written
+ * back. */
+static void recount_readers(struct rl_attempt *attempt) {
+    struct rl_tally *tally = &attempt->tally;
+    rl_mask out = tally->denied | tally->absent | tally->failed;
+    tally->granted = 0;
+    for (unsigned i = 0; i < attempt->terms->nodes; i++)
+        if ((attempt->ours & (rl_mask)~out & rl_bit(i)) && attempt->found[i] >= attempt->fence)
+            tally->granted |= rl_bit(i);
+}
+
+/* An answer to a reader's request. STALE: the node has listed us, but its record is being read. */
+static void record_reader(struct rl_attempt *attempt, const struct rl_event *event) {
+    rl_mask node = event->node < attempt->terms->nodes ? rl_bit(event->node) : 0;
+    if ((attempt->waiting & node) == 0 || event->vote == RL_VOTE_NONE) return;
+    attempt->waiting &= (rl_mask)~node;
+    if (event->vote != RL_VOTE_GRANTED && event->vote != RL_VOTE_STALE) {
+        attempt->ours &= (rl_mask)~node;
+        rl_tally_vote(&attempt->tally, event->node, event->vote);
+        return;
+    }
+    attempt->ours |= node;
+    /* `current` has the nodes whose answers still count: see drop_voided(). */
+    bool counts = event->vote == RL_VOTE_GRANTED && (attempt->current & node) != 0;
+    attempt->found[event->node] = counts ? event->fence : 0;
+    if (event->fence > attempt->fence && event->fence <= RL_FENCE_MAX)
+        attempt->fence = event->fence;
+    recount_readers(attempt);
+}
+
+static void write_back(struct rl_attempt *attempt, const struct rl_event *event,
+                       struct rl_actions *actions) {
+    rl_mask askable = attempt->ours & event->ready &
+                      (rl_mask) ~(attempt->waiting | event->voided | attempt->tally.failed |
+                                  attempt->tally.granted);
+    if (askable == 0 || attempt->raises == RAISES_MAX) return;
+    attempt->raises++;
+    attempt->current |= askable;
+    attempt->waiting |= askable;
+    actions->raise = askable;
+    actions->fence = attempt->fence;
+}
+
 /* ---- counting ----------------------------------------------------------------------------- */
 
 /* With `late`, it asks no more nodes. */
@@ -184,8 +231,12 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
         majority(attempt, now, actions);
     else if (rl_tally_hopeless(tally))
         lose(attempt, enough_could_vote ? RL_OUTCOME_HELD : RL_OUTCOME_NO_QUORUM, now, actions);
-    else if (attempt->state == RL_ATTEMPT_VOTING && attempt->terms->guarded && !late)
-        raise_fences(attempt, event, now, actions);
+    else if (attempt->state == RL_ATTEMPT_VOTING && attempt->terms->guarded && !late) {
+        if (attempt->terms->shared)
+            write_back(attempt, event, actions);
+        else
+            raise_fences(attempt, event, now, actions);
+    }
 }
 
 /* An answer to a SET or a raise. A node with our key and a fence that is too low stays pending: it
@@ -212,6 +263,8 @@ static void record_guarded(struct rl_attempt *attempt, const struct rl_event *ev
 static void drop_voided(struct rl_attempt *attempt, const struct rl_event *event) {
     rl_mask voided = event->voided | event->foreign;
     attempt->tally.granted &= (rl_mask)~voided;
+    for (unsigned i = 0; i < attempt->terms->nodes; i++)
+        if (voided & rl_bit(i)) attempt->found[i] = 0;
     attempt->current &= (rl_mask) ~(voided & attempt->waiting);
     rl_tally_void(&attempt->tally, event->foreign);
     if (attempt->state == RL_ATTEMPT_CONFIRMING) rl_tally_void(&attempt->confirming, voided);
@@ -226,6 +279,8 @@ static void record(struct rl_attempt *attempt, const struct rl_event *event) {
     if (confirms) /* key or fence have changed: this is a plain denial */
         rl_tally_vote(&attempt->confirming, event->node,
                       event->vote == RL_VOTE_STALE ? RL_VOTE_DENIED : event->vote);
+    else if (attempt->terms->guarded && attempt->terms->shared)
+        record_reader(attempt, event);
     else if (attempt->terms->guarded)
         record_guarded(attempt, event);
     else
@@ -241,7 +296,8 @@ static void start(struct rl_attempt *attempt, const struct rl_event *event, rl_n
     attempt->t1 = now;
     rl_tally_open(&attempt->tally, terms->nodes, terms->quorum,
                   event->ready & (rl_mask)~event->voided);
-    int64_t fence = terms->guarded ? next_fence(attempt, event) : 0;
+    /* a reader asks for no more than that there is one */
+    int64_t fence = !terms->guarded ? 0 : terms->shared ? 1 : next_fence(attempt, event);
     if (rl_tally_hopeless(&attempt->tally) || fence > RL_FENCE_MAX) {
         /* Too few nodes can be asked. A SET now could only leave keys behind and block another
          * client. */

@@ -53,6 +53,7 @@ struct rl_terms {
     uint8_t quorum;
     bool guarded;       /* a vote carries a fencing token: the proposal */
     bool confirm;       /* guarded: ask a majority of the voters once more before the win counts */
+    bool shared;        /* a place among readers; guarded: the token is the highest fence found */
     rl_ns ttl;          /* > 0 */
     rl_ns ttl_max;      /* guarded: no renewal asks for more; 0: unlimited */
     uint32_t drift_ppm; /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
@@ -118,7 +119,9 @@ struct rl_event {
     rl_ns ttl;    /* EXTEND */
     bool full; /* every event of a lease: no renewal may be sent now; a renewal that is due waits */
     uint64_t seed; /* acquisition START: 64 random bits for the retry delays */
-    int64_t fence; /* guarded VOTE: the highest fence known of that node; 0: unknown */
+    /* Guarded VOTE: the highest fence known of that node; 0: unknown. GRANTED to a reader: the
+     * fence that the node has. */
+    int64_t fence;
     /* Guarded, every event of an acquisition: the least value for a proposal made now. */
     int64_t fence_hint;
 };
@@ -216,6 +219,7 @@ struct rl_attempt {
     rl_mask waiting;    /* asked, for any proposal, and not answered */
     uint8_t raises;
     struct rl_tally confirming;
+    int64_t found[RL_NODES_MAX]; /* shared, guarded: the fence that each node of `ours` has */
 };
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms);
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,

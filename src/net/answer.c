@@ -111,6 +111,26 @@ static bool answer_break(const struct net_request *request, const struct reader 
     return true;
 }
 
+static bool answer_shared(const struct net_request *request, const struct reader *reader,
+                          struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    const int64_t least = request->nonces ? request->fence : 0;
+    if (slot->type != REPLY_INTEGER || slot->integer < (request->nonces ? -2 : -1)) return false;
+    if (slot->integer == -2) {
+        answer->verdict = REDLOCK_VERDICT_RECOVERING;
+    } else if (slot->integer == -1) {
+        answer->verdict = REDLOCK_VERDICT_DENIED;
+    } else if (slot->integer > REDLOCK_FENCE_MAX) {
+        answer->verdict = REDLOCK_VERDICT_PROTOCOL;
+    } else if (slot->integer >= least && (request->nonces || slot->integer == 0)) {
+        answer->verdict = REDLOCK_VERDICT_GRANTED;
+        answer->fence = slot->integer;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_reply *answer) {
     int64_t left = reader->slots[0].integer;
     if (reader->slots[0].type != REPLY_INTEGER || left < -2) return false;
@@ -276,6 +296,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case SHAPE_VERDICTS: return answer_verdict(form->verdicts, reader, answer);
     case SHAPE_RAISE: return answer_raise(request, reader, answer);
     case SHAPE_BREAK: return answer_break(request, reader, answer);
+    case SHAPE_SHARED: return answer_shared(request, reader, answer);
     case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
     case SHAPE_VALUE:
         answer_shows(answer, reader->bytes[0]);

@@ -15,6 +15,7 @@ enum shape {
     SHAPE_VERDICTS, /* an integer, as `verdicts` defines it */
     SHAPE_RAISE,
     SHAPE_BREAK,
+    SHAPE_SHARED, /* -2: recovering, -1: denied; else the stripe's fence */
     SHAPE_PTTL,
     SHAPE_VALUE,
     SHAPE_TYPE, /* a word; "none": there is no key */

@@ -10,7 +10,9 @@ static void send_votes(struct redlock_lock *lock, const struct rl_actions *actio
         lock->unsent |= actions->acquire | actions->extend;
         return;
     }
-    lock_send(lock, actions->acquire | actions->repair, &round->acquire, round->calls, now);
+    /* a reader that has lost its place on a node does not take it back (docs/shared.md) */
+    const rl_mask repair = lock->shared ? 0 : actions->repair;
+    lock_send(lock, actions->acquire | repair, &round->acquire, round->calls, now);
     lock_send(lock, actions->extend, &round->extend, round->calls, now);
 }
 

@@ -65,6 +65,15 @@ static bool resources_valid(const struct redlock_client *client,
     return true;
 }
 
+/* The name under which the readers of the only key are listed. Returns its end. */
+static unsigned char *put_list_name(struct redlock_lock *lock, unsigned char *at) {
+    const size_t prefix = sizeof NET_KEY_SHARED - 1;
+    lock->keys[1] = (struct net_bytes){at, prefix + lock->keys[0].bytes};
+    memcpy(at, NET_KEY_SHARED, prefix);
+    memcpy(at + prefix, lock->keys[0].data, lock->keys[0].bytes);
+    return at + lock->keys[1].bytes;
+}
+
 /* One allocation: the lock, its keys, their stripes (guarded mode: which fences they raise), their
  * bytes, the owner, the token. */
 static struct redlock_lock *lock_alloc(struct redlock_client *client,
@@ -72,16 +81,22 @@ static struct redlock_lock *lock_alloc(struct redlock_client *client,
                                        const struct redlock_lock_options *options) {
     size_t prefix = client->options.key_prefix_bytes, bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
+    size_t names = count;
+    if (options->shared) {
+        names++;
+        bytes += sizeof NET_KEY_SHARED - 1 + bytes;
+    }
     size_t stripes = client->lock_layout->fenced ? count : 0;
     size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
     struct redlock_lock *lock =
-        calloc(1, sizeof *lock + count * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
+        calloc(1, sizeof *lock + names * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
                       bytes + options->owner_bytes + token);
     if (!lock) return NULL;
     lock->client = client;
     lock->refs = 1;
     lock->keys_count = (uint8_t)count;
-    lock->stripes = (uint16_t *)(void *)(lock->keys + count);
+    lock->shared = options->shared != 0;
+    lock->stripes = (uint16_t *)(void *)(lock->keys + names);
     unsigned char *at = (unsigned char *)(lock->stripes + stripes);
     for (size_t i = 0; i < count; i++) {
         lock->keys[i] = (struct net_bytes){at, prefix + resources[i].bytes};
@@ -89,6 +104,7 @@ static struct redlock_lock *lock_alloc(struct redlock_client *client,
         memcpy(at + prefix, resources[i].data, resources[i].bytes);
         at += lock->keys[i].bytes;
     }
+    if (lock->shared) at = put_list_name(lock, at);
     lock->owner_bytes = (uint8_t)options->owner_bytes;
     if (options->owner_bytes) memcpy(at, options->owner, options->owner_bytes);
     lock->token = lock_own_token(lock);
@@ -110,6 +126,12 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "with scheme=setnx a lock covers one resource: make one lock for each");
+    if (checked.shared && client->scheme != REDLOCK_SCHEME_SET)
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "with scheme=setnx a lock cannot be shared: those programs know no readers");
+    if (checked.shared && count > 1)
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "a shared lock covers one resource, not %zu: make one lock for each", count);
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     if (client->lock_layout->keys_valid && !client->lock_layout->keys_valid(lock, error)) {
@@ -324,6 +346,9 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     struct redlock_client *client = lock->client;
     if (!token || bytes < 1 || bytes > REDLOCK_TOKEN_BYTES_MAX) return REDLOCK_BAD_ARGUMENT;
     if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
+    /* It stands for all readers: a release with it would end the locks of all of them. */
+    if (net_is_text((struct net_bytes){token, bytes}, NET_SHARED_MARKER))
+        return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
     if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
