@@ -212,6 +212,7 @@ int session_lock(struct session *session, const char *resource, lock_options_fn 
     struct redlock_lock_options options;
     redlock_lock_options_init(&options);
     options.ttl_ms = session->settings->ttl_ms;
+    options.shared = session->settings->shared;
     options.retry_delay_ms_min = session->settings->retry_delay_ms_min;
     options.retry_delay_ms_max = session->settings->retry_delay_ms_max;
     if (change != NULL) change(context, &options);

@@ -188,6 +188,7 @@ SETTER_FLAG(set_list, list, true)
 SETTER_FLAG(set_help, help, true)
 SETTER_FLAG(set_once, once, true)
 SETTER_FLAG(set_confirm, confirm, true)
+SETTER_FLAG(set_shared, shared, true)
 SETTER_FLAG(set_never_used, never_used, true)
 SETTER_FLAG(set_yes, yes, true)
 SETTER_FLAG(set_no_syslog, no_syslog, true)
@@ -430,6 +431,8 @@ const struct option_entry option_entries[] = {
     {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
     {"confirm", 0, NULL, TAKERS | COMMAND_SERVE, false, set_confirm,
      "guarded: ask a majority once more before the lock counts"},
+    {"shared", 0, NULL, LOCKERS, false, set_shared,
+     "a shared lock: readers hold it together, and exclude others"},
     {"retry-delay", 0, "MIN-MAX", TAKERS, true, set_retry_delay,
      "random delay before a retry (50ms-250ms)"},
     {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token,
