@@ -155,6 +155,12 @@ static int64_t lost_margin_ms(const struct settings *settings) {
 /* A renewal that is under way when the lock is lost has no verdict of a slow node: that of the
  * renewal before it counts. */
 static void loss_text(struct holder *holder, char *out, size_t size) {
+    if (holder->fence == 0 && redlock_client_mode(holder->session.client) == REDLOCK_MODE_GUARDED) {
+        snprintf(out, size,
+                 "its nodes were made a guarded quorum, and locks that were taken as classic end; "
+                 "take it again");
+        return;
+    }
     int verdicts[REDLOCK_NODES_MAX] = {0};
     const size_t count = redlock_verdicts(holder->lock, verdicts, REDLOCK_NODES_MAX);
     for (size_t i = 0; i < count; i++) {
@@ -177,7 +183,8 @@ static void loss_text(struct holder *holder, char *out, size_t size) {
     }
     snprintf(out, size, "%s",
              stood_still ? "its validity ended while this process, or the machine, stood still"
-                         : "it could not be renewed in time");
+                         : "it could not be renewed in time, although no node refused it: this "
+                           "process, or the machine, may have stood still");
 }
 
 static void on_lost(struct holder *holder) {

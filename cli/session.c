@@ -506,6 +506,13 @@ static void no_quorum_text(struct session *session, const int *verdicts, size_t 
     }
 }
 
+/* A majority has another value under this name: no token holds the lock there. */
+static bool is_foreign(const int *verdicts, size_t count) {
+    size_t foreign = 0;
+    for (size_t i = 0; i < count; i++) foreign += verdicts[i] == REDLOCK_VERDICT_WRONGTYPE;
+    return foreign >= quorum_of(count);
+}
+
 /* The head line of a failure. True: it says all, and the nodes need no lines of their own. */
 static bool describe(struct session *session, const int *verdicts, size_t count,
                      const char *resource, int result) {
@@ -519,7 +526,10 @@ static bool describe(struct session *session, const int *verdicts, size_t count,
     if (result == REDLOCK_HELD && (!settings->quiet || settings->json))
         return holder_text(session, resource, out, size);
     if (result == REDLOCK_NO_QUORUM) no_quorum_text(session, verdicts, count, out, size);
-    if (result == REDLOCK_LOST && causes_text(session, verdicts, count, causes, sizeof causes) > 0)
+    if (result == REDLOCK_LOST && is_foreign(verdicts, count))
+        session_foreign(session, resource, strlen(resource), out, size);
+    else if (result == REDLOCK_LOST &&
+             causes_text(session, verdicts, count, causes, sizeof causes) > 0)
         snprintf(out, size, "lost: %s", causes);
     return false;
 }
@@ -528,6 +538,7 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
                    int result) {
     char name[200];
     result = cause_of(session, result);
+    if (result == REDLOCK_NO_QUORUM && is_foreign(verdicts, count)) result = REDLOCK_LOST;
     const struct settings *settings = session->settings;
     const bool lacks_votes = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED,
                shut_out = lacks_votes && is_shut_out(session, verdicts),
