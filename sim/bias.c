@@ -40,15 +40,12 @@ static rl_ns almost(const struct moment *moment, rl_ns span) {
     return span * between(moment->plan, 900, 1050) / 1000;
 }
 
-/* What comes too late is left out: the faults must have an end. */
 static struct plan_action *add(const struct moment *moment, enum plan_kind kind, rl_ns at) {
     static struct plan_action left_out;
     struct plan *plan = moment->plan;
-    const rl_ns drawn = near_to(moment, at);
-    left_out = (struct plan_action){0};
-    if (plan->count == PLAN_ACTIONS_MAX || drawn >= plan->faults_end) return &left_out;
-    struct plan_action *action = &plan->actions[plan->count++];
-    *action = (struct plan_action){.at = drawn,
+    struct plan_action *action =
+        plan->count < PLAN_ACTIONS_MAX ? &plan->actions[plan->count++] : &left_out;
+    *action = (struct plan_action){.at = near_to(moment, at),
                                    .kind = (uint8_t)kind,
                                    .client = moment->holder,
                                    .node = moment->node,
@@ -375,6 +372,14 @@ static struct moment draw_moment(struct plan *plan) {
     return moment;
 }
 
+/* The faults have an end. */
+static void leave_out_late(struct plan *plan) {
+    size_t kept = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->actions[i].at < plan->faults_end) plan->actions[kept++] = plan->actions[i];
+    plan->count = kept;
+}
+
 /* Many faults at any time would only blur the moments. */
 static void thin_out(struct plan *plan) {
     size_t kept = 0;
@@ -400,5 +405,6 @@ void bias_actions(struct plan *plan) {
         const struct moment moment = draw_moment(plan);
         groups[between(plan, 0, plan->guarded ? GROUPS - 1 : GROUPS - 1 - GUARDED_ONLY)](&moment);
     }
+    leave_out_late(plan);
     plan_sort(plan);
 }
