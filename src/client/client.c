@@ -7,7 +7,6 @@
 #include "abi/sized.h"
 #include "client/guarding/guarding.h"
 #include "client/locks/locks.h"
-#include "client/operator/observe.h"
 #include "client/operator/operator.h"
 
 #define STRINGIFY(x) #x

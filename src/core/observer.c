@@ -100,11 +100,12 @@ static void rest(struct rl_observer *observer, const struct rl_observer_event *e
     move(observer, RL_OBSERVER_RESTING, now);
 }
 
-/* This look shows no leader, and not that there is none. */
+/* This look shows no leader, and not that there is none. The first of such looks are most likely
+ * between a grant and its announcement: they are no news. */
 static void miss(struct rl_observer *observer, const struct rl_observer_event *event, rl_ns now,
                  struct rl_observer_actions *actions) {
     observer->misses++;
-    if (observer->known.state != RL_OBSERVED_LEADER)
+    if (observer->known.state != RL_OBSERVED_LEADER && observer->misses > MISSES_MAX)
         report_state(observer, RL_OBSERVED_UNKNOWN, now, actions);
     rest(observer, event, now);
 }

@@ -163,6 +163,24 @@ static void test_an_announcement_of_another_token_says_nothing(void **state) {
     assert_int_equal(known(&play)->term, 70);
 }
 
+/* A grant whose announcement is on its way is no news; one without an announcement is. */
+static void test_without_an_announcement_it_is_unknown(void **state) {
+    struct play play;
+    (void)state;
+    begin(&play);
+    for (unsigned node = 0; node < 3; node++) key(&play, node, 0, 0);
+    assert_int_equal(known(&play)->state, RL_OBSERVED_NONE);
+    for (unsigned misses = 1; misses <= MISSES_MAX + 1; misses++) {
+        assert_int_equal(play.reports, 1);
+        look_again(&play);
+        for (unsigned node = 0; node < 5; node++) term(&play, node, 0, 0);
+        for (unsigned node = 0; node < 3; node++) key(&play, node, 1, 1000);
+        assert_int_equal(play.observer.misses, misses);
+    }
+    assert_int_equal(play.reports, 2);
+    assert_int_equal(known(&play)->state, RL_OBSERVED_UNKNOWN);
+}
+
 /* The first of several answers that are still awaited may have the announcement. */
 static void test_any_node_may_have_the_announcement(void **state) {
     struct play play;
@@ -368,6 +386,7 @@ int main(void) {
         cmocka_unit_test(test_sure_until_is_a_majoritys),
         cmocka_unit_test(test_a_minority_is_no_leader),
         cmocka_unit_test(test_an_announcement_of_another_token_says_nothing),
+        cmocka_unit_test(test_without_an_announcement_it_is_unknown),
         cmocka_unit_test(test_any_node_may_have_the_announcement),
         cmocka_unit_test(test_a_proof_that_fails_reports_nothing),
         cmocka_unit_test(test_a_node_that_stopped_voting_does_not_count),

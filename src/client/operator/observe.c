@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Carries out the questions of the machine that observes an election. */
-#include "observe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -227,7 +227,8 @@ static void report_items(struct redlock_client *client, unsigned node, const str
     size_t prefix = client->options.key_prefix_bytes;
     for (size_t i = 0; i < scan->items_count; i++) {
         struct net_bytes key = scan->items[i];
-        struct peek *peek = key.bytes > prefix && !is_term(key) ? peek_new_whole(client, key) : NULL;
+        struct peek *peek =
+            key.bytes > prefix && !is_term(key) ? peek_new_whole(client, key) : NULL;
         if (!peek) continue;
         peek_ask(peek, rl_bit(node));
         const struct redlock_view *view = &peek->seen[node].view;
