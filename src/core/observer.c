@@ -160,6 +160,13 @@ static void prove(struct rl_observer *observer, rl_mask nodes, rl_ns now,
     move(observer, RL_OBSERVER_PROVING, now);
 }
 
+/* How many members have not said what they hold; some of them may not be in our list. */
+static unsigned unheard(const struct rl_observer_event *event, rl_mask answered) {
+    const unsigned listed = rl_count(event->members), least = 2u * event->quorum - 2;
+    const unsigned unlisted = least > listed ? least + 1 - listed : 0;
+    return rl_count(event->members & (rl_mask)~answered) + unlisted;
+}
+
 static void judge_reading(struct rl_observer *observer, const struct rl_observer_event *event,
                           rl_ns now, struct rl_observer_actions *actions) {
     rl_mask most = 0;
@@ -183,7 +190,8 @@ static void judge_reading(struct rl_observer *observer, const struct rl_observer
     }
     if (rl_count(most) + rl_count(observer->pending & (rl_mask)~event->voided) >= event->quorum)
         return;
-    if (rl_count(answered) < event->quorum) {
+    /* a silent node may hold what would make a majority */
+    if (rl_count(most) + unheard(event, answered) >= event->quorum) {
         if (observer->pending == 0) miss(observer, event, now, actions);
         return;
     }

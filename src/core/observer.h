@@ -66,6 +66,7 @@ struct rl_observer_event {
     rl_mask ready;    /* nodes that may vote, and can be asked now */
     rl_mask voided;   /* nodes that were not eligible at some time since `asked_at` */
     rl_mask notified; /* nodes that notify of changes */
+    rl_mask members;  /* of the listed nodes, those that may be members */
     uint8_t quorum;   /* of the members */
 };
 

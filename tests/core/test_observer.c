@@ -21,6 +21,7 @@ static void step(struct play *play, struct rl_observer_event event) {
     event.ready = play->ready;
     event.voided = play->voided;
     event.notified = play->notified;
+    event.members = 0x1f;
     event.quorum = play->quorum;
     rl_observer_step(&play->observer, &event, play->now, &play->actions);
     play->reports += play->actions.report;
@@ -141,6 +142,21 @@ static void test_a_minority_is_no_leader(void **state) {
     assert_int_equal(play.actions.prove, 0);
     assert_int_equal(play.reports, 1);
     assert_int_equal(known(&play)->state, RL_OBSERVED_NONE);
+}
+
+/* Two of three that answered have it. The silent two may have it as well. */
+static void test_silence_is_not_absence(void **state) {
+    struct play play;
+    (void)state;
+    begin(&play);
+    term(&play, 0, 1, 70);
+    key(&play, 0, 1, 1000);
+    key(&play, 1, 1, 1000);
+    key(&play, 2, 2, 1000);
+    tick_at(&play, play.actions.wake_at);
+    assert_int_equal(play.observer.state, RL_OBSERVER_RESTING);
+    assert_int_equal(play.reports, 0);
+    assert_int_equal(known(&play)->state, RL_OBSERVED_UNKNOWN);
 }
 
 static void test_an_announcement_of_another_token_says_nothing(void **state) {
@@ -385,6 +401,7 @@ int main(void) {
         cmocka_unit_test(test_a_leader_is_read_then_proven),
         cmocka_unit_test(test_sure_until_is_a_majoritys),
         cmocka_unit_test(test_a_minority_is_no_leader),
+        cmocka_unit_test(test_silence_is_not_absence),
         cmocka_unit_test(test_an_announcement_of_another_token_says_nothing),
         cmocka_unit_test(test_without_an_announcement_it_is_unknown),
         cmocka_unit_test(test_any_node_may_have_the_announcement),

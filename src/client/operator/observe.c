@@ -147,6 +147,7 @@ static void step_once(struct redlock_observer *observer, struct rl_observer_even
     event.ready = client_ready(client, now);
     event.voided = guard_voided_since(guard, observer->machine.asked_at);
     event.notified = net_tracked(client->net);
+    event.members = rl_all(client->nodes) & (rl_mask)~guard->foreign;
     event.quorum = guard->machine.votes_needed > 0 ? (uint8_t)guard->machine.votes_needed
                                                    : (uint8_t)rl_quorum(client->nodes);
     rl_observer_step(&observer->machine, &event, now, &actions);
