@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * OBSERVED: what a client may rely on that observes leaders. OBSERVED is one report: token leads
- * under the term `value`, until `until`; or, with `value` 0, nobody is known to lead.
+ * OBSERVED and SURE: what a client may rely on that observes leaders. OBSERVED is one report: token
+ * leads under the term `value`, until `until`; or, with `value` 0, nobody is known to lead.
  *
  *   - The term is exact: before the report, a client has acquired the resource with this token and
  *     this fencing token. So two observers never report different leaders for one term.
  *   - The terms that one client reports never fall.
- *   - At most one leader: from the report until `until` no other client is inside its validity of
- *     the resource, unless the leader that was reported had begun to release it, or an operator to
- *     break it. (Judged where EXCLUSION is: a key that ends early ends a promise, too.)
+ *   - SURE, at most one leader: from the report until `until` no other client is inside its
+ * validity of the resource, unless the leader that was reported had begun to release it, or an
+ * operator to break it.
  *
  * A promise stands until its end, whatever the client reports meanwhile. Of each client the judge
  * keeps the last one for each resource.
@@ -58,13 +58,13 @@ static bool was_given_up(const struct bench *bench, uint32_t token, size_t befor
 static void compare(struct bench *bench, const struct promise *promise, const struct hold *hold,
                     size_t index) {
     const struct history_record *record = &bench->records[index];
-    if (!judged(bench->report, CHECK_EXCLUSION) || promise->token == 0 || hold->token == 0) return;
+    if (promise->token == 0 || hold->token == 0) return;
     if (promise->token == hold->token || promise->until <= record->at || hold->until <= record->at)
         return;
     if (was_given_up(bench, promise->token, index)) return;
     /* its holder does not know yet, and its fence is below the promise's */
     if (judge_was_broken(bench->report->history, hold->token, index)) return;
-    judge_found(bench->report, CHECK_OBSERVED, promise->index, index, record->at, promise->until,
+    judge_found(bench->report, CHECK_SURE, promise->index, index, record->at, promise->until,
                 "%s was sure until %s that nobody else leads %s, and at %s %s is inside its "
                 "validity",
                 judge_client(bench->records[promise->index].client).text,

@@ -273,6 +273,7 @@ static const char *breach(const struct check_violation *violation, char *text, s
     case CHECK_ONE_LIST: snprintf(text, size, "two lists of one epoch, at %s", from); break;
     case CHECK_STORM: snprintf(text, size, "a node is asked too often, from %s", from); break;
     case CHECK_RECOVERED: snprintf(text, size, "a node is not brought back in time"); break;
+    case CHECK_SURE: snprintf(text, size, "two leaders are sure at %s", from); break;
     case CHECK_OBSERVED: snprintf(text, size, "an observer is wrong at %s", from); break;
     case CHECK_LIVENESS: snprintf(text, size, "nobody acquires in time"); break;
     default: snprintf(text, size, "no order of the operations explains them"); break;

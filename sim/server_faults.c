@@ -171,8 +171,8 @@ void node_flush(struct world *world, unsigned node) {
     struct server *server = &world->server[node];
     if (!server->up || server->replica) return; /* a replica refuses it */
     server_write(server, HISTORY_NODE_FLUSH, 0);
-    node_flush_all(server->keys);
     memset(server->announced, 0, sizeof(server->announced));
+    node_flush_all(server->keys);
     server_announce(server);
     notify_flushed(server);
     server_guard_flushed(server);

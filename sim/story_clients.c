@@ -223,8 +223,10 @@ static void describe_observed(struct story *story, size_t index, const char *cli
                   "%s reports who leads %s, under term %" PRId64 ".", client, resource,
                   record->value);
     else
-        story_say(story_add(story, index, "reports none"), "%s reports no leader of %s.", client,
-                  resource);
+        story_say(story_add(story, index, record->result ? "reports none" : "does not know"),
+                  record->result ? "%s reports no leader of %s."
+                                 : "%s does not know any more who leads %s.",
+                  client, resource);
 }
 
 static void describe_operated(struct story *story, size_t index, const char *client) {
