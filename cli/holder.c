@@ -2,6 +2,7 @@
  *
  * The holder of `redlock run`: the lock, the command, and the end of both. One thread, one loop.
  */
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -243,6 +244,17 @@ static void on_failure(struct holder *holder) {
     set_outcome(holder, kind, status);
 }
 
+/* Without records no later leader has a higher term: a mode without terms is chosen by its name. */
+static bool needs_terms(const struct holder *holder) {
+    return holder->plan->elects && holder->session.mode != REDLOCK_MODE_CLASSIC;
+}
+
+static int refuse_without_terms(void) {
+    complain(
+        "the nodes carry no record, so a leader has no term: make them a guarded quorum ('redlock quorum init'), or elect without terms by --mode classic");
+    return EXIT_CONFIG;
+}
+
 static void on_taken(void *context, struct redlock_lock *lock, int result) {
     struct holder *holder = context;
     if (result != REDLOCK_OK) {
@@ -253,7 +265,15 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
     holder->validity_end = redlock_validity_end_ns(lock);
     holder->phase = PHASE_TAKEN;
     holder->fence = redlock_fence(lock);
-    if (holder->settings->verbose) complain("the lock is ours");
+    if (holder->fence == 0 && needs_terms(holder)) {
+        set_outcome(holder, OUTCOME_CONFIG, refuse_without_terms());
+        begin_release(holder);
+        return;
+    }
+    if (holder->settings->verbose && holder->plan->elects && holder->fence > 0)
+        complain("leading '%.100s', term %" PRId64, holder->plan->resource, holder->fence);
+    else if (holder->settings->verbose)
+        complain("the lock is ours");
     note_send(holder->plan->socket, NOTE_TAKEN, 0, NULL);
 }
 
@@ -399,6 +419,7 @@ static void lock_options(void *context, struct redlock_lock_options *options) {
     options->owner_bytes = strlen(holder->plan->owner);
     options->ttl_ms = ttl_ms(holder->settings);
     options->hold_ms_max = holder->settings->max_hold_ms;
+    options->leader = holder->plan->elects;
     options->on_change = on_change;
     options->on_change_context = holder;
     if (!holder->settings->on_lost_ignore)
@@ -408,6 +429,12 @@ static void lock_options(void *context, struct redlock_lock_options *options) {
 static int open_lock(struct holder *holder) {
     int status = session_open(&holder->session, holder->settings);
     if (status != 0) return status;
+    if (needs_terms(holder)) {
+        session_connect(&holder->session);
+        if (session_mode(&holder->session) != REDLOCK_MODE_GUARDED &&
+            session_reach_of_records(&holder->session) == REACH_ALL)
+            return refuse_without_terms();
+    }
     metrics_file_follow(holder->session.client);
     status =
         session_lock(&holder->session, holder->plan->resource, lock_options, holder, &holder->lock);

@@ -35,7 +35,7 @@ static char *variable(const char *name, const void *bytes, size_t count) {
 }
 
 struct variables {
-    char *text[7];
+    char *text[8];
     size_t count;
     bool lacks_memory;
 };
@@ -80,6 +80,8 @@ int job_start(struct job *job, const struct run_plan *plan, const struct grant *
     put(&added, "REDLOCK_NODES", grant->nodes, strlen(grant->nodes));
     put(&added, "REDLOCK_MODE", mode_name(grant->mode), strlen(mode_name(grant->mode)));
     put_or_unset(&added, "REDLOCK_FENCE", grant->fence > 0 ? fence : NULL);
+    /* a lock that a leader's command takes leaves the leader's term as it is */
+    if (plan->elects) put_or_unset(&added, "REDLOCK_TERM", grant->fence > 0 ? fence : NULL);
     put_or_unset(&added, "REDLOCK_QUORUM", grant->quorum);
     put_or_unset(&added, "REDLOCK_PROFILE", plan->settings->profile);
     *failed = EXIT_SYSTEM;

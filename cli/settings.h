@@ -25,7 +25,9 @@ enum command_bit {
     COMMAND_SERVE = 1024,
     COMMAND_BREAK = 2048,
     COMMAND_WAIT = 4096,
-    COMMAND_TOP = 32768
+    COMMAND_TOP = 32768,
+    COMMAND_ELECT = 1 << 20,
+    COMMAND_WATCH = 1 << 21
 };
 
 #define WAIT_UNSET INT64_MIN

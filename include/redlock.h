@@ -237,6 +237,8 @@ struct redlock_lock_options {
     size_t owner_bytes;         /* 0 with an owner: strlen() */
     redlock_change_fn *on_change;
     void *on_change_context;
+    int leader; /* guarded, one resource. 1: its holder is a leader, and redlock_fence() its term:
+                   nodes show both to observers (redlock_observe_start()). 0 */
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead. */
 REDLOCK_API void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size);
@@ -366,6 +368,42 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek(struct redlock_client *client, c
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek_start(struct redlock_lock *lock,
                                                       struct redlock_view *views, size_t count,
                                                       redlock_done_fn *done, void *context);
+
+/* ---- leaders ------------------------------------------------------------------------------ */
+
+/* A leader holds a guarded lock with the option `leader`. Its term is the fence of the lock: each
+ * later leader has a higher one. docs/elect.md. */
+enum redlock_leadership {
+    REDLOCK_LEADER_UNKNOWN = 0, /* too few nodes answer, or `sure_until_ns` has passed */
+    REDLOCK_LEADER_NONE = 1,    /* no token is on a majority of the nodes */
+    REDLOCK_LEADER_KNOWN = 2
+};
+struct redlock_leader {
+    size_t size;
+    int state; /* enum redlock_leadership; the rest is 0 unless KNOWN */
+    /* Exact. Two observers never report different leaders for one term, and the terms that one
+     * observer reports never fall. */
+    int64_t term;
+    struct redlock_bytes id; /* the `owner` of its lock; valid during the call */
+    /* In nanoseconds of CLOCK_BOOTTIME. Before it no other client leads, unless this leader
+     * resigned or an operator broke its lock. It does not promise that the leader still runs. */
+    int64_t sure_until_ns;
+};
+struct redlock_observer;
+/* Called when anything above has changed, also when only `sure_until_ns` has grown. Of several
+ * changes in a row only the last may be reported. Runs as redlock_change_fn does; it must not call
+ * redlock_observe_stop(). */
+typedef void redlock_observe_fn(void *context, const struct redlock_leader *leader);
+/* Reports who leads `resource`, from now on and until redlock_observe_stop(), which comes before
+ * redlock_client_free(). Until the first call it is UNKNOWN. Takes nothing. OK, BAD_ARGUMENT (a
+ * client in mode CLASSIC: there are no terms), NO_MEMORY, SYSTEM, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_observe_start(struct redlock_client *client,
+                                                         const void *resource, size_t bytes,
+                                                         redlock_observe_fn *each, void *context,
+                                                         struct redlock_observer **observer,
+                                                         struct redlock_error *error);
+/* NULL: nothing. No call of `each` runs after it returns. */
+REDLOCK_API void redlock_observe_stop(struct redlock_observer *observer);
 
 #ifdef __cplusplus
 }

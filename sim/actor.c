@@ -233,11 +233,13 @@ static void open_client(struct world *world, unsigned client) {
         must(redlock_lock_new(actor->redlock, key.data, key.bytes, &lock, &hold->lock, &error),
              error.text);
     }
+    observers_begin(actor, client);
 }
 
 static void close_client(struct world *world, struct actor *actor) {
     net_abandon(actor->net);
     operator_drop(actor);
+    observers_end(actor);
     for (unsigned r = 0; r < world->options.resources; r++) redlock_lock_free(actor->hold[r].lock);
     redlock_client_free(actor->redlock);
     actor->net = NULL;

@@ -283,6 +283,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
     bool queued = request->op == NET_WAIT_QUEUE_ENTER || request->op == NET_WAIT_QUEUE_LEAVE ||
                   request->op == NET_WAIT_QUEUE_PEEK;
     size_t prefix = queued ? sizeof(NET_KEY_WAITING) - 1 : 0;
+    if (subject == NET_OF_OBSERVERS) prefix = sizeof(NET_KEY_TERM) - 1;
     for (size_t i = 0; i < request->keys_count && request->op != NET_SCAN; i++) {
         const struct net_bytes *key = &request->keys[i];
         int resource = resource_of((const char *)key->data + prefix, key->bytes - prefix);

@@ -262,8 +262,13 @@ struct server {
     rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
     rl_ns ends_at;   /* native: the same for its locks */
     struct queue queue[WORLD_RESOURCES_MAX]; /* the waiters of each resource */
-    struct node_queue *turns;                /* native: the same; NULL: an old process */
-    rl_ns turns_at;                          /* native: time of the event for its queue */
+    /* The announcement of a leader, by resource: its text, a token's number; 0: none. */
+    struct announced {
+        uint32_t text;
+        int64_t expires_ms;
+    } announced[WORLD_RESOURCES_MAX];
+    struct node_queue *turns; /* native: the same; NULL: an old process */
+    rl_ns turns_at;           /* native: time of the event for its queue */
 };
 
 /* Wall clocks show a day of 2026, and differ slightly from each other. */
@@ -394,7 +399,8 @@ struct actor {
     rl_ns wake_at; /* the event that drives the client; RL_NEVER: none */
     struct random random;
     struct hold hold[WORLD_RESOURCES_MAX];
-    struct client_action *actions; /* that wait until it resumes */
+    struct redlock_observer *observers[WORLD_RESOURCES_MAX]; /* NULL: it does not observe */
+    struct client_action *actions;                           /* that wait until it resumes */
     size_t actions_count, actions_capacity;
     unsigned slots;
     struct link link[RL_NODES_MAX];
@@ -422,6 +428,10 @@ void update_write(struct world *world, size_t number);
 /* breaking.c */
 void breaking_act(struct world *world, unsigned client, const struct world_operation *what);
 void breaking_drop(struct actor *actor);
+/* observing.c */
+void announced_serve(struct server *server, struct message *request); /* ANNOUNCE, TERM */
+void observers_begin(struct actor *actor, unsigned client);
+void observers_end(struct actor *actor);
 /* operator.c */
 void operator_act(struct world *world, unsigned client, const struct world_operation *what);
 void operator_drop(struct actor *actor); /* the change stays as far as it got */

@@ -59,5 +59,6 @@ void judge_storms(struct report *report);      /* STORM */
 void judge_orphans(struct report *report);
 void judge_order(struct report *report); /* LINEARIZABLE */
 void judge_liveness(struct report *report);
+void judge_observed(struct report *report); /* OBSERVED, SURE */
 
 #endif

@@ -759,6 +759,18 @@ static rl_ns bound_of(const struct plan *plan) {
     return bound;
 }
 
+/* From a sequence of its own: in some guarded worlds every holder is a leader, and some clients
+ * observe who leads. */
+static void draw_observers(struct plan *plan) {
+    plan->random = random_named(plan->seed, 16);
+    if (!plan->guarded || !chance(plan, 30)) return;
+    for (unsigned i = 0; i < plan->options.clients; i++) {
+        struct world_client_options *client = &plan->options.client[i];
+        client->lock.leader = 1;
+        if (chance(plan, 60)) client->observes = (1 << WORLD_RESOURCES_MAX) - 1;
+    }
+}
+
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     *plan = (struct plan){.seed = seed,
                           .broken = wish->broken,
@@ -776,5 +788,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_native(plan, wish->nodes);
     if (plan->biased) bias_actions(plan);
     draw_before_records(plan);
+    draw_observers(plan);
     plan->liveness_bound = bound_of(plan);
 }

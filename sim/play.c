@@ -610,7 +610,7 @@ static unsigned rules_of(const struct player *player) {
     if (!player->found) all &= ~(1u << CHECK_LIVENESS);
     if (plan->guarded && player->keys_end_early)
         all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER |
-                 1u << CHECK_BROKEN);
+                 1u << CHECK_BROKEN | 1u << CHECK_SURE);
     /* More than a minority lost its data: an operator must decide. Until then no wrong grant
      * happens. */
     if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS)

@@ -47,6 +47,7 @@
     X(WAKES, "nodes tell of changes")                                                              \
     X(NATIVE_NODES, "NODES is|are native")                                                         \
     X(SPARE, "NODES has|have no record")                                                           \
+    X(OBSERVES, "CLIENT observes job")                                                             \
     X(SEED, "seed NUMBER")                                                                         \
     X(ENDS, "ends at DURATION")
 
@@ -141,6 +142,9 @@
     X(CHANGE_AFTER, "CLIENT 's change ends RESULT after DURATION")                                 \
     X(BREAKS, "CLIENT breaks job")                                                                 \
     X(BREAK_ENDS, "CLIENT 's break ends RESULT")                                                   \
+    X(REPORTS, "CLIENT reports NUMBER leaders|leader")                                             \
+    X(REPORTS_BEFORE, "CLIENT reports a leader before DURATION")                                   \
+    X(REPORTS_NONE, "CLIENT reports no leader after DURATION")                                     \
     X(MEMBERS_AT, "NODES is|are the members at DURATION")                                          \
     X(INTACT_AT, "NODES is|are intact at DURATION")                                                \
     X(LOST_AT, "NODES does|do not vote at DURATION")

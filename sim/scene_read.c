@@ -86,6 +86,7 @@ static void set_client(struct world_client_options *client, const struct scene_l
     case SCENE_OPTION_CLOCK_RATE: client->clock_ppm = (uint32_t)line->number; break;
     case SCENE_OPTION_CONFIRMS: client->client.confirm = 1; break;
     case SCENE_OPTION_NO_AGENT: client->client.recover = 0; break;
+    case SCENE_OPTION_OBSERVES: client->observes = 1; break;
     case SCENE_OPTION_NEW_EACH_TIME: client->short_lived = true; break;
     case SCENE_OPTION_IS_STRANGER: client->stranger = true; break;
     case SCENE_OPTION_NO_REPLICAS: client->client.allow_replicas = 0; break;

@@ -351,6 +351,8 @@ static void execute(struct server *server, struct message *request) {
         notify_serve(server, request);
     else if (subject == NET_OF_LOCKS)
         server_write_op(server, request);
+    else if (subject == NET_OF_OBSERVERS)
+        announced_serve(server, request);
     else if (request->op == NET_SCAN)
         scan(server, request);
     else if (request->op == NET_WAIT_QUEUE_PEEK)
@@ -429,6 +431,7 @@ void servers_begin(struct world *world) {
         server->changes_count = 0;
         server_forget_ends(server);
         server_forget_waiters(server);
+        memset(server->announced, 0, sizeof(server->announced));
         rl_ns wall = WALL_BEGIN + random_between(&random, -WALL_SPREAD, WALL_SPREAD);
         server->clock = (struct sim_clock){0, wall, CLOCK_TRUE};
         server->boot = (struct sim_clock){0, BOOT_BEGIN + (rl_ns)i * 1000 * RL_MS, CLOCK_TRUE};

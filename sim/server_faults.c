@@ -3,6 +3,8 @@
  * Faults of nodes: crashes, restarts with old data, replicas that take over, clocks, errors, stops,
  * strangers.
  */
+#include <string.h>
+
 #include "inside.h"
 
 #define LAST_SECOND (1000 * RL_MS)
@@ -70,6 +72,7 @@ void node_restart_as(struct world *world, unsigned node, enum node_keeps keeps, 
     server_new_process(server);
     if (keeps == NODE_KEEPS_NOTHING) {
         node_flush_all(server->keys);
+        memset(server->announced, 0, sizeof(server->announced));
         server_guard_forget(server);
     }
     if (keeps != NODE_KEEPS_ALL) server_forget_waiters(server);
@@ -168,6 +171,7 @@ void node_flush(struct world *world, unsigned node) {
     struct server *server = &world->server[node];
     if (!server->up || server->replica) return; /* a replica refuses it */
     server_write(server, HISTORY_NODE_FLUSH, 0);
+    memset(server->announced, 0, sizeof(server->announced));
     node_flush_all(server->keys);
     server_announce(server);
     notify_flushed(server);

@@ -48,6 +48,7 @@ struct world_client_options {
     rl_ns wall_off;     /* how far its wall clock differs from those of the others */
     bool short_lived;   /* a program of one lock: each acquisition is made by a new process */
     bool refused;       /* its configuration is wrong: it must not be granted a lock */
+    uint8_t observes;   /* resources, by bits: it reports who leads them */
     bool stranger;      /* of another project: on native nodes too, its locks are plain keys */
 };
 

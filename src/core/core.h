@@ -53,6 +53,7 @@ struct rl_terms {
     uint8_t quorum;
     bool guarded;       /* a vote carries a fencing token: the proposal */
     bool confirm;       /* guarded: ask a majority of the voters once more before the win counts */
+    bool announces;     /* guarded: the lease announces its term to observers (observer.h) */
     rl_ns ttl;          /* > 0 */
     rl_ns ttl_max;      /* guarded: no renewal asks for more; 0: unlimited */
     uint32_t drift_ppm; /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
@@ -159,6 +160,7 @@ struct rl_actions {
     int64_t fence;    /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
     rl_mask raise;    /* guarded: raise the fence to the proposal where the key is ours */
     rl_mask confirm;  /* guarded: do key and fence still have the values that were voted for? */
+    rl_mask announce; /* lease: write the term and the token next to the lock */
     /* Lease: a renewal is due and waits for an event without `full`. `wake_at` does not cover
      * it. */
     bool renewal_waits;

@@ -9,7 +9,7 @@
  *
  * The subject names the part of a node that serves it: LOCKS takes or leaves keys, LOOKS reads
  * them, SERVER is about the server itself, RECORD about the record and the fences, WAITERS about
- * the wait queue.
+ * the wait queue, OBSERVERS about what a leader announces to them.
  *
  * A form describes how a request is written. A row has one form for ANY request; or two, BY_MODE:
  * classic, and guarded (the request has nonces); or FOUR: for one key and for several keys in
@@ -153,7 +153,13 @@ enum {
     X(TURN_LEAVE, WAITERS, NET_OP_CHANGES,                                                         \
       ANY(COMMANDS(1, "REDLOCK.UNWAIT %k %u %p", COUNT, COUNT)), AS_STOCK)                         \
     /* GRANTED with `value`, the server's name for the type of the key's value; ABSENT. */         \
-    X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)), AS_STOCK)
+    X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)), AS_STOCK)                          \
+    /* The key NET_KEY_TERM of a lock's key. It is an ordinary key on a native node too.           \
+     * The token is the announcement: the term, a space, the lock's token. */                      \
+    X(ANNOUNCE, OBSERVERS, NET_OP_TOKEN | NET_OP_GROWS,                                            \
+      ANY(COMMANDS(1, "SET %k %t PX %l", SET, SET)), AS_STOCK)                                     \
+    /* The same key: as PEEK_VALUE. */                                                             \
+    X(TERM, OBSERVERS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)), AS_STOCK)
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms, native) NET_##name,
@@ -161,7 +167,14 @@ enum net_op { NET_OPS(NET_OP_NUMBER) };
 #define NET_OP_BYTE(name, subject, flags, forms, native) 0,
 enum { NET_OPS_COUNT = sizeof((const char[]){NET_OPS(NET_OP_BYTE)}) };
 
-enum net_subject { NET_OF_LOCKS, NET_OF_LOOKS, NET_OF_SERVER, NET_OF_RECORD, NET_OF_WAITERS };
+enum net_subject {
+    NET_OF_LOCKS,
+    NET_OF_LOOKS,
+    NET_OF_SERVER,
+    NET_OF_RECORD,
+    NET_OF_WAITERS,
+    NET_OF_OBSERVERS
+};
 
 static inline enum net_subject net_op_subject(enum net_op op) {
 #define NET_OP_SUBJECT(name, subject, flags, forms, native)                                        \

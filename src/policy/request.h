@@ -45,6 +45,8 @@ static inline bool net_is_text(struct net_bytes bytes, const char *text) {
 #define NET_KEY_WAITING "redlock:waiting:"
 #define NET_KEY_WAITERS "redlock:waiters:"
 #define NET_CHANNEL_WAKE "redlock:wake:"
+/* Followed by the whole key of the lock: the announcement of its leader, "TERM TOKEN". */
+#define NET_KEY_TERM "redlock:term:"
 /* For scheme=setnx, followed by the whole key of the lock: the token to which the timestamp there
  * belongs. */
 #define NET_KEY_SETNX "redlock:setnx:"

@@ -150,6 +150,7 @@ void trace_actions(struct text *text, const struct rl_actions *actions,
     name_send(text, actions->repair, "SET again, same token");
     name_send(text, actions->release, "DEL, if ours");
     name_send(text, actions->peek, "PTTL");
+    name_send(text, actions->announce, "announce the term");
     name_notices(text, actions->notices, context);
     if (actions->extend_outcome == RL_OUTCOME_OK) {
         text_add(text, "    == extended");

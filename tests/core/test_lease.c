@@ -633,6 +633,36 @@ static void tick_voided(rl_mask voided, rl_ns now) {
     step((struct rl_event){.type = RL_EVENT_NODES, .voided = voided}, now);
 }
 
+/* Observers read the term where the lease has written it: only of a lease that is proven. */
+static void test_a_leader_announces_its_term(void **state) {
+    (void)state;
+    setup(5);
+    terms.announces = true;
+    begin();
+    assert_int_equal(actions.announce, 0); /* classic: there is no term */
+    terms.guarded = true;
+    ready = 0x17;
+    begin();
+    assert_int_equal(actions.announce, 0x17);
+    tick(300 * RL_MS);
+    assert_int_equal(actions.announce, 0);
+    grant_first(2, 301 * RL_MS);
+    assert_int_equal(actions.announce, 0);
+    say(2, RL_VOTE_GRANTED, 301 * RL_MS);
+    assert_int_equal(actions.announce, 0x17);
+    say(4, RL_VOTE_GRANTED, 301 * RL_MS); /* once for each renewal */
+    assert_int_equal(actions.announce, 0);
+    adopt();
+    assert_int_equal(actions.announce, 0); /* adopting proves nothing */
+    begin();
+    tick(990 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.announce, 0);
+    terms.announces = false;
+    begin();
+    assert_int_equal(actions.announce, 0);
+}
+
 static void test_quorum_is_that_of_the_members(void **state) {
     (void)state;
     setup(5);
@@ -849,6 +879,7 @@ int main(void) {
         cmocka_unit_test(test_release_counts_members),
         cmocka_unit_test(test_an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times),
         cmocka_unit_test(test_two_extensions_at_once_are_the_callers_mistake),
+        cmocka_unit_test(test_a_leader_announces_its_term),
         cmocka_unit_test(test_quorum_is_that_of_the_members),
         cmocka_unit_test(test_stale_is_no_vote_for_a_lease),
         cmocka_unit_test(test_a_voided_vote_is_dropped),

@@ -38,6 +38,16 @@ static void test_encoding(void **state) {
     EXPECT(
         &request, false,
         "*2\r\n$4\r\nPTTL\r\n$4\r\nk\0\r\n\r\n*4\r\n$8\r\nGETRANGE\r\n$4\r\nk\0\r\n\r\n$1\r\n0\r\n$4\r\n1024\r\n");
+    /* a leader's announcement, and how it is read */
+    struct net_bytes name = {"redlock:term:k", 14};
+    struct net_request announce = {
+        .op = NET_ANNOUNCE, .keys = &name, .keys_count = 1, .token = {"70 t", 4}, .ttl_ms = 100};
+    EXPECT(&announce, false,
+           "*5\r\n$3\r\nSET\r\n$14\r\nredlock:term:k\r\n$4\r\n70 t\r\n$2\r\nPX\r\n$3\r\n100\r\n");
+    announce.op = NET_TERM;
+    EXPECT(
+        &announce, false,
+        "*2\r\n$4\r\nPTTL\r\n$14\r\nredlock:term:k\r\n*4\r\n$8\r\nGETRANGE\r\n$14\r\nredlock:term:k\r\n$1\r\n0\r\n$4\r\n1024\r\n");
     struct net_bytes prefix = {"a*[?\\\0b", 7};
     struct net_request scan = {
         .op = NET_SCAN, .keys = &prefix, .keys_count = 1, .cursor = UINT64_MAX};

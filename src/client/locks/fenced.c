@@ -13,16 +13,17 @@
 /* A key's stripe: FNV-1a, 64 bits, over the whole key; the low 12 bits. docs/guarded.md fixes this,
  * because all clients must agree. */
 static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
-    const size_t prefix = sizeof NET_KEY_FENCES - 1;
+    const size_t prefix = sizeof NET_KEY_FENCES - 1, terms = sizeof NET_KEY_TERM - 1;
     lock->stripes_count = 0;
     for (size_t i = 0; i < lock->keys_count; i++) {
         struct net_bytes key = lock->keys[i];
         if (net_is_text(key, NET_KEY_RECORD) ||
-            (key.bytes >= prefix && memcmp(key.data, NET_KEY_FENCES, prefix) == 0))
+            (key.bytes >= prefix && memcmp(key.data, NET_KEY_FENCES, prefix) == 0) ||
+            (key.bytes >= terms && memcmp(key.data, NET_KEY_TERM, terms) == 0))
             return bad_argument(error,
-                                "%s and names that begin with %s are reserved for guarded mode: "
-                                "choose another resource",
-                                NET_KEY_RECORD, NET_KEY_FENCES);
+                                "%s and names that begin with %s or %s are reserved for guarded "
+                                "mode: choose another resource",
+                                NET_KEY_RECORD, NET_KEY_FENCES, NET_KEY_TERM);
         uint16_t stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES;
         size_t at = 0;
         while (at < lock->stripes_count && lock->stripes[at] != stripe) at++;

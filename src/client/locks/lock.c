@@ -107,6 +107,8 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
+    if (checked.leader && count > 1)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "a leader has one resource, not %zu", count);
     if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "with scheme=setnx a lock covers one resource: make one lock for each");

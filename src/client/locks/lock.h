@@ -49,7 +49,7 @@ struct locks {
 };
 
 /* The options that locks with equal settings share. */
-enum { LOCK_VALUES = 11 };
+enum { LOCK_VALUES = 12 };
 struct lock_config {
     struct chained by_values;
     int64_t values[LOCK_VALUES]; /* of the options, and whether the mode is fenced */
@@ -220,6 +220,9 @@ int lock_config_follow_mode(struct redlock_lock *lock);
 /* does nothing if the operation is not active */
 void op_finish(struct redlock_lock *lock, struct op *op, int result);
 void lock_notice(struct redlock_lock *lock, unsigned notices); /* enum rl_notice, ored */
+
+/* announce.c: to observers, which nodes the lease has announced its term to is not awaited */
+void lock_announce(struct redlock_lock *lock, rl_mask nodes, rl_ns now);
 
 /* step.c: between the machines and the connections */
 void lock_step(struct redlock_lock *lock, struct rl_event event);

@@ -35,6 +35,7 @@ static struct lock_config *lock_config_new(struct redlock_client *client,
         .quorum = (uint8_t)rl_quorum(client->nodes),
         .guarded = config->mode->fenced,
         .confirm = client->options.confirm != 0,
+        .announces = options->leader != 0,
         .ttl = options->ttl_ms * RL_MS,
         .drift_ppm = client->options.drift_ppm,
         .drift_fixed = client->options.drift_ms * RL_MS,
@@ -75,6 +76,7 @@ struct lock_config *lock_config_of(struct redlock_client *client,
                                          o->retry_count_max,
                                          o->retry_delay_ms_min,
                                          o->retry_delay_ms_max,
+                                         o->leader,
                                          client->lock_mode->fenced};
     struct lock_config *config = client->locks->lock_config_last;
     if (!config || memcmp(config->values, values, sizeof values) != 0)

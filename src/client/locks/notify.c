@@ -76,10 +76,7 @@ void locks_report(struct notified *notified) {
     lock_unref(lock);
 }
 
-void locks_drop_callbacks(struct redlock_client *client) {
-    for (struct notified *notified; (notified = schedule_next_reported(&client->schedule));)
-        lock_unref(lock_of(notified));
-}
+void locks_drop_callback(struct notified *notified) { lock_unref(lock_of(notified)); }
 
 /* ---- operations of other parts of the client ---- */
 

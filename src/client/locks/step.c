@@ -66,6 +66,7 @@ static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tal
 
 static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions,
                             rl_ns now) {
+    if (actions->announce) lock_announce(lock, actions->announce, now);
     if (actions->fresh_token) {
         int result =
             lock->abort_result != REDLOCK_OK ? lock->abort_result : lock_fresh_round(lock, NULL, 0);
