@@ -110,13 +110,13 @@ static void write_register(const struct slot *slot) {
 void slot_entered(struct slot *slot) {
     int64_t end_ns = redlock_validity_end_ns(slot->lock), fence = redlock_fence(slot->lock);
     int64_t at_ns = chaos_now_ns(), hold_us = slot->worker->hold_us_max;
-    uint32_t kind = slot_random(slot, 100);
+    uint32_t kind = slot_random(slot, 1000);
     for (uint32_t i = 0; i < slot->count; i++)
         note(slot, CHAOS_GRANT, slot->resources[i], at_ns, end_ns, fence, slot->asked_ns);
     write_register(slot);
     /* Most turns are short; some last until the lock was renewed, or until it is lost. */
-    if (kind >= 98) hold_us = slot->worker->ttl_ms * 2000;
-    if (kind < 98 && kind >= 92) hold_us = slot->worker->ttl_ms * 500;
+    if (kind >= 996) hold_us = slot->worker->ttl_ms * 2000;
+    if (kind < 996 && kind >= 976) hold_us = slot->worker->ttl_ms * 200;
     slot->leave_ns = at_ns + 1000 * (int64_t)slot_random(slot, (uint32_t)hold_us + 1);
     slot->last_result = REDLOCK_OK;
 }
