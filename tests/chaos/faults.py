@@ -9,6 +9,7 @@ import time
 from machines import ServerError, now
 from workers import clean_environment
 
+AGAIN = 0.2  # of the nodes that recover, so many may be struck again
 ROUGH = 0.03  # of the faults that lose no data may leave fewer than a majority
 
 
@@ -59,7 +60,8 @@ class Faults:
         lost = world.lost()
         able = [node for node in world.members if node.up and not node.stopped and not node.busy]
         if len(world.members) - len(lost) <= world.majority:
-            able = [node for node in able if node in lost]
+            # What is lost may be lost again: so recovery is interrupted, but not for ever.
+            able = [node for node in able if node in lost and self.random.random() < AGAIN]
         return self._any(able)
 
     def _span(self, least, most):
@@ -364,6 +366,7 @@ class Faults:
         if node is None or replica.busy:
             return
         self.world.note("round_trip", f"node {node.number}")
+        self.world.loses(node)  # soon
         node.busy = replica.busy = True
         yield from self._replica_of(replica, node)
         self._ask(replica, "REPLICAOF", "NO", "ONE")
@@ -382,6 +385,7 @@ class Faults:
             return
         span = self._span(0.3, 3)
         self.world.note("failover", f"node {node.number}", span)
+        self.world.loses(node)  # soon
         node.busy = replica.busy = True
         yield from self._replica_of(replica, node)
         self._ask(replica, "REPLICAOF", "NO", "ONE")

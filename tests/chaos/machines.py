@@ -126,11 +126,11 @@ class Links:
         self.process.stdin.flush()
 
     def open(self, client, node):
-        """The URL by which this client reaches the node."""
+        """The port at which this client's link to the node begins."""
         if (client, node.number) not in self.ports:
             self.send("open", client * NODES_MAX + node.number, node.port)
             self.ports[client, node.number] = int(self.process.stdout.readline().split()[1])
-        return f"redis://127.0.0.1:{self.ports[client, node.number]}"
+        return self.ports[client, node.number]
 
     def of(self, client=None, node=None):
         return [pair for pair in self.ports if client in (None, pair[0]) and node in (None, pair[1])]

@@ -36,7 +36,7 @@ class Worker:
         self.stopped = self.expected = False
         with open(self.world.directory / f"{self.name}.err", "wb") as errors:
             self.process = subprocess.Popen(self.command(self), stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
-                                            env=clean_environment(), preexec_fn=die_with_us)
+                                            env=self.world.environment(self.client), preexec_fn=die_with_us)
 
     def pause(self):
         self.stopped = True
@@ -82,7 +82,7 @@ class Worker:
 def library(world, name, *options, slots=8, program=None):
     def command(worker):
         log, cells = world.directory / f"{worker.name}.log", world.directory / "register"
-        return [str(program or world.build / "tests/chaos/chaos_worker"), "-N", world.urls_for(worker.client), "-m", world.mode_option,
+        return [str(program or world.build / "tests/chaos/chaos_worker"), "-N", world.urls, "-m", world.mode_option,
                 "-l", str(log), "-g", str(cells), "-w", worker.name, "-k", str(slots), "-r", str(world.resources),
                 "-t", str(world.ttl_ms), "-H", str(world.hold_us), "-s", str(world.seed * 1000 + worker.client * 100 + worker.life),
                 *options]
@@ -93,13 +93,13 @@ def script(world, name, *arguments, nodes=True):
     """client.py: what speaks to a gateway, the command line, or another project's client."""
     def command(worker):
         return [sys.executable, "-B", str(HERE / "client.py"), str(world.directory / f"{worker.name}.log"), str(world.resources),
-                str(world.ttl_ms), worker.name, *arguments, *([world.urls_for(worker.client)] if nodes else [])]
+                str(world.ttl_ms), worker.name, *arguments, *([world.urls] if nodes else [])]
     return Worker(world, name, command)
 
 
 def gateway(world, name, port):
     def command(worker):
-        return [str(world.build / "cli/redlock"), "serve", "-N", world.urls_for(worker.client), "--mode", world.mode_option,
+        return [str(world.build / "cli/redlock"), "serve", "-N", world.urls, "--mode", world.mode_option,
                 "-t", f"{world.ttl_ms}ms", "--listen", f"127.0.0.1:{port}"]
     return Worker(world, name, command, serves=True)
 
@@ -132,12 +132,12 @@ class Runners:
         resource, stay = random.randrange(world.resources), random.choice((5, 50, 400, 1500))
         mark = [str(world.build / "tests/chaos/chaos_mark"), str(world.directory / "run.log"), str(world.directory / "register"),
                 str(resource), str(self.begun), str(stay)]
-        command = [str(world.build / "cli/redlock"), "run", "-q", "-N", world.urls_for(self.client), "--mode", world.mode_option,
+        command = [str(world.build / "cli/redlock"), "run", "-q", "-N", world.urls, "--mode", world.mode_option,
                    "-t", f"{world.ttl_ms}ms", "-w", "1s", "-k", "150ms", "-g", "350ms", "-o", f"run.{self.begun}",
                    f"r{resource}", "--", *mark]
         with open(world.directory / "run.err", "ab") as errors:
             self.living[self.begun] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
-                                                       env=clean_environment(), preexec_fn=die_with_us)
+                                                       env=world.environment(self.client), preexec_fn=die_with_us)
         self.begun += 1
 
     def kill_one(self, random):

@@ -81,8 +81,14 @@ class World:
     def next_client(self):
         return next(self.clients)
 
-    def urls_for(self, client):
-        return ",".join(self.links.open(client, node) for node in self.nodes)
+    @property
+    def urls(self):
+        """The same for all clients; each reaches them by its own links (route.c)."""
+        return ",".join(node.url for node in self.nodes)
+
+    def environment(self, client):
+        routes = " ".join(f"{node.port}={self.links.open(client, node)}" for node in self.nodes)
+        return {**workers.clean_environment(), "LD_PRELOAD": str(self.build / "tests/chaos/libchaos_route.so"), "CHAOS_ROUTES": routes}
 
     def redlock(self, *words, nodes=None, seconds=30):
         urls = ",".join(node.url for node in nodes or self.members)
@@ -143,7 +149,7 @@ class World:
 
     def look_at_nodes(self):
         for node in self.nodes:
-            if node.lost_nonce is None or not node.up or node.stopped or now() - node.lost_at < self.ttl_max_ms * 1.02e6:
+            if node.lost_nonce is None or not node.up or node.stopped or node.busy or now() - node.lost_at < self.ttl_max_ms * 1.02e6:
                 continue
             record = node.record()
             if record.get("standing") == "intact" and record.get("nonce") not in (None, node.lost_nonce) and self._same_body(node, record):
