@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+import mutants
 import picture
 from faults import Faults
 from machines import now
@@ -35,9 +36,13 @@ def read_options(words):
     parser.add_argument("--plain", action="store_true", help="workers of the library alone")
     parser.add_argument("--beyond", action="store_true", help="classic: also what only guarded mode survives; must show two holders")
     parser.add_argument("--until-violation", action="store_true", help="end at the first one")
-    parser.add_argument("--worker", type=pathlib.Path, help="in place of the build's chaos_worker: one with a rule dropped")
+    parser.add_argument("--mutant", help="the workers' library lacks this rule (sim/mutants); ends at the first violation")
     parser.add_argument("--keep", type=pathlib.Path, default=None, help="where the folder of a failing run goes")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    options.worker = None
+    if options.mutant:
+        options.plain = options.until_violation = True
+    return options
 
 
 def show_progress(world, began, options):
@@ -108,6 +113,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="redlock-chaos-", dir=memory) as path:
         tempfile.tempdir = path  # of the servers too
         directory = pathlib.Path(path)
+        if options.mutant:
+            options.worker, mutant = mutants.make(options.build, options.mutant, directory)
+            print(f"mutant {options.mutant}: {mutant.rule}", flush=True)
         world, began, noticed = World(options, directory), time.monotonic(), None
         world.calms = []
         try:

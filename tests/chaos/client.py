@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """client.py LOG RESOURCES TTL_MS OWNER KIND ...: takes locks by other ways than the library, and writes down what record.h says.
 
-    shell REDLOCK MODE URLS    redlock acquire, redlock release
+    shell REDLOCK OPTION...    redlock acquire, redlock release
     gateway PORT MODE          SET NX PX and a script at a gateway
     peer NAME URLS             another project's client (tests/interop)
 """
@@ -29,8 +29,8 @@ def least_validity_ns(ttl_ms):
 
 
 class Shell:
-    def __init__(self, owner, ttl_ms, program, mode, urls):
-        self.options = ["-N", urls, "--mode", mode, "-q"]
+    def __init__(self, owner, ttl_ms, program, *options):
+        self.options = [*options, "-q"]
         self.owner, self.ttl_ms, self.program = owner, ttl_ms, program
 
     def _run(self, *words):

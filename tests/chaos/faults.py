@@ -283,8 +283,15 @@ class Faults:
         self._ask(node, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
         yield span
         yield from self._configured(node, "maxmemory-policy", "noeviction")
-        # A short time may have gone unseen; then it never stopped voting, and its nonce is the old one.
-        node.lost_nonce, node.lost_at, node.busy = None if span < 1.2 else node.lost_nonce, now(), False
+        yield from self._looked_at(node)
+
+    def _looked_at(self, node):
+        """What made the node unfit is over. If clients saw it, its record says so within their next look, and it recovers."""
+        yield 1.3
+        record = node.record()
+        if record.get("standing") == "intact":
+            node.lost_nonce = None
+        node.lost_at, node.busy = now(), False
 
     def _configured(self, node, name, value):
         end = time.monotonic() + 5
@@ -312,11 +319,10 @@ class Faults:
             yield 0.2
             yield from self._configured(node, "maxmemory", "0")
         yield from self._configured(node, "maxmemory-policy", "noeviction")
-        node.lost_at, node.busy = now(), False
         if native:
-            node.lost_at = 0
-        elif not seen:
-            node.lost_nonce = None
+            node.busy = False
+        else:
+            yield from self._looked_at(node)
 
     def memory(self):
         """No memory is left for writes; nothing is evicted."""
@@ -344,15 +350,22 @@ class Faults:
 
     def attach(self):
         """A replica comes and goes."""
-        node, replica, span = self._spared(), self.world.replica, self._span(0.1, 2)
+        native = self.world.mode == "native"
+        node, replica, span = self._spared() if native else self._to_lose(), self.world.replica, self._span(0.1, 2)
         if node is None or replica.busy:
             return
         self.world.note("replica", f"of node {node.number}", span)
+        if not native:
+            self.world.loses(node)
         node.busy = replica.busy = True
         yield from self._replica_of(replica, node)
         yield span
         yield from self._alone(replica)
-        node.busy = replica.busy = False
+        replica.busy = False
+        if native:
+            node.busy = False
+        else:
+            yield from self._looked_at(node)
 
     def _alone(self, node):
         self._ask(node, "REPLICAOF", "NO", "ONE")

@@ -40,7 +40,7 @@ class Node(Server):
             with open(path, "r+b") as file:
                 self.clock = mmap.mmap(file.fileno(), 8)
             environ = {"LD_PRELOAD": str(stepclock), "STEPCLOCK_FILE": str(path), "STEPCLOCK_RUNS": "1"}
-        arguments = (*arguments, "--logfile", str(pathlib.Path(directory) / f"server{number}.log"))
+        arguments = (*arguments, "--repl-diskless-sync-delay", "0", "--logfile", str(pathlib.Path(directory) / f"server{number}.log"))
         if module:
             arguments = (*arguments, "--loadmodule", str(module))
         super().__init__(*arguments, environ=environ)

@@ -194,6 +194,7 @@ static void open_client(struct worker *worker, bool loop) {
     redlock_client_options_init(&options);
     options.mode = worker->mode;
     options.recover = 1;
+    options.quorum = worker->quorum;
     options.service_thread = !loop;
     options.allow_replicas = worker->allow_replicas;
     options.confirm = worker->confirm;
@@ -205,16 +206,17 @@ static void open_client(struct worker *worker, bool loop) {
 }
 
 /* -w NAME its owner in tokens; -m MODE; -e event loop; -k SLOTS; -r RESOURCES; -t TTL_MS;
- * -H HOLD_US; -s SEED; -R allow replicas; -C confirm. */
+ * -H HOLD_US; -s SEED; -R allow replicas; -C confirm; -q QUORUM. */
 static bool read_options(struct worker *worker, int count, char **words) {
     bool loop = false;
-    for (int option; (option = getopt(count, words, "N:m:l:g:w:k:r:t:H:s:eRC")) != -1;) {
+    for (int option; (option = getopt(count, words, "N:m:l:g:w:k:r:t:H:s:q:eRC")) != -1;) {
         switch (option) {
         case 'N': worker->nodes = optarg; break;
         case 'm':
             worker->mode =
                 strcmp(optarg, "classic") == 0 ? REDLOCK_MODE_CLASSIC : REDLOCK_MODE_GUARDED;
             break;
+        case 'q': worker->quorum = optarg; break;
         case 'l': worker->log_path = optarg; break;
         case 'g': worker->register_path = optarg; break;
         case 'w': snprintf(worker->owner, sizeof worker->owner, "%s", optarg); break;

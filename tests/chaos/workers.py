@@ -85,7 +85,7 @@ def library(world, name, *options, slots=8, program=None):
         return [str(program or world.build / "tests/chaos/chaos_worker"), "-N", world.urls, "-m", world.mode_option,
                 "-l", str(log), "-g", str(cells), "-w", worker.name, "-k", str(slots), "-r", str(world.resources),
                 "-t", str(world.ttl_ms), "-H", str(world.hold_us), "-s", str(world.seed * 1000 + worker.client * 100 + worker.life),
-                *options]
+                *(["-q", world.quorum] if world.quorum else []), *options]
     return Worker(world, name, command)
 
 
@@ -99,7 +99,7 @@ def script(world, name, *arguments, nodes=True):
 
 def gateway(world, name, port):
     def command(worker):
-        return [str(world.build / "cli/redlock"), "serve", "-N", world.urls, "--mode", world.mode_option,
+        return [str(world.build / "cli/redlock"), "serve", *world.which_quorum,
                 "-t", f"{world.ttl_ms}ms", "--listen", f"127.0.0.1:{port}"]
     return Worker(world, name, command, serves=True)
 
@@ -132,7 +132,7 @@ class Runners:
         resource, stay = random.randrange(world.resources), random.choice((5, 50, 400, 1500))
         mark = [str(world.build / "tests/chaos/chaos_mark"), str(world.directory / "run.log"), str(world.directory / "register"),
                 str(resource), str(self.begun), str(stay)]
-        command = [str(world.build / "cli/redlock"), "run", "-q", "-N", world.urls, "--mode", world.mode_option,
+        command = [str(world.build / "cli/redlock"), "run", "-q", *world.which_quorum,
                    "-t", f"{world.ttl_ms}ms", "-w", "1s", "-k", "150ms", "-g", "350ms", "-o", f"run.{self.begun}",
                    f"r{resource}", "--", *mark]
         with open(world.directory / "run.err", "ab") as errors:

@@ -35,6 +35,7 @@ class World:
         self.workers, self.runners = [], None
         self.links = None
         self.nodes, self.members, self.replica = [], [], None
+        self.quorum = None  # its id: lists name servers that are no members, too
         count = options.nodes or self.random.choice((3, 5))
         self.errors = open(directory / "links.err", "wb")  # until close()
         self._start_servers(count)
@@ -58,6 +59,7 @@ class World:
             done = self.redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", f"{self.ttl_max_ms}ms")
             if done.returncode != 0:
                 raise RuntimeError(f"quorum init: {done.stderr}")
+            self.quorum = json.loads(self.redlock("quorum", "status", "-j").stdout)["id"]
 
     def _start_workers(self, options):
         program = options.worker
@@ -74,7 +76,7 @@ class World:
         redlock = str(self.build / "cli/redlock")
         self.workers += [workers.gateway(self, "gateway", port),
                          workers.script(self, "through0", "gateway", str(port), self.mode_option, nodes=False),
-                         workers.script(self, "shell0", "shell", redlock, self.mode_option)]
+                         workers.script(self, "shell0", "shell", redlock, *self.which_quorum, nodes=False)]
         self.workers += [workers.script(self, name.replace("-", ""), "peer", name) for name in options.peers]
         self.runners = workers.Runners(self, 1)
 
@@ -85,6 +87,11 @@ class World:
     def urls(self):
         """The same for all clients; each reaches them by its own links (route.c)."""
         return ",".join(node.url for node in self.nodes)
+
+    @property
+    def which_quorum(self):
+        """Options of redlock."""
+        return ["-N", self.urls, *(["--quorum", self.quorum] if self.quorum else ["--mode", "classic"])]
 
     def environment(self, client):
         routes = " ".join(f"{node.port}={self.links.open(client, node)}" for node in self.nodes)
