@@ -20,9 +20,9 @@ class Faults(Commands):
                       self.reset: 4, self.refuse: 2, self.noise: 2}
         of_mode = {
             "classic": {self.kill_with_data: 2, self.rolling: 0.1},
-            "guarded": {self.kill_with_data: 1.5, self.kill_empty: 2, self.flush: 2, self.policy: 0.7, self.evict: 0.5, self.attach: 0.7,
+            "guarded": {self.bare: 2, self.kill_with_data: 1.5, self.kill_empty: 2, self.flush: 2, self.policy: 0.7, self.evict: 0.5, self.attach: 0.7,
                         self.memory: 0.7, self.round_trip: 0.7, self.failover: 0.4, self.change_quorum: 0.7, self.agent: 0.5},
-            "native": {self.kill_with_data: 1.5, self.kill_empty: 1.5, self.flush: 4, self.delete: 4, self.step_clock: 4, self.evict: 1,
+            "native": {self.bare: 2, self.kill_with_data: 1.5, self.kill_empty: 1.5, self.flush: 4, self.delete: 4, self.step_clock: 4, self.evict: 1,
                        self.memory: 1, self.attach: 1, self.demote: 1, self.change_quorum: 0.7, self.agent: 0.5},
         }
         self.table = {**everywhere, **of_mode[world.mode]}
@@ -230,6 +230,27 @@ class Faults(Commands):
         self.world.links.tell(pairs, "reset", 100)
         yield span
         self.world.links.tell(pairs, "refuse", 0)
+
+    def bare(self):
+        """Each client is cut off from as many nodes as it can do without, so that leases lie on bare majorities; then data is lost."""
+        world, nodes = self.world, self.world.members
+        if not [node for node in nodes if world.fine(node)]:
+            return
+        span, pairs = self._span(0.8, 2), []
+        for client in sorted({client for client, _ in world.links.of()}):
+            pairs += [(client, node.number) for node in self.random.sample(nodes, len(nodes) - world.majority)]
+        world.note("bare_majorities", " ".join(f"{client}:{node}" for client, node in pairs), span)
+        for worker in world.workers:
+            worker.troubled_until = max(worker.troubled_until, time.monotonic() + span)
+        word, value = self.random.choice((("hold", 1), ("hold", 3), ("refuse", 1)))
+        world.links.tell(pairs, word, value)
+        if word == "refuse":
+            world.links.tell(pairs, "reset", 100)
+        yield self._span(0.2, 0.5)
+        for loss in self.random.sample((self.flush, self.kill_empty, self.kill_with_data), 3 if world.mode == "native" else 1):
+            world.play(loss())
+        yield span
+        world.links.tell(pairs, word, 0)
 
     def go_beyond(self):
         """Classic: what it does not promise to survive."""

@@ -14,6 +14,7 @@ from machines import SAFE, Links, Node, ServerError, now
 CALM_BOUND_S = 8     # after the faults stop, somebody acquires
 INTACT_BOUND_S = 25  # and all servers vote again
 ORPHAN_MARGIN_S = 0.6
+WALL_CLOCKS_S = (0, -3600, 2, 0, 900)  # how far those of clients are ahead
 
 
 class World:
@@ -95,7 +96,7 @@ class World:
 
     def environment(self, client):
         routes = " ".join(f"{node.port}={self.links.open(client, node)}" for node in self.nodes)
-        return {**workers.clean_environment(), "LD_PRELOAD": str(self.build / "tests/chaos/libchaos_route.so"), "CHAOS_ROUTES": routes}
+        return {**workers.clean_environment(), "CHAOS_AHEAD_S": str(WALL_CLOCKS_S[client % len(WALL_CLOCKS_S)]), "LD_PRELOAD": str(self.build / "tests/chaos/libchaos_route.so"), "CHAOS_ROUTES": routes}
 
     def redlock(self, *words, nodes=None, seconds=30):
         urls = ",".join(node.url for node in nodes or self.members)
