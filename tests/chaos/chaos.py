@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+import linear
 import mutants
 import picture
 from faults import Faults
@@ -38,6 +39,7 @@ def read_options(words):
     parser.add_argument("--beyond", action="store_true", help="classic: also what only guarded mode survives; must show two holders")
     parser.add_argument("--until-violation", action="store_true", help="end at the first one")
     parser.add_argument("--mutant", help="the workers' library lacks this rule (sim/mutants); ends at the first violation")
+    parser.add_argument("--linear", action="store_true", help="show histories to porcupine, a checker of linearizability (needs go)")
     parser.add_argument("--keep", type=pathlib.Path, default=None, help="where the folder of a failing run goes")
     options = parser.parse_args(words)
     options.worker = None
@@ -130,6 +132,8 @@ def main():
             if noticed is not None:
                 first = world.judge.violations[0]
                 print(f"noticed after {noticed:.1f} s, {world.judge.grants} grants, {len(world.faults)} faults: {first.kind}", flush=True)
+            if options.linear and not world.judge.violations:
+                print(linear.check(world, options.build))
             if world.judge.violations:
                 for each in world.judge.violations[:5]:
                     print(f"violated: {each.kind}: {each.text}")

@@ -232,12 +232,14 @@ class Faults(Commands):
         self.world.links.tell(pairs, "refuse", 0)
 
     def bare(self):
-        """Each client is cut off from as many nodes as it can do without, so that leases lie on bare majorities; then data is lost."""
+        """Some clients are cut off from as many nodes as they can do without, so that their leases lie on bare majorities; then data
+        is lost. The others reach all nodes: they bring back what was lost, and want the locks."""
         world, nodes = self.world, self.world.members
         if not [node for node in nodes if world.fine(node)]:
             return
         span, pairs = self._span(0.8, 2), []
-        for client in sorted({client for client, _ in world.links.of()}):
+        clients = sorted({client for client, _ in world.links.of()})
+        for client in self.random.sample(clients, self.random.randint(1, len(clients) - 1)):
             pairs += [(client, node.number) for node in self.random.sample(nodes, len(nodes) - world.majority)]
         world.note("bare_majorities", " ".join(f"{client}:{node}" for client, node in pairs), span)
         for worker in world.workers:
