@@ -21,15 +21,13 @@ LIBRARIES = ("hiredis", "openssl", "liburiparser")
 def compile_command(build, file, source, out):
     """How CMake compiles `file`, of the library; with another source and output."""
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        if pathlib.Path(entry["file"]) != SOURCE / file or "/src/" not in f"/{entry.get('output', entry['command'])}":
-            continue
         words = shlex.split(entry["command"])
-        if any("redlock_" in word for word in words if word.endswith(".o")):
-            words = [word for word in words if word not in ("ccache", "-Werror")]
-            at = words.index("-o")
-            words[at + 1] = str(out)
-            words[words.index("-c") + 1] = str(source)
-            return [*words, "-w", "-DNDEBUG", f"-I{(SOURCE / file).parent}"], entry["directory"]
+        if pathlib.Path(entry["file"]) != SOURCE / file or not any("chaos_unasserted.dir" in word for word in words):
+            continue
+        words = [word for word in words if word not in ("ccache", "-Werror")]
+        words[words.index("-o") + 1] = str(out)
+        words[words.index("-c") + 1] = str(source)
+        return [*words, f"-I{(SOURCE / file).parent}"], entry["directory"]
     raise SystemExit(f"mutants.py: {file} is not compiled in {build}")
 
 
@@ -46,12 +44,12 @@ def make(build, name, out):
         objects.append(str(source.with_suffix(".o")))
         command, directory = compile_command(build, file, source, objects[-1])
         subprocess.run(command, cwd=directory, check=True)
-    subprocess.run(["cmake", "--build", str(build), "--target", "redlock_inside", "chaos_worker"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", str(build), "--target", "chaos_unasserted", "chaos_worker"], check=True, stdout=subprocess.DEVNULL)
     worker = build / "tests/chaos/CMakeFiles"
     ours = [worker / "chaos_worker.dir/worker.c.o", worker / "chaos_worker.dir/loop.c.o", worker / "chaos_record.dir/record.c.o"]
     flags = shlex.split(subprocess.run(["pkg-config", "--libs", *LIBRARIES], check=True, capture_output=True, text=True).stdout)
     program = out / f"chaos_worker_{name}"
-    subprocess.run(["cc", "-o", str(program), *map(str, ours), *objects, str(build / "src/client/libredlock_inside.a"), *flags, "-lpthread"],
+    subprocess.run(["cc", "-o", str(program), *map(str, ours), *objects, str(build / "tests/chaos/libchaos_unasserted.a"), *flags, "-lpthread"],
                    check=True)
     return program, mutant
 
