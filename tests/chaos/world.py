@@ -184,6 +184,18 @@ class World:
             self.members = [node for node in self.nodes if node.port in ports]
         return told
 
+    def status(self):
+        """What the quorum says of itself, for who looks for the cause."""
+        if self.mode == "classic":
+            return ""
+        try:
+            done = self.redlock("quorum", "status", nodes=self.nodes, seconds=10)
+        except subprocess.TimeoutExpired:
+            return "quorum status does not end within 10 s"
+        records = "\n".join(f"node {node.number}, {node.url}, pid {node.process.pid}, lost {node.lost_nonce}: {node.record()}"
+                            for node in self.nodes)
+        return f"{done.stdout}{done.stderr}\n{records}"
+
     # ---- orphans ----
 
     def killed(self, worker, name):
@@ -230,7 +242,8 @@ class World:
         began = now()
         self.run_for(CALM_BOUND_S, until=lambda: self.judge.last_grant > began)
         if self.judge.last_grant <= began:
-            self.judge.blame("progress", now(), f"nobody acquired anything within {CALM_BOUND_S} s after the faults stopped")
+            self.judge.blame("progress", now(), f"nobody acquired anything within {CALM_BOUND_S} s after the faults stopped\n"
+                                                f"{self.status()}")
         if final and self.mode != "classic":
             def intact():
                 self.look_at_nodes()
@@ -238,7 +251,7 @@ class World:
             self.run_for(INTACT_BOUND_S, until=intact)
             if not intact():
                 self.judge.blame("progress", now(), f"nodes {[node.number for node in self.members if node.lost_nonce is not None]} "
-                                                    f"do not vote {INTACT_BOUND_S} s after the faults stopped")
+                                                    f"do not vote {INTACT_BOUND_S} s after the faults stopped\n{self.status()}")
         return (self.judge.last_grant - began) / 1e9
 
     def end(self):
