@@ -31,6 +31,7 @@ class Node(Server):
         self.stopped = False
         self.lost_nonce = None  # its nonce when it last lost its data, until it is intact again
         self.lost_at = 0
+        self.killed = False     # by us: else it must live
         self.busy = False       # a longer fault plays on it
         self.troubled_until = 0
         self.clock, environ = None, {}
@@ -90,6 +91,7 @@ class Node(Server):
 
     def kill(self):
         self.forget()
+        self.killed = True
         self.process.kill()
         self.process.wait()
         self.stopped = False
@@ -100,6 +102,7 @@ class Node(Server):
             for each in pathlib.Path(self.directory).iterdir():
                 shutil.rmtree(each) if each.is_dir() else each.unlink()
         self._start()
+        self.killed = False
 
     def step(self, seconds):
         """Its wall clock, by so many seconds."""

@@ -157,6 +157,9 @@ class World:
 
     def look_at_nodes(self):
         for node in self.nodes:
+            if not node.up and not node.killed and not node.busy:
+                node.killed = True
+                self.judge.blame("crash", now(), f"the server of node {node.number} ended by itself with status {node.process.returncode}")
             if node.lost_nonce is None or not node.up or node.stopped or node.busy or now() - node.lost_at < self.ttl_max_ms * 1.02e6:
                 continue
             record = node.record()
