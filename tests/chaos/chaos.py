@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -111,6 +112,7 @@ def keep(world, options, directory, line):
 def main():
     options = read_options(sys.argv[1:])
     options.build = options.build.resolve()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and so leaves nothing behind
     if options.seed is None:
         options.seed = int.from_bytes(os.urandom(3), "big")
     print(f"seed {options.seed}", flush=True)
