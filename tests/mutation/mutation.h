@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Comes before the text of every file that is compiled for scripts/mutate. REDLOCK_MUTANT names the
- * change that is active, REDLOCK_MUTANTS_REACHED a file for the numbers of all that were reached. */
+ * change that is active, REDLOCK_MUTANTS_REACHED a file for the numbers of all that were reached.
+ */
 #ifndef RL_MUTATION_H
 #define RL_MUTATION_H
 
@@ -34,7 +35,8 @@ static inline int rl_mutated(unsigned number) {
     return rl_mutant == number;
 }
 
-/* Whether the right side decides. The changes: the other operator, only the left, only the right. */
+/* Whether the right side decides. The changes: the other operator, only the left, only the right.
+ */
 static inline int rl_and(unsigned first, int left) {
     rl_mutants_reached[first] = rl_mutants_reached[first + 1] = rl_mutants_reached[first + 2] = 1;
     switch (rl_mutant - first) {
