@@ -281,6 +281,58 @@ static void test_retries_come_closer_but_never_spin(void **state) {
     assert_int_equal(lease.state, RL_LEASE_LOST);
 }
 
+/* The caller may know that nothing is held any more: the validity ends now, and never later. */
+static void test_a_voided_lease_ends_now(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    rl_lease_void(&lease, 200 * RL_MS);
+    assert_int_equal(lease.validity_end, 200 * RL_MS);
+    assert_int_equal(rl_lease_validity(&lease, 200 * RL_MS), 0);
+    rl_lease_void(&lease, 250 * RL_MS); /* it ended before */
+    assert_int_equal(lease.validity_end, 200 * RL_MS);
+    tick(250 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    begin();
+    release_it(100 * RL_MS);
+    rl_lease_void(&lease, 200 * RL_MS); /* no longer held: the release judges by what was valid */
+    assert_int_equal(lease.validity_end, 990 * RL_MS);
+}
+
+static void test_an_extension_may_reach_the_end_of_the_hold(void **state) {
+    (void)state;
+    setup(3);
+    rules.renew_every = 0;
+    rules.hold_max = 2000 * RL_MS;
+    begin();
+    extend(1911 * RL_MS, 100 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LIMIT);
+    assert_int_equal(actions.extend, 0);
+    extend(1910 * RL_MS, 100 * RL_MS); /* drift of 10: valid until 2000 */
+    assert_int_equal(actions.extend, 7);
+    grant_first(2, 110 * RL_MS);
+    assert_int_equal(lease.validity_end, 2000 * RL_MS);
+}
+
+/* Only the caller extends: what failed is the caller's to try again. */
+static void test_a_failed_extension_is_not_retried_by_itself(void **state) {
+    (void)state;
+    setup(3);
+    rules.renew_every = 0;
+    begin();
+    extend(3000 * RL_MS, 100 * RL_MS);
+    say(0, RL_VOTE_FAILED, 110 * RL_MS);
+    say(1, RL_VOTE_FAILED, 110 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    tick(150 * RL_MS);
+    assert_int_equal(actions.wake_at, 890 * RL_MS);
+    for (rl_ns now = 160 * RL_MS; now < 890 * RL_MS; now += 10 * RL_MS) {
+        tick(now);
+        assert_int_equal(actions.extend, 0);
+    }
+}
+
 static void test_callers_extension(void **state) {
     (void)state;
     setup(3);
@@ -864,6 +916,9 @@ int main(void) {
         cmocka_unit_test(test_extend_that_recreates),
         cmocka_unit_test(test_unsure_and_sure),
         cmocka_unit_test(test_retries_come_closer_but_never_spin),
+        cmocka_unit_test(test_a_voided_lease_ends_now),
+        cmocka_unit_test(test_an_extension_may_reach_the_end_of_the_hold),
+        cmocka_unit_test(test_a_failed_extension_is_not_retried_by_itself),
         cmocka_unit_test(test_callers_extension),
         cmocka_unit_test(test_a_short_extension_does_not_put_off_the_renewal),
         cmocka_unit_test(test_extension_waits_for_the_renewal),

@@ -67,6 +67,7 @@ static void test_a_node_votes_once(void **state) {
     assert_false(rl_tally_vote(&tally, 0, RL_VOTE_GRANTED));
     assert_false(rl_tally_vote(&tally, 3, RL_VOTE_GRANTED));
     assert_false(rl_tally_vote(&tally, 200, RL_VOTE_GRANTED));
+    assert_false(rl_tally_vote(&tally, 32 + 2, RL_VOTE_GRANTED)); /* not node 2 of a 32-bit mask */
     assert_int_equal(tally.denied, 1);
     assert_int_equal(tally.granted, 0);
 }
