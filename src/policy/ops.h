@@ -36,6 +36,7 @@
  *     %# how many keys   %F "FENCE=nonce:fence:stripe,stripe", the nonce being the node's
  *     %O the node's nonce, or "kept" if `was_kept`
  *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
+ *     %S slots   %o slot_order
  *     %u waiter   %v since_us, waited_us and remember_us
  *     %q "WAITER", the waiter and these three, or nothing without a waiter
  */
@@ -67,6 +68,13 @@ enum {
                   COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %F %q", VOTE, VOTE),                    \
                   COMMANDS(1, "REDLOCK.LOCK %k %t %l", VOTE, VOTE),                                \
                   COMMANDS(1, "REDLOCK.LOCK %k %t %L", VOTE, VOTE)))                               \
+    /* The first free slot of the resource (the key) in the order of the request: GRANTED or STALE \
+     * with `slot`; DENIED with `remaining_ms` of the slot that ends first, or with `slots` if \
+     * slots are held with this other number. Stock nodes only. */                                 \
+    X(ACQUIRE_SLOT, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS,             \
+      BY_MODE(SCRIPT_ANSWERS(ACQUIRE_SLOT, 0, "%K | %t %l %S %o", SLOT),                           \
+              SCRIPT_ANSWERS(ACQUIRE_SLOT, 1, "%K %n | %t %l %S %o %f %s", SLOT)),                 \
+      AS_STOCK)                                                                                    \
     /* Compare-and-pexpire on all keys; never shortens. */                                         \
     X(EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED,                                  \
       BY_MODE(SCRIPT(EXTEND, 0, "%K | %t %l", "-DAG"),                                             \
