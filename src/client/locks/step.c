@@ -364,11 +364,12 @@ struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *cal
                 lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
     bool reported = lost && lock->verdicts[call->node] != REDLOCK_VERDICT_NONE;
     if (lock->phase != PHASE_RELEASING && !reported) lock->verdicts[call->node] = (uint8_t)verdict;
+    const bool chooses = call->request->op == NET_ACQUIRE_SLOT;
     return (struct rl_event){.type = RL_EVENT_VOTE,
                              .node = call->node,
                              .vote = vote_of(verdict),
-                             .slot = reply->slot,
-                             .other_slots = reply->slots};
+                             .slot = chooses ? reply->slot : 0,
+                             .other_slots = chooses ? reply->slots : 0};
 }
 
 /* After any answer: the round may no longer be needed. */
