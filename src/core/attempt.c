@@ -215,7 +215,7 @@ static void settle(struct rl_attempt *attempt, bool late, rl_ns now) {
     unsigned slot = rl_slots_choice(slots, counted, attempt->waiting & counted, tally->quorum, now);
     if (slot == 0) return;
     slots->slot = (uint8_t)slot;
-    for (unsigned node = 0; node < attempt->terms->nodes; node++) {
+    for (unsigned node = 0; node < RL_NODES_MAX; node++) {
         if (slots->at[node] != slot || !(counted & rl_bit(node))) continue;
         attempt->ours |= rl_bit(node);
         if (slots->voted & rl_bit(node)) rl_tally_vote(tally, node, RL_VOTE_GRANTED);
@@ -234,7 +234,7 @@ static void ask_for_slot(struct rl_attempt *attempt, const struct rl_event *even
     rl_mask ask = rl_slots_elsewhere(slots) & event->ready &
                   (rl_mask) ~(attempt->waiting | event->voided | attempt->tally.failed);
     if (ask == 0) return;
-    for (unsigned node = 0; node < attempt->terms->nodes; node++)
+    for (unsigned node = 0; node < RL_NODES_MAX; node++)
         if (ask & rl_bit(node)) slots->at[node] = 0;
     slots->asked |= ask;
     attempt->waiting |= ask;

@@ -68,13 +68,6 @@ enum {
                   COMMANDS(1, "REDLOCK.ACQUIRE %# %K %t %l %F %q", VOTE, VOTE),                    \
                   COMMANDS(1, "REDLOCK.LOCK %k %t %l", VOTE, VOTE),                                \
                   COMMANDS(1, "REDLOCK.LOCK %k %t %L", VOTE, VOTE)))                               \
-    /* The first free slot of the resource (the key) in the order of the request: GRANTED or STALE \
-     * with `slot`; DENIED with `remaining_ms` of the slot that ends first, or with `slots` if \
-     * slots are held with this other number. Stock nodes only. */                                 \
-    X(ACQUIRE_SLOT, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS,             \
-      BY_MODE(SCRIPT_ANSWERS(ACQUIRE_SLOT, 0, "%K | %t %l %S %o", SLOT),                           \
-              SCRIPT_ANSWERS(ACQUIRE_SLOT, 1, "%K %n | %t %l %S %o %f %s", SLOT)),                 \
-      AS_STOCK)                                                                                    \
     /* Compare-and-pexpire on all keys; never shortens. */                                         \
     X(EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED,                                  \
       BY_MODE(SCRIPT(EXTEND, 0, "%K | %t %l", "-DAG"),                                             \
@@ -161,7 +154,14 @@ enum {
     X(TURN_LEAVE, WAITERS, NET_OP_CHANGES,                                                         \
       ANY(COMMANDS(1, "REDLOCK.UNWAIT %k %u %p", COUNT, COUNT)), AS_STOCK)                         \
     /* GRANTED with `value`, the server's name for the type of the key's value; ABSENT. */         \
-    X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)), AS_STOCK)
+    X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)), AS_STOCK)                           \
+    /* The first free slot of the resource (the key) in the order of the request: GRANTED or STALE \
+     * with `slot`; DENIED with `remaining_ms` of the slot that ends first, or with `slots` if \
+     * slots are held with this other number. Stock nodes only. */                                 \
+    X(ACQUIRE_SLOT, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS,             \
+      BY_MODE(SCRIPT_ANSWERS(ACQUIRE_SLOT, 0, "%K | %t %l %S %o", SLOT),                           \
+              SCRIPT_ANSWERS(ACQUIRE_SLOT, 1, "%K %n | %t %l %S %o %f %s", SLOT)),                 \
+      AS_STOCK)
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms, native) NET_##name,
