@@ -338,8 +338,8 @@ REDLOCK_API int redlock_lock_state(struct redlock_lock *lock);
 REDLOCK_API int64_t redlock_validity_ms(struct redlock_lock *lock);
 /* The end of validity in nanoseconds of CLOCK_BOOTTIME; 0: not held. */
 REDLOCK_API int64_t redlock_validity_end_ns(struct redlock_lock *lock);
-/* The token: 40 hex digits, and ':' and the owner if there is one. Valid until the next
- * acquisition. {NULL,0}: not held. */
+/* The token: 40 hex digits; with slots '/' and their number; and ':' and the owner if there is one.
+ * Valid until the next acquisition. {NULL,0}: not held. */
 REDLOCK_API struct redlock_bytes redlock_token(struct redlock_lock *lock);
 /* Guarded: the fencing token, 1 to REDLOCK_FENCE_MAX. Pass it to the resource that the lock
  * protects (docs/fencing.md). Extensions do not change it. 0: not held, or classic mode. */
