@@ -14,11 +14,22 @@ end
 if KEYS[2] then
     redis.call('ZSCORE', KEYS[2], ARGV[6])
 end
--- Also above our own number: there are the slots of those who have a greater one.
-local most, count = 64, tonumber(ARGV[3])
+-- Also above our own number: there are the slots of those who have a greater one. (To write the numbers as text here takes
+-- several times as long as all the rest.)
+local tails = {
+    ':slot:1', ':slot:2', ':slot:3', ':slot:4', ':slot:5', ':slot:6', ':slot:7', ':slot:8',
+    ':slot:9', ':slot:10', ':slot:11', ':slot:12', ':slot:13', ':slot:14', ':slot:15', ':slot:16',
+    ':slot:17', ':slot:18', ':slot:19', ':slot:20', ':slot:21', ':slot:22', ':slot:23', ':slot:24',
+    ':slot:25', ':slot:26', ':slot:27', ':slot:28', ':slot:29', ':slot:30', ':slot:31', ':slot:32',
+    ':slot:33', ':slot:34', ':slot:35', ':slot:36', ':slot:37', ':slot:38', ':slot:39', ':slot:40',
+    ':slot:41', ':slot:42', ':slot:43', ':slot:44', ':slot:45', ':slot:46', ':slot:47', ':slot:48',
+    ':slot:49', ':slot:50', ':slot:51', ':slot:52', ':slot:53', ':slot:54', ':slot:55', ':slot:56',
+    ':slot:57', ':slot:58', ':slot:59', ':slot:60', ':slot:61', ':slot:62', ':slot:63', ':slot:64',
+}
+local resource, most, count = KEYS[1], #tails, tonumber(ARGV[3])
 local names = {}
 for slot = 1, most do
-    names[slot] = KEYS[1] .. ':slot:' .. slot
+    names[slot] = resource .. tails[slot]
 end
 local held = redis.call('MGET', unpack(names))
 for slot = 1, most do
