@@ -17,7 +17,7 @@
 #include "node/slots.h"
 #include "servers.h"
 
-enum { REQUESTS = 8000, TOKENS = 9, NAME_BYTES = 24, STRIPES = 8, LAG_MS = 60000 };
+enum { REQUESTS = 3000, TOKENS = 9, NAME_BYTES = 24, STRIPES = 8, LAG_MS = 60000 };
 #define FENCES "redlock:fences:000000000000000b"
 #define NONCE UINT64_C(0xb)
 #define RESOURCE "r\r\n"
