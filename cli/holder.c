@@ -285,7 +285,8 @@ static void start_command(struct holder *holder, bool lend) {
                                 .mode = session_mode(&holder->session),
                                 .quorum = holder->session.quorum,
                                 .token = redlock_token(holder->lock),
-                                .fence = redlock_fence(holder->lock)};
+                                .fence = redlock_fence(holder->lock),
+                                .slot = redlock_slot(holder->lock)};
     if (job_start(&holder->job, holder->plan, &grant, lend, &failed) != 0) {
         const char *command = holder->plan->argv[0];
         if (failed == EXIT_NOT_FOUND && strpbrk(command, " \t;&|<>$") != NULL)
@@ -420,6 +421,7 @@ static void lock_options(void *context, struct redlock_lock_options *options) {
     options->ttl_ms = ttl_ms(holder->settings);
     options->hold_ms_max = holder->settings->max_hold_ms;
     options->leader = holder->plan->elects;
+    options->slots = (uint32_t)holder->settings->slots;
     options->on_change = on_change;
     options->on_change_context = holder;
     if (!holder->settings->on_lost_ignore)

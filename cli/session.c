@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -492,7 +493,8 @@ static void no_quorum_text(struct session *session, const int *verdicts, size_t 
         int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
         bool can = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED ||
                    verdict == REDLOCK_VERDICT_DENIED || verdict == REDLOCK_VERDICT_ABSENT ||
-                   verdict == REDLOCK_VERDICT_WRONGTYPE || verdict == REDLOCK_VERDICT_STALE;
+                   verdict == REDLOCK_VERDICT_WRONGTYPE || verdict == REDLOCK_VERDICT_OTHER_SLOTS ||
+                   verdict == REDLOCK_VERDICT_STALE;
         votes += can;
         granted += verdict == REDLOCK_VERDICT_GRANTED;
         silent += !can && node_is_silent(verdict);
@@ -523,6 +525,16 @@ static bool describe(struct session *session, const int *verdicts, size_t count,
     session->failed.owner[0] = '\0';
     session->failed.remaining_ms = -1;
     snprintf(out, size, "%s", redlock_result_text(result));
+    if (result == REDLOCK_OTHER_SLOTS)
+        snprintf(out, size,
+                 "its slots are held by clients that use --slots %u, and this one uses --slots "
+                 "%" PRId64 ": give the same number; it can change when no slot is held",
+                 session->other_slots, settings->slots);
+    if (result == REDLOCK_HELD && settings->slots > 0) {
+        snprintf(out, size, "held by others: none of its %" PRId64 " slots is free",
+                 settings->slots);
+        return true;
+    }
     if (result == REDLOCK_HELD && (!settings->quiet || settings->json))
         return holder_text(session, resource, out, size);
     if (result == REDLOCK_NO_QUORUM) no_quorum_text(session, verdicts, count, out, size);
@@ -565,6 +577,10 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
         report_nodes(session, verdicts, count, true);
         complain("remove scheme= from the node's URL, or lock elsewhere");
         return EXIT_CONFIG;
+    case REDLOCK_OTHER_SLOTS: return EXIT_CONFIG;
+    case REDLOCK_NO_SLOTS:
+        complain("slots need stock nodes; redlock doctor shows which nodes are native");
+        return EXIT_CONFIG;
     case REDLOCK_LOST:
     case REDLOCK_LIMIT: return EXIT_LOST;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
@@ -584,6 +600,7 @@ int session_failure(struct session *session, struct redlock_lock *lock, const ch
     int verdicts[REDLOCK_NODES_MAX] = {0};
     size_t count = redlock_client_nodes(session->client);
     if (lock != NULL) redlock_verdicts(lock, verdicts, count);
+    if (lock != NULL) session->other_slots = redlock_other_slots(lock);
     return failure(session, verdicts, count, resource, result);
 }
 
@@ -640,6 +657,12 @@ const char *verdict_name(int verdict) {
         return lower;
     }
     return "unknown";
+}
+
+char *slot_name(const char *resource, unsigned slot) {
+    char *name = NULL;
+    if (slot == 0) return strdup(resource);
+    return asprintf(&name, "%s:slot:%u", resource, slot) < 0 ? NULL : name;
 }
 
 void default_owner(const struct settings *settings, char *out, size_t size) {

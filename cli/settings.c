@@ -226,6 +226,7 @@ SETTER(set_restart_after) {
     return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
                   "--restart-after is from 0 to 24h", error, size);
 }
+SETTER(set_slots) { return number(&s->slots, value, 1, REDLOCK_SLOTS_MAX, error, size); }
 SETTER(set_conflict) { return number(&s->conflict_exit_code, value, 0, 255, error, size); }
 SETTER(set_fence) { return number(&s->fence, value, 1, REDLOCK_FENCE_MAX, error, size); }
 int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size) {
@@ -429,6 +430,8 @@ const struct option_entry option_entries[] = {
     {"command", 'c', "LINE", COMMAND_RUN, false, set_command,
      "run this line by the shell, in place of COMMAND"},
     {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
+    {"slots", 0, "K", TAKERS, false, set_slots, "take one of K slots of the resource"},
+    {"slots", 0, "K", COMMAND_SHOW, false, set_slots, "show the K slots of each RESOURCE"},
     {"id", 0, "ADDRESS", COMMAND_ELECT, false, set_owner,
      "what observers see of the leader (HOST:PID)"},
     {"confirm", 0, NULL, TAKERS | COMMAND_ELECT | COMMAND_SERVE, false, set_confirm,

@@ -39,6 +39,7 @@ extern "C" {
 /* Limits. A value outside of them is BAD_ARGUMENT; the library never clips. */
 #define REDLOCK_NODES_MAX 15
 #define REDLOCK_RESOURCES_MAX 64 /* in one lock */
+#define REDLOCK_SLOTS_MAX 64     /* of one resource */
 #define REDLOCK_TTL_MS_MIN 10
 #define REDLOCK_TTL_MS_MAX 86400000 /* 24 hours */
 #define REDLOCK_OWNER_BYTES_MAX 128
@@ -239,6 +240,9 @@ struct redlock_lock_options {
     void *on_change_context;
     int leader; /* guarded, one resource. 1: its holder is a leader, and redlock_fence() its term:
                    nodes show both to observers (redlock_observe_start()). 0 */
+    uint32_t slots; /* 0: an ordinary lock. 1 to 64: a semaphore; the lock is one of so many slots
+                       of the resource, whichever is free. All clients must give the same number;
+                       it can change when no slot is held (docs/slots.md) */
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead. */
 REDLOCK_API void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size);
@@ -263,7 +267,7 @@ redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes
 REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
 
 /* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, GUARDED_NODES,
- * TWO_QUORUMS, FORKED, SYSTEM; guarded: TTL_MAX_EXCEEDED. */
+ * TWO_QUORUMS, FORKED, SYSTEM; guarded: TTL_MAX_EXCEEDED; with slots: OTHER_SLOTS, NO_SLOTS. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_try(struct redlock_lock *lock);
 /* Tries until the lock is held, `wait_ms` have passed (0: one try; or REDLOCK_WAIT_FOREVER), the
  * retries are used up, or redlock_cancel(). A failure is that of the last try. It leaves no key of
@@ -336,12 +340,17 @@ REDLOCK_API int redlock_lock_state(struct redlock_lock *lock);
 REDLOCK_API int64_t redlock_validity_ms(struct redlock_lock *lock);
 /* The end of validity in nanoseconds of CLOCK_BOOTTIME; 0: not held. */
 REDLOCK_API int64_t redlock_validity_end_ns(struct redlock_lock *lock);
-/* The token: 40 hex digits, and ':' and the owner if there is one. Valid until the next
- * acquisition. {NULL,0}: not held. */
+/* The token: 40 hex digits; with slots '/' and their number; and ':' and the owner if there is one.
+ * Valid until the next acquisition. {NULL,0}: not held. */
 REDLOCK_API struct redlock_bytes redlock_token(struct redlock_lock *lock);
 /* Guarded: the fencing token, 1 to REDLOCK_FENCE_MAX. Pass it to the resource that the lock
  * protects (docs/fencing.md). Extensions do not change it. 0: not held, or classic mode. */
 REDLOCK_API int64_t redlock_fence(struct redlock_lock *lock);
+/* Which slot is held, 1 to `slots`: the lock is then the ordinary one on the resource with ":slot:"
+ * and this number behind it. 0: none, or the lock has no slots. */
+REDLOCK_API uint32_t redlock_slot(struct redlock_lock *lock);
+/* After OTHER_SLOTS: the number of slots with which others hold slots of the resource. 0: none. */
+REDLOCK_API uint32_t redlock_other_slots(struct redlock_lock *lock);
 /* What each node answered in the last acquire, extend, renewal or release; verdicts[i] is node i's.
  * Inside on_change() these are the causes of UNSURE and LOST. Writes at most `count`; returns the
  * number of nodes. */

@@ -398,7 +398,7 @@ void bias_actions(struct plan *plan) {
                                   two_sides,      two_sides,       two_sides,      vote_and_news,
                                   vote_in_flight, evicting_node}; /* the last ones: guarded */
     enum { GROUPS = sizeof groups / sizeof groups[0], GUARDED_ONLY = 2 };
-    plan->random = random_named(plan->seed, 16);
+    plan->random = random_named(plan->seed, 18);
     if (plan->options.nodes < 2) return;
     thin_out(plan);
     for (int64_t left = between(plan, 2, GROUPS_MOST); left > 0; left--) {

@@ -48,6 +48,8 @@ struct words judge_resource(int resource) {
     struct words words;
     if (resource <= 0)
         snprintf(words.text, sizeof words.text, "job");
+    else if (resource >= JUDGE_SLOT_FIRST)
+        snprintf(words.text, sizeof words.text, "slot %d", resource - JUDGE_SLOT_FIRST + 1);
     else
         snprintf(words.text, sizeof words.text, "r%d", resource + 1);
     return words;

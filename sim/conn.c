@@ -258,6 +258,23 @@ static void count_question(const struct conn *conn, enum net_op op) {
     }
 }
 
+/* A request for a slot names the resource, whose slots are the keys. */
+static void post_slots(const struct net_request *request, struct message *message) {
+    const char *text = request->slot_order.data;
+    unsigned slot = 0;
+    message->slots = request->slots;
+    for (size_t i = 0; i <= request->slot_order.bytes; i++) {
+        if (i < request->slot_order.bytes && text[i] != ' ') {
+            slot = slot * 10 + (unsigned)(text[i] - '0');
+            continue;
+        }
+        assert(slot >= 1 && slot <= WORLD_SLOTS_MAX && message->order_count < WORLD_SLOTS_MAX);
+        message->order[message->order_count++] = (uint8_t)slot;
+        slot = 0;
+    }
+    message->keys[0] = (uint8_t)(WORLD_SLOT_FIRST + message->order[0] - 1);
+}
+
 static void post_waiter(const struct net_request *request, struct message *message) {
     assert(request->waiter.bytes <= WAITER_BYTES_MAX);
     message->name_bytes = (uint8_t)request->waiter.bytes;
@@ -298,6 +315,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
         post_guarded(conn, request, message);
     }
     if (request->waiter.data) post_waiter(request, message);
+    if (request->op == NET_ACQUIRE_SLOT) post_slots(request, message);
     messages_push(&conn->out, message);
     policy_asked(&conn->net->policy, &conn->calls, call);
     watch_calls(conn);

@@ -13,6 +13,7 @@
 #include "node/queue.h"
 #include "queue.h"
 #include "random.h"
+#include "node/slots.h"
 #include "world.h"
 
 /* ---- events of the future ---- */
@@ -115,6 +116,8 @@ struct message {
     bool stranger; /* the commands and scripts of another project: on plain keys */
     uint8_t part, question, stripes_count;
     uint16_t stripes[WORLD_RESOURCES_MAX];
+    /* ACQUIRE_SLOT: how many there are, those to try; the answer: the slot, or another number. */
+    uint8_t slots, order_count, order[WORLD_SLOTS_MAX], given, other_slots;
     bool was_kept, keep;
     uint64_t nonce, expected;
     int64_t fence;
@@ -301,6 +304,7 @@ int64_t server_now_ms(const struct server *server); /* by the clock that ends it
 void server_forget_ends(struct server *server); /* before server_await_expiry(): clocks changed */
 bool server_refuses_all(const struct server *server); /* even handshakes */
 void server_read(struct server *server, struct message *request);
+void server_acquire_slot(struct server *server, struct message *request);
 void server_write_op(struct server *server, struct message *request); /* without fences */
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
 /* server_native.c: what the module does with its locks and with their copies among the keys */
@@ -348,8 +352,8 @@ bool server_guard_delete(struct server *server); /* only the record; false: it h
 /* call after anything that may change whether the record is intact */
 void server_guard_check(struct server *server);
 uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
-struct node_bytes resource_key(unsigned resource);
-int resource_of(const void *key, size_t bytes); /* -1: not a resource of the world */
+struct node_bytes resource_key(unsigned resource);         /* below WORLD_KEYS_MAX */
+int resource_of(const void *key, size_t bytes);            /* -1: not a resource of the world */
 
 /* ---- clients ---- */
 
@@ -374,6 +378,8 @@ struct update {
 struct hold { /* one lock of one client */
     struct world *world;
     uint8_t client, resource;
+    uint8_t slots; /* of the lock; 0: it has none */
+    uint8_t slot;  /* that it holds, or held last */
     struct redlock_lock *lock;
     uint32_t tries;
     uint32_t count; /* numbers the acquisitions: an update of an earlier one must not write */

@@ -491,7 +491,8 @@ static void draw_operators(struct plan *plan) {
             client->client.recover = chance(plan, 50);
         }
         client->nodes = 0;
-        /* A majority of the list may be new nodes and one that has lost its data: docs/guarded.md. */
+        /* A majority of the list may be new nodes and one that has lost its data: docs/guarded.md.
+         */
         if (rl_count(options->spare) > 1 && client->client.mode == REDLOCK_MODE_AUTO)
             client->client.mode = REDLOCK_MODE_GUARDED;
     }
@@ -737,6 +738,39 @@ static void draw_native(struct plan *plan, enum plan_nodes wish) {
     plan_sort(plan);
 }
 
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+/* The clients' locks have slots, and in some worlds one client has another number of them than the
+ * others. Each client has one lock. A register belongs to one lock, so it has no place here. */
+static void draw_slots(struct plan *plan) {
+    struct world_options *options = &plan->options;
+    plan->random = random_named(plan->seed, 17);
+    const bool drawn = chance(plan, 10);
+    bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->nodes == PLAN_NODES_STOCK &&
+                !options->changes && plan->operators == 0 && options->others == 0 && !plan->fresh &&
+                !options->client[0].lock.leader;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->actions[i].kind == PLAN_BREAKS_LOCK) fits = false;
+    if (!drawn || !fits) return;
+    options->slots = true;
+    options->resources = 1;
+    const uint32_t slots = (uint32_t)between(plan, 1, WORLD_SLOTS_MAX - 1);
+    for (unsigned i = 0; i < options->clients; i++) options->client[i].lock.slots = slots;
+    if (options->clients > 1 && chance(plan, 40)) {
+        const unsigned other = (unsigned)between(plan, 0, options->clients - 1);
+        options->client[other].lock.slots = slots + 1;
+        plan->may_be_refused |= 1u << other;
+    }
+    for (size_t i = 0; i < plan->count; i++) {
+        struct plan_action *action = &plan->actions[i];
+        const bool evicts = action->kind != PLAN_SESSION && action->resource == 0;
+        action->resource = evicts ? (uint8_t)between(plan, 0, (int64_t)slots - 1) : 0;
+        if (action->kind != PLAN_SESSION) continue;
+        action->many = 0;
+        action->updates = 0;
+    }
+}
+
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return
  * (one longest backoff and connect timeout), an overdue answer is given up, and the remaining
  * clients try until no other try interferes. */
@@ -789,5 +823,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     if (plan->biased) bias_actions(plan);
     draw_before_records(plan);
     draw_observers(plan);
+    draw_slots(plan);
     plan->liveness_bound = bound_of(plan);
 }

@@ -39,6 +39,8 @@
     X(IS_STRANGER, "CLIENT is of another project")                                                 \
     X(PINNED, "CLIENT names the quorum of NODES")                                                  \
     X(NEW_EACH_TIME, "CLIENT is a new process for each lock")                                      \
+    X(SLOTS, "locks have NUMBER slots")                                                            \
+    X(CLIENT_SLOTS, "CLIENT has locks of NUMBER slots")                                            \
     X(MAY_EVICT, "NODES may evict")                                                                \
     X(REPLICAS, "NODES has|have a replica")                                                        \
     X(NO_REPLICAS, "masters with replicas are refused")                                            \

@@ -21,6 +21,7 @@ enum node_script {
     NODE_WAITING = NODE_SCRIPTS,
     NODE_WAITERS,
     NODE_BREAK,
+    NODE_ACQUIRE_SLOT,
     NODE_SETNX_ACQUIRE, /* scheme=setnx: these three replace the classic ones */
     NODE_SETNX_EXTEND,
     NODE_SETNX_RELEASE,

@@ -36,6 +36,7 @@
  *     %# how many keys   %F "FENCE=nonce:fence:stripe,stripe", the nonce being the node's
  *     %O the node's nonce, or "kept" if `was_kept`
  *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
+ *     %S slots   %o slot_order
  *     %u waiter   %v since_us, waited_us and remember_us
  *     %q "WAITER", the waiter and these three, or nothing without a waiter
  */
@@ -159,7 +160,14 @@ enum {
     X(ANNOUNCE, OBSERVERS, NET_OP_TOKEN | NET_OP_GROWS,                                            \
       ANY(COMMANDS(1, "SET %k %t PX %l", SET, SET)), AS_STOCK)                                     \
     /* The same key: as PEEK_VALUE. */                                                             \
-    X(TERM, OBSERVERS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)), AS_STOCK)
+    X(TERM, OBSERVERS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)), AS_STOCK) \
+    /* The first free slot of the resource (the key) in the order of the request: GRANTED or STALE \
+     * with `slot`; DENIED with `remaining_ms` of the slot that ends first, or with `slots` if \
+     * slots are held with this other number. Stock nodes only. */                                 \
+    X(ACQUIRE_SLOT, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS,             \
+      BY_MODE(SCRIPT_ANSWERS(ACQUIRE_SLOT, 0, "%K | %t %l %S %o", SLOT),                           \
+              SCRIPT_ANSWERS(ACQUIRE_SLOT, 1, "%K %n | %t %l %S %o %f %s", SLOT)),                 \
+      AS_STOCK)
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms, native) NET_##name,

@@ -145,7 +145,7 @@ static void test_names(void **state) {
         assert_string_not_equal(rl_acquire_state_name((enum rl_acquire_state)i), "unknown");
     for (unsigned i = 0; i <= RL_LEASE_RELEASED; i++)
         assert_string_not_equal(rl_lease_state_name((enum rl_lease_state)i), "unknown");
-    for (unsigned i = 0; i <= RL_OUTCOME_LIMIT; i++)
+    for (unsigned i = 0; i <= RL_OUTCOME_OTHER_SLOTS; i++)
         assert_string_not_equal(rl_outcome_name((enum rl_outcome)i), "unknown");
     for (unsigned i = 0; i <= RL_VOTE_FAILED; i++)
         assert_string_not_equal(rl_vote_name((enum rl_vote)i), "unknown");

@@ -259,7 +259,7 @@ static void check_form(const struct form *form) {
         assert_int_equal(form->replies, script ? 1 : commands_in(form->text));
         assert_int_equal(strchr(form->text, '|') != NULL, script);
         for (const char *at = form->text; (at = strchr(at, '%')); at++)
-            assert_non_null(strchr("kKtlLcnNfsmMarbp#FOuvq", at[1]));
+            assert_non_null(strchr("kKtlLcnNfsmMarbp#FOuvqSo", at[1]));
     }
     assert_int_equal(form->verdicts != NULL, form->shape[0] == SHAPE_VERDICTS);
     if (!form->verdicts) return;
@@ -274,7 +274,8 @@ static void test_table(void **state) {
     for (int i = 0; i < NET_OPS_COUNT; i++) {
         enum net_op op = (enum net_op)i;
         for (int j = 0; j < FORM_VARIANTS; j++) check_form(&forms[i][j]);
-        bool by_mode = forms[i][1].script != forms[i][3].script;
+        bool by_mode = forms[i][1].script != forms[i][3].script ||
+                       forms[i][1].more_keys != forms[i][3].more_keys;
         assert_int_equal(by_mode, net_op_is(op, NET_OP_FENCED));
         if (net_op_is_write(op)) {
             assert_int_equal(net_op_subject(op), NET_OF_LOCKS);

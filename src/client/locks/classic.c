@@ -10,7 +10,10 @@ static void send_votes(struct redlock_lock *lock, const struct rl_actions *actio
         lock->unsent |= actions->acquire | actions->extend;
         return;
     }
-    lock_send(lock, actions->acquire | actions->repair, &round->acquire, round->calls, now);
+    if (lock->slots)
+        lock_send(lock, actions->acquire, slots_request(lock, actions), round->calls, now);
+    const rl_mask plain = lock->slots ? 0 : actions->acquire;
+    lock_send(lock, plain | actions->repair, &round->acquire, round->calls, now);
     lock_send(lock, actions->extend, &round->extend, round->calls, now);
 }
 
@@ -18,7 +21,7 @@ static void answer(struct round *round, const struct net_call *call,
                    const struct net_reply *reply) {
     struct redlock_lock *lock = round->lock;
     if (lock->round != round || lock->phase == PHASE_FREE) return;
-    lock_step(lock, vote_event(lock, call, reply->verdict));
+    lock_step(lock, vote_event(lock, call, reply->verdict, reply));
 }
 
 /* Mode auto may turn guarded before the token is used. */

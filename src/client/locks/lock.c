@@ -35,6 +35,7 @@ void lock_unref(struct redlock_lock *lock) {
     /* an adopted token that is too long for the lock's own allocation */
     if (lock->token != lock_own_token(lock)) free(lock->token);
     lock_config_drop(lock->client, lock->config);
+    free(lock->slots);
     free(lock);
 }
 
@@ -65,6 +66,24 @@ static bool resources_valid(const struct redlock_client *client,
     return true;
 }
 
+/* Each slot has a name of its own, and each client keeps all of them. */
+enum { SLOTS_RESOURCE_BYTES_MAX = 1024 };
+
+static bool slots_valid(const struct redlock_client *client, const struct redlock_bytes *resource,
+                        size_t count, struct redlock_error *error) {
+    const size_t bytes = client->options.key_prefix_bytes + resource->bytes;
+    if (count > 1)
+        return bad_argument(error, "a lock with slots covers one resource, not %zu", count);
+    if (client->scheme != REDLOCK_SCHEME_SET)
+        return bad_argument(error, "scheme=setnx has no slots: leave slots 0");
+    if (bytes > SLOTS_RESOURCE_BYTES_MAX)
+        return bad_argument(error,
+                            "the resource has %zu bytes with its prefix; with slots at most %d are "
+                            "allowed",
+                            bytes, SLOTS_RESOURCE_BYTES_MAX);
+    return true;
+}
+
 /* One allocation: the lock, its keys, their stripes (guarded mode: which fences they raise), their
  * bytes, the owner, the token. */
 static struct redlock_lock *lock_alloc(struct redlock_client *client,
@@ -74,6 +93,7 @@ static struct redlock_lock *lock_alloc(struct redlock_client *client,
     for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
     size_t stripes = client->lock_layout->fenced ? count : 0;
     size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
+    if (options->slots) token += SLOTS_TEXT_BYTES;
     struct redlock_lock *lock =
         calloc(1, sizeof *lock + count * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
                       bytes + options->owner_bytes + token);
@@ -109,12 +129,20 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
     if (checked.leader && count > 1)
         return fail(error, REDLOCK_BAD_ARGUMENT, "a leader has one resource, not %zu", count);
+    if (checked.leader && checked.slots)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "a leader has no slots: leave one of the two 0");
     if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "with scheme=setnx a lock covers one resource: make one lock for each");
+    if (checked.slots && !slots_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
+    if (lock && checked.slots && !(lock->slots = slots_new(lock->keys[0], checked.slots))) {
+        free(lock);
+        lock = NULL;
+    }
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     if (client->lock_layout->keys_valid && !client->lock_layout->keys_valid(lock, error)) {
+        free(lock->slots);
         free(lock);
         return REDLOCK_BAD_ARGUMENT;
     }
@@ -122,6 +150,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     lock->config = lock_config_of(client, &checked);
     pthread_mutex_unlock(&client->schedule.mutex);
     if (!lock->config) {
+        free(lock->slots);
         free(lock);
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     }
@@ -158,8 +187,10 @@ void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) { /* in a child: the connections belong to the parent */
+        if (lock->round) free(lock->round->slots);
         free(lock->round);
         free(lock->acquisition);
+        free(lock->slots);
         if (lock->token != lock_own_token(lock)) free(lock->token);
         free(lock); /* its lock config ends with the client */
         return;
@@ -326,6 +357,7 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     struct redlock_client *client = lock->client;
     if (!token || bytes < 1 || bytes > REDLOCK_TOKEN_BYTES_MAX) return REDLOCK_BAD_ARGUMENT;
     if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
+    if (lock->slots) return REDLOCK_BAD_ARGUMENT; /* of which slot? It has a resource of its own */
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
     if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
@@ -410,6 +442,20 @@ int64_t redlock_fence(struct redlock_lock *lock) {
     int64_t fence = held && lock->config->mode->fenced ? lock->fence : 0;
     pthread_mutex_unlock(&lock->client->schedule.mutex);
     return fence;
+}
+
+uint32_t redlock_slot(struct redlock_lock *lock) {
+    if (client_enter(lock->client) != REDLOCK_OK) return 0;
+    uint32_t slot = lock->slots && lock->phase == PHASE_LEASED ? lock->slots->held : 0;
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    return slot;
+}
+
+uint32_t redlock_other_slots(struct redlock_lock *lock) {
+    if (client_enter(lock->client) != REDLOCK_OK) return 0;
+    uint32_t slots = lock->slots ? lock->slots->other : 0;
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    return slots;
 }
 
 size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count) {

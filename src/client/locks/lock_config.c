@@ -34,6 +34,7 @@ static struct lock_config *lock_config_new(struct redlock_client *client,
         .nodes = (uint8_t)client->nodes,
         .quorum = (uint8_t)rl_quorum(client->nodes),
         .guarded = config->mode->fenced,
+        .slots = (uint8_t)options->slots,
         .confirm = client->options.confirm != 0,
         .announces = options->leader != 0,
         .ttl = options->ttl_ms * RL_MS,
@@ -77,6 +78,7 @@ struct lock_config *lock_config_of(struct redlock_client *client,
                                          o->retry_delay_ms_min,
                                          o->retry_delay_ms_max,
                                          o->leader,
+                                         o->slots,
                                          client->lock_mode->fenced};
     struct lock_config *config = client->locks->lock_config_last;
     if (!config || memcmp(config->values, values, sizeof values) != 0)

@@ -99,7 +99,7 @@ void lock_give_back(struct redlock_lock *lock, int result) {
 }
 
 const struct net_bytes *lock_key(const struct redlock_lock *lock) {
-    return lock->keys_count == 1 ? &lock->keys[0] : NULL;
+    return lock->keys_count == 1 && !lock->slots ? &lock->keys[0] : NULL;
 }
 
 rl_ns lock_node_timeout(const struct redlock_lock *lock) {

@@ -329,9 +329,11 @@ static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     close_queue(queue);
 }
 
-/* A caller that counts its tries wants them made. And several keys have no common queue. */
+/* A caller that counts its tries wants them made. And several keys, or slots, have no common queue.
+ */
 static bool can_wait(const struct redlock_lock *lock) {
-    return lock->keys_count == 1 && machine_of(lock)->rules.retries_max == UINT32_MAX;
+    return lock->keys_count == 1 && !lock->slots &&
+           machine_of(lock)->rules.retries_max == UINT32_MAX;
 }
 
 void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event *start) {
@@ -461,7 +463,7 @@ static void notify_head(struct wait_queue *queue, struct rl_event event) {
 
 void wait_queue_released(struct redlock_lock *lock, rl_mask nodes) {
     struct wait_queues *queues = lock->client->locks->wait_queues;
-    if (!queues || queues->waiting == 0 || lock->keys_count != 1) return;
+    if (!queues || queues->waiting == 0 || lock->keys_count != 1 || lock->slots) return;
     struct wait_queue *queue = find(queues, lock->keys[0], hash_of(lock->keys[0]));
     if (!queue) return;
     for (unsigned i = 0; i < lock->client->nodes; i++)
