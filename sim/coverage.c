@@ -90,6 +90,7 @@ static void insert(_Atomic uint64_t *set, _Atomic uint64_t *count, uint64_t hash
 void coverage_note(struct coverage *coverage, struct world *world, unsigned resource,
                    unsigned what) {
     struct crowd crowd = {{0}};
+    if (resource >= world->options.resources) resource = 0; /* a fault may name a slot */
     add_clients(world, resource, &crowd);
     add_nodes(world, resource, &crowd);
     const uint64_t nodes = world->options.nodes; /* a majority is another one */
