@@ -147,9 +147,10 @@ static void late_request(const struct moment *moment) {
 
 /* The holder is stopped for almost a TTL, while a rival waits. */
 static void stopped_holder(const struct moment *moment) {
-    add_session(moment, moment->holder, moment->at, moment->ttl)->late =
-        moment->plan->guarded ? almost(moment, moment->ttl) : 0;
-    add(moment, PLAN_CLIENT_PAUSE, moment->at)->span = almost(moment, moment->ttl);
+    const rl_ns late = almost(moment, moment->ttl), span = almost(moment, moment->ttl);
+    struct plan_action *session = add_session(moment, moment->holder, moment->at, moment->ttl);
+    session->late = moment->plan->guarded ? late : 0;
+    add(moment, PLAN_CLIENT_PAUSE, moment->at)->span = span;
     add_session(moment, moment->rival, moment->at + moment->ttl, moment->ttl / 4);
     if (chance(moment->plan, 50)) lose(moment, moment->node, moment->at + moment->ttl / 2);
 }
@@ -295,7 +296,8 @@ static void evicting_node(const struct moment *moment) {
     cut(moment, moment->holder, apart, moment->at / 2, span);
     cut(moment, moment->rival, moment->other, moment->at / 2, span);
     add_session(moment, moment->holder, moment->at, span);
-    add(moment, PLAN_NODE_POLICY, moment->at)->span = between(plan, 2500, 8000) * RL_MS;
+    struct plan_action *policy = add(moment, PLAN_NODE_POLICY, moment->at);
+    policy->span = between(plan, 2500, 8000) * RL_MS;
     struct plan_action *waits = add_session(moment, moment->rival, moment->at, moment->ttl / 4);
     waits->number = span / RL_MS;
 }
@@ -309,7 +311,8 @@ static void vote_in_flight(const struct moment *moment) {
     const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
     const uint8_t third = (uint8_t)((2u * clients - moment->holder - moment->rival) % clients);
     const rl_ns delay = plan->options.link.delay_max, at = moment->at;
-    add(moment, PLAN_CLIENT_CLOCK, at / 2)->number = between(plan, 0, 600000) * RL_MS;
+    struct plan_action *ahead = add(moment, PLAN_CLIENT_CLOCK, at / 2);
+    ahead->number = between(plan, 0, 600000) * RL_MS;
     cut(moment, moment->holder, apart, at / 2, at / 2 + moment->ttl);
     struct plan_action *late = add(moment, PLAN_DELAY, 0), *session;
     late->at = at > RL_MS ? at - RL_MS : 0;
@@ -325,7 +328,8 @@ static void vote_in_flight(const struct moment *moment) {
         apart_now->number = LINK_BOTH;
         apart_now->span = moment->wait;
     }
-    add_session(moment, moment->rival, loss->at + delay, RL_MS)->at = loss->at + soon(moment);
+    session = add_session(moment, moment->rival, 0, RL_MS);
+    session->at = loss->at + soon(moment);
     cut(moment, third, moment->other, at + moment->wait, 2 * moment->wait);
     add_session(moment, third, loss->at + moment->wait, moment->ttl / 4)->number =
         2 * moment->ttl / RL_MS;
@@ -360,13 +364,12 @@ static struct moment draw_moment(struct plan *plan) {
     const rl_ns ttl = options->client[0].lock.ttl_ms * RL_MS;
     const int64_t ttl_max_ms = plan->guarded ? options->ttl_ms_max : options->client[0].lock.ttl_ms;
     const unsigned clients = options->clients - plan->operators;
-    struct moment moment = {.plan = plan,
-                            .at = between(plan, ttl / 8, plan->faults_end * 3 / 4),
-                            .ttl = ttl,
-                            .wait = ttl_max_ms * RL_MS * 101 / 100,
-                            .node = (uint8_t)between(plan, 0, options->nodes - 1),
-                            .holder = (uint8_t)between(plan, 0, clients - 1),
-                            .resource = (uint8_t)between(plan, 0, options->resources - 1)};
+    struct moment moment = {.plan = plan, .ttl = ttl, .wait = ttl_max_ms * RL_MS * 101 / 100};
+    /* One after the other: compilers differ in the order within one initializer. */
+    moment.at = between(plan, ttl / 8, plan->faults_end * 3 / 4);
+    moment.node = (uint8_t)between(plan, 0, options->nodes - 1);
+    moment.holder = (uint8_t)between(plan, 0, clients - 1);
+    moment.resource = (uint8_t)between(plan, 0, options->resources - 1);
     moment.other = (uint8_t)((moment.node + between(plan, 1, options->nodes - 1)) % options->nodes);
     moment.rival = (uint8_t)((moment.holder + between(plan, 1, clients - 1)) % clients);
     return moment;
