@@ -94,7 +94,7 @@ enum redlock_result {
     X(REDLOCK_VERDICT_FOREIGN, 27, "node is not, or no longer, a member of this quorum")           \
     X(REDLOCK_VERDICT_STALE, 28, "fencing token too low")                                          \
     X(REDLOCK_VERDICT_NO_RECORD, 29, "node carries no record: redlock quorum init makes one")      \
-    X(REDLOCK_VERDICT_UNFIT, 30, "server is not fit for guarded mode")                             \
+    X(REDLOCK_VERDICT_UNFIT, 30, "server is not fit to hold these locks")                          \
     X(REDLOCK_VERDICT_GUARDED, 31, "server belongs to a guarded quorum: choose guarded mode")      \
     X(REDLOCK_VERDICT_UNACCEPTED, 32, "too few nodes of the list carry a record of its quorum")    \
     X(REDLOCK_VERDICT_OTHER_SLOTS, 33, "slots are held with another number of slots")

@@ -132,6 +132,13 @@ def test_nodes_that_answer_and_cannot_vote(three):
 
 # ---- lost ----
 
+def test_a_database_that_does_not_exist(three):
+    nodes = ",".join(server.url + "/99" for server in three.servers)
+    done = Redlock(nodes)("run", "-w", "10s", "x", "true")
+    assert done.returncode == CONFIG
+    assert "DB index is out of range" in done.stderr.decode()
+
+
 def test_lost_because_nodes_do_not_answer(three, redlock3):
     process = started(redlock3, "-t", "2s", "-k", "200ms", "job")
     for server in three.servers[1:]:

@@ -182,7 +182,7 @@ static void a_database(void **state) {
     redlock_lock_free(lock);
     redlock_client_free(client);
     snprintf(url, sizeof url, "redis://127.0.0.1:%d/99", server.port);
-    assert_refused(url, NULL, REDLOCK_VERDICT_ERROR, "SELECT", NULL);
+    assert_refused(url, NULL, REDLOCK_VERDICT_UNFIT, "DB index is out of range", NULL);
     server_stop(&server);
 }
 
