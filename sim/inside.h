@@ -264,7 +264,7 @@ struct server {
     size_t changes_count, changes_capacity;
     rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
     rl_ns ends_at;   /* native: the same for its locks */
-    struct queue queue[WORLD_RESOURCES_MAX]; /* the waiters of each resource */
+    struct queue queue[WORLD_KEYS_MAX]; /* the waiters of each resource, or of its slots */
     /* The announcement of a leader, by resource: its text, a token's number; 0: none. */
     struct announced {
         uint32_t text;

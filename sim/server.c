@@ -355,8 +355,8 @@ void server_read(struct server *server, struct message *request) {
     request->remaining_ms = -2;
     for (unsigned i = 0; i < request->keys_count; i++) {
         int64_t left = pttl_of(server, resource_key(request->keys[i]));
-        if (i == 0 || left == -1 || (request->remaining_ms != -1 && left > request->remaining_ms))
-            request->remaining_ms = left;
+        bool later = left == -1 || (request->remaining_ms != -1 && left > request->remaining_ms);
+        if (i == 0 || later == (request->slots == 0)) request->remaining_ms = left;
     }
     request->verdict =
         request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;

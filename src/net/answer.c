@@ -135,11 +135,17 @@ static bool answer_break(const struct net_request *request, const struct reader 
     return true;
 }
 
-static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_reply *answer) {
+/* A key without TTL never ends, an absent key has ended already. */
+static bool ends_later(int64_t left, int64_t than) {
+    return left == -1 || (than != -1 && left > than);
+}
+
+/* The key that ends last; of slots, the one that ends first. */
+static bool answer_pttl(const struct net_request *request, unsigned nth,
+                        const struct reader *reader, struct net_reply *answer) {
     int64_t left = reader->slots[0].integer;
     if (reader->slots[0].type != REPLY_INTEGER || left < -2) return false;
-    /* The key that ends last: a key without TTL never ends, an absent key has ended already. */
-    if (nth == 0 || left == -1 || (answer->remaining_ms != -1 && left > answer->remaining_ms))
+    if (nth == 0 || ends_later(left, answer->remaining_ms) == (request->slots == 0))
         answer->remaining_ms = left;
     answer->verdict = answer->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
     return true;
@@ -301,7 +307,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case SHAPE_SLOT: return answer_slot(request, reader, answer);
     case SHAPE_RAISE: return answer_raise(request, reader, answer);
     case SHAPE_BREAK: return answer_break(request, reader, answer);
-    case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
+    case SHAPE_PTTL: return answer_pttl(request, nth / form->replies, reader, answer);
     case SHAPE_VALUE:
         answer_shows(answer, reader->bytes[0]);
         return slot->type == REPLY_STRING || (native && slot->type == REPLY_NIL);

@@ -99,7 +99,7 @@ struct net_request {
      * key. RELEASE and EXTEND answer ABSENT also when the lock's time has ended. PEEK, PEEK_VALUE
      * and WATCH do so too, and `remaining_ms` follows the lock's time. */
     /* ACQUIRE_SLOT: how many there are, and those to try, in their order ("3 1 2"). The stripes are
-     * those of slots 1, 2, ... */
+     * those of slots 1, 2, ... WATCH: the keys are slots, and the one that ends first counts. */
     uint8_t slots;
     struct net_bytes slot_order;
     /* Guarded. ACQUIRE: GRANTED is for key and fence. STALE: the key is set, but the fence was not

@@ -6,6 +6,7 @@
  * slot grow.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -334,6 +335,71 @@ static void contend(struct servers *servers, bool fenced) {
     munmap(board, sizeof *board);
 }
 
+/* ---- a queue ---- */
+
+enum { QUEUE_WAITERS = 32, QUEUE_SLOTS = 4, QUEUE_RUN_MS = 4000, QUEUE_HOLD_MS = 2 };
+
+struct seat {
+    unsigned turns;
+    double longest_ms; /* wait, after the first turn */
+};
+
+static void queue_up(const struct servers *servers, struct seat *seat, const double *closes) {
+    struct redlock_client *client = NULL;
+    struct redlock_lock *lock = NULL;
+    struct redlock_lock_options options = lock_options(TTL_MAX);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    options.slots = QUEUE_SLOTS;
+    if (redlock_client_open(servers->urls, NULL, &client, NULL) != REDLOCK_OK) _exit(1);
+    if (redlock_lock_new(client, "line", 4, &options, &lock, NULL) != REDLOCK_OK) _exit(1);
+    for (double began = now_ms(); began < *closes; began = now_ms()) {
+        if (redlock_acquire(lock, (int64_t)(*closes - began)) != REDLOCK_OK) {
+            if (seat->turns == 0 || now_ms() - began > seat->longest_ms)
+                seat->longest_ms = now_ms() - began;
+            break;
+        }
+        if (seat->turns++ > 0 && now_ms() - began > seat->longest_ms)
+            seat->longest_ms = now_ms() - began;
+        nap_ms(QUEUE_HOLD_MS);
+        (void)!redlock_release(lock);
+    }
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    _exit(0);
+}
+
+/* Those that wait are served in the order in which they came. */
+static void check_queue(struct servers *servers) {
+    struct seat *seats = mmap(NULL, QUEUE_WAITERS * sizeof *seats, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const double closes = now_ms() + QUEUE_RUN_MS;
+    double longest = 0, turns = 0;
+    unsigned fewest = UINT_MAX;
+    pid_t waiters[QUEUE_WAITERS];
+    assert_true(seats != MAP_FAILED);
+    fflush(NULL);
+    for (unsigned i = 0; i < QUEUE_WAITERS; i++)
+        if ((waiters[i] = fork()) == 0) queue_up(servers, &seats[i], &closes);
+    for (unsigned i = 0; i < QUEUE_WAITERS; i++) waitpid(waiters[i], NULL, 0);
+    for (unsigned i = 0; i < QUEUE_WAITERS; i++) {
+        turns += seats[i].turns;
+        if (seats[i].turns < fewest) fewest = seats[i].turns;
+        if (seats[i].longest_ms > longest) longest = seats[i].longest_ms;
+    }
+    const double mean = QUEUE_RUN_MS * QUEUE_WAITERS / turns;
+    print_message("%.0f holds, each waiter at least %u, longest wait %.0f ms, mean %.0f ms\n",
+                  turns, fewest, longest, mean);
+    assert_true(2 * fewest * QUEUE_WAITERS > turns);
+    assert_true(longest < 4 * mean);
+    munmap(seats, QUEUE_WAITERS * sizeof *seats);
+}
+
+static void test_queue(void **state) {
+    (void)state;
+    check_queue(&classic);
+    check_queue(&guarded);
+}
+
 static void test_crowd_classic(void **state) {
     (void)state;
     contend(&classic, false);
@@ -418,8 +484,8 @@ int main(void) {
         cmocka_unit_test(test_slots),          cmocka_unit_test(test_a_slot_is_a_lock),
         cmocka_unit_test(test_another_number), cmocka_unit_test(test_repair_compares_numbers),
         cmocka_unit_test(test_refusals),       cmocka_unit_test(test_settles),
-        cmocka_unit_test(test_crowd_classic),  cmocka_unit_test(test_crowd_guarded),
-        cmocka_unit_test(test_one_round_trip),
+        cmocka_unit_test(test_queue),          cmocka_unit_test(test_crowd_classic),
+        cmocka_unit_test(test_crowd_guarded),  cmocka_unit_test(test_one_round_trip),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

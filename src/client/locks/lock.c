@@ -66,9 +66,6 @@ static bool resources_valid(const struct redlock_client *client,
     return true;
 }
 
-/* Each slot has a name of its own, and each client keeps all of them. */
-enum { SLOTS_RESOURCE_BYTES_MAX = 1024 };
-
 static bool slots_valid(const struct redlock_client *client, const struct redlock_bytes *resource,
                         size_t count, struct redlock_error *error) {
     const size_t bytes = client->options.key_prefix_bytes + resource->bytes;

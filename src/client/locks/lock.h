@@ -307,8 +307,12 @@ void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *action
 void renewals_forget(struct redlock_lock *lock);
 
 /* slots.c */
+/* Each slot has a name of its own, and each client keeps all of them. */
+enum { SLOTS_RESOURCE_BYTES_MAX = 1024, SLOTS_KEY_BYTES_MAX = SLOTS_RESOURCE_BYTES_MAX + 8 };
 /* NULL: no memory. `count`: 1 to RL_SLOTS_MAX. */
 struct slots *slots_new(struct net_bytes resource, unsigned count);
+/* If it is the key of a slot, *key becomes that of the first slot, written to `out`. */
+bool slots_first(struct net_bytes *key, unsigned char out[SLOTS_KEY_BYTES_MAX]);
 /* Puts the number of slots behind the digits of a token. Returns its length. */
 size_t slots_write_count(const struct slots *slots, unsigned char *at);
 /* The requests of a round with a new token. False: no memory. */

@@ -30,6 +30,20 @@ struct slots *slots_new(struct net_bytes resource, unsigned count) {
     return slots;
 }
 
+bool slots_first(struct net_bytes *key, unsigned char out[SLOTS_KEY_BYTES_MAX]) {
+    const size_t suffix = sizeof NET_SLOT_SUFFIX - 1;
+    const unsigned char *text = key->data;
+    size_t bytes = key->bytes;
+    while (bytes > 0 && text[bytes - 1] >= '0' && text[bytes - 1] <= '9') bytes--;
+    if (bytes == key->bytes || bytes <= suffix || bytes >= SLOTS_KEY_BYTES_MAX ||
+        memcmp(text + bytes - suffix, NET_SLOT_SUFFIX, suffix) != 0)
+        return false;
+    memcpy(out, text, bytes);
+    out[bytes] = '1';
+    *key = (struct net_bytes){out, bytes + 1};
+    return true;
+}
+
 size_t slots_write_count(const struct slots *slots, unsigned char *at) {
     size_t bytes = 0;
     at[bytes++] = '/';
