@@ -17,6 +17,8 @@ int command_quorum(struct settings *settings, int argc, char **argv);
 int command_gate(struct settings *settings, int argc, char **argv);
 int command_bench(struct settings *settings, int argc, char **argv);
 int command_top(struct settings *settings, int argc, char **argv);
+int command_elect(struct settings *settings, int argc, char **argv);
+int command_watch(struct settings *settings, int argc, char **argv);
 int command_up(struct settings *settings, int argc, char **argv);
 
 /* What a command reports with --json if its configuration is refused. */

@@ -58,7 +58,7 @@ static void judge_absent(const struct examined *node, size_t i, struct findings 
             break;
         }
         ERROR("UNFIT", i, "Correct what the message names; see also " REDLOCK_DOC "/acl.md.",
-              "It cannot be used in guarded mode%s.", detail);
+              "It is not fit to hold these locks%s.", detail);
         break;
     case REDLOCK_VERDICT_NOPERM:
         ERROR("UNFIT", i, "Allow this user what " REDLOCK_DOC "/acl.md lists.",

@@ -2,6 +2,7 @@
  *
  * The holder of `redlock run`: the lock, the command, and the end of both. One thread, one loop.
  */
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -155,6 +156,12 @@ static int64_t lost_margin_ms(const struct settings *settings) {
 /* A renewal that is under way when the lock is lost has no verdict of a slow node: that of the
  * renewal before it counts. */
 static void loss_text(struct holder *holder, char *out, size_t size) {
+    if (holder->fence == 0 && redlock_client_mode(holder->session.client) == REDLOCK_MODE_GUARDED) {
+        snprintf(out, size,
+                 "its nodes were made a guarded quorum, and locks that were taken as classic end; "
+                 "take it again");
+        return;
+    }
     int verdicts[REDLOCK_NODES_MAX] = {0};
     const size_t count = redlock_verdicts(holder->lock, verdicts, REDLOCK_NODES_MAX);
     for (size_t i = 0; i < count; i++) {
@@ -177,7 +184,8 @@ static void loss_text(struct holder *holder, char *out, size_t size) {
     }
     snprintf(out, size, "%s",
              stood_still ? "its validity ended while this process, or the machine, stood still"
-                         : "it could not be renewed in time");
+                         : "it could not be renewed in time, although no node refused it: this "
+                           "process, or the machine, may have stood still");
 }
 
 static void on_lost(struct holder *holder) {
@@ -236,6 +244,17 @@ static void on_failure(struct holder *holder) {
     set_outcome(holder, kind, status);
 }
 
+/* Without records no later leader has a higher term: a mode without terms is chosen by its name. */
+static bool needs_terms(const struct holder *holder) {
+    return holder->plan->elects && holder->session.mode != REDLOCK_MODE_CLASSIC;
+}
+
+static int refuse_without_terms(void) {
+    complain(
+        "the nodes carry no record, so a leader has no term: make them a guarded quorum ('redlock quorum init'), or elect without terms by --mode classic");
+    return EXIT_CONFIG;
+}
+
 static void on_taken(void *context, struct redlock_lock *lock, int result) {
     struct holder *holder = context;
     if (result != REDLOCK_OK) {
@@ -246,7 +265,15 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
     holder->validity_end = redlock_validity_end_ns(lock);
     holder->phase = PHASE_TAKEN;
     holder->fence = redlock_fence(lock);
-    if (holder->settings->verbose) complain("the lock is ours");
+    if (holder->fence == 0 && needs_terms(holder)) {
+        set_outcome(holder, OUTCOME_CONFIG, refuse_without_terms());
+        begin_release(holder);
+        return;
+    }
+    if (holder->settings->verbose && holder->plan->elects && holder->fence > 0)
+        complain("leading '%.100s', term %" PRId64, holder->plan->resource, holder->fence);
+    else if (holder->settings->verbose)
+        complain("the lock is ours");
     note_send(holder->plan->socket, NOTE_TAKEN, 0, NULL);
 }
 
@@ -258,7 +285,8 @@ static void start_command(struct holder *holder, bool lend) {
                                 .mode = session_mode(&holder->session),
                                 .quorum = holder->session.quorum,
                                 .token = redlock_token(holder->lock),
-                                .fence = redlock_fence(holder->lock)};
+                                .fence = redlock_fence(holder->lock),
+                                .slot = redlock_slot(holder->lock)};
     if (job_start(&holder->job, holder->plan, &grant, lend, &failed) != 0) {
         const char *command = holder->plan->argv[0];
         if (failed == EXIT_NOT_FOUND && strpbrk(command, " \t;&|<>$") != NULL)
@@ -392,6 +420,8 @@ static void lock_options(void *context, struct redlock_lock_options *options) {
     options->owner_bytes = strlen(holder->plan->owner);
     options->ttl_ms = ttl_ms(holder->settings);
     options->hold_ms_max = holder->settings->max_hold_ms;
+    options->leader = holder->plan->elects;
+    options->slots = (uint32_t)holder->settings->slots;
     options->on_change = on_change;
     options->on_change_context = holder;
     if (!holder->settings->on_lost_ignore)
@@ -401,6 +431,12 @@ static void lock_options(void *context, struct redlock_lock_options *options) {
 static int open_lock(struct holder *holder) {
     int status = session_open(&holder->session, holder->settings);
     if (status != 0) return status;
+    if (needs_terms(holder)) {
+        session_connect(&holder->session);
+        if (session_mode(&holder->session) != REDLOCK_MODE_GUARDED &&
+            session_reach_of_records(&holder->session) == REACH_ALL)
+            return refuse_without_terms();
+    }
     metrics_file_follow(holder->session.client);
     status =
         session_lock(&holder->session, holder->plan->resource, lock_options, holder, &holder->lock);

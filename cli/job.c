@@ -10,6 +10,7 @@
 
 #include "boottime.h"
 #include "child.h"
+#include "session.h"
 #include "exit_codes.h"
 
 /* members of the group that are not children of this process die without a signal */
@@ -35,7 +36,7 @@ static char *variable(const char *name, const void *bytes, size_t count) {
 }
 
 struct variables {
-    char *text[7];
+    char *text[8];
     size_t count;
     bool lacks_memory;
 };
@@ -71,15 +72,21 @@ static pid_t start_with(const struct run_plan *plan, bool lend, char *const *add
 
 int job_start(struct job *job, const struct run_plan *plan, const struct grant *grant, bool lend,
               int *failed) {
-    char fence[24];
+    char fence[24], slot[24], *name = slot_name(plan->resource, grant->slot);
     struct variables added = {.count = 0};
     snprintf(fence, sizeof fence, "%" PRId64, grant->fence);
-    put(&added, "REDLOCK_RESOURCE", plan->resource, strlen(plan->resource));
+    snprintf(slot, sizeof slot, "%u", grant->slot);
+    added.lacks_memory = name == NULL;
+    if (name != NULL) put(&added, "REDLOCK_RESOURCE", name, strlen(name));
+    free(name);
     put(&added, "REDLOCK_TOKEN", grant->token.data,
         grant->token.data != NULL ? grant->token.bytes : 0);
     put(&added, "REDLOCK_NODES", grant->nodes, strlen(grant->nodes));
     put(&added, "REDLOCK_MODE", mode_name(grant->mode), strlen(mode_name(grant->mode)));
+    put_or_unset(&added, "REDLOCK_SLOT", grant->slot > 0 ? slot : NULL);
     put_or_unset(&added, "REDLOCK_FENCE", grant->fence > 0 ? fence : NULL);
+    /* a lock that a leader's command takes leaves the leader's term as it is */
+    if (plan->elects) put_or_unset(&added, "REDLOCK_TERM", grant->fence > 0 ? fence : NULL);
     put_or_unset(&added, "REDLOCK_QUORUM", grant->quorum);
     put_or_unset(&added, "REDLOCK_PROFILE", plan->settings->profile);
     *failed = EXIT_SYSTEM;

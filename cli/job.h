@@ -26,6 +26,7 @@ struct grant {
     const char *quorum; /* the pinned quorum; NULL: none */
     struct redlock_bytes token;
     int64_t fence; /* 0: none */
+    unsigned slot; /* 0: none */
 };
 
 void job_init(struct job *job, int64_t kill_after_ms);

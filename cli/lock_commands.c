@@ -113,6 +113,7 @@ static int print_lock(struct session *session, struct redlock_lock *lock, const 
         fwrite(token.data, 1, token.bytes, stdout);
         printf(" %" PRId64, validity_ms);
         if (fence > 0) printf(" %" PRId64, fence);
+        if (redlock_slot(lock) > 0) printf(" slot:%u", redlock_slot(lock));
         putchar('\n');
     }
     return fflush(stdout) == 0 && ferror(stdout) == 0 ? 0 : -1;
@@ -122,6 +123,17 @@ static void not_renewed(void *context, struct redlock_lock_options *options) {
     options->renew = 0;
     options->owner = context;
     options->owner_bytes = context != NULL ? strlen(context) : 0;
+}
+
+struct taker {
+    const struct settings *settings;
+    char *owner;
+};
+
+static void to_take(void *context, struct redlock_lock_options *options) {
+    const struct taker *taker = context;
+    not_renewed(taker->owner, options);
+    options->slots = (uint32_t)taker->settings->slots;
 }
 
 static int one_resource(struct settings *settings, const char *command, int argc, char **argv) {
@@ -170,7 +182,8 @@ int command_acquire(struct settings *settings, int argc, char **argv) {
         char owner[REDLOCK_OWNER_BYTES_MAX + 1];
         default_owner(settings, owner, sizeof owner);
         struct redlock_lock *lock = NULL;
-        status = session_lock(&session, argv[0], not_renewed, owner, &lock);
+        struct taker taker = {settings, owner};
+        status = session_lock(&session, argv[0], to_take, &taker, &lock);
         if (status == 0) status = acquire_with(&session, lock, argv[0], signal_fd);
         failed(&session, lock, argv[0], status);
         redlock_lock_free(lock);

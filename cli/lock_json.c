@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -58,12 +59,14 @@ static json_t *nodes_json(struct session *session, struct redlock_lock *lock, bo
     return nodes;
 }
 
-static void set_name(json_t *object, const char *resource) {
+static json_t *text_json(const char *text) {
     char name[1024];
-    json_t *plain = json_string(resource);
-    if (plain == NULL)
-        plain = json_string(printable(name, sizeof name, resource, strlen(resource)));
-    json_object_set_new(object, "resource", plain);
+    json_t *plain = json_string(text);
+    return plain != NULL ? plain : json_string(printable(name, sizeof name, text, strlen(text)));
+}
+
+static void set_name(json_t *object, const char *resource) {
+    json_object_set_new(object, "resource", text_json(resource));
 }
 
 json_t *lock_json(struct session *session, struct redlock_lock *lock, const char *resource) {
@@ -72,6 +75,14 @@ json_t *lock_json(struct session *session, struct redlock_lock *lock, const char
     set_name(object, resource);
     json_object_set_new(object, "result", json_string("ok"));
     if (fence > 0) json_object_set_new(object, "fence", json_integer(fence));
+    const unsigned slot = lock != NULL ? redlock_slot(lock) : 0;
+    if (slot > 0) {
+        char *held = slot_name(resource, slot);
+        json_object_set_new(object, "slot", json_integer(slot));
+        json_object_set_new(object, "slots", json_integer(session->settings->slots));
+        if (held != NULL) json_object_set_new(object, "slot_resource", text_json(held));
+        free(held);
+    }
     json_object_set_new(object, "nodes", nodes_json(session, lock, false));
     return object;
 }

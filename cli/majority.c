@@ -84,12 +84,21 @@ bool is_ours(const struct redlock_view *view) {
     for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
         if (!isxdigit(view->token[i])) return false;
     }
-    return view->token_bytes == REDLOCK_TOKEN_HEX_BYTES ||
-           view->token[REDLOCK_TOKEN_HEX_BYTES] == ':';
+    const size_t head = token_head(view);
+    return view->token_bytes == head || view->token[head] == ':';
+}
+
+size_t token_head(const struct redlock_view *view) {
+    size_t head = REDLOCK_TOKEN_HEX_BYTES;
+    if (view->token_bytes <= head + 1 || view->token[head] != '/' ||
+        !isdigit(view->token[head + 1]))
+        return head;
+    head += 2;
+    return head < view->token_bytes && isdigit(view->token[head]) ? head + 1 : head;
 }
 
 char *owner_text(const struct redlock_view *view, char *out, size_t size) {
-    const size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
+    const size_t head = token_head(view) + 1;
     if (!is_ours(view) || view->token_bytes <= head) return printable(out, size, "", 0);
     return printable(out, size, view->token + head, view->token_bytes - head);
 }

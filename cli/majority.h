@@ -32,8 +32,12 @@ struct majority majority_of(const struct redlock_view *views, size_t count);
 
 /* Both nodes have a key, with the same token. */
 bool has_same_token(const struct redlock_view *a, const struct redlock_view *b);
-/* Whether a value has the form of our tokens: 40 hex digits, then perhaps ':' and an owner. */
+/* Whether a value has the form of our tokens: 40 hex digits, then perhaps '/' and a
+ * number of slots, then perhaps ':' and an owner. */
 bool is_ours(const struct redlock_view *view);
+/* Where the owner's ':' is in one of our tokens, or would be: after the digits, and after '/' and
+ * the number of slots of a slot's token. */
+size_t token_head(const struct redlock_view *view);
 /* The owner in one of our tokens, made printable; "" if there is none. */
 char *owner_text(const struct redlock_view *view, char *out, size_t size);
 /* Whether a value has the form of a token: ours, or one of other Redlock clients (docs/redlock.1,

@@ -294,6 +294,58 @@ static char **find_command(struct settings *settings, char **words, char *shell[
     return NULL;
 }
 
+/* One hold of the lock. *outcome: how it ended. */
+static int run_once(struct settings *settings, struct run_plan *plan, int signal_fd,
+                    struct outcome *outcome) {
+    struct front front = {.settings = settings,
+                          .resource = plan->resource,
+                          .complain_at = NEVER,
+                          .signal_fd = signal_fd,
+                          .socket = -1,
+                          .terminal = {.fd = -1}};
+    int status = front.signal_fd < 0 ? EXIT_SYSTEM : start(&front, plan);
+    if (status == 0) {
+        follow(&front);
+        status = finish(&front);
+        if (!front.has_result) metrics_file_abandoned(settings, plan->resource, &front.outcome);
+    } else {
+        refused(settings, status);
+    }
+    *outcome = front.outcome;
+    terminal_close(&front.terminal);
+    if (front.socket >= 0) close(front.socket);
+    if (front.watch != NULL) munmap(front.watch, sizeof *front.watch);
+    return status;
+}
+
+/* A signal that comes in between ends the next campaign at its beginning. */
+#define CAMPAIGN_AGAIN_AFTER_MS 200
+
+int run_supervised(struct settings *settings, const char *resource, char **command, bool elects) {
+    int status;
+    struct outcome outcome;
+    struct inherited_signals inherited;
+    signals_take(&inherited);
+    char owner[REDLOCK_OWNER_BYTES_MAX + 1];
+    default_owner(settings, owner, sizeof owner);
+    const int signal_fd = signals_open(&inherited);
+    for (bool again = true; again;) {
+        struct run_plan plan = {.settings = settings,
+                                .resource = resource,
+                                .argv = command,
+                                .owner = owner,
+                                .inherited = &inherited,
+                                .elects = elects};
+        status = run_once(settings, &plan, signal_fd, &outcome);
+        again = elects && !settings->once && status == EXIT_LOST && outcome.kind == OUTCOME_LOST;
+        if (!again) break;
+        if (!settings->quiet) complain("campaigning for '%.100s' again", resource);
+        pause_ms(CAMPAIGN_AGAIN_AFTER_MS);
+    }
+    if (signal_fd >= 0) close(signal_fd);
+    return status;
+}
+
 int command_run(struct settings *settings, int argc, char **argv) {
     int status = argc > 0 ? resource_check(settings, argv[0]) : EXIT_USAGE_ERROR;
     if (argc == 0) complain("redlock run needs a resource and a command; try 'redlock run --help'");
@@ -301,31 +353,5 @@ int command_run(struct settings *settings, int argc, char **argv) {
     if (status != 0) return refused(settings, status);
     char *shell[4], **command = find_command(settings, argv + 1, shell);
     if (command == NULL) return refused(settings, EXIT_USAGE_ERROR);
-    struct inherited_signals inherited;
-    signals_take(&inherited);
-    char owner[REDLOCK_OWNER_BYTES_MAX + 1];
-    default_owner(settings, owner, sizeof owner);
-    struct front front = {.settings = settings,
-                          .resource = argv[0],
-                          .complain_at = NEVER,
-                          .signal_fd = signals_open(&inherited),
-                          .socket = -1,
-                          .terminal = {.fd = -1}};
-    struct run_plan plan = {.settings = settings,
-                            .resource = argv[0],
-                            .argv = command,
-                            .owner = owner,
-                            .inherited = &inherited};
-    status = front.signal_fd < 0 ? EXIT_SYSTEM : start(&front, &plan);
-    if (status == 0) {
-        follow(&front);
-        status = finish(&front);
-        if (!front.has_result) metrics_file_abandoned(settings, argv[0], &front.outcome);
-    } else {
-        refused(settings, status);
-    }
-    terminal_close(&front.terminal);
-    if (front.socket >= 0) close(front.socket);
-    if (front.signal_fd >= 0) close(front.signal_fd);
-    return status;
+    return run_supervised(settings, argv[0], command, false);
 }

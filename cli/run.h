@@ -11,6 +11,7 @@
 #define CLI_RUN_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -57,7 +58,12 @@ struct run_plan {
     pid_t front;
     int socket;   /* the holder's end */
     int terminal; /* -1: none */
+    bool elects;  /* the lock's holder is a leader: redlock elect */
 };
+
+/* The front's: runs the command under the lock and returns the exit status. `elects`: in a term,
+ * and again in a later one when the lock was lost, unless --once. */
+int run_supervised(struct settings *settings, const char *resource, char **command, bool elects);
 
 /* The holder's main function; returns its exit status. */
 int holder_main(const struct run_plan *plan);

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -493,7 +494,8 @@ static void no_quorum_text(struct session *session, const int *verdicts, size_t 
         int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
         bool can = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED ||
                    verdict == REDLOCK_VERDICT_DENIED || verdict == REDLOCK_VERDICT_ABSENT ||
-                   verdict == REDLOCK_VERDICT_WRONGTYPE || verdict == REDLOCK_VERDICT_STALE;
+                   verdict == REDLOCK_VERDICT_WRONGTYPE || verdict == REDLOCK_VERDICT_OTHER_SLOTS ||
+                   verdict == REDLOCK_VERDICT_STALE;
         votes += can;
         granted += verdict == REDLOCK_VERDICT_GRANTED;
         silent += !can && node_is_silent(verdict);
@@ -507,6 +509,13 @@ static void no_quorum_text(struct session *session, const int *verdicts, size_t 
     }
 }
 
+/* A majority has another value under this name: no token holds the lock there. */
+static bool is_foreign(const int *verdicts, size_t count) {
+    size_t foreign = 0;
+    for (size_t i = 0; i < count; i++) foreign += verdicts[i] == REDLOCK_VERDICT_WRONGTYPE;
+    return foreign >= quorum_of(count);
+}
+
 /* The head line of a failure. True: it says all, and the nodes need no lines of their own. */
 static bool describe(struct session *session, const int *verdicts, size_t count,
                      const char *resource, int result) {
@@ -517,10 +526,23 @@ static bool describe(struct session *session, const int *verdicts, size_t count,
     session->failed.owner[0] = '\0';
     session->failed.remaining_ms = -1;
     snprintf(out, size, "%s", redlock_result_text(result));
+    if (result == REDLOCK_OTHER_SLOTS)
+        snprintf(out, size,
+                 "its slots are held by clients that use --slots %u, and this one uses --slots "
+                 "%" PRId64 ": give the same number; it can change when no slot is held",
+                 session->other_slots, settings->slots);
+    if (result == REDLOCK_HELD && settings->slots > 0) {
+        snprintf(out, size, "held by others: none of its %" PRId64 " slots is free",
+                 settings->slots);
+        return true;
+    }
     if (result == REDLOCK_HELD && (!settings->quiet || settings->json))
         return holder_text(session, resource, out, size);
     if (result == REDLOCK_NO_QUORUM) no_quorum_text(session, verdicts, count, out, size);
-    if (result == REDLOCK_LOST && causes_text(session, verdicts, count, causes, sizeof causes) > 0)
+    if (result == REDLOCK_LOST && is_foreign(verdicts, count))
+        session_foreign(session, resource, strlen(resource), out, size);
+    else if (result == REDLOCK_LOST &&
+             causes_text(session, verdicts, count, causes, sizeof causes) > 0)
         snprintf(out, size, "lost: %s", causes);
     return false;
 }
@@ -529,6 +551,7 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
                    int result) {
     char name[200];
     result = cause_of(session, result);
+    if (result == REDLOCK_NO_QUORUM && is_foreign(verdicts, count)) result = REDLOCK_LOST;
     const struct settings *settings = session->settings;
     const bool lacks_votes = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED,
                shut_out = lacks_votes && is_shut_out(session, verdicts),
@@ -555,6 +578,10 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
         report_nodes(session, verdicts, count, true);
         complain("remove scheme= from the node's URL, or lock elsewhere");
         return EXIT_CONFIG;
+    case REDLOCK_OTHER_SLOTS: return EXIT_CONFIG;
+    case REDLOCK_NO_SLOTS:
+        complain("slots need stock nodes; redlock doctor shows which nodes are native");
+        return EXIT_CONFIG;
     case REDLOCK_LOST:
     case REDLOCK_LIMIT: return EXIT_LOST;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
@@ -574,6 +601,7 @@ int session_failure(struct session *session, struct redlock_lock *lock, const ch
     int verdicts[REDLOCK_NODES_MAX] = {0};
     size_t count = redlock_client_nodes(session->client);
     if (lock != NULL) redlock_verdicts(lock, verdicts, count);
+    if (lock != NULL) session->other_slots = redlock_other_slots(lock);
     return failure(session, verdicts, count, resource, result);
 }
 
@@ -630,6 +658,12 @@ const char *verdict_name(int verdict) {
         return lower;
     }
     return "unknown";
+}
+
+char *slot_name(const char *resource, unsigned slot) {
+    char *name = NULL;
+    if (slot == 0) return strdup(resource);
+    return asprintf(&name, "%s:slot:%u", resource, slot) < 0 ? NULL : name;
 }
 
 void default_owner(const struct settings *settings, char *out, size_t size) {

@@ -18,6 +18,7 @@ struct session {
     const char *quorum; /* guarded: the pinned id; NULL: none. Owned like `nodes` */
     int allow_replicas; /* guarded */
     const struct settings *settings;
+    unsigned other_slots; /* OTHER_SLOTS: the number of the others */
     /* The last failure, for JSON. */
     struct {
         int result;       /* enum redlock_result; OK: there was none */
@@ -94,6 +95,9 @@ const char *node_url(struct session *session, size_t node);
 const char *verdict_name(int verdict);
 
 /* "host:pid", or the name that the user gave. */
+/* The resource of a slot, for the other commands; slot 0: the resource itself. malloc(); NULL: no
+ * memory. */
+char *slot_name(const char *resource, unsigned slot);
 void default_owner(const struct settings *settings, char *out, size_t size);
 
 #endif

@@ -227,6 +227,7 @@ SETTER(set_restart_after) {
     return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
                   "--restart-after is from 0 to 24h", error, size);
 }
+SETTER(set_slots) { return number(&s->slots, value, 1, REDLOCK_SLOTS_MAX, error, size); }
 SETTER(set_conflict) { return number(&s->conflict_exit_code, value, 0, 255, error, size); }
 SETTER(set_fence) { return number(&s->fence, value, 1, REDLOCK_FENCE_MAX, error, size); }
 int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size) {
@@ -396,7 +397,8 @@ SETTER(set_retry_delay) {
 #define WAITERS (TAKERS | COMMAND_WAIT)
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
 #define CLIENTS                                                                                    \
-    (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE)
+    (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE |         \
+     COMMAND_ELECT | COMMAND_WATCH)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
 
@@ -414,7 +416,7 @@ const struct option_entry option_entries[] = {
     {"mode", 0, "MODE", COMMAND_UP, false, set_up_mode, "classic or guarded (guarded)"},
     {"mode", 0, "MODE", COMMAND_BENCH, false, set_bench_mode,
      "single, classic or guarded (classic)"},
-    {"ttl", 't', "DURATION", TAKERS | COMMAND_EXTEND | COMMAND_BENCH, true, set_ttl,
+    {"ttl", 't', "DURATION", TAKERS | COMMAND_ELECT | COMMAND_EXTEND | COMMAND_BENCH, true, set_ttl,
      "time to live of the lock (30s)"},
     {"ttl", 't', "DURATION", COMMAND_SERVE, true, set_ttl,
      "time to live of a lock that SETNX takes (30s)"},
@@ -429,23 +431,27 @@ const struct option_entry option_entries[] = {
     {"command", 'c', "LINE", COMMAND_RUN, false, set_command,
      "run this line by the shell, in place of COMMAND"},
     {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
-    {"confirm", 0, NULL, TAKERS | COMMAND_SERVE, false, set_confirm,
+    {"slots", 0, "K", TAKERS, false, set_slots, "take one of K slots of the resource"},
+    {"slots", 0, "K", COMMAND_SHOW, false, set_slots, "show the K slots of each RESOURCE"},
+    {"id", 0, "ADDRESS", COMMAND_ELECT, false, set_owner,
+     "what observers see of the leader (HOST:PID)"},
+    {"confirm", 0, NULL, TAKERS | COMMAND_ELECT | COMMAND_SERVE, false, set_confirm,
      "guarded: ask a majority once more before the lock counts"},
     {"shared", 0, NULL, LOCKERS, false, set_shared,
      "a shared lock: readers hold it together, and exclude others"},
-    {"retry-delay", 0, "MIN-MAX", TAKERS, true, set_retry_delay,
+    {"retry-delay", 0, "MIN-MAX", TAKERS | COMMAND_ELECT, true, set_retry_delay,
      "random delay before a retry (50ms-250ms)"},
     {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token,
      "the token; others can see it: prefer REDLOCK_TOKEN or -"},
     {"max-hold", 0, "DURATION", COMMAND_RUN, true, set_max_hold,
      "give up the lock this long after taking it"},
-    {"kill-after", 'k', "DURATION", COMMAND_RUN, true, set_kill_after,
+    {"kill-after", 'k', "DURATION", COMMAND_RUN | COMMAND_ELECT, true, set_kill_after,
      "time from TERM to KILL (5s)"},
-    {"grace", 'g', "DURATION", COMMAND_RUN, true, set_grace,
+    {"grace", 'g', "DURATION", COMMAND_RUN | COMMAND_ELECT, true, set_grace,
      "send TERM this long before validity ends (kill-after + 1s)"},
     {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost,
      "term: end the command; ignore: let it run (term)"},
-    {"status-file", 0, "FILE", COMMAND_RUN, false, set_status_file,
+    {"status-file", 0, "FILE", COMMAND_RUN | COMMAND_ELECT, false, set_status_file,
      "write the outcome to this file as JSON"},
     {"metrics-file", 0, "FILE", COMMAND_RUN, false, set_metrics_file,
      "keep metrics of this run there, for node_exporter's textfile collector"},
@@ -526,10 +532,14 @@ const struct option_entry option_entries[] = {
     {"interval", 'i', "DURATION", COMMAND_TOP, false, set_interval,
      "from one look to the next (2s)"},
     {"once", '1', NULL, COMMAND_TOP, false, set_once, "print one look as text, or as JSON"},
+    {"once", '1', NULL, COMMAND_ELECT, false, set_once, "do not campaign again after a loss"},
+    {"once", '1', NULL, COMMAND_WATCH, false, set_once,
+     "report once: exit 0 for a leader, 75 for none, 69 if unknown"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
-    {"json", 'j', NULL, (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_SERVE)) | COMMAND_BENCH, false,
+    {"json", 'j', NULL,
+     (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_ELECT | COMMAND_SERVE)) | COMMAND_BENCH, false,
      set_json, "print results as JSON"},
-    {"json", 'j', NULL, COMMAND_RUN, false, set_json,
+    {"json", 'j', NULL, COMMAND_RUN | COMMAND_ELECT, false, set_json,
      "write the outcome as JSON on standard error, or to --status-file"},
     {"quiet", 'q', NULL, ALL, false, set_quiet, "do not report contention"},
     {"verbose", 'v', NULL, ALL, false, set_verbose, "report what happens"},

@@ -25,7 +25,9 @@ enum command_bit {
     COMMAND_SERVE = 1024,
     COMMAND_BREAK = 2048,
     COMMAND_WAIT = 4096,
-    COMMAND_TOP = 32768
+    COMMAND_TOP = 32768,
+    COMMAND_ELECT = 1 << 20,
+    COMMAND_WATCH = 1 << 21
 };
 
 #define WAIT_UNSET INT64_MIN
@@ -55,6 +57,7 @@ struct settings {
     int64_t wait_ms; /* WAIT_UNSET: the command's own default */
     int64_t node_timeout_ms, connect_timeout_ms;
     int64_t retry_delay_ms_min, retry_delay_ms_max;
+    int64_t slots;                                /* 0: none */
     int64_t kill_after_ms, grace_ms, max_hold_ms; /* grace -1: unset */
     int64_t restart_after_ms;                     /* -1: never */
     int64_t conflict_exit_code, count;

@@ -343,7 +343,7 @@ static int show_once(struct session *session, int count, char **resources) {
     return status;
 }
 
-int command_show(struct settings *settings, int argc, char **argv) {
+static int show(struct settings *settings, int argc, char **argv) {
     for (int i = 0; i < argc; i++) {
         int status = resource_check(settings, argv[i]);
         if (status == 0) continue;
@@ -363,5 +363,34 @@ int command_show(struct settings *settings, int argc, char **argv) {
         status = settings->watch_ms > 0 ? show_watch(&session, argc, argv)
                                         : show_once(&session, argc, argv);
     session_close(&session);
+    return status;
+}
+
+/* The names of all slots of each resource; NULL: no memory. */
+static char **slots_of(int64_t slots, int argc, char **argv) {
+    char **names = calloc((size_t)argc * (size_t)slots + 1, sizeof *names);
+    size_t count = 0;
+    for (int i = 0; names != NULL && i < argc; i++) {
+        for (unsigned slot = 1; slot <= slots; slot++)
+            if ((names[count] = slot_name(argv[i], slot)) != NULL) count++;
+    }
+    return names;
+}
+
+static void free_names(char **names) {
+    for (char **name = names; name != NULL && *name != NULL; name++) free(*name);
+    free(names);
+}
+
+int command_show(struct settings *settings, int argc, char **argv) {
+    if (settings->slots == 0 || argc == 0) return show(settings, argc, argv);
+    char **names = slots_of(settings->slots, argc, argv);
+    int count = 0, status = EXIT_SYSTEM;
+    while (names != NULL && names[count] != NULL) count++;
+    if (count == argc * settings->slots)
+        status = show(settings, count, names);
+    else
+        complain("out of memory");
+    free_names(names);
     return status;
 }

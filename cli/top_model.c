@@ -217,7 +217,7 @@ static bool holds_token(const struct redlock_view *views, size_t count) {
 
 /* Raw bytes: the reader makes them printable. Of a short token less than half is kept. */
 static void keep_holder(struct top_row *row, const struct redlock_view *view) {
-    const size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
+    const size_t head = token_head(view) + 1;
     row->head_bytes =
         view->token_bytes / 2 < TOP_HEAD_BYTES ? view->token_bytes / 2 : TOP_HEAD_BYTES;
     memcpy(row->head, view->token, row->head_bytes);

@@ -100,11 +100,10 @@ static int failure(struct session *session, int count, char **resources, const c
     return status;
 }
 
-static int wait_with(struct session *session, int count, char **resources) {
+static int wait_with(struct session *session, int count, char **resources, int64_t begun) {
     const struct settings *settings = session->settings;
     const bool endless =
         settings->wait_ms == WAIT_UNSET || settings->wait_ms == REDLOCK_WAIT_FOREVER;
-    const int64_t begun = now_ns();
     struct wait wait = {.session = session,
                         .begun_ns = begun,
                         .deadline_ns = endless ? NEVER : begun + settings->wait_ms * MS,
@@ -141,10 +140,11 @@ int command_wait(struct settings *settings, int argc, char **argv) {
     settings->only_looks = true;
     if ((status = session_open(&session, settings)) != 0)
         return failure(&session, argc, argv, NULL, status);
+    const int64_t begun = now_ns(); /* the time to connect is part of the wait */
     session_connect(&session);
     status = session_check(&session, argv[0]);
-    status =
-        status != 0 ? failure(&session, argc, argv, NULL, status) : wait_with(&session, argc, argv);
+    status = status != 0 ? failure(&session, argc, argv, NULL, status)
+                         : wait_with(&session, argc, argv, begun);
     session_close(&session);
     return status;
 }

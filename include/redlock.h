@@ -39,6 +39,7 @@ extern "C" {
 /* Limits. A value outside of them is BAD_ARGUMENT; the library never clips. */
 #define REDLOCK_NODES_MAX 15
 #define REDLOCK_RESOURCES_MAX 64 /* in one lock */
+#define REDLOCK_SLOTS_MAX 64     /* of one resource */
 #define REDLOCK_TTL_MS_MIN 10
 #define REDLOCK_TTL_MS_MAX 86400000 /* 24 hours */
 #define REDLOCK_OWNER_BYTES_MAX 128
@@ -237,6 +238,11 @@ struct redlock_lock_options {
     size_t owner_bytes;         /* 0 with an owner: strlen() */
     redlock_change_fn *on_change;
     void *on_change_context;
+    int leader; /* guarded, one resource. 1: its holder is a leader, and redlock_fence() its term:
+                   nodes show both to observers (redlock_observe_start()). 0 */
+    uint32_t slots; /* 0: an ordinary lock. 1 to 64: a semaphore; the lock is one of so many slots
+                       of the resource, whichever is free. All clients must give the same number;
+                       it can change when no slot is held (docs/slots.md) */
     int shared; /* 1: a shared (read) lock on one resource: any number of them at a time, and no
                    exclusive one meanwhile; docs/shared.md. 0: exclusive */
 };
@@ -263,7 +269,7 @@ redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes
 REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
 
 /* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, GUARDED_NODES,
- * TWO_QUORUMS, FORKED, SYSTEM; guarded: TTL_MAX_EXCEEDED. */
+ * TWO_QUORUMS, FORKED, SYSTEM; guarded: TTL_MAX_EXCEEDED; with slots: OTHER_SLOTS, NO_SLOTS. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_try(struct redlock_lock *lock);
 /* Tries until the lock is held, `wait_ms` have passed (0: one try; or REDLOCK_WAIT_FOREVER), the
  * retries are used up, or redlock_cancel(). A failure is that of the last try. It leaves no key of
@@ -336,12 +342,17 @@ REDLOCK_API int redlock_lock_state(struct redlock_lock *lock);
 REDLOCK_API int64_t redlock_validity_ms(struct redlock_lock *lock);
 /* The end of validity in nanoseconds of CLOCK_BOOTTIME; 0: not held. */
 REDLOCK_API int64_t redlock_validity_end_ns(struct redlock_lock *lock);
-/* The token: 40 hex digits, and ':' and the owner if there is one. Valid until the next
- * acquisition. {NULL,0}: not held. */
+/* The token: 40 hex digits; with slots '/' and their number; and ':' and the owner if there is one.
+ * Valid until the next acquisition. {NULL,0}: not held. */
 REDLOCK_API struct redlock_bytes redlock_token(struct redlock_lock *lock);
 /* Guarded: the fencing token, 1 to REDLOCK_FENCE_MAX. Pass it to the resource that the lock
  * protects (docs/fencing.md). Extensions do not change it. 0: not held, or classic mode. */
 REDLOCK_API int64_t redlock_fence(struct redlock_lock *lock);
+/* Which slot is held, 1 to `slots`: the lock is then the ordinary one on the resource with ":slot:"
+ * and this number behind it. 0: none, or the lock has no slots. */
+REDLOCK_API uint32_t redlock_slot(struct redlock_lock *lock);
+/* After OTHER_SLOTS: the number of slots with which others hold slots of the resource. 0: none. */
+REDLOCK_API uint32_t redlock_other_slots(struct redlock_lock *lock);
 /* What each node answered in the last acquire, extend, renewal or release; verdicts[i] is node i's.
  * Inside on_change() these are the causes of UNSURE and LOST. Writes at most `count`; returns the
  * number of nodes. */
@@ -368,6 +379,42 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek(struct redlock_client *client, c
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek_start(struct redlock_lock *lock,
                                                       struct redlock_view *views, size_t count,
                                                       redlock_done_fn *done, void *context);
+
+/* ---- leaders ------------------------------------------------------------------------------ */
+
+/* A leader holds a guarded lock with the option `leader`. Its term is the fence of the lock: each
+ * later leader has a higher one. docs/elect.md. */
+enum redlock_leadership {
+    REDLOCK_LEADER_UNKNOWN = 0, /* too few nodes answer, or `sure_until_ns` has passed */
+    REDLOCK_LEADER_NONE = 1,    /* no token is on a majority of the nodes */
+    REDLOCK_LEADER_KNOWN = 2
+};
+struct redlock_leader {
+    size_t size;
+    int state; /* enum redlock_leadership; the rest is 0 unless KNOWN */
+    /* Exact. Two observers never report different leaders for one term, and the terms that one
+     * observer reports never fall. */
+    int64_t term;
+    struct redlock_bytes id; /* the `owner` of its lock; valid during the call */
+    /* In nanoseconds of CLOCK_BOOTTIME. Before it no other client leads, unless this leader
+     * resigned or an operator broke its lock. It does not promise that the leader still runs. */
+    int64_t sure_until_ns;
+};
+struct redlock_observer;
+/* Called when anything above has changed, also when only `sure_until_ns` has grown. Of several
+ * changes in a row only the last may be reported. Runs as redlock_change_fn does; it must not call
+ * redlock_observe_stop(). */
+typedef void redlock_observe_fn(void *context, const struct redlock_leader *leader);
+/* Reports who leads `resource`, from now on and until redlock_observe_stop(), which comes before
+ * redlock_client_free(). Until the first call it is UNKNOWN. Takes nothing. OK, BAD_ARGUMENT (a
+ * client in mode CLASSIC: there are no terms), NO_MEMORY, SYSTEM, FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_observe_start(struct redlock_client *client,
+                                                         const void *resource, size_t bytes,
+                                                         redlock_observe_fn *each, void *context,
+                                                         struct redlock_observer **observer,
+                                                         struct redlock_error *error);
+/* NULL: nothing. No call of `each` runs after it returns. */
+REDLOCK_API void redlock_observe_stop(struct redlock_observer *observer);
 
 #ifdef __cplusplus
 }

@@ -185,6 +185,8 @@ static bool drop_by_call(struct server_string *name, struct node_bytes token) {
     return true;
 }
 
+bool mirror_needs_cron(void) { return node.mirror && !ends_by_itself(); }
+
 bool mirror_drop(struct server_string *name, struct node_bytes token) {
     /* A replica's keyspace is its master's. */
     if (!node.mirror || (node.flags & SERVER_IS_REPLICA)) return false;

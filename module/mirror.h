@@ -31,6 +31,9 @@ void mirror_close(void);
 void mirror_put(struct server_string *name, struct node_bytes token, int64_t left_ms);
 /* A lock of ours is gone: so is its key, if it holds the token. True: it was deleted. */
 bool mirror_drop(struct server_string *name, struct node_bytes token);
+/* Whether copies must be deleted when their locks end: the wall clock stepped back, so that they do
+ * not end by themselves. Between commands only the server's cron may do that (ends.c). */
+bool mirror_needs_cron(void);
 
 /* About once a second: whether somebody follows the changes of the keyspace. */
 void mirror_ask_for_replicas(struct server_ctx *ctx);

@@ -230,14 +230,17 @@ static void open_client(struct world *world, unsigned client) {
         lock.on_change = hold_on_change;
         lock.on_change_context = hold;
         struct node_bytes key = resource_key(i);
+        hold->slots = (uint8_t)lock.slots;
         must(redlock_lock_new(actor->redlock, key.data, key.bytes, &lock, &hold->lock, &error),
              error.text);
     }
+    observers_begin(actor, client);
 }
 
 static void close_client(struct world *world, struct actor *actor) {
     net_abandon(actor->net);
     operator_drop(actor);
+    observers_end(actor);
     for (unsigned r = 0; r < world->options.resources; r++) redlock_lock_free(actor->hold[r].lock);
     redlock_client_free(actor->redlock);
     actor->net = NULL;

@@ -48,6 +48,8 @@ struct words judge_resource(int resource) {
     struct words words;
     if (resource <= 0)
         snprintf(words.text, sizeof words.text, "job");
+    else if (resource >= JUDGE_SLOT_FIRST)
+        snprintf(words.text, sizeof words.text, "slot %d", resource - JUDGE_SLOT_FIRST + 1);
     else
         snprintf(words.text, sizeof words.text, "r%d", resource + 1);
     return words;
@@ -86,6 +88,7 @@ void judge_found(struct report *report, enum check_rule rule, size_t first, size
 enum { NAMES_CLIENT = 1, NAMES_NODE = 2, NAMES_RESOURCE = 4 };
 
 static unsigned names(unsigned kind) {
+    if (kind == HISTORY_OBSERVED) return NAMES_CLIENT | NAMES_RESOURCE;
     if (kind <= HISTORY_BROKEN) return NAMES_CLIENT | NAMES_RESOURCE;
     if (kind <= HISTORY_CLIENT_CLOCK) return NAMES_CLIENT;
     if (kind <= HISTORY_KEY_FOREIGN) return NAMES_NODE | NAMES_RESOURCE;
@@ -129,5 +132,6 @@ size_t check_history(const struct history *history, unsigned rules,
     if (judged(&report, CHECK_ORPHAN)) judge_orphans(&report);
     if (judged(&report, CHECK_LINEARIZABLE)) judge_order(&report);
     if (judged(&report, CHECK_LIVENESS)) judge_liveness(&report);
+    if (rules & (1u << CHECK_OBSERVED | 1u << CHECK_SURE)) judge_observed(&report);
     return report.found;
 }

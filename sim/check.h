@@ -25,7 +25,9 @@
     X(ONE_LIST, "two member lists of one epoch are never both in force, and epochs only grow") \
     X(BROKEN, "a broken lock stays broken, and a break touches no other client's lock") \
     X(STORM, "clients ask a node about its record and state only so often as something happens") \
-    X(LIVENESS, "once faults stop, somebody acquires within the bound")
+    X(LIVENESS, "once faults stop, somebody acquires within the bound") \
+    X(OBSERVED, "a leader that is reported is the one of its term, and terms never fall") \
+    X(SURE, "nobody else leads before the sure time of a report, unless the leader resigned")
 /* clang-format on */
 
 enum check_rule {

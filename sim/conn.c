@@ -258,6 +258,23 @@ static void count_question(const struct conn *conn, enum net_op op) {
     }
 }
 
+/* A request for a slot names the resource, whose slots are the keys. */
+static void post_slots(const struct net_request *request, struct message *message) {
+    const char *text = request->slot_order.data;
+    unsigned slot = 0;
+    message->slots = request->slots;
+    for (size_t i = 0; i <= request->slot_order.bytes; i++) {
+        if (i < request->slot_order.bytes && text[i] != ' ') {
+            slot = slot * 10 + (unsigned)(text[i] - '0');
+            continue;
+        }
+        assert(slot >= 1 && slot <= WORLD_SLOTS_MAX && message->order_count < WORLD_SLOTS_MAX);
+        message->order[message->order_count++] = (uint8_t)slot;
+        slot = 0;
+    }
+    message->keys[0] = (uint8_t)(WORLD_SLOT_FIRST + message->order[0] - 1);
+}
+
 static void post_waiter(const struct net_request *request, struct message *message) {
     assert(request->waiter.bytes <= WAITER_BYTES_MAX);
     message->name_bytes = (uint8_t)request->waiter.bytes;
@@ -283,6 +300,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
     bool queued = request->op == NET_WAIT_QUEUE_ENTER || request->op == NET_WAIT_QUEUE_LEAVE ||
                   request->op == NET_WAIT_QUEUE_PEEK;
     size_t prefix = queued ? sizeof(NET_KEY_WAITING) - 1 : 0;
+    if (subject == NET_OF_OBSERVERS) prefix = sizeof(NET_KEY_TERM) - 1;
     for (size_t i = 0; i < request->keys_count && request->op != NET_SCAN; i++) {
         const struct net_bytes *key = &request->keys[i];
         int resource = resource_of((const char *)key->data + prefix, key->bytes - prefix);
@@ -297,6 +315,8 @@ void conn_post(struct conn *conn, struct net_call *call) {
         post_guarded(conn, request, message);
     }
     if (request->waiter.data) post_waiter(request, message);
+    if (request->op == NET_ACQUIRE_SLOT) post_slots(request, message);
+    if (request->op == NET_WATCH) message->slots = request->slots;
     messages_push(&conn->out, message);
     policy_asked(&conn->net->policy, &conn->calls, call);
     watch_calls(conn);

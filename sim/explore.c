@@ -30,6 +30,7 @@ struct worker {
 struct shared {
     _Atomic uint64_t beyond; /* seeds from here on no longer matter */
     struct worker worker[JOBS_MAX];
+    struct coverage coverage;
 };
 
 static void never_beyond(struct shared *shared, uint64_t seed) {
@@ -43,6 +44,7 @@ static void work(struct shared *shared, unsigned index, const struct explore_opt
     static struct plan plan;
     struct worker *worker = &shared->worker[index];
     struct player *player = player_new();
+    if (options->coverage) player_cover(player, &shared->coverage);
     for (uint64_t i = index; i < options->count && !worker->failed; i += options->jobs) {
         uint64_t seed = options->first + i;
         if (seed >= atomic_load(&shared->beyond)) break;
@@ -96,13 +98,19 @@ static void show_summary(const struct shared *shared, const struct explore_optio
     char nodes[32] = "";
     if (options->wish.nodes != PLAN_NODES_DRAWN)
         snprintf(nodes, sizeof nodes, ", %s nodes", plan_nodes_word(options->wish.nodes));
-    printf("%" PRIu64 " seeds from %" PRIu64 " (%s%s, broken: %s): %" PRIu64
+    printf("%" PRIu64 " seeds from %" PRIu64 " (%s%s%s, broken: %s): %" PRIu64
            " s simulated in %" PRId64 ".%03" PRId64 " s (%" PRIu64 " times real time, %" PRIu64
            " seeds a second), %" PRIu64 " acquisitions, %" PRIu64 " requests\n",
            sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic", nodes,
-           plan_break_word(options->wish.broken), sums.simulated_ms / 1000, sums.ms / 1000,
-           sums.ms % 1000, sums.simulated_ms / (uint64_t)sums.ms,
-           sums.seeds * 1000 / (uint64_t)sums.ms, sums.acquisitions, sums.messages);
+           options->wish.biased ? ", biased" : "", plan_break_word(options->wish.broken),
+           sums.simulated_ms / 1000, sums.ms / 1000, sums.ms % 1000,
+           sums.simulated_ms / (uint64_t)sums.ms, sums.seeds * 1000 / (uint64_t)sums.ms,
+           sums.acquisitions, sums.messages);
+    if (options->coverage)
+        printf("reached %" PRIu64 " states in which something happened, %" PRIu64
+               " pairs of a state and what happened in it\n",
+               atomic_load(&shared->coverage.states_count),
+               atomic_load(&shared->coverage.pairs_count));
 }
 
 /* Prints the command that repeats the run, without the end of the line. */
@@ -112,6 +120,7 @@ static void print_command(uint64_t seed, const struct plan_wish *wish, const cha
     if (wish->guarded) fprintf(out, " --mode guarded");
     if (wish->nodes != PLAN_NODES_DRAWN) fprintf(out, " --%s", plan_nodes_word(wish->nodes));
     if (wish->operators) fprintf(out, " --operators");
+    if (wish->biased) fprintf(out, " --biased");
     if (wish->broken != PLAN_BREAK_NOTHING)
         fprintf(out, " --break %s", plan_break_word(wish->broken));
     fputs(more, out);

@@ -23,6 +23,7 @@ struct explore_options {
     unsigned jobs;
     bool hash;        /* print each seed's hash, do not judge */
     bool quiet;       /* no progress, no summary */
+    bool coverage;    /* and say how many states were reached */
     uint64_t seed;    /* one seed */
     const char *only; /* actions that take part; NULL: all */
     bool trace, shrink;

@@ -103,6 +103,15 @@ static void put_message(struct line *line, const struct history_record *record) 
     put(line, " #%" PRIu32, record->message);
 }
 
+static void put_observed(struct line *line, const struct history_record *record) {
+    if (record->value == 0) {
+        put(line, " no leader (%d)", record->result);
+        return;
+    }
+    put(line, " term %" PRId64, record->value);
+    put_ms(line, " until ", record->until, 0);
+}
+
 /* The part of a record that depends on its kind. */
 static void put_details(struct line *line, const struct history_record *record) {
     switch ((enum history_kind)record->kind) {
@@ -122,6 +131,7 @@ static void put_details(struct line *line, const struct history_record *record) 
         if (record->value) put(line, " fence %" PRId64, record->value);
         if (record->message) put(line, " silent %" PRIu32, record->message);
         break;
+    case HISTORY_OBSERVED: put_observed(line, record); break;
     case HISTORY_NOT_ACQUIRED:
     case HISTORY_RELEASED: put(line, " %s", result_name(record->result)); break;
     case HISTORY_READ_REFUSED: put(line, " fence %" PRId64, record->value); break;

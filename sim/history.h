@@ -87,7 +87,9 @@
     X(ASKED, "client, or without one all of them together, has sent node `value` requests about records and states in the second since `until`") \
     /* the run */ \
     X(FAULTS_END, "no more faults from here on: somebody must acquire within the bound") \
-    X(END, "the run is over")
+    X(END, "the run is over") \
+    /* observers */ \
+    X(OBSERVED, "client reports who leads resource: token, under the term `value`, and nobody else before `until`; `value` 0: nobody, or it does not know (`result`)")
 /* clang-format on */
 
 enum history_kind {

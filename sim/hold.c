@@ -10,7 +10,7 @@
 
 static struct history_record hold_record(const struct hold *hold, enum history_kind kind) {
     struct history_record record = actor_record(hold->world, kind, hold->client);
-    record.resource = (int8_t)hold->resource;
+    record.resource = (int8_t)(hold->slot ? WORLD_SLOT_FIRST + hold->slot - 1 : hold->resource);
     record.token = hold->token;
     return record;
 }
@@ -19,6 +19,23 @@ static void write_hold(const struct hold *hold, enum history_kind kind, int resu
     struct history_record record = hold_record(hold, kind);
     record.result = (int16_t)result;
     world_write(hold->world, &record);
+}
+
+/* A client that asks for any slot asks for each of them, until it has one. */
+static void write_slots(struct hold *hold, enum history_kind kind, int result, unsigned but) {
+    const uint8_t slot = hold->slot;
+    for (uint8_t i = 1; i <= hold->slots; i++) {
+        hold->slot = i;
+        if (i != but) write_hold(hold, kind, result);
+    }
+    hold->slot = slot;
+}
+
+static void write_tries(struct hold *hold, enum history_kind kind, int result, unsigned but) {
+    if (hold->slots)
+        write_slots(hold, kind, result, but);
+    else
+        write_hold(hold, kind, result);
 }
 
 /* The world time at which the client's own clock, at its present rate, shows the end of its
@@ -32,6 +49,7 @@ void hold_write_until(const struct hold *hold, enum history_kind kind) {
     struct history_record record = hold_record(hold, kind);
     record.until = validity_end(hold);
     record.value = hold->fence;
+    if (kind == HISTORY_ACQUIRED) record.message = hold->slots;
     world_write(hold->world, &record);
 }
 
@@ -65,9 +83,11 @@ static void on_acquired(void *context, struct redlock_lock *lock, int result) {
         hold->count++;
         hold->fence = world->options.guarded ? redlock_fence(lock) : 0;
         hold->release_waits = false;
+        hold->slot = (uint8_t)redlock_slot(lock);
+        if (hold->slots) write_slots(hold, HISTORY_NOT_ACQUIRED, REDLOCK_CANCELLED, hold->slot);
         hold_write_until(hold, HISTORY_ACQUIRED);
     } else {
-        write_hold(hold, HISTORY_NOT_ACQUIRED, result);
+        write_tries(hold, HISTORY_NOT_ACQUIRED, result, 0);
     }
     if (world->reports.acquired)
         world->reports.acquired(world, hold->client, hold->resource, result);
@@ -98,7 +118,7 @@ static bool begin_acquiring(struct hold *hold) {
     if (redlock_lock_state(hold->lock) != REDLOCK_STATE_FREE || hold->acquiring || hold->releasing)
         return false;
     hold->token = 0;
-    write_hold(hold, HISTORY_ACQUIRE, 0);
+    write_tries(hold, HISTORY_ACQUIRE, 0, 0);
     hold->acquiring = true;
     hold->tries++;
     return true;
@@ -162,7 +182,7 @@ void hold_release(struct hold *hold) {
 
 void hold_cancel(struct hold *hold) {
     if (!hold->acquiring) return;
-    write_hold(hold, HISTORY_CANCEL, 0);
+    write_tries(hold, HISTORY_CANCEL, 0, 0);
     redlock_cancel(hold->lock);
     actor_rearm(hold->world, hold->client);
 }

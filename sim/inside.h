@@ -13,6 +13,7 @@
 #include "node/queue.h"
 #include "queue.h"
 #include "random.h"
+#include "node/slots.h"
 #include "world.h"
 
 /* ---- events of the future ---- */
@@ -115,6 +116,8 @@ struct message {
     bool stranger; /* the commands and scripts of another project: on plain keys */
     uint8_t part, question, stripes_count;
     uint16_t stripes[WORLD_RESOURCES_MAX];
+    /* ACQUIRE_SLOT: how many there are, those to try; the answer: the slot, or another number. */
+    uint8_t slots, order_count, order[WORLD_SLOTS_MAX], given, other_slots;
     bool was_kept, keep;
     uint64_t nonce, expected;
     int64_t fence;
@@ -261,9 +264,14 @@ struct server {
     size_t changes_count, changes_capacity;
     rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
     rl_ns ends_at;   /* native: the same for its locks */
-    struct queue queue[WORLD_RESOURCES_MAX]; /* the waiters of each resource */
-    struct node_queue *turns;                /* native: the same; NULL: an old process */
-    rl_ns turns_at;                          /* native: time of the event for its queue */
+    struct queue queue[WORLD_KEYS_MAX]; /* the waiters of each resource, or of its slots */
+    /* The announcement of a leader, by resource: its text, a token's number; 0: none. */
+    struct announced {
+        uint32_t text;
+        int64_t expires_ms;
+    } announced[WORLD_RESOURCES_MAX];
+    struct node_queue *turns; /* native: the same; NULL: an old process */
+    rl_ns turns_at;           /* native: time of the event for its queue */
 };
 
 /* Wall clocks show a day of 2026, and differ slightly from each other. */
@@ -296,6 +304,7 @@ int64_t server_now_ms(const struct server *server); /* by the clock that ends it
 void server_forget_ends(struct server *server); /* before server_await_expiry(): clocks changed */
 bool server_refuses_all(const struct server *server); /* even handshakes */
 void server_read(struct server *server, struct message *request);
+void server_acquire_slot(struct server *server, struct message *request);
 void server_write_op(struct server *server, struct message *request); /* without fences */
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
 /* server_native.c: what the module does with its locks and with their copies among the keys */
@@ -343,8 +352,8 @@ bool server_guard_delete(struct server *server); /* only the record; false: it h
 /* call after anything that may change whether the record is intact */
 void server_guard_check(struct server *server);
 uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
-struct node_bytes resource_key(unsigned resource);
-int resource_of(const void *key, size_t bytes); /* -1: not a resource of the world */
+struct node_bytes resource_key(unsigned resource);         /* below WORLD_KEYS_MAX */
+int resource_of(const void *key, size_t bytes);            /* -1: not a resource of the world */
 
 /* ---- clients ---- */
 
@@ -369,6 +378,8 @@ struct update {
 struct hold { /* one lock of one client */
     struct world *world;
     uint8_t client, resource;
+    uint8_t slots; /* of the lock; 0: it has none */
+    uint8_t slot;  /* that it holds, or held last */
     struct redlock_lock *lock;
     uint32_t tries;
     uint32_t count; /* numbers the acquisitions: an update of an earlier one must not write */
@@ -394,7 +405,8 @@ struct actor {
     rl_ns wake_at; /* the event that drives the client; RL_NEVER: none */
     struct random random;
     struct hold hold[WORLD_RESOURCES_MAX];
-    struct client_action *actions; /* that wait until it resumes */
+    struct redlock_observer *observers[WORLD_RESOURCES_MAX]; /* NULL: it does not observe */
+    struct client_action *actions;                           /* that wait until it resumes */
     size_t actions_count, actions_capacity;
     unsigned slots;
     struct link link[RL_NODES_MAX];
@@ -422,6 +434,10 @@ void update_write(struct world *world, size_t number);
 /* breaking.c */
 void breaking_act(struct world *world, unsigned client, const struct world_operation *what);
 void breaking_drop(struct actor *actor);
+/* observing.c */
+void announced_serve(struct server *server, struct message *request); /* ANNOUNCE, TERM */
+void observers_begin(struct actor *actor, unsigned client);
+void observers_end(struct actor *actor);
 /* operator.c */
 void operator_act(struct world *world, unsigned client, const struct world_operation *what);
 void operator_drop(struct actor *actor); /* the change stays as far as it got */

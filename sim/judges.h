@@ -14,6 +14,7 @@
 #define JUDGE_CLIENTS 16
 #define JUDGE_NODES 16
 #define JUDGE_RESOURCES 8
+#define JUDGE_SLOT_FIRST 4 /* from here on, a resource is a slot of the first one */
 
 /* enum redlock_result and enum net_op as in history.h's `result` and `op`: the public numbers,
  * which are never renumbered, written down a second time. */
@@ -59,5 +60,6 @@ void judge_storms(struct report *report);      /* STORM */
 void judge_orphans(struct report *report);
 void judge_order(struct report *report); /* LINEARIZABLE */
 void judge_liveness(struct report *report);
+void judge_observed(struct report *report); /* OBSERVED, SURE */
 
 #endif

@@ -104,6 +104,30 @@ static void end(struct leases *leases, struct hold *hold, size_t index) {
     hold->held = false;
 }
 
+/* At most as many holders as each of them was promised, whichever slots they hold. */
+static void judge_slots(struct leases *leases, size_t index) {
+    const struct history_record *record = &leases->records[index];
+    unsigned holders = 1, allowed = record->message;
+    size_t first = index;
+    for (unsigned slot = JUDGE_SLOT_FIRST; slot < JUDGE_RESOURCES; slot++) {
+        for (unsigned client = 0; client < JUDGE_CLIENTS; client++) {
+            const struct hold *hold = &leases->holds[slot][client];
+            if (!hold->held || hold->until <= record->at) continue;
+            if ((int)slot == record->resource && (int)client == record->client) continue;
+            const struct history_record *other = &leases->records[hold->since];
+            if (other->kind != HISTORY_ACQUIRED) continue; /* RESURRECTED reports it */
+            holders++;
+            if (other->message < allowed) allowed = other->message;
+            if (hold->since < first) first = hold->since;
+        }
+    }
+    if (record->message == 0 || holders <= allowed || record->until <= record->at) return;
+    judge_found(leases->report, CHECK_EXCLUSION, first, index, record->at, record->until,
+                "%s acquired %s at %s: %u hold slots at once, and there are %u",
+                judge_client(record->client).text, judge_resource(record->resource).text,
+                judge_ms(record->at).text, holders, allowed);
+}
+
 static void begin(struct leases *leases, size_t index) {
     const struct history_record *record = &leases->records[index];
     struct hold *holds = leases->holds[record->resource];
@@ -191,7 +215,10 @@ static void extend(struct leases *leases, size_t index) {
 static void step(struct leases *leases, size_t index) {
     const struct history_record *record = &leases->records[index];
     switch (record->kind) {
-    case HISTORY_ACQUIRED: begin(leases, index); break;
+    case HISTORY_ACQUIRED:
+        begin(leases, index);
+        judge_slots(leases, index);
+        break;
     case HISTORY_EXTENDED:
         if (record->result == JUDGE_OK) extend(leases, index);
         break;

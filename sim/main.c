@@ -26,7 +26,9 @@ enum option_code {
     OPTION_OPERATORS,
     OPTION_STOCK,
     OPTION_MIXED,
-    OPTION_NATIVE
+    OPTION_NATIVE,
+    OPTION_BIASED,
+    OPTION_COVERAGE
 };
 
 struct command_line {
@@ -63,6 +65,9 @@ static void print_help(void) {
         "  --stock, --mixed, --native\n"
         "                  which nodes are native, in every world: none, some (it changes as they are\n"
         "                  restarted), all. Else: none in classic mode; in guarded mode it is drawn\n"
+        "  --biased        corner cases: few nodes, clocks at the edge of drift, and faults at the moments\n"
+        "                  that matter to each other (a second loss as a node's wait ends)\n"
+        "  --coverage      say how many states the seeds reached, and how many (fault, state) pairs\n"
         "  --seed S        run one seed and say what its options and actions are\n"
         "  --trace         and print everything that happens\n"
         "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"
@@ -137,6 +142,8 @@ static bool take_option(struct command_line *line, int option, const char *value
     case OPTION_ONLY: line->options.only = value; return true;
     case OPTION_HASH: line->options.hash = true; return true;
     case OPTION_OPERATORS: line->options.wish.operators = true; return true;
+    case OPTION_BIASED: line->options.wish.biased = true; return true;
+    case OPTION_COVERAGE: line->options.coverage = true; return true;
     case OPTION_STOCK: line->options.wish.nodes = PLAN_NODES_STOCK; return true;
     case OPTION_MIXED: line->options.wish.nodes = PLAN_NODES_MIXED; return true;
     case OPTION_NATIVE: line->options.wish.nodes = PLAN_NODES_NATIVE; return true;
@@ -162,6 +169,8 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
         {"stock", no_argument, NULL, OPTION_STOCK},
         {"mixed", no_argument, NULL, OPTION_MIXED},
         {"native", no_argument, NULL, OPTION_NATIVE},
+        {"biased", no_argument, NULL, OPTION_BIASED},
+        {"coverage", no_argument, NULL, OPTION_COVERAGE},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -180,6 +189,8 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
     if (one && !line->has_seed)
         return complain("--trace, --shrink and --only are about one --seed", "");
     if (line->options.hash && !line->has_seeds) return complain("--hash is about many --seeds", "");
+    if (line->options.coverage && !line->has_seeds)
+        return complain("--coverage is about many --seeds", "");
     return true;
 }
 

@@ -106,6 +106,8 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     struct net_reply reply = {.verdict = answer->verdict,
                               .remaining_ms = answer->remaining_ms,
                               .value = value,
+                              .slot = answer->given,
+                              .slots = answer->other_slots,
                               .items = items};
     const struct message_body *body = answer->body;
     assert(call && call->request->op == answer->op);

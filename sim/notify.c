@@ -108,7 +108,7 @@ void hints_again(struct world *world, unsigned client, unsigned node) {
 /* ---- the wait queue ------------------------------------------------------------------------- */
 
 void server_forget_waiters(struct server *server) {
-    for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) server->queue[i].count = 0;
+    for (unsigned i = 0; i < WORLD_KEYS_MAX; i++) server->queue[i].count = 0;
 }
 
 static void publish(struct server *server, int resource, const struct queue_notice *notice) {
@@ -149,7 +149,8 @@ void notify_serve(struct server *server, struct message *request) {
     if (request->op == NET_WATCH) {
         server_read(server, request);
         bool tracked = link->tracks == link->connection && request->connection == link->connection;
-        if (tracked) link->armed |= (uint8_t)(1u << request->keys[0]);
+        for (unsigned i = 0; tracked && i < request->keys_count; i++)
+            link->armed |= (uint8_t)(1u << request->keys[i]);
     } else if (request->op == NET_TURN_WAIT || request->op == NET_TURN_LEAVE) {
         turns_serve(server, request);
     } else {
@@ -160,6 +161,7 @@ void notify_serve(struct server *server, struct message *request) {
     const struct world_options *options = &server->world->options;
     if (!listens(server, link) || !random_chance(random, options->wakes.false_ppm)) return;
     int resource = (int)random_between(random, -1, options->resources - 1);
+    if (resource >= 0 && options->slots) resource += WORLD_SLOT_FIRST;
     const int lowest = server->native ? NET_WAKE_TURN : -1;
     int rank = resource < 0 ? -1 : (int)random_between(random, lowest, 3);
     notify(server->world, link, resource, rank, 0);

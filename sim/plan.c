@@ -78,7 +78,7 @@ static void draw_client(struct plan *plan, unsigned index) {
 }
 
 static uint32_t off_by(struct plan *plan, int64_t most) {
-    int64_t off = chance(plan, 40) ? most : between(plan, 0, most);
+    int64_t off = plan->biased || chance(plan, 40) ? most : between(plan, 0, most);
     return (uint32_t)(1000000 + (chance(plan, 50) ? off : -off));
 }
 
@@ -122,10 +122,11 @@ static void draw_guarded_options(struct plan *plan) {
     struct world_options *options = &plan->options;
     int64_t ttl_ms = options->client[0].lock.ttl_ms;
     options->guarded = options->fenced = true;
-    options->ttl_ms_max = chance(plan, 50) ? ttl_ms : between(plan, ttl_ms, 2 * ttl_ms);
+    options->ttl_ms_max =
+        plan->biased || chance(plan, 50) ? ttl_ms : between(plan, ttl_ms, 2 * ttl_ms);
     plan->ttl_ms_longest = options->ttl_ms_max;
     plan->clocks_apart = chance(plan, 60);
-    plan->patient = chance(plan, 20);
+    plan->patient = chance(plan, plan->biased ? 50 : 20);
     if (chance(plan, 50)) options->split_ppm = (uint32_t)log_between(plan, 1000, 200000);
     for (unsigned i = 0; i < options->clients; i++) draw_guarded_client(plan, i);
 }
@@ -147,6 +148,7 @@ static void draw_options(struct plan *plan) {
     options->seed = plan->seed;
     options->record_messages = 0;
     options->nodes = nodes[between(plan, 0, (int64_t)sizeof(nodes) - 1)];
+    if (plan->biased) options->nodes = chance(plan, 80) ? 3 : 5;
     if ((plan->broken == PLAN_BREAK_MIXED_CONFIG || plan->guarded) && options->nodes < 3)
         options->nodes += 2;
     options->clients = (unsigned)between(plan, 2, 5);
@@ -333,7 +335,7 @@ static void draw_guarded(struct plan *plan) {
     draw_faults(plan, PLAN_NODE_EVICT, 10, 6);
 }
 
-static void sort_by_time(struct plan *plan) {
+void plan_sort(struct plan *plan) {
     for (size_t i = 1; i < plan->count; i++) {
         struct plan_action action = plan->actions[i];
         size_t at = i;
@@ -363,7 +365,7 @@ static void draw_actions(struct plan *plan) {
     draw_faults(plan, PLAN_CLIENT_CRASH, 20, 2);
     draw_faults(plan, PLAN_CLIENT_CLOCK, 20, 4);
     for (int64_t left = between(plan, 12, 70); left > 0; left--) draw_session(plan);
-    sort_by_time(plan);
+    plan_sort(plan);
 }
 
 /* ---- changes under connected clients -------------------------------------------------------- */
@@ -447,7 +449,7 @@ static void draw_changes(struct plan *plan) {
     plan->random = random_named(plan->seed, 10);
     if (!plan->guarded) return;
     plan->options.replicas = (rl_mask)between(plan, 0, rl_all(plan->options.nodes));
-    if (chance(plan, 12))
+    if (chance(plan, plan->biased ? 40 : 12))
         plan->options.unannounced = chance(plan, 50)
                                         ? rl_all(plan->options.nodes)
                                         : (rl_mask)between(plan, 1, rl_all(plan->options.nodes));
@@ -465,7 +467,7 @@ static void draw_changes(struct plan *plan) {
     draw_step_forgotten(plan);
     draw_forgotten_modes(plan);
     draw_second_quorum(plan);
-    sort_by_time(plan);
+    plan_sort(plan);
 }
 
 /* ---- operators ------------------------------------------------------------------------------- */
@@ -489,6 +491,10 @@ static void draw_operators(struct plan *plan) {
             client->client.recover = chance(plan, 50);
         }
         client->nodes = 0;
+        /* A majority of the list may be new nodes and one that has lost its data: docs/guarded.md.
+         */
+        if (rl_count(options->spare) > 1 && client->client.mode == REDLOCK_MODE_AUTO)
+            client->client.mode = REDLOCK_MODE_GUARDED;
     }
 }
 
@@ -570,7 +576,7 @@ static void draw_membership(struct plan *plan, bool always) {
     for (int64_t left = between(plan, 2, 8); left > 0; left--)
         draw_one_operation(plan, chance(plan, 55) ? OPERATION_ADD : OPERATION_REMOVE);
     befall_operators(plan);
-    sort_by_time(plan);
+    plan_sort(plan);
 }
 
 /* Operators change ttl_max. Locks of several TTLs are held, and the longest may be too long at
@@ -594,7 +600,7 @@ static void draw_ttl_max(struct plan *plan) {
         change->extend_ms = log_between(plan, ttl_ms / 4, 2 * ttl_ms);
         if (change->extend_ms > plan->ttl_ms_longest) plan->ttl_ms_longest = change->extend_ms;
     }
-    sort_by_time(plan);
+    plan_sort(plan);
 }
 
 /* ---- breaks ---------------------------------------------------------------------------------- */
@@ -614,7 +620,7 @@ static void draw_breaks(struct plan *plan, bool always) {
         action->client = (uint8_t)between(plan, 0, plan->options.clients - plan->operators - 1);
         if (chance(plan, 60)) action->think = log_between(plan, RL_MS, ttl_of(plan));
     }
-    sort_by_time(plan);
+    plan_sort(plan);
 }
 
 /* ---- before the first record ----------------------------------------------------------------- */
@@ -729,7 +735,40 @@ static void draw_native(struct plan *plan, enum plan_nodes wish) {
     if (plan->guarded) befall_native(plan);
     draw_strangers(plan);
     plan->keys_late = keys_late(plan);
-    sort_by_time(plan);
+    plan_sort(plan);
+}
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+/* The clients' locks have slots, and in some worlds one client has another number of them than the
+ * others. Each client has one lock. A register belongs to one lock, so it has no place here. */
+static void draw_slots(struct plan *plan) {
+    struct world_options *options = &plan->options;
+    plan->random = random_named(plan->seed, 17);
+    const bool drawn = chance(plan, 10);
+    bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->nodes == PLAN_NODES_STOCK &&
+                !options->changes && plan->operators == 0 && options->others == 0 && !plan->fresh &&
+                !options->client[0].lock.leader;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->actions[i].kind == PLAN_BREAKS_LOCK) fits = false;
+    if (!drawn || !fits) return;
+    options->slots = true;
+    options->resources = 1;
+    const uint32_t slots = (uint32_t)between(plan, 1, WORLD_SLOTS_MAX - 1);
+    for (unsigned i = 0; i < options->clients; i++) options->client[i].lock.slots = slots;
+    if (options->clients > 1 && chance(plan, 40)) {
+        const unsigned other = (unsigned)between(plan, 0, options->clients - 1);
+        options->client[other].lock.slots = slots + 1;
+        plan->may_be_refused |= 1u << other;
+    }
+    for (size_t i = 0; i < plan->count; i++) {
+        struct plan_action *action = &plan->actions[i];
+        const bool evicts = action->kind != PLAN_SESSION && action->resource == 0;
+        action->resource = evicts ? (uint8_t)between(plan, 0, (int64_t)slots - 1) : 0;
+        if (action->kind != PLAN_SESSION) continue;
+        action->many = 0;
+        action->updates = 0;
+    }
 }
 
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return
@@ -754,10 +793,23 @@ static rl_ns bound_of(const struct plan *plan) {
     return bound;
 }
 
+/* From a sequence of its own: in some guarded worlds every holder is a leader, and some clients
+ * observe who leads. */
+static void draw_observers(struct plan *plan) {
+    plan->random = random_named(plan->seed, 16);
+    if (!plan->guarded || !chance(plan, 30)) return;
+    for (unsigned i = 0; i < plan->options.clients; i++) {
+        struct world_client_options *client = &plan->options.client[i];
+        client->lock.leader = 1;
+        if (chance(plan, 60)) client->observes = (1 << WORLD_RESOURCES_MAX) - 1;
+    }
+}
+
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     *plan = (struct plan){.seed = seed,
                           .broken = wish->broken,
                           .guarded = wish->guarded,
+                          .biased = wish->biased,
                           .random = random_named(seed, 7)};
     draw_options(plan);
     draw_actions(plan);
@@ -768,6 +820,9 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_ttl_max(plan);
     draw_breaks(plan, wish->operators);
     draw_native(plan, wish->nodes);
+    if (plan->biased) bias_actions(plan);
     draw_before_records(plan);
+    draw_observers(plan);
+    draw_slots(plan);
     plan->liveness_bound = bound_of(plan);
 }

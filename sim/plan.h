@@ -109,6 +109,7 @@ struct plan {
     int64_t ttl_ms_longest;  /* guarded: that ttl_max ever is */
     /* guarded: clients wait long for an answer, so that votes are old when they count */
     bool patient;
+    bool biased; /* corner cases, and faults at the moments that matter to each other: bias.c */
     struct world_options options;
     struct plan_action actions[PLAN_ACTIONS_MAX]; /* by time */
     size_t count;
@@ -125,12 +126,18 @@ struct plan_wish {
     bool guarded;
     enum plan_nodes nodes; /* DRAWN: classic mode has stock nodes */
     bool operators;        /* in every world that can have operators; they also break locks */
+    bool biased;           /* corner cases: bias.c */
 };
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */
 void plan_print_action(const struct plan *plan, size_t index, FILE *out);
 const char *plan_break_word(enum plan_break broken);
 const char *plan_nodes_word(enum plan_nodes nodes);
+
+void plan_sort(struct plan *plan); /* the actions, by time */
+
+/* bias.c. Its draws are of its own: nothing else in a seed changes with them. */
+void bias_actions(struct plan *plan);
 
 /* Which actions take part. */
 struct plan_mask {

@@ -101,6 +101,10 @@ void plan_print(const struct plan *plan, FILE *out) {
             " (%" PRIu32 " ppm), requests lost %" PRIu32 " ppm, answers lost %" PRIu32 " ppm\n",
             link->tail_ppm, link->request_loss_ppm, link->reply_loss_ppm);
     print_wakes(&options->wakes, out);
+    for (unsigned i = 0; options->slots && i < options->clients; i++)
+        fprintf(out, "%s%" PRIu32,
+                i ? ", " : "  slots of the clients' locks: ", options->client[i].lock.slots);
+    if (options->slots) fputc('\n', out);
     if (options->together) fprintf(out, "  renewals wait for each other\n");
     if (plan->guarded)
         fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n",

@@ -20,6 +20,7 @@ struct pursuit {
 
 struct player {
     struct world *world;
+    struct coverage *coverage; /* NULL: not wanted */
     struct history history;
     const struct plan *plan;
     bool healed;
@@ -49,6 +50,8 @@ struct player *player_new(void) {
     history_init(&player->history, 0, 0, 0);
     return player;
 }
+
+void player_cover(struct player *player, struct coverage *coverage) { player->coverage = coverage; }
 
 void player_free(struct player *player) {
     if (!player) return;
@@ -493,6 +496,7 @@ static void act(struct world *world, void *argument, int64_t number) {
     struct player *player = world_owner(world);
     const struct plan_action *action = &player->plan->actions[number];
     (void)argument;
+    if (player->coverage) coverage_note(player->coverage, world, action->resource, action->kind);
     if (action->kind == PLAN_SESSION) {
         if (action->many)
             pursue_many(world, action->client, action);
@@ -606,7 +610,7 @@ static unsigned rules_of(const struct player *player) {
     if (!player->found) all &= ~(1u << CHECK_LIVENESS);
     if (plan->guarded && player->keys_end_early)
         all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER |
-                 1u << CHECK_BROKEN);
+                 1u << CHECK_BROKEN | 1u << CHECK_SURE);
     /* More than a minority lost its data: an operator must decide. Until then no wrong grant
      * happens. */
     if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS)

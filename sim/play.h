@@ -6,6 +6,7 @@
 #define SIM_PLAY_H
 
 #include "check.h"
+#include "coverage.h"
 #include "plan.h"
 
 #define PLAY_VIOLATIONS_MAX 16
@@ -13,6 +14,8 @@
 struct player; /* a world and its memory, reused for each run */
 
 struct player *player_new(void);
+/* Notes what the runs reach; NULL: nothing. The coverage must outlive the player. */
+void player_cover(struct player *player, struct coverage *coverage);
 void player_free(struct player *player);
 
 struct outcome {

@@ -39,6 +39,8 @@
     X(IS_STRANGER, "CLIENT is of another project")                                                 \
     X(PINNED, "CLIENT names the quorum of NODES")                                                  \
     X(NEW_EACH_TIME, "CLIENT is a new process for each lock")                                      \
+    X(SLOTS, "locks have NUMBER slots")                                                            \
+    X(CLIENT_SLOTS, "CLIENT has locks of NUMBER slots")                                            \
     X(MAY_EVICT, "NODES may evict")                                                                \
     X(REPLICAS, "NODES has|have a replica")                                                        \
     X(NO_REPLICAS, "masters with replicas are refused")                                            \
@@ -47,6 +49,7 @@
     X(WAKES, "nodes tell of changes")                                                              \
     X(NATIVE_NODES, "NODES is|are native")                                                         \
     X(SPARE, "NODES has|have no record")                                                           \
+    X(OBSERVES, "CLIENT observes job")                                                             \
     X(SEED, "seed NUMBER")                                                                         \
     X(ENDS, "ends at DURATION")
 
@@ -141,6 +144,9 @@
     X(CHANGE_AFTER, "CLIENT 's change ends RESULT after DURATION")                                 \
     X(BREAKS, "CLIENT breaks job")                                                                 \
     X(BREAK_ENDS, "CLIENT 's break ends RESULT")                                                   \
+    X(REPORTS, "CLIENT reports NUMBER leaders|leader")                                             \
+    X(REPORTS_BEFORE, "CLIENT reports a leader before DURATION")                                   \
+    X(REPORTS_NONE, "CLIENT reports no leader after DURATION")                                     \
     X(MEMBERS_AT, "NODES is|are the members at DURATION")                                          \
     X(INTACT_AT, "NODES is|are intact at DURATION")                                                \
     X(LOST_AT, "NODES does|do not vote at DURATION")

@@ -122,6 +122,30 @@ static bool fenced_off(const struct history *history, const struct scene_line *c
            find(history, claim, HISTORY_READ_REFUSED) != NULL;
 }
 
+/* How many terms the observer has reported. */
+static unsigned terms_of(const struct history *history, const struct scene_line *claim) {
+    unsigned count = 0;
+    int64_t last = 0;
+    for (size_t i = 0; i < history->count; i++) {
+        const struct history_record *record = &history->records[i];
+        if (!about(record, claim, HISTORY_OBSERVED) || record->value == 0) continue;
+        count += record->value != last;
+        last = record->value;
+    }
+    return count;
+}
+
+static bool reports(const struct history *history, const struct scene_line *claim, rl_ns from,
+                    rl_ns before, bool leader) {
+    for (size_t i = 0; i < history->count; i++) {
+        const struct history_record *record = &history->records[i];
+        if (about(record, claim, HISTORY_OBSERVED) && record->at >= from && record->at < before &&
+            (record->value != 0) == leader)
+            return true;
+    }
+    return false;
+}
+
 /* What the nodes carry at the claim's time. At the beginning these nodes are intact. */
 static struct lists lists_at(const struct history *history, const struct scene_line *claim,
                              uint32_t intact) {
@@ -205,6 +229,9 @@ static bool is_met(const struct history *history, const struct scene_line *claim
     case SCENE_CLAIM_CHANGE: return change_ends(history, claim, 0, RL_NEVER);
     case SCENE_CLAIM_CHANGE_BEFORE: return change_ends(history, claim, 0, claim->span);
     case SCENE_CLAIM_CHANGE_AFTER: return change_ends(history, claim, claim->span, RL_NEVER);
+    case SCENE_CLAIM_REPORTS: return terms_of(history, claim) == (unsigned)claim->number;
+    case SCENE_CLAIM_REPORTS_BEFORE: return reports(history, claim, 0, claim->span, true);
+    case SCENE_CLAIM_REPORTS_NONE: return reports(history, claim, claim->span, RL_NEVER, false);
     case SCENE_CLAIM_MEMBERS_AT: return members_at(history, claim);
     case SCENE_CLAIM_INTACT_AT: return intact_at(history, claim) == rl_count(claim->nodes);
     case SCENE_CLAIM_LOST_AT: return intact_at(history, claim) == 0;
@@ -246,6 +273,8 @@ static const char *breach(const struct check_violation *violation, char *text, s
     case CHECK_ONE_LIST: snprintf(text, size, "two lists of one epoch, at %s", from); break;
     case CHECK_STORM: snprintf(text, size, "a node is asked too often, from %s", from); break;
     case CHECK_RECOVERED: snprintf(text, size, "a node is not brought back in time"); break;
+    case CHECK_SURE: snprintf(text, size, "two leaders are sure at %s", from); break;
+    case CHECK_OBSERVED: snprintf(text, size, "an observer is wrong at %s", from); break;
     case CHECK_LIVENESS: snprintf(text, size, "nobody acquires in time"); break;
     default: snprintf(text, size, "no order of the operations explains them"); break;
     }

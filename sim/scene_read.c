@@ -12,7 +12,8 @@
 #include <string.h>
 
 const char *const scene_client_names[WORLD_CLIENTS_MAX] = {"A", "B", "C", "D", "E", "F", "G", "H"};
-const char *const scene_resource_names[WORLD_RESOURCES_MAX] = {"job", "r2", "r3", "r4"};
+const char *const scene_resource_names[WORLD_KEYS_MAX] = {"job",    "r2",     "r3",     "r4",
+                                                          "slot 1", "slot 2", "slot 3", "slot 4"};
 
 const char *const scene_mode_names[SCENE_MODES] = {"classic", "guarded", "native"};
 
@@ -84,8 +85,11 @@ static void set_client(struct world_client_options *client, const struct scene_l
         while (!(line->nodes & rl_bit((unsigned)client->twice_listed))) client->twice_listed++;
         break;
     case SCENE_OPTION_CLOCK_RATE: client->clock_ppm = (uint32_t)line->number; break;
+    case SCENE_OPTION_SLOTS:
+    case SCENE_OPTION_CLIENT_SLOTS: client->lock.slots = (uint32_t)line->number; break;
     case SCENE_OPTION_CONFIRMS: client->client.confirm = 1; break;
     case SCENE_OPTION_NO_AGENT: client->client.recover = 0; break;
+    case SCENE_OPTION_OBSERVES: client->observes = 1; break;
     case SCENE_OPTION_NEW_EACH_TIME: client->short_lived = true; break;
     case SCENE_OPTION_IS_STRANGER: client->stranger = true; break;
     case SCENE_OPTION_NO_REPLICAS: client->client.allow_replicas = 0; break;
@@ -155,6 +159,12 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
         if (line->span < REDLOCK_TTL_MS_MIN * RL_MS || line->span > REDLOCK_TTL_MS_MAX * RL_MS)
             return wrong(reader, "a ttl max is from %dms to 24h", REDLOCK_TTL_MS_MIN);
         scene->options.ttl_ms_max = line->span / RL_MS;
+        break;
+    case SCENE_OPTION_SLOTS:
+    case SCENE_OPTION_CLIENT_SLOTS:
+        if (line->number < 1 || line->number > WORLD_SLOTS_MAX)
+            return wrong(reader, "1 to %d slots", WORLD_SLOTS_MAX);
+        scene->options.slots = true;
         break;
     case SCENE_OPTION_FORGETS_MODE: scene->forgets_mode |= line->clients; break;
     case SCENE_OPTION_IS_STRANGER:

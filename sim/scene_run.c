@@ -139,6 +139,10 @@ static void guard(struct scene *scene) {
     options->guarded = options->fenced = true;
     if (options->ttl_ms_max == 0) options->ttl_ms_max = options->client[0].lock.ttl_ms;
     for (unsigned i = 0; i < options->clients; i++) guard_client(scene, i);
+    bool observed = false;
+    for (unsigned i = 0; i < options->clients; i++)
+        observed = observed || options->client[i].observes != 0;
+    for (unsigned i = 0; i < options->clients; i++) options->client[i].lock.leader = observed;
     for (size_t i = 0; i < scene->steps_count; i++) {
         int kind = scene->steps[i].kind;
         options->changes |= kind >= SCENE_STEP_INITS && kind <= SCENE_STEP_SETS_TTL_MAX;

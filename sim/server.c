@@ -10,8 +10,9 @@
 
 #include "inside.h"
 
-static const struct node_bytes keys[WORLD_RESOURCES_MAX] = {
-    {"r1", 2}, {"r2", 2}, {"r3", 2}, {"r4", 2}};
+static const struct node_bytes keys[WORLD_KEYS_MAX] = {
+    {"r1", 2},        {"r2", 2},        {"r3", 2},        {"r4", 2},
+    {"r1:slot:1", 9}, {"r1:slot:2", 9}, {"r1:slot:3", 9}, {"r1:slot:4", 9}};
 
 struct node_bytes resource_key(unsigned resource) {
     return keys[resource];
@@ -19,6 +20,10 @@ struct node_bytes resource_key(unsigned resource) {
 
 int resource_of(const void *key, size_t bytes) {
     const char *name = key;
+    const size_t slot = sizeof("r1:slot:") - 1;
+    if (bytes == slot + 1 && memcmp(name, "r1:slot:", slot) == 0 && name[slot] >= '1' &&
+        name[slot] < '1' + WORLD_SLOTS_MAX)
+        return WORLD_SLOT_FIRST + name[slot] - '1';
     if (bytes != 2 || name[0] != 'r' || name[1] < '1' || name[1] > '0' + WORLD_RESOURCES_MAX)
         return -1;
     return name[1] - '1';
@@ -271,6 +276,39 @@ static int refusal(struct server *server, const struct message *request) {
     return would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
 }
 
+/* The keys of all slots that a client may have, though the world uses few of them. */
+static const struct node_bytes *slot_names(void) {
+    static char text[NODE_SLOTS_MAX][16];
+    static struct node_bytes names[NODE_SLOTS_MAX];
+    for (unsigned i = 0; !names[NODE_SLOTS_MAX - 1].data && i < NODE_SLOTS_MAX; i++) {
+        int bytes = snprintf(text[i], sizeof(text[i]), "r1:slot:%u", i + 1);
+        names[i] = (struct node_bytes){text[i], (size_t)bytes};
+    }
+    return names;
+}
+
+void server_acquire_slot(struct server *server, struct message *request) {
+    struct net_bytes token = token_bytes(&server->world->tokens, request->token);
+    const struct node_slot_request what = {.names = slot_names(),
+                                           .count = request->slots,
+                                           .order = request->order,
+                                           .order_count = request->order_count,
+                                           .token = {token.data, token.bytes},
+                                           .ttl_ms = request->ttl_ms,
+                                           .nonce = request->nonce,
+                                           .fence = request->fence,
+                                           .stripes = request->guarded ? request->stripes : NULL};
+    struct node_slot_answer answer =
+        node_acquire_slot(server->table, &what, server_wall_ms(server));
+    request->verdict = verdict_of(answer.answer);
+    if (answer.other_count != 0) request->verdict = REDLOCK_VERDICT_OTHER_SLOTS;
+    request->given = (uint8_t)answer.slot;
+    request->other_slots = (uint8_t)answer.other_count;
+    if (answer.answer == NODE_DENIED) request->remaining_ms = answer.remaining_ms;
+    if (answer.slot != 0) request->keys[0] = (uint8_t)(WORLD_SLOT_FIRST + answer.slot - 1);
+    server_await_expiry(server);
+}
+
 /* Commands and scripts on plain keys: on a stock node, or of another project. */
 static enum node_answer write_keys(struct server *server, const struct message *request) {
     struct node_request what = node_request(server, request);
@@ -297,6 +335,10 @@ static enum node_answer write_locks(struct server *server, struct message *reque
 
 void server_write_op(struct server *server, struct message *request) {
     bool own = server->native && !request->stranger;
+    if (request->op == NET_ACQUIRE_SLOT) {
+        server_acquire_slot(server, request);
+        return;
+    }
     request->verdict = verdict_of(own ? write_locks(server, request) : write_keys(server, request));
     if (own && request->op == NET_ACQUIRE && request->verdict == REDLOCK_VERDICT_DENIED)
         native_deny(server, request);
@@ -313,8 +355,8 @@ void server_read(struct server *server, struct message *request) {
     request->remaining_ms = -2;
     for (unsigned i = 0; i < request->keys_count; i++) {
         int64_t left = pttl_of(server, resource_key(request->keys[i]));
-        if (i == 0 || left == -1 || (request->remaining_ms != -1 && left > request->remaining_ms))
-            request->remaining_ms = left;
+        bool later = left == -1 || (request->remaining_ms != -1 && left > request->remaining_ms);
+        if (i == 0 || later == (request->slots == 0)) request->remaining_ms = left;
     }
     request->verdict =
         request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
@@ -351,6 +393,8 @@ static void execute(struct server *server, struct message *request) {
         notify_serve(server, request);
     else if (subject == NET_OF_LOCKS)
         server_write_op(server, request);
+    else if (subject == NET_OF_OBSERVERS)
+        announced_serve(server, request);
     else if (request->op == NET_SCAN)
         scan(server, request);
     else if (request->op == NET_WAIT_QUEUE_PEEK)
@@ -429,6 +473,7 @@ void servers_begin(struct world *world) {
         server->changes_count = 0;
         server_forget_ends(server);
         server_forget_waiters(server);
+        memset(server->announced, 0, sizeof(server->announced));
         rl_ns wall = WALL_BEGIN + random_between(&random, -WALL_SPREAD, WALL_SPREAD);
         server->clock = (struct sim_clock){0, wall, CLOCK_TRUE};
         server->boot = (struct sim_clock){0, BOOT_BEGIN + (rl_ns)i * 1000 * RL_MS, CLOCK_TRUE};

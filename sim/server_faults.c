@@ -3,6 +3,8 @@
  * Faults of nodes: crashes, restarts with old data, replicas that take over, clocks, errors, stops,
  * strangers.
  */
+#include <string.h>
+
 #include "inside.h"
 
 #define LAST_SECOND (1000 * RL_MS)
@@ -14,12 +16,12 @@
 static void go_back(struct server *server, rl_ns span) {
     struct world *world = server->world;
     const rl_ns as_of = world->now - span;
-    const struct change *last[WORLD_RESOURCES_MAX] = {NULL};
+    const struct change *last[WORLD_KEYS_MAX] = {NULL};
     for (size_t i = 0; i < server->changes_count && server->changes[i].at <= as_of; i++)
         last[server->changes[i].resource] = &server->changes[i];
     node_flush_all(world->scratch);
     if (world->options.guarded) server_guard_go_back(server, world->scratch, as_of);
-    for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) {
+    for (unsigned i = 0; i < WORLD_KEYS_MAX; i++) {
         if (!last[i] || last[i]->token == 0) continue;
         struct net_bytes token = token_bytes(&world->tokens, last[i]->token);
         bool ends = last[i]->expires_ms != INT64_MAX;
@@ -70,6 +72,7 @@ void node_restart_as(struct world *world, unsigned node, enum node_keeps keeps, 
     server_new_process(server);
     if (keeps == NODE_KEEPS_NOTHING) {
         node_flush_all(server->keys);
+        memset(server->announced, 0, sizeof(server->announced));
         server_guard_forget(server);
     }
     if (keeps != NODE_KEEPS_ALL) server_forget_waiters(server);
@@ -168,6 +171,7 @@ void node_flush(struct world *world, unsigned node) {
     struct server *server = &world->server[node];
     if (!server->up || server->replica) return; /* a replica refuses it */
     server_write(server, HISTORY_NODE_FLUSH, 0);
+    memset(server->announced, 0, sizeof(server->announced));
     node_flush_all(server->keys);
     server_announce(server);
     notify_flushed(server);
@@ -178,6 +182,7 @@ void node_flush(struct world *world, unsigned node) {
 void node_evict(struct world *world, unsigned node, unsigned resource) {
     struct server *server = &world->server[node];
     if (!server->up || server->replica) return; /* a replica leaves it to its master */
+    if (world->options.slots) resource += WORLD_SLOT_FIRST;
     struct history_record record = server_record(server, HISTORY_NODE_EVICT);
     record.resource = (int8_t)resource;
     world_write(world, &record);
@@ -343,6 +348,7 @@ void node_foreign(struct world *world, unsigned node, unsigned resource, const c
     struct server *server = &world->server[node];
     size_t bytes = 0;
     if (!server->up) return;
+    if (world->options.slots) resource += WORLD_SLOT_FIRST;
     while (token && token[bytes]) bytes++;
     struct history_record record = server_record(server, HISTORY_KEY_FOREIGN);
     record.resource = (int8_t)resource;

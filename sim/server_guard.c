@@ -235,6 +235,16 @@ static void acquire(struct server *server, struct message *request) {
     write_vote(server, request);
 }
 
+static void acquire_slot(struct server *server, struct message *request) {
+    server_acquire_slot(server, request);
+    if (request->given == 0) return;
+    struct message raised = *request; /* the fence of that slot alone */
+    raised.stripes[0] = request->stripes[request->given - 1];
+    raised.stripes_count = 1;
+    remember_raise(server, &raised);
+    write_vote(server, request);
+}
+
 static void extend(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
     request->verdict = verdict_of(node_extend_guarded(
@@ -385,6 +395,7 @@ void server_guard_serve(struct server *server, struct message *request) {
         else
             acquire(server, request);
         break;
+    case NET_ACQUIRE_SLOT: acquire_slot(server, request); break;
     case NET_EXTEND: extend(server, request); break;
     case NET_RAISE: raise(server, request); break;
     case NET_BREAK: break_lock(server, request); break;

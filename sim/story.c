@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "net/net.h"
 
 int story_owner(const struct story *story, uint32_t token) {
     return token < story->owners_count ? story->owners[token] : -1;
@@ -69,6 +70,8 @@ static void index_records(struct story *story) {
         const struct history_record *record = &history->records[i];
         struct story_exchange *exchange = &story->exchanges[record->message];
         bool owns = record->kind == HISTORY_SENT || record->kind == HISTORY_ACQUIRED;
+        /* an observer asks about another client's token */
+        if (record->kind == HISTORY_SENT && record->op == NET_CONFIRM) owns = false;
         if (owns && record->token != 0 && record->client >= 0)
             story->owners[record->token] = record->client;
         switch (record->kind) {

@@ -207,6 +207,28 @@ static void describe_broken(struct story *story, size_t index, const char *clien
     story_say(event, ".");
 }
 
+/* That the time of a leader has grown is no news. */
+static void describe_observed(struct story *story, size_t index, const char *client,
+                              const char *resource) {
+    const struct history_record *record = &story->history->records[index], *before = NULL;
+    for (size_t i = 0; i < index; i++) {
+        const struct history_record *other = &story->history->records[i];
+        if (other->kind == HISTORY_OBSERVED && other->client == record->client &&
+            other->resource == record->resource)
+            before = other;
+    }
+    if (before && before->value == record->value && before->token == record->token) return;
+    if (record->value > 0)
+        story_say(story_add(story, index, "reports a leader"),
+                  "%s reports who leads %s, under term %" PRId64 ".", client, resource,
+                  record->value);
+    else
+        story_say(story_add(story, index, record->result ? "reports none" : "does not know"),
+                  record->result ? "%s reports no leader of %s."
+                                 : "%s does not know any more who leads %s.",
+                  client, resource);
+}
+
 static void describe_operated(struct story *story, size_t index, const char *client) {
     const struct history_record *record = &story->history->records[index];
     const size_t began = last_of(story, index, HISTORY_OPERATE);
@@ -292,6 +314,7 @@ void story_client_event(struct story *story, size_t index) {
                   "%s begins to delete the keys of %s's holder.", client, resource);
         break;
     case HISTORY_BROKEN: describe_broken(story, index, client, resource); break;
+    case HISTORY_OBSERVED: describe_observed(story, index, client, resource); break;
     case HISTORY_OPERATED: describe_operated(story, index, client); break;
     case HISTORY_CLIENT_CLOCK: describe_clock(story, index, client); break;
     default: break;

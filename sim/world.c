@@ -191,7 +191,7 @@ void world_write_message(struct world *world, enum history_kind kind,
     record.client = (int8_t)message->client;
     record.node = (int8_t)link_of(world, message)->node;
     record.resource = (int8_t)(message->keys_count > 0 ? message->keys[0] : -1);
-    record.op = message->op;
+    record.op = message->op == NET_ACQUIRE_SLOT ? NET_ACQUIRE : message->op;
     record.result = kind == HISTORY_SENT || kind == HISTORY_DROPPED ? 0 : message->verdict;
     record.token = message->token;
     record.value = message->fence;

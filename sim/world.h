@@ -14,6 +14,11 @@
 
 #define WORLD_CLIENTS_MAX 8
 #define WORLD_RESOURCES_MAX 4
+/* In the history and in messages a slot of the first resource is a resource of its own: slot n is
+ * number WORLD_SLOT_FIRST + n - 1. */
+#define WORLD_SLOT_FIRST WORLD_RESOURCES_MAX
+#define WORLD_SLOTS_MAX 4
+#define WORLD_KEYS_MAX (WORLD_SLOT_FIRST + WORLD_SLOTS_MAX)
 #define WORLD_LISTS_MAX 128
 
 struct world;
@@ -48,6 +53,7 @@ struct world_client_options {
     rl_ns wall_off;     /* how far its wall clock differs from those of the others */
     bool short_lived;   /* a program of one lock: each acquisition is made by a new process */
     bool refused;       /* its configuration is wrong: it must not be granted a lock */
+    uint8_t observes;   /* resources, by bits: it reports who leads them */
     bool stranger;      /* of another project: on native nodes too, its locks are plain keys */
 };
 
@@ -66,6 +72,7 @@ struct world_options {
     rl_mask spare;  /* guarded: these nodes have no record and belong to no quorum */
     rl_mask native; /* these nodes are native from the beginning */
     bool changes;   /* guarded: operators change the quorum */
+    bool slots;     /* the clients' locks have slots; there is one resource, on stock nodes */
     bool together;  /* renewals that may wait for each other do so */
     /* guarded: probability that SET and ZADD of one acquisition do not arrive together */
     uint32_t split_ppm;

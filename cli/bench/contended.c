@@ -56,9 +56,11 @@ static int take_a_turn(struct board *board, struct seat *seat, struct redlock_lo
     const struct timespec hold = {.tv_nsec = HOLD_NS};
     const int64_t from = now_ns(), left = atomic_load(&board->closes) - from;
     int result = redlock_acquire(lock, left / MS);
-    /* A waiter that never got its turn has waited at least until the end: that wait counts, else
-     * starvation is not seen. */
-    histogram_add(&seat->waits, now_ns() - from);
+    const int64_t until = now_ns() < from + left ? now_ns() : from + left;
+    /* At first all come at once, open the connections that notify them, and form the queue: that is
+     * not a wait in a queue. A waiter that never got its turn has waited at least until the end:
+     * that wait counts, else starvation is not seen. */
+    if (seat->turns > 0 || result != REDLOCK_OK) histogram_add(&seat->waits, until - from);
     if (result != REDLOCK_OK) return result;
     seat->turns++;
     if (atomic_fetch_add(&board->inside, 1) != 0) atomic_fetch_add(&board->overlaps, 1);

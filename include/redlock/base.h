@@ -52,7 +52,9 @@ extern "C" {
     X(REDLOCK_CONFLICT, -15, "another change of the quorum is under way or came first")            \
     X(REDLOCK_TWO_QUORUMS, -16, "the list of nodes names servers of two quorums")                  \
     X(REDLOCK_GUARDED_NODES, -17,                                                                  \
-      "the servers belong to a guarded quorum, and the client is not guarded")
+      "the servers belong to a guarded quorum, and the client is not guarded")                     \
+    X(REDLOCK_OTHER_SLOTS, -18, "slots of this resource are held with another number of slots")    \
+    X(REDLOCK_NO_SLOTS, -19, "native nodes have no slots")
 
 enum redlock_result {
 #define REDLOCK_ENUM(name, value, text) name = (value),
@@ -92,10 +94,11 @@ enum redlock_result {
     X(REDLOCK_VERDICT_FOREIGN, 27, "node is not, or no longer, a member of this quorum")           \
     X(REDLOCK_VERDICT_STALE, 28, "fencing token too low")                                          \
     X(REDLOCK_VERDICT_NO_RECORD, 29, "node carries no record: redlock quorum init makes one")      \
-    X(REDLOCK_VERDICT_UNFIT, 30, "server is not fit for guarded mode")                             \
+    X(REDLOCK_VERDICT_UNFIT, 30, "server is not fit to hold these locks")                          \
     X(REDLOCK_VERDICT_GUARDED, 31, "server belongs to a guarded quorum: choose guarded mode")      \
     X(REDLOCK_VERDICT_UNACCEPTED, 32, "too few nodes of the list carry a record of its quorum")    \
-    X(REDLOCK_VERDICT_NOT_SHARED, 33, "server keeps no shared locks (native, or scripts refused)")
+    X(REDLOCK_VERDICT_OTHER_SLOTS, 33, "slots are held with another number of slots")              \
+    X(REDLOCK_VERDICT_NOT_SHARED, 34, "server keeps no shared locks (native, or scripts refused)")
 
 enum redlock_verdict {
 #define REDLOCK_ENUM(name, value, text) name = (value),

@@ -32,14 +32,14 @@ _redlock_word_of_command() {
         -*) [[ $valued == *" ${COMP_WORDS[i]} "* ]] && skip=1 ;;
         *)
             words=$((words + 1))
-            if [[ $1 == run || $1 == gate ]] && ((words == 2)) || [[ $1 == up ]]; then
+            if [[ $1 == run || $1 == elect || $1 == gate ]] && ((words == 2)) || [[ $1 == up ]]; then
                 COMP_COMMAND_AT=$i
                 return 0
             fi
             ;;
         esac
     done
-    [[ $1 == run || $1 == gate ]] && ((words == 1)) && [[ ${COMP_WORDS[COMP_CWORD]} != -* ]] && COMP_COMMAND_AT=$COMP_CWORD
+    [[ $1 == run || $1 == elect || $1 == gate ]] && ((words == 1)) && [[ ${COMP_WORDS[COMP_CWORD]} != -* ]] && COMP_COMMAND_AT=$COMP_CWORD
 }
 
 _redlock() {
@@ -53,7 +53,7 @@ _redlock() {
         return
     fi
     case $command in
-    run | gate | up) _redlock_word_of_command "$command" ;;
+    run | elect | gate | up) _redlock_word_of_command "$command" ;;
     esac
     if ((COMP_COMMAND_AT > 0)); then
         if declare -F _command_offset >/dev/null; then

@@ -96,12 +96,12 @@ function __redlock_values
     end
 end
 
-# The words of another program's command line, which run, gate and up take; status 1: not there yet.
+# The words of another program's command line, which run, elect, gate and up take; status 1: not there yet.
 function __redlock_another
     set -l words (__redlock_tokens)
     set -l operands
     switch "$words[1]"
-        case run gate
+        case run elect gate
             set operands 1
         case up
             set operands 0

@@ -90,6 +90,7 @@ static void on_node(void *context, unsigned node) {
     locks_check(client);
     gatherings_check(client);
     tasks_check(client);
+    observers_check(client);
 }
 
 static void on_changed(void *context, unsigned node) {
@@ -105,7 +106,9 @@ static void on_changed(void *context, unsigned node) {
 
 static void on_wake(void *context, unsigned node, struct net_bytes key, int rank) {
     wait_queue_wake(context, node, key, rank);
-    if (rank < 0) watchers_wake(context, key);
+    if (rank >= 0) return;
+    watchers_wake(context, key);
+    observers_wake(context, key);
 }
 
 static void voters_changed(struct redlock_client *client) {
@@ -113,11 +116,23 @@ static void voters_changed(struct redlock_client *client) {
     locks_check(client);
     gatherings_check(client);
     tasks_check(client);
+    observers_check(client);
 }
 
 static void turned_guarded(struct redlock_client *client) {
     client->lock_mode = client->lock_layout;
     locks_turn_guarded(client);
+}
+
+/* A callback is due: of an observer, or of a lock. */
+static void report(struct schedule *schedule, struct notified *notified) {
+    if (!observers_report(RL_CONTAINER(schedule, struct redlock_client, schedule), notified, false))
+        locks_report(notified);
+}
+
+static void drop_callbacks(struct redlock_client *client) {
+    for (struct notified *notified; (notified = schedule_next_reported(&client->schedule));)
+        if (!observers_report(client, notified, true)) locks_drop_callback(notified);
 }
 
 static void on_log(void *context, int level, const char *text) {
@@ -162,7 +177,7 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     client->voters = (rl_mask)~0u;
     client->voters_changed = voters_changed;
     client->turned_guarded = turned_guarded;
-    schedule_init(&client->schedule, locks_report);
+    schedule_init(&client->schedule, report);
     pthread_mutex_init(&client->reload_mutex, NULL);
     locks_init(client);
     return client;
@@ -286,7 +301,7 @@ void redlock_client_free(struct redlock_client *client) {
         free_memory(client);
         return;
     }
-    locks_drop_callbacks(client);
+    drop_callbacks(client);
     client_destroy(client);
 }
 

@@ -82,8 +82,9 @@ struct redlock_client {
     struct locks *locks;          /* locks */
     struct quorum_task *tasks;    /* operator: running commands */
     struct watcher *watchers;     /* operator: threads that wait until a key is gone */
-    unsigned trackers;            /* callers that nodes notify of changes */
-    rl_mask natives;              /* native nodes, while connected: they keep wait queues */
+    struct redlock_observer *observers; /* operator */
+    unsigned trackers;                  /* callers that nodes notify of changes */
+    rl_mask natives;                    /* native nodes, while connected: they keep wait queues */
 };
 
 /* client.c. The mutex is held, and released meanwhile. */

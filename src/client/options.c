@@ -99,8 +99,10 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
         !in_range(error, "hold_ms_max", to->hold_ms_max, 0, INT64_C(366) * 86400000) ||
         !in_range(error, "shared", to->shared, 0, 1) ||
         !in_range(error, "retry_delay_ms_max", to->retry_delay_ms_max, 0, REDLOCK_TTL_MS_MAX) ||
+        !in_range(error, "slots", to->slots, 0, REDLOCK_SLOTS_MAX) ||
         !in_range(error, "retry_delay_ms_min", to->retry_delay_ms_min, 0, to->retry_delay_ms_max))
         return false;
+    if (!in_range(error, "leader", to->leader, 0, 1)) return false;
     if (client->options.node_timeout_ms >= to->ttl_ms)
         return bad_argument(
             error,

@@ -107,6 +107,15 @@ static bool was_last(const struct rl_acquire *acquire, rl_ns now) {
     return now >= rules->deadline || acquire->attempt.t1 >= rules->deadline;
 }
 
+/* So many nodes hold slots with another number of slots that a majority is out of reach for that
+ * reason alone. Waiting does not help: one of the clients has the wrong number. */
+static bool numbers_differ(const struct rl_acquire *acquire) {
+    const struct rl_attempt *attempt = &acquire->attempt;
+    const unsigned others = rl_count(attempt->slots.others & attempt->tally.denied);
+    return attempt->outcome == RL_OUTCOME_OTHER_SLOTS &&
+           acquire->terms->nodes - others < attempt->tally.quorum;
+}
+
 /* The caller learns of a loss only now, so that no key of ours is left on a reachable node. */
 static void clean(struct rl_acquire *acquire, rl_ns now, struct rl_actions *actions) {
     rl_ns latest = acquire->since + acquire->terms->node_timeout;
@@ -114,7 +123,7 @@ static void clean(struct rl_acquire *acquire, rl_ns now, struct rl_actions *acti
     if (rl_tally_pending(&acquire->cleaning) != 0 && now < latest) return;
     if (acquire->cancelled)
         end(acquire, RL_OUTCOME_CANCELLED, now, actions);
-    else if (was_last(acquire, now))
+    else if (was_last(acquire, now) || numbers_differ(acquire))
         end(acquire, acquire->attempt.outcome, now, actions);
     else
         sleep_before_retry(acquire, now);
@@ -132,7 +141,8 @@ static void follow(struct rl_acquire *acquire, rl_ns now, struct rl_actions *act
         move(acquire, RL_ACQUIRE_CLEANING, now);
         rl_tally_open(&acquire->cleaning, acquire->terms->nodes, acquire->terms->quorum,
                       acquire->attempt.tally.asked);
-        if (!acquire->cancelled && !was_last(acquire, now))
+        /* the answer about slots says when the first of them ends */
+        if (!acquire->cancelled && !was_last(acquire, now) && acquire->terms->slots == 0)
             actions->peek = acquire->attempt.tally.denied;
         clean(acquire, now, actions);
         break;

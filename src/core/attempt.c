@@ -14,6 +14,7 @@
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms) {
     assert(terms->nodes >= 1 && terms->nodes <= RL_NODES_MAX && terms->quorum >= 1);
     assert(terms->guarded || (terms->quorum == rl_quorum(terms->nodes) && !terms->confirm));
+    assert(terms->slots <= RL_SLOTS_MAX);
     assert(terms->ttl > 0 && terms->node_timeout > 0 && terms->node_timeout < terms->ttl);
     memset(attempt, 0, sizeof *attempt);
     attempt->terms = terms;
@@ -41,6 +42,7 @@ static void move(struct rl_attempt *attempt, enum rl_attempt_state to, rl_ns now
     case RL_ATTEMPT_WON:
         assert(rl_count(attempt->tally.granted) >= attempt->tally.quorum);
         assert(attempt->validity_end > now);
+        assert(terms->slots == 0 || attempt->slots.slot != 0);
         if (terms->guarded) assert(attempt->fence >= 1 && attempt->fence <= RL_FENCE_MAX);
         if (terms->confirm)
             assert(attempt->state == RL_ATTEMPT_CONFIRMING && rl_tally_won(&attempt->confirming));
@@ -58,11 +60,12 @@ static bool under_way(const struct rl_attempt *attempt) {
 }
 
 static rl_ns deadline_of(const struct rl_attempt *attempt) {
-    return attempt->t1 + attempt->terms->node_timeout;
+    return attempt->asked_at + attempt->terms->node_timeout;
 }
 
 static void lose(struct rl_attempt *attempt, enum rl_outcome outcome, rl_ns now,
                  struct rl_actions *actions) {
+    if (outcome == RL_OUTCOME_HELD && attempt->slots.others != 0) outcome = RL_OUTCOME_OTHER_SLOTS;
     attempt->outcome = outcome;
     move(attempt, RL_ATTEMPT_LOST, now);
     /* "it will try to unlock all the instances (even the instances it believed it was not able to
@@ -167,6 +170,88 @@ static void raise_fences(struct rl_attempt *attempt, const struct rl_event *even
     actions->fence = attempt->fence;
 }
 
+/* ---- slots -------------------------------------------------------------------------------- */
+
+static rl_mask node_bit(const struct rl_attempt *attempt, const struct rl_event *event) {
+    return event->node < attempt->terms->nodes ? rl_bit(event->node) : 0;
+}
+
+/* A vote is for one slot. Votes for different slots are never counted together: two clients could
+ * then each count a majority. */
+static void record_slot(struct rl_attempt *attempt, const struct rl_event *event) {
+    struct rl_slots *slots = &attempt->slots;
+    const rl_mask node = node_bit(attempt, event);
+    if ((attempt->waiting & node) == 0 || event->vote == RL_VOTE_NONE) return;
+    attempt->waiting &= (rl_mask)~node;
+    if (event->vote != RL_VOTE_GRANTED && event->vote != RL_VOTE_STALE) {
+        slots->at[event->node] = 0;
+        attempt->ours &= (rl_mask)~node;
+        if (event->other_slots != 0) {
+            slots->others |= node;
+            slots->other_slots = event->other_slots;
+        }
+        rl_tally_vote(&attempt->tally, event->node, event->vote);
+        return;
+    }
+    const bool grants = event->vote == RL_VOTE_GRANTED && (attempt->current & node) != 0;
+    /* after a raise, which names no slot: that of the key that we asked about */
+    if (event->slot != 0) slots->at[event->node] = event->slot;
+    assert(slots->at[event->node] <= attempt->terms->slots);
+    if (slots->slot == 0) {
+        if (grants) slots->voted |= node;
+    } else if (slots->at[event->node] != slots->slot) {
+        attempt->current &= (rl_mask)~node;
+    } else {
+        attempt->ours |= node;
+        if (grants) rl_tally_vote(&attempt->tally, event->node, RL_VOTE_GRANTED);
+    }
+}
+
+static void settle(struct rl_attempt *attempt, bool late, rl_ns now) {
+    struct rl_slots *slots = &attempt->slots;
+    struct rl_tally *tally = &attempt->tally;
+    const rl_mask counted = tally->asked & (rl_mask)~tally->failed;
+    if (slots->slot != 0) return;
+    unsigned slot = rl_slots_choice(slots, counted, attempt->waiting & counted, tally->quorum, now);
+    if (slot == 0) return;
+    slots->slot = (uint8_t)slot;
+    for (unsigned node = 0; node < RL_NODES_MAX; node++) {
+        if (slots->at[node] != slot || !(counted & rl_bit(node))) continue;
+        attempt->ours |= rl_bit(node);
+        if (slots->voted & rl_bit(node)) rl_tally_vote(tally, node, RL_VOTE_GRANTED);
+    }
+    attempt->current &= (rl_mask)~rl_slots_elsewhere(slots);
+    if (!late) attempt->asked_at = now;
+}
+
+/* Nodes that gave another slot are asked for the one that counts. Each takes it, if it is free
+ * there, and leaves the other in one step, so the number of slots that our token carries is on that
+ * node the whole time. */
+static void ask_for_slot(struct rl_attempt *attempt, const struct rl_event *event,
+                         struct rl_actions *actions) {
+    struct rl_slots *slots = &attempt->slots;
+    if (slots->slot == 0) return;
+    rl_mask ask = rl_slots_elsewhere(slots) & event->ready &
+                  (rl_mask) ~(attempt->waiting | event->voided | attempt->tally.failed);
+    if (ask == 0) return;
+    for (unsigned node = 0; node < RL_NODES_MAX; node++)
+        if (ask & rl_bit(node)) slots->at[node] = 0;
+    slots->asked |= ask;
+    attempt->waiting |= ask;
+    attempt->current |= ask;
+    actions->acquire = ask;
+    actions->slot = slots->slot;
+    actions->fence = attempt->fence;
+}
+
+/* What a node gave, or may still give, besides the slot that was won. */
+static void leave_slots(struct rl_attempt *attempt, struct rl_actions *actions) {
+    const struct rl_tally *tally = &attempt->tally;
+    actions->slot = attempt->slots.slot;
+    actions->leave =
+        tally->asked & (rl_mask) ~(tally->granted | tally->denied | attempt->slots.asked);
+}
+
 /* ---- readers ------------------------------------------------------------------------------ */
 
 /* A reader raises nothing of its own: its token is the highest fence that it was told of, so it is
@@ -224,6 +309,8 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
     /* The quorum grew by a member during the attempt, and a vote may be from before or after that.
      * So a majority of both is needed. */
     if (attempt->terms->quorum > tally->quorum) tally->quorum = attempt->terms->quorum;
+    const bool slots = attempt->terms->slots != 0;
+    if (slots && attempt->state == RL_ATTEMPT_VOTING) settle(attempt, late, now);
     /* "If the client failed to acquire the lock for some reason": does another client hold it, or
      * is that unknown? */
     bool enough_could_vote = tally->nodes - rl_count(tally->failed) >= tally->quorum;
@@ -231,19 +318,25 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
         majority(attempt, now, actions);
     else if (rl_tally_hopeless(tally))
         lose(attempt, enough_could_vote ? RL_OUTCOME_HELD : RL_OUTCOME_NO_QUORUM, now, actions);
-    else if (attempt->state == RL_ATTEMPT_VOTING && attempt->terms->guarded && !late) {
+    else if (attempt->state == RL_ATTEMPT_VOTING && attempt->terms->guarded && !late &&
+             (!slots || attempt->slots.slot != 0)) {
         if (attempt->terms->shared)
             write_back(attempt, event, actions);
         else
             raise_fences(attempt, event, now, actions);
     }
+    if (!slots) return;
+    const bool won = attempt->state == RL_ATTEMPT_WON;
+    if (won || (attempt->state == RL_ATTEMPT_VOTING && !late))
+        ask_for_slot(attempt, event, actions);
+    if (won) leave_slots(attempt, actions);
 }
 
 /* An answer to a SET or a raise. A node with our key and a fence that is too low stays pending: it
  * can still grant. A grant holds for the fence that was asked for. If that is no longer the
  * proposal, it counts as stale. */
 static void record_guarded(struct rl_attempt *attempt, const struct rl_event *event) {
-    rl_mask node = event->node < attempt->terms->nodes ? rl_bit(event->node) : 0;
+    rl_mask node = node_bit(attempt, event);
     if ((attempt->waiting & node) == 0 || event->vote == RL_VOTE_NONE) return;
     attempt->waiting &= (rl_mask)~node;
     bool granted = event->vote == RL_VOTE_GRANTED;
@@ -263,6 +356,7 @@ static void record_guarded(struct rl_attempt *attempt, const struct rl_event *ev
 static void drop_voided(struct rl_attempt *attempt, const struct rl_event *event) {
     rl_mask voided = event->voided | event->foreign;
     attempt->tally.granted &= (rl_mask)~voided;
+    attempt->slots.voted &= (rl_mask)~voided;
     for (unsigned i = 0; i < attempt->terms->nodes; i++)
         if (voided & rl_bit(i)) attempt->found[i] = 0;
     attempt->current &= (rl_mask) ~(voided & attempt->waiting);
@@ -281,6 +375,8 @@ static void record(struct rl_attempt *attempt, const struct rl_event *event) {
                       event->vote == RL_VOTE_STALE ? RL_VOTE_DENIED : event->vote);
     else if (attempt->terms->guarded && attempt->terms->shared)
         record_reader(attempt, event);
+    else if (attempt->terms->slots)
+        record_slot(attempt, event);
     else if (attempt->terms->guarded)
         record_guarded(attempt, event);
     else
@@ -293,7 +389,8 @@ static void start(struct rl_attempt *attempt, const struct rl_event *event, rl_n
                   struct rl_actions *actions) {
     const struct rl_terms *terms = attempt->terms;
     /* "It gets the current time", before anything is sent. */
-    attempt->t1 = now;
+    attempt->t1 = attempt->asked_at = now;
+    attempt->slots.settle_at = now + terms->node_timeout / 2;
     rl_tally_open(&attempt->tally, terms->nodes, terms->quorum,
                   event->ready & (rl_mask)~event->voided);
     /* a reader asks for no more than that there is one */
@@ -336,7 +433,7 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
     /* "This prevents the client from remaining blocked for a long time trying to talk with a Redis
      * node which is down". Not on a VOTE: if this process is late itself, it first reads the
      * answers that wait in the sockets. */
-    rl_ns deadline = deadline_of(attempt);
+    const rl_ns deadline = deadline_of(attempt);
     if (now >= deadline && event->type != RL_EVENT_VOTE) {
         rl_tally_close(&attempt->tally);
         if (attempt->state == RL_ATTEMPT_CONFIRMING) rl_tally_close(&attempt->confirming);
@@ -346,5 +443,7 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
     }
     count(attempt, event, now >= deadline, now, actions);
     if (!under_way(attempt)) return;
-    actions->wake_at = deadline;
+    actions->wake_at = deadline_of(attempt);
+    const bool chooses = attempt->terms->slots != 0 && attempt->slots.slot == 0;
+    if (chooses && now < attempt->slots.settle_at) actions->wake_at = attempt->slots.settle_at;
 }

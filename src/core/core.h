@@ -16,6 +16,7 @@ typedef int64_t rl_ns;    /* a point in time, or a span, of the client's clock, 
 typedef uint16_t rl_mask; /* bit i: node i */
 
 #define RL_NODES_MAX 15
+#define RL_SLOTS_MAX 64 /* of one resource; acquire_slot.lua has it too */
 #define RL_NEVER INT64_MAX
 #define RL_MS ((rl_ns)1000000)
 #define RL_FENCE_MAX INT64_C(9007199254740991) /* 2^53 - 1: REDLOCK_FENCE_MAX */
@@ -52,7 +53,9 @@ struct rl_terms {
     /* rl_quorum() of the configured nodes; guarded: of the members that the records name */
     uint8_t quorum;
     bool guarded;       /* a vote carries a fencing token: the proposal */
+    uint8_t slots;      /* 0: an ordinary lock; else one of so many slots is acquired */
     bool confirm;       /* guarded: ask a majority of the voters once more before the win counts */
+    bool announces;     /* guarded: the lease announces its term to observers (observer.h) */
     bool shared;        /* a place among readers; guarded: the token is the highest fence found */
     rl_ns ttl;          /* > 0 */
     rl_ns ttl_max;      /* guarded: no renewal asks for more; 0: unlimited */
@@ -119,6 +122,9 @@ struct rl_event {
     rl_ns ttl;    /* EXTEND */
     bool full; /* every event of a lease: no renewal may be sent now; a renewal that is due waits */
     uint64_t seed; /* acquisition START: 64 random bits for the retry delays */
+    /* VOTE, when a slot is acquired. GRANTED, STALE: the slot that the node gave. DENIED: slots are
+     * held there with this other number of slots; 0: all slots are taken. */
+    uint8_t slot, other_slots;
     /* Guarded VOTE: the highest fence known of that node; 0: unknown. GRANTED to a reader: the
      * fence that the node has. */
     int64_t fence;
@@ -135,7 +141,8 @@ enum rl_outcome {
     RL_OUTCOME_EXPIRED, /* a majority granted, but too late */
     RL_OUTCOME_LOST,
     RL_OUTCOME_CANCELLED,
-    RL_OUTCOME_LIMIT
+    RL_OUTCOME_LIMIT,
+    RL_OUTCOME_OTHER_SLOTS /* as HELD, and a holder has another number of slots */
 };
 
 enum rl_notice {
@@ -149,6 +156,10 @@ enum rl_notice {
 struct rl_actions {
     bool fresh_token; /* draw a new token before sending `acquire` */
     rl_mask acquire;  /* SET key token NX PX ttl */
+    /* Slots: the one that `acquire` asks for, in place of any other that the node gave us; 0: the
+     * first free one. */
+    uint8_t slot;
+    rl_mask leave; /* slots: compare-and-delete all of them but the one that was won */
     /* The same SET with the same token, on a node that does not have the key of a lease that a
      * majority has proven. */
     rl_mask repair;
@@ -162,6 +173,7 @@ struct rl_actions {
     int64_t fence;    /* guarded: the proposal that goes with `acquire`, `raise` and `confirm` */
     rl_mask raise;    /* guarded: raise the fence to the proposal where the key is ours */
     rl_mask confirm;  /* guarded: do key and fence still have the values that were voted for? */
+    rl_mask announce; /* lease: write the term and the token next to the lock */
     /* Lease: a renewal is due and waits for an event without `full`. `wake_at` does not cover
      * it. */
     bool renewal_waits;
@@ -192,6 +204,27 @@ bool rl_tally_hopeless(const struct rl_tally *tally); /* granted + pending is be
 /* The nth smallest of the times of these nodes; RL_NEVER: there are fewer. */
 rl_ns rl_nth_time(const rl_ns times[RL_NODES_MAX], rl_mask nodes, unsigned nth);
 
+/* ---- which slot: the nodes' choices, and ours ------------------------------------------------ */
+
+/* Each node gives the first slot that is free in our order. A majority for one slot wins at once;
+ * otherwise we settle on the slot that most nodes gave and ask the others for it (docs/slots.md).
+ */
+struct rl_slots {
+    uint8_t slot;             /* the one that counts; 0: not settled yet */
+    uint8_t at[RL_NODES_MAX]; /* the slot that a node gave; 0: none */
+    rl_mask voted;            /* before it is settled: nodes that granted, for this proposal */
+    rl_mask asked;            /* asked for the slot that counts */
+    rl_mask others;           /* hold slots with another number of slots, ... */
+    uint8_t other_slots;      /* ... with this one */
+    rl_ns settle_at;          /* from then on silent nodes are not waited for */
+};
+/* The slot to settle on, given by most of the nodes in `counted`; 0: a later answer of a node in
+ * `silent` may still make a majority, or no node gave one. */
+unsigned rl_slots_choice(const struct rl_slots *slots, rl_mask counted, rl_mask silent,
+                         unsigned quorum, rl_ns now);
+/* Nodes that gave another slot than the one that counts. */
+rl_mask rl_slots_elsewhere(const struct rl_slots *slots);
+
 /* ---- one attempt ------------------------------------------------------------------------- */
 
 enum rl_attempt_state {
@@ -219,6 +252,8 @@ struct rl_attempt {
     rl_mask waiting;    /* asked, for any proposal, and not answered */
     uint8_t raises;
     struct rl_tally confirming;
+    struct rl_slots slots;       /* when a slot is acquired */
+    rl_ns asked_at;              /* t1, or when it settled on a slot */
     int64_t found[RL_NODES_MAX]; /* shared, guarded: the fence that each node of `ours` has */
 };
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms);

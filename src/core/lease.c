@@ -161,6 +161,18 @@ static bool beyond_limits(const struct rl_lease *lease, rl_ns ttl, rl_ns now) {
     return now + ttl - rl_drift(lease->terms, ttl) > lease->began + lease->rules.hold_max;
 }
 
+/* ---- the announcement --------------------------------------------------------------------- */
+
+/* Observers need it from one node, and it ends with the TTL. So it is repeated with each renewal,
+ * and no answer is awaited. It is sent only by a lease that is proven: whoever reads it knows that
+ * this token was granted with this fence. */
+static void announce(const struct rl_lease *lease, const struct rl_event *event,
+                     struct rl_actions *actions) {
+    assert(lease->state == RL_LEASE_HELD);
+    if (lease->terms->announces && lease->terms->guarded)
+        actions->announce = event->ready & rl_all(lease->terms->nodes);
+}
+
 /* ---- a round of extensions ---------------------------------------------------------------- */
 
 static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
@@ -239,6 +251,7 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     /* A caller's short extension must not delay the renewal: it may have gained nothing. */
     if (!lease->round_by_caller || !was_proven || lease->round_ttl >= lease->terms->ttl)
         schedule_renewal(lease, lease->round_t1, now);
+    announce(lease, event, actions);
     repair(lease, event, actions);
 }
 
@@ -411,6 +424,7 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     note_members(lease, event);
     move(lease, RL_LEASE_HELD, now);
     schedule_renewal(lease, now, now);
+    announce(lease, event, actions);
 }
 
 static rl_ns wake_at(const struct rl_lease *lease, bool renewal_waits) {

@@ -39,6 +39,7 @@ const char *rl_outcome_name(enum rl_outcome outcome) {
     case RL_OUTCOME_LOST: return "lost";
     case RL_OUTCOME_CANCELLED: return "cancelled";
     case RL_OUTCOME_LIMIT: return "limit reached";
+    case RL_OUTCOME_OTHER_SLOTS: return "held with another number of slots";
     }
     return "unknown";
 }

@@ -102,6 +102,30 @@ static bool answer_raise(const struct net_request *request, const struct reader 
     return true;
 }
 
+/* {1, slot}, {-1, slot}, {0, time left or -1}, {-2, another number of slots} */
+static bool answer_slot(const struct net_request *request, const struct reader *reader,
+                        struct net_reply *answer) {
+    const struct reply_slot *slots = reader->slots;
+    if (reader->slots_count != 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2 ||
+        slots[1].type != REPLY_INTEGER || slots[2].type != REPLY_INTEGER)
+        return false;
+    const int64_t what = slots[1].integer, number = slots[2].integer;
+    const bool ours = what == 1 || (what == -1 && request->nonces);
+    answer->verdict = REDLOCK_VERDICT_DENIED;
+    if (ours && number >= 1 && number <= request->slots) {
+        answer->verdict = what == 1 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_STALE;
+        answer->slot = (uint8_t)number;
+    } else if (what == 0 && number >= -1) {
+        answer->remaining_ms = number;
+    } else if (what == -2 && number >= 1 && number <= 99 && number != request->slots) {
+        answer->verdict = REDLOCK_VERDICT_OTHER_SLOTS;
+        answer->slots = (uint8_t)number;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static bool answer_break(const struct net_request *request, const struct reader *reader,
                          struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
@@ -131,11 +155,17 @@ static bool answer_shared(const struct net_request *request, const struct reader
     return true;
 }
 
-static bool answer_pttl(unsigned nth, const struct reader *reader, struct net_reply *answer) {
+/* A key without TTL never ends, an absent key has ended already. */
+static bool ends_later(int64_t left, int64_t than) {
+    return left == -1 || (than != -1 && left > than);
+}
+
+/* The key that ends last; of slots, the one that ends first. */
+static bool answer_pttl(const struct net_request *request, unsigned nth,
+                        const struct reader *reader, struct net_reply *answer) {
     int64_t left = reader->slots[0].integer;
     if (reader->slots[0].type != REPLY_INTEGER || left < -2) return false;
-    /* The key that ends last: a key without TTL never ends, an absent key has ended already. */
-    if (nth == 0 || left == -1 || (answer->remaining_ms != -1 && left > answer->remaining_ms))
+    if (nth == 0 || ends_later(left, answer->remaining_ms) == (request->slots == 0))
         answer->remaining_ms = left;
     answer->verdict = answer->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
     return true;
@@ -294,10 +324,11 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case SHAPE_VOTE: return answer_vote(request, reader, answer);
     case SHAPE_RAISED: return answer_zadd(reader, answer);
     case SHAPE_VERDICTS: return answer_verdict(form->verdicts, reader, answer);
+    case SHAPE_SLOT: return answer_slot(request, reader, answer);
     case SHAPE_RAISE: return answer_raise(request, reader, answer);
     case SHAPE_BREAK: return answer_break(request, reader, answer);
     case SHAPE_SHARED: return answer_shared(request, reader, answer);
-    case SHAPE_PTTL: return answer_pttl(nth / form->replies, reader, answer);
+    case SHAPE_PTTL: return answer_pttl(request, nth / form->replies, reader, answer);
     case SHAPE_VALUE:
         answer_shows(answer, reader->bytes[0]);
         return slot->type == REPLY_STRING || (native && slot->type == REPLY_NIL);

@@ -13,6 +13,7 @@ enum shape {
     SHAPE_VOTE,     /* a native node's: 1 or 2, -1 (stale), or a denial */
     SHAPE_RAISED,   /* ZADD after a SET: whether the fence was raised */
     SHAPE_VERDICTS, /* an integer, as `verdicts` defines it */
+    SHAPE_SLOT,     /* two integers: 1, -1 and a slot; 0 and a time; -2 and a number of slots */
     SHAPE_RAISE,
     SHAPE_BREAK,
     SHAPE_SHARED, /* -2: recovering, -1: denied; else the stripe's fence */

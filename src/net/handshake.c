@@ -365,6 +365,20 @@ static void native_answered(struct conn *conn) {
     }
 }
 
+/* A record that may not be read may be there: its absence would be a guess, and classic votes rest
+ * on it. Any other error passes, or shows up in each vote; and a key of another type is no record.
+ */
+static void quorum_failed(struct conn *conn, struct net_bytes error) {
+    const bool refused =
+        verdict_of_error(error) == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error);
+    if (refused && !conn->native) /* a native node has said it already */
+        conn_fail(conn, REDLOCK_VERDICT_NOPERM, NET_QUORUM_UNREADABLE);
+    else
+        net_log(conn->node->net, REDLOCK_LOG_DEBUG,
+                "%s: cannot find out whether it has a record: %.*s", conn->node->url.text,
+                verdict_shown_bytes(error, 110), (const char *)error.data);
+}
+
 void handshake_reply(struct conn *conn) {
     unsigned char step = conn->steps[conn->step++];
     struct net_bytes error = conn->reader.bytes[0];
@@ -394,9 +408,7 @@ void handshake_reply(struct conn *conn) {
     case STEP_UNTRACK: break;
     case STEP_QUORUM:
         if (failed)
-            net_log(conn->node->net, REDLOCK_LOG_DEBUG,
-                    "%s: cannot find out whether it has a record: %.*s", conn->node->url.text,
-                    verdict_shown_bytes(error, 110), (const char *)error.data);
+            quorum_failed(conn, error);
         else if (conn->reader.slots[0].type == REPLY_STRING)
             quorum_answered(conn, conn->reader.bytes[0]);
         break;

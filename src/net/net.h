@@ -17,6 +17,11 @@
 
 struct net;
 
+/* Why a node with verdict NOPERM is not used as a classic one in mode auto. */
+#define NET_QUORUM_UNREADABLE                                                                      \
+    "the user may not read whether the server belongs to a guarded quorum: allow +hget "           \
+    "%R~redlock:node (before Redis 7 ~redlock:node), or choose mode classic"
+
 struct net_timer {
     rl_ns at, later;                       /* used only by net */
     size_t index;                          /* used only by net; 0: not armed */

@@ -337,6 +337,10 @@ void transaction_pump(struct node *node) {
     if (node->aux.state != CONN_READY || node->aux.broken) return;
     policy_start_again(first, net_now(node->net));
     policy_changed(&node->net->policy);
+    if (first->request->op == NET_ACQUIRE_SLOT) { /* a choice among keys needs the script */
+        finish_with(node, REDLOCK_VERDICT_NOPERM);
+        return;
+    }
     /* On a native node only locks of scheme=setnx come here, which are written as on a stock one.
      */
     if (command_needs_script(first->request, false)) {

@@ -31,6 +31,8 @@ static const struct {
     {"ERR operation not permitted", REDLOCK_VERDICT_AUTH}, /* before 2.8 said NOAUTH */
     {"ERR Client sent AUTH, but no password is set", REDLOCK_VERDICT_AUTH},
     {"ERR AUTH <password> called without any password configured", REDLOCK_VERDICT_AUTH},
+    {"ERR DB index is out of range", REDLOCK_VERDICT_UNFIT},
+    {"ERR SELECT is not allowed in cluster mode", REDLOCK_VERDICT_CLUSTER},
 };
 
 static bool begins(struct net_bytes text, const char *beginning) {

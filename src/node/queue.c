@@ -399,16 +399,18 @@ static struct waiter *come(struct node_queue *queue, struct node_bytes key, stru
     return waiter;
 }
 
-/* One that comes again may have come before the others, if its first request took long. */
-static void move_up(struct node_queue *queue, struct waiter *waiter, int64_t since_us,
-                    int64_t now_us) {
+/* One that comes again may have come before the others, if its first request took long. But it does
+ * not take the reservation of another: by a clock that runs fast, a waiter has come earlier each
+ * time that it comes again, and two of them would take it from each other for ever. */
+static void move_up(struct waiter *waiter, int64_t since_us) {
+    const struct line *line = waiter->line;
+    const struct waiter *first = at_rank(line, 0);
+    if (line->reserved && since_us <= first->since_us) since_us = first->since_us + 1;
     if (since_us >= waiter->since_us) return;
-    bool was_first = rank_of(waiter) == 0;
     tree_remove(waiter);
     waiter->left = waiter->right = NULL;
     waiter->since_us = since_us;
     tree_add(waiter);
-    if (!was_first) claim(queue, waiter, now_us);
 }
 
 /* The two clocks are read one after the other. An offset that stays the same in spite of that keeps
@@ -427,7 +429,7 @@ int64_t node_queue_enter(struct node_queue *queue, struct node_bytes key,
     struct waiter *found = line ? find_waiter(queue, line, waiter->name) : NULL;
     if (found) {
         ends_move(&queue->forgotten, &found->item, now_us + waiter->remember_us);
-        move_up(queue, found, since_of(queue, line, waiter, now_us), now_us);
+        move_up(found, since_of(queue, line, waiter, now_us));
     } else {
         found = come(queue, key, line, waiter, now_us);
     }

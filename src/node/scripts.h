@@ -21,6 +21,7 @@ enum node_script {
     NODE_WAITING = NODE_SCRIPTS,
     NODE_WAITERS,
     NODE_BREAK,
+    NODE_ACQUIRE_SLOT,
     NODE_SHARE, /* shared locks: these three replace the classic ones */
     NODE_SHARE_EXTEND,
     NODE_SHARE_RELEASE,

@@ -9,7 +9,7 @@
  *
  * The subject names the part of a node that serves it: LOCKS takes or leaves keys, LOOKS reads
  * them, SERVER is about the server itself, RECORD about the record and the fences, WAITERS about
- * the wait queue.
+ * the wait queue, OBSERVERS about what a leader announces to them.
  *
  * A form describes how a request is written. A row has one form for ANY request; or two, BY_MODE:
  * classic, and guarded (the request has nonces); or FOUR: for one key and for several keys in
@@ -36,6 +36,7 @@
  *     %# how many keys   %F "FENCE=nonce:fence:stripe,stripe", the nonce being the node's
  *     %O the node's nonce, or "kept" if `was_kept`
  *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
+ *     %S slots   %o slot_order
  *     %u waiter   %v since_us, waited_us and remember_us
  *     %q "WAITER", the waiter and these three, or nothing without a waiter
  */
@@ -154,7 +155,20 @@ enum {
     X(TURN_LEAVE, WAITERS, NET_OP_CHANGES,                                                         \
       ANY(COMMANDS(1, "REDLOCK.UNWAIT %k %u %p", COUNT, COUNT)), AS_STOCK)                         \
     /* GRANTED with `value`, the server's name for the type of the key's value; ABSENT. */         \
-    X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)), AS_STOCK)                           \
+    X(TYPE, LOOKS, 0, ANY(COMMANDS(1, "TYPE %k", TYPE, TYPE)), AS_STOCK)                          \
+    /* The key NET_KEY_TERM of a lock's key. It is an ordinary key on a native node too.           \
+     * The token is the announcement: the term, a space, the lock's token. */                      \
+    X(ANNOUNCE, OBSERVERS, NET_OP_TOKEN | NET_OP_GROWS,                                            \
+      ANY(COMMANDS(1, "SET %k %t PX %l", SET, SET)), AS_STOCK)                                     \
+    /* The same key: as PEEK_VALUE. */                                                             \
+    X(TERM, OBSERVERS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)), AS_STOCK) \
+    /* The first free slot of the resource (the key) in the order of the request: GRANTED or STALE \
+     * with `slot`; DENIED with `remaining_ms` of the slot that ends first, or with `slots` if \
+     * slots are held with this other number. Stock nodes only. */                                 \
+    X(ACQUIRE_SLOT, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS,             \
+      BY_MODE(SCRIPT_ANSWERS(ACQUIRE_SLOT, 0, "%K | %t %l %S %o", SLOT),                           \
+              SCRIPT_ANSWERS(ACQUIRE_SLOT, 1, "%K %n | %t %l %S %o %f %s", SLOT)),                 \
+      AS_STOCK)                                                                                   \
     /* A shared lock. Two keys: the lock's, and NET_KEY_SHARED of it, where its readers are listed. \
      * Takes a place, or keeps it: GRANTED with `fence`, the stripe's, which is at least ours; DENIED. */\
     X(SHARE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS | NET_OP_STOCK,     \
@@ -175,7 +189,14 @@ enum net_op { NET_OPS(NET_OP_NUMBER) };
 #define NET_OP_BYTE(name, subject, flags, forms, native) 0,
 enum { NET_OPS_COUNT = sizeof((const char[]){NET_OPS(NET_OP_BYTE)}) };
 
-enum net_subject { NET_OF_LOCKS, NET_OF_LOOKS, NET_OF_SERVER, NET_OF_RECORD, NET_OF_WAITERS };
+enum net_subject {
+    NET_OF_LOCKS,
+    NET_OF_LOOKS,
+    NET_OF_SERVER,
+    NET_OF_RECORD,
+    NET_OF_WAITERS,
+    NET_OF_OBSERVERS
+};
 
 static inline enum net_subject net_op_subject(enum net_op op) {
 #define NET_OP_SUBJECT(name, subject, flags, forms, native)                                        \

@@ -45,9 +45,13 @@ static inline bool net_is_text(struct net_bytes bytes, const char *text) {
 #define NET_KEY_WAITING "redlock:waiting:"
 #define NET_KEY_WAITERS "redlock:waiters:"
 #define NET_CHANNEL_WAKE "redlock:wake:"
+/* Followed by the whole key of the lock: the announcement of its leader, "TERM TOKEN". */
+#define NET_KEY_TERM "redlock:term:"
 /* For scheme=setnx, followed by the whole key of the lock: the token to which the timestamp there
  * belongs. */
 #define NET_KEY_SETNX "redlock:setnx:"
+/* After the key of a resource, followed by a number from 1: the key of a slot. */
+#define NET_SLOT_SUFFIX ":slot:"
 
 /* Shared locks: what the key holds instead of a token, and what precedes the key in the name under
  * which its readers are listed. No client draws such a token: all known ones draw random bytes,
@@ -100,6 +104,10 @@ struct net_request {
     /* enum redlock_scheme, the node's (net_node()), the same for all requests on keys. Not SET: one
      * key. RELEASE and EXTEND answer ABSENT also when the lock's time has ended. PEEK, PEEK_VALUE
      * and WATCH do so too, and `remaining_ms` follows the lock's time. */
+    /* ACQUIRE_SLOT: how many there are, and those to try, in their order ("3 1 2"). The stripes are
+     * those of slots 1, 2, ... WATCH: the keys are slots, and the one that ends first counts. */
+    uint8_t slots;
+    struct net_bytes slot_order;
     /* Guarded. ACQUIRE: GRANTED is for key and fence. STALE: the key is set, but the fence was not
      * raised, or is gone (RAISE shows which). EXTEND: raises the fence to at least this one;
      * RECOVERING: that nonce has no fences, and nothing was changed. RAISE, BREAK and CONFIRM:
@@ -162,6 +170,7 @@ struct net_reply {
      * ACQUIRE, DENIED by a native node: fewer of them. */
     struct net_bytes value;
     bool truncated;
+    uint8_t slot, slots; /* ACQUIRE_SLOT */
     /* SCAN: keys. SERVER_INFO: INFO's text; CONFIG's key and value; TIME's two numbers. Valid
      * during the handler. */
     const struct net_bytes *items;

@@ -57,6 +57,9 @@ static void name_answer(struct text *text, const struct rl_event *event) {
     text_add(text, "node%u %s", event->node + 1u, name);
     if (event->type == RL_EVENT_VOTE && event->vote == RL_VOTE_STALE && event->fence > 0)
         text_add(text, " %lld", (long long)event->fence);
+    if (event->type == RL_EVENT_VOTE && event->slot != 0) text_add(text, ", slot %u", event->slot);
+    if (event->type == RL_EVENT_VOTE && event->other_slots != 0)
+        text_add(text, ": of %u slots", event->other_slots);
 }
 
 static void name_time(struct text *text, const char *name, rl_ns span) {
@@ -140,7 +143,9 @@ static void name_notices(struct text *text, unsigned notices, const struct trace
 void trace_actions(struct text *text, const struct rl_actions *actions,
                    const struct trace_context *context) {
     const long long fence = (long long)actions->fence;
-    if (context->guarded)
+    if (actions->slot != 0)
+        name_send(text, actions->acquire, "slot %u instead, fence %lld", actions->slot, fence);
+    else if (context->guarded)
         name_send(text, actions->acquire, "SET (try %u), fence %lld", context->tries, fence);
     else
         name_send(text, actions->acquire, "SET (try %u)", context->tries);
@@ -148,8 +153,10 @@ void trace_actions(struct text *text, const struct rl_actions *actions,
     name_send(text, actions->confirm, "are key and fence %lld still there?", fence);
     name_extension(text, actions);
     name_send(text, actions->repair, "SET again, same token");
+    name_send(text, actions->leave, "DEL slots other than %u, if ours", actions->slot);
     name_send(text, actions->release, "DEL, if ours");
     name_send(text, actions->peek, "PTTL");
+    name_send(text, actions->announce, "announce the term");
     name_notices(text, actions->notices, context);
     if (actions->extend_outcome == RL_OUTCOME_OK) {
         text_add(text, "    == extended");

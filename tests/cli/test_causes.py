@@ -76,6 +76,36 @@ def test_a_key_that_is_no_lock(three, redlock3):
     done = redlock3("run", "-w", "3s", "x", "true")
     assert (done.returncode, done.stderr.decode().count(f"waiting for 'x': {NOT_A_LOCK}. Delete the key")) == (HELD, 1)
     assert json.loads(redlock3("acquire", "--json", "x").stdout)["reason"] == NOT_A_LOCK
+    for words in (["release"], ["extend", "-t", "20s"]):
+        done = redlock3(*words, "--token", TOKEN, "x")
+        assert (done.returncode, lines(done)) == (LOST, [f"redlock: x: {NOT_A_LOCK}"])
+
+
+# ---- mode auto ----
+
+def test_a_record_that_may_not_be_read_is_not_absent(three, redlock3):
+    for server in three.servers:
+        server.ask("ACL", "SETUSER", "u", "on", ">p", "~x", "+@all")
+    user = Redlock(three.nodes.replace("redis://", "redis://u:p@"))
+    done = user("acquire", "x")
+    assert done.returncode == CONFIG and "allow +hget %R~redlock:node" in done.stderr.decode(), done
+    assert user("acquire", "--mode", "classic", "x").returncode == 0
+    assert redlock3("acquire", "-n", "x").returncode == HELD
+    for server in three.servers:
+        server.ask("ACL", "SETUSER", "u", "~redlock:node")
+        server.ask("DEL", "x")
+    process = started(user, "-t", "3s", "-k", "100ms", "x")
+    for server in three.servers:  # the permission is taken away while the lock is held
+        server.ask("ACL", "SETUSER", "u", "resetkeys", "~x")
+    said = process.communicate(timeout=15)[1].decode()
+    assert process.returncode == LOST and "may not read whether the server belongs to a guarded quorum" in said, said
+
+
+def test_lost_because_the_nodes_were_made_a_quorum(three, redlock3):
+    process = started(redlock3, "-t", "3s", "-k", "100ms", "x")
+    assert redlock3("quorum", "init", "--yes", "--never-used", "--ttl-max", "10s").returncode == 0
+    said = process.communicate(timeout=15)[1].decode()
+    assert process.returncode == LOST and "lost 'x': its nodes were made a guarded quorum" in said, said
 
 
 # ---- no quorum ----
@@ -101,6 +131,13 @@ def test_nodes_that_answer_and_cannot_vote(three):
 
 
 # ---- lost ----
+
+def test_a_database_that_does_not_exist(three):
+    nodes = ",".join(server.url + "/99" for server in three.servers)
+    done = Redlock(nodes)("run", "-w", "10s", "x", "true")
+    assert done.returncode == CONFIG
+    assert "DB index is out of range" in done.stderr.decode()
+
 
 def test_lost_because_nodes_do_not_answer(three, redlock3):
     process = started(redlock3, "-t", "2s", "-k", "200ms", "job")

@@ -440,6 +440,9 @@ def test_a_user_who_may_not_ask(safe_server):
     safe_server.ask("ACL", "SETUSER", "locks", "on", f">{PASSWORD}", "~lock:*", "-@all", "+set", "+get", "+del", "+pttl",
                     "+pexpire", "+eval", "+evalsha")
     status, report = examine(safe_server.url.replace("//", f"//locks:{PASSWORD}@"))
+    assert status == 1 and "allow +hget %R~redlock:node" in json.dumps(report), report
+    safe_server.ask("ACL", "SETUSER", "locks", "~redlock:node", "+hget")
+    status, report = examine(safe_server.url.replace("//", f"//locks:{PASSWORD}@"))
     assert status == 0 and found(report)["UNKNOWN"] == ("note", [1])
     node = report["nodes"][0]
     assert node["verdict"] == "ready" and node["ping_min_ms"] > 0
@@ -453,7 +456,7 @@ def test_a_user_who_may_not_ask(safe_server):
 
 def test_info_alone_reports_much(safe_server):
     safe_server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
-    safe_server.ask("ACL", "SETUSER", "reader", "on", f">{PASSWORD}", "-@all", "+eval", "+evalsha", "+info", "+time")
+    safe_server.ask("ACL", "SETUSER", "reader", "on", f">{PASSWORD}", "~redlock:node", "-@all", "+eval", "+evalsha", "+info", "+time", "+hget")
     status, report = examine(safe_server.url.replace("//", f"//reader:{PASSWORD}@"))
     assert status == 1 and found(report)["EVICTION"] == ("error", [1]) and "UNKNOWN" in found(report)
     assert report["nodes"][0]["role"] == "master" and report["nodes"][0]["clock"]["offset_ms"] is not None

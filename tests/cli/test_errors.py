@@ -226,7 +226,7 @@ def test_eviction_ends_the_wait(made, three):
 
 def test_a_permission_for_the_key_ends_the_wait(three):
     for server in three.servers:
-        server.ask("ACL", "SETUSER", "locks", "on", ">geheim", "~lock:*", "+@all")
+        server.ask("ACL", "SETUSER", "locks", "on", ">geheim", "~lock:*", "~redlock:node", "+@all")
     nodes = three.nodes.replace("//", "//locks:geheim@")
     assert "no permission" in refused_at_once(Redlock(nodes), "run", "x", "true")
     assert Redlock(nodes)("run", "lock:x", "true").returncode == 0

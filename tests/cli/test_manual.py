@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
 PAGE = SOURCE / "docs" / "redlock.1"
-COMMANDS = ["run", "acquire", "extend", "release", "show", "break", "wait", "top", "doctor", "quorum", "gate", "serve", "up", "bench"]
+COMMANDS = ["run", "acquire", "extend", "release", "show", "break", "wait", "elect", "watch", "top", "doctor", "quorum", "gate", "serve", "up", "bench"]
 OTHERS = ["sim", "help", "version"]  # sim is a program of its own, with its own --help
 # mandoc takes "--" in an example for a dash, and knows no manuals that are not installed here.
 JUDGED = ("verbatim \"--\"", "outdated mandoc.db", "unknown manual", "referenced manual not found")
@@ -84,9 +84,9 @@ def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
         listed = re.search(rf"(?<![\w-]){name}(?![\w-])", files) is not None
         # A word of the prose may be an option's name; a key must be listed.
         assert listed or not accepted, name
-        assert accepted or name in ("help", "quiet", "json", "verbose", "tokens", "all", "token", "nonblock", "write-config", "force", "status-file", "metrics-file", "count", "dir",
+        assert accepted or name in ("help", "slots", "quiet", "json", "verbose", "tokens", "all", "token", "nonblock", "write-config", "force", "status-file", "metrics-file", "count", "dir",
                                     "server", "native", "module", "restart-after", "samples", "watch", "fence", "confirm", "shared", "floor", "never-used",
-                                    "yes", "reason", "no-syslog", "profile", "timeout", "command", "only", "list", "pairs", "seconds", "held", "ttls", "plot", "interval", "once"), name
+                                    "yes", "reason", "no-syslog", "profile", "timeout", "command", "only", "list", "pairs", "seconds", "held", "ttls", "plot", "interval", "once", "id"), name
 
 
 def complete(*words):

@@ -113,6 +113,15 @@ def test_nodes_that_are_down(own_quorum, resource):
     assert waits.wait(timeout=20) == 0
 
 
+def test_the_time_to_connect_is_part_of_the_wait(own_quorum, resource):
+    for server in own_quorum.servers[:3]:
+        server.pause()
+    redlock = Redlock(own_quorum.nodes)
+    began = time.monotonic()
+    assert redlock("wait", "-w", "1500ms", resource).returncode == 69
+    assert 1.4 < time.monotonic() - began < 2.3  # connecting alone takes a second
+
+
 def test_what_waiting_does_not_cure(redlock, resource):
     with Quorum(2) as servers:
         done = redlock("wait", "-N", f"redis://:wrong@127.0.0.1:{servers[0].port}", resource, timeout=20)

@@ -69,6 +69,7 @@ static void tick(rl_ns now) { step((struct rl_event){.type = RL_EVENT_TICK}, now
     do {                                                                                           \
         assert_int_equal(actions.outcome, why);                                                    \
         assert_int_equal(actions.release, attempt.tally.asked);                                    \
+        assert_int_equal(actions.acquire | actions.raise | actions.confirm, 0);                    \
         assert_int_equal(attempt.state, RL_ATTEMPT_LOST);                                          \
     } while (0)
 #define assert_won(proposal)                                                                       \
@@ -257,6 +258,21 @@ static void test_a_node_has_one_request_at_a_time(void **state) {
     assert_quiet();
     grant(1);
     assert_won(102);
+}
+
+/* It answered its only request already: what comes now belongs to no proposal. */
+static void test_an_answer_to_nothing_is_no_grant(void **state) {
+    (void)state;
+    begin(3);
+    stale(0, 150);
+    assert_quiet();
+    grant(0);
+    assert_quiet();
+    grant(1);
+    assert_quiet();
+    grant(2);
+    assert_won(100);
+    assert_int_equal(attempt.tally.granted, 6);
 }
 
 static void test_a_raise_in_vain_takes_the_node_out(void **state) {
@@ -835,6 +851,7 @@ int main(void) {
         cmocka_unit_test(test_a_raise_goes_above_what_nodes_and_hint_say),
         cmocka_unit_test(test_grant_of_an_earlier_proposal_is_stale),
         cmocka_unit_test(test_a_node_has_one_request_at_a_time),
+        cmocka_unit_test(test_an_answer_to_nothing_is_no_grant),
         cmocka_unit_test(test_a_raise_in_vain_takes_the_node_out),
         cmocka_unit_test(test_held_by_another_is_no_matter_of_fences),
         cmocka_unit_test(test_eight_raises_are_enough),

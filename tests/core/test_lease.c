@@ -281,6 +281,58 @@ static void test_retries_come_closer_but_never_spin(void **state) {
     assert_int_equal(lease.state, RL_LEASE_LOST);
 }
 
+/* The caller may know that nothing is held any more: the validity ends now, and never later. */
+static void test_a_voided_lease_ends_now(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    rl_lease_void(&lease, 200 * RL_MS);
+    assert_int_equal(lease.validity_end, 200 * RL_MS);
+    assert_int_equal(rl_lease_validity(&lease, 200 * RL_MS), 0);
+    rl_lease_void(&lease, 250 * RL_MS); /* it ended before */
+    assert_int_equal(lease.validity_end, 200 * RL_MS);
+    tick(250 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    begin();
+    release_it(100 * RL_MS);
+    rl_lease_void(&lease, 200 * RL_MS); /* no longer held: the release judges by what was valid */
+    assert_int_equal(lease.validity_end, 990 * RL_MS);
+}
+
+static void test_an_extension_may_reach_the_end_of_the_hold(void **state) {
+    (void)state;
+    setup(3);
+    rules.renew_every = 0;
+    rules.hold_max = 2000 * RL_MS;
+    begin();
+    extend(1911 * RL_MS, 100 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LIMIT);
+    assert_int_equal(actions.extend, 0);
+    extend(1910 * RL_MS, 100 * RL_MS); /* drift of 10: valid until 2000 */
+    assert_int_equal(actions.extend, 7);
+    grant_first(2, 110 * RL_MS);
+    assert_int_equal(lease.validity_end, 2000 * RL_MS);
+}
+
+/* Only the caller extends: what failed is the caller's to try again. */
+static void test_a_failed_extension_is_not_retried_by_itself(void **state) {
+    (void)state;
+    setup(3);
+    rules.renew_every = 0;
+    begin();
+    extend(3000 * RL_MS, 100 * RL_MS);
+    say(0, RL_VOTE_FAILED, 110 * RL_MS);
+    say(1, RL_VOTE_FAILED, 110 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    tick(150 * RL_MS);
+    assert_int_equal(actions.wake_at, 890 * RL_MS);
+    for (rl_ns now = 160 * RL_MS; now < 890 * RL_MS; now += 10 * RL_MS) {
+        tick(now);
+        assert_int_equal(actions.extend, 0);
+    }
+}
+
 static void test_callers_extension(void **state) {
     (void)state;
     setup(3);
@@ -633,6 +685,36 @@ static void tick_voided(rl_mask voided, rl_ns now) {
     step((struct rl_event){.type = RL_EVENT_NODES, .voided = voided}, now);
 }
 
+/* Observers read the term where the lease has written it: only of a lease that is proven. */
+static void test_a_leader_announces_its_term(void **state) {
+    (void)state;
+    setup(5);
+    terms.announces = true;
+    begin();
+    assert_int_equal(actions.announce, 0); /* classic: there is no term */
+    terms.guarded = true;
+    ready = 0x17;
+    begin();
+    assert_int_equal(actions.announce, 0x17);
+    tick(300 * RL_MS);
+    assert_int_equal(actions.announce, 0);
+    grant_first(2, 301 * RL_MS);
+    assert_int_equal(actions.announce, 0);
+    say(2, RL_VOTE_GRANTED, 301 * RL_MS);
+    assert_int_equal(actions.announce, 0x17);
+    say(4, RL_VOTE_GRANTED, 301 * RL_MS); /* once for each renewal */
+    assert_int_equal(actions.announce, 0);
+    adopt();
+    assert_int_equal(actions.announce, 0); /* adopting proves nothing */
+    begin();
+    tick(990 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.announce, 0);
+    terms.announces = false;
+    begin();
+    assert_int_equal(actions.announce, 0);
+}
+
 static void test_quorum_is_that_of_the_members(void **state) {
     (void)state;
     setup(5);
@@ -834,6 +916,9 @@ int main(void) {
         cmocka_unit_test(test_extend_that_recreates),
         cmocka_unit_test(test_unsure_and_sure),
         cmocka_unit_test(test_retries_come_closer_but_never_spin),
+        cmocka_unit_test(test_a_voided_lease_ends_now),
+        cmocka_unit_test(test_an_extension_may_reach_the_end_of_the_hold),
+        cmocka_unit_test(test_a_failed_extension_is_not_retried_by_itself),
         cmocka_unit_test(test_callers_extension),
         cmocka_unit_test(test_a_short_extension_does_not_put_off_the_renewal),
         cmocka_unit_test(test_extension_waits_for_the_renewal),
@@ -849,6 +934,7 @@ int main(void) {
         cmocka_unit_test(test_release_counts_members),
         cmocka_unit_test(test_an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times),
         cmocka_unit_test(test_two_extensions_at_once_are_the_callers_mistake),
+        cmocka_unit_test(test_a_leader_announces_its_term),
         cmocka_unit_test(test_quorum_is_that_of_the_members),
         cmocka_unit_test(test_stale_is_no_vote_for_a_lease),
         cmocka_unit_test(test_a_voided_vote_is_dropped),

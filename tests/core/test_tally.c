@@ -67,6 +67,7 @@ static void test_a_node_votes_once(void **state) {
     assert_false(rl_tally_vote(&tally, 0, RL_VOTE_GRANTED));
     assert_false(rl_tally_vote(&tally, 3, RL_VOTE_GRANTED));
     assert_false(rl_tally_vote(&tally, 200, RL_VOTE_GRANTED));
+    assert_false(rl_tally_vote(&tally, 32 + 2, RL_VOTE_GRANTED)); /* not node 2 of a 32-bit mask */
     assert_int_equal(tally.denied, 1);
     assert_int_equal(tally.granted, 0);
 }
@@ -144,7 +145,7 @@ static void test_names(void **state) {
         assert_string_not_equal(rl_acquire_state_name((enum rl_acquire_state)i), "unknown");
     for (unsigned i = 0; i <= RL_LEASE_RELEASED; i++)
         assert_string_not_equal(rl_lease_state_name((enum rl_lease_state)i), "unknown");
-    for (unsigned i = 0; i <= RL_OUTCOME_LIMIT; i++)
+    for (unsigned i = 0; i <= RL_OUTCOME_OTHER_SLOTS; i++)
         assert_string_not_equal(rl_outcome_name((enum rl_outcome)i), "unknown");
     for (unsigned i = 0; i <= RL_VOTE_FAILED; i++)
         assert_string_not_equal(rl_vote_name((enum rl_vote)i), "unknown");

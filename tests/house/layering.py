@@ -68,7 +68,7 @@ SEAM = {
 # Another seam for these.
 SEAM_FOR = {
     ("sim", "src/client/guarding"): "src/client/guarding/record.h",
-    ("sim", "src/client/operator"): "src/client/operator/task.h and src/client/operator/break_task.h",
+    ("sim", "src/client/operator"): "src/client/operator/task.h and src/client/operator/break_task.h and src/client/operator/observe.h",
 }
 MODULE_MAY = {("ends.c", "sys/timerfd.h")}  # for the server's event loop
 # The one reader of requests, and a digest for scripts.

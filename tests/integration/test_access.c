@@ -128,20 +128,20 @@ static void a_user(void **state) {
 static void the_least_permissions_suffice(void **state) {
     (void)state;
     static const char *const rules[] = {
-        "ACL SETUSER locks on >PASSWORD resetkeys ~lock:* resetchannels -@all +set +get +del +exists +pttl +pexpire "
-        "+eval "
-        "+evalsha +info",
-        "ACL SETUSER locks on >PASSWORD resetkeys ~lock:* resetchannels -@all +set +getrange +del +pttl +pexpire "
-        "+watch +unwatch +multi +exec +discard +info",
+        "ACL SETUSER locks on >PASSWORD resetkeys ~lock:* %sredlock:node resetchannels -@all +set +get +del "
+        "+exists +pttl +pexpire +eval +evalsha +info +hget",
+        "ACL SETUSER locks on >PASSWORD resetkeys ~lock:* %sredlock:node resetchannels -@all +set +getrange "
+        "+del +pttl +pexpire +watch +unwatch +multi +exec +discard +info +hget",
     };
     struct redlock_client_options options;
     redlock_client_options_init(&options);
     options.key_prefix = "lock:";
     for (size_t i = 0; i < 2; i++) {
         struct server server = {0};
-        char url[120];
+        char url[120], rule[300];
         server_start(&server, NULL);
-        command(&server, rules[i]);
+        snprintf(rule, sizeof rule, rules[i], servers_version() >= 700 ? "%%R~" : "~");
+        command(&server, rule);
         snprintf(url, sizeof url, "redis://locks:PASSWORD@127.0.0.1:%d", server.port);
         assert_works(url, &options);
         struct redlock_client *client = open_url(url, &options);
@@ -182,7 +182,7 @@ static void a_database(void **state) {
     redlock_lock_free(lock);
     redlock_client_free(client);
     snprintf(url, sizeof url, "redis://127.0.0.1:%d/99", server.port);
-    assert_refused(url, NULL, REDLOCK_VERDICT_ERROR, "SELECT", NULL);
+    assert_refused(url, NULL, REDLOCK_VERDICT_UNFIT, "DB index is out of range", NULL);
     server_stop(&server);
 }
 

@@ -71,7 +71,8 @@ static void ends_with_the_key(void **state) {
     assert_in_range(now_ms() - began, 199, 690);
     assert_result(redlock_await_free(client, "brief", 5, 20000), REDLOCK_OK);
     assert_true(now_ms() - began >= 690);
-    assert_int_equal(keys_left(), 0);
+    /* a majority is enough for it; the others' keys end as soon */
+    wait_until(keys_left() == 0, 100);
     redlock_client_free(client);
 }
 

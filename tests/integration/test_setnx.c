@@ -637,9 +637,9 @@ static void the_least_permissions_suffice(void **state) {
         char rule[400], url[100];
         snprintf(
             rule, sizeof rule,
-            "ACL SETUSER locks%zu on >PASSWORD resetkeys ~lock:* ~redlock:setnx:lock:* resetchannels -@all +set "
+            "ACL SETUSER locks%zu on >PASSWORD resetkeys ~lock:* ~redlock:setnx:lock:* ~redlock:node resetchannels -@all +set "
             "+getrange "
-            "+del +pttl +pexpire +hmset +hmget +time %s +multi +exec +info",
+            "+del +pttl +pexpire +hmset +hmget +time %s +multi +exec +info +hget",
             i, may[i]);
         freeReplyObject(server_ask(&one, rule));
         snprintf(url, sizeof url, "redis://locks%zu:PASSWORD@127.0.0.1:%d?scheme=setnx", i,

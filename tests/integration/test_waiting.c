@@ -343,7 +343,8 @@ static void turns_fall_evenly(void **state) {
 
 /* What docs/acl.md gives to whoever holds locks, and to whoever is to wait well. */
 #define HOLDS                                                                                      \
-    "~lock:* resetchannels -@all +set +get +del +exists +pttl +pexpire +eval +evalsha +info"
+    "~lock:* ~redlock:node resetchannels -@all +set +get +del +exists +pttl +pexpire +eval "       \
+    "+evalsha +info +hget"
 #define IS_REPORTED                                                                                \
     "&__redis__:invalidate &__redict__:invalidate &redlock:wake:* +subscribe +client|id +client|tracking +client|caching"
 #define STANDS                                                                                                        \

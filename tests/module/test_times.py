@@ -146,3 +146,28 @@ def test_nothing_ends_in_the_middle_of_a_slow_script(stepped):
     assert node.error("PING").startswith("BUSY")
     assert script.receive() == b"t"
     native.until(lambda: node("EXISTS", "a") == 0 and node.info()["redlock_locks"] == "0", 2)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--appendonly", "yes")])
+def test_an_end_after_a_backward_step_reaches_the_replica(arguments):
+    """The copy must be deleted then, between commands, and the deletion passed on. Redis 7.0 ended with a failed assertion:
+    it had something to pass on that it did not know of."""
+    clock = native.WallClock()
+    with native.node(arguments=arguments, environ=clock.environ) as node, native.server() as replica:
+        replica.ask("REPLICAOF", "127.0.0.1", node.port)
+        native.until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"))
+        clock.step(HOUR)
+        check_wall_clock(node, HOUR)
+        assert node.acquire("a", ttl=300) == 1
+        clock.step(0)
+        check_wall_clock(node, 0)
+        native.until(lambda: node("EXISTS", "a") == 0, what="the copy deleted")
+        native.until(lambda: replica.ask("EXISTS", "a") == 0, what="the copy deleted at the replica")
+        replica.ask("REPLICAOF", "NO", "ONE")  # the master keeps its backlog
+        clock.step(HOUR)
+        check_wall_clock(node, HOUR)
+        assert node.acquire("b", ttl=300) == 1
+        clock.step(0)
+        native.until(lambda: node("EXISTS", "b") == 0, what="the copy deleted")
+        time.sleep(0.2)
+        assert node("PING") == b"PONG"

@@ -185,7 +185,7 @@ static void test_unix_socket_and_database(void **state) {
 
     snprintf(url, sizeof(url), "redis://:p%%40ss%%3a%%2c%%2Fword@127.0.0.1:%d/99", server.port);
     world_open_urls(&world, url);
-    world_until_verdict(&world, 0, REDLOCK_VERDICT_ERROR);
+    world_until_verdict(&world, 0, REDLOCK_VERDICT_UNFIT);
     assert_non_null(strstr(world_node(&world, 0).text, "DB index"));
     world_close(&world);
     server_stop(&server);

@@ -157,13 +157,36 @@ static void test_a_late_request_does_not_cost_a_place(void **state) {
     expect_notified("a:0! ");
     assert_int_equal(enter(queue, "c", 1950, NOW + 2000), 1);
     expect_notified("");
-    assert_int_equal(enter(queue, "c", 3010, NOW + 3000), 0);
-    expect_notified("c:0! ");
-    assert_int_equal(node_queue_next(queue), NOW + 3000 + RESERVE);
-    assert_int_equal(enter(queue, "c", 3000, NOW + 3000), 0); /* a place is never lost by it */
-    assert_int_equal(refused(queue, "c", 0, NOW + 3000), -1);
-    assert_int_equal(enter(queue, "a", 0, NOW + 3000), 1);
+    assert_int_equal(enter(queue, "c", 1000, NOW + 2000), 1); /* a place is never lost by it */
+    assert_int_equal(refused(queue, "a", 0, NOW + 2000), -1);
     assert_int_equal(length(queue), 3);
+    node_queue_free(queue);
+    assert_int_equal(memory_pieces, 0);
+}
+
+/* The clocks of both run fast: each time that one comes again it seems to have come before the
+ * other. */
+static void test_a_reservation_is_not_taken_over(void **state) {
+    struct node_queue *queue = new_queue();
+    (void)state;
+    enter(queue, "a", 0, NOW);
+    enter(queue, "b", 0, NOW);
+    node_queue_freed(queue, key, NOW + 1000);
+    expect_notified("a:0! ");
+    for (int64_t i = 1; i < 5; i++) {
+        assert_int_equal(enter(queue, "b", 1010 * i, NOW + 1000 * i), 1);
+        assert_int_equal(enter(queue, "a", 1010 * i, NOW + 1000 * i), 0);
+        assert_int_equal(refused(queue, "b", 1010 * i, NOW + 1000 * i), RESERVE - 1000 * (i - 1));
+        assert_int_equal(refused(queue, "a", 1010 * i, NOW + 1000 * i), -1);
+    }
+    expect_notified("");
+    assert_true(node_queue_taken(queue, key, named("a", 0).name, NOW + 5000));
+    /* Nobody has a reservation: now it counts. */
+    enter(queue, "c", 4900, NOW + 5000);
+    assert_int_equal(enter(queue, "b", 5050, NOW + 5000), 0);
+    assert_int_equal(enter(queue, "c", 5200, NOW + 5000), 0);
+    node_queue_freed(queue, key, NOW + 5000);
+    expect_notified("c:0! ");
     node_queue_free(queue);
     assert_int_equal(memory_pieces, 0);
 }
@@ -632,11 +655,13 @@ static void list_taken(struct list *list, unsigned number, int64_t now_us) {
 
 static void list_enter(struct list *list, unsigned number, int64_t since_us, int64_t now_us) {
     struct place *place = &list->place[number];
-    bool was_first = list_first(list) == number;
-    if (!place->waits || since_us < place->since_us) place->since_us = since_us;
+    const bool came = !place->waits;
+    if (!came && list->reserved && since_us <= list->place[list_first(list)].since_us)
+        since_us = list->place[list_first(list)].since_us + 1;
+    if (came || since_us < place->since_us) place->since_us = since_us;
     place->waits = true;
     place->until_us = now_us + REMEMBER;
-    if (!was_first && list->reserved && list_rank(list, number) == 0)
+    if (came && list->reserved && list_rank(list, number) == 0)
         list->reserved_until_us = now_us + RESERVE;
 }
 
@@ -768,6 +793,7 @@ int main(void) {
         cmocka_unit_test(test_all_nodes_order_alike),
         cmocka_unit_test(test_a_wall_clock_is_a_hint),
         cmocka_unit_test(test_a_late_request_does_not_cost_a_place),
+        cmocka_unit_test(test_a_reservation_is_not_taken_over),
         cmocka_unit_test(test_a_slow_clock_does_not_starve_others),
         cmocka_unit_test(test_a_free_lock_is_reserved),
         cmocka_unit_test(test_who_does_not_come_loses_its_place),

@@ -21,6 +21,7 @@ def test_refusals():
                       ["--seeds", "1", "--break", "everything"], ["--seeds", "1", "--mode", "native", "--break", "clock-step"],
                       ["--seeds", "1", "--mode", "guarded", "--break", "mixed-config"],
                       ["--seeds", "1", "--mode", "nonsense"], ["--seeds", "1", "extra"], ["--seed", "1", "--hash"],
+                      ["--seed", "1", "--coverage"],
                       ["--seed", "1", "--only", "1,"], ["--seed", "1", "--only", "5-3"], ["--seed", "1", "--only", "9999"],
                       ["--seeds"], ["--nonsense"]):
         done = run(*arguments)
@@ -46,6 +47,18 @@ def test_summary():
     assert re.fullmatch(r"50 seeds from 1000 \(classic, broken: nothing\): \d+ s simulated in \d+\.\d{3} s \(\d+ times real time, "
                         r"\d+ seeds a second\), \d+ acquisitions, \d+ requests\n", done.stdout), done.stdout
     assert run("--seeds", "50", "-q").stdout == ""
+
+
+def test_coverage():
+    """More seeds reach more, each state is in at least one pair, and the number of workers does not matter."""
+    def reached(*options):
+        out = run("--coverage", "--mode", "guarded", "--stock", *options).stdout
+        return [int(number) for number in re.search(r"^reached (\d+) states .*, (\d+) pairs ", out, re.M).groups()]
+
+    few, more, biased = reached("--seeds", "20"), reached("--seeds", "40"), reached("--seeds", "20", "--biased")
+    assert 0 < few[0] < more[0] and few[0] < few[1] < more[1], (few, more)
+    assert biased != few and reached("--seeds", "20", "--jobs", "1") == few == reached("--seeds", "20", "--jobs", "3")
+    assert "(guarded, biased, broken: nothing)" in run("--seeds", "3", "--mode", "guarded", "--biased").stdout
 
 
 def test_native_nodes():

@@ -43,6 +43,9 @@ explore(sim.guarded ${guarded_seeds} --mode guarded)
 # Classic mode on native nodes, and on nodes that become native or stock, with clients of other projects.
 explore(sim.classic_native ${guarded_seeds} --native)
 explore(sim.classic_mixed ${guarded_seeds} --mixed)
+# Corner cases, where rules that seldom matter do.
+explore(sim.classic_biased ${guarded_seeds} --biased)
+explore(sim.guarded_biased ${guarded_seeds} --mode guarded --biased)
 explore(sim.guarded.data-loss ${guarded_seeds} --mode guarded --break data-loss)
 
 foreach(assumption data-loss clock-step pause-write mixed-config)

@@ -15,6 +15,10 @@ hashes() {
         echo "$assumption"
         "$sim" --hash --seeds 20 --break $assumption
     done
+    echo "biased"
+    "$sim" --hash --seeds 20 --biased
+    echo "guarded, biased"
+    "$sim" --hash --seeds 20 --mode guarded --biased
     for nodes in stock mixed native; do
         echo "guarded, $nodes nodes"
         "$sim" --hash --seeds 20 --mode guarded --$nodes

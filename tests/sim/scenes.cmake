@@ -6,6 +6,11 @@ foreach(scene IN LISTS scenes)
   add_test(NAME sim.scene.${name} COMMAND redlock-sim ${scene})
 endforeach()
 
+# Slots are in no picture: their scenes show the mutants of slots, and hold without them.
+foreach(name SLOT-COUNTED SLOT-SPLIT)
+  add_test(NAME sim.scene.${name} COMMAND redlock-sim ${PROJECT_SOURCE_DIR}/sim/mutants/scenes/${name}.scene)
+endforeach()
+
 add_test(NAME sim.scene_reader
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/scene_reader.py $<TARGET_FILE:redlock-sim>)
 

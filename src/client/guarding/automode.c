@@ -57,6 +57,9 @@ static void came_or_went(struct redlock_client *client, unsigned node,
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct redlock_client *client = call->owner;
     char quorum[17];
+    /* The permission was taken away. Votes that rest on the absence of a record end with it. */
+    if (reply->verdict == REDLOCK_VERDICT_NOPERM)
+        net_reconnect(client->net, call->node, REDLOCK_VERDICT_NOPERM, NET_QUORUM_UNREADABLE);
     if (reply->verdict != REDLOCK_VERDICT_GRANTED || reply->items_count != 1) return;
     copy_text(reply->items[0], quorum, sizeof quorum);
     found(client, call->node, quorum);

@@ -10,9 +10,12 @@ static void send_votes(struct redlock_lock *lock, const struct rl_actions *actio
         lock->unsent |= actions->acquire | actions->extend;
         return;
     }
+    if (lock->slots)
+        lock_send(lock, actions->acquire, slots_request(lock, actions), round->calls, now);
+    const rl_mask plain = lock->slots ? 0 : actions->acquire;
     /* a reader that has lost its place on a node does not take it back (docs/shared.md) */
     const rl_mask repair = lock->shared ? 0 : actions->repair;
-    lock_send(lock, actions->acquire | repair, &round->acquire, round->calls, now);
+    lock_send(lock, plain | repair, &round->acquire, round->calls, now);
     lock_send(lock, actions->extend, &round->extend, round->calls, now);
 }
 
@@ -20,7 +23,7 @@ static void answer(struct round *round, const struct net_call *call,
                    const struct net_reply *reply) {
     struct redlock_lock *lock = round->lock;
     if (lock->round != round || lock->phase == PHASE_FREE) return;
-    lock_step(lock, vote_event(lock, call, reply->verdict));
+    lock_step(lock, vote_event(lock, call, reply->verdict, reply));
 }
 
 /* Mode auto may turn guarded before the token is used. */

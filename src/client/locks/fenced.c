@@ -10,20 +10,19 @@
 
 /* ---- keys and their stripes ---- */
 
-/* A key's stripe: FNV-1a, 64 bits, over the whole key; the low 12 bits. docs/guarded.md fixes this,
- * because all clients must agree. */
 static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
-    const size_t prefix = sizeof NET_KEY_FENCES - 1;
+    const size_t prefix = sizeof NET_KEY_FENCES - 1, terms = sizeof NET_KEY_TERM - 1;
     lock->stripes_count = 0;
     for (size_t i = 0; i < lock->keys_count; i++) {
         struct net_bytes key = lock->keys[i];
         if (net_is_text(key, NET_KEY_RECORD) ||
-            (key.bytes >= prefix && memcmp(key.data, NET_KEY_FENCES, prefix) == 0))
+            (key.bytes >= prefix && memcmp(key.data, NET_KEY_FENCES, prefix) == 0) ||
+            (key.bytes >= terms && memcmp(key.data, NET_KEY_TERM, terms) == 0))
             return bad_argument(error,
-                                "%s and names that begin with %s are reserved for guarded mode: "
-                                "choose another resource",
-                                NET_KEY_RECORD, NET_KEY_FENCES);
-        uint16_t stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES;
+                                "%s and names that begin with %s or %s are reserved for guarded "
+                                "mode: choose another resource",
+                                NET_KEY_RECORD, NET_KEY_FENCES, NET_KEY_TERM);
+        uint16_t stripe = fenced_stripe(key);
         size_t at = 0;
         while (at < lock->stripes_count && lock->stripes[at] != stripe) at++;
         lock->stripes[at] = stripe;
@@ -35,9 +34,14 @@ static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
 /* ---- requests ---- */
 
 static void carry_fences(struct net_request *request, const struct round *round) {
+    const struct slots *slots = round->lock->slots;
     request->nonces = round->nonces;
     request->stripes = round->lock->stripes;
     request->stripes_count = round->lock->stripes_count;
+    if (!slots) return;
+    const bool all = request->op == NET_ACQUIRE_SLOT;
+    request->stripes = all ? slots->stripes : &slots->stripes[slots->held ? slots->held - 1 : 0];
+    request->stripes_count = all ? slots->count : 1;
 }
 
 /* Each request keeps the nonces and the fence that it was sent with, because it may be encoded
@@ -59,6 +63,7 @@ static void round_carry(struct round *round) {
     }
     carry_fences(&round->acquire, round);
     carry_fences(&round->extend, round);
+    if (round->slots) carry_fences(&round->slots->choose, round);
 }
 
 /* A node is asked under the nonce that is known now. A confirmation is about the vote, so it uses
@@ -80,8 +85,15 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
         if (!(nodes & rl_bit(i))) continue;
         request->op = op;
         request->fence = fence;
+        if (lock->slots) { /* it was for any slot, or for another one, before */
+            if (op == NET_ACQUIRE_SLOT)
+                request->keys = lock->keys, request->keys_count = 1;
+            else
+                request->keys = lock_keys(lock, &request->keys_count);
+            carry_fences(request, lock->round);
+        }
         if (lock->shared) request->op = op == NET_RAISE ? NET_SHARE : NET_SHARE_EXTEND;
-        if (op == NET_RAISE)
+        if (op == NET_RAISE || op == NET_ACQUIRE_SLOT)
             send_votes(lock, rl_bit(i), request, now);
         else if ((client->voters & rl_bit(i)) && client->guard->nonces[i] == lock->round->nonces[i])
             lock_send(lock, rl_bit(i), request, lock->round->calls, now);
@@ -98,6 +110,7 @@ static void send_extension(struct redlock_lock *lock, const struct rl_actions *a
     const rl_mask voters = lock->client->voters;
     fenced_unpark(lock);
     lock->round->extend.fence = lock->fence;
+    if (lock->slots) carry_fences(&lock->round->extend, lock->round);
     if (guard_ttl_too_long(lock->client->guard, lock->round->extend.ttl_ms)) {
         lock->unsent |= actions->extend;
         return;
@@ -110,10 +123,13 @@ static void send_extension(struct redlock_lock *lock, const struct rl_actions *a
 
 static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct round *round = lock->round;
-    if (actions->acquire) {
-        round->acquire.fence = actions->fence;
+    if (actions->acquire && actions->slot != 0) {
+        send_again(lock, NET_ACQUIRE_SLOT, actions->acquire, actions->fence, now);
+    } else if (actions->acquire) {
+        struct net_request *request = lock->slots ? slots_request(lock, actions) : &round->acquire;
+        request->fence = actions->fence;
         guard_proposed_fence(lock->client->guard, actions->fence);
-        send_votes(lock, actions->acquire, &round->acquire, now);
+        send_votes(lock, actions->acquire, request, now);
     }
     if (!lock->shared) /* see classic.c */
         lock_send(lock, actions->repair, round->repair, round->calls, now);
@@ -159,7 +175,8 @@ static void learn(const struct round *round, const struct net_call *call,
     /* A fence that was not raised may be higher there, or gone. A lock that raises it again learns
      * which. A lock that wins without this node does not ask, so the node would never be
      * recovered. */
-    bool unreported = reply->verdict == REDLOCK_VERDICT_STALE && call->request->op == NET_ACQUIRE;
+    bool unreported = reply->verdict == REDLOCK_VERDICT_STALE &&
+                      (call->request->op == NET_ACQUIRE || call->request->op == NET_ACQUIRE_SLOT);
     if (unreported) guard_peek(guard, call->node);
     if (reply->verdict == REDLOCK_VERDICT_RECOVERING)
         guard_no_fences(guard, call->node, round->nonces[call->node]);
@@ -250,8 +267,8 @@ static int believed(const struct redlock_lock *lock, const struct net_call *call
         !guard_is_unread(lock->client->guard, call->node))
         return verdict;
     enum net_op op = call->request->op;
-    return op == NET_ACQUIRE || op == NET_RAISE || op == NET_SHARE ? REDLOCK_VERDICT_STALE
-                                                                   : REDLOCK_VERDICT_RECOVERING;
+    bool sets = op == NET_ACQUIRE || op == NET_ACQUIRE_SLOT || op == NET_RAISE || op == NET_SHARE;
+    return sets ? REDLOCK_VERDICT_STALE : REDLOCK_VERDICT_RECOVERING;
 }
 
 static void answer(struct round *round, const struct net_call *call,
@@ -261,7 +278,7 @@ static void answer(struct round *round, const struct net_call *call,
     learn(round, call, reply);
     if (lock->round != round || lock->phase == PHASE_FREE) return;
     int verdict = believed(lock, call, reply->verdict);
-    struct rl_event event = vote_event(lock, call, verdict);
+    struct rl_event event = vote_event(lock, call, verdict, reply);
     if (op == NET_SHARE) event.fence = reply->fence;
     if (verdict == REDLOCK_VERDICT_STALE) {
         event.vote = RL_VOTE_STALE;

@@ -35,6 +35,7 @@ void lock_unref(struct redlock_lock *lock) {
     /* an adopted token that is too long for the lock's own allocation */
     if (lock->token != lock_own_token(lock)) free(lock->token);
     lock_config_drop(lock->client, lock->config);
+    free(lock->slots);
     free(lock);
 }
 
@@ -65,6 +66,36 @@ static bool resources_valid(const struct redlock_client *client,
     return true;
 }
 
+static bool slots_valid(const struct redlock_client *client, const struct redlock_bytes *resource,
+                        size_t count, struct redlock_error *error) {
+    const size_t bytes = client->options.key_prefix_bytes + resource->bytes;
+    if (count > 1)
+        return bad_argument(error, "a lock with slots covers one resource, not %zu", count);
+    if (client->scheme != REDLOCK_SCHEME_SET)
+        return bad_argument(error, "scheme=setnx has no slots: leave slots 0");
+    if (bytes > SLOTS_RESOURCE_BYTES_MAX)
+        return bad_argument(error,
+                            "the resource has %zu bytes with its prefix; with slots at most %d are "
+                            "allowed",
+                            bytes, SLOTS_RESOURCE_BYTES_MAX);
+    return true;
+}
+
+static bool shared_valid(const struct redlock_client *client,
+                         const struct redlock_lock_options *options, size_t count,
+                         struct redlock_error *error) {
+    if (client->scheme != REDLOCK_SCHEME_SET)
+        return bad_argument(
+            error, "with scheme=setnx a lock cannot be shared: those programs know no readers");
+    if (count > 1)
+        return bad_argument(
+            error, "a shared lock covers one resource, not %zu: make one lock for each", count);
+    if (options->leader || options->slots)
+        return bad_argument(error, "a shared lock has no leader and no slots: leave leader and "
+                                   "slots 0, or shared");
+    return true;
+}
+
 /* The name under which the readers of the only key are listed. Returns its end. */
 static unsigned char *put_list_name(struct redlock_lock *lock, unsigned char *at) {
     const size_t prefix = sizeof NET_KEY_SHARED - 1;
@@ -88,6 +119,7 @@ static struct redlock_lock *lock_alloc(struct redlock_client *client,
     }
     size_t stripes = client->lock_layout->fenced ? count : 0;
     size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
+    if (options->slots) token += SLOTS_TEXT_BYTES;
     struct redlock_lock *lock =
         calloc(1, sizeof *lock + names * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
                       bytes + options->owner_bytes + token);
@@ -123,18 +155,24 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
     if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
+    if (checked.leader && count > 1)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "a leader has one resource, not %zu", count);
+    if (checked.leader && checked.slots)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "a leader has no slots: leave one of the two 0");
     if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "with scheme=setnx a lock covers one resource: make one lock for each");
-    if (checked.shared && client->scheme != REDLOCK_SCHEME_SET)
-        return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "with scheme=setnx a lock cannot be shared: those programs know no readers");
-    if (checked.shared && count > 1)
-        return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "a shared lock covers one resource, not %zu: make one lock for each", count);
+    if (checked.slots && !slots_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
+    if (checked.shared && !shared_valid(client, &checked, count, error))
+        return REDLOCK_BAD_ARGUMENT;
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
+    if (lock && checked.slots && !(lock->slots = slots_new(lock->keys[0], checked.slots))) {
+        free(lock);
+        lock = NULL;
+    }
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     if (client->lock_layout->keys_valid && !client->lock_layout->keys_valid(lock, error)) {
+        free(lock->slots);
         free(lock);
         return REDLOCK_BAD_ARGUMENT;
     }
@@ -142,6 +180,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     lock->config = lock_config_of(client, &checked);
     pthread_mutex_unlock(&client->schedule.mutex);
     if (!lock->config) {
+        free(lock->slots);
         free(lock);
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     }
@@ -178,8 +217,10 @@ void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) { /* in a child: the connections belong to the parent */
+        if (lock->round) free(lock->round->slots);
         free(lock->round);
         free(lock->acquisition);
+        free(lock->slots);
         if (lock->token != lock_own_token(lock)) free(lock->token);
         free(lock); /* its lock config ends with the client */
         return;
@@ -349,6 +390,7 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     /* It stands for all readers: a release with it would end the locks of all of them. */
     if (net_is_text((struct net_bytes){token, bytes}, NET_SHARED_MARKER))
         return REDLOCK_BAD_ARGUMENT;
+    if (lock->slots) return REDLOCK_BAD_ARGUMENT; /* of which slot? It has a resource of its own */
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
     if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
@@ -433,6 +475,20 @@ int64_t redlock_fence(struct redlock_lock *lock) {
     int64_t fence = held && lock->config->mode->fenced ? lock->fence : 0;
     pthread_mutex_unlock(&lock->client->schedule.mutex);
     return fence;
+}
+
+uint32_t redlock_slot(struct redlock_lock *lock) {
+    if (client_enter(lock->client) != REDLOCK_OK) return 0;
+    uint32_t slot = lock->slots && lock->phase == PHASE_LEASED ? lock->slots->held : 0;
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    return slot;
+}
+
+uint32_t redlock_other_slots(struct redlock_lock *lock) {
+    if (client_enter(lock->client) != REDLOCK_OK) return 0;
+    uint32_t slots = lock->slots ? lock->slots->other : 0;
+    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    return slots;
 }
 
 size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count) {

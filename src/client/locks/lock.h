@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 
 #include "chains.h"
+#include "core/guard.h"
+#include "core/mix.h"
 #include "locks.h"
 
 /* Freed memory of one size, kept for the next use. */
@@ -49,7 +51,7 @@ struct locks {
 };
 
 /* The options that locks with equal settings share. */
-enum { LOCK_VALUES = 12 };
+enum { LOCK_VALUES = 14 };
 struct lock_config {
     struct chained by_values;
     int64_t values[LOCK_VALUES]; /* of the options, and whether the mode is fenced */
@@ -61,7 +63,29 @@ struct lock_config {
     struct rl_terms terms;
 };
 
-enum { ROUND_TOKEN_BYTES = REDLOCK_TOKEN_HEX_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX };
+/* "/64", between the digits and the owner of a slot's token */
+enum { SLOTS_TEXT_BYTES = 3 };
+enum {
+    ROUND_TOKEN_BYTES = REDLOCK_TOKEN_HEX_BYTES + SLOTS_TEXT_BYTES + 1 + REDLOCK_OWNER_BYTES_MAX
+};
+
+/* The slots of a lock's resource, whose key is the lock's. A lock with slots has no other key. */
+struct slots {
+    uint8_t count;
+    uint8_t held;  /* the slot that was settled on in this try, or is held; 0: none */
+    uint8_t other; /* the number of slots that others gave, when that ended the last acquisition */
+    uint16_t *stripes;       /* of the slots */
+    struct net_bytes keys[]; /* of the slots; then the stripes and the keys' bytes */
+};
+
+/* What a round of a lock with slots has in addition: the first request of a try. The round's
+ * `acquire` asks for the slot that was settled on, and so does a repair. */
+struct slot_round {
+    struct net_request choose, leave;
+    char settled[2]; /* the slot as two digits */
+    char order[RL_SLOTS_MAX * 3];
+    struct net_bytes leave_keys[];
+};
 
 /* The calls made with one token. A round outlives its lock's use of it while a node owes an answer.
  * A lock that waits for no answer has none. */
@@ -79,7 +103,8 @@ struct round {
     struct net_request *repair;
     /* guarded, by node: raise or confirm; one for each node, because proposals overlap */
     struct net_request *again;
-    uint64_t *nonces; /* guarded, by node: the nonce of its last request */
+    uint64_t *nonces;         /* guarded, by node: the nonce of its last request */
+    struct slot_round *slots; /* NULL: a lock without slots */
     /* nodes votes, nodes unlocks, nodes peeks; then `repair`, `again` and `nonces` */
     struct net_call calls[];
 };
@@ -151,6 +176,7 @@ struct redlock_lock {
     struct round *round;
     struct rl_lease lease;
     struct net_timer timer;
+    struct slots *slots; /* NULL: the lock has none */
 
     struct op op; /* acquire or release */
     struct op extension;
@@ -222,12 +248,16 @@ int lock_config_follow_mode(struct redlock_lock *lock);
 void op_finish(struct redlock_lock *lock, struct op *op, int result);
 void lock_notice(struct redlock_lock *lock, unsigned notices); /* enum rl_notice, ored */
 
+/* announce.c: to observers, which nodes the lease has announced its term to is not awaited */
+void lock_announce(struct redlock_lock *lock, rl_mask nodes, rl_ns now);
+
 /* step.c: between the machines and the connections */
 void lock_step(struct redlock_lock *lock, struct rl_event event);
 void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
                struct net_call *calls, rl_ns now);
 /* The event for an answer to a vote. Also records what the answer reports of its node. */
-struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict);
+struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict,
+                           const struct net_reply *reply);
 void lock_on_timer(struct net_timer *timer); /* the lock's */
 net_answered_fn lock_vote_reply, lock_unlock_reply, lock_peek_reply;
 void lease_init(struct redlock_lock *lock);
@@ -277,7 +307,36 @@ void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *action
 /* The lease has ended, or belongs to the lock no longer. */
 void renewals_forget(struct redlock_lock *lock);
 
+/* slots.c */
+/* Each slot has a name of its own, and each client keeps all of them. */
+enum { SLOTS_RESOURCE_BYTES_MAX = 1024, SLOTS_KEY_BYTES_MAX = SLOTS_RESOURCE_BYTES_MAX + 8 };
+/* NULL: no memory. `count`: 1 to RL_SLOTS_MAX. */
+struct slots *slots_new(struct net_bytes resource, unsigned count);
+/* If it is the key of a slot, *key becomes that of the first slot, written to `out`. */
+bool slots_first(struct net_bytes *key, unsigned char out[SLOTS_KEY_BYTES_MAX]);
+/* Puts the number of slots behind the digits of a token. Returns its length. */
+size_t slots_write_count(const struct slots *slots, unsigned char *at);
+/* The requests of a round with a new token. False: no memory. */
+bool slots_carry(struct round *round);
+/* Before the requests of a step are sent: the machine may have settled on a slot. */
+void slots_settle(struct redlock_lock *lock);
+void slots_won(struct redlock_lock *lock);
+/* Asks for any slot, or for the one that was settled on. */
+struct net_request *slots_request(struct redlock_lock *lock, const struct rl_actions *actions);
+/* Deletes what is left of the other slots. */
+void slots_leave(struct redlock_lock *lock, rl_mask nodes, rl_ns now);
+/* All that a lock's requests name. */
+static inline const struct net_bytes *lock_keys(const struct redlock_lock *lock, size_t *count) {
+    const struct slots *slots = lock->slots;
+    *count = !slots ? lock->keys_count : slots->held ? 1 : slots->count;
+    return !slots ? lock->keys : &slots->keys[slots->held ? slots->held - 1 : 0];
+}
+
 /* fenced.c */
+/* docs/guarded.md fixes this, because all clients must agree. */
+static inline uint16_t fenced_stripe(struct net_bytes key) {
+    return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES;
+}
 /* Also takes a lock out of the list of the unguarded. */
 void fenced_unpark(struct redlock_lock *lock);
 

@@ -14,7 +14,7 @@ void locks_free(struct redlock_client *client);    /* frees what it points to; m
 /* For the schedule: runs a lock's callbacks. */
 void locks_report(struct notified *notified);
 /* The client ends: removes callbacks that no caller waits for any more. */
-void locks_drop_callbacks(struct redlock_client *client);
+void locks_drop_callback(struct notified *notified);
 /* Nodes came or went: acquisitions that wait for nodes check again. */
 void locks_check(struct redlock_client *client);
 /* The mode knows more of the nodes: extensions that wait for that continue. */

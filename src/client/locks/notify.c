@@ -76,10 +76,7 @@ void locks_report(struct notified *notified) {
     lock_unref(lock);
 }
 
-void locks_drop_callbacks(struct redlock_client *client) {
-    for (struct notified *notified; (notified = schedule_next_reported(&client->schedule));)
-        lock_unref(lock_of(notified));
-}
+void locks_drop_callback(struct notified *notified) { lock_unref(lock_of(notified)); }
 
 /* ---- operations of other parts of the client ---- */
 
@@ -102,7 +99,7 @@ void lock_give_back(struct redlock_lock *lock, int result) {
 }
 
 const struct net_bytes *lock_key(const struct redlock_lock *lock) {
-    return lock->keys_count == 1 ? &lock->keys[0] : NULL;
+    return lock->keys_count == 1 && !lock->slots ? &lock->keys[0] : NULL;
 }
 
 rl_ns lock_node_timeout(const struct redlock_lock *lock) {

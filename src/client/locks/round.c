@@ -62,8 +62,8 @@ static enum net_op op_of(const struct round *round, const struct net_request *re
 void round_fill_in(struct round *round, struct net_request *request) {
     const struct redlock_lock *lock = round->lock;
     request->op = op_of(round, request);
-    request->keys = lock->keys;
-    request->keys_count = net_op_is(request->op, NET_OP_STOCK) ? 2 : lock->keys_count;
+    request->keys = lock_keys(lock, &request->keys_count);
+    if (net_op_is(request->op, NET_OP_STOCK)) request->keys_count = 2; /* and the readers' list */
     request->token = (struct net_bytes){round->token, round->token_bytes};
     request->ttl_ms = lock->config->options.ttl_ms;
     request->scheme = lock->client->scheme;
@@ -114,6 +114,8 @@ static struct round *round_new(struct redlock_lock *lock, size_t token_bytes, bo
 void round_unref(struct round *round) {
     if (--round->refs > 0) return;
     struct redlock_lock *lock = round->lock;
+    free(round->slots);
+    round->slots = NULL;
     if (round->token == round->own_token)
         pool_give(&lock->client->locks->rounds, round);
     else
@@ -154,6 +156,8 @@ static bool draw_token(struct redlock_lock *lock) {
         token[2 * i + 1] = (unsigned char)digits[random[i] & 15];
     }
     lock->token_bytes = REDLOCK_TOKEN_HEX_BYTES;
+    if (lock->slots) /* for as long as any node holds the slot, it says of how many */
+        lock->token_bytes += (uint16_t)slots_write_count(lock->slots, token + lock->token_bytes);
     if (lock->owner_bytes > 0) {
         token[lock->token_bytes++] = ':';
         /* the owner is stored before it */
@@ -167,6 +171,7 @@ static bool draw_token(struct redlock_lock *lock) {
 static bool new_token(struct redlock_lock *lock, const void *token, size_t bytes) {
     unsigned char *own = lock_own_token(lock), *to = own, *before = lock->token;
     size_t room = REDLOCK_TOKEN_HEX_BYTES + (lock->owner_bytes > 0 ? 1u + lock->owner_bytes : 0u);
+    if (lock->slots) room += SLOTS_TEXT_BYTES;
     if (bytes > room && !(to = malloc(bytes))) return false;
     if (token) memmove(to, token, bytes);
     lock->token = to;
@@ -177,24 +182,28 @@ static bool new_token(struct redlock_lock *lock, const void *token, size_t bytes
 
 /* ---- */
 
-static void carry_token(struct round *round) {
+static bool carry_token(struct round *round) {
     const struct redlock_lock *lock = round->lock;
     round->token_bytes = lock->token_bytes;
     memcpy(round->token, lock->token, lock->token_bytes);
+    round->acquire.op = NET_ACQUIRE;
     round_fill_in(round, &round->acquire);
     round_fill_in(round, &round->release);
+    if (lock->slots && !slots_carry(round)) return false;
     if (lock->config->mode->round_carry) lock->config->mode->round_carry(round);
+    return true;
 }
 
 struct round *round_of(struct redlock_lock *lock, bool release) {
     if (lock->round) return lock->round;
     lock->round = round_new(lock, lock->token_bytes, release);
-    if (lock->round) carry_token(lock->round);
+    if (lock->round && !carry_token(lock->round)) lock_drop_round(lock);
     return lock->round;
 }
 
 int lock_fresh_round(struct redlock_lock *lock, const void *token, size_t bytes) {
     lock_drop_round(lock);
+    if (lock->slots) lock->slots->held = 0;
     if (!new_token(lock, token, bytes)) return token ? REDLOCK_NO_MEMORY : REDLOCK_SYSTEM;
     return round_of(lock, false) ? REDLOCK_OK : REDLOCK_NO_MEMORY;
 }

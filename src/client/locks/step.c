@@ -19,6 +19,7 @@ static int result_of(enum rl_outcome outcome) {
     case RL_OUTCOME_LOST: return REDLOCK_LOST;
     case RL_OUTCOME_CANCELLED: return REDLOCK_CANCELLED;
     case RL_OUTCOME_LIMIT: return REDLOCK_LIMIT;
+    case RL_OUTCOME_OTHER_SLOTS: return REDLOCK_OTHER_SLOTS;
     case RL_OUTCOME_NONE:
     case RL_OUTCOME_NO_QUORUM: break;
     }
@@ -76,6 +77,7 @@ static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tal
 
 static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions,
                             rl_ns now) {
+    if (actions->announce) lock_announce(lock, actions->announce, now);
     if (actions->fresh_token) {
         int result =
             lock->abort_result != REDLOCK_OK ? lock->abort_result : lock_fresh_round(lock, NULL, 0);
@@ -92,10 +94,10 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         lock->unsent_release |= actions->release;
         return;
     }
-    if (actions->acquire) verdicts_open(lock, actions->acquire, now);
+    if (actions->acquire && actions->slot == 0) verdicts_open(lock, actions->acquire, now);
     if (actions->extend) verdicts_open(lock, actions->extend, now);
     bool sends = actions->acquire | actions->repair | actions->extend | actions->release |
-                 actions->peek | actions->raise | actions->confirm;
+                 actions->peek | actions->raise | actions->confirm | actions->leave;
     if (!sends) return;
     struct round *round = round_of(lock, lock->phase == PHASE_RELEASING);
     if (!round) { /* without memory for requests it is as if every node had failed */
@@ -107,6 +109,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         lock->unsent_release |= actions->release;
         return;
     }
+    if (lock->slots) slots_settle(lock);
     if (actions->acquire) wait_queue_try(lock, &round->acquire, now);
     if (actions->repair) wait_queue_repair(round->repair);
     if (actions->peek) round_fill_in(round, &round->peek);
@@ -119,6 +122,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     lock_send(lock, actions->release, &round->release, unlocks, now);
     lock_send(lock, actions->peek & (rl_mask)~round->told, &round->peek,
               unlocks + lock->config->terms.nodes, now);
+    if (actions->leave) slots_leave(lock, actions->leave, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         wait_queue_released(lock, actions->release);
 }
@@ -154,12 +158,14 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
                                    .validity_end = attempt->validity_end,
                                    .asked = attempt->tally.asked};
         if (lock->config->mode->won) lock->config->mode->won(lock);
+        if (lock->slots) slots_won(lock);
         events_acquired(lock, now);
         acquiring_remove(lock);
         lease_init(lock);
         return true;
     }
     int result = lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome);
+    if (lock->slots) lock->slots->other = lock->acquisition->machine.attempt.slots.other_slots;
     events_failed(lock, result, now);
     acquiring_remove(lock);
     lock->phase = PHASE_FREE;
@@ -271,6 +277,10 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
     if (lock->config->mode->event) lock->config->mode->event(lock, event);
+    /* their table has no rule for slots yet, and a script there reaches no lock */
+    const bool has_slots = lock->slots && lock->phase == PHASE_ACQUIRING;
+    if (has_slots && client->natives && lock->abort_result == REDLOCK_OK)
+        lock->abort_result = REDLOCK_NO_SLOTS;
     wait_queue_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
@@ -350,7 +360,8 @@ void lock_step(struct redlock_lock *lock, struct rl_event event) {
 static enum rl_vote vote_of(int verdict) {
     switch (verdict) {
     case REDLOCK_VERDICT_GRANTED: return RL_VOTE_GRANTED;
-    case REDLOCK_VERDICT_DENIED: return RL_VOTE_DENIED;
+    case REDLOCK_VERDICT_DENIED:
+    case REDLOCK_VERDICT_OTHER_SLOTS: return RL_VOTE_DENIED;
     case REDLOCK_VERDICT_ABSENT: return RL_VOTE_ABSENT;
     default: return RL_VOTE_FAILED;
     }
@@ -358,12 +369,18 @@ static enum rl_vote vote_of(int verdict) {
 
 /* The verdicts are those of the last round. For a lost attempt, a vote that arrives during the
  * cleaning is reported, unless the node was late already. */
-struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict) {
+struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict,
+                           const struct net_reply *reply) {
     bool lost = lock->phase == PHASE_ACQUIRING &&
                 lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
     bool reported = lost && lock->verdicts[call->node] != REDLOCK_VERDICT_NONE;
     if (lock->phase != PHASE_RELEASING && !reported) lock->verdicts[call->node] = (uint8_t)verdict;
-    return (struct rl_event){.type = RL_EVENT_VOTE, .node = call->node, .vote = vote_of(verdict)};
+    const bool chooses = call->request->op == NET_ACQUIRE_SLOT;
+    return (struct rl_event){.type = RL_EVENT_VOTE,
+                             .node = call->node,
+                             .vote = vote_of(verdict),
+                             .slot = chooses ? reply->slot : 0,
+                             .other_slots = chooses ? reply->slots : 0};
 }
 
 /* After any answer: the round may no longer be needed. */

@@ -29,6 +29,11 @@ static const struct rl_acquire *machine_of(const struct redlock_lock *lock) {
     return &lock->acquisition->machine;
 }
 
+/* Clients that wait for any slot of a resource stand in the queue of the first one. */
+static struct net_bytes queue_key(const struct redlock_lock *lock) {
+    return lock->slots ? lock->slots->keys[0] : lock->keys[0];
+}
+
 /* One key's queue. It stays until the last of its calls is done. */
 struct wait_queue {
     struct chained by_key;
@@ -41,6 +46,7 @@ struct wait_queue {
     bool outdated;    /* ... sent for a caller that has left since */
     int32_t reported; /* The rank that nodes reported since the question; INT32_MAX: none. */
     struct net_bytes key, names[2];
+    struct slots *slots; /* the keys of all slots; NULL: the lock has one key */
     struct net_request watch, enter, leave, turn, turn_leave;
     struct net_call calls[]; /* by node: each kind of request in turn (enum kind) */
 };
@@ -65,12 +71,14 @@ static uint32_t hash_of(struct net_bytes key) { /* FNV-1a */
     return hash;
 }
 
+/* A lock with slots has a queue of its own, apart from that of the lock on the first slot's key. */
 static struct wait_queue *find(const struct wait_queues *queues, struct net_bytes key,
-                               uint32_t hash) {
+                               uint32_t hash, bool slots) {
     for (struct chained *thing = chains_first(&queues->by_key, hash); thing;
          thing = chains_next(thing)) {
         struct wait_queue *queue = RL_CONTAINER(thing, struct wait_queue, by_key);
-        if (queue->key.bytes == key.bytes && memcmp(queue->key.data, key.data, key.bytes) == 0)
+        if (queue->key.bytes == key.bytes && slots == (queue->slots != NULL) &&
+            memcmp(queue->key.data, key.data, key.bytes) == 0)
             return queue;
     }
     return NULL;
@@ -81,7 +89,8 @@ static struct wait_queue *find(const struct wait_queues *queues, struct net_byte
 static net_answered_fn on_answer;
 
 /* One allocation: the queue, its calls, the two names; the key is the end of the first name. */
-static struct wait_queue *wait_queue_new(struct redlock_client *client, struct net_bytes key) {
+static struct wait_queue *wait_queue_new(struct redlock_client *client, struct net_bytes key,
+                                         struct slots *slots) {
     unsigned nodes = client->nodes;
     size_t prefix = sizeof NET_KEY_WAITING - 1, bytes = prefix + key.bytes;
     _Static_assert(sizeof NET_KEY_WAITING == sizeof NET_KEY_WAITERS, "both names are as long");
@@ -90,6 +99,7 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     if (!queue) return NULL;
     char *text = (char *)(queue->calls + KINDS * nodes);
     queue->client = client;
+    queue->slots = slots;
     queue->last = &queue->first;
     for (int i = 0; i < 2; i++, text += bytes) {
         memcpy(text, i == 0 ? NET_KEY_WAITING : NET_KEY_WAITERS, prefix);
@@ -99,6 +109,10 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     queue->key = (struct net_bytes){(const char *)queue->names[0].data + prefix, key.bytes};
     queue->watch = (struct net_request){
         .op = NET_WATCH, .keys = &queue->key, .keys_count = 1, .scheme = client->scheme};
+    if (slots) {
+        queue->watch.keys = slots->keys;
+        queue->watch.keys_count = queue->watch.slots = slots->count;
+    }
     queue->enter =
         (struct net_request){.op = NET_WAIT_QUEUE_ENTER, .keys = queue->names, .keys_count = 2};
     queue->leave =
@@ -115,26 +129,45 @@ static struct wait_queue *wait_queue_new(struct redlock_client *client, struct n
     return queue;
 }
 
-static struct wait_queue *open_queue(struct redlock_client *client, struct net_bytes key) {
+static void wait_queue_free(void *argument) {
+    struct wait_queue *queue = argument;
+    free(queue->slots);
+    free(queue);
+}
+
+static struct wait_queue *find_of(const struct redlock_lock *lock) {
+    const struct net_bytes key = queue_key(lock);
+    return find(lock->client->locks->wait_queues, key, hash_of(key), lock->slots != NULL);
+}
+
+static struct wait_queue *open_queue(struct redlock_lock *lock) {
+    struct redlock_client *client = lock->client;
     struct wait_queues *queues = client->locks->wait_queues;
     if (!queues) queues = client->locks->wait_queues = calloc(1, sizeof *queues);
     if (!queues) return NULL;
-    uint32_t hash = hash_of(key);
-    struct wait_queue *queue = find(queues, key, hash);
-    if (queue || !(queue = wait_queue_new(client, key))) return queue;
-    if (chains_add(&queues->by_key, &queue->by_key, hash, CHAINS_LEAST)) return queue;
-    free(queue);
+    struct wait_queue *queue = find_of(lock);
+    if (queue) return queue;
+    /* The lock may be freed while a request of the queue is under way. */
+    struct slots *slots = lock->slots ? slots_new(lock->keys[0], lock->slots->count) : NULL;
+    if (!lock->slots || slots) queue = wait_queue_new(client, queue_key(lock), slots);
+    if (!queue) {
+        free(slots);
+        return NULL;
+    }
+    if (chains_add(&queues->by_key, &queue->by_key, hash_of(queue->key), CHAINS_LEAST))
+        return queue;
+    wait_queue_free(queue);
     return NULL;
 }
 
 static void close_queue(struct wait_queue *queue) {
     if (queue->first || queue->busy > 0) return;
     chains_remove(&queue->client->locks->wait_queues->by_key, &queue->by_key);
-    free(queue);
+    wait_queue_free(queue);
 }
 
 void wait_queues_free(struct wait_queues *queues) {
-    if (queues) chains_free(&queues->by_key, free);
+    if (queues) chains_free(&queues->by_key, wait_queue_free);
     free(queues);
 }
 
@@ -320,7 +353,7 @@ static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     if (rl_count(client->natives) >= rl_quorum(client->nodes)) return;
     if (queues && now - queues->asked < ASK_EVERY) return;
     struct net_bytes waiter = net_waiter(client->net);
-    struct wait_queue *queue = waiter.data ? open_queue(client, lock->keys[0]) : NULL;
+    struct wait_queue *queue = waiter.data ? open_queue(lock) : NULL;
     if (!queue) return;
     client->locks->wait_queues->asked = now;
     queue->leave.token = waiter;
@@ -340,14 +373,14 @@ void wait_queue_begin(struct redlock_lock *lock, bool may_wait, struct rl_event 
     ask_for_crowd(lock, now);
     struct wait_queues *queues = lock->client->locks->wait_queues;
     if (!queues) return;
-    uint32_t hash = hash_of(lock->keys[0]);
-    struct wait_queue *queue = find(queues, lock->keys[0], hash);
+    uint32_t hash = hash_of(queue_key(lock));
+    struct wait_queue *queue = find_of(lock);
     /* The report of other waiters dates from when we left the queue. Another key with the same hash
      * only costs a question. */
     const struct crowd *crowd = &queues->crowd[hash % CROWDS];
     start->crowded = crowd->hash == hash && crowd->until > now;
     if (!start->crowded && (!queue || !queue->first)) return;
-    if (!queue) queue = open_queue(lock->client, lock->keys[0]);
+    if (!queue) queue = open_queue(lock);
     if (queue) join(lock, queue, now);
 }
 
@@ -362,7 +395,7 @@ void wait_queue_event(struct redlock_lock *lock, struct rl_event *event) {
 void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     if (machine_of(lock)->state == RL_ACQUIRE_SLEEPING && !place_of(lock)->queue &&
         can_wait(lock)) {
-        struct wait_queue *queue = open_queue(lock->client, lock->keys[0]);
+        struct wait_queue *queue = open_queue(lock);
         if (!queue) return;
         join(lock, queue, now);
         struct net *net = lock->client->net;
@@ -412,7 +445,7 @@ bool wait_queue_denied(struct round *round, const struct net_call *call,
         return true;
     }
     /* It was sent for a try that was won without this node, or that has ended. */
-    struct wait_queue *queue = reply->count >= 0 ? open_queue(lock->client, lock->keys[0]) : NULL;
+    struct wait_queue *queue = reply->count >= 0 ? open_queue(lock) : NULL;
     if (!queue) return true;
     if (!queue->first) leave_turns(queue, rl_bit(call->node), net_now(lock->client->net));
     close_queue(queue);
@@ -462,7 +495,7 @@ static void notify_head(struct wait_queue *queue, struct rl_event event) {
 void wait_queue_released(struct redlock_lock *lock, rl_mask nodes) {
     struct wait_queues *queues = lock->client->locks->wait_queues;
     if (!queues || queues->waiting == 0 || lock->keys_count != 1) return;
-    struct wait_queue *queue = find(queues, lock->keys[0], hash_of(lock->keys[0]));
+    struct wait_queue *queue = find_of(lock);
     if (!queue) return;
     for (unsigned i = 0; i < lock->client->nodes; i++)
         if (nodes & rl_bit(i))
@@ -488,6 +521,17 @@ static void notify_all_of(struct redlock_client *client, unsigned node) {
     chains->walked = false;
 }
 
+static void notify_queue(struct wait_queue *queue, unsigned node, int rank) {
+    if (!queue) return;
+    queue->client->stats.wakeups++;
+    if (rank >= 0 && rank < queue->reported) queue->reported = rank;
+    enum rl_event_type type = rank == NET_WAKE_TURN ? RL_EVENT_TURN
+                              : rank < 0            ? RL_EVENT_WAKE
+                                                    : RL_EVENT_RANK;
+    notify_head(queue, (struct rl_event){.type = type, .node = (uint8_t)node, .rank = rank});
+    close_queue(queue);
+}
+
 void wait_queue_wake(void *context, unsigned node, struct net_bytes key, int rank) {
     struct redlock_client *client = context;
     struct wait_queues *queues = client->locks->wait_queues;
@@ -497,15 +541,11 @@ void wait_queue_wake(void *context, unsigned node, struct net_bytes key, int ran
         notify_all_of(client, node);
         return;
     }
-    struct wait_queue *queue = find(queues, key, hash_of(key));
-    if (!queue) return;
-    client->stats.wakeups++;
-    if (rank >= 0 && rank < queue->reported) queue->reported = rank;
-    enum rl_event_type type = rank == NET_WAKE_TURN ? RL_EVENT_TURN
-                              : rank < 0            ? RL_EVENT_WAKE
-                                                    : RL_EVENT_RANK;
-    notify_head(queue, (struct rl_event){.type = type, .node = (uint8_t)node, .rank = rank});
-    close_queue(queue);
+    unsigned char text[SLOTS_KEY_BYTES_MAX];
+    struct net_bytes first = key; /* the key's bytes may be gone after the first notification */
+    const bool of_slots = slots_first(&first, text);
+    notify_queue(find(queues, key, hash_of(key), false), node, rank);
+    if (of_slots) notify_queue(find(queues, first, hash_of(first), true), node, rank);
 }
 
 static void watched(struct wait_queue *queue, const struct net_call *call,

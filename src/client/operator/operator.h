@@ -7,6 +7,7 @@
 
 #include "redlock/admin.h"
 #include "client/client.h"
+#include "observe.h"
 #include "task.h"
 
 /* ---- inquiry.c ----

@@ -215,13 +215,20 @@ int redlock_key_type(struct redlock_client *client, const void *resource, size_t
 
 enum { SCANS_MAX = 4000000 };
 
+/* The announcement of a leader, next to its lock. */
+static bool is_term(struct net_bytes key) {
+    const size_t head = sizeof NET_KEY_TERM - 1;
+    return key.bytes > head && memcmp(key.data, NET_KEY_TERM, head) == 0;
+}
+
 /* Reports the keys that are strings with a TTL there. The mutex is held. */
 static void report_items(struct redlock_client *client, unsigned node, const struct peek *scan,
                          redlock_resource_fn *each, void *context) {
     size_t prefix = client->options.key_prefix_bytes;
     for (size_t i = 0; i < scan->items_count; i++) {
         struct net_bytes key = scan->items[i];
-        struct peek *peek = key.bytes > prefix ? peek_new_whole(client, key) : NULL;
+        struct peek *peek =
+            key.bytes > prefix && !is_term(key) ? peek_new_whole(client, key) : NULL;
         if (!peek) continue;
         peek_ask(peek, rl_bit(node));
         const struct redlock_view *view = &peek->seen[node].view;

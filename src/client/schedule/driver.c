@@ -35,7 +35,8 @@ bool schedule_is_forked(const struct schedule *schedule) {
 
 /* ---- opening and closing ---- */
 
-void schedule_init(struct schedule *schedule, void (*notify)(struct notified *notified)) {
+void schedule_init(struct schedule *schedule,
+                   void (*notify)(struct schedule *schedule, struct notified *notified)) {
     pthread_condattr_t monotonic;
     *schedule = (struct schedule){.fork_generation = fork_generation(), .notify = notify};
     schedule->asleep_last = &schedule->asleep;

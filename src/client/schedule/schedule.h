@@ -89,10 +89,11 @@ struct schedule {
     pthread_cond_t notified_cond;
     /* Runs the callbacks of one object, between schedule_out() and schedule_in(). The mutex is
      * held. */
-    void (*notify)(struct notified *notified);
+    void (*notify)(struct schedule *schedule, struct notified *notified);
 };
 
-void schedule_init(struct schedule *schedule, void (*notify)(struct notified *notified));
+void schedule_init(struct schedule *schedule,
+                   void (*notify)(struct schedule *schedule, struct notified *notified));
 void schedule_destroy(struct schedule *schedule);         /* not in a child after fork(2) */
 bool schedule_is_forked(const struct schedule *schedule); /* without the mutex */
 

@@ -132,7 +132,7 @@ void schedule_in(struct schedule *schedule) {
 /* The requests of callbacks go out together: one write for each node, not one for each lock. */
 void notify_all(struct schedule *schedule) {
     for (unsigned count = 1; schedule->notify_first && !schedule->notifying; count++) {
-        schedule->notify(schedule_next_reported(schedule));
+        schedule->notify(schedule, schedule_next_reported(schedule));
         if (count % NOTIFIED_PER_FLUSH != 0 && schedule->notify_first) continue;
         push_out(schedule);
         if (schedule->driver == DRIVER_NONE) wake_successor(schedule);

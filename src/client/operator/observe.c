@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Carries out the questions of the machine that observes an election. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/guarding/guarding.h"
+#include "core/mix.h"
+#include "operator.h"
+
+/* Between two looks: as for a caller that waits for a free lock (await_free.c). */
+#define POLL_MIN (50 * RL_MS)
+#define POLL_MAX (250 * RL_MS)
+#define NOTIFIED_POLL_MIN (500 * RL_MS)
+#define NOTIFIED_POLL_MAX (1000 * RL_MS)
+#define ANSWER_TIMEOUT (50 * RL_MS) /* if the client does not name one */
+
+/* One round of questions. It has copies of all that it sends: it lives until the last node has
+ * answered, which may be after the observer has ended. */
+struct question {
+    unsigned refs;                     /* one for the observer, one for each busy call */
+    struct redlock_observer *observer; /* NULL: it has ended */
+    struct question *next;
+    uint32_t round;
+    /* the key and the announcement, and the request to be notified; or the proof */
+    struct net_request key, term, watch;
+    struct net_call calls[3][RL_NODES_MAX];
+    uint64_t nonces[RL_NODES_MAX];
+    uint16_t stripe;
+    struct net_bytes keys[2];
+    unsigned char bytes[]; /* the keys, the token */
+};
+
+static void unref_question(struct question *question) {
+    if (--question->refs == 0) free(question);
+}
+
+/* Questions that all nodes have answered. */
+static void forget_answered(struct redlock_observer *observer) {
+    for (struct question **at = &observer->questions, *question; (question = *at);) {
+        if (question->refs > 1) {
+            at = &question->next;
+            continue;
+        }
+        *at = question->next;
+        unref_question(question);
+    }
+}
+
+/* ---- asking ---- */
+
+static net_answered_fn on_answer;
+
+static struct question *question_new(struct redlock_observer *observer, struct net_bytes token) {
+    const size_t head = observer->keys[1].bytes, bytes = observer->keys[0].bytes;
+    forget_answered(observer);
+    struct question *question = calloc(1, sizeof *question + head + token.bytes + 1);
+    if (!question) return NULL;
+    /* the name of the announcement ends with that of the lock */
+    memcpy(question->bytes, observer->keys[1].data, head);
+    if (token.bytes) memcpy(question->bytes + head, token.data, token.bytes);
+    question->keys[0] = (struct net_bytes){question->bytes + head - bytes, bytes};
+    question->keys[1] = (struct net_bytes){question->bytes, head};
+    question->refs = 1;
+    question->observer = observer;
+    question->next = observer->questions;
+    question->stripe = observer->stripe;
+    memcpy(question->nonces, observer->nonces, sizeof question->nonces);
+    const struct net_request request = {.keys = &question->keys[0], .keys_count = 1};
+    question->key = question->term = question->watch = request;
+    question->term.keys = &question->keys[1];
+    question->key.op = NET_PEEK_VALUE;
+    question->term.op = NET_TERM;
+    question->watch.op = NET_WATCH;
+    question->key.token = (struct net_bytes){question->bytes + head, token.bytes};
+    for (unsigned i = 0; i < 3 * RL_NODES_MAX; i++) {
+        question->calls[i / RL_NODES_MAX][i % RL_NODES_MAX].owner = question;
+        question->calls[i / RL_NODES_MAX][i % RL_NODES_MAX].answered = on_answer;
+    }
+    observer->questions = question;
+    return question;
+}
+
+static rl_mask ask(struct question *question, rl_mask nodes, const struct net_request *request,
+                   struct net_call *calls) {
+    struct net *net = question->observer->client->net;
+    const rl_ns now = net_now(net), until = now + question->observer->machine.rules.answer_timeout;
+    const rl_mask taken = nodes ? net_send(net, nodes, request, calls, until, now) : 0;
+    question->refs += rl_count(taken);
+    return taken;
+}
+
+/* The numbers of the tokens of an earlier look are free again. */
+static void forget_tokens(struct redlock_observer *observer) {
+    for (unsigned i = 1; i < OBSERVED_TOKENS; i++)
+        if (i != observer->machine.known.token) observer->token[i].bytes = 0;
+}
+
+static void read_nodes(struct redlock_observer *observer, const struct rl_observer_actions *does) {
+    struct redlock_client *client = observer->client;
+    memcpy(observer->nonces, client->guard->nonces, sizeof observer->nonces);
+    forget_tokens(observer);
+    struct question *question = question_new(observer, (struct net_bytes){NULL, 0});
+    observer->unsent = does->read;
+    if (!question) return;
+    question->round = does->round;
+    /* first: a change after the read must be notified */
+    ask(question, does->read & net_tracked(client->net), &question->watch, question->calls[2]);
+    const rl_mask terms = ask(question, does->read, &question->term, question->calls[1]);
+    observer->unsent &= (rl_mask)~ask(question, terms, &question->key, question->calls[0]);
+}
+
+/* As a confirmation (fenced.c): under the nonce of the record with which the node was read, and
+ * only while that is still its record. */
+static void prove(struct redlock_observer *observer, const struct rl_observer_actions *does) {
+    const struct redlock_client *client = observer->client;
+    const struct observed_token *token = &observer->token[does->token];
+    struct question *question =
+        question_new(observer, (struct net_bytes){token->data, token->bytes});
+    rl_mask nodes = does->prove & client->voters;
+    observer->unsent = does->prove;
+    if (!question) return;
+    question->round = does->round;
+    question->key.op = NET_CONFIRM;
+    question->key.fence = does->term;
+    question->key.nonces = question->nonces;
+    question->key.stripes = &question->stripe;
+    question->key.stripes_count = 1;
+    for (unsigned i = 0; i < client->nodes; i++)
+        if (client->guard->nonces[i] != observer->nonces[i]) nodes &= (rl_mask)~rl_bit(i);
+    observer->unsent &= (rl_mask)~ask(question, nodes, &question->key, question->calls[0]);
+}
+
+/* ---- steps ---- */
+
+static void report(struct redlock_observer *observer) {
+    if (observer->stopped) return;
+    observer->refs += schedule_report(&observer->client->schedule, &observer->notified);
+}
+
+static void step_once(struct redlock_observer *observer, struct rl_observer_event event) {
+    struct redlock_client *client = observer->client;
+    const struct guard *guard = client->guard;
+    const rl_ns now = net_now(client->net);
+    struct rl_observer_actions actions;
+    event.ready = client_ready(client, now);
+    event.voided = guard_voided_since(guard, observer->machine.asked_at);
+    event.notified = net_tracked(client->net);
+    event.members = rl_all(client->nodes) & (rl_mask)~guard->foreign;
+    event.quorum = guard->machine.votes_needed > 0 ? (uint8_t)guard->machine.votes_needed
+                                                   : (uint8_t)rl_quorum(client->nodes);
+    rl_observer_step(&observer->machine, &event, now, &actions);
+    if (actions.report) report(observer);
+    if (actions.read) read_nodes(observer, &actions);
+    if (actions.prove) prove(observer, &actions);
+    net_timer_set(client->net, &observer->timer, actions.wake_at);
+}
+
+/* What could not be sent is a failed answer, not inside the machine's own step. */
+static void step(struct redlock_observer *observer, struct rl_observer_event event) {
+    if (observer->stopped || observer->client->closing || !observer->client->guard) return;
+    step_once(observer, event);
+    if (observer->stepping) return;
+    observer->stepping = true;
+    while (observer->unsent) {
+        const unsigned node = first_of(observer->unsent);
+        const uint32_t round = observer->machine.round;
+        observer->unsent &= (rl_mask)~rl_bit(node);
+        step_once(observer, (struct rl_observer_event){.type = RL_OBSERVER_TERM,
+                                                       .node = (uint8_t)node,
+                                                       .vote = RL_VOTE_FAILED,
+                                                       .round = round});
+        if (observer->machine.round != round) continue;
+        step_once(observer,
+                  (struct rl_observer_event){.type = observer->machine.state == RL_OBSERVER_PROVING
+                                                         ? RL_OBSERVER_PROVEN
+                                                         : RL_OBSERVER_KEY,
+                                             .node = (uint8_t)node,
+                                             .vote = RL_VOTE_FAILED,
+                                             .round = round});
+    }
+    observer->stepping = false;
+}
+
+static void begin(struct redlock_observer *observer) {
+    struct rl_observer_event event = {.type = RL_OBSERVER_BEGIN};
+    if (net_random(observer->client->net, &event.seed, sizeof event.seed) != 0) event.seed = 1;
+    step(observer, event);
+}
+
+static void on_timer(struct net_timer *timer) {
+    step(RL_CONTAINER(timer, struct redlock_observer, timer),
+         (struct rl_observer_event){.type = RL_OBSERVER_TICK});
+}
+
+/* In mode auto an observer begins when a record is seen. */
+void observers_check(struct redlock_client *client) {
+    for (struct redlock_observer *each = client->observers; each; each = each->next) {
+        if (each->machine.state == RL_OBSERVER_IDLE)
+            begin(each);
+        else
+            step(each, (struct rl_observer_event){.type = RL_OBSERVER_NODES});
+    }
+}
+
+void observers_wake(struct redlock_client *client, struct net_bytes key) {
+    for (struct redlock_observer *each = client->observers; each; each = each->next) {
+        const bool meant = !key.data || (key.bytes == each->keys[0].bytes &&
+                                         memcmp(key.data, each->keys[0].data, key.bytes) == 0);
+        if (meant && each->machine.state != RL_OBSERVER_IDLE)
+            step(each, (struct rl_observer_event){.type = RL_OBSERVER_WAKE});
+    }
+}
+
+/* ---- answers ---- */
+
+/* Equal tokens have equal numbers; 0: it is too long to be one of ours, or there is no room. */
+static uint8_t number_of(struct redlock_observer *observer, struct net_bytes token) {
+    unsigned room = 0;
+    if (token.bytes == 0 || token.bytes > REDLOCK_TOKEN_BYTES_MAX) return 0;
+    for (unsigned i = 1; i < OBSERVED_TOKENS; i++) {
+        const struct observed_token *at = &observer->token[i];
+        if (at->bytes == 0 && room == 0) room = i;
+        if (at->bytes == token.bytes && memcmp(at->data, token.data, token.bytes) == 0)
+            return (uint8_t)i;
+    }
+    if (room == 0) return 0;
+    observer->token[room].bytes = token.bytes;
+    memcpy(observer->token[room].data, token.data, token.bytes);
+    return (uint8_t)room;
+}
+
+static enum rl_vote vote_of(const struct net_reply *reply) {
+    if (reply->verdict == REDLOCK_VERDICT_GRANTED) return RL_VOTE_GRANTED;
+    if (reply->verdict == REDLOCK_VERDICT_ABSENT) return RL_VOTE_ABSENT;
+    if (reply->verdict == REDLOCK_VERDICT_STALE) return RL_VOTE_STALE;
+    return RL_VOTE_FAILED;
+}
+
+/* A key that does not end is not a lock's. */
+static void take_key(struct redlock_observer *observer, const struct net_reply *reply,
+                     struct rl_observer_event *event) {
+    const bool ends = reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
+    event->type = RL_OBSERVER_KEY;
+    event->remaining = ends && !reply->truncated ? reply->remaining_ms * RL_MS : -1;
+    if (event->vote == RL_VOTE_GRANTED) event->token = number_of(observer, reply->value);
+}
+
+/* "TERM TOKEN". Anything else is not an announcement. */
+static void take_term(struct redlock_observer *observer, const struct net_reply *reply,
+                      struct rl_observer_event *event) {
+    const struct net_bytes text = reply->value;
+    const char *space = text.bytes ? memchr(text.data, ' ', text.bytes) : NULL;
+    uint64_t term = 0;
+    event->type = RL_OBSERVER_TERM;
+    if (event->vote != RL_VOTE_GRANTED) return;
+    event->vote = RL_VOTE_ABSENT;
+    if (!space || reply->truncated) return;
+    const size_t digits = (size_t)(space - (const char *)text.data);
+    if (!net_read_number((struct net_bytes){text.data, digits}, RL_FENCE_MAX, &term)) return;
+    event->token = number_of(observer, (struct net_bytes){space + 1, text.bytes - digits - 1});
+    event->term = (int64_t)term;
+    if (event->token != 0) event->vote = RL_VOTE_GRANTED;
+}
+
+static void answered(struct redlock_observer *observer, const struct question *question,
+                     const struct net_call *call, const struct net_reply *reply) {
+    struct guard *guard = observer->client->guard;
+    struct rl_observer_event event = {
+        .node = call->node, .vote = vote_of(reply), .round = question->round};
+    if (reply->verdict == REDLOCK_VERDICT_RECOVERING && call->request->nonces)
+        guard_no_fences(guard, call->node, question->nonces[call->node]);
+    /* after a push it proves nothing: the data may have gone back to an earlier state */
+    const bool unread = guard_is_unread(guard, call->node);
+    switch (call->request->op) {
+    case NET_CONFIRM: event.type = RL_OBSERVER_PROVEN; break;
+    case NET_TERM: take_term(observer, reply, &event); break;
+    default: take_key(observer, reply, &event); break;
+    }
+    if (unread && event.type != RL_OBSERVER_TERM) event.vote = RL_VOTE_FAILED;
+    step(observer, event);
+}
+
+static void on_answer(struct net_call *call, const struct net_reply *reply) {
+    struct question *question = call->owner;
+    struct redlock_observer *observer = question->observer;
+    const bool counts = observer && !observer->client->closing && observer->client->guard &&
+                        call->request->op != NET_WATCH &&
+                        question->round == observer->machine.round;
+    if (counts) answered(observer, question, call, reply);
+    unref_question(question);
+}
+
+/* ---- reports ---- */
+
+static void unref(struct redlock_observer *observer) {
+    if (--observer->refs > 0) return;
+    struct redlock_observer **at = &observer->client->observers;
+    while (*at != observer) at = &(*at)->next;
+    *at = observer->next;
+    free(observer);
+}
+
+/* Our own tokens: 40 hex digits, and then ':' and the owner. */
+static struct net_bytes owner_of(const struct observed_token *token) {
+    const size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
+    if (token->bytes <= head || token->data[head - 1] != ':') return (struct net_bytes){"", 0};
+    return (struct net_bytes){token->data + head, token->bytes - head};
+}
+
+bool observers_report(struct redlock_client *client, const struct notified *notified, bool drop) {
+    struct redlock_observer *observer = client->observers;
+    while (observer && &observer->notified != notified) observer = observer->next;
+    if (!observer) return false;
+    const struct rl_observation *known = &observer->machine.known;
+    unsigned char id[REDLOCK_OWNER_BYTES_MAX];
+    struct redlock_leader leader = {.size = sizeof leader, .state = (int)known->state};
+    if (known->state == RL_OBSERVED_LEADER) {
+        const struct net_bytes owner = owner_of(&observer->token[known->token]);
+        leader.id.bytes = owner.bytes < sizeof id ? owner.bytes : sizeof id;
+        if (leader.id.bytes) memcpy(id, owner.data, leader.id.bytes);
+        leader.id.data = id;
+        leader.term = known->term;
+        leader.sure_until_ns = known->sure_until;
+    }
+    if (!observer->stopped && !drop) {
+        schedule_out(&client->schedule, &observer->notified);
+        observer->each(observer->context, &leader);
+        schedule_in(&client->schedule);
+    }
+    unref(observer);
+    return true;
+}
+
+/* ---- beginning and end ---- */
+
+static struct redlock_observer *observer_new(struct redlock_client *client, const void *resource,
+                                             size_t bytes) {
+    const size_t prefix = client->options.key_prefix_bytes, head = sizeof NET_KEY_TERM - 1;
+    const int64_t chosen_ms = client->options.node_timeout_ms;
+    struct redlock_observer *observer = calloc(1, sizeof *observer + head + prefix + bytes);
+    if (!observer) return NULL;
+    unsigned char *key = observer->bytes + head;
+    memcpy(observer->bytes, NET_KEY_TERM, head);
+    if (prefix) memcpy(key, client->key_prefix, prefix);
+    memcpy(key + prefix, resource, bytes);
+    observer->keys[0] = (struct net_bytes){key, prefix + bytes};
+    observer->keys[1] = (struct net_bytes){observer->bytes, head + prefix + bytes};
+    observer->stripe = rl_fnv1a(RL_FNV_BASIS, key, prefix + bytes) % RL_STRIPES;
+    observer->client = client;
+    observer->refs = 1;
+    observer->timer.fire = on_timer;
+    rl_observer_init(&observer->machine,
+                     &(struct rl_observer_rules){.nodes = (uint8_t)client->nodes,
+                                                 .answer_timeout = chosen_ms > 0 ? chosen_ms * RL_MS
+                                                                                 : ANSWER_TIMEOUT,
+                                                 .drift_ppm = client->options.drift_ppm,
+                                                 .drift_fixed = client->options.drift_ms * RL_MS,
+                                                 .poll_min = POLL_MIN,
+                                                 .poll_max = POLL_MAX,
+                                                 .notified_poll_min = NOTIFIED_POLL_MIN,
+                                                 .notified_poll_max = NOTIFIED_POLL_MAX});
+    return observer;
+}
+
+int redlock_observe_start(struct redlock_client *client, const void *resource, size_t bytes,
+                          redlock_observe_fn *each, void *context, struct redlock_observer **out,
+                          struct redlock_error *error) {
+    if (!client || !resource || !each || !out || bytes < 1)
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "redlock_observe_start: give a client, a resource, a function and an observer");
+    if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "the resource has more than %d bytes",
+                    REDLOCK_RESOURCE_BYTES_MAX);
+    if (client->options.mode == REDLOCK_MODE_CLASSIC || client->scheme != REDLOCK_SCHEME_SET)
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "a client in mode classic cannot observe leaders: without records there are no "
+                    "terms");
+    if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
+    struct redlock_observer *observer = observer_new(client, resource, bytes);
+    if (observer) {
+        observer->each = each;
+        observer->context = context;
+        observer->next = client->observers;
+        client->observers = observer;
+        client_track(client, true);
+        *out = observer;
+        begin(observer);
+    }
+    client_leave(client);
+    return observer ? REDLOCK_OK : fail(error, REDLOCK_NO_MEMORY, "out of memory");
+}
+
+void redlock_observe_stop(struct redlock_observer *observer) {
+    if (!observer) return;
+    struct redlock_client *client = observer->client;
+    if (client_enter(client) != REDLOCK_OK) return;
+    observer->stopped = true;
+    schedule_stop_callbacks(&client->schedule, &observer->notified);
+    net_timer_set(client->net, &observer->timer, RL_NEVER);
+    for (struct question *question = observer->questions, *next; question; question = next) {
+        next = question->next;
+        question->observer = NULL;
+        unref_question(question);
+    }
+    observer->questions = NULL;
+    client_track(client, false);
+    unref(observer);
+    client_leave(client);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The slots of a resource on one node: the rules one by one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "memory.h"
+#include "node/slots.h"
+
+#define HEX "000000000000000000000000000000000000000"
+enum { TTL_MS = 1000 };
+
+static char names[NODE_SLOTS_MAX][16];
+static struct node_bytes keys[NODE_SLOTS_MAX];
+
+static int name_keys(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < NODE_SLOTS_MAX; i++) {
+        int bytes = snprintf(names[i], sizeof(names[i]), "r:slot:%u", i + 1);
+        keys[i] = (struct node_bytes){names[i], (size_t)bytes};
+    }
+    return 0;
+}
+
+static struct node_bytes text(const char *bytes) {
+    return (struct node_bytes){bytes, strlen(bytes)};
+}
+
+/* `order`: a digit for each slot. */
+static struct node_slot_answer take(struct node_table *table, const char *token, unsigned count,
+                                    const char *order, int64_t now_ms) {
+    uint8_t slots[16];
+    struct node_slot_request request = {.names = keys,
+                                        .count = count,
+                                        .order = slots,
+                                        .order_count = (unsigned)strlen(order),
+                                        .token = text(token),
+                                        .ttl_ms = TTL_MS};
+    for (unsigned i = 0; i < request.order_count; i++) slots[i] = (uint8_t)(order[i] - '0');
+    return node_acquire_slot(table, &request, now_ms);
+}
+
+static void expect_slot(struct node_slot_answer answer, unsigned slot) {
+    assert_int_equal(answer.answer, NODE_GRANTED);
+    assert_int_equal(answer.slot, slot);
+}
+
+static bool holds(struct node_table *table, unsigned slot, const char *token, int64_t now_ms) {
+    struct node_bytes held = node_get(table, keys[slot - 1], now_ms);
+    return held.bytes == strlen(token) && memcmp(held.data, token, held.bytes) == 0;
+}
+
+static void test_order(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    expect_slot(take(table, HEX "1/3", 3, "213", 0), 2);
+    expect_slot(take(table, HEX "2/3", 3, "213", 0), 1);
+    expect_slot(take(table, HEX "3/3", 3, "213", 0), 3);
+    struct node_slot_answer full = take(table, HEX "4/3", 3, "123", 400);
+    assert_int_equal(full.answer, NODE_DENIED);
+    assert_int_equal(full.other_count, 0);
+    assert_int_equal(full.remaining_ms, TTL_MS - 400);
+    assert_int_equal(node_count(table), 3);
+    /* At the end of a slot the next one has it. */
+    expect_slot(take(table, HEX "4/3", 3, "123", TTL_MS + 1), 1);
+    node_table_free(table);
+}
+
+/* A slot that is held with another number refuses, wherever it is; an end of its time ends that. */
+static void test_another_number(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    expect_slot(take(table, HEX "1/5", 5, "5", 0), 5);
+    struct node_slot_answer other = take(table, HEX "2/2", 2, "12", 0);
+    assert_int_equal(other.answer, NODE_DENIED);
+    assert_int_equal(other.other_count, 5);
+    assert_int_equal(take(table, HEX "2/7", 7, "7123456", 0).other_count, 5);
+    assert_int_equal(node_count(table), 1);
+    expect_slot(take(table, HEX "3/5", 5, "51", 0), 1);
+    expect_slot(take(table, HEX "2/2", 2, "12", TTL_MS + 1), 1);
+    node_table_free(table);
+}
+
+/* Others may lock a slot by its name; it is taken, and says nothing about numbers. */
+static void test_plain_lock(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(node_acquire(table, &keys[0], 1, text(HEX "9"), TTL_MS, 0), NODE_GRANTED);
+    assert_int_equal(node_set_other_type(table, keys[1], 0), NODE_GRANTED);
+    assert_int_equal(node_set(table, keys[6], text("no lock/7"), 0, 0), NODE_GRANTED);
+    expect_slot(take(table, HEX "1/3", 3, "123", 0), 3);
+    struct node_slot_answer full = take(table, HEX "2/3", 3, "123", 100);
+    assert_int_equal(full.answer, NODE_DENIED);
+    assert_int_equal(full.remaining_ms, TTL_MS - 100);
+    node_table_free(table);
+}
+
+/* A client that settles on a slot takes it and leaves the one it had, in one step. */
+static void test_settle(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    expect_slot(take(table, HEX "1/3", 3, "123", 0), 1);
+    expect_slot(take(table, HEX "1/3", 3, "3", 0), 3);
+    assert_false(holds(table, 1, HEX "1/3", 0));
+    assert_true(holds(table, 3, HEX "1/3", 0));
+    expect_slot(take(table, HEX "1/3", 3, "3", 0), 3); /* the same request again */
+    expect_slot(take(table, HEX "2/3", 3, "2", 0), 2);
+    /* the slot is another's: ours is left all the same */
+    assert_int_equal(take(table, HEX "1/3", 3, "2", 0).answer, NODE_DENIED);
+    assert_int_equal(node_count(table), 1);
+    node_table_free(table);
+}
+
+static void test_fence(void **state) {
+    static const int64_t floor[NODE_STRIPES] = {[4] = 10};
+    static const uint16_t stripes[2] = {4, 5};
+    static const uint8_t order[2] = {1, 2};
+    static const struct node_field field = {{"nonce", 5}, {"000000000000000b", 16}};
+    struct node_record_write write = {
+        .nonce = 0xb, .floor = floor, .fields = &field, .fields_count = 1};
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(node_record_write(table, &write), NODE_GRANTED);
+    struct node_slot_request request = {.names = keys,
+                                        .count = 2,
+                                        .order = order,
+                                        .order_count = 2,
+                                        .token = text(HEX "1/2"),
+                                        .ttl_ms = TTL_MS,
+                                        .nonce = 0xb,
+                                        .fence = 10,
+                                        .stripes = stripes};
+    struct node_slot_answer answer = node_acquire_slot(table, &request, 0);
+    assert_int_equal(answer.answer, NODE_STALE);
+    assert_int_equal(answer.slot, 1);
+    assert_true(holds(table, 1, HEX "1/2", 0));
+    request.token = text(HEX "2/2");
+    answer = node_acquire_slot(table, &request, 0);
+    assert_int_equal(answer.answer, NODE_GRANTED);
+    assert_int_equal(answer.slot, 2);
+    assert_int_equal(node_fences(table, 0xb)[5], 10); /* each slot has its own */
+    assert_int_equal(node_fences(table, 0xb)[4], 10);
+    request.token = text(HEX "1/2");
+    request.nonce = 0xc;
+    assert_int_equal(node_acquire_slot(table, &request, 0).answer, NODE_STALE);
+    node_table_free(table);
+}
+
+static void test_no_memory(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    expect_slot(take(table, HEX "1/3", 3, "1", 0), 1);
+    memory_left = 0;
+    assert_int_equal(take(table, HEX "1/3", 3, "3", 0).answer, NODE_NO_MEMORY);
+    memory_left = -1;
+    assert_true(holds(table, 1, HEX "1/3", 0)); /* nothing was changed */
+    node_table_free(table);
+}
+
+static void test_count(void **state) {
+    (void)state;
+    assert_int_equal(node_slot_count(text(HEX "0/1")), 1);
+    assert_int_equal(node_slot_count(text(HEX "f/64:owner/3")), 64);
+    assert_int_equal(node_slot_count(text(HEX "F/7:")), 7);
+    static const char *const others[] = {"",         HEX "0",     HEX "0/",   HEX "0/0",
+                                         HEX "0/07", HEX "0/100", HEX "0/7x", HEX "g/7",
+                                         HEX "/7",   HEX "0:a/7"};
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_int_equal(node_slot_count(text(others[i])), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order),      cmocka_unit_test(test_another_number),
+        cmocka_unit_test(test_plain_lock), cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_fence),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_count),
+    };
+    return cmocka_run_group_tests(tests, name_keys, NULL);
+}
