@@ -243,8 +243,8 @@ struct redlock_lock_options {
     uint32_t slots; /* 0: an ordinary lock. 1 to 64: a semaphore; the lock is one of so many slots
                        of the resource, whichever is free. All clients must give the same number;
                        it can change when no slot is held (docs/slots.md) */
-    int shared; /* 1: a shared (read) lock on one resource: any number of them at a time, and no
-                   exclusive one meanwhile; docs/shared.md. 0: exclusive */
+    int shared;     /* 1: a shared (read) lock on one resource: any number of them at a time, and no
+                       exclusive one meanwhile; docs/shared.md. 0: exclusive */
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead. */
 REDLOCK_API void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size);
