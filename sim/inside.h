@@ -501,6 +501,13 @@ struct world {
     unsigned lists_count;
     void *owner;
     bool running;
+    /* The keys that the present request has changed, until its steps are printed. */
+    struct steps_key {
+        uint8_t resource;
+        uint32_t token;
+        int64_t expires_ms;
+    } steps_keys[WORLD_KEYS_MAX];
+    unsigned steps_keys_count;
 };
 
 /* Adds a record with the present time; the caller fills in the fields of its kind. */
