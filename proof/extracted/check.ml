@@ -63,7 +63,11 @@ let take run line =
       | "E", [ at; k; c; n; message; ttl ] ->
           sent run line at message { what = Extend; by_ = c; began = at; ttl } (Sent_extend (k, c, n, ttl))
       | "X", [ at; k; c; n; message ] ->
-          sent run line at message { what = Delete; by_ = c; began = 0; ttl = 0 } (Sent_delete (k, c, n))
+          let request = { what = Delete; by_ = c; began = 0; ttl = 0 } in
+          (* An attempt that ended before it sent a SET deletes what it has nowhere: that is no attempt in the proof. Should
+             a server delete something for it, the key's next line is refused. *)
+          if Hashtbl.mem run.made c then sent run line at message request (Sent_delete (k, c, n))
+          else Hashtbl.replace run.requests message request
       | "V", [ at; m; message; granted ] ->
           let request =
             match Hashtbl.find_opt run.requests message with
@@ -72,7 +76,7 @@ let take run line =
           in
           (* In the proof a release is no vote. *)
           let granted = granted = 1 && request.what <> Delete in
-          add_fact run line at (Served (m, m, request, granted))
+          if Hashtbl.mem run.made request.by_ then add_fact run line at (Served (m, m, request, granted))
       | "Y", [ at; m; x; token; ends ] ->
           add_fact run line at (Key_is (m, x, if token = 0 then None else Some { owner = token; ends }))
       | "Z", [ at; m; x ] -> add_fact run line at (Key_ended (m, x))
@@ -106,6 +110,12 @@ let accepted = ref 0 and outside = ref 0 and unsound = ref 0 and refused = ref 0
 let quiet = ref false
 let reasons : (string, int) Hashtbl.t = Hashtbl.create 8
 
+(* A client decides first and then writes to its connections, one after the other: what it deletes in an instant comes after
+   what it sets in it. *)
+let earlier (_, a) (_, b) =
+  let last fact = match fact.fact_of with Sent_delete _ -> 1 | _ -> 0 in
+  compare (a.at_, last a) (b.at_, last b)
+
 let judge run =
   match run.outside with
   | Some reason ->
@@ -115,7 +125,7 @@ let judge run =
       let world = world_of run in
       if not (is_sound world) then incr unsound
       else begin
-        let facts = List.rev run.facts in
+        let facts = List.stable_sort earlier (List.rev run.facts) in
         match check world first_table (List.map snd facts) with
         | Some _ ->
             incr accepted;
@@ -126,6 +136,7 @@ let judge run =
       end
 
 let () =
+  Gc.set { (Gc.get ()) with Gc.minor_heap_size = 1 lsl 20; space_overhead = 400 };
   let least = ref 1 in
   Array.iteri (fun i word -> if word = "-q" then quiet := true else if i > 0 then least := int_of_string word) Sys.argv;
   let run = ref None in
