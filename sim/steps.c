@@ -51,7 +51,8 @@ static void print_sent(struct world *world, const struct message *message) {
     fputc('\n', out);
 }
 
-/* The keys that it changed come behind it, so that the reader knows why they have changed. */
+/* The keys come behind it, so that the reader knows why they have changed: those that it is about,
+ * changed or not, and any other that changed. */
 static void print_served(struct world *world, const struct message *message) {
     FILE *out = world->options.steps;
     const unsigned node = link_of(world, message)->node;
@@ -60,12 +61,15 @@ static void print_served(struct world *world, const struct message *message) {
         message->verdict == REDLOCK_VERDICT_ABSENT)
         fprintf(out, "V %" PRId64 " %u %" PRIu32 " %d\n", world->now, node, message->number,
                 granted);
-    for (unsigned i = 0; i < world->steps_keys_count; i++) {
-        const struct steps_key *key = &world->steps_keys[i];
-        fprintf(out, "Y %" PRId64 " %u %u %" PRIu32 " %" PRId64 "\n", world->now, node,
-                key->resource, key->token, key->expires_ms * RL_MS);
+    unsigned keys = world->steps_changed;
+    for (unsigned i = 0; i < message->keys_count; i++) keys |= 1u << message->keys[i];
+    for (unsigned i = 0; i < WORLD_KEYS_MAX; i++) {
+        const struct steps_key *key = &world->steps_keys[node][i];
+        if ((keys >> i & 1) != 0)
+            fprintf(out, "Y %" PRId64 " %u %u %" PRIu32 " %" PRId64 "\n", world->now, node, i,
+                    key->token, key->expires_ms * RL_MS);
     }
-    world->steps_keys_count = 0;
+    world->steps_changed = 0;
 }
 
 void steps_message(struct world *world, enum history_kind kind, const struct message *message) {
@@ -79,16 +83,15 @@ void steps_message(struct world *world, enum history_kind kind, const struct mes
 void steps_key(struct world *world, unsigned node, enum node_change change, unsigned resource,
                uint32_t token, int64_t expires_ms) {
     if (!world->options.steps || world->options.slots) return;
-    if (change == NODE_CHANGE_EXPIRED) {
+    const bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
+    world->steps_keys[node][resource] =
+        (struct steps_key){there ? token : 0, there ? expires_ms : 0};
+    if (change == NODE_CHANGE_EXPIRED)
         fprintf(world->options.steps, "Z %" PRId64 " %u %u\n", world->now, node, resource);
-    } else if (change == NODE_CHANGE_LOST || !world->serving ||
-               world->steps_keys_count == WORLD_KEYS_MAX) {
+    else if (change == NODE_CHANGE_LOST || !world->serving)
         steps_outside(world, "a key changes without a request");
-    } else {
-        const bool there = change != NODE_CHANGE_DELETED;
-        world->steps_keys[world->steps_keys_count++] =
-            (struct steps_key){(uint8_t)resource, there ? token : 0, there ? expires_ms : 0};
-    }
+    else
+        world->steps_changed |= 1u << resource;
 }
 
 static void print_told(const struct world *world, char kind, const struct history_record *record) {

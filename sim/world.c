@@ -92,7 +92,8 @@ void world_begin(struct world *world, const struct world_options *options,
     world->lists_count = 0;
     current = world;
     world->running = true;
-    world->steps_keys_count = 0;
+    memset(world->steps_keys, 0, sizeof(world->steps_keys));
+    world->steps_changed = 0;
     world->options.steps = NULL; /* only now does the run begin */
     servers_begin(world);
     actors_begin(world);

@@ -1,7 +1,8 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
    Reads the steps of simulated runs (sim/steps.h) and gives them to the checker of ClassicTraces.v (docs/proof.md).
-   usage: redlock-sim --seeds N --steps | check [-q] [ACCEPTED]
+   usage: redlock-sim --seeds N --steps | check [--first] [ACCEPTED]
+   --first ends at the first run that is not accepted.
    Exit 0: each run that the proof is about is accepted, and there are at least so many of them; 1: one is not. *)
 open Proved
 
@@ -107,7 +108,7 @@ let first_refused world facts =
   go first_table facts
 
 let accepted = ref 0 and outside = ref 0 and unsound = ref 0 and refused = ref 0 and facts_count = ref 0
-let quiet = ref false
+let first = ref false
 let reasons : (string, int) Hashtbl.t = Hashtbl.create 8
 
 (* A client decides first and then writes to its connections, one after the other: what it deletes in an instant comes after
@@ -132,13 +133,14 @@ let judge run =
             facts_count := !facts_count + List.length facts
         | None ->
             incr refused;
-            if not !quiet then Printf.printf "seed %d is no run of the proved system: %s\n%!" run.seed (first_refused world facts)
+            Printf.printf "seed %d is no run of the proved system: %s\n%!" run.seed (first_refused world facts);
+            if !first then exit 1
       end
 
 let () =
   Gc.set { (Gc.get ()) with Gc.minor_heap_size = 1 lsl 20; space_overhead = 400 };
   let least = ref 1 in
-  Array.iteri (fun i word -> if word = "-q" then quiet := true else if i > 0 then least := int_of_string word) Sys.argv;
+  Array.iteri (fun i word -> if word = "--first" then first := true else if i > 0 then least := int_of_string word) Sys.argv;
   let run = ref None in
   (try
      while true do
