@@ -13,7 +13,7 @@
  *   E TIME CLIENT TOKEN NODE MESSAGE TTL      ... an extension
  *   X TIME CLIENT TOKEN NODE MESSAGE          ... a release
  *   V TIME NODE MESSAGE GRANTED               the server has executed it
- *   Y TIME NODE RESOURCE TOKEN ENDS           the key is now like this; TOKEN 0: it is gone
+ *   Y TIME NODE RESOURCE TOKEN ENDS           the key is now like this; TOKEN 0: there is none
  *   Z TIME NODE RESOURCE                      the key has ended
  *   W TIME TOKEN UNTIL                        the client is told that it holds the lock
  *   P TIME TOKEN UNTIL                        ... that its validity now ends at UNTIL
