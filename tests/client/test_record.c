@@ -150,6 +150,7 @@ static void a_place_has_no_user(void **state) {
         {"redis://locks@h:6379", "redis://h:6379"},
         {"redis://a@b/c@[::1]:1/0", "redis://[::1]:1"},
         {"rediss://h:6379/0", "rediss://h:6379"},
+        {"redis://h:6379/0/0", "redis://h:6379"},
         {"redis://h:6379/10", "redis://h:6379/10"},
         {"redis://h:6379/1", "redis://h:6379/1"},
         {"unix:///run/x@/r.sock?db=0", "unix:///run/x@/r.sock"},

@@ -155,7 +155,9 @@ void record_place(char place[RL_URL_BYTES], const char *url) {
         own = after_user(rest, socket);
         bytes = strlen(own);
         const size_t database = strlen(first);
-        if (bytes > database && strcmp(own + bytes - database, first) == 0) bytes -= database;
+        /* more than one is no URL; without all of them the place of a place is the place */
+        while (bytes > database && memcmp(own + bytes - database, first, database) == 0)
+            bytes -= database;
     }
     if (bytes >= RL_URL_BYTES - scheme) bytes = RL_URL_BYTES - scheme - 1;
     memmove(place, url, scheme);
