@@ -81,8 +81,10 @@ static char *next_line(char *buffer, int size, void *context) {
         return NULL;
     }
     if (length == (size_t)size - 1 && buffer[length - 1] != '\n') {
-        fail(reading, "line longer than %d bytes; give each node a `nodes = URL` line of its own",
-             size - 2);
+        fail(
+            reading,
+            "line longer than %d bytes; give each node a `nodes = URL` line of its own, and a longer URL in REDLOCK_NODES",
+            size - 2);
         return NULL;
     }
     /* inih reports a section only with its first key */

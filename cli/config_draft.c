@@ -57,16 +57,26 @@ int config_draft_open(struct config_draft *draft, const char *path, bool replace
     return draft->fd >= 0 ? 0 : fail(draft, "cannot write");
 }
 
+static bool fits(const char *name, const char *value) {
+    return strlen(name) + strlen(" = ") + strlen(value) <= LINE_BYTES_MAX;
+}
+
 /* inih takes " ;" for the beginning of a comment, and strips blanks. */
-static bool can_be_read_back(const char *name, const char *value) {
-    return strlen(name) + strlen(" = ") + strlen(value) <= LINE_BYTES_MAX &&
-           strstr(value, " ;") == NULL && strpbrk(value, "\r\n\t") == NULL && value[0] != ' ' &&
+static bool can_be_read_back(const char *value) {
+    return strstr(value, " ;") == NULL && strpbrk(value, "\r\n\t") == NULL && value[0] != ' ' &&
            value[0] != '\0' && value[strlen(value) - 1] != ' ';
 }
 
 /* False after a message. */
 static bool put(FILE *file, const char *name, const char *value) {
-    if (!can_be_read_back(name, value)) {
+    if (!fits(name, value)) {
+        complain(
+            "the value of '%s' is too long for a configuration file: its lines have at most %d "
+            "bytes; set the environment variable instead",
+            name, LINE_BYTES_MAX);
+        return false;
+    }
+    if (!can_be_read_back(value)) {
         complain("the value of '%s' cannot be written into a configuration file", name);
         return false;
     }

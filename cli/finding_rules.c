@@ -215,6 +215,10 @@ static void judge_disk(const struct redlock_server *info, size_t i, struct findi
               "Read its log; make room on its disk, or correct the permissions of its directory.",
               "Its last write to disk failed, so it refuses locks until one succeeds.");
     }
+    if (info->replicas_lacking == 1) {
+        ERROR("NO-REPLICAS", i, "Connect its replicas, or set min-replicas-to-write to 0.",
+              "min-replicas-to-write is set, and no replica is near enough, so it refuses locks.");
+    }
     if (info->loading == 1) {
         WARNING("LOADING", i, "Wait; if it lasts, read the server's log.",
                 "It is still loading its data from disk, and cannot vote until that is done.");

@@ -170,6 +170,7 @@ static json_t *node_json(const struct examined *node, bool guarded) {
     json_object_set_new(object, "native", truth_json(info->native));
     json_object_set_new(object, "module", text_json(info->module));
     json_object_set_new(object, "mirror", truth_json(info->mirror));
+    json_object_set_new(object, "replicas_lacking", truth_json(info->replicas_lacking));
     json_object_set_new(object, "quorum", text_json(info->quorum));
     if (guarded) json_object_set_new(object, "standing", eligibility_json(&node->status));
     if (guarded) json_object_set_new(object, "announces", truth_json(info->announces));

@@ -10,6 +10,9 @@ static const char *refusal_of(const struct redlock_server *server) {
     if (server->verdict != REDLOCK_VERDICT_GRANTED) return NULL;
     if (server->writes_refused == 1)
         return "its last write to disk failed (MISCONF): free disk space, or correct its directory";
+    if (server->replicas_lacking == 1)
+        return "no replica is near enough (NOREPLICAS): connect its replicas, or set "
+               "min-replicas-to-write to 0";
     const bool full =
         server->memory_bytes_max > 0 && server->memory_bytes >= server->memory_bytes_max;
     if (full && strcmp(server->eviction, "noeviction") == 0)

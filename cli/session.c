@@ -485,6 +485,25 @@ static bool holder_text(struct session *session, const char *resource, char *out
     return false;
 }
 
+static bool can_vote(int verdict) {
+    return verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED ||
+           verdict == REDLOCK_VERDICT_DENIED || verdict == REDLOCK_VERDICT_ABSENT ||
+           verdict == REDLOCK_VERDICT_WRONGTYPE || verdict == REDLOCK_VERDICT_OTHER_SLOTS ||
+           verdict == REDLOCK_VERDICT_STALE;
+}
+
+bool session_writes_refused(struct session *session, struct redlock_lock *lock) {
+    int verdicts[REDLOCK_NODES_MAX] = {0};
+    const size_t count = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
+    size_t others = 0; /* that vote, or do not answer */
+    for (size_t i = 0; i < count; i++) {
+        char reason[300];
+        const int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
+        others += can_vote(verdict) || node_is_silent(verdict);
+    }
+    return others < session_votes_needed(session);
+}
+
 static void no_quorum_text(struct session *session, const int *verdicts, size_t count, char *out,
                            size_t size) {
     size_t votes = 0, silent = 0, granted = 0;
@@ -492,10 +511,7 @@ static void no_quorum_text(struct session *session, const int *verdicts, size_t 
     for (size_t i = 0; i < count; i++) {
         char reason[300];
         int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
-        bool can = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED ||
-                   verdict == REDLOCK_VERDICT_DENIED || verdict == REDLOCK_VERDICT_ABSENT ||
-                   verdict == REDLOCK_VERDICT_WRONGTYPE || verdict == REDLOCK_VERDICT_OTHER_SLOTS ||
-                   verdict == REDLOCK_VERDICT_STALE;
+        const bool can = can_vote(verdict);
         votes += can;
         granted += verdict == REDLOCK_VERDICT_GRANTED;
         silent += !can && node_is_silent(verdict);

@@ -65,6 +65,9 @@ int session_verdict(struct session *session, size_t node, int verdict, char *rea
 
 /* Whether any node refuses the password. */
 bool session_is_refused(struct session *session);
+/* Whether so many nodes answered the last try with an error that a majority was impossible: out of
+ * memory, say. That may pass. */
+bool session_writes_refused(struct session *session, struct redlock_lock *lock);
 /* True when so many nodes must be corrected (a password, a certificate, a permission, a setting,
  * the list) that a majority is impossible, however long the command waits. `lock`, which may be
  * NULL, knows the last votes. */

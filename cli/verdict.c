@@ -25,8 +25,18 @@ static bool report_no_quorum(struct session *session, struct redlock_lock *lock,
     return true;
 }
 
+/* Such nodes show who holds the lock, and give it to nobody. */
+static bool report_refused(struct session *session, struct redlock_lock *lock,
+                           const char *resource) {
+    if (lock == NULL || !still_waits(lock) || !session_writes_refused(session, lock)) return false;
+    session_failure(session, lock, resource, REDLOCK_NO_QUORUM);
+    complain("waiting for a majority that takes writes; --wait sets a limit");
+    return true;
+}
+
 bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource) {
     if (report_no_quorum(session, lock, resource)) return true;
+    if (report_refused(session, lock, resource)) return true;
     struct redlock_view views[REDLOCK_NODES_MAX];
     int result =
         redlock_peek(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);

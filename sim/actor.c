@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "inside.h"
+#include "steps.h"
 
 struct history_record actor_record(const struct world *world, enum history_kind kind,
                                    unsigned client) {
@@ -146,6 +147,7 @@ void actor_freeze(struct world *world, unsigned client) {
     actor_pause(world, client);
     actor->frozen = true;
     clock_set(&actor->clock, world->now, 0, 0);
+    steps_outside(world, "a client's clock stops");
 }
 
 void actor_resume(struct world *world, unsigned client) {

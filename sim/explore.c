@@ -222,16 +222,19 @@ static int run_workers(struct shared *shared, const struct explore_options *opti
                                                                                : result;
 }
 
-static int print_hashes(const struct explore_options *options) {
+/* Hashes of the histories, or the steps. */
+static int print_each(const struct explore_options *options) {
     static struct plan plan;
     struct player *player = player_new();
     for (uint64_t i = 0; i < options->count; i++) {
         struct plan_mask all;
         struct outcome outcome;
         plan_draw(&plan, options->first + i, &options->wish);
-        plan.options.record_messages = 1;
+        plan.options.record_messages = options->hash;
+        plan.options.steps = options->steps ? stdout : NULL;
         plan_mask_all(&all, plan.count);
         player_play(player, &plan, &all, &outcome);
+        if (!options->hash) continue;
         printf("%" PRIu64 " %016" PRIx64 "\n", options->first + i, player_hash(player));
     }
     player_free(player);
@@ -240,7 +243,7 @@ static int print_hashes(const struct explore_options *options) {
 
 int explore_many(const struct explore_options *given) {
     struct explore_options options = *given;
-    if (options.hash) return print_hashes(&options);
+    if (options.hash || options.steps) return print_each(&options);
     if (options.jobs < 1) options.jobs = 1;
     if (options.jobs > JOBS_MAX) options.jobs = JOBS_MAX;
     if (options.jobs > options.count) options.jobs = (unsigned)options.count;

@@ -22,6 +22,7 @@ struct explore_options {
     uint64_t first, count; /* many seeds */
     unsigned jobs;
     bool hash;        /* print each seed's hash, do not judge */
+    bool steps;       /* print each seed's steps (steps.h), do not judge */
     bool quiet;       /* no progress, no summary */
     bool coverage;    /* and say how many states were reached */
     uint64_t seed;    /* one seed */

@@ -501,6 +501,12 @@ struct world {
     unsigned lists_count;
     void *owner;
     bool running;
+    /* The keys, as the steps know them, and those that the present request has changed, by bits. */
+    struct steps_key {
+        uint32_t token;
+        int64_t expires_ms;
+    } steps_keys[RL_NODES_MAX][WORLD_KEYS_MAX];
+    unsigned steps_changed;
 };
 
 /* Adds a record with the present time; the caller fills in the fields of its kind. */

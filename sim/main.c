@@ -23,6 +23,7 @@ enum option_code {
     OPTION_SHRINK,
     OPTION_ONLY,
     OPTION_HASH,
+    OPTION_STEPS,
     OPTION_OPERATORS,
     OPTION_STOCK,
     OPTION_MIXED,
@@ -73,6 +74,7 @@ static void print_help(void) {
         "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"
         "  --only LIST     run only these actions of the seed, as in 3,7,10-12\n"
         "  --hash          print a hash of each seed's trace (a run on one machine equals that on another)\n"
+        "  --steps         print the steps of each seed, for the checker made of the proof (docs/proof.md)\n"
         "  -q, --quiet     no progress, no summary\n"
         "\n"
         "Scenarios:\n",
@@ -141,6 +143,7 @@ static bool take_option(struct command_line *line, int option, const char *value
     case OPTION_SHRINK: line->options.shrink = true; return true;
     case OPTION_ONLY: line->options.only = value; return true;
     case OPTION_HASH: line->options.hash = true; return true;
+    case OPTION_STEPS: line->options.steps = true; return true;
     case OPTION_OPERATORS: line->options.wish.operators = true; return true;
     case OPTION_BIASED: line->options.wish.biased = true; return true;
     case OPTION_COVERAGE: line->options.coverage = true; return true;
@@ -164,6 +167,7 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
         {"shrink", no_argument, NULL, OPTION_SHRINK},
         {"only", required_argument, NULL, OPTION_ONLY},
         {"hash", no_argument, NULL, OPTION_HASH},
+        {"steps", no_argument, NULL, OPTION_STEPS},
         {"quiet", no_argument, NULL, 'q'},
         {"operators", no_argument, NULL, OPTION_OPERATORS},
         {"stock", no_argument, NULL, OPTION_STOCK},
@@ -189,6 +193,8 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
     if (one && !line->has_seed)
         return complain("--trace, --shrink and --only are about one --seed", "");
     if (line->options.hash && !line->has_seeds) return complain("--hash is about many --seeds", "");
+    if (line->options.steps && (!line->has_seeds || line->options.hash))
+        return complain("--steps is about many --seeds, without --hash", "");
     if (line->options.coverage && !line->has_seeds)
         return complain("--coverage is about many --seeds", "");
     return true;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "inside.h"
+#include "steps.h"
 
 static struct world *current; /* net_open() has no argument for the world */
 
@@ -91,14 +92,20 @@ void world_begin(struct world *world, const struct world_options *options,
     world->lists_count = 0;
     current = world;
     world->running = true;
+    memset(world->steps_keys, 0, sizeof(world->steps_keys));
+    world->steps_changed = 0;
+    world->options.steps = NULL; /* only now does the run begin */
     servers_begin(world);
     actors_begin(world);
+    world->options.steps = options->steps;
+    steps_begin(world);
 }
 
 void world_end(struct world *world) {
     if (!world->running) return;
     struct history_record record = world_record(world, HISTORY_END);
     world_write(world, &record);
+    steps_end(world);
     actors_end(world);
     world->running = false;
 }
@@ -182,10 +189,12 @@ struct history_record world_record(const struct world *world, enum history_kind 
 
 void world_write(struct world *world, const struct history_record *record) {
     history_add(world->history, record);
+    steps_record(world, record);
 }
 
 void world_write_message(struct world *world, enum history_kind kind,
                          const struct message *message) {
+    steps_message(world, kind, message);
     if (!world->options.record_messages || message->what != MESSAGE_REQUEST) return;
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)message->client;

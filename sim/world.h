@@ -81,6 +81,7 @@ struct world_options {
     struct world_client_options client[WORLD_CLIENTS_MAX];
     /* 0: the history leaves out SENT/ARRIVED/ANSWERED (exploration); else it has them */
     rl_ns record_messages;
+    FILE *steps; /* NULL: the steps of the run are not printed (steps.h) */
 };
 
 /* The name in options.client[].client.quorum: the quorum of most nodes, or that of options.others.

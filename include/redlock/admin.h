@@ -260,6 +260,8 @@ struct redlock_server {
     char module[16];    /* native: the module's version */
     int mirror;         /* native. 1: each lock is also a key, so that programs which do not know
                            the module see it; 0: they do not */
+    int replicas_lacking; /* 1: it refuses writes, because min-replicas-to-write is set and no
+                             replica is near enough (NOREPLICAS) */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);

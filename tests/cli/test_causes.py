@@ -132,6 +132,22 @@ def test_nodes_that_answer_and_cannot_vote(three):
 
 # ---- lost ----
 
+@pytest.mark.parametrize("setting, value, reason", [("maxmemory", "1", "server out of memory"), ("min-replicas-to-write", "1", "replicas")])
+def test_waiting_for_nodes_that_take_no_writes(three, redlock3, setting, value, reason):
+    """They answer, and a lock without a limit waits: why is said once."""
+    for server in three.servers[:2]:
+        server.ask("CONFIG", "SET", setting, value)
+    process = redlock3.start("run", "-t", "1s", "x", "true")
+    said = [process.stderr.readline().decode() for _ in range(4)]
+    for server in three.servers[:2]:
+        server.ask("CONFIG", "SET", setting, "0")
+    assert "0 of 3 nodes can vote" in said[0] or "1 of 3 nodes can vote" in said[0], said
+    assert sum(reason in line for line in said) == 2, said
+    assert said[3] == "redlock: waiting for a majority that takes writes; --wait sets a limit\n", said
+    assert (process.wait(20), process.stderr.read()) == (0, b"")
+    process.stderr.close()
+
+
 def test_a_database_that_does_not_exist(three):
     nodes = ",".join(server.url + "/99" for server in three.servers)
     done = Redlock(nodes)("run", "-w", "10s", "x", "true")

@@ -210,6 +210,15 @@ def test_cannot_write_to_its_disk():
         assert "MISCONF" not in found(examine(server.url)[1])
 
 
+def test_lacks_the_replicas_that_it_must_have():
+    with started(SAFE) as (server,):
+        server.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+        status, report = examine(server.url)
+        assert status == 1 and found(report)["NO-REPLICAS"] == ("error", [1])
+        server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+        assert "NO-REPLICAS" not in found(examine(server.url)[1])
+
+
 def test_counts_of_nodes():
     with started(SAFE, SAFE, SAFE, SAFE) as four:
         assert found(examine(urls(*four))[1])["EVEN-NODES"] == ("note", [1, 2, 3, 4])

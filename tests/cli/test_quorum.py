@@ -792,6 +792,21 @@ def test_a_member_that_lost_its_data_under_another_name(made, three):
     assert made("quorum", "status", "-q", "--wait=20s").returncode == 0  # as the cure says
 
 
+@pytest.mark.parametrize("before, after", [("locks:geheim@", ""), ("", "/0"), ("locks:geheim@", "/0")])
+def test_a_member_that_lost_its_data_is_found_by_another_user(made, three, before, after):
+    """The operator's URLs have no user and no database, and those of the clients do: the servers are the same."""
+    for server in three.servers:
+        server.ask("ACL", "SETUSER", "locks", *acl_of_the_manual())
+    urls = ",".join(server.url.replace("//", "//" + before) + after for server in three.servers)
+    client = guarded(urls)
+    assert b"recorded as" not in client("quorum", "status").stdout
+    three[0].ask("FLUSHALL")
+    assert client("quorum", "status", "-q", "--wait=20s").returncode == 0
+    three[1].ask("FLUSHALL")
+    assert client("quorum", "status", "-q", "--wait=20s").returncode == 0
+    assert look(made)[1]["epoch"] == 1
+
+
 def test_used_servers_are_not_never_used(made, three):
     for server in three.servers[:2]:
         server.ask("FLUSHALL")

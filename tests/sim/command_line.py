@@ -21,7 +21,7 @@ def test_refusals():
                       ["--seeds", "1", "--break", "everything"], ["--seeds", "1", "--mode", "native", "--break", "clock-step"],
                       ["--seeds", "1", "--mode", "guarded", "--break", "mixed-config"],
                       ["--seeds", "1", "--mode", "nonsense"], ["--seeds", "1", "extra"], ["--seed", "1", "--hash"],
-                      ["--seed", "1", "--coverage"],
+                      ["--seed", "1", "--coverage"], ["--seed", "1", "--steps"], ["--seeds", "1", "--hash", "--steps"],
                       ["--seed", "1", "--only", "1,"], ["--seed", "1", "--only", "5-3"], ["--seed", "1", "--only", "9999"],
                       ["--seeds"], ["--nonsense"]):
         done = run(*arguments)

@@ -38,7 +38,7 @@ void guard_begin(struct redlock_client *client, struct guard *guard) {
     guard->machine.pinned = options->quorum ? strtoull(options->quorum, NULL, 16) : 0;
     for (unsigned i = 0; i < client->nodes; i++) {
         struct net_node_status status = client_status(client, i);
-        snprintf(guard->machine.node[i].url, sizeof guard->machine.node[i].url, "%s", status.url);
+        record_place(guard->machine.node[i].url, status.url);
         guard->pending_ops[i].owner = guard;
         guard->pending_ops[i].answered = on_answer;
         guard->node[i].voided_at = INT64_MIN;

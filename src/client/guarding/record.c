@@ -137,6 +137,34 @@ static bool read_id(struct net_bytes bytes, uint64_t *id) {
 }
 
 /* Printable, without spaces, and short enough for the buffer. */
+/* "scheme://user@..." without the user, which may hold any character, an '@' too. So may a path,
+ * but what begins with a path has no user. */
+static const char *after_user(const char *rest, bool socket) {
+    const char *at = !socket ? strrchr(rest, '@') : rest[0] != '/' ? strstr(rest, "@/") : NULL;
+    return at ? at + 1 : rest;
+}
+
+void record_place(char place[RL_URL_BYTES], const char *url) {
+    const char *rest = strstr(url, "://"), *own = url;
+    size_t scheme = 0, bytes = strlen(url);
+    if (rest) {
+        const bool socket = strncmp(url, "unix:", strlen("unix:")) == 0;
+        const char *first = socket ? "?db=0" : "/0";
+        rest += strlen("://");
+        scheme = (size_t)(rest - url);
+        own = after_user(rest, socket);
+        bytes = strlen(own);
+        const size_t database = strlen(first);
+        /* more than one is no URL; without all of them the place of a place is the place */
+        while (bytes > database && memcmp(own + bytes - database, first, database) == 0)
+            bytes -= database;
+    }
+    if (bytes >= RL_URL_BYTES - scheme) bytes = RL_URL_BYTES - scheme - 1;
+    memmove(place, url, scheme);
+    memmove(place + scheme, own, bytes);
+    place[scheme + bytes] = '\0';
+}
+
 static bool read_word(struct net_bytes bytes, char *word, size_t size) {
     const unsigned char *at = bytes.data;
     if (bytes.bytes >= size) return false;
@@ -144,6 +172,12 @@ static bool read_word(struct net_bytes bytes, char *word, size_t size) {
         if (at[i] <= ' ' || at[i] == 0x7f) return false;
     if (bytes.bytes) memcpy(word, at, bytes.bytes);
     word[bytes.bytes] = '\0';
+    return true;
+}
+
+static bool read_url(struct net_bytes text, char url[RL_URL_BYTES]) {
+    if (!read_word(text, url, RL_URL_BYTES)) return false;
+    record_place(url, url);
     return true;
 }
 
@@ -159,7 +193,7 @@ static bool read_member(struct rl_member *member, struct net_bytes line) {
     incarnation->number = (uint32_t)number;
     bool nobody = strcmp(incarnation->run_id, NOBODY) == 0;
     if (nobody) incarnation->run_id[0] = '\0';
-    return nobody == (number == 0) && read_word(line, member->url, sizeof member->url);
+    return nobody == (number == 0) && read_url(line, member->url);
 }
 
 static bool read_members(struct rl_record *to, struct net_bytes text) {
@@ -189,7 +223,7 @@ static bool read_accepted(struct rl_change *change, struct net_bytes text) {
     if (!add && !net_is_text(kind, "remove")) return false;
     change->kind = add ? RL_CHANGE_ADD : RL_CHANGE_REMOVE;
     if (!read_id(add ? take(&text, ' ') : text, &change->id) || change->id == 0) return false;
-    return !add || read_word(text, change->url, sizeof change->url);
+    return !add || read_url(text, change->url);
 }
 
 struct source {

@@ -26,4 +26,9 @@ void record_write(struct record_text *to, const struct rl_record *record);
  * undefined. Unknown fields are ignored. */
 bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fields_count);
 
+/* The part of a URL that says which server and database it is: without the user, who differs
+ * between operators and clients, and without database 0. Cut to what a record keeps. In place is
+ * fine. */
+void record_place(char place[RL_URL_BYTES], const char *url);
+
 #endif

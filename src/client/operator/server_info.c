@@ -23,6 +23,7 @@ static const struct redlock_server unknown = {.verdict = REDLOCK_VERDICT_NONE,
                                               .replicas = -1,
                                               .loading = -1,
                                               .writes_refused = -1,
+                                              .replicas_lacking = -1,
                                               .memory_bytes = -1,
                                               .memory_bytes_max = -1,
                                               .append_only = -1,
@@ -87,6 +88,9 @@ static void read_replication(struct redlock_server *seen, struct net_bytes info)
         seen->role = REDLOCK_ROLE_REPLICA;
     int64_t replicas = number_of(info_field(info, "connected_slaves"));
     seen->replicas = replicas > INT32_MAX ? -1 : (int)replicas;
+    /* reported only where a number of them is required */
+    if (role.data)
+        seen->replicas_lacking = net_is_text(info_field(info, "min_slaves_good_slaves"), "0");
 }
 
 /* A failed append always makes the server refuse writes: 2. A failed snapshot, 1, does so only with

@@ -292,7 +292,7 @@ static void fill_in(struct quorum_task *task, struct rl_membership_wish wish) {
     wish.answer_timeout = client->options.connect_timeout_ms * RL_MS;
     rl_membership_init(&task->machine, &wish);
     for (unsigned i = 0; i < client->nodes; i++)
-        snprintf(task->machine.view.node[i].url, RL_URL_BYTES, "%s", task->url[i]);
+        record_place(task->machine.view.node[i].url, task->url[i]);
 }
 
 struct quorum_task *task_start(struct redlock_client *client, struct rl_membership_wish wish,

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The checker of traces refuses runs of a library or a server with a rule dropped: of each mutant (sim/mutants) that is named
+# at least one run. And it judges no run in which an assumption does not hold.
+# usage: traces_notices.sh SOURCE_DIR REDLOCK_SIM CHECK CC SIM_LIBRARY MUTANTS OBJECT...
+set -euo pipefail
+source=$1 sim=$2 check=$3 cc=$4 library=$5 mutants=$6
+shift 6
+[ -x "$check" ] || { echo "not extracted, because Coq is missing: scripts/proof-extract ${check%/*}"; exit 77; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# As in sim/mutants: without the core's assertions, which would notice some of the mutants first.
+compile() { "$cc" -std=gnu11 -w -O0 -DNDEBUG -I"$source/src" -I"$source/sim" -I"$source/include" "$@"; }
+mkdir "$dir/core"
+(cd "$dir/core" && compile -c "$source"/src/core/*.c "$source/sim/main.c")
+# The core among the objects has its assertions, so the one above is taken.
+mapfile -t others < <(printf '%s\n' "$@" | grep -v '/redlock_core\.dir/')
+
+# The changed files are in $dir/mutant; their names in the source follow.
+must_refuse() { # NAME FILE...
+    local name=$1 skip='^$' file base
+    shift
+    for file; do
+        base=$(basename "$file" .c)
+        compile -I"$source/${file%/*}" -c "$dir/mutant/$base.c" -o "$dir/mutant/$base.o"
+        skip="$skip|/$base(\.c)?\.o\$"
+    done
+    mapfile -t rest < <(printf '%s\n' "$dir"/core/*.o "${others[@]}" | grep -Ev "$skip")
+    "$cc" "$dir"/mutant/*.o "${rest[@]}" "$library" -lpthread -o "$dir/sim"
+    # It may die of its fault: then the last run has no end, and what came before it counts.
+    { "$dir/sim" --seeds 150 --steps || true; } 2> /dev/null | "$check" --first > "$dir/out" 2>&1 || true
+    if ! grep -q "is no run of the proved system" "$dir/out"; then
+        echo "not noticed: $name"
+        tail -n 3 "$dir/out"
+        exit 1
+    fi
+    echo "noticed: $name: $(head -n 1 "$dir/out")"
+}
+fresh() {
+    rm -rf "$dir/mutant"
+    mkdir "$dir/mutant"
+}
+
+for name in $mutants; do
+    fresh
+    mutant=$source/sim/mutants/$name.mutant
+    python3 -B "$source/sim/mutants/mutant.py" "$mutant" "$source" "$dir/mutant"
+    mapfile -t files < <(sed -n 's/^file: *//p' "$mutant" | sort -u)
+    must_refuse "$name" "${files[@]}"
+done
+
+# A server that says what it does not do: no later answer need show it, so the keys themselves are compared.
+plant() { # WHAT FUNCTION SED
+    fresh
+    sed "/^enum node_answer $2(/,/^}/{ $3; }" "$source/src/node/table.c" > "$dir/mutant/table.c"
+    if cmp -s "$dir/mutant/table.c" "$source/src/node/table.c"; then echo "$1: nothing to plant"; exit 1; fi
+    must_refuse "$1" src/node/table.c
+}
+plant "an extension that is granted and moves no end" node_extend '/ends_move(\|notify(/d'
+plant "a key that is set in silence" node_acquire '/notify(/d'
+
+# Runs in which an assumption does not hold are not judged, and they are not accepted either.
+for broken in data-loss clock-step mixed-config; do
+    "$sim" --seeds 40 --break $broken --steps | "$check" 0 > "$dir/out" || { echo "$broken: judged"; tail -n 3 "$dir/out"; exit 1; }
+    echo "$broken: $(tail -n 1 "$dir/out")"
+    grep -qE "[1-9][0-9]* (outside the proof's assumptions|of what it leaves out)" "$dir/out" || { echo "$broken: nothing was left out"; exit 1; }
+done
