@@ -771,6 +771,27 @@ static void draw_slots(struct plan *plan) {
     }
 }
 
+/* ---- shared locks ---------------------------------------------------------------------------- */
+
+/* Each client reads some resources and writes the others. Breaks are of one holder's token, so they
+ * have no place here. */
+static void draw_shared(struct plan *plan, bool always) {
+    struct world_options *options = &plan->options;
+    plan->random = random_named(plan->seed, 18);
+    const bool drawn = chance(plan, 12);
+    bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->nodes == PLAN_NODES_STOCK &&
+                !options->slots && !options->client[0].lock.leader;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->actions[i].kind == PLAN_BREAKS_LOCK) fits = false;
+    if (!fits || !(drawn || always)) return;
+    options->shared = true;
+    for (unsigned i = 0; i < options->clients; i++) {
+        const bool all = chance(plan, 40), none = chance(plan, 30);
+        const uint8_t some = (uint8_t)between(plan, 0, (1 << WORLD_RESOURCES_MAX) - 1);
+        options->client[i].reads = all ? (1 << WORLD_RESOURCES_MAX) - 1 : none ? 0 : some;
+    }
+}
+
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return
  * (one longest backoff and connect timeout), an overdue answer is given up, and the remaining
  * clients try until no other try interferes. */
@@ -824,5 +845,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_before_records(plan);
     draw_observers(plan);
     draw_slots(plan);
+    draw_shared(plan, wish->shared);
     plan->liveness_bound = bound_of(plan);
 }

@@ -33,6 +33,7 @@ void steps_begin(const struct world *world) {
     if (world->options.guarded) steps_outside(world, "guarded mode");
     if (world->options.native) steps_outside(world, "native nodes");
     if (world->options.slots) steps_outside(world, "slots");
+    if (world->options.shared) steps_outside(world, "shared locks");
 }
 
 void steps_end(struct world *world) {

@@ -281,7 +281,9 @@ static void record_reader(struct rl_attempt *attempt, const struct rl_event *eve
     /* `current` has the nodes whose answers still count: see drop_voided(). */
     bool counts = event->vote == RL_VOTE_GRANTED && (attempt->current & node) != 0;
     attempt->found[event->node] = counts ? event->fence : 0;
-    if (event->fence > attempt->fence && event->fence <= RL_FENCE_MAX)
+    /* A majority has the fence already when it is confirmed: a higher one came after it. */
+    if (attempt->state == RL_ATTEMPT_VOTING && event->fence > attempt->fence &&
+        event->fence <= RL_FENCE_MAX)
         attempt->fence = event->fence;
     recount_readers(attempt);
 }
