@@ -102,10 +102,10 @@ static void show_summary(const struct shared *shared, const struct explore_optio
            " s simulated in %" PRId64 ".%03" PRId64 " s (%" PRIu64 " times real time, %" PRIu64
            " seeds a second), %" PRIu64 " acquisitions, %" PRIu64 " requests\n",
            sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic", nodes,
-           options->wish.biased ? ", biased" : "", options->wish.shared ? ", shared" : "", plan_break_word(options->wish.broken),
-           sums.simulated_ms / 1000, sums.ms / 1000, sums.ms % 1000,
-           sums.simulated_ms / (uint64_t)sums.ms, sums.seeds * 1000 / (uint64_t)sums.ms,
-           sums.acquisitions, sums.messages);
+           options->wish.biased ? ", biased" : "", options->wish.shared ? ", shared" : "",
+           plan_break_word(options->wish.broken), sums.simulated_ms / 1000, sums.ms / 1000,
+           sums.ms % 1000, sums.simulated_ms / (uint64_t)sums.ms,
+           sums.seeds * 1000 / (uint64_t)sums.ms, sums.acquisitions, sums.messages);
     if (options->coverage)
         printf("reached %" PRIu64 " states in which something happened, %" PRIu64
                " pairs of a state and what happened in it\n",

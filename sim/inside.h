@@ -515,7 +515,7 @@ struct world {
     struct node_table *scratch;
     struct {
         int64_t value, fence, fence_of_readers; /* the highest of either kind that it has seen */
-    } reg[WORLD_RESOURCES_MAX]; /* the register that each lock protects */
+    } reg[WORLD_RESOURCES_MAX];                 /* the register that each lock protects */
     struct update *updates;
     size_t updates_count, updates_capacity;
     struct world_reports reports;

@@ -19,7 +19,7 @@
 /* enum redlock_result and enum net_op as in history.h's `result` and `op`: the public numbers,
  * which are never renumbered, written down a second time. */
 enum { JUDGE_OK = 0, JUDGE_LOST = -4, JUDGE_TWO_QUORUMS = -16 };
-enum { JUDGE_OP_ACQUIRE = 0, JUDGE_OP_EXTEND = 1, JUDGE_OP_SHARE = 26, JUDGE_OP_SHARE_EXTEND = 27 };
+enum { JUDGE_OP_ACQUIRE = 0, JUDGE_OP_EXTEND = 1 };
 /* `result` of ACQUIRED */
 enum { JUDGE_SHARED = 1 };
 

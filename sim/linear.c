@@ -33,10 +33,10 @@
  *
  * Whatever is chosen, the client owns the lock from ACQUIRED up to that earliest point. This span
  * is the token's core. If the cores of two tokens overlap, and not both are of readers, no order
- * exists. If no such cores overlap, there is one: acquire each token at ACQUIRED, and free it at the earliest point. So the judge
- * looks for cores that overlap. (A core without length is a point. It must not lie inside another
- * core.) tests/sim/test_check_order.c compares this with a search, on small histories that it draws
- * at random.
+ * exists. If no such cores overlap, there is one: acquire each token at ACQUIRED, and free it at
+ * the earliest point. So the judge looks for cores that overlap. (A core without length is a point.
+ * It must not lie inside another core.) tests/sim/test_check_order.c compares this with a search,
+ * on small histories that it draws at random.
  *
  * What EXCLUSION does not see. EXCLUSION looks at clients that believe they hold the lock. A core
  * goes on after a crash, and it goes on after the end of validity if the release reports OK. So

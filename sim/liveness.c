@@ -18,10 +18,10 @@
 struct wanted {
     bool open[JUDGE_CLIENTS];
     unsigned count;
-    size_t first;    /* the ACQUIRE that made it wanted */
+    size_t first;               /* the ACQUIRE that made it wanted */
     rl_ns until[JUDGE_CLIENTS]; /* each client's validity */
     rl_ns free_from;            /* no validity runs from here on */
-    rl_ns marked;    /* counted up to this time */
+    rl_ns marked;               /* counted up to this time */
     rl_ns waited;
     bool reported;
     bool late[JUDGE_CLIENTS]; /* the client's last acquisition began after FAULTS_END */

@@ -121,8 +121,7 @@ static void over(struct lookout *lookout, int client, int resource, size_t index
 
 /* A request that makes a key, or a place among readers, or prolongs it. */
 static bool is_for_key(const struct history_record *sent) {
-    return sent->op == JUDGE_OP_ACQUIRE || sent->op == JUDGE_OP_EXTEND ||
-           sent->op == JUDGE_OP_SHARE || sent->op == JUDGE_OP_SHARE_EXTEND;
+    return sent->op == JUDGE_OP_ACQUIRE || sent->op == JUDGE_OP_EXTEND;
 }
 
 /* Whether the SET or extension behind a late effect left its client after the interest's end.
@@ -132,8 +131,7 @@ static size_t sent_too_late(const struct lookout *lookout, size_t end, size_t ef
     for (size_t i = end + 1; i < effect; i++) {
         const struct history_record *record = &lookout->records[i];
         if (record->kind == HISTORY_SENT && record->node == key->node &&
-            record->token == key->token && record->resource == key->resource &&
-            is_for_key(record))
+            record->token == key->token && record->resource == key->resource && is_for_key(record))
             return i;
     }
     return NOWHERE;
@@ -148,8 +146,9 @@ static void judge_sent(struct lookout *lookout, const struct interest *interest,
         "%s's key of %s was %s on node %d at %s by a request of %s, when its client had no more interest in it "
         "since %s",
         judge_client(request->client).text, judge_resource(key->resource).text,
-        key->kind == HISTORY_KEY_EXTENDED ? "extended" : "set", key->node + 1, judge_ms(key->at).text,
-        judge_ms(request->at).text, judge_ms(lookout->records[interest->end].at).text);
+        key->kind == HISTORY_KEY_EXTENDED ? "extended" : "set", key->node + 1,
+        judge_ms(key->at).text, judge_ms(request->at).text,
+        judge_ms(lookout->records[interest->end].at).text);
 }
 
 /* RL_NEVER: without a limit. */

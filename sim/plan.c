@@ -760,6 +760,8 @@ static void draw_slots(struct plan *plan) {
         const unsigned other = (unsigned)between(plan, 0, options->clients - 1);
         options->client[other].lock.slots = slots + 1;
         plan->may_be_refused |= 1u << other;
+        /* It need not come back after the faults: another one must bring back lost nodes. */
+        options->client[other == 0].client.recover = 1;
     }
     for (size_t i = 0; i < plan->count; i++) {
         struct plan_action *action = &plan->actions[i];

@@ -38,7 +38,7 @@ struct highest {
 
 struct resource_state {
     struct highest any, exclusive;
-    int64_t value;       /* of the register */
+    int64_t value; /* of the register */
     size_t write_record;
     int64_t write_fence; /* the highest fence of an accepted write */
     size_t fenced_record;

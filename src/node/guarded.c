@@ -34,9 +34,10 @@ static struct fences *of_nonce(const struct node_table *table, uint64_t nonce) {
     return nonce == 0 ? NULL : find(table, nonce);
 }
 
-int64_t *guarded_numbers(const struct node_table *table, uint64_t nonce) {
+int64_t *guarded_highest(const struct node_table *table, uint64_t nonce) {
     struct fences *fences = of_nonce(table, nonce);
-    return fences ? fences->highest : NULL;
+    if (!fences) return NULL;
+    return fences->highest;
 }
 
 /* A native node keeps three numbers for each stripe. */

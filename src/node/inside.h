@@ -76,7 +76,7 @@ bool shared_copy(struct node_table *to, const struct node_table *from);
 bool guarded_delete(struct node_table *table, struct node_bytes key);
 void guarded_flush(struct node_table *table);
 /* NULL: there are no fences of that nonce. Stock tables: one number for each stripe. */
-int64_t *guarded_numbers(const struct node_table *table, uint64_t nonce);
+int64_t *guarded_highest(const struct node_table *table, uint64_t nonce);
 bool guarded_copy(struct node_table *to, const struct node_table *from);
 void guarded_free(struct node_table *table);
 /* Native: where a new key's fence begins, and what remains of it. */

@@ -107,7 +107,7 @@ static void prolong(struct node_table *table, struct entry *entry, int64_t last_
 }
 
 static int64_t *stripe_of(const struct node_table *table, const struct node_share *share) {
-    int64_t *numbers = guarded_numbers(table, share->nonce);
+    int64_t *numbers = guarded_highest(table, share->nonce);
     return numbers ? &numbers[share->stripe] : NULL;
 }
 
