@@ -256,6 +256,10 @@ static void step_of_node(struct lookout *lookout, size_t index) {
     case HISTORY_KEY_SET:
     case HISTORY_KEY_EXTENDED: effect(lookout, index); break;
     case HISTORY_READER_LISTED: listed(lookout, index); break;
+    case HISTORY_READER_GONE: /* old data may bring it back */
+        if (lookout->late[record->node][record->token % LATE].token == record->token)
+            lookout->late[record->node][record->token % LATE].token = 0;
+        break;
     case HISTORY_KEY_FOREIGN:
         if (lookout->native[record->node]) break; /* a key of that name, and not the lock */
         gone(lookout, &lookout->keys[record->node][record->resource], index);
