@@ -269,7 +269,8 @@ redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes
 REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
 
 /* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, GUARDED_NODES,
- * TWO_QUORUMS, FORKED, SYSTEM; guarded: TTL_MAX_EXCEEDED; with slots: OTHER_SLOTS, NO_SLOTS. */
+ * TWO_QUORUMS, FORKED, SYSTEM; guarded: TTL_MAX_EXCEEDED; with slots: OTHER_SLOTS, NO_SLOTS;
+ * shared: NO_SHARED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_try(struct redlock_lock *lock);
 /* Tries until the lock is held, `wait_ms` have passed (0: one try; or REDLOCK_WAIT_FOREVER), the
  * retries are used up, or redlock_cancel(). A failure is that of the last try. It leaves no key of

@@ -2,7 +2,10 @@
 """--shared: readers hold a lock together, writers wait."""
 import re
 
-HELD, LOST, USAGE = 75, 80, 64
+from conftest import Redlock
+from servers import started, urls
+
+HELD, CONFIG, LOST, USAGE = 75, 78, 80, 64
 MARKER = b"redlock:shared"
 
 
@@ -41,3 +44,15 @@ def test_a_readers_token_is_no_writers(locked, quorum, resource):
     assert locked("release", resource, environ={"REDLOCK_TOKEN": MARKER.decode()}).returncode == USAGE
     assert quorum.holder(resource) == MARKER
     assert locked("release", "--shared", resource, environ={"REDLOCK_TOKEN": token}).returncode == 0
+
+
+def test_servers_without_scripts_are_named():
+    """A stock server needs a script for readers: without, waiting is no cure."""
+    refusing = ("--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "")
+    with started(refusing, refusing, refusing) as servers:
+        nodes = Redlock(urls(*servers))
+        assert nodes("run", "job", "--", "true").returncode == 0
+        done = nodes("run", "-w", "2s", "--shared", "job", "--", "true")
+        assert done.returncode == CONFIG, done.stderr
+        assert done.stderr.count(b"server keeps no shared locks (native, or scripts refused)") >= 1, done.stderr
+        assert b"waiting is no cure" in done.stderr

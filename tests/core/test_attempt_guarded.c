@@ -817,6 +817,28 @@ static void a_reader_drops_what_a_voided_node_said(void **state) {
     assert_won(70);
 }
 
+/* Its record is being read: the place counts when it answers once more. */
+static void a_reader_asks_a_stale_node_again(void **state) {
+    (void)state;
+    begin_reader(3);
+    found(0, 70);
+    stale(1, 70);
+    assert_raised(1 << 1, 70);
+    found(1, 70);
+    assert_won(70);
+}
+
+/* The fence of a won or confirmed lock does not change with an answer that comes late. */
+static void a_late_answer_does_not_change_a_readers_fence(void **state) {
+    (void)state;
+    begin_reader(3);
+    found(0, 70);
+    found(1, 70);
+    assert_won(70);
+    found(2, 90);
+    assert_int_equal(attempt.fence, 70);
+}
+
 static void a_reader_is_denied_by_a_majority(void **state) {
     (void)state;
     begin_reader(3);
@@ -881,6 +903,8 @@ int main(void) {
         cmocka_unit_test(a_reader_writes_the_highest_fence_back),
         cmocka_unit_test(a_reader_counts_only_nodes_that_have_its_fence),
         cmocka_unit_test(a_reader_drops_what_a_voided_node_said),
+        cmocka_unit_test(a_reader_asks_a_stale_node_again),
+        cmocka_unit_test(a_late_answer_does_not_change_a_readers_fence),
         cmocka_unit_test(a_reader_is_denied_by_a_majority),
         cmocka_unit_test(a_confirmed_reader_asks_its_voters),
     };

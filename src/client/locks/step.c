@@ -277,10 +277,10 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
     if (lock->config->mode->event) lock->config->mode->event(lock, event);
-    /* their table has no rule for slots yet, and a script there reaches no lock */
-    const bool has_slots = lock->slots && lock->phase == PHASE_ACQUIRING;
-    if (has_slots && client->natives && lock->abort_result == REDLOCK_OK)
-        lock->abort_result = REDLOCK_NO_SLOTS;
+    /* their table has no rule for slots and readers yet, and a script there reaches no lock */
+    if ((lock->slots || lock->shared) && lock->phase == PHASE_ACQUIRING && client->natives &&
+        lock->abort_result == REDLOCK_OK)
+        lock->abort_result = lock->slots ? REDLOCK_NO_SLOTS : REDLOCK_NO_SHARED;
     wait_queue_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
