@@ -769,7 +769,6 @@ static void draw_slots(struct plan *plan) {
         action->resource = evicts ? (uint8_t)between(plan, 0, (int64_t)slots - 1) : 0;
         if (action->kind != PLAN_SESSION) continue;
         action->many = 0;
-        action->updates = 0;
     }
 }
 
