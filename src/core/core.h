@@ -283,6 +283,7 @@ struct rl_waiting {
     rl_ns poll_min, poll_max;
     unsigned losses; /* tries in a row since the lock was last seen held */
     bool wary;       /* a reported change looked like a release and was not one */
+    bool joins;      /* a reader that has just become the first: those before it may be readers */
     uint64_t random;
 };
 void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min,

@@ -3,6 +3,9 @@
  * Shared locks on real servers: readers together, writers alone, each reader with its own end, and
  * in guarded mode the order of their tokens.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "fixtures.h"
 #include "guarded.h"
 
@@ -161,6 +164,63 @@ IN_CLASSIC(a_dead_reader_ends_at_its_own_ttl)
 IN_CLASSIC(a_lost_place_is_not_taken_back)
 IN_CLASSIC(a_token_from_elsewhere_is_a_reader_again)
 
+/* Readers of several programs come without a pause: one of them always holds the lock. */
+struct crowd {
+    struct redlock_client *client;
+    atomic_bool *ends;
+    atomic_uint holds;
+};
+
+static void *read_on(void *argument) {
+    struct crowd *crowd = argument;
+    struct redlock_lock *lock = make(crowd->client, true, TTL_MS, true);
+    while (!atomic_load(crowd->ends)) {
+        if (redlock_acquire(lock, 5000) != REDLOCK_OK) continue;
+        nap_ms(40);
+        (void)redlock_release(lock);
+        atomic_fetch_add(&crowd->holds, 1);
+        nap_ms(15); /* longer than a client remembers that it had the lock */
+    }
+    redlock_lock_free(lock);
+    return NULL;
+}
+
+enum { READERS = 6, HOLDS = 8 };
+
+static void a_writer_gets_in_between_readers(void **state) {
+    (void)state;
+    struct crowd crowds[READERS] = {0};
+    pthread_t threads[READERS];
+    atomic_bool ends = false;
+    struct redlock_client *client = open_patient(&three, 400, 1);
+    struct redlock_lock *writer = make(client, false, TTL_MS, true);
+    for (int i = 0; i < READERS; i++) {
+        crowds[i].client = open_patient(&three, 400, 1);
+        crowds[i].ends = &ends;
+        assert_int_equal(pthread_create(&threads[i], NULL, read_on, &crowds[i]), 0);
+        nap_ms(10);
+    }
+    double longest = 0;
+    for (int i = 0; i < HOLDS; i++) {
+        const double began = now_ms();
+        assert_result(redlock_acquire(writer, 10000), REDLOCK_OK);
+        if (now_ms() - began > longest) longest = now_ms() - began;
+        assert_result(redlock_release(writer), REDLOCK_OK);
+        nap_ms(100); /* the readers go on */
+    }
+    atomic_store(&ends, true);
+    unsigned holds = 0;
+    for (int i = 0; i < READERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(atomic_load(&crowds[i].holds) > 0);
+        holds += atomic_load(&crowds[i].holds);
+        redlock_client_free(crowds[i].client);
+    }
+    print_message("%u holds of readers; a writer waited for at most %.0f ms\n", holds, longest);
+    assert_true(longest < 2000);
+    free_all(client, &writer, 1);
+}
+
 static void several_resources_are_refused(void **state) {
     struct redlock_lock_options options = lock_options(TTL_MS);
     const struct redlock_bytes two[] = {{"a", 1}, {"b", 1}};
@@ -282,6 +342,7 @@ int main(void) {
         cmocka_unit_test(classic_a_dead_reader_ends_at_its_own_ttl),
         cmocka_unit_test(classic_a_lost_place_is_not_taken_back),
         cmocka_unit_test(classic_a_token_from_elsewhere_is_a_reader_again),
+        cmocka_unit_test(a_writer_gets_in_between_readers),
         cmocka_unit_test(several_resources_are_refused),
     };
     const struct CMUnitTest guarded[] = {
