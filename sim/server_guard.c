@@ -171,6 +171,8 @@ bool node_is_intact(const struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
     struct rl_record record;
     if (!server->intact || server->replica || !read_record(server, &record)) return false;
+    /* Clients that still reach what was left of it may bring that back, instead of this one. */
+    if (world->old[node].up) return false;
     if (server->may_evict && !server->native) return false;
     if (strcmp(record.replid, server->replid) != 0) return false;
     const uint64_t id = record.node_id;
