@@ -261,6 +261,7 @@ static void test_choice(void **state) {
     } cases[] = {
         {{2}, 0x1, 0, 1, 2, 2},                       /* one node is a majority */
         {{1, 1, 0, 0, 0}, 0x1f, 0x1c, 3, 0, 0},       /* silent nodes give no slot */
+        {{3, 3, 0, 0}, 0xf, 0xc, 3, 0, 0},            /* not by their number either */
         {{1, 1, 2, 0, 0}, 0x1f, 0x18, 3, 0, 1},       /* three gave one: some slot may win */
         {{3, 3, 3}, 0x3, 0, 3, 0, 0},                 /* the third does not count any more */
         {{1, 2, 2, 1, 1}, 0x1e, 0, 3, 2, 2},          /* the first does not either */
