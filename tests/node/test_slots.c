@@ -163,6 +163,11 @@ static void test_settle(void **state) {
     /* the slot is another's: ours is left all the same */
     assert_int_equal(take(table, HEX "1/3", 3, "2", 0).answer, NODE_DENIED);
     assert_int_equal(node_count(table), 1);
+    /* only the one that it leaves goes, not the next to it */
+    expect_slot(take(table, HEX "1/3", 3, "1", 0), 1);
+    assert_int_equal(node_release(table, &keys[1], 1, text(HEX "2/3"), 0), NODE_GRANTED);
+    expect_slot(take(table, HEX "1/3", 3, "2", 0), 2);
+    assert_true(holds(table, 2, HEX "1/3", 0));
     node_table_free(table);
 }
 
