@@ -171,6 +171,28 @@ static void test_settle(void **state) {
     node_table_free(table);
 }
 
+/* The last slot is taken again by the client that has it; no name outside the request is touched.
+ */
+static void test_last_slot(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    struct node_bytes around[NODE_SLOTS_MAX + 1];
+    static const uint8_t order[] = {NODE_SLOTS_MAX};
+    (void)state;
+    memcpy(around + 1, keys, NODE_SLOTS_MAX * sizeof(keys[0]));
+    around[0] = keys[NODE_SLOTS_MAX - 1];
+    struct node_slot_request request = {.names = around + 1,
+                                        .count = NODE_SLOTS_MAX,
+                                        .order = order,
+                                        .order_count = 1,
+                                        .token = text(HEX "1/64"),
+                                        .ttl_ms = TTL_MS};
+    for (int i = 0; i < 2; i++) {
+        expect_slot(node_acquire_slot(table, &request, 0), NODE_SLOTS_MAX);
+        assert_true(holds(table, NODE_SLOTS_MAX, HEX "1/64", 0));
+    }
+    node_table_free(table);
+}
+
 static void test_fence(void **state) {
     static const int64_t floor[NODE_STRIPES] = {[4] = 10};
     static const uint16_t stripes[2] = {4, 5};
@@ -249,6 +271,7 @@ int main(void) {
         cmocka_unit_test(test_plain_lock),
         cmocka_unit_test(test_settle),
         cmocka_unit_test(test_fence),
+        cmocka_unit_test(test_last_slot),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_count),
         cmocka_unit_test(test_count_of_a_part),
