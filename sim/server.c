@@ -56,6 +56,7 @@ void run_id_write(const struct world *world, uint32_t process, char run_id[41]) 
 
 /* A native node shows its incarnation: no resynchronisation reaches its locks. */
 void server_new_replid(struct server *server) {
+    server->body_changed = true;
     if (server->native)
         memcpy(server->replid, server->run_id, sizeof(server->replid));
     else
@@ -172,6 +173,7 @@ static void on_any_change(struct server *server, bool own, enum node_change chan
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
     if (!own) remember_change(server, (unsigned)resource, there ? number : 0, expires_ms);
     steps_key(world, server->node, change, (unsigned)resource, number, expires_ms);
+    steps_body_key(server, change, (unsigned)resource, number, expires_ms);
     if (own != server->native) return; /* the keys of a native node are not its locks */
     struct history_record record = server_record(server, kinds[change]);
     record.resource = (int8_t)resource;
@@ -404,6 +406,7 @@ static void execute(struct server *server, struct message *request) {
     else
         server_read(server, request);
     server->world->serving = NULL;
+    steps_served(server, request);
     if (request->part != PART_FIRST) world_write_message(server->world, HISTORY_ARRIVED, request);
 }
 

@@ -16,6 +16,7 @@
 static void go_back(struct server *server, rl_ns span) {
     struct world *world = server->world;
     const rl_ns as_of = world->now - span;
+    server->body_changed = true;
     const struct change *last[WORLD_KEYS_MAX] = {NULL};
     for (size_t i = 0; i < server->changes_count && server->changes[i].at <= as_of; i++)
         last[server->changes[i].resource] = &server->changes[i];
@@ -186,6 +187,7 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
     struct history_record record = server_record(server, HISTORY_NODE_EVICT);
     record.resource = (int8_t)resource;
     world_write(world, &record);
+    server->body_changed = true;
     if (node_evict_key(server->keys, resource_key(resource)) && !server->native) {
         server->evicted++;
         server->sound = false;
@@ -244,6 +246,7 @@ void node_follow(struct world *world, unsigned node) {
 void node_follows_deletion(struct world *world, unsigned node, unsigned resource) {
     struct server *server = &world->server[node];
     if (!server->up || server->paused || !server->replica) return;
+    server->body_changed = true;
     if (!node_evict_key(server->keys, resource_key(resource)))
         return; /* as a loss, which it is for the holder */
     server->sound = server->native;
