@@ -56,7 +56,6 @@ void run_id_write(const struct world *world, uint32_t process, char run_id[41]) 
 
 /* A native node shows its incarnation: no resynchronisation reaches its locks. */
 void server_new_replid(struct server *server) {
-    server->body_changed = true;
     if (server->native)
         memcpy(server->replid, server->run_id, sizeof(server->replid));
     else
@@ -66,6 +65,7 @@ void server_new_replid(struct server *server) {
 /* With its configuration file: settings made at run time are lost. */
 void server_new_process(struct server *server) {
     server->process = ++server->world->processes;
+    server->body_changed = true;
     run_id_write(server->world, server->process, server->run_id);
     server_new_replid(server);
     server->sound = false;

@@ -187,8 +187,8 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
     struct history_record record = server_record(server, HISTORY_NODE_EVICT);
     record.resource = (int8_t)resource;
     world_write(world, &record);
-    server->body_changed = true;
     if (node_evict_key(server->keys, resource_key(resource)) && !server->native) {
+        server->body_changed = true;
         server->evicted++;
         server->sound = false;
     }
@@ -246,9 +246,9 @@ void node_follow(struct world *world, unsigned node) {
 void node_follows_deletion(struct world *world, unsigned node, unsigned resource) {
     struct server *server = &world->server[node];
     if (!server->up || server->paused || !server->replica) return;
-    server->body_changed = true;
     if (!node_evict_key(server->keys, resource_key(resource)))
         return; /* as a loss, which it is for the holder */
+    server->body_changed = true;
     server->sound = server->native;
     notify_changed(server, resource, false);
     server_guard_check(server);

@@ -198,7 +198,7 @@ type pass = {
   mutable s : state;
   mutable facts : told list; (* the latest first *)
   requests : (int, request) Hashtbl.t;
-  rounds : (int, int * int) Hashtbl.t; (* of extensions, by attempt: began, ttl; the latest first *)
+  rounds : (int, (int * int) list) Hashtbl.t; (* of extensions since the last that counted: began, ttl; the latest first *)
   mutable known : (int * int) list; (* attempts that were told that they hold a lock *)
   body_of : (int, int) Hashtbl.t; (* by body of the trace *)
 }
@@ -304,6 +304,8 @@ let install p at b fences known =
           let first = List.fold_left (fun m (_, o) -> min m o.moment) max_int view in
           happens p at (Installs (b, places view, Option.get (waits_to first))))
 
+let open_rounds p c = Option.value (Hashtbl.find_opt p.rounds c) ~default:[]
+
 let served p at b request part verdict =
   let { op; c; began; ttl; x; t; to_win } = request in
   let granted = verdict = "g" in
@@ -316,7 +318,12 @@ let served p at b request part verdict =
       end;
       if part <> 1 && to_win then raise_it ()
   | "T" -> if to_win then raise_it ()
-  | "E" -> if granted && intact p.s b then happens p at (Extends_ (b, c, began, ttl, t))
+  | "E" ->
+      (* A request that is sent again counts for the round of the first one. *)
+      if granted && intact p.s b then
+        List.iter
+          (fun (began, ttl') -> if ttl' = ttl then happens p at (Extends_ (b, c, began, ttl, t)))
+          (if List.mem (began, ttl) (open_rounds p c) then open_rounds p c else (began, ttl) :: open_rounds p c)
   | "X" -> (
       match p.s.keys b x with
       | Some k when k.owner = c && granted -> happens p at (Deletes (b, c))
@@ -336,9 +343,11 @@ let sent p at message op c ttl x t =
     | "A", _ -> { op; c; began = p.s.moment_now; ttl; x; t; to_win = false }
     | "E", _ ->
         let began =
-          match Hashtbl.find_opt p.rounds c with
-          | Some (began, ttl') when ttl' = ttl && p.y.time_at began = at -> began
-          | _ -> Hashtbl.add p.rounds c (p.s.moment_now, ttl); p.s.moment_now
+          match open_rounds p c with
+          | (began, ttl') :: _ when ttl' = ttl && p.y.time_at began = at -> began
+          | rounds ->
+              Hashtbl.replace p.rounds c ((p.s.moment_now, ttl) :: rounds);
+              p.s.moment_now
         in
         { op; c; began; ttl; x; t; to_win = false }
     | "X", (Trying _ | Holding _) ->
@@ -370,7 +379,11 @@ let prolonged p at c until =
         | Some view -> try_fact p at (Prolonged (c, until, began, ttl, places view))
         | None -> false
       in
-      if not (List.exists counts (Hashtbl.find_all p.rounds c)) then raise Refused
+      let rec go = function
+        | [] -> raise Refused
+        | round :: older -> if counts round then Hashtbl.replace p.rounds c [ round ] else go older
+      in
+      go (open_rounds p c)
   | _ -> raise Refused
 
 let key_of token ends = if token = 0 then None else Some { owner = token; ends }
