@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "inside.h"
+#include "steps.h"
 
 #define LAST_SECOND (1000 * RL_MS)
 
@@ -189,6 +190,7 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
     world_write(world, &record);
     if (node_evict_key(server->keys, resource_key(resource)) && !server->native) {
         server->body_changed = true;
+        if (world->options.guarded) steps_outside(world, "a server evicts a key");
         server->evicted++;
         server->sound = false;
     }

@@ -109,6 +109,8 @@ static void print_told(const struct world *world, char kind, const struct histor
     if (kind == 'W' && world->options.guarded)
         fprintf(world->options.steps, " %" PRId64, record->value);
     fputc('\n', world->options.steps);
+    if (kind == 'W' && world->options.guarded && record->value == 0)
+        steps_outside(world, "a lock without a fence");
 }
 
 void steps_record(const struct world *world, const struct history_record *record) {

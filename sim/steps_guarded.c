@@ -100,8 +100,6 @@ void steps_guarded_sent(const struct world *world, const struct message *message
     if (message->op == NET_BREAK) steps_outside(world, "an operator breaks a lock");
     if (!letter || !prints(world)) return;
     if (message->keys_count > 1) steps_outside(world, "several resources");
-    if (letter != 'F' && letter != 'X' && !message->guarded)
-        steps_outside(world, "a lock without a fence");
     fprintf(world->options.steps,
             "M %" PRId64 " %" PRIu32 " %c %u %" PRIu32 " %" PRId64 " %u %" PRId64 "\n", world->now,
             message->number, letter, message->client, message->token, message->ttl_ms * RL_MS,

@@ -381,7 +381,9 @@ let prolonged p at c until =
       in
       let rec go = function
         | [] -> raise Refused
-        | round :: older -> if counts round then Hashtbl.replace p.rounds c [ round ] else go older
+        | round :: older ->
+            if counts round then Hashtbl.replace p.rounds c (List.filter (fun r -> fst r >= fst round) (open_rounds p c))
+            else go older
       in
       go (open_rounds p c)
   | _ -> raise Refused
