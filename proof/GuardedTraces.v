@@ -19,8 +19,10 @@ Notation true_clock := ClassicTraces.true_clock.
 Notation segments_max := ClassicTraces.segments_max.
 Notation find := ClassicTraces.find.
 
-(* The same function. As a program it computes each value once. *)
-Definition memo {A : Type} (f : nat -> A) : nat -> A := f.
+(* The same function. As a program it has computed its first n values. *)
+Definition memo {A : Type} (n : nat) (f : nat -> A) : nat -> A := f.
+(* As a program it is an array. *)
+Definition nth_of {A : Type} (l : list A) (otherwise : A) : nat -> A := fun n => nth n l otherwise.
 
 (* ---- the world of a trace ---------------------------------------------------------------------- *)
 
@@ -41,15 +43,20 @@ Record world := {
 Definition client_of (w : world) (c : attempt) : nat :=
   match find (attempts w) c with Some (k, _) => k | None => O end.
 
+(* How many values a program computes beforehand. *)
+Definition many_bodies (w : world) : nat := (nodes w + length (bodies w))%nat.
+Definition many_attempts (w : world) : nat := fold_right (fun a n => Nat.max (S (fst a)) n) O (attempts w).
+Definition many_resources : nat := 8.
+
 Definition system_of (w : world) : system := {|
   members := nodes w;
-  member_of := memo (fun b => if (b <? nodes w)%nat then b else
+  member_of := memo (many_bodies w) (fun b => if (b <? nodes w)%nat then b else
     match find (bodies w) b with Some (m, _) => if (m <? nodes w)%nat then m else O | None => O end);
-  rank_of := memo (fun b => if (b <? nodes w)%nat then O else
+  rank_of := memo (many_bodies w) (fun b => if (b <? nodes w)%nat then O else
     match find (bodies w) b with Some (_, r) => r | None => O end);
-  resource_of := memo (fun c => match find (attempts w) c with Some (_, x) => x | None => O end);
+  resource_of := memo (many_attempts w) (fun c => match find (attempts w) c with Some (_, x) => x | None => O end);
   stripe_of := fun x => x;
-  time_at := memo (fun n => nth n (times w) (ends_at w));
+  time_at := nth_of (times w) (ends_at w);
   client_clock := fun c => clock_at (nth (client_of w c) (client_clocks w) true_clock);
   agent_clock := fun a => clock_at (nth a (client_clocks w) true_clock);
   server_clock := fun b t => ClassicTraces.whole_ms (clock_at (nth b (body_clocks w) true_clock) t);
@@ -256,29 +263,37 @@ Definition check_fact (y : system) (s : state) (t : time) (f : fact) : option st
   | Released c => step y s (Releases c)
   end.
 
-(* The same state (kept_is), as functions that are computed once. *)
-Definition kept (s : state) : state := {|
-  moment_now := moment_now s; life_of := memo (life_of s); claims := claims s; claimed_at := memo (claimed_at s);
-  knows := memo (fun b => memo (knows s b)); fence := memo (fun b => memo (fence s b));
-  keys := memo (fun b => memo (keys s b)); registered := memo (registered s); birth_of := memo (birth_of s);
-  log := log s; sets := sets s; phase_of := memo (phase_of s); grants := grants s |}.
+(* The same state (kept_is), as functions that are computed beforehand, for so many bodies and attempts. *)
+Record sizes := { of_bodies : nat; of_attempts : nat }.
+Definition sizes_of (w : world) : sizes := {| of_bodies := many_bodies w; of_attempts := many_attempts w |}.
 
-Lemma kept_is : forall s, kept s = s.
-Proof. now intros []. Qed.
+Definition kept (k : sizes) (s : state) : state :=
+  let each {A : Type} := @memo A (of_bodies k) in
+  let few {A : Type} := @memo A many_resources in
+  {| moment_now := moment_now s; life_of := each (life_of s); claims := claims s; claimed_at := each (claimed_at s);
+     knows := each (fun b => few (knows s b)); fence := each (fun b => few (fence s b));
+     keys := each (fun b => few (keys s b)); registered := each (registered s); birth_of := each (birth_of s);
+     log := log s; sets := sets s; phase_of := memo (of_attempts k) (phase_of s); grants := grants s |}.
 
-Definition check_one (y : system) (s : state) (f : told) : option state :=
+Lemma kept_is : forall k s, kept k s = s.
+Proof. now intros k []. Qed.
+
+Definition check_one (k : sizes) (y : system) (s : state) (f : told) : option state :=
   if at_ f =? now y s then
     match check_fact y s (at_ f) (fact_of f) with
-    | Some s => Some (if (moment_now s mod 32 =? 0)%nat then kept s else s)
+    | Some s => Some (if (moment_now s mod 32 =? 0)%nat then kept k s else s)
     | None => None
     end
   else None.
 
-Fixpoint check (y : system) (s : state) (l : list told) : option state :=
+Fixpoint follow (k : sizes) (y : system) (s : state) (l : list told) : option state :=
   match l with
   | [] => Some s
-  | f :: l => match check_one y s f with Some s => check y s l | None => None end
+  | f :: l => match check_one k y s f with Some s => follow k y s l | None => None end
   end.
+
+Definition check (w : world) (l : list told) : option state :=
+  let y := system_of w in follow (sizes_of w) y (initial y) l.
 
 (* Until when the client of this attempt has been told that it holds the lock. Nothing else than what
    the trace says enters here. *)
@@ -301,10 +316,10 @@ Definition time_of (l : list told) : time := last (map at_ l) 0.
 
 (* ---- what is accepted is a run ------------------------------------------------------------------ *)
 
-Lemma check_one_is : forall y s f s', check_one y s f = Some s' ->
+Lemma check_one_is : forall k y s f s', check_one k y s f = Some s' ->
   at_ f = now y s /\ check_fact y s (at_ f) (fact_of f) = Some s'.
 Proof.
-  intros y s f s' one. unfold check_one in one. destruct (at_ f =? now y s) eqn:on_time; [| discriminate].
+  intros k y s f s' one. unfold check_one in one. destruct (at_ f =? now y s) eqn:on_time; [| discriminate].
   destruct (check_fact y s (at_ f) (fact_of f)) as [t |]; [| discriminate]. split; [lia |].
   inversion one. destruct (_ =? 0)%nat; now rewrite ?kept_is.
 Qed.
@@ -411,7 +426,7 @@ Proof.
     apply before; [assumption |]. intros old. discriminate.
 Qed.
 
-Lemma check_one_steps : forall w s f s', is_sound w = true -> reachable (system_of w) s -> check_one (system_of w) s f = Some s' ->
+Lemma check_one_steps : forall w s f s', is_sound w = true -> reachable (system_of w) s -> check_one (sizes_of w) (system_of w) s f = Some s' ->
   reachable (system_of w) s' /\ (moment_now s <= moment_now s')%nat /\ (forall g, In g (grants s) -> In g (grants s')).
 Proof.
   intros w s f s' ok run one. apply check_one_is in one as [_ is].
@@ -444,11 +459,11 @@ Qed.
 
 Lemma check_excludes : forall w l s known since s', is_sound w = true -> reachable (system_of w) s ->
   is_told_right s known -> excludes w known since -> since <= now (system_of w) s ->
-  check (system_of w) s l = Some s' ->
+  follow (sizes_of w) (system_of w) s l = Some s' ->
   excludes w (fun c => fold_left (fun known f => tell c known (fact_of f)) l (known c)) (last (map at_ l) since).
 Proof.
   intros w. induction l as [| f l IH]; intros s known since s' ok run right before later is; [exact before |].
-  cbn [check] in is. destruct (check_one (system_of w) s f) as [t |] eqn:one; [| discriminate].
+  cbn [follow] in is. destruct (check_one (sizes_of w) (system_of w) s f) as [t |] eqn:one; [| discriminate].
   destruct (check_one_steps w s f t ok run one) as (run' & moments & _).
   pose proof (time_goes_forward _ (world_is_well_formed w ok) _ _ moments) as forward.
   apply check_one_is in one as [on_time fact_is].
@@ -471,21 +486,21 @@ Proof.
   cbn [map last] in *. destruct l as [| h l]; [reflexivity |]. cbn [map] in *. apply IH.
 Qed.
 
-Lemma check_app : forall y l l' s s', check y s (l ++ l') = Some s' ->
-  exists t, check y s l = Some t /\ check y t l' = Some s'.
+Lemma check_app : forall k y l l' s s', follow k y s (l ++ l') = Some s' ->
+  exists t, follow k y s l = Some t /\ follow k y t l' = Some s'.
 Proof.
-  intros y. induction l as [| f l IH]; intros l' s s' is; [cbn; eauto |].
-  cbn [app check] in *. destruct (check_one y s f) as [t |]; [eauto | discriminate].
+  intros k y. induction l as [| f l IH]; intros l' s s' is; [cbn; eauto |].
+  cbn [app follow] in *. destruct (check_one k y s f) as [t |]; [eauto | discriminate].
 Qed.
 
 (* Whatever a trace says that the checker accepts: at no moment do two clients believe that they have the
    lock on the same resource. Moments between two facts count too, hence the beginnings l of the trace. *)
 Theorem accepted_guarded_traces_exclude : forall w, is_sound w = true ->
-  forall l l' s, check (system_of w) (initial (system_of w)) (l ++ l') = Some s ->
+  forall l l' s, check w (l ++ l') = Some s ->
   forall u, time_of l <= u ->
   forall c d x, believes w l u c x -> believes w l u d x -> c = d.
 Proof.
-  intros w ok l l' s accepted. apply check_app in accepted as (t & accepted & _).
+  intros w ok l l' s accepted. unfold check in accepted. cbv zeta in accepted. apply check_app in accepted as (t & accepted & _).
   apply (check_excludes w l (initial (system_of w)) (fun _ => None) 0 t ok); [constructor | | | | assumption].
   - intros c until known. discriminate.
   - intros u _ c d x (until & known & _). discriminate.
@@ -494,21 +509,21 @@ Qed.
 
 (* ---- tokens ------------------------------------------------------------------------------------- *)
 
-Lemma check_steps : forall w l s s', is_sound w = true -> reachable (system_of w) s -> check (system_of w) s l = Some s' ->
+Lemma check_steps : forall w l s s', is_sound w = true -> reachable (system_of w) s -> follow (sizes_of w) (system_of w) s l = Some s' ->
   reachable (system_of w) s' /\ (moment_now s <= moment_now s')%nat /\ (forall g, In g (grants s) -> In g (grants s')).
 Proof.
-  intros w. induction l as [| f l IH]; intros s s' ok run is; cbn [check] in is; [inversion is; subst; auto |].
-  destruct (check_one (system_of w) s f) as [t |] eqn:one; [| discriminate].
+  intros w. induction l as [| f l IH]; intros s s' ok run is; cbn [follow] in is; [inversion is; subst; auto |].
+  destruct (check_one (sizes_of w) (system_of w) s f) as [t |] eqn:one; [| discriminate].
   destruct (check_one_steps w s f t ok run one) as (run' & moments & stay).
   destruct (IH t s' ok run' is) as (? & ? & ?). split; [assumption |]. split; [lia | auto].
 Qed.
 
 (* A lock that a client is told is a grant of the proof, of this moment. *)
-Lemma won_is_granted : forall y s f s' c until t votes, fact_of f = Won c until t votes -> check_one y s f = Some s' ->
+Lemma won_is_granted : forall k y s f s' c until t votes, fact_of f = Won c until t votes -> check_one k y s f = Some s' ->
   has_won s c = false /\ moment_now s' = S (moment_now s) /\
   exists g, In g (grants s') /\ winner g = c /\ fencing_token g = t /\ won_at g = moment_now s.
 Proof.
-  intros y s f s' c until t votes is_won one. apply check_one_is in one as [_ is]. rewrite is_won in is.
+  intros k y s f s' c until t votes is_won one. apply check_one_is in one as [_ is]. rewrite is_won in is.
   cbn [check_fact] in is. destruct (has_won s c) eqn:first; [discriminate |].
   apply at_once_is in is as [is _]. split; [reflexivity |].
   split; [apply (next_moment _ _ _ (step_goes_on _ _ _ _ is)) |].
@@ -521,22 +536,22 @@ Qed.
 
 (* Fencing tokens of one resource grow in the order in which clients are told that they have the lock. *)
 Theorem accepted_guarded_traces_grow : forall w, is_sound w = true ->
-  forall l f l' f' l'' s, check (system_of w) (initial (system_of w)) (l ++ f :: l' ++ f' :: l'') = Some s ->
+  forall l f l' f' l'' s, check w (l ++ f :: l' ++ f' :: l'') = Some s ->
   forall c until t votes c' until' t' votes',
   fact_of f = Won c until t votes -> fact_of f' = Won c' until' t' votes' ->
   resource_of (system_of w) c = resource_of (system_of w) c' -> t < t'.
 Proof.
   intros w ok l f l' f' l'' s accepted c until t votes c' until' t' votes' won won' same.
-  apply check_app in accepted as (s1 & is1 & rest). cbn [check] in rest.
-  destruct (check_one (system_of w) s1 f) as [s2 |] eqn:one; [| discriminate].
-  apply check_app in rest as (s3 & is3 & rest). cbn [check] in rest.
-  destruct (check_one (system_of w) s3 f') as [s4 |] eqn:one'; [| discriminate].
+  unfold check in accepted. cbv zeta in accepted. apply check_app in accepted as (s1 & is1 & rest). cbn [follow] in rest.
+  destruct (check_one (sizes_of w) (system_of w) s1 f) as [s2 |] eqn:one; [| discriminate].
+  apply check_app in rest as (s3 & is3 & rest). cbn [follow] in rest.
+  destruct (check_one (sizes_of w) (system_of w) s3 f') as [s4 |] eqn:one'; [| discriminate].
   destruct (check_steps w l _ s1 ok (at_first _) is1) as (run1 & _ & _).
   destruct (check_one_steps w s1 f s2 ok run1 one) as (run2 & _ & _).
   destruct (check_steps w l' s2 s3 ok run2 is3) as (run3 & moments & stay).
   destruct (check_one_steps w s3 f' s4 ok run3 one') as (run4 & _ & stay').
-  destruct (won_is_granted _ _ _ _ _ _ _ _ won one) as (_ & next & g & g_in & winner_g & token_g & at_g).
-  destruct (won_is_granted _ _ _ _ _ _ _ _ won' one') as (first & _ & g' & g'_in & winner_g' & token_g' & at_g').
+  destruct (won_is_granted _ _ _ _ _ _ _ _ _ won one) as (_ & next & g & g_in & winner_g & token_g & at_g).
+  destruct (won_is_granted _ _ _ _ _ _ _ _ _ won' one') as (first & _ & g' & g'_in & winner_g' & token_g' & at_g').
   assert (differ : winner g <> winner g').
   { intros one_winner. unfold has_won in first.
     assert (existsb (fun g => (winner g =? c')%nat) (grants s3) = true); [| congruence].

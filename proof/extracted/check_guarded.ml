@@ -49,7 +49,7 @@ let lines_of texts =
         { at = !at; kind; words; text }
     | _ -> raise (Unreadable text)
   in
-  Array.of_list (List.stable_sort earlier (List.map line texts))
+  Array.of_list (List.stable_sort earlier (List.rev (List.rev_map line texts)))
 
 let numbers line = List.map number line.words
 
@@ -193,6 +193,7 @@ type request = { op : string; c : int; began : int; ttl : int; x : int; t : int;
 type pass = {
   world : world;
   y : system;
+  sizes : sizes;
   moments : (int, int) Hashtbl.t; (* their times *)
   mutable last : int;
   mutable s : state;
@@ -209,7 +210,7 @@ let try_fact p at fact =
   if here = None then Hashtbl.replace p.moments m at;
   let after = match fact with Won _ | Prolonged _ -> true | _ -> false in
   if after then Hashtbl.replace p.moments (m + 1) at;
-  match check_one p.y p.s { at_ = at; fact_of = fact } with
+  match check_one p.sizes p.y p.s { at_ = at; fact_of = fact } with
   | Some s ->
       p.s <- s;
       p.facts <- { at_ = at; fact_of = fact } :: p.facts;
@@ -390,19 +391,19 @@ let prolonged p at c until =
 
 let key_of token ends = if token = 0 then None else Some { owner = token; ends }
 
-(* What is known and what is there at the beginning of a body: the lines behind it. *)
+(* What is there at the beginning of a body, or when its record was written: the lines behind it. *)
 let block lines i =
-  let keys = ref [] and fences = ref [] and known = ref [] and stop = ref (i + 1) and more = ref true in
+  let keys = ref [] and fences = ref [] and stop = ref (i + 1) and more = ref true in
   while !more && !stop < Array.length lines do
     let line = lines.(!stop) in
-    (match (line.kind, if line.kind = "Y" || line.kind = "F" || line.kind = "I" then numbers line else []) with
+    (match (line.kind, if line.kind = "Y" || line.kind = "F" then numbers line else []) with
     | "Y", [ _; x; token; ends ] -> keys := (x, key_of token ends) :: !keys
     | "F", [ _; x; t ] -> fences := (x, t) :: !fences
-    | "I", _ :: _ :: record when !known = [] && !fences = [] -> known := triples record
+    | "I", _ when lines.(i).kind = "B" && !fences = [] -> ()
     | _ -> more := false);
-    if !more then incr stop
+    incr stop
   done;
-  (!keys, !fences, !known)
+  (!keys, !fences)
 
 let find_in l none x = Option.value (List.assoc_opt x l) ~default:none
 
@@ -410,17 +411,17 @@ let first_pass world bodies lines =
   let moments = Hashtbl.create 4096 and last = ref 0 in
   let y = { (system_of world) with time_at = (fun m -> match Hashtbl.find_opt moments m with Some t -> t | None -> !last) } in
   let p =
-    { world; y; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
+    { world; y; sizes = sizes_of world; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
       known = []; body_of = Hashtbl.copy bodies.first_of }
   in
   let ranked = List.map (fun (m, incarnation) -> (m, rank_in bodies m incarnation)) in
-  let claim at b held fences known =
+  (* What the record of a body says of others counts only from when it is intact. *)
+  let claim at b held fences =
     touch p at;
-    let f = find_in held None and g = find_in fences 0 and h = find_in known 0 in
-    happens p at (Claims (b, memo h, memo g, memo f));
+    happens p at (Claims (b, (fun _ -> 0), memo many_resources (find_in fences 0), memo many_resources (find_in held None)));
     register p at
   in
-  let later_body at i body record fences =
+  let later_body at i body fences =
     let b = Hashtbl.find p.body_of body in
     match Hashtbl.find_opt bodies.later i with
     | Some again ->
@@ -428,7 +429,7 @@ let first_pass world bodies lines =
         touch p at;
         if alive p.s b then happens p at (Dies b);
         Hashtbl.replace p.body_of body again;
-        claim at again (List.init 8 (fun x -> (x, held x))) fences record;
+        claim at again (List.init 8 (fun x -> (x, held x))) fences;
         again
     | None -> b
   in
@@ -446,12 +447,12 @@ let first_pass world bodies lines =
     | "B", _ -> (
         match numbers line with
         | [ body; _; former ] ->
-            let held, fences, known = block lines i in
+            let held, fences = block lines i in
             touch p at;
             (match if former = 0 then None else Hashtbl.find_opt p.body_of (former - 1) with
             | Some b when alive p.s b -> happens p at (Dies b)
             | _ -> ());
-            claim at (Hashtbl.find p.body_of body) held fences (ranked known)
+            claim at (Hashtbl.find p.body_of body) held fences
         | _ -> raise (Unreadable line.text))
     | ("D" | "N" | "C" | "K" | "G"), _ -> ()
     | kind, _ -> (
@@ -463,17 +464,19 @@ let first_pass world bodies lines =
             if t > p.s.fence b x then happens p at (Bumps (b, x, t));
             fact p at (Fence_is (b, x, t))
         | "I", body :: is_intact :: record ->
-            let _, fences, _ = block lines i in
+            let _, fences = block lines i in
             let known = ranked (triples record) in
-            let b = later_body at i body known fences in
+            let b = later_body at i body fences in
             if is_intact = 1 && not (intact p.s b) then install p at b fences known;
-            List.iter
-              (fun (m, r) ->
-                touch p at;
-                if r > p.s.knows b m then happens p at (Learns (b, m, r));
-                fact p at (Knows_is (b, m, r)))
-              known;
-            if is_intact = 1 then fact p at (Is_intact b);
+            if is_intact = 1 then begin
+              fact p at (Is_intact b);
+              List.iter
+                (fun (m, r) ->
+                  touch p at;
+                  if r > p.s.knows b m then happens p at (Learns (b, m, r));
+                  fact p at (Knows_is (b, m, r)))
+                known
+            end;
             register p at
         | "Z", [ body; x ] -> happens p at (Proved.Ends (Hashtbl.find p.body_of body, x))
         | "W", [ c; until; t ] -> won p at c until t
@@ -529,8 +532,7 @@ let judge seed texts =
         | p, None -> (
             let times = List.init p.s.moment_now (fun m -> p.y.time_at m) in
             let world = { world with times; ends_at = p.last } in
-            let y = system_of world in
-            match if is_sound world then check y (initial y) (List.rev p.facts) else None with
+            match if is_sound world then check world (List.rev p.facts) else None with
             | Some s ->
                 incr accepted;
                 facts_count := !facts_count + List.length p.facts;
