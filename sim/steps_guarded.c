@@ -28,9 +28,8 @@ static void print_fence(struct server *server, unsigned resource) {
 
 static void print_key(const struct server *server, unsigned resource) {
     const struct steps_key *key = &server->body_keys[resource];
-    fprintf(server->world->options.steps,
-            "Y %" PRId64 " %" PRIu32 " %u %" PRIu32 " %" PRId64 "\n", server->world->now,
-            server->body, resource, key->token, key->expires_ms * RL_MS);
+    fprintf(server->world->options.steps, "Y %" PRId64 " %" PRIu32 " %u %" PRIu32 " %" PRId64 "\n",
+            server->world->now, server->body, resource, key->token, key->expires_ms * RL_MS);
 }
 
 /* The first 60 bits suffice to tell and to order the run_ids of a world. */
