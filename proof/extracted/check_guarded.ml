@@ -55,8 +55,9 @@ let numbers line = List.map number line.words
 
 (* ---- bodies, before the first pass ------------------------------------------------------------------------------ *)
 
-(* A record that is written as recovering makes another body of the server too: in the proof no body goes back. So a body of
-   the trace is one or more bodies of the proof, and `line` is where the later ones begin. *)
+(* A record that is written as recovering makes another body of the server too: in the proof no body goes back. So does a
+   request that extends a key on a server that is not intact: in the proof only intact bodies extend, and a new body may have
+   any keys. So a body of the trace is one or more bodies of the proof, and `later` says at which lines these begin. *)
 type bodies = {
   mutable count : int;
   nodes_of : (int, int) Hashtbl.t; (* by body of the proof *)
@@ -91,9 +92,21 @@ let scan nodes lines =
     Hashtbl.replace all.first_of b b;
     on_node.(node) <- b
   done;
-  let was_intact = Hashtbl.create 32 in
+  let was_intact = Hashtbl.create 32 and extensions = Hashtbl.create 256 in
+  let again i body b =
+    let next = fresh (Hashtbl.find all.nodes_of b) (Some b) in
+    Hashtbl.replace present body next;
+    Hashtbl.replace all.later i next;
+    next
+  in
   Array.iteri
     (fun i line ->
+      (match (line.kind, line.words) with
+      | "M", message :: "E" :: _ -> Hashtbl.replace extensions message ()
+      | "V", [ body; message; _; "g" ] when Hashtbl.mem extensions message ->
+          let b = Hashtbl.find present (number body) in
+          if not (Hashtbl.mem was_intact b) then ignore (again i (number body) b)
+      | _ -> ());
       match (line.kind, numbers { line with words = (if List.mem line.kind [ "K"; "B"; "I" ] then line.words else []) }) with
       | "K", [ node; from; shown; rate ] ->
           let b = Hashtbl.find present on_node.(node) in
@@ -106,13 +119,7 @@ let scan nodes lines =
       | "I", body :: intact :: record ->
           let b = Hashtbl.find present body in
           let b =
-            if intact = 0 && Hashtbl.mem was_intact b then begin
-              let again = fresh (Hashtbl.find all.nodes_of b) (Some b) in
-              Hashtbl.replace present body again;
-              Hashtbl.replace all.later i again;
-              again
-            end
-            else b
+            if intact = 0 && Hashtbl.mem was_intact b then again i body b else b
           in
           let known = triples record in
           List.iter
@@ -421,17 +428,25 @@ let first_pass world bodies lines =
     happens p at (Claims (b, (fun _ -> 0), memo many_resources (find_in fences 0), memo many_resources (find_in held None)));
     register p at
   in
-  let later_body at i body fences =
+  let later_body at i body held fences =
     let b = Hashtbl.find p.body_of body in
     match Hashtbl.find_opt bodies.later i with
     | Some again ->
-        let held = p.s.keys b in
+        let held = List.init many_resources (fun x -> (x, held b x)) in
+        let fences = List.init many_resources (fun x -> (x, fences b x)) in
         touch p at;
         if alive p.s b then happens p at (Dies b);
         Hashtbl.replace p.body_of body again;
-        claim at again (List.init 8 (fun x -> (x, held x))) fences;
+        claim at again held fences;
         again
     | None -> b
+  in
+  (* The keys and fences of a body that a request has extended, though it is not intact. *)
+  let extended at request b x =
+    match p.s.keys b x with
+    | Some k when x = request.x && k.owner = request.c ->
+        Some { k with ends = max k.ends (p.y.server_clock b at + request.ttl) }
+    | k -> k
   in
   let one i line =
     let at = line.at in
@@ -441,7 +456,8 @@ let first_pass world bodies lines =
     | "V", [ body; message; part; verdict ] -> (
         match Hashtbl.find_opt p.requests (number message) with
         | Some request when verdict <> "n" ->
-            served p at (Hashtbl.find p.body_of (number body)) request (number part) verdict
+            let b = later_body at i (number body) (extended at request) (fun b -> p.s.fence b) in
+            served p at b request (number part) verdict
         | Some _ -> ()
         | None -> raise (Unreadable ("nobody sent what is served: " ^ line.text)))
     | "B", _ -> (
@@ -466,7 +482,7 @@ let first_pass world bodies lines =
         | "I", body :: is_intact :: record ->
             let _, fences = block lines i in
             let known = ranked (triples record) in
-            let b = later_body at i body fences in
+            let b = later_body at i body (fun b -> p.s.keys b) (fun _ -> find_in fences 0) in
             if is_intact = 1 && not (intact p.s b) then install p at b fences known;
             if is_intact = 1 then begin
               fact p at (Is_intact b);

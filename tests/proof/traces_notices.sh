@@ -35,7 +35,7 @@ must_refuse() { # NAME SEEDS FILE...
         compile -I"$source/${file%/*}" -c "$dir/mutant/$base.c" -o "$dir/mutant/$base.o"
         local room=${file%/*}
         room=${room##*/}
-        skip="$skip|/($room|redlock_$room\.dir)/$base(\.c)?\.o\$"
+        skip="$skip|/($room|redlock_$room\.dir)/(\./)?$base(\.c)?\.o\$"
     done
     mapfile -t rest < <(printf '%s\n' "$dir"/core/*.o "${others[@]}" | grep -Ev "$skip")
     "$cc" "$dir"/mutant/*.o "${rest[@]}" "$library" -lpthread -o "$dir/sim"
