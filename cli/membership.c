@@ -113,6 +113,20 @@ static char *plain_place(const char *url, char *out, size_t size) {
     return out;
 }
 
+const char *shown_name(const char *name, char *out, size_t size) {
+    const char *scheme = strstr(name, "://"), *at = strrchr(name, '@');
+    const char *place = at != NULL ? at + 1 : scheme != NULL ? scheme + strlen("://") : name;
+    const size_t host = strcspn(place, ":/?%"), port = place[host] == ':' ? 1 : 0;
+    /* Without a host, what follows the colon may be a password. */
+    const char *rest = place + host + port;
+    const bool clear = place[0] == '[' || place[0] == '/' || rest[0] == '\0' || rest[0] == '/' ||
+                       (port != 0 && rest[strspn(rest, "0123456789")] == '\0') ||
+                       (port != 0 && rest[strspn(rest, "0123456789")] == '/');
+    if (!clear) return "that URL";
+    snprintf(out, size, "'%.*s%.200s'", scheme != NULL ? (int)(scheme - name) + 3 : 0, name, place);
+    return out;
+}
+
 bool same_place(const char *a, const char *b) {
     char left[URL_BYTES], right[URL_BYTES];
     plain_place(a, left, sizeof left);

@@ -53,6 +53,9 @@ const char *member_url(struct session *session, const struct redlock_member *mem
  * be the newer one. */
 bool is_of_half_added(const struct membership *membership, const struct redlock_member *member,
                       const struct redlock_node_status *status);
+/* An id or a URL that the user gave, for a message: without user and password. */
+enum { SHOWN_BYTES = 256 };
+const char *shown_name(const char *name, char *out, size_t size);
 /* Whether two URLs name one place: without user and password, with the default port and database
  * filled in. */
 bool same_place(const char *a, const char *b);

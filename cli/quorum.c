@@ -512,20 +512,23 @@ static int act_add(struct task *task, char **operands) {
 }
 
 static int act_remove(struct task *task, char **operands) {
+    char shown[SHOWN_BYTES];
     int status = open_for_change(task);
     if (status != 0) return status;
     const struct membership *membership = &task->membership;
     show_membership(task);
     int at = member_named(&task->session, membership, operands[0]);
     if (at < 0 && membership->quorum.known && !membership->quorum.settled) {
-        complain("'%.200s' is not a member; the change that was begun is finished", operands[0]);
+        complain("%s is not a member; the change that was begun is finished",
+                 shown_name(operands[0], shown, sizeof shown));
         if ((status = confirm(task)) != 0 || (status = settle(task, operands[0])) != 0)
             return status;
         return finish(task, "the change is finished");
     }
     if (membership->state == MEMBERSHIP_ABSENT) return enough_after(task, 0, 0);
     if (at < 0) {
-        complain("no member has the id or the URL '%.200s'; the table names them", operands[0]);
+        complain("no member has the id or the URL %s; the table names them",
+                 shown_name(operands[0], shown, sizeof shown));
         return EXIT_USAGE_ERROR;
     }
     const struct redlock_member *member = &membership->members[at];
@@ -557,6 +560,7 @@ struct replacement {
  * the quorum does not grow while it has a dead member: of three with one dead, four would need
  * three. */
 static int plan_replacement(struct task *task, struct replacement *plan) {
+    char shown[SHOWN_BYTES];
     const struct membership *membership = &task->membership;
     plan->url = node_url(&task->session, plan->node);
     plan->old_at = member_named(&task->session, membership, plan->old_name);
@@ -570,8 +574,8 @@ static int plan_replacement(struct task *task, struct replacement *plan) {
     if (plan->old_at < 0 && plan->new_at < 0 &&
         !list_has(task->session.nodes, plan->old_name, NULL)) {
         complain(
-            "no member has the id or the URL '%.200s'; if it was removed already: redlock quorum add %s",
-            plan->old_name, plan->url);
+            "no member has the id or the URL %s; if it was removed already: redlock quorum add %s",
+            shown_name(plan->old_name, shown, sizeof shown), plan->url);
         return EXIT_USAGE_ERROR;
     }
     const bool old_intact = plan->old_at >= 0 && is_intact(&membership->members[plan->old_at]);
@@ -620,6 +624,7 @@ static int replace(struct task *task, const struct replacement *plan) {
 }
 
 static int act_replace(struct task *task, char **operands) {
+    char shown[SHOWN_BYTES];
     struct replacement plan = {.old_name = operands[0]};
     int status = list_with(task, operands[1], &plan.node);
     if (status == 0) status = open_for_change(task);
@@ -628,7 +633,8 @@ static int act_replace(struct task *task, char **operands) {
     if ((status = plan_replacement(task, &plan)) != 0) return status;
     announce_replacement(task, &plan);
     if (plan.old_at < 0 && plan.new_at >= 0) {
-        complain("%s is a member already, and '%.200s' is not", plan.url, plan.old_name);
+        complain("%s is a member already, and %s is not", plan.url,
+                 shown_name(plan.old_name, shown, sizeof shown));
     } else if ((status = confirm(task)) != 0) {
         return status;
     }

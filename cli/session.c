@@ -213,6 +213,7 @@ int session_lock(struct session *session, const char *resource, lock_options_fn 
     struct redlock_lock_options options;
     redlock_lock_options_init(&options);
     options.ttl_ms = session->settings->ttl_ms;
+    options.shared = session->settings->shared;
     options.retry_delay_ms_min = session->settings->retry_delay_ms_min;
     options.retry_delay_ms_max = session->settings->retry_delay_ms_max;
     if (change != NULL) change(context, &options);
@@ -435,7 +436,8 @@ static bool is_shut_out(struct session *session, const int *votes) {
         if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
         const enum cure cure = cure_of(&status);
         /* a permission may be missing for the key alone */
-        bad += cure == CURE_CORRECTION || votes[i] == REDLOCK_VERDICT_NOPERM;
+        bad += cure == CURE_CORRECTION || votes[i] == REDLOCK_VERDICT_NOPERM ||
+               votes[i] == REDLOCK_VERDICT_NOT_SHARED;
         unlisted += cure == CURE_LIST;
     }
     if (session_reach(session) == REACH_ALL) bad += unlisted;
@@ -595,7 +597,9 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
         return EXIT_CONFIG;
     case REDLOCK_OTHER_SLOTS: return EXIT_CONFIG;
     case REDLOCK_NO_SLOTS:
-        complain("slots need stock nodes; redlock doctor shows which nodes are native");
+    case REDLOCK_NO_SHARED:
+        complain("%s need stock nodes; redlock doctor shows which nodes are native",
+                 result == REDLOCK_NO_SLOTS ? "slots" : "shared locks");
         return EXIT_CONFIG;
     case REDLOCK_LOST:
     case REDLOCK_LIMIT: return EXIT_LOST;

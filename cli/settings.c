@@ -188,6 +188,7 @@ SETTER_FLAG(set_list, list, true)
 SETTER_FLAG(set_help, help, true)
 SETTER_FLAG(set_once, once, true)
 SETTER_FLAG(set_confirm, confirm, true)
+SETTER_FLAG(set_shared, shared, true)
 SETTER_FLAG(set_never_used, never_used, true)
 SETTER_FLAG(set_yes, yes, true)
 SETTER_FLAG(set_no_syslog, no_syslog, true)
@@ -436,6 +437,8 @@ const struct option_entry option_entries[] = {
      "what observers see of the leader (HOST:PID)"},
     {"confirm", 0, NULL, TAKERS | COMMAND_ELECT | COMMAND_SERVE, false, set_confirm,
      "guarded: ask a majority once more before the lock counts"},
+    {"shared", 0, NULL, LOCKERS, false, set_shared,
+     "a shared lock: readers hold it together, and exclude others"},
     {"retry-delay", 0, "MIN-MAX", TAKERS | COMMAND_ELECT, true, set_retry_delay,
      "random delay before a retry (50ms-250ms)"},
     {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token,

@@ -243,6 +243,8 @@ struct redlock_lock_options {
     uint32_t slots; /* 0: an ordinary lock. 1 to 64: a semaphore; the lock is one of so many slots
                        of the resource, whichever is free. All clients must give the same number;
                        it can change when no slot is held (docs/slots.md) */
+    int shared;     /* 1: a shared (read) lock on one resource: any number of them at a time, and no
+                       exclusive one meanwhile; docs/shared.md. 0: exclusive */
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead. */
 REDLOCK_API void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size);
@@ -267,7 +269,8 @@ redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes
 REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
 
 /* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, GUARDED_NODES,
- * TWO_QUORUMS, FORKED, SYSTEM; guarded: TTL_MAX_EXCEEDED; with slots: OTHER_SLOTS, NO_SLOTS. */
+ * TWO_QUORUMS, FORKED, SYSTEM; guarded: TTL_MAX_EXCEEDED; with slots: OTHER_SLOTS, NO_SLOTS;
+ * shared: NO_SHARED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_try(struct redlock_lock *lock);
 /* Tries until the lock is held, `wait_ms` have passed (0: one try; or REDLOCK_WAIT_FOREVER), the
  * retries are used up, or redlock_cancel(). A failure is that of the last try. It leaves no key of

@@ -232,7 +232,9 @@ static void open_client(struct world *world, unsigned client) {
         lock.on_change = hold_on_change;
         lock.on_change_context = hold;
         struct node_bytes key = resource_key(i);
+        lock.shared = options->reads >> i & 1;
         hold->slots = (uint8_t)lock.slots;
+        hold->shared = lock.shared != 0;
         must(redlock_lock_new(actor->redlock, key.data, key.bytes, &lock, &hold->lock, &error),
              error.text);
     }

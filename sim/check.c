@@ -93,6 +93,8 @@ static unsigned names(unsigned kind) {
     if (kind <= HISTORY_CLIENT_CLOCK) return NAMES_CLIENT;
     if (kind <= HISTORY_KEY_FOREIGN) return NAMES_NODE | NAMES_RESOURCE;
     if (kind <= HISTORY_NODE_ELIGIBILITY) return NAMES_NODE;
+    if (kind == HISTORY_READER_LISTED || kind == HISTORY_READER_GONE)
+        return NAMES_NODE | NAMES_RESOURCE;
     if (kind == HISTORY_VOTE) return NAMES_CLIENT | NAMES_NODE | NAMES_RESOURCE;
     return 0;
 }

@@ -162,6 +162,9 @@ static void befalls_node(struct draw_layout *layout, int row, const struct histo
         open_span(layout, DRAW_KEY, row, record)->client =
             story_owner(&layout->story, record->token);
         break;
+    case HISTORY_READER_LISTED:
+        if (key != NULL) key->shared = true;
+        break;
     case HISTORY_KEY_LOST:
         if (key != NULL) key->torn = true;
         close_span(layout, DRAW_KEY, row, -1, record);

@@ -35,6 +35,7 @@ struct draw_span {
     int64_t value; /* VALUE: the register's; CUT: 1 requests, 2 answers, 3 both */
     bool open;     /* still so at the end of the picture */
     bool torn;     /* KEY: lost before its TTL */
+    bool shared;   /* KEY: readers stand behind it */
 };
 
 struct draw_label {

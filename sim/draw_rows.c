@@ -138,9 +138,10 @@ static void draw_owned(FILE *out, const struct draw_layout *layout, const struct
             "<path d=\"M%d %dl3 3l-6 5l6 5l-6 5l3 3\" fill=\"none\" stroke=\"var(--red)\" stroke-width=\"2.5\"/>",
             end, y);
     }
-    const char *letter =
-        span->client < 0 ? "stranger" : layout->picture->names.clients[span->client];
-    const char *after = span->kind == DRAW_HOLDS ? " holds it" : "'s key";
+    const char *letter = span->shared       ? "readers"
+                         : span->client < 0 ? "stranger"
+                                            : layout->picture->names.clients[span->client];
+    const char *after = span->kind == DRAW_HOLDS ? " holds it" : span->shared ? "' key" : "'s key";
     int inset = span->kind == DRAW_KEY ? 11 : 6; /* past the tick of the vote */
     bool whole = width > draw_text_width(letter, 12) + draw_text_width(after, 12) + inset + 6;
     if (!layout->words || width < draw_text_width(letter, 12) + inset + 2) return;

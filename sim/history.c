@@ -116,10 +116,12 @@ static void put_observed(struct line *line, const struct history_record *record)
 static void put_details(struct line *line, const struct history_record *record) {
     switch ((enum history_kind)record->kind) {
     case HISTORY_ACQUIRED:
+        if (record->result) put(line, " shared");
         put_ms(line, " until ", record->until, 0);
         if (record->value) put(line, " fence %" PRId64, record->value);
         break;
     case HISTORY_RENEWED:
+    case HISTORY_READER_LISTED:
     case HISTORY_KEY_SET:
     case HISTORY_KEY_EXTENDED: put_ms(line, " until ", record->until, 0); break;
     case HISTORY_EXTENDED:

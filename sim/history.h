@@ -19,7 +19,7 @@
 #define HISTORY_KINDS(X) \
     /* clients and their locks */ \
     X(ACQUIRE, "client begins to acquire resource") \
-    X(ACQUIRED, "client holds resource with token until `until`; `value` is the fencing token or 0") \
+    X(ACQUIRED, "client holds resource with token until `until`; `value` is the fencing token or 0; `result` 1: as a reader") \
     X(NOT_ACQUIRED, "client's acquisition is over without the lock: `result`") \
     X(RENEWED, "client's validity of resource with token now ends at `until`") \
     X(UNSURE, "client could not renew; validity is left") \
@@ -89,7 +89,10 @@
     X(FAULTS_END, "no more faults from here on: somebody must acquire within the bound") \
     X(END, "the run is over") \
     /* observers */ \
-    X(OBSERVED, "client reports who leads resource: token, under the term `value`, and nobody else before `until`; `value` 0: nobody, or it does not know (`result`)")
+    X(OBSERVED, "client reports who leads resource: token, under the term `value`, and nobody else before `until`; `value` 0: nobody, or it does not know (`result`)") \
+    /* readers, each with a token, behind a key that holds the marker of shared locks */ \
+    X(READER_LISTED, "node lists token among the readers of resource until `until`") \
+    X(READER_GONE, "node lists token no more among the readers of resource; `value` 1: its end had come")
 /* clang-format on */
 
 enum history_kind {

@@ -49,7 +49,10 @@ void hold_write_until(const struct hold *hold, enum history_kind kind) {
     struct history_record record = hold_record(hold, kind);
     record.until = validity_end(hold);
     record.value = hold->fence;
-    if (kind == HISTORY_ACQUIRED) record.message = hold->slots;
+    if (kind == HISTORY_ACQUIRED) {
+        record.message = hold->slots;
+        record.result = hold->shared;
+    }
     world_write(hold->world, &record);
 }
 
@@ -241,10 +244,35 @@ void holds_release(struct world *world, unsigned client, unsigned resources) {
 
 /* ---- updates of the register ----------------------------------------------------------------- */
 
-/* A holder reads the register of its resource, thinks, and writes back the value plus one. */
+/* A holder reads the register of its resource, thinks, and writes back the value plus one. A
+ * reader reads it a second time instead. */
+
+/* What the register checks: a reader passes if no writer with a higher fence was there. A writer
+ * passes if, in addition, its fence is above those of all readers: the writer before a reader may
+ * have the same fence as that reader. */
+static bool is_stale(const struct world *world, unsigned resource, int64_t fence, bool reads) {
+    if (!world->options.fenced) return false;
+    return fence < world->reg[resource].fence ||
+           (!reads && world->reg[resource].fence_of_readers != 0 &&
+            fence <= world->reg[resource].fence_of_readers);
+}
+
+/* A read with a fence keeps holders of lower ones out. False: it is refused. */
+static bool register_read(const struct hold *hold) {
+    struct world *world = hold->world;
+    int64_t *highest = hold->shared ? &world->reg[hold->resource].fence_of_readers
+                                    : &world->reg[hold->resource].fence;
+    const bool stale = is_stale(world, hold->resource, hold->fence, hold->shared);
+    struct history_record record = hold_record(hold, stale ? HISTORY_READ_REFUSED : HISTORY_READ);
+    record.value = stale ? hold->fence : world->reg[hold->resource].value;
+    world_write(world, &record);
+    if (world->options.fenced && hold->fence > *highest) *highest = hold->fence;
+    return !stale;
+}
+
 static void register_write(struct world *world, const struct update *update) {
     bool fenced = world->options.fenced;
-    bool stale = fenced && update->fence < world->reg[update->resource].fence;
+    bool stale = is_stale(world, update->resource, update->fence, false);
     struct history_record record =
         actor_record(world, stale ? HISTORY_WRITE_REFUSED : HISTORY_WRITE, update->client);
     record.resource = (int8_t)update->resource;
@@ -273,10 +301,11 @@ static void write_arrives(struct world *world, void *argument, int64_t number) {
 void update_write(struct world *world, size_t number) {
     struct update *update = &world->updates[number];
     const struct hold *hold = &world->actor[update->client].hold[update->resource];
-    bool same =
+    const bool same =
         hold->count == update->hold && !hold->releasing && redlock_validity_ms(hold->lock) > 0;
-    update->sent = same;
-    if (!same)
+    update->sent = same && !hold->shared;
+    if (same && hold->shared) (void)register_read(hold);
+    if (!update->sent)
         update->active = false;
     else if (update->late > 0)
         world_at(world, world->now + update->late, write_arrives, NULL, (int64_t)number);
@@ -295,15 +324,7 @@ static size_t update_new(struct world *world) {
 
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late) {
     if (redlock_validity_ms(hold->lock) <= 0 || hold->releasing || update_of(world, hold)) return;
-    /* Reading with a fence keeps holders of lower ones out until the write. */
-    int64_t *fence = &world->reg[hold->resource].fence;
-    if (world->options.fenced && hold->fence < *fence) {
-        struct history_record refused = hold_record(hold, HISTORY_READ_REFUSED);
-        refused.value = hold->fence;
-        world_write(world, &refused);
-        return;
-    }
-    if (world->options.fenced) *fence = hold->fence;
+    if (!register_read(hold)) return;
     /* Auto, and no record was seen: classic mode does not stand against a late write (LATE-WRITE).
      */
     if (world->options.fenced && hold->fence == 0) late = 0;
@@ -318,8 +339,5 @@ void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns lat
         .fence = hold->fence,
         .late = late,
     };
-    struct history_record record = hold_record(hold, HISTORY_READ);
-    record.value = world->reg[hold->resource].value;
-    world_write(world, &record);
     world_at(world, world->now + think, update_thought, NULL, (int64_t)number);
 }

@@ -211,6 +211,19 @@ struct change { /* of one key, for restarts and replicas to roll back */
     int64_t expires_ms;
 };
 
+/* A reader's place in a shared lock, or a change of it in a log. */
+struct place {
+    rl_ns at;
+    uint32_t token;
+    uint8_t resource;
+    bool seen;
+    int64_t expires_ms; /* 0: it is gone */
+};
+struct places {
+    struct place *list;
+    size_t count, capacity;
+};
+
 /* A change of record or fences, replayed up to the time to which a node rolls back. */
 enum guard_change_kind { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED, GUARD_DELETED };
 struct guard_change {
@@ -262,6 +275,8 @@ struct server {
     struct messages backlog; /* requests in its sockets while it is stopped */
     struct change *changes;
     size_t changes_count, changes_capacity;
+    /* The readers that are listed, as the history knows them; their changes; those of old data. */
+    struct places places, places_log, places_then;
     rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
     rl_ns ends_at;   /* native: the same for its locks */
     struct queue queue[WORLD_KEYS_MAX]; /* the waiters of each resource, or of its slots */
@@ -315,6 +330,13 @@ void server_read(struct server *server, struct message *request);
 void server_acquire_slot(struct server *server, struct message *request);
 void server_write_op(struct server *server, struct message *request); /* without fences */
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
+/* readers.c: shared locks */
+void readers_begin(struct server *server);
+void readers_free(struct server *server);
+void readers_serve(struct server *server, struct message *request); /* SHARE, _EXTEND, _RELEASE */
+bool readers_would_change(struct server *server, const struct message *request);
+void readers_look(struct server *server); /* after anything that may change a list or its key */
+void readers_go_back(struct server *server, struct node_table *table, rl_ns as_of);
 /* server_native.c: what the module does with its locks and with their copies among the keys */
 void native_begin(struct server *server, bool native); /* a new process: its table is empty */
 void native_changed(struct server *server, enum node_change change, struct node_bytes key,
@@ -390,6 +412,7 @@ struct hold { /* one lock of one client */
     uint8_t client, resource;
     uint8_t slots; /* of the lock; 0: it has none */
     uint8_t slot;  /* that it holds, or held last */
+    bool shared;   /* the lock is one of readers */
     struct redlock_lock *lock;
     uint32_t tries;
     uint32_t count; /* numbers the acquisitions: an update of an earlier one must not write */
@@ -501,8 +524,8 @@ struct world {
     struct message_body *bodies, *spare_bodies;
     struct node_table *scratch;
     struct {
-        int64_t value, fence;
-    } reg[WORLD_RESOURCES_MAX]; /* the register that each lock protects */
+        int64_t value, fence, fence_of_readers; /* the highest of either kind that it has seen */
+    } reg[WORLD_RESOURCES_MAX];                 /* the register that each lock protects */
     struct update *updates;
     size_t updates_count, updates_capacity;
     struct world_reports reports;

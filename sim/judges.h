@@ -20,6 +20,8 @@
  * which are never renumbered, written down a second time. */
 enum { JUDGE_OK = 0, JUDGE_LOST = -4, JUDGE_TWO_QUORUMS = -16 };
 enum { JUDGE_OP_ACQUIRE = 0, JUDGE_OP_EXTEND = 1 };
+/* `result` of ACQUIRED */
+enum { JUDGE_SHARED = 1 };
 
 struct report {
     const struct history *history;

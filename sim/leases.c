@@ -5,7 +5,8 @@
  *
  * A client is inside its validity in [ACQUIRED, end), where end is the least of `until` as RENEWED
  * and EXTENDED have moved it, RELEASE, LOST and CLIENT_CRASH. Ends are open: a client that acquires
- * in the very nanosecond in which another's validity ends overlaps no other. A validity that is
+ * in the very nanosecond in which another's validity ends overlaps no other. Readers (of a shared
+ * lock) may overlap each other, and no writer. A validity that is
  * renewed after it has expired is RESURRECTED and counts as a new interval from there on, so that a
  * resurrected lock can also break exclusion.
  *
@@ -20,7 +21,7 @@
 #include "judges.h"
 
 struct hold {
-    bool held;
+    bool held, shared;
     uint32_t token;
     size_t since; /* the record that began it */
     size_t moved; /* the record that last said `until` */
@@ -131,12 +132,16 @@ static void judge_slots(struct leases *leases, size_t index) {
 static void begin(struct leases *leases, size_t index) {
     const struct history_record *record = &leases->records[index];
     struct hold *holds = leases->holds[record->resource];
+    const bool shared = record->kind == HISTORY_ACQUIRED ? record->result == JUDGE_SHARED
+                                                         : holds[record->client].shared;
     for (unsigned client = 0; client < JUDGE_CLIENTS; client++) {
-        if (holds[client].held && holds[client].until > record->at)
+        if (holds[client].held && holds[client].until > record->at &&
+            !(shared && holds[client].shared))
             judge_overlap(leases, &holds[client], index);
     }
     end(leases, &holds[record->client], index); /* acquired anew without a release */
     holds[record->client] = (struct hold){.held = true,
+                                          .shared = shared,
                                           .token = record->token,
                                           .since = index,
                                           .moved = index,

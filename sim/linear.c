@@ -6,7 +6,9 @@
  * judge asks whether these points can be chosen such that a simple lock gives the same results.
  * Each resource has one such lock. It has an owner or none:
  *
- *   acquire that reports OK       only while there is no owner; the client becomes the owner
+ *   acquire that reports OK       only while there is no owner; the client becomes the owner. A
+ *                                 reader: only while no writer is the owner; it becomes one of
+ *                                 the owners
  *   acquire that reports another  always allowed, and changes nothing (two clients that split the
  *   result                        votes are both refused)
  *   release that reports OK       only by the owner, and frees the lock
@@ -30,11 +32,11 @@
  *   - else the end of validity, LOST or RELEASE, whichever comes first.
  *
  * Whatever is chosen, the client owns the lock from ACQUIRED up to that earliest point. This span
- * is the token's core. If the cores of two tokens overlap, no order exists. If no cores overlap,
- * there is one: acquire each token at ACQUIRED, and free it at the earliest point. So the judge
- * looks for cores that overlap. (A core without length is a point. It must not lie inside another
- * core.) tests/sim/test_check_order.c compares this with a search, on small histories that it draws
- * at random.
+ * is the token's core. If the cores of two tokens overlap, and not both are of readers, no order
+ * exists. If no such cores overlap, there is one: acquire each token at ACQUIRED, and free it at
+ * the earliest point. So the judge looks for cores that overlap. (A core without length is a point.
+ * It must not lie inside another core.) tests/sim/test_check_order.c compares this with a search,
+ * on small histories that it draws at random.
  *
  * What EXCLUSION does not see. EXCLUSION looks at clients that believe they hold the lock. A core
  * goes on after a crash, and it goes on after the end of validity if the release reports OK. So
@@ -56,7 +58,7 @@
 #define NOWHERE SIZE_MAX
 
 struct hold {
-    bool open;
+    bool open, shared;
     uint32_t token;
     size_t acquired;
     rl_ns until;    /* the first of `until` as moved and LOST */
@@ -87,6 +89,7 @@ static rl_ns core_end(const struct order *order, const struct hold *hold,
 
 static struct hold hold_from(const struct history_record *record, size_t index) {
     return (struct hold){.open = true,
+                         .shared = record->result == JUDGE_SHARED,
                          .token = record->token,
                          .acquired = index,
                          .until = record->until,
@@ -136,6 +139,7 @@ static void judge_cores(struct order *order, const struct hold *hold,
     for (size_t i = hold->next; i < order->count && order->records[i].at < end; i++) {
         const struct history_record *other = &order->records[i];
         if (other->kind != HISTORY_ACQUIRED || other->resource != owner->resource) continue;
+        if (hold->shared && other->result == JUDGE_SHARED) continue;
         if (!meet(order, hold, end, i)) continue;
         if (judge_was_broken(order->report->history, hold->token, i)) return;
         if (judge_was_broken(order->report->history, other->token, i)) continue;
@@ -168,9 +172,12 @@ static bool disturbed(const struct order *order, const struct hold *hold, size_t
             return true; /* what it granted as the other kind of node is not its lock any more */
         if (record->resource != resource) continue;
         if (record->kind == HISTORY_KEY_FOREIGN) return true;
+        /* the key that all readers stand behind */
+        if (hold->shared && record->kind == HISTORY_KEY_LOST) return true;
         if (record->token != hold->token) continue;
         if (record->kind == HISTORY_KEY_LOST ||
-            (record->kind == HISTORY_KEY_DELETED && i > hold->release))
+            ((record->kind == HISTORY_KEY_DELETED || record->kind == HISTORY_READER_GONE) &&
+             i > hold->release))
             return true;
     }
     return false;

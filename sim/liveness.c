@@ -18,10 +18,10 @@
 struct wanted {
     bool open[JUDGE_CLIENTS];
     unsigned count;
-    size_t first;    /* the ACQUIRE that made it wanted */
-    int holder;      /* the last client that acquired it */
-    rl_ns free_from; /* no validity runs from here on */
-    rl_ns marked;    /* counted up to this time */
+    size_t first;               /* the ACQUIRE that made it wanted */
+    rl_ns until[JUDGE_CLIENTS]; /* each client's validity */
+    rl_ns free_from;            /* no validity runs from here on */
+    rl_ns marked;               /* counted up to this time */
     rl_ns waited;
     bool reported;
     bool late[JUDGE_CLIENTS]; /* the client's last acquisition began after FAULTS_END */
@@ -95,6 +95,12 @@ static void begin(struct wanted *wanted, int client, size_t index) {
     wanted->count++;
 }
 
+static void now_until(struct wanted *wanted, int client, rl_ns until) {
+    wanted->until[client] = wanted->free_from = until;
+    for (unsigned i = 0; i < JUDGE_CLIENTS; i++)
+        if (wanted->until[i] > wanted->free_from) wanted->free_from = wanted->until[i];
+}
+
 static void step_of_lock(struct watch *watch, size_t index) {
     const struct history_record *record = &watch->records[index];
     struct wanted *wanted = &watch->resources[record->resource];
@@ -105,17 +111,14 @@ static void step_of_lock(struct watch *watch, size_t index) {
     case HISTORY_ACQUIRED:
         wanted->waited = 0;
         stop_wanting(wanted, record->client);
-        wanted->holder = record->client;
-        wanted->free_from = record->until;
+        now_until(wanted, record->client, record->until);
         break;
     case HISTORY_NOT_ACQUIRED: stop_wanting(wanted, record->client); break;
     case HISTORY_RELEASE:
-        if (record->client == wanted->holder && wanted->free_from > record->at)
-            wanted->free_from = record->at;
+        if (wanted->until[record->client] > record->at)
+            now_until(wanted, record->client, record->at);
         break;
-    default: /* RENEWED, EXTENDED */
-        if (record->client == wanted->holder) wanted->free_from = record->until;
-        break;
+    default: /* RENEWED, EXTENDED */ now_until(wanted, record->client, record->until); break;
     }
 }
 

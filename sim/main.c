@@ -29,6 +29,7 @@ enum option_code {
     OPTION_MIXED,
     OPTION_NATIVE,
     OPTION_BIASED,
+    OPTION_SHARED,
     OPTION_COVERAGE
 };
 
@@ -68,6 +69,8 @@ static void print_help(void) {
         "                  restarted), all. Else: none in classic mode; in guarded mode it is drawn\n"
         "  --biased        corner cases: few nodes, clocks at the edge of drift, and faults at the moments\n"
         "                  that matter to each other (a second loss as a node's wait ends)\n"
+        "  --shared        some locks are shared, in every world of stock nodes without breaks and slots,\n"
+        "                  not in one of eight\n"
         "  --coverage      say how many states the seeds reached, and how many (fault, state) pairs\n"
         "  --seed S        run one seed and say what its options and actions are\n"
         "  --trace         and print everything that happens\n"
@@ -146,6 +149,7 @@ static bool take_option(struct command_line *line, int option, const char *value
     case OPTION_STEPS: line->options.steps = true; return true;
     case OPTION_OPERATORS: line->options.wish.operators = true; return true;
     case OPTION_BIASED: line->options.wish.biased = true; return true;
+    case OPTION_SHARED: line->options.wish.shared = true; return true;
     case OPTION_COVERAGE: line->options.coverage = true; return true;
     case OPTION_STOCK: line->options.wish.nodes = PLAN_NODES_STOCK; return true;
     case OPTION_MIXED: line->options.wish.nodes = PLAN_NODES_MIXED; return true;
@@ -174,6 +178,7 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
         {"mixed", no_argument, NULL, OPTION_MIXED},
         {"native", no_argument, NULL, OPTION_NATIVE},
         {"biased", no_argument, NULL, OPTION_BIASED},
+        {"shared", no_argument, NULL, OPTION_SHARED},
         {"coverage", no_argument, NULL, OPTION_COVERAGE},
         {NULL, 0, NULL, 0},
     };

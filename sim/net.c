@@ -124,6 +124,8 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     if (answer->verdict == REDLOCK_VERDICT_STALE &&
         (answer->op == NET_RAISE || answer->op == NET_BREAK))
         reply.fence = answer->fence;
+    if (answer->verdict == REDLOCK_VERDICT_GRANTED && answer->op == NET_SHARE)
+        reply.fence = answer->fence;
     struct net_state state;
     if (answer->op == NET_STATE && body) {
         memcpy(&state, body_word(body, 0).data, sizeof(state));

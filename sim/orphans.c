@@ -25,6 +25,7 @@
  */
 #include "judges.h"
 
+#define LATE 16     /* of readers that were listed late, the number remembered for each node */
 #define TOKENS 1024 /* the number remembered; a late SET of an older token is not judged */
 #define NOWHERE SIZE_MAX
 
@@ -50,12 +51,18 @@ struct key {
     bool excused;
 };
 
+struct late {
+    uint32_t token;
+    rl_ns until; /* one TTL after it was first listed late */
+};
+
 struct lookout {
     struct report *report;
     const struct history_record *records;
     struct interest interests[TOKENS];
     struct client_state clients[JUDGE_RESOURCES][JUDGE_CLIENTS];
     struct key keys[JUDGE_NODES][JUDGE_RESOURCES];
+    struct late late[JUDGE_NODES][LATE];
     bool untrue[JUDGE_NODES];  /* its clock runs false */
     bool stopped[JUDGE_NODES]; /* or down */
     bool native[JUDGE_NODES];
@@ -112,6 +119,11 @@ static void over(struct lookout *lookout, int client, int resource, size_t index
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
+/* A request that makes a key, or a place among readers, or prolongs it. */
+static bool is_for_key(const struct history_record *sent) {
+    return sent->op == JUDGE_OP_ACQUIRE || sent->op == JUDGE_OP_EXTEND;
+}
+
 /* Whether the SET or extension behind a late effect left its client after the interest's end.
  * NOWHERE: not known. */
 static size_t sent_too_late(const struct lookout *lookout, size_t end, size_t effect) {
@@ -119,8 +131,7 @@ static size_t sent_too_late(const struct lookout *lookout, size_t end, size_t ef
     for (size_t i = end + 1; i < effect; i++) {
         const struct history_record *record = &lookout->records[i];
         if (record->kind == HISTORY_SENT && record->node == key->node &&
-            record->token == key->token && record->resource == key->resource &&
-            (record->op == JUDGE_OP_ACQUIRE || record->op == JUDGE_OP_EXTEND))
+            record->token == key->token && record->resource == key->resource && is_for_key(record))
             return i;
     }
     return NOWHERE;
@@ -135,8 +146,9 @@ static void judge_sent(struct lookout *lookout, const struct interest *interest,
         "%s's key of %s was %s on node %d at %s by a request of %s, when its client had no more interest in it "
         "since %s",
         judge_client(request->client).text, judge_resource(key->resource).text,
-        key->kind == HISTORY_KEY_SET ? "set" : "extended", key->node + 1, judge_ms(key->at).text,
-        judge_ms(request->at).text, judge_ms(lookout->records[interest->end].at).text);
+        key->kind == HISTORY_KEY_EXTENDED ? "extended" : "set", key->node + 1,
+        judge_ms(key->at).text, judge_ms(request->at).text,
+        judge_ms(lookout->records[interest->end].at).text);
 }
 
 /* RL_NEVER: without a limit. */
@@ -211,6 +223,25 @@ static void excuse(struct lookout *lookout, int node) {
     for (unsigned i = 0; i < JUDGE_RESOURCES; i++) lookout->keys[node][i].excused = true;
 }
 
+/* A reader's place ends when its last request said, so only late requests can keep it too long. */
+static void listed(struct lookout *lookout, size_t index) {
+    const struct history_record *record = &lookout->records[index];
+    token_seen(lookout, index);
+    const struct interest *interest = interest_in(lookout, record->token);
+    if (interest == NULL || !interest->over) return;
+    const size_t sent = sent_too_late(lookout, interest->end, index);
+    if (sent != NOWHERE) judge_sent(lookout, interest, index, sent);
+    struct late *late = &lookout->late[record->node][record->token % LATE];
+    if (late->token != record->token)
+        *late = (struct late){record->token, record->at + ttl_of(record)};
+    if (record->at <= late->until) return;
+    judge_found(lookout->report, CHECK_ORPHAN, interest->end, index, late->until, record->at,
+                "a reader of %s that nobody wanted since %s was still prolonged on node %d at %s",
+                judge_resource(record->resource).text,
+                judge_ms(lookout->records[interest->end].at).text, record->node + 1,
+                judge_ms(record->at).text);
+}
+
 /* What was a lock before is a key of another project for a native node, and the other way round. */
 static void becomes(struct lookout *lookout, int node, bool native) {
     lookout->native[node] = native;
@@ -224,6 +255,11 @@ static void step_of_node(struct lookout *lookout, size_t index) {
     switch (record->kind) {
     case HISTORY_KEY_SET:
     case HISTORY_KEY_EXTENDED: effect(lookout, index); break;
+    case HISTORY_READER_LISTED: listed(lookout, index); break;
+    case HISTORY_READER_GONE: /* old data may bring it back */
+        if (lookout->late[record->node][record->token % LATE].token == record->token)
+            lookout->late[record->node][record->token % LATE].token = 0;
+        break;
     case HISTORY_KEY_FOREIGN:
         if (lookout->native[record->node]) break; /* a key of that name, and not the lock */
         gone(lookout, &lookout->keys[record->node][record->resource], index);
@@ -268,8 +304,7 @@ static void step(struct lookout *lookout, size_t index) {
             over(lookout, record->client, resource, index);
         break;
     case HISTORY_SENT:
-        if (record->op == JUDGE_OP_ACQUIRE || record->op == JUDGE_OP_EXTEND)
-            token_seen(lookout, index);
+        if (is_for_key(record)) token_seen(lookout, index);
         break;
     default: step_of_node(lookout, index); break;
     }

@@ -760,6 +760,8 @@ static void draw_slots(struct plan *plan) {
         const unsigned other = (unsigned)between(plan, 0, options->clients - 1);
         options->client[other].lock.slots = slots + 1;
         plan->may_be_refused |= 1u << other;
+        /* It need not come back after the faults: another one must bring back lost nodes. */
+        options->client[other == 0].client.recover = 1;
     }
     for (size_t i = 0; i < plan->count; i++) {
         struct plan_action *action = &plan->actions[i];
@@ -767,7 +769,27 @@ static void draw_slots(struct plan *plan) {
         action->resource = evicts ? (uint8_t)between(plan, 0, (int64_t)slots - 1) : 0;
         if (action->kind != PLAN_SESSION) continue;
         action->many = 0;
-        action->updates = 0;
+    }
+}
+
+/* ---- shared locks ---------------------------------------------------------------------------- */
+
+/* Each client reads some resources and writes the others. Breaks are of one holder's token, so they
+ * have no place here. */
+static void draw_shared(struct plan *plan, bool always) {
+    struct world_options *options = &plan->options;
+    plan->random = random_named(plan->seed, 18);
+    const bool drawn = chance(plan, 12);
+    bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->nodes == PLAN_NODES_STOCK &&
+                !options->slots && !options->client[0].lock.leader;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->actions[i].kind == PLAN_BREAKS_LOCK) fits = false;
+    if (!fits || !(drawn || always)) return;
+    options->shared = true;
+    for (unsigned i = 0; i < options->clients; i++) {
+        const bool all = chance(plan, 40), none = chance(plan, 30);
+        const uint8_t some = (uint8_t)between(plan, 0, (1 << WORLD_RESOURCES_MAX) - 1);
+        options->client[i].reads = all ? (1 << WORLD_RESOURCES_MAX) - 1 : none ? 0 : some;
     }
 }
 
@@ -824,5 +846,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_before_records(plan);
     draw_observers(plan);
     draw_slots(plan);
+    draw_shared(plan, wish->shared);
     plan->liveness_bound = bound_of(plan);
 }

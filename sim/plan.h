@@ -127,6 +127,7 @@ struct plan_wish {
     enum plan_nodes nodes; /* DRAWN: classic mode has stock nodes */
     bool operators;        /* in every world that can have operators; they also break locks */
     bool biased;           /* corner cases: bias.c */
+    bool shared;           /* in every world that can have shared locks */
 };
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */

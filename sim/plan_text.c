@@ -105,6 +105,10 @@ void plan_print(const struct plan *plan, FILE *out) {
         fprintf(out, "%s%" PRIu32,
                 i ? ", " : "  slots of the clients' locks: ", options->client[i].lock.slots);
     if (options->slots) fputc('\n', out);
+    for (unsigned i = 0; options->shared && i < options->clients; i++)
+        fprintf(out, "%s%#x", i ? ", " : "  resources whose locks are shared, by client: ",
+                options->client[i].reads);
+    if (options->shared) fputc('\n', out);
     if (options->together) fprintf(out, "  renewals wait for each other\n");
     if (plan->guarded)
         fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n",

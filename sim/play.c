@@ -127,7 +127,8 @@ static void pursue(struct world *world, unsigned client, unsigned resource,
     struct pursuit *pursuit = &player->pursuits[client][resource];
     pursuit->session = session;
     pursuit->serial++;
-    pursuit->updates_left = session->updates;
+    /* a register belongs to one lock, and several hold a lock with slots */
+    pursuit->updates_left = player->plan->options.slots ? 0 : session->updates;
     if (session->cancel_at)
         world_at(world, world_now(world) + session->cancel_at, give_up, NULL,
                  pack(client, resource, pursuit->serial));
@@ -159,11 +160,12 @@ static void again(struct world *world, void *argument, int64_t number) {
 }
 
 /* Not from within the callback: the library would report this lock as busy. And where two inits
- * have left records of two quorums, a client is refused at once, until an operator has resolved it.
- */
+ * have left records of two quorums, a client is refused at once, until an operator has resolved it;
+ * so also where slots are held with another number of them. */
 static void end_pursuit(struct world *world, unsigned client, unsigned resource, bool failed) {
     struct player *player = world_owner(world);
-    rl_ns pause = failed && player->plan->operators ? 50 * RL_MS : 0;
+    const bool waits = player->plan->operators != 0 || player->plan->options.slots;
+    rl_ns pause = failed && waits ? 50 * RL_MS : 0;
     player->pursuits[client][resource].session = NULL;
     if (player->healed)
         world_at(world, world_now(world) + pause, again, NULL, pack(client, resource, 0));

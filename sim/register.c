@@ -13,6 +13,10 @@
  * sockets while its keys ended. So the rule applies only where clocks keep their bounds and no
  * fault removes keys.
  *
+ * Readers share a fence: it is at least as high as those acquired before the reader began, and a
+ * writer that begins after a reader's ACQUIRED has a higher one. FENCE_ORDER compares a reader only
+ * with writers.
+ *
  * The fence of a break (BROKEN) counts as one that was acquired, and as one that the register has
  * accepted: tokens acquired afterwards are higher, and lower ones do not write. The grant of the
  * broken token may be reported after its break; its fence is lower then, as the break promises.
@@ -20,16 +24,21 @@
  * LOST_UPDATE. Clients count the register up by one, so each accepted WRITE must be one above the
  * present value: a smaller value overwrites another client's write, which its writer had not read.
  * WRITE stands for a write that took effect; a write that the register refused is a WRITE_REFUSED
- * instead, or one directly after the WRITE with the same value.
+ * instead, or one directly after the WRITE with the same value. A reader that reads twice under one
+ * lock reads the same value.
  */
 #include "judges.h"
 
 #define NOWHERE SIZE_MAX
 
+struct highest {
+    int64_t fence; /* acquired so far ... */
+    size_t record; /* ... and the record of that acquisition */
+};
+
 struct resource_state {
-    int64_t fence_high;  /* the highest fence acquired so far ... */
-    size_t fence_record; /* ... and the record of that acquisition */
-    int64_t value;       /* of the register */
+    struct highest any, exclusive;
+    int64_t value; /* of the register */
     size_t write_record;
     int64_t write_fence; /* the highest fence of an accepted write */
     size_t fenced_record;
@@ -37,11 +46,12 @@ struct resource_state {
 };
 
 struct client_state {
-    size_t began;        /* its last ACQUIRE */
-    int64_t fence_floor; /* the highest fence when it began */
-    size_t floor_record;
-    uint32_t token; /* its last acquisition's */
+    size_t began;         /* its last ACQUIRE */
+    struct highest floor; /* when it began */
+    uint32_t token;       /* its last acquisition's */
     int64_t fence;
+    bool shared;
+    size_t read; /* a reader's first read; NOWHERE: none */
 };
 
 struct ledger {
@@ -59,7 +69,7 @@ static size_t same_fence_since(const struct ledger *ledger, size_t began, size_t
     for (size_t i = index; i-- > began;) {
         const struct history_record *other = &ledger->records[i];
         if (other->kind == HISTORY_ACQUIRED && other->resource == record->resource &&
-            other->value == record->value)
+            other->value == record->value && other->result != JUDGE_SHARED)
             return i;
     }
     return NOWHERE;
@@ -75,27 +85,43 @@ static void judge_fence(struct ledger *ledger, enum check_rule rule, size_t inde
                 judge_client(other->client).text, judge_ms(other->at).text);
 }
 
+static void rise(struct highest *highest, int64_t fence, size_t index) {
+    if (fence > highest->fence) *highest = (struct highest){fence, index};
+}
+
+static void judge_reader(struct ledger *ledger, const struct client_state *client, size_t index) {
+    const struct history_record *record = &ledger->records[index];
+    const struct highest *exclusive = &ledger->resources[record->resource].exclusive;
+    if (record->value < client->floor.fence)
+        judge_fence(ledger, CHECK_FENCE, index, client->floor.record, "below");
+    else if (record->value < exclusive->fence &&
+             !judge_was_broken(ledger->report->history, record->token, index))
+        judge_fence(ledger, CHECK_FENCE_ORDER, index, exclusive->record, "below");
+}
+
 static void acquired(struct ledger *ledger, size_t index) {
     const struct history_record *record = &ledger->records[index];
     struct resource_state *resource = &ledger->resources[record->resource];
     struct client_state *client = &ledger->clients[record->resource][record->client];
     client->token = record->token;
     client->fence = record->value;
+    client->shared = record->result == JUDGE_SHARED;
+    client->read = NOWHERE;
     if (record->value == 0) return;
 
-    if (client->fence_floor != 0 && record->value <= client->fence_floor) {
-        judge_fence(ledger, CHECK_FENCE, index, client->floor_record, "not above");
+    if (client->shared) {
+        judge_reader(ledger, client, index);
+    } else if (client->floor.fence != 0 && record->value <= client->floor.fence) {
+        judge_fence(ledger, CHECK_FENCE, index, client->floor.record, "not above");
     } else {
         size_t twin = same_fence_since(ledger, client->began, index);
-        if (twin == NOWHERE && record->value < resource->fence_high &&
+        if (twin == NOWHERE && record->value < resource->any.fence &&
             !judge_was_broken(ledger->report->history, record->token, index))
-            judge_fence(ledger, CHECK_FENCE_ORDER, index, resource->fence_record, "below");
+            judge_fence(ledger, CHECK_FENCE_ORDER, index, resource->any.record, "below");
         if (twin != NOWHERE) judge_fence(ledger, CHECK_FENCE, index, twin, "the same as");
     }
-    if (record->value > resource->fence_high) {
-        resource->fence_high = record->value;
-        resource->fence_record = index;
-    }
+    rise(&resource->any, record->value, index);
+    if (!client->shared) rise(&resource->exclusive, record->value, index);
 }
 
 static int64_t fence_of_write(const struct ledger *ledger, size_t index) {
@@ -173,6 +199,21 @@ static void judge_update(struct ledger *ledger, size_t index) {
     resource->write_record = index;
 }
 
+/* What a reader reads does not change while it holds the lock. */
+static void judge_read(struct ledger *ledger, size_t index) {
+    const struct history_record *record = &ledger->records[index];
+    struct client_state *client = &ledger->clients[record->resource][record->client];
+    if (!client->shared || record->token != client->token) return;
+    if (client->read == NOWHERE) client->read = index;
+    const struct history_record *first = &ledger->records[client->read];
+    if (first->value == record->value) return;
+    judge_found(ledger->report, CHECK_LOST_UPDATE, client->read, index, first->at, record->at,
+                "%s, a reader of %s, read %lld at %s and %lld at %s under one lock",
+                judge_client(record->client).text, judge_resource(record->resource).text,
+                (long long)first->value, judge_ms(first->at).text, (long long)record->value,
+                judge_ms(record->at).text);
+}
+
 /* ---- the walk ------------------------------------------------------------------------------- */
 
 static void step(struct ledger *ledger, size_t index) {
@@ -183,22 +224,20 @@ static void step(struct ledger *ledger, size_t index) {
     case HISTORY_ACQUIRE: {
         struct client_state *client = &ledger->clients[record->resource][record->client];
         client->began = index;
-        client->fence_floor = resource->fence_high;
-        client->floor_record = resource->fence_record;
+        client->floor = resource->any;
         break;
     }
     case HISTORY_ACQUIRED: acquired(ledger, index); break;
     case HISTORY_BROKEN: /* later grants are above its fence, which the register has seen */
-        if (record->value > resource->fence_high) {
-            resource->fence_high = record->value;
-            resource->fence_record = index;
-        }
+        rise(&resource->any, record->value, index);
+        rise(&resource->exclusive, record->value, index);
         if (record->value > resource->write_fence) {
             resource->write_fence = record->value;
             resource->fenced_record = index;
         }
         break;
     case HISTORY_READ:
+        judge_read(ledger, index);
         if (resource->known) break; /* later reads are judged by the writes that depend on them */
         resource->known = true;
         resource->value = record->value;

@@ -41,6 +41,7 @@
     X(NEW_EACH_TIME, "CLIENT is a new process for each lock")                                      \
     X(SLOTS, "locks have NUMBER slots")                                                            \
     X(CLIENT_SLOTS, "CLIENT has locks of NUMBER slots")                                            \
+    X(READS, "CLIENT 's locks are shared")                                                         \
     X(MAY_EVICT, "NODES may evict")                                                                \
     X(REPLICAS, "NODES has|have a replica")                                                        \
     X(NO_REPLICAS, "masters with replicas are refused")                                            \

@@ -87,6 +87,7 @@ static void set_client(struct world_client_options *client, const struct scene_l
     case SCENE_OPTION_CLOCK_RATE: client->clock_ppm = (uint32_t)line->number; break;
     case SCENE_OPTION_SLOTS:
     case SCENE_OPTION_CLIENT_SLOTS: client->lock.slots = (uint32_t)line->number; break;
+    case SCENE_OPTION_READS: client->reads = (1 << WORLD_RESOURCES_MAX) - 1; break;
     case SCENE_OPTION_CONFIRMS: client->client.confirm = 1; break;
     case SCENE_OPTION_NO_AGENT: client->client.recover = 0; break;
     case SCENE_OPTION_OBSERVES: client->observes = 1; break;
@@ -166,6 +167,7 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
             return wrong(reader, "1 to %d slots", WORLD_SLOTS_MAX);
         scene->options.slots = true;
         break;
+    case SCENE_OPTION_READS: scene->options.shared = true; break;
     case SCENE_OPTION_FORGETS_MODE: scene->forgets_mode |= line->clients; break;
     case SCENE_OPTION_IS_STRANGER:
     case SCENE_OPTION_IS_CLASSIC: scene->classic |= line->clients; break;

@@ -112,6 +112,7 @@ static void await(struct server *server, rl_ns end, rl_ns *event, world_fn *look
 }
 
 void server_await_expiry(struct server *server) {
+    readers_look(server);
     await(server, end_of_key(server, node_next_expiry(server->keys)), &server->expiry_at,
           look_for_ended);
     if (server->native)
@@ -276,6 +277,11 @@ static int refusal(struct server *server, const struct message *request) {
         return REDLOCK_VERDICT_GRANTED;
     if (net_op_is(request->op, NET_OP_GROWS | (out_of_memory ? 0 : NET_OP_CHANGES))) return mode;
     if (!net_op_is_write(request->op)) return REDLOCK_VERDICT_GRANTED;
+    /* Of these, an extension of a reader's place needs memory: its list is a sorted set. */
+    if (request->op == NET_SHARE_EXTEND || request->op == NET_SHARE_RELEASE) {
+        const bool passes = out_of_memory && request->op == NET_SHARE_RELEASE;
+        return !passes && readers_would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
+    }
     if (out_of_memory && !request->guarded) return REDLOCK_VERDICT_GRANTED;
     return would_change(server, request) ? mode : REDLOCK_VERDICT_GRANTED;
 }
@@ -341,6 +347,10 @@ void server_write_op(struct server *server, struct message *request) {
     bool own = server->native && !request->stranger;
     if (request->op == NET_ACQUIRE_SLOT) {
         server_acquire_slot(server, request);
+        return;
+    }
+    if (net_op_is(request->op, NET_OP_STOCK)) {
+        readers_serve(server, request);
         return;
     }
     request->verdict = verdict_of(own ? write_locks(server, request) : write_keys(server, request));
@@ -476,6 +486,7 @@ void servers_begin(struct world *world) {
         server->mode = REDLOCK_VERDICT_GRANTED;
         server->backlog = (struct messages){NULL, NULL};
         server->changes_count = 0;
+        readers_begin(server);
         server_forget_ends(server);
         server_forget_waiters(server);
         memset(server->announced, 0, sizeof(server->announced));
@@ -506,6 +517,7 @@ void servers_free(struct world *world) {
         node_table_free(world->old[i].own);
         node_queue_free(world->server[i].turns);
         free(world->server[i].changes);
+        readers_free(&world->server[i]);
         free(world->server[i].guard);
     }
     node_table_free(world->scratch);

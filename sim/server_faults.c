@@ -31,6 +31,7 @@ static void go_back(struct server *server, rl_ns span) {
                        (struct node_bytes){token.data, token.bytes}, ends ? 1 : 0,
                        ends ? last[i]->expires_ms - 1 : 0);
     }
+    readers_go_back(server, world->scratch, as_of);
     (void)node_table_copy(server->keys, world->scratch);
     node_expire_due(server->keys, server_wall_ms(server));
 }
@@ -124,6 +125,7 @@ static void live_on(struct server *server, struct server *old) {
     old->replicas = 0;
     old->guard = NULL;
     old->changes = NULL;
+    old->places = old->places_log = old->places_then = (struct places){NULL, 0, 0};
     old->guard_count = old->changes_count = old->guard_capacity = old->changes_capacity = 0;
     server->backlog = (struct messages){NULL, NULL};
     wire_node_splits(server->world, server->node);
@@ -175,6 +177,7 @@ void node_flush(struct world *world, unsigned node) {
     server_write(server, HISTORY_NODE_FLUSH, 0);
     memset(server->announced, 0, sizeof(server->announced));
     node_flush_all(server->keys);
+    readers_look(server);
     server_announce(server);
     notify_flushed(server);
     server_guard_flushed(server);
@@ -194,6 +197,7 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
         server->evicted++;
         server->sound = false;
     }
+    readers_look(server);
     notify_changed(server, resource, false);
     server_guard_check(server);
 }
@@ -252,6 +256,7 @@ void node_follows_deletion(struct world *world, unsigned node, unsigned resource
         return; /* as a loss, which it is for the holder */
     server->body_changed = true;
     server->sound = server->native;
+    readers_look(server);
     notify_changed(server, resource, false);
     server_guard_check(server);
 }
@@ -372,6 +377,7 @@ void node_swap_db(struct world *world, unsigned node) {
     if (!server->up || server->replica) return;
     server_write(server, HISTORY_NODE_FLUSH, 1);
     node_flush_all(server->keys);
+    readers_look(server);
     server_guard_flushed(server);
     server_guard_check(server);
 }

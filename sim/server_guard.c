@@ -293,6 +293,13 @@ static void confirm(struct server *server, struct message *request) {
                                                request->stripes_count, what.now_ms));
 }
 
+static void share(struct server *server, struct message *request) {
+    readers_serve(server, request);
+    if (request->verdict != REDLOCK_VERDICT_GRANTED) return;
+    remember_raise(server, request);
+    if (request->op == NET_SHARE) write_vote(server, request);
+}
+
 static void report_record(struct server *server, struct message *request) {
     const struct node_field *fields;
     size_t count = node_record(server->table, &fields);
@@ -400,6 +407,8 @@ void server_guard_serve(struct server *server, struct message *request) {
             acquire(server, request);
         break;
     case NET_ACQUIRE_SLOT: acquire_slot(server, request); break;
+    case NET_SHARE:
+    case NET_SHARE_EXTEND: share(server, request); break;
     case NET_EXTEND: extend(server, request); break;
     case NET_RAISE: raise(server, request); break;
     case NET_BREAK: break_lock(server, request); break;

@@ -36,6 +36,7 @@ void steps_begin(struct world *world) {
     }
     if (world->options.native) steps_outside(world, "native nodes");
     if (world->options.slots) steps_outside(world, "slots");
+    if (world->options.shared) steps_outside(world, "shared locks");
 }
 
 void steps_end(struct world *world) {

@@ -135,6 +135,7 @@ void steps_guarded_begin(struct world *world) {
             world->options.ttl_ms_max * RL_MS);
     if (world->options.native) steps_outside(world, "native nodes");
     if (world->options.slots) steps_outside(world, "slots");
+    if (world->options.shared) steps_outside(world, "shared locks");
     if (world->options.changes) steps_outside(world, "operators change the quorum");
     if (world->options.others || world->options.spare)
         steps_outside(world, "nodes of other quorums");

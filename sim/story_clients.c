@@ -83,7 +83,8 @@ static void describe_acquired(struct story *story, size_t index, const char *cli
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes = answered_by(story, index, REDLOCK_VERDICT_GRANTED, record->token);
     struct story_event *event = story_add(story, index, "holds it");
-    story_say(event, "%s holds %s until %s", client, resource, phrase_time(record->until).text);
+    story_say(event, "%s holds %s%s until %s", client, resource,
+              record->result ? " as a reader" : "", phrase_time(record->until).text);
     if (nodes != 0) story_say(event, ": %s granted it", phrase_nodes(nodes).text);
     if (rl_count(nodes) > 1) story_say(event, ", a majority");
     story_say(event, ".");

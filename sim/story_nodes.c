@@ -42,6 +42,19 @@ static struct story_event *describe(struct story *story, size_t index, rl_mask n
     return event;
 }
 
+/* The marker that readers stand behind was set as the first of them was listed. */
+static bool is_of_readers(const struct story *story, size_t index) {
+    const struct history_record *key = &story->history->records[index];
+    uint32_t set = 0;
+    for (size_t i = 0; i < index; i++) {
+        const struct history_record *record = &story->history->records[i];
+        if (record->node != key->node || record->resource != key->resource) continue;
+        if (record->kind == HISTORY_KEY_SET) set = record->token;
+        if (record->kind == HISTORY_READER_LISTED && set == key->token) return true;
+    }
+    return false;
+}
+
 static void describe_key(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
     rl_mask nodes =
@@ -57,6 +70,12 @@ static void describe_key(struct story *story, size_t index) {
         return;
     }
     bool lost = record->kind == HISTORY_KEY_LOST;
+    if (is_of_readers(story, index)) {
+        story_say(describe(story, index, nodes, lost ? "readers' key lost" : "readers' key ends"),
+                  lost ? "The readers' key is lost on %s." : "The readers' key ends on %s.",
+                  list.text);
+        return;
+    }
     int owner = story_owner(story, record->token);
     const char *name = story_client(story, owner);
     char label[40];

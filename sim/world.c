@@ -193,6 +193,17 @@ void world_write(struct world *world, const struct history_record *record) {
     steps_record(world, record);
 }
 
+/* A request for any slot, or for a reader's place, is there for what it asks for. */
+static uint8_t op_in_history(uint8_t op) {
+    switch ((enum net_op)op) {
+    case NET_ACQUIRE_SLOT:
+    case NET_SHARE: return NET_ACQUIRE;
+    case NET_SHARE_EXTEND: return NET_EXTEND;
+    case NET_SHARE_RELEASE: return NET_RELEASE;
+    default: return op;
+    }
+}
+
 void world_write_message(struct world *world, enum history_kind kind,
                          const struct message *message) {
     steps_message(world, kind, message);
@@ -201,7 +212,7 @@ void world_write_message(struct world *world, enum history_kind kind,
     record.client = (int8_t)message->client;
     record.node = (int8_t)link_of(world, message)->node;
     record.resource = (int8_t)(message->keys_count > 0 ? message->keys[0] : -1);
-    record.op = message->op == NET_ACQUIRE_SLOT ? NET_ACQUIRE : message->op;
+    record.op = op_in_history(message->op);
     record.result = kind == HISTORY_SENT || kind == HISTORY_DROPPED ? 0 : message->verdict;
     record.token = message->token;
     record.value = message->fence;

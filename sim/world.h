@@ -55,6 +55,7 @@ struct world_client_options {
     bool refused;       /* its configuration is wrong: it must not be granted a lock */
     uint8_t observes;   /* resources, by bits: it reports who leads them */
     bool stranger;      /* of another project: on native nodes too, its locks are plain keys */
+    uint8_t reads;      /* resources, by bits: its locks on them are shared */
 };
 
 struct world_options {
@@ -73,6 +74,7 @@ struct world_options {
     rl_mask native; /* these nodes are native from the beginning */
     bool changes;   /* guarded: operators change the quorum */
     bool slots;     /* the clients' locks have slots; there is one resource, on stock nodes */
+    bool shared;    /* some locks are shared; all nodes are stock nodes */
     bool together;  /* renewals that may wait for each other do so */
     /* guarded: probability that SET and ZADD of one acquisition do not arrive together */
     uint32_t split_ppm;

@@ -17,7 +17,7 @@ koffi.struct('redlock_lock_options', {
     size: 'size_t', ttl_ms: 'int64_t', validity_ms_min: 'int64_t', renew: 'int', renew_interval_ms: 'int64_t',
     hold_ms_max: 'int64_t', renew_count_max: 'uint32_t', lost_margin_ms: 'int64_t', retry_count_max: 'uint32_t',
     retry_delay_ms_min: 'int64_t', retry_delay_ms_max: 'int64_t', owner: 'const char *', owner_bytes: 'size_t',
-    on_change: 'void *', on_change_context: 'void *', leader: 'int', slots: 'uint32_t',
+    on_change: 'void *', on_change_context: 'void *', leader: 'int', slots: 'uint32_t', shared: 'int',
 });
 koffi.struct('redlock_error', { result: 'int', text: koffi.array('char', 512, 'String') });
 

@@ -20,7 +20,7 @@ class LockOptions(ctypes.Structure):
                 ("renew_interval_ms", c_int64), ("hold_ms_max", c_int64), ("renew_count_max", c_uint32),
                 ("lost_margin_ms", c_int64), ("retry_count_max", c_uint32), ("retry_delay_ms_min", c_int64),
                 ("retry_delay_ms_max", c_int64), ("owner", c_char_p), ("owner_bytes", c_size_t), ("on_change", CHANGE_FN),
-                ("on_change_context", c_void_p), ("leader", c_int), ("slots", c_uint32)]
+                ("on_change_context", c_void_p), ("leader", c_int), ("slots", c_uint32), ("shared", c_int)]
 
 
 class Error(ctypes.Structure):

@@ -38,7 +38,7 @@ struct redlock_fence_gate_options {
      * leaves; every process that shares it must be able to read and write it. Never copy, restore
      * or remove the file: the gate would forget. Copied. */
     const char *path;
-    /* 4096. How many resources are told apart, 1 to REDLOCK_FENCE_RESOURCES_MAX, about 22 bytes
+    /* 4096. How many resources are told apart, 1 to REDLOCK_FENCE_RESOURCES_MAX, 32 bytes
      * each. An existing file keeps its own number. */
     size_t resources;
     /* 1: create the file if it is absent. 0: its absence is an error (SYSTEM). */
@@ -81,8 +81,19 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_fence_do(struct redlock_fence_gate *g
                                                     int64_t fence, redlock_fence_act_fn *act,
                                                     void *context);
 
-/* Sets *fence to the least fence that the resource would admit now; 1 if it would admit every
- * fence. Use it for messages, not for decisions. OK, BAD_ARGUMENT, FORKED, SYSTEM. */
+/* The same for a holder of a shared lock (docs/shared.md), which only reads. It passes unless a
+ * writer with a higher fence was there; readers do not refuse each other. A writer passes after it
+ * only with a fence above the reader's: the writer before may have the reader's fence. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_fence_admit_shared(struct redlock_fence_gate *gate,
+                                                              const void *resource, size_t bytes,
+                                                              int64_t fence);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_fence_do_shared(struct redlock_fence_gate *gate,
+                                                           const void *resource, size_t bytes,
+                                                           int64_t fence, redlock_fence_act_fn *act,
+                                                           void *context);
+
+/* Sets *fence to the least fence that the resource would admit to a writer now; 1 if it would admit
+ * every fence. Use it for messages, not for decisions. OK, BAD_ARGUMENT, FORKED, SYSTEM. */
 REDLOCK_API int redlock_fence_least(struct redlock_fence_gate *gate, const void *resource,
                                     size_t bytes, int64_t *fence);
 

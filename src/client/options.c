@@ -97,6 +97,7 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
         !in_range(error, "lost_margin_ms", to->lost_margin_ms, 0, below_ttl_ms) ||
         !in_range(error, "renew_interval_ms", to->renew_interval_ms, 1, below_ttl_ms) ||
         !in_range(error, "hold_ms_max", to->hold_ms_max, 0, INT64_C(366) * 86400000) ||
+        !in_range(error, "shared", to->shared, 0, 1) ||
         !in_range(error, "retry_delay_ms_max", to->retry_delay_ms_max, 0, REDLOCK_TTL_MS_MAX) ||
         !in_range(error, "slots", to->slots, 0, REDLOCK_SLOTS_MAX) ||
         !in_range(error, "retry_delay_ms_min", to->retry_delay_ms_min, 0, to->retry_delay_ms_max))

@@ -242,12 +242,18 @@ static void gather(struct rl_acquire *acquire, const struct rl_event *event, rl_
     acquire->wake_at = acquire->since + acquire->rules.connect_timeout;
     if (majority) wake_by(acquire, acquire->since + acquire->terms->node_timeout);
     if ((event->settled & all) != all && now < acquire->wake_at) return;
+    /* A reader would be granted the lock, so it stays away even until notifications come. */
+    const bool watched = is_watched(acquire, event);
     bool may_wait = acquire->rules.deadline > now &&
-                    (event->behind || (acquire->crowded && is_watched(acquire, event)));
-    if (may_wait)
-        move(acquire, RL_ACQUIRE_SLEEPING, now);
-    else
+                    (event->behind || (acquire->crowded && (watched || acquire->terms->shared)));
+    if (!may_wait) {
         try_once(acquire, event, now, actions);
+        return;
+    }
+    move(acquire, RL_ACQUIRE_SLEEPING, now);
+    if (!watched && !event->behind)
+        acquire->wake_at = now + rl_draw_between(&acquire->random, acquire->rules.delay_min,
+                                                 acquire->rules.delay_max);
 }
 
 /* Whether it is time to try. */

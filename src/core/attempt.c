@@ -252,6 +252,55 @@ static void leave_slots(struct rl_attempt *attempt, struct rl_actions *actions) 
         tally->asked & (rl_mask) ~(tally->granted | tally->denied | attempt->slots.asked);
 }
 
+/* ---- readers ------------------------------------------------------------------------------ */
+
+/* A reader raises nothing of its own: its token is the highest fence that it was told of, so it is
+ * at least that of every writer before it, since two majorities share a node. A node counts when
+ * its fence is as high: so every writer after it goes higher. Where it is lower, it is written
+ * back. */
+static void recount_readers(struct rl_attempt *attempt) {
+    struct rl_tally *tally = &attempt->tally;
+    rl_mask out = tally->denied | tally->absent | tally->failed;
+    tally->granted = 0;
+    for (unsigned i = 0; i < attempt->terms->nodes; i++)
+        if ((attempt->ours & (rl_mask)~out & rl_bit(i)) && attempt->found[i] >= attempt->fence)
+            tally->granted |= rl_bit(i);
+}
+
+/* An answer to a reader's request. STALE: the node has listed us, but its record is being read. */
+static void record_reader(struct rl_attempt *attempt, const struct rl_event *event) {
+    rl_mask node = event->node < attempt->terms->nodes ? rl_bit(event->node) : 0;
+    if ((attempt->waiting & node) == 0 || event->vote == RL_VOTE_NONE) return;
+    attempt->waiting &= (rl_mask)~node;
+    if (event->vote != RL_VOTE_GRANTED && event->vote != RL_VOTE_STALE) {
+        attempt->ours &= (rl_mask)~node;
+        rl_tally_vote(&attempt->tally, event->node, event->vote);
+        return;
+    }
+    attempt->ours |= node;
+    /* `current` has the nodes whose answers still count: see drop_voided(). */
+    bool counts = event->vote == RL_VOTE_GRANTED && (attempt->current & node) != 0;
+    attempt->found[event->node] = counts ? event->fence : 0;
+    /* A majority has the fence already when it is confirmed: a higher one came after it. */
+    if (attempt->state == RL_ATTEMPT_VOTING && event->fence > attempt->fence &&
+        event->fence <= RL_FENCE_MAX)
+        attempt->fence = event->fence;
+    recount_readers(attempt);
+}
+
+static void write_back(struct rl_attempt *attempt, const struct rl_event *event,
+                       struct rl_actions *actions) {
+    rl_mask askable = attempt->ours & event->ready &
+                      (rl_mask) ~(attempt->waiting | event->voided | attempt->tally.failed |
+                                  attempt->tally.granted);
+    if (askable == 0 || attempt->raises == RAISES_MAX) return;
+    attempt->raises++;
+    attempt->current |= askable;
+    attempt->waiting |= askable;
+    actions->raise = askable;
+    actions->fence = attempt->fence;
+}
+
 /* ---- counting ----------------------------------------------------------------------------- */
 
 /* With `late`, it asks no more nodes. */
@@ -272,8 +321,12 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
     else if (rl_tally_hopeless(tally))
         lose(attempt, enough_could_vote ? RL_OUTCOME_HELD : RL_OUTCOME_NO_QUORUM, now, actions);
     else if (attempt->state == RL_ATTEMPT_VOTING && attempt->terms->guarded && !late &&
-             (!slots || attempt->slots.slot != 0))
-        raise_fences(attempt, event, now, actions);
+             (!slots || attempt->slots.slot != 0)) {
+        if (attempt->terms->shared)
+            write_back(attempt, event, actions);
+        else
+            raise_fences(attempt, event, now, actions);
+    }
     if (!slots) return;
     const bool won = attempt->state == RL_ATTEMPT_WON;
     if (won || (attempt->state == RL_ATTEMPT_VOTING && !late))
@@ -306,6 +359,8 @@ static void drop_voided(struct rl_attempt *attempt, const struct rl_event *event
     rl_mask voided = event->voided | event->foreign;
     attempt->tally.granted &= (rl_mask)~voided;
     attempt->slots.voted &= (rl_mask)~voided;
+    for (unsigned i = 0; i < attempt->terms->nodes; i++)
+        if (voided & rl_bit(i)) attempt->found[i] = 0;
     attempt->current &= (rl_mask) ~(voided & attempt->waiting);
     rl_tally_void(&attempt->tally, event->foreign);
     if (attempt->state == RL_ATTEMPT_CONFIRMING) rl_tally_void(&attempt->confirming, voided);
@@ -320,6 +375,8 @@ static void record(struct rl_attempt *attempt, const struct rl_event *event) {
     if (confirms) /* key or fence have changed: this is a plain denial */
         rl_tally_vote(&attempt->confirming, event->node,
                       event->vote == RL_VOTE_STALE ? RL_VOTE_DENIED : event->vote);
+    else if (attempt->terms->guarded && attempt->terms->shared)
+        record_reader(attempt, event);
     else if (attempt->terms->slots)
         record_slot(attempt, event);
     else if (attempt->terms->guarded)
@@ -338,7 +395,8 @@ static void start(struct rl_attempt *attempt, const struct rl_event *event, rl_n
     attempt->slots.settle_at = now + terms->node_timeout / 2;
     rl_tally_open(&attempt->tally, terms->nodes, terms->quorum,
                   event->ready & (rl_mask)~event->voided);
-    int64_t fence = terms->guarded ? next_fence(attempt, event) : 0;
+    /* a reader asks for no more than that there is one */
+    int64_t fence = !terms->guarded ? 0 : terms->shared ? 1 : next_fence(attempt, event);
     if (rl_tally_hopeless(&attempt->tally) || fence > RL_FENCE_MAX) {
         /* Too few nodes can be asked. A SET now could only leave keys behind and block another
          * client. */

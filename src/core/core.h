@@ -56,6 +56,7 @@ struct rl_terms {
     uint8_t slots;      /* 0: an ordinary lock; else one of so many slots is acquired */
     bool confirm;       /* guarded: ask a majority of the voters once more before the win counts */
     bool announces;     /* guarded: the lease announces its term to observers (observer.h) */
+    bool shared;        /* a place among readers; guarded: the token is the highest fence found */
     rl_ns ttl;          /* > 0 */
     rl_ns ttl_max;      /* guarded: no renewal asks for more; 0: unlimited */
     uint32_t drift_ppm; /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
@@ -124,7 +125,9 @@ struct rl_event {
     /* VOTE, when a slot is acquired. GRANTED, STALE: the slot that the node gave. DENIED: slots are
      * held there with this other number of slots; 0: all slots are taken. */
     uint8_t slot, other_slots;
-    int64_t fence; /* guarded VOTE: the highest fence known of that node; 0: unknown */
+    /* Guarded VOTE: the highest fence known of that node; 0: unknown. GRANTED to a reader: the
+     * fence that the node has. */
+    int64_t fence;
     /* Guarded, every event of an acquisition: the least value for a proposal made now. */
     int64_t fence_hint;
 };
@@ -249,8 +252,9 @@ struct rl_attempt {
     rl_mask waiting;    /* asked, for any proposal, and not answered */
     uint8_t raises;
     struct rl_tally confirming;
-    struct rl_slots slots; /* when a slot is acquired */
-    rl_ns asked_at;        /* t1, or when it settled on a slot */
+    struct rl_slots slots;       /* when a slot is acquired */
+    rl_ns asked_at;              /* t1, or when it settled on a slot */
+    int64_t found[RL_NODES_MAX]; /* shared, guarded: the fence that each node of `ours` has */
 };
 void rl_attempt_init(struct rl_attempt *attempt, const struct rl_terms *terms);
 void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, rl_ns now,
@@ -279,6 +283,7 @@ struct rl_waiting {
     rl_ns poll_min, poll_max;
     unsigned losses; /* tries in a row since the lock was last seen held */
     bool wary;       /* a reported change looked like a release and was not one */
+    bool joins;      /* a reader that has just become the first: those before it may be readers */
     uint64_t random;
 };
 void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min,

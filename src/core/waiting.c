@@ -9,7 +9,7 @@
  * before it the time to read, to try and to be seen, and only then reads itself: mostly it finds
  * the lock taken. Clients far behind are not notified of changes; they are notified when their turn
  * is near. Without a queue (no node keeps one for us) the client guesses a rank each time, which is
- * a random delay. */
+ * a random delay. A reader that becomes the first tries at once. */
 #include "core/core.h"
 #include "core/mix.h"
 
@@ -125,6 +125,7 @@ void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, r
         if (may_be_free(waiting) && waiting->free_since == RL_NEVER) waiting->free_since = now;
         break;
     case RL_EVENT_RANK:
+        if (waiting->terms->shared && event->rank == 0 && waiting->rank != 0) waiting->joins = true;
         waiting->rank = event->rank;
         if (is_second(waiting)) earlier(&waiting->poll_at, now + waiting->poll_max / SECOND_POLLS);
         if (event->rank < 0)
@@ -233,10 +234,22 @@ static bool heed(struct rl_waiting *waiting, const struct rl_event *event, rl_ns
     return false;
 }
 
+/* A key that is held may be held by readers, which a reader joins: only a try shows it. */
+static bool may_join(struct rl_waiting *waiting, rl_ns now) {
+    const bool joins = waiting->joins || (waiting->terms->shared && now >= waiting->poll_at);
+    waiting->joins = false;
+    return joins && is_first(waiting);
+}
+
 bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions) {
     assert(waiting->active);
     waiting->fresh &= event->watched; /* a node that no longer reports must be read again */
+    if (may_join(waiting, now)) {
+        plan_poll(waiting, now);
+        actions->enter_queue = true;
+        return true;
+    }
     if (now >= waiting->poll_at && poll(waiting, event, now, actions)) return true;
     if (is_far_behind(waiting)) {
         waiting->watch_at = waiting->expire_at = RL_NEVER;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The highest fences of a few resources, in constant space. A fence that does not fit is not
- * forgotten: the lowest fence goes into the floor, and an unlisted resource must not be below it.
- * So a full bucket may refuse a current holder, but never admits an old one. */
+ * What a few resources admit, in constant space. What does not fit is not forgotten: the lowest
+ * entry goes into the floor, and an unlisted resource must not be below it. So a full bucket may
+ * refuse a current holder, but never admits an old one. */
 #ifndef GATE_BUCKET_H
 #define GATE_BUCKET_H
 
@@ -10,13 +10,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GATE_WAYS 6 /* resources that a bucket lists */
+#define GATE_WAYS 5 /* resources that a bucket lists */
 
-/* Two resources with the same print (a hash: once in 2^64) share the higher fence, so this too can
+/* The least fences that are admitted. A reader must not be below the highest writer. A writer must
+ * not be below that either, and must be above the highest reader, which may have the fence of the
+ * writer before it. */
+struct gate_least {
+    int64_t writer, reader; /* reader <= writer. 0: every one */
+};
+
+/* Two resources with the same print (a hash: once in 2^64) share the higher fences, so this too can
  * only refuse a current holder. */
 struct gate_entry {
     uint64_t print;
-    int64_t fence; /* 0: free */
+    struct gate_least least; /* writer 0: free */
 };
 
 /* The same layout is used in the file, in the machine's byte order. */
@@ -24,7 +31,7 @@ struct gate_bucket {
     uint64_t sum;     /* over all that follows and the gate's salt */
     uint64_t index;   /* a bucket in another's place counts as damage */
     uint64_t version; /* grows with every change in the file */
-    int64_t floor;
+    struct gate_least floor;
     struct gate_entry entries[GATE_WAYS];
 };
 
@@ -32,10 +39,9 @@ struct gate_bucket {
  * result. */
 uint64_t gate_hash(uint64_t salt, const void *data, size_t bytes);
 
-/* The least fence that can be admitted. */
-int64_t gate_bucket_least(const struct gate_bucket *bucket, uint64_t print);
-/* Remembers an admitted fence. False: it was known already. */
-bool gate_bucket_raise(struct gate_bucket *bucket, uint64_t print, int64_t fence);
+struct gate_least gate_bucket_least(const struct gate_bucket *bucket, uint64_t print);
+/* Remembers a fence that is admitted to a writer, or to a reader. False: nothing has changed. */
+bool gate_bucket_raise(struct gate_bucket *bucket, uint64_t print, int64_t fence, bool reads);
 
 void gate_bucket_seal(struct gate_bucket *bucket, uint64_t salt);
 bool gate_bucket_is_sound(const struct gate_bucket *bucket, uint64_t salt);

@@ -21,7 +21,7 @@
 #define BUCKETS_MAX ((INT64_MAX - BUCKETS_AT) / sizeof(struct gate_bucket))
 
 /* No text file begins with this byte; the number is in this machine's byte order. */
-static const char magic[8] = "\x89rlgate";
+static const char magic[8] = "\x89rlgat2";
 #define ORDER UINT64_C(0x0102030405060708)
 
 struct header {

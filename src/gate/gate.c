@@ -166,28 +166,44 @@ static void leave(struct visit *visit) {
 }
 
 /* A fence is remembered, and in a file durably, before anything is done under it. */
-static int judge(struct visit *visit, int64_t fence) {
-    if (fence < gate_bucket_least(visit->bucket, visit->print)) return REDLOCK_FENCED;
-    bool changed = gate_bucket_raise(visit->bucket, visit->print, fence);
+static int judge(struct visit *visit, int64_t fence, bool reads) {
+    const struct gate_least least = gate_bucket_least(visit->bucket, visit->print);
+    if (fence < (reads ? least.reader : least.writer)) return REDLOCK_FENCED;
+    bool changed = gate_bucket_raise(visit->bucket, visit->print, fence, reads);
     if (!changed || !visit->gate->in_file) return REDLOCK_OK;
     return gate_file_store(&visit->gate->file, visit->bucket) == 0 ? REDLOCK_OK : REDLOCK_SYSTEM;
 }
 
-int redlock_fence_do(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
-                     int64_t fence, redlock_fence_act_fn *act, void *context) {
+static int pass(struct redlock_fence_gate *gate, const void *resource, size_t bytes, int64_t fence,
+                bool reads, redlock_fence_act_fn *act, void *context) {
     struct visit visit;
     if (fence < 1 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     int result = enter(&visit, gate, resource, bytes);
     if (result != REDLOCK_OK) return result;
-    result = judge(&visit, fence);
+    result = judge(&visit, fence, reads);
     if (result == REDLOCK_OK && act) act(context);
     leave(&visit);
     return result;
 }
 
+int redlock_fence_do(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
+                     int64_t fence, redlock_fence_act_fn *act, void *context) {
+    return pass(gate, resource, bytes, fence, false, act, context);
+}
+
+int redlock_fence_do_shared(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
+                            int64_t fence, redlock_fence_act_fn *act, void *context) {
+    return pass(gate, resource, bytes, fence, true, act, context);
+}
+
 int redlock_fence_admit(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
                         int64_t fence) {
     return redlock_fence_do(gate, resource, bytes, fence, NULL, NULL);
+}
+
+int redlock_fence_admit_shared(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
+                               int64_t fence) {
+    return redlock_fence_do_shared(gate, resource, bytes, fence, NULL, NULL);
 }
 
 int redlock_fence_least(struct redlock_fence_gate *gate, const void *resource, size_t bytes,
@@ -196,7 +212,7 @@ int redlock_fence_least(struct redlock_fence_gate *gate, const void *resource, s
     if (!fence) return REDLOCK_BAD_ARGUMENT;
     int result = enter(&visit, gate, resource, bytes);
     if (result != REDLOCK_OK) return result;
-    int64_t least = gate_bucket_least(visit.bucket, visit.print);
+    int64_t least = gate_bucket_least(visit.bucket, visit.print).writer;
     leave(&visit);
     *fence = least > 1 ? least : 1;
     return REDLOCK_OK;

@@ -135,6 +135,26 @@ static bool answer_break(const struct net_request *request, const struct reader 
     return true;
 }
 
+static bool answer_shared(const struct net_request *request, const struct reader *reader,
+                          struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    const int64_t least = request->nonces ? request->fence : 0;
+    if (slot->type != REPLY_INTEGER || slot->integer < (request->nonces ? -2 : -1)) return false;
+    if (slot->integer == -2) {
+        answer->verdict = REDLOCK_VERDICT_RECOVERING;
+    } else if (slot->integer == -1) {
+        answer->verdict = REDLOCK_VERDICT_DENIED;
+    } else if (slot->integer > REDLOCK_FENCE_MAX) {
+        answer->verdict = REDLOCK_VERDICT_PROTOCOL;
+    } else if (slot->integer >= least && (request->nonces || slot->integer == 0)) {
+        answer->verdict = REDLOCK_VERDICT_GRANTED;
+        answer->fence = slot->integer;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* A key without TTL never ends, an absent key has ended already. */
 static bool ends_later(int64_t left, int64_t than) {
     return left == -1 || (than != -1 && left > than);
@@ -307,6 +327,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case SHAPE_SLOT: return answer_slot(request, reader, answer);
     case SHAPE_RAISE: return answer_raise(request, reader, answer);
     case SHAPE_BREAK: return answer_break(request, reader, answer);
+    case SHAPE_SHARED: return answer_shared(request, reader, answer);
     case SHAPE_PTTL: return answer_pttl(request, nth / form->replies, reader, answer);
     case SHAPE_VALUE:
         answer_shows(answer, reader->bytes[0]);

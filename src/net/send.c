@@ -196,8 +196,14 @@ static enum command_style style_for(const struct node *node) {
     return node->native ? COMMAND_NATIVE : COMMAND_STOCK;
 }
 
+/* The readers of a shared lock are kept by scripts, on the keys of a stock server. */
+static bool serves(const struct node *node, const struct net_request *request) {
+    return !net_op_is(request->op, NET_OP_STOCK) || !(node->native || node->uses_transactions);
+}
+
 /* `encoded` NULL: encode it here. False: no memory or no connection, and nothing happened. */
 static bool post(struct node *node, struct net_call *call, const struct buffer *encoded) {
+    if (!serves(node, call->request)) return false;
     if (goes_by_transaction(node, call->request)) {
         transaction_add(node, call);
         return true;
@@ -229,6 +235,7 @@ void node_send_kept(struct node *node) {
 
 /* True when the node took the call. */
 static bool send_one(struct node *node, struct net_call *call, const struct buffer *encoded) {
+    if (!serves(node, call->request)) return false;
     bool can_post = policy_takes(&node->net->policy, node->index) &&
                     (encoded || goes_by_transaction(node, call->request));
     /* its locks are not keys: a script could not see them */

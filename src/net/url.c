@@ -181,6 +181,19 @@ static bool take_text(const struct parse *parse, const char *scheme, struct url 
     return no_memory(parse);
 }
 
+/* Whether a text that is refused may be repeated: it is a host, with a port of digits if it has
+ * one, as in db1, http://db1:6379/0 or [::1]. In anything else a password may be hidden: people
+ * leave out the host, or the '@', or write it %40. */
+static bool is_harmless(const char *text) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *rest = strstr(text, "://");
+    rest = rest ? rest + strlen("://") : text;
+    rest += *rest == '[' ? strspn(rest, "[]:.0123456789abcdefABCDEF") : strspn(rest, letters);
+    if (*rest == ':') rest += 1 + strspn(rest + 1, "0123456789");
+    return *rest == '\0' || *rest == '/';
+}
+
 static bool parse_scheme(const struct parse *parse, const char *text, char scheme[16],
                          enum url_kind *kind) {
     static const char *const names[] = {
@@ -247,6 +260,7 @@ static bool same_server(const struct url *a, const struct url *b) {
 
 static bool add_one(struct parse *parse, const char *text, struct url *urls, unsigned *count) {
     parse->number = *count + 1;
+    parse->secretive = parse->secretive || !is_harmless(text);
     if (*count == RL_NODES_MAX)
         return refuse(parse, "too many nodes; at most %d can be listed", RL_NODES_MAX);
     struct url *url = &urls[(*count)++];

@@ -34,6 +34,12 @@ static struct fences *of_nonce(const struct node_table *table, uint64_t nonce) {
     return nonce == 0 ? NULL : find(table, nonce);
 }
 
+int64_t *guarded_highest(const struct node_table *table, uint64_t nonce) {
+    struct fences *fences = of_nonce(table, nonce);
+    if (!fences) return NULL;
+    return fences->highest;
+}
+
 /* A native node keeps three numbers for each stripe. */
 static size_t numbers_of(const struct node_table *table) {
     return (table->options.native ? 3 : 1) * (size_t)NODE_STRIPES;

@@ -38,6 +38,8 @@ struct record {
     char *data; /* names and values */
 };
 
+struct readers; /* shared.c */
+
 struct node_table {
     struct node_options options;
     struct buckets buckets;
@@ -48,6 +50,7 @@ struct node_table {
     struct fences *fences;
     struct fences *spare_fences; /* dropped sets, for the next ones */
     struct record record;
+    struct readers *readers; /* of all shared locks */
 };
 
 /* What a request does with a key decides whether it has ended (table.h), and who takes it out. */
@@ -61,9 +64,19 @@ struct entry *table_find(struct node_table *table, struct node_bytes key, int64_
                          enum purpose purpose);
 bool table_holds(const struct entry *entry, struct node_bytes token);
 
+/* Another end for a key that is there, earlier or later. */
+void table_set_end(struct node_table *table, struct entry *entry, int64_t expires_ms);
+int64_t table_end(const struct node_table *table, const struct entry *entry);
+void table_delete(struct node_table *table, struct entry *entry);
+
+void shared_flush(struct node_table *table);
+bool shared_copy(struct node_table *to, const struct node_table *from);
+
 /* Uses the names from net/net.h. False: not such a name, or nothing is there. */
 bool guarded_delete(struct node_table *table, struct node_bytes key);
 void guarded_flush(struct node_table *table);
+/* NULL: there are no fences of that nonce. Stock tables: one number for each stripe. */
+int64_t *guarded_highest(const struct node_table *table, uint64_t nonce);
 bool guarded_copy(struct node_table *to, const struct node_table *from);
 void guarded_free(struct node_table *table);
 /* Native: where a new key's fence begins, and what remains of it. */

@@ -22,6 +22,9 @@ enum node_script {
     NODE_WAITERS,
     NODE_BREAK,
     NODE_ACQUIRE_SLOT,
+    NODE_SHARE, /* shared locks: these three replace the classic ones */
+    NODE_SHARE_EXTEND,
+    NODE_SHARE_RELEASE,
     NODE_SETNX_ACQUIRE, /* scheme=setnx: these three replace the classic ones */
     NODE_SETNX_EXTEND,
     NODE_SETNX_RELEASE,

@@ -167,6 +167,7 @@ void node_table_free(struct node_table *table) {
         next = entry->next;
         node_memory_give(entry);
     }
+    shared_flush(table);
     buckets_free(&table->buckets);
     ends_free(&table->ends);
     guarded_free(table);
@@ -288,6 +289,22 @@ enum node_answer node_release(struct node_table *table, const struct node_bytes 
     if (other_type) return NODE_WRONGTYPE;
     if (foreign) return NODE_DENIED;
     return deleted ? NODE_GRANTED : NODE_ABSENT;
+}
+
+/* ---- for shared.c ---- */
+
+void table_set_end(struct node_table *table, struct entry *entry, int64_t expires_ms) {
+    if (expiry(table, entry) == expires_ms) return;
+    ends_move(&table->ends, &entry->item, expires_ms);
+    notify(table, NODE_CHANGE_EXTENDED, entry, expires_ms);
+}
+
+int64_t table_end(const struct node_table *table, const struct entry *entry) {
+    return expiry(table, entry);
+}
+
+void table_delete(struct node_table *table, struct entry *entry) {
+    take_out(table, entry, NODE_CHANGE_DELETED);
 }
 
 /* ---- looks ---- */
@@ -418,6 +435,7 @@ bool node_pexpire(struct node_table *table, struct node_bytes key, int64_t ttl_m
 
 void node_flush_all(struct node_table *table) {
     while (table->first) take_out(table, table->first, NODE_CHANGE_LOST);
+    shared_flush(table);
     guarded_flush(table);
 }
 
@@ -481,5 +499,5 @@ bool node_table_copy(struct node_table *to, const struct node_table *from) {
         here->fence = entry->fence;
         here->stripe = entry->stripe;
     }
-    return guarded_copy(to, from);
+    return shared_copy(to, from) && guarded_copy(to, from);
 }

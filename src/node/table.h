@@ -227,6 +227,39 @@ const int64_t *node_fences(const struct node_table *table, uint64_t nonce);
 /* used by record and fences: to show that it does not grow */
 size_t node_bytes_used(const struct node_table *table);
 
+/* ---- shared locks (stock tables): share.lua and its siblings
+
+ * The key holds a marker instead of a token, and the readers are listed next to it, each with its
+ * own end. A call costs steps for each reader of the key. */
+
+#define NODE_SHARED_MARKER "redlock:shared"
+
+struct node_share {
+    struct node_bytes key, reader;
+    int64_t ttl_ms; /* not for a release */
+    bool guarded;   /* with a fence, of one stripe */
+    uint64_t nonce;
+    int64_t fence;
+    uint16_t stripe;
+};
+/* GRANTED: *fence is the stripe's, at least the request's, or 0 in classic mode. DENIED, GONE. */
+enum node_answer node_share(struct node_table *table, const struct node_share *share,
+                            int64_t now_ms, int64_t *fence);
+/* GRANTED, GONE, ABSENT (no key, or no place in it), DENIED, WRONGTYPE. */
+enum node_answer node_share_extend(struct node_table *table, const struct node_share *share,
+                                   int64_t now_ms);
+/* The same without GONE. */
+enum node_answer node_share_release(struct node_table *table, const struct node_share *share,
+                                    int64_t now_ms);
+/* The readers that are listed under a key and whose ends have not come. */
+typedef void node_reader_fn(void *context, struct node_bytes reader, int64_t expires_ms);
+void node_readers(const struct node_table *table, struct node_bytes key, int64_t now_ms,
+                  node_reader_fn *visit, void *context);
+/* On a server each list is a key of its own, which may outlive the lock's: how many there are. */
+size_t node_lists(const struct node_table *table);
+/* Active expiry of these; `loading`: as a server does when it reads a snapshot. */
+void node_lists_expire(struct node_table *table, int64_t now_ms, bool loading);
+
 /* Snapshots, for restarts with old data and lagging replicas: keys with their absolute ends, as in
  * an RDB or AOF, record and fences. Reports LOST for a key that `to` no longer has, SET for one
  * that comes back, EXTENDED where only the end differs. False: no memory, and `to` has only a

@@ -53,7 +53,8 @@ enum {
     NET_OP_GUARDED = 16, /* only a guarded net can send it */
     NET_OP_GROWS = 32,   /* a server that takes no writes, or is out of memory, refuses it */
     /* a server that takes no writes refuses it; one that is out of memory takes it */
-    NET_OP_CHANGES = 64
+    NET_OP_CHANGES = 64,
+    NET_OP_STOCK = 128 /* only a stock node that takes scripts serves it */
 };
 
 /* clang-format off */
@@ -167,7 +168,20 @@ enum {
     X(ACQUIRE_SLOT, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS,             \
       BY_MODE(SCRIPT_ANSWERS(ACQUIRE_SLOT, 0, "%K | %t %l %S %o", SLOT),                           \
               SCRIPT_ANSWERS(ACQUIRE_SLOT, 1, "%K %n | %t %l %S %o %f %s", SLOT)),                 \
-      AS_STOCK)
+      AS_STOCK)                                                                                   \
+    /* A shared lock. Two keys: the lock's, and NET_KEY_SHARED of it, where its readers are listed. \
+     * Takes a place, or keeps it: GRANTED with `fence`, the stripe's, which is at least ours; DENIED. */\
+    X(SHARE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS | NET_OP_STOCK,     \
+      BY_MODE(SCRIPT_ANSWERS(SHARE, 0, "%K | " NET_SHARED_MARKER " %t %l", SHARED),                \
+              SCRIPT_ANSWERS(SHARE, 1, "%K %n | " NET_SHARED_MARKER " %t %l %f %s", SHARED)),      \
+      AS_STOCK)                                                                                    \
+    /* As EXTEND; ABSENT also: the reader has no place any more. */                                \
+    X(SHARE_EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_STOCK,             \
+      BY_MODE(SCRIPT(SHARE_EXTEND, 0, "%K | " NET_SHARED_MARKER " %t %l", "-DAG"),                 \
+              SCRIPT(SHARE_EXTEND, 1, "%K %n | " NET_SHARED_MARKER " %t %l %f %s", "RDAG")),       \
+      AS_STOCK)                                                                                    \
+    X(SHARE_RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT | NET_OP_STOCK,              \
+      ANY(SCRIPT(SHARE_RELEASE, 0, "%K | " NET_SHARED_MARKER " %t", "-DAG")), AS_STOCK)
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms, native) NET_##name,

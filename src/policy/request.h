@@ -53,6 +53,12 @@ static inline bool net_is_text(struct net_bytes bytes, const char *text) {
 /* After the key of a resource, followed by a number from 1: the key of a slot. */
 #define NET_SLOT_SUFFIX ":slot:"
 
+/* Shared locks: what the key holds instead of a token, and what precedes the key in the name under
+ * which its readers are listed. No client draws such a token: all known ones draw random bytes,
+ * digits or UUIDs. */
+#define NET_SHARED_MARKER "redlock:shared"
+#define NET_KEY_SHARED "redlock:shared:"
+
 /* INFO goes section by section: none of our limits could cut a whole one. CONFIG GET goes key by
  * key: before version 7 it takes only one. */
 enum net_question {
@@ -170,7 +176,8 @@ struct net_reply {
     const struct net_bytes *items;
     size_t items_count;
     uint64_t cursor;
-    int64_t fence;                 /* STALE: the highest fence of the stripes; 0: unknown */
+    /* STALE: the highest fence of the stripes; 0: unknown. SHARE, GRANTED: the stripe's */
+    int64_t fence;
     const int64_t *fences;         /* FENCES: RL_STRIPES numbers, valid during the handler */
     int64_t count;                 /* WAIT_QUEUE_ENTER, _LEAVE, _PEEK */
     int64_t age_us;                /* WAIT_QUEUE_PEEK: how long the first waiter has waited */

@@ -125,3 +125,11 @@ def test_show_and_break(mixed, mode):
     assert redlock("break", "--yes", "--reason", "a test", "x").returncode == 0
     assert b"free" in redlock("show", "x").stdout
     assert redlock("run", "-n", "-t1s", "x", "--", "true").returncode == 0
+
+
+def test_slots_and_shared_locks_are_refused(mixed):
+    """Native nodes have no rule for them, and a script there would reach no lock."""
+    for option, words in (("--slots=2", b"native nodes have no slots"), ("--shared", b"native nodes keep no shared locks")):
+        done = Redlock(urls(*mixed))("run", "-w", "5s", option, "job", "--", "true")
+        assert done.returncode == 78, done.stderr
+        assert words in done.stderr and b"stock nodes; redlock doctor" in done.stderr, done.stderr

@@ -732,6 +732,17 @@ def test_a_change_that_would_leave_too_few(made, three, spare):
     assert len(look(made)[1]["members"]) == 3
 
 
+def test_names_are_shown_without_a_password(made, three):
+    """A remove that is repeated after it was interrupted, or a port that is mistyped, names no member."""
+    refused = made("quorum", "remove", "--yes", "redis://u:hunter2@127.0.0.1:9")
+    assert refused.returncode == USAGE and b"the URL 'redis://127.0.0.1:9'" in refused.stderr, refused.stderr
+    for name in ("redis://:hunter2", "u:hunter2", "redis://:hunter2%40127.0.0.1", "redis://:hunter2:127.0.0.1:6379"):
+        refused = made("quorum", "remove", "--yes", name)
+        assert refused.returncode == USAGE and b"hunter2" not in refused.stderr and b"that URL" in refused.stderr
+        done = made("quorum", "replace", "--yes", name, made.environ["REDLOCK_NODES"].split(",")[0])
+        assert b"hunter2" not in done.stderr + done.stdout and b"that URL" in done.stderr
+
+
 def test_a_remove_warns_of_members_that_refuse_every_lock(made, three, resource):
     full, dead = three.servers[1], three.servers[0]
     full.ask("CONFIG", "SET", "maxmemory", "1")

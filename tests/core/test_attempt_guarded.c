@@ -747,6 +747,121 @@ static void test_a_voided_voter_does_not_confirm(void **state) {
     assert_lost(RL_OUTCOME_NO_QUORUM);
 }
 
+/* ---- readers ---- */
+
+static void begin_reader(unsigned nodes) {
+    begin(nodes);
+    terms.shared = true;
+    start();
+}
+
+static void found(unsigned node, int64_t fence) { vote(node, RL_VOTE_GRANTED, fence, RL_MS); }
+
+static void a_reader_takes_the_fence_that_the_majority_has(void **state) {
+    (void)state;
+    begin_reader(5);
+    assert_int_equal(actions.fence, 1); /* it proposes nothing of its own */
+    for (unsigned node = 0; node < 2; node++) {
+        found(node, 70);
+        assert_quiet();
+    }
+    found(2, 70);
+    assert_won(70);
+}
+
+static void a_reader_writes_the_highest_fence_back(void **state) {
+    (void)state;
+    begin_reader(3);
+    found(0, 70);
+    assert_quiet();
+    found(1, 80); /* the first node does not count any more */
+    assert_raised(1 << 0, 80);
+    found(2, 75);
+    assert_raised(1 << 2, 80);
+    found(0, 80);
+    assert_won(80);
+}
+
+/* Only what has it counts: the majority that granted may not be the one that has the fence. */
+static void a_reader_counts_only_nodes_that_have_its_fence(void **state) {
+    (void)state;
+    begin_reader(5);
+    found(0, 70);
+    found(1, 70);
+    found(2, 90);
+    assert_raised(1 << 0 | 1 << 1, 90);
+    found(0, 90);
+    assert_quiet();
+    found(1, 120); /* a writer was there meanwhile */
+    assert_raised(1 << 0 | 1 << 2, 120);
+    found(0, 120);
+    found(2, 130); /* more than was asked for: no node but this one has it */
+    assert_raised(1 << 0 | 1 << 1, 130);
+    found(0, 130);
+    found(1, 130);
+    assert_won(130);
+}
+
+static void a_reader_drops_what_a_voided_node_said(void **state) {
+    (void)state;
+    begin_reader(3);
+    found(0, 70);
+    voided = 1 << 0;
+    look();
+    found(1, 70);
+    assert_quiet();
+    voided = 0;
+    look(); /* it votes again, and is asked again */
+    assert_raised(1 << 0, 70);
+    found(0, 70);
+    assert_won(70);
+}
+
+/* Its record is being read: the place counts when it answers once more. */
+static void a_reader_asks_a_stale_node_again(void **state) {
+    (void)state;
+    begin_reader(3);
+    found(0, 70);
+    stale(1, 70);
+    assert_raised(1 << 1, 70);
+    found(1, 70);
+    assert_won(70);
+}
+
+/* The fence of a won or confirmed lock does not change with an answer that comes late. */
+static void a_late_answer_does_not_change_a_readers_fence(void **state) {
+    (void)state;
+    begin_reader(3);
+    found(0, 70);
+    found(1, 70);
+    assert_won(70);
+    found(2, 90);
+    assert_int_equal(attempt.fence, 70);
+}
+
+static void a_reader_is_denied_by_a_majority(void **state) {
+    (void)state;
+    begin_reader(3);
+    found(0, 70);
+    deny(1);
+    assert_quiet();
+    deny(2);
+    assert_lost(RL_OUTCOME_HELD);
+}
+
+static void a_confirmed_reader_asks_its_voters(void **state) {
+    (void)state;
+    begin_reader(3);
+    terms.confirm = true;
+    found(0, 70);
+    found(1, 70);
+    assert_int_equal(actions.confirm, 1 << 0 | 1 << 1);
+    assert_int_equal(actions.fence, 70);
+    grant(0);
+    grant(1);
+    assert_won(70);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_round),
@@ -784,6 +899,14 @@ int main(void) {
         cmocka_unit_test(test_confirm_in_time),
         cmocka_unit_test(test_cancelled_while_confirming),
         cmocka_unit_test(test_a_voided_voter_does_not_confirm),
+        cmocka_unit_test(a_reader_takes_the_fence_that_the_majority_has),
+        cmocka_unit_test(a_reader_writes_the_highest_fence_back),
+        cmocka_unit_test(a_reader_counts_only_nodes_that_have_its_fence),
+        cmocka_unit_test(a_reader_drops_what_a_voided_node_said),
+        cmocka_unit_test(a_reader_asks_a_stale_node_again),
+        cmocka_unit_test(a_late_answer_does_not_change_a_readers_fence),
+        cmocka_unit_test(a_reader_is_denied_by_a_majority),
+        cmocka_unit_test(a_confirmed_reader_asks_its_voters),
     };
     return cmocka_run_group_tests_name("attempt_guarded", tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static void put_header(uint8_t flags, unsigned char header[HEADER], uint64_t cou
     uint64_t salt, sum;
     memcpy(&salt, header + 16, sizeof salt);
     if (flags & FLAG_MAGIC)
-        memcpy(header, "\x89rlgate", 8), memcpy(header + 8, &order, sizeof order);
+        memcpy(header, "\x89rlgat2", 8), memcpy(header + 8, &order, sizeof order);
     if (flags & FLAG_COUNT) memcpy(header + 24, &count, sizeof count);
     sum = gate_hash(salt, header, HEADER - sizeof sum);
     if (flags & FLAG_HEADER) memcpy(header + HEADER - sizeof sum, &sum, sizeof sum);
@@ -92,7 +92,7 @@ static struct redlock_fence_gate *open_gate(void) {
     return gate;
 }
 
-/* The highest admitted; 0: none. */
+/* The least that may be admitted; 0: all. */
 static int64_t pass(struct redlock_fence_gate *gate, const char *resource) {
     static const int64_t fences[] = {1, 7, INT64_C(1) << 40, REDLOCK_FENCE_MAX - 1, 5};
     int64_t highest = 0, least;
@@ -106,6 +106,9 @@ static int64_t pass(struct redlock_fence_gate *gate, const char *resource) {
         must(redlock_fence_least(gate, resource, strlen(resource), &least) != REDLOCK_OK ||
                  least >= highest,
              "a lower fence would be admitted");
+        /* a writer must be above a reader */
+        if (redlock_fence_admit_shared(gate, resource, strlen(resource), fences[i]) == REDLOCK_OK)
+            highest = fences[i] + 1;
     }
     return highest;
 }

@@ -535,19 +535,19 @@ static void check_held(void) {
 static void acquired(void *context, struct redlock_lock *lock, int result) {
     (void)context, (void)lock;
     world.acquires = false;
-    must(result <= REDLOCK_OK && result >= REDLOCK_NO_SLOTS, "no such result");
+    must(result <= REDLOCK_OK && result >= REDLOCK_NO_SHARED, "no such result");
     if (result == REDLOCK_OK) check_held();
 }
 
 static void done(void *context, struct redlock_lock *lock, int result) {
     (void)context;
-    must(result <= REDLOCK_OK && result >= REDLOCK_NO_SLOTS, "no such result");
+    must(result <= REDLOCK_OK && result >= REDLOCK_NO_SHARED, "no such result");
     must(redlock_validity_ms(lock) <= 10000, "valid for longer than its TTL");
 }
 
 static void looked(void *context, struct redlock_lock *lock, int result) {
     (void)context, (void)lock;
-    must(result <= REDLOCK_OK && result >= REDLOCK_NO_SLOTS, "no such result");
+    must(result <= REDLOCK_OK && result >= REDLOCK_NO_SHARED, "no such result");
     for (unsigned i = 0; i < world.nodes; i++)
         must(world.views[i].token_bytes <= REDLOCK_TOKEN_BYTES_MAX &&
                  world.views[i].remaining_ms >= -2,

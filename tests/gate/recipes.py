@@ -103,6 +103,24 @@ class PostgreSQL:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+class SharedPostgreSQL(PostgreSQL):
+    """With readers."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.ask(recipe("postgresql-shared-table"))
+
+    def look(self, fence):
+        return number(self.ask(recipe("postgresql-shared-look"), id="alice's", fence=fence))
+
+    def read(self, fence):
+        return number(self.ask(recipe("postgresql-shared-read"), id="alice's", fence=fence))
+
+    def write(self, fence, value):
+        done = self.ask(recipe("postgresql-shared-write"), id="alice's", fence=fence, balance=value)
+        return value if done == str(fence) else None
+
+
 class SQLite:
     def __init__(self, directory):
         self.sqlite = need("sqlite3")
@@ -125,6 +143,24 @@ class SQLite:
 
     def close(self):
         pass
+
+
+class SharedSQLite(SQLite):
+    """With readers."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.ask(recipe("sqlite-shared-table"))
+
+    def look(self, fence):
+        return number(self.ask(recipe("sqlite-shared-look"), id="alice", fence=fence))
+
+    def read(self, fence):
+        return number(self.ask(recipe("sqlite-shared-read"), id="alice", fence=fence))
+
+    def write(self, fence, value):
+        done = self.ask(recipe("sqlite-shared-write"), id="alice", fence=fence, balance=value)
+        return value if done == str(fence) else None
 
 
 class Redis:
@@ -193,4 +229,5 @@ class File:
             process.communicate("go\n")
 
 
-RESOURCES = {"postgresql": PostgreSQL, "sqlite": SQLite, "redis": Redis, "file": File}
+RESOURCES = {"postgresql": PostgreSQL, "postgresql_shared": SharedPostgreSQL, "sqlite": SQLite, "sqlite_shared": SharedSQLite,
+             "redis": Redis, "file": File}

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include <cmocka.h>
@@ -108,6 +109,71 @@ static void test_never_admits_wrongly_however_full(void **state) {
                   crowded, one);
     assert_true(crowded > 0 && one > 0);
     assert_true(roomy < crowded);
+}
+
+static int admit_reader(struct redlock_fence_gate *gate, const char *resource, int64_t fence) {
+    return redlock_fence_admit_shared(gate, resource, strlen(resource), fence);
+}
+
+static void test_readers(void **state) {
+    (void)state;
+    struct redlock_fence_gate *gate = gate_for(100);
+    int acts = 0;
+    assert_int_equal(admit(gate, "a", 5), REDLOCK_OK);
+    assert_int_equal(admit_reader(gate, "a", 4), REDLOCK_FENCED);
+    /* readers do not refuse each other, and the late write of the writer before them is refused */
+    assert_int_equal(admit_reader(gate, "a", 7), REDLOCK_OK);
+    assert_int_equal(admit_reader(gate, "a", 5), REDLOCK_OK);
+    assert_int_equal(admit(gate, "a", 5), REDLOCK_FENCED);
+    assert_int_equal(admit(gate, "a", 7), REDLOCK_FENCED);
+    assert_int_equal(least(gate, "a"), 8);
+    assert_int_equal(admit(gate, "a", 8), REDLOCK_OK);
+    assert_int_equal(admit_reader(gate, "a", 7), REDLOCK_FENCED);
+    assert_int_equal(admit_reader(gate, "a", 8), REDLOCK_OK);
+    assert_int_equal(admit_reader(gate, "a", REDLOCK_FENCE_MAX), REDLOCK_OK);
+    assert_int_equal(admit(gate, "a", REDLOCK_FENCE_MAX), REDLOCK_FENCED);
+    assert_int_equal(redlock_fence_do_shared(gate, "b", 1, 3, count, &acts), REDLOCK_OK);
+    assert_int_equal(redlock_fence_do(gate, "b", 1, 4, count, &acts), REDLOCK_OK);
+    assert_int_equal(redlock_fence_do_shared(gate, "b", 1, 3, count, &acts), REDLOCK_FENCED);
+    assert_int_equal(acts, 2);
+    assert_int_equal(redlock_fence_admit_shared(gate, "b", 1, 0), REDLOCK_BAD_ARGUMENT);
+    redlock_fence_gate_free(gate);
+}
+
+/* As against_model(), with readers. */
+static unsigned readers_against_model(size_t room, unsigned resources) {
+    static int64_t writers[512], readers[512];
+    struct redlock_fence_gate *gate = gate_for(room);
+    unsigned wrongly_refused = 0;
+    int64_t top = 0;
+    memset(writers, 0, sizeof writers);
+    memset(readers, 0, sizeof readers);
+    srand(2);
+    for (int i = 0; i < 200000; i++) {
+        const unsigned resource = (unsigned)rand() % resources;
+        const int64_t fence = 1 + i / 4 + rand() % 1000;
+        const bool reads = rand() % 2 == 0;
+        char name[16];
+        snprintf(name, sizeof name, "r%u", resource);
+        const int result = (reads ? admit_reader : admit)(gate, name, fence);
+        const bool right = fence >= writers[resource] && (reads || fence > readers[resource]);
+        if (!right) assert_int_equal(result, REDLOCK_FENCED);
+        if (fence > top) assert_int_equal(result, REDLOCK_OK);
+        if (right && result != REDLOCK_OK) wrongly_refused++;
+        int64_t *highest = reads ? &readers[resource] : &writers[resource];
+        if (result == REDLOCK_OK && fence > *highest) *highest = fence;
+        if (fence > top) top = fence;
+    }
+    redlock_fence_gate_free(gate);
+    return wrongly_refused;
+}
+
+static void test_readers_however_full(void **state) {
+    (void)state;
+    assert_int_equal(readers_against_model(4096, 100), 0);
+    const unsigned roomy = readers_against_model(600, 300), one = readers_against_model(1, 512);
+    print_message("wrongly refused of 200000: 300 in 600: %u, 512 in 1: %u\n", roomy, one);
+    assert_true(one > 0 && roomy < one);
 }
 
 struct shared {
@@ -227,6 +293,8 @@ int main(void) {
         cmocka_unit_test(test_acts_only_when_admitted),
         cmocka_unit_test(test_resources_are_bytes),
         cmocka_unit_test(test_never_admits_wrongly_however_full),
+        cmocka_unit_test(test_readers),
+        cmocka_unit_test(test_readers_however_full),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_after_fork),

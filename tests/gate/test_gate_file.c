@@ -30,7 +30,7 @@
 /* The layout of src/gate/file.h, as a file's reader sees it. */
 #define SLOT_AT(slot) (4096 * (1 + (slot)))
 #define BUCKETS_AT (4096 * 3)
-#define BUCKET 128
+#define BUCKET 160
 
 static char directory[] = "/tmp/redlock-gate-XXXXXX";
 static char path[64];

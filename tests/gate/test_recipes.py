@@ -66,6 +66,22 @@ def test_one_fence_may_come_again(resource):
     assert resource.write(7, 2) == 2
 
 
+def test_readers(resource):
+    if not hasattr(resource, "look"):
+        return
+    assert resource.read(5) == 0
+    assert resource.write(5, 1) == 1
+    assert resource.look(4) is None
+    assert resource.look(7) == resource.look(5) == 1  # readers do not refuse each other
+    assert resource.write(5, 2) is None  # the late write of the writer before them
+    assert resource.read(7) is None
+    assert resource.read(8) == 1
+    assert resource.look(7) is None
+    assert resource.write(8, 2) == 2
+    assert resource.look(8) == 2
+    assert resource.write(8, 3) is None
+
+
 def take_turns(resource, fences, acknowledged):
     for fence in fences:
         was = resource.read(fence)

@@ -474,8 +474,11 @@ static void test_table(void **state) {
         const enum net_subject subject = net_op_subject((enum net_op)i);
         for (int mode = 0; mode < FORM_VARIANTS - FORM_NATIVE; mode++) {
             if (native[mode].replies > 0) assert_int_equal(native[mode].script, NODE_SCRIPTS_ALL);
-            /* they are in the module, and nowhere else; but slots are on stock nodes only */
-            if (i != NET_ACQUIRE_SLOT && (subject == NET_OF_LOCKS || subject == NET_OF_RECORD))
+            /* they are in the module, and nowhere else; but slots and readers are on stock nodes
+             * only */
+            if (i == NET_ACQUIRE_SLOT || net_op_is((enum net_op)i, NET_OP_STOCK))
+                assert_int_equal(native[mode].replies, 0);
+            else if (subject == NET_OF_LOCKS || subject == NET_OF_RECORD)
                 assert_true(native[mode].replies > 0);
         }
     }

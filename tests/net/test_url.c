@@ -158,6 +158,12 @@ static const struct bad bad[] = {
     {"redis://u:secret@a redis://u:secret@a", "listed twice"},
     {"secret@a:6379", "no scheme"},
     {"secret://u:p@a", "unknown scheme"},
+    /* no '@' at all: the host was left out, or the '@' is encoded */
+    {"redis://default:secret", "percent-encode"},
+    {"redis://:secret:127.0.0.1:6379", "percent-encode"},
+    {"redis://:secret%40a", "percent-encode"},
+    {"default:secret", "no scheme"},
+    {"http://u:secret", "unknown scheme"},
 };
 
 static void test_bad(void **state) {

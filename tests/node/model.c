@@ -88,7 +88,7 @@ void model_reset(struct model *model) {
 }
 
 size_t model_count(const struct model *model) {
-    return node_count(model->table) + model_guarded_count(model->table);
+    return node_count(model->table) + node_lists(model->table) + model_guarded_count(model->table);
 }
 int64_t model_next_end(const struct model *model) { return node_next_expiry(model->table); }
 
@@ -128,6 +128,7 @@ static void restore(struct model *model, int64_t now_ms, struct answer *answer) 
     /* a server leaves out what has ended when it reads its snapshot */
     for (uint8_t i = 0; i < REQUEST_KEYS; i++)
         (void)node_pttl(model->table, request_key(i), now_ms);
+    node_lists_expire(model->table, now_ms, true);
     answer_line(answer, "OK");
 }
 
@@ -136,6 +137,22 @@ static void set_other_type(struct model *model, struct node_bytes key, int64_t n
     answer_integer(answer, node_delete(model->table, key, now_ms));
     if (node_set_other_type(model->table, key, now_ms) != NODE_GRANTED) die("no memory");
     answer_integer(answer, 1);
+}
+
+static void share(struct node_table *table, const struct request *request, int64_t now_ms,
+                  struct answer *answer) {
+    const struct node_share what = {.key = request_key(request->keys[0]),
+                                    .reader = request_token(request->token),
+                                    .ttl_ms = request->number};
+    int64_t fence = -1;
+    if (request->op == REQUEST_SHARE_EXTEND) {
+        answer_script(answer, node_share_extend(table, &what, now_ms), -1);
+    } else if (request->op == REQUEST_SHARE_RELEASE) {
+        answer_script(answer, node_share_release(table, &what, now_ms), -1);
+    } else {
+        if (node_share(table, &what, now_ms, &fence) == NODE_NO_MEMORY) die("no memory");
+        answer_integer(answer, fence);
+    }
 }
 
 void model_resolve(const struct model *model, struct request *request) {
@@ -163,6 +180,9 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
     case REQUEST_RELEASE:
         answer_script(answer, node_release(table, keys, count, token, now_ms), -1);
         break;
+    case REQUEST_SHARE:
+    case REQUEST_SHARE_EXTEND:
+    case REQUEST_SHARE_RELEASE: share(table, request, now_ms, answer); break;
     case REQUEST_PTTL: answer_integer(answer, node_pttl(table, key, now_ms)); break;
     case REQUEST_GET: answer_value(model, key, now_ms, "nil", answer); break;
     case REQUEST_PEEK_VALUE:
@@ -180,6 +200,7 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
         break;
     case REQUEST_EXPIRE_DUE:
         node_expire_due(table, now_ms);
+        node_lists_expire(table, now_ms, false);
         answer_line(answer, "%zu left", model_count(model));
         break;
     case REQUEST_SNAPSHOT:

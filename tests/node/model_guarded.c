@@ -94,6 +94,28 @@ static enum node_answer extend(struct node_table *table, const struct request *r
     return what;
 }
 
+static enum node_answer share(struct node_table *table, const struct request *request,
+                              int64_t now_ms, struct answer *answer) {
+    static const int integers[ANSWERS] = {
+        [NODE_GRANTED] = 1, [NODE_ABSENT] = 0, [NODE_DENIED] = -1, [NODE_GONE] = -2};
+    const struct node_share what = {.key = request_key(request->keys[0]),
+                                    .reader = request_token(request->token),
+                                    .ttl_ms = request->number,
+                                    .guarded = true,
+                                    .nonce = request_nonce(request->nonce),
+                                    .fence = request->fence,
+                                    .stripe = request->stripes[0]};
+    int64_t fence = 0;
+    enum node_answer given = request->op == REQUEST_SHARE_GUARDED
+                                 ? node_share(table, &what, now_ms, &fence)
+                                 : node_share_extend(table, &what, now_ms);
+    if (given == NODE_GRANTED && request->op == REQUEST_SHARE_GUARDED)
+        answer_line(answer, "(%" PRId64 ")", fence);
+    else
+        answer_script(answer, given, integers);
+    return given;
+}
+
 static enum node_answer confirm(struct node_table *table, const struct request *request,
                                 const struct node_bytes *keys, int64_t now_ms,
                                 struct answer *answer) {
@@ -221,6 +243,8 @@ static enum node_answer perform(struct node_table *table, const struct request *
     case REQUEST_ZADD: return zadd(table, request, answer);
     case REQUEST_ACQUIRE_GUARDED: return acquire(table, request, keys, now_ms, answer);
     case REQUEST_EXTEND_GUARDED: return extend(table, request, keys, now_ms, answer);
+    case REQUEST_SHARE_GUARDED:
+    case REQUEST_SHARE_EXTEND_GUARDED: return share(table, request, now_ms, answer);
     case REQUEST_RAISE: return raise(table, request, keys, now_ms, answer);
     case REQUEST_BREAK: return break_lock(table, request, keys, now_ms, answer);
     case REQUEST_CONFIRM: return confirm(table, request, keys, now_ms, answer);
@@ -254,6 +278,16 @@ bool model_guarded_saw_all(void) {
          {[NODE_GRANTED] = true, [NODE_DENIED] = true, [NODE_STALE] = true}},
         {REQUEST_EXTEND_GUARDED,
          "extend",
+         {[NODE_GRANTED] = true,
+          [NODE_DENIED] = true,
+          [NODE_ABSENT] = true,
+          [NODE_WRONGTYPE] = true,
+          [NODE_GONE] = true}},
+        {REQUEST_SHARE_GUARDED,
+         "share",
+         {[NODE_GRANTED] = true, [NODE_DENIED] = true, [NODE_GONE] = true}},
+        {REQUEST_SHARE_EXTEND_GUARDED,
+         "prolong",
          {[NODE_GRANTED] = true,
           [NODE_DENIED] = true,
           [NODE_ABSENT] = true,

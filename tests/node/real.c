@@ -149,6 +149,25 @@ static void do_script(struct real *real, enum node_script script, const struct r
     send_words(real, &words, answer);
 }
 
+void real_share(struct real *real, enum node_script script, const struct request *request,
+                bool guarded, struct answer *answer) {
+    struct words words = {0};
+    char fences[REQUEST_NAME_BYTES];
+    word_text(&words, "EVALSHA");
+    word_text(&words, node_scripts[script].sha1);
+    word_number(&words, guarded ? 3 : 2);
+    word(&words, request_key(request->keys[0]));
+    word(&words, request_list_key(request->keys[0]));
+    snprintf(fences, sizeof(fences), "redlock:fences:%016" PRIx64, request_nonce(request->nonce));
+    if (guarded) word_text(&words, fences);
+    word_text(&words, NODE_SHARED_MARKER);
+    word(&words, request_token(request->token));
+    if (script != NODE_SHARE_RELEASE) word_number(&words, request->number);
+    if (guarded) word_number(&words, request->fence);
+    if (guarded) word_number(&words, request->stripes[0]);
+    send_words(real, &words, answer);
+}
+
 static void do_set(struct real *real, const struct request *request, struct answer *answer) {
     struct words words = {0};
     word_text(&words, "SET");
@@ -197,6 +216,9 @@ void real_do(struct real *real, const struct request *request, long long count,
     case REQUEST_ACQUIRE_MANY: do_script(real, NODE_ACQUIRE_MANY, request, answer); break;
     case REQUEST_EXTEND: do_script(real, NODE_EXTEND, request, answer); break;
     case REQUEST_RELEASE: do_script(real, NODE_RELEASE, request, answer); break;
+    case REQUEST_SHARE: real_share(real, NODE_SHARE, request, false, answer); break;
+    case REQUEST_SHARE_EXTEND: real_share(real, NODE_SHARE_EXTEND, request, false, answer); break;
+    case REQUEST_SHARE_RELEASE: real_share(real, NODE_SHARE_RELEASE, request, false, answer); break;
     case REQUEST_PEEK_VALUE:
         do_key(real, "PTTL", request, answer);
         do_key(real, "GETRANGE", request, answer);

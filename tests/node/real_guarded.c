@@ -207,6 +207,10 @@ void real_guarded_do(struct real *real, const struct request *request, struct an
     case REQUEST_ZADD: do_zadd(real, request, answer); break;
     case REQUEST_ACQUIRE_GUARDED: do_script(real, NODE_ACQUIRE_GUARDED, request, answer); break;
     case REQUEST_EXTEND_GUARDED: do_script(real, NODE_EXTEND_GUARDED, request, answer); break;
+    case REQUEST_SHARE_GUARDED: real_share(real, NODE_SHARE, request, true, answer); break;
+    case REQUEST_SHARE_EXTEND_GUARDED:
+        real_share(real, NODE_SHARE_EXTEND, request, true, answer);
+        break;
     case REQUEST_RAISE: do_script(real, NODE_RAISE, request, answer); break;
     case REQUEST_BREAK: do_script(real, NODE_BREAK, request, answer); break;
     case REQUEST_CONFIRM: do_script(real, NODE_CONFIRM, request, answer); break;

@@ -5,6 +5,7 @@
 #ifndef TESTS_NODE_REAL_INSIDE_H
 #define TESTS_NODE_REAL_INSIDE_H
 
+#include "node/scripts.h"
 #include "real.h"
 #include "servers.h"
 
@@ -32,6 +33,10 @@ void word(struct words *words, struct node_bytes bytes);
 void word_text(struct words *words, const char *text);
 void word_number(struct words *words, int64_t number);
 void send_words(struct real *real, struct words *words, struct answer *answer);
+
+/* The three scripts of shared locks; `guarded`: with the fences. */
+void real_share(struct real *real, enum node_script script, const struct request *request,
+                bool guarded, struct answer *answer);
 
 redisReply *ask(struct real *real, const char *format, ...);
 void take(struct answer *answer, redisReply *reply);

@@ -44,6 +44,15 @@ struct node_bytes request_key(uint8_t number) {
     }
 }
 
+struct node_bytes request_list_key(uint8_t number) {
+    static const char prefix[] = "redlock:shared:";
+    static char name[sizeof(prefix) - 1 + sizeof(long_key)];
+    struct node_bytes key = request_key(number);
+    memcpy(name, prefix, sizeof(prefix) - 1);
+    memcpy(name + sizeof(prefix) - 1, key.data, key.bytes);
+    return (struct node_bytes){name, sizeof(prefix) - 1 + key.bytes};
+}
+
 struct node_bytes request_token(uint8_t number) {
     switch (number) {
     case 0: return text("0123456789012345678901234567890123456789");

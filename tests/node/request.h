@@ -17,32 +17,37 @@ enum { REQUEST_KEYS_MAX = 4, REQUEST_STRIPES_MAX = 3, ANSWER_BYTES = 16384 };
 
 /* X(name, how many of 1000) */
 #define REQUEST_OPS(X)                                                                             \
-    X(SET_NX, 80)       /* acquire one key */                                                      \
-    X(ACQUIRE_MANY, 50) /* the script, with one key too */                                         \
-    X(EXTEND, 80)                                                                                  \
-    X(RELEASE, 60)                                                                                 \
-    X(PTTL, 30)                                                                                    \
+    X(SET_NX, 60)       /* acquire one key */                                                      \
+    X(ACQUIRE_MANY, 35) /* the script, with one key too */                                         \
+    X(EXTEND, 60)                                                                                  \
+    X(RELEASE, 45)                                                                                 \
+    X(PTTL, 25)                                                                                    \
     X(GET, 20)                                                                                     \
     X(PEEK_VALUE, 20) /* PTTL and GETRANGE, as redlock show asks */                                \
     X(SET, 20)                                                                                     \
     X(SET_PX, 15)                                                                                  \
     X(DEL, 20)                                                                                     \
-    X(PEXPIRE, 30)                                                                                 \
+    X(PEXPIRE, 25)                                                                                 \
     X(OTHER_TYPE, 12) /* DEL, RPUSH */                                                             \
     X(FLUSHALL, 4)                                                                                 \
     X(EXPIRE_DUE, 3) /* the server's active expiry */                                              \
     X(SNAPSHOT, 2)   /* SAVE */                                                                    \
     X(RESTORE, 3)    /* comes back with what it saved */                                           \
     X(CLOCK_STEP, 65)                                                                              \
-    X(CLOCK_TO_END, 75) /* of the key that ends next, or beside it */                              \
-    X(SET_ZADD, 60)     /* guarded acquire of one key: two commands in one pipeline */             \
+    X(CLOCK_TO_END, 65) /* of the key that ends next, or beside it */                              \
+    X(SHARE, 50)        /* a reader's script, in classic mode */                                   \
+    X(SHARE_EXTEND, 40)                                                                            \
+    X(SHARE_RELEASE, 30)                                                                           \
+    X(SET_ZADD, 45) /* guarded acquire of one key: two commands in one pipeline */                 \
     X(ZADD, 20)                                                                                    \
-    X(ACQUIRE_GUARDED, 60)                                                                         \
-    X(EXTEND_GUARDED, 80)                                                                          \
-    X(RAISE, 40)                                                                                   \
-    X(BREAK, 30)                                                                                   \
-    X(CONFIRM, 50)                                                                                 \
-    X(RECORD_WRITE, 40)                                                                            \
+    X(ACQUIRE_GUARDED, 45)                                                                         \
+    X(EXTEND_GUARDED, 60)                                                                          \
+    X(SHARE_GUARDED, 30)                                                                           \
+    X(SHARE_EXTEND_GUARDED, 30)                                                                    \
+    X(RAISE, 30)                                                                                   \
+    X(BREAK, 25)                                                                                   \
+    X(CONFIRM, 35)                                                                                 \
+    X(RECORD_WRITE, 30)                                                                            \
     X(RECORD, 10)                                                                                  \
     X(FENCES, 15)    /* of the stripes of the request, under every name */                         \
     X(ALL_FENCES, 2) /* of every stripe */                                                         \
@@ -94,6 +99,9 @@ uint64_t random_below(struct random *random, uint64_t limit);
 struct node_bytes request_key(uint8_t number);
 struct node_bytes request_token(uint8_t number);
 enum { REQUEST_KEYS = 7, REQUEST_TOKENS = 6 };
+
+/* Where a server lists the readers of a key. Valid until it is asked again. */
+struct node_bytes request_list_key(uint8_t number);
 
 /* Number 0 is no nonce. Names: 0 the kept fences, 1 to 3 those of the nonces, 4 the record. */
 uint64_t request_nonce(uint8_t number);

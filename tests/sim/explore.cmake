@@ -46,6 +46,9 @@ explore(sim.classic_mixed ${guarded_seeds} --mixed)
 # Corner cases, where rules that seldom matter do.
 explore(sim.classic_biased ${guarded_seeds} --biased)
 explore(sim.guarded_biased ${guarded_seeds} --mode guarded --biased)
+# Readers and writers.
+explore(sim.classic_shared ${guarded_seeds} --shared)
+explore(sim.guarded_shared ${guarded_seeds} --mode guarded --stock --shared)
 explore(sim.guarded.data-loss ${guarded_seeds} --mode guarded --break data-loss)
 
 foreach(assumption data-loss clock-step pause-write mixed-config)

@@ -92,6 +92,7 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
                 request->keys = lock_keys(lock, &request->keys_count);
             carry_fences(request, lock->round);
         }
+        if (lock->shared) request->op = op == NET_RAISE ? NET_SHARE : NET_SHARE_EXTEND;
         if (op == NET_RAISE || op == NET_ACQUIRE_SLOT)
             send_votes(lock, rl_bit(i), request, now);
         else if ((client->voters & rl_bit(i)) && client->guard->nonces[i] == lock->round->nonces[i])
@@ -130,7 +131,8 @@ static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *a
         guard_proposed_fence(lock->client->guard, actions->fence);
         send_votes(lock, actions->acquire, request, now);
     }
-    lock_send(lock, actions->repair, round->repair, round->calls, now);
+    if (!lock->shared) /* see classic.c */
+        lock_send(lock, actions->repair, round->repair, round->calls, now);
     if (actions->extend) send_extension(lock, actions, now);
     if (actions->raise) send_again(lock, NET_RAISE, actions->raise, actions->fence, now);
     if (actions->confirm) send_again(lock, NET_CONFIRM, actions->confirm, actions->fence, now);
@@ -265,7 +267,7 @@ static int believed(const struct redlock_lock *lock, const struct net_call *call
         !guard_is_unread(lock->client->guard, call->node))
         return verdict;
     enum net_op op = call->request->op;
-    bool sets = op == NET_ACQUIRE || op == NET_ACQUIRE_SLOT || op == NET_RAISE;
+    bool sets = op == NET_ACQUIRE || op == NET_ACQUIRE_SLOT || op == NET_RAISE || op == NET_SHARE;
     return sets ? REDLOCK_VERDICT_STALE : REDLOCK_VERDICT_RECOVERING;
 }
 
@@ -277,13 +279,15 @@ static void answer(struct round *round, const struct net_call *call,
     if (lock->round != round || lock->phase == PHASE_FREE) return;
     int verdict = believed(lock, call, reply->verdict);
     struct rl_event event = vote_event(lock, call, verdict, reply);
+    if (op == NET_SHARE) event.fence = reply->fence;
     if (verdict == REDLOCK_VERDICT_STALE) {
         event.vote = RL_VOTE_STALE;
         event.fence = reply->fence;
     }
     /* the key is there, as at the last answer */
     if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_RAISE) event.vote = RL_VOTE_STALE;
-    if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_EXTEND && park(lock, call->node))
+    const bool extends = op == NET_EXTEND || op == NET_SHARE_EXTEND;
+    if (verdict == REDLOCK_VERDICT_RECOVERING && extends && park(lock, call->node))
         resume(lock); /* the record may have been read already, for another lock */
     else
         lock_step(lock, event);

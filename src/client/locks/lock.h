@@ -51,7 +51,7 @@ struct locks {
 };
 
 /* The options that locks with equal settings share. */
-enum { LOCK_VALUES = 13 };
+enum { LOCK_VALUES = 14 };
 struct lock_config {
     struct chained by_values;
     int64_t values[LOCK_VALUES]; /* of the options, and whether the mode is fenced */
@@ -151,9 +151,10 @@ struct redlock_lock {
     bool stepping;
     /* No node could report its rank in the queue, and the machine does not have this event yet. */
     bool unranked;
-    uint8_t phase; /* enum phase */
-    uint8_t keys_count, stripes_count;
-    uint8_t notices; /* enum rl_notice, ored: to report */
+    uint8_t phase;                     /* enum phase */
+    uint8_t keys_count, stripes_count; /* of the resources */
+    bool shared;                       /* keys[1] is the name under which the readers are listed */
+    uint8_t notices;                   /* enum rl_notice, ored: to report */
     /* Sends that failed at once, by kind; the machine does not have these events yet. */
     rl_mask unsent;
     rl_mask unsent_release;

@@ -36,6 +36,7 @@ static struct lock_config *lock_config_new(struct redlock_client *client,
         .guarded = config->mode->fenced,
         .slots = (uint8_t)options->slots,
         .confirm = client->options.confirm != 0,
+        .shared = options->shared != 0,
         .announces = options->leader != 0,
         .ttl = options->ttl_ms * RL_MS,
         .drift_ppm = client->options.drift_ppm,
@@ -79,6 +80,7 @@ struct lock_config *lock_config_of(struct redlock_client *client,
                                          o->retry_delay_ms_max,
                                          o->leader,
                                          o->slots,
+                                         o->shared,
                                          client->lock_mode->fenced};
     struct lock_config *config = client->locks->lock_config_last;
     if (!config || memcmp(config->values, values, sizeof values) != 0)

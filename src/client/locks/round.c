@@ -50,9 +50,20 @@ void pool_empty(struct pool *pool) {
 
 /* ---- rounds ---- */
 
+/* Rounds go from lock to lock, exclusive or shared. */
+static enum net_op op_of(const struct round *round, const struct net_request *request) {
+    const bool shared = round->lock->shared;
+    if (request == &round->acquire) return shared ? NET_SHARE : NET_ACQUIRE;
+    if (request == &round->extend) return shared ? NET_SHARE_EXTEND : NET_EXTEND;
+    if (request == &round->release) return shared ? NET_SHARE_RELEASE : NET_RELEASE;
+    return request->op;
+}
+
 void round_fill_in(struct round *round, struct net_request *request) {
     const struct redlock_lock *lock = round->lock;
+    request->op = op_of(round, request);
     request->keys = lock_keys(lock, &request->keys_count);
+    if (net_op_is(request->op, NET_OP_STOCK)) request->keys_count = 2; /* and the readers' list */
     request->token = (struct net_bytes){round->token, round->token_bytes};
     request->ttl_ms = lock->config->options.ttl_ms;
     request->scheme = lock->client->scheme;
@@ -74,8 +85,6 @@ static void prepare(struct round *round, const struct redlock_client *client) {
                                    : i < 2 * nodes ? lock_unlock_reply
                                                    : lock_peek_reply;
     }
-    round->extend.op = NET_EXTEND;
-    round->release.op = NET_RELEASE;
     round->peek.op = NET_PEEK;
     round->repair = &round->acquire;
 }
@@ -129,9 +138,10 @@ void lock_rest(struct redlock_lock *lock) {
 /* ---- tokens ---- */
 
 unsigned char *lock_own_token(struct redlock_lock *lock) {
-    unsigned char *at = (unsigned char *)(lock->keys + lock->keys_count);
+    unsigned char *at = (unsigned char *)(lock->keys + lock->keys_count + lock->shared);
     if (lock->client->lock_layout->fenced) at += lock->keys_count * sizeof lock->stripes[0];
-    for (unsigned i = 0; i < lock->keys_count; i++) at += lock->keys[i].bytes;
+    for (unsigned i = 0; i < lock->keys_count + (unsigned)lock->shared; i++)
+        at += lock->keys[i].bytes;
     return at + lock->owner_bytes;
 }
 

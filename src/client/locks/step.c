@@ -26,15 +26,25 @@ static int result_of(enum rl_outcome outcome) {
     return REDLOCK_NO_QUORUM;
 }
 
+/* The node is connected, but keeps no readers. */
+static void note_not_shared(struct redlock_lock *lock, unsigned node, rl_ns now) {
+    struct net_node_status status;
+    net_node(lock->client->net, node, now, &status);
+    if (status.native || status.uses_transactions)
+        lock->verdicts[node] = REDLOCK_VERDICT_NOT_SHARED;
+}
+
 void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
                struct net_call *calls, rl_ns now) {
     if (!nodes) return;
     struct net *net = lock->client->net;
-    bool release = request->op == NET_RELEASE;
+    bool release = net_op_is(request->op, NET_OP_KEPT);
     /* A key of ours outlives its SET by at most one TTL, so a release is kept for that long. */
     rl_mask taken = net_send(net, nodes, request, calls, now + lock->config->terms.node_timeout,
                              release ? now + lock->config->terms.ttl : now);
     lock->round->refs += rl_count(taken);
+    for (unsigned i = 0; net_op_is(request->op, NET_OP_STOCK) && i < lock->config->terms.nodes; i++)
+        if (nodes & (rl_mask)~taken & rl_bit(i)) note_not_shared(lock, i, now);
     if (calls == lock->round->calls) lock->round->voting |= taken;
     if (release)
         lock->unsent_release |= (rl_mask)(nodes & ~taken);
@@ -267,10 +277,10 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
     if (lock->config->mode->event) lock->config->mode->event(lock, event);
-    /* their table has no rule for slots yet, and a script there reaches no lock */
-    const bool has_slots = lock->slots && lock->phase == PHASE_ACQUIRING;
-    if (has_slots && client->natives && lock->abort_result == REDLOCK_OK)
-        lock->abort_result = REDLOCK_NO_SLOTS;
+    /* their table has no rule for slots and readers yet, and a script there reaches no lock */
+    if ((lock->slots || lock->shared) && lock->phase == PHASE_ACQUIRING && client->natives &&
+        lock->abort_result == REDLOCK_OK)
+        lock->abort_result = lock->slots ? REDLOCK_NO_SLOTS : REDLOCK_NO_SHARED;
     wait_queue_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;

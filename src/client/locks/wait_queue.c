@@ -348,7 +348,8 @@ static void ask_for_crowd(struct redlock_lock *lock, rl_ns now) {
     struct redlock_client *client = lock->client;
     const struct wait_queues *queues = client->locks->wait_queues;
     rl_ns released = lock->lease.unlocking_since;
-    if (released == 0 || now - released >= SOON) return;
+    /* A reader meets no denial while a writer waits for the readers before it. */
+    if (!lock->shared && (released == 0 || now - released >= SOON)) return;
     /* these report it with their votes */
     if (rl_count(client->natives) >= rl_quorum(client->nodes)) return;
     if (queues && now - queues->asked < ASK_EVERY) return;

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Makes locks, and refuses options that no lock can have. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock.h"
+
+static bool resources_valid(const struct redlock_client *client,
+                            const struct redlock_bytes *resources, size_t count,
+                            struct redlock_error *error) {
+    if (count < 1 || count > REDLOCK_RESOURCES_MAX)
+        return bad_argument(error, "a lock covers 1 to %d resources, not %zu",
+                            REDLOCK_RESOURCES_MAX, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!resources[i].data || resources[i].bytes == 0)
+            return bad_argument(error, "the resource is empty: give it a name of 1 to %d bytes",
+                                REDLOCK_RESOURCE_BYTES_MAX);
+        /* Compares without adding to resources[i].bytes: that sum could wrap. */
+        size_t most = REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes;
+        if (resources[i].bytes > most)
+            return bad_argument(
+                error, "the resource has %zu bytes; at most %zu are allowed (%d with prefix)",
+                resources[i].bytes, most, REDLOCK_RESOURCE_BYTES_MAX);
+        for (size_t j = 0; j < i; j++) {
+            if (resources[i].bytes == resources[j].bytes &&
+                memcmp(resources[i].data, resources[j].data, resources[i].bytes) == 0)
+                return bad_argument(error,
+                                    "resource %zu is the same as resource %zu: name each once",
+                                    i + 1, j + 1);
+        }
+    }
+    return true;
+}
+
+static bool slots_valid(const struct redlock_client *client, const struct redlock_bytes *resource,
+                        size_t count, struct redlock_error *error) {
+    const size_t bytes = client->options.key_prefix_bytes + resource->bytes;
+    if (count > 1)
+        return bad_argument(error, "a lock with slots covers one resource, not %zu", count);
+    if (client->scheme != REDLOCK_SCHEME_SET)
+        return bad_argument(error, "scheme=setnx has no slots: leave slots 0");
+    if (bytes > SLOTS_RESOURCE_BYTES_MAX)
+        return bad_argument(error,
+                            "the resource has %zu bytes with its prefix; with slots at most %d are "
+                            "allowed",
+                            bytes, SLOTS_RESOURCE_BYTES_MAX);
+    return true;
+}
+
+static bool shared_valid(const struct redlock_client *client,
+                         const struct redlock_lock_options *options, size_t count,
+                         struct redlock_error *error) {
+    if (client->scheme != REDLOCK_SCHEME_SET)
+        return bad_argument(
+            error, "with scheme=setnx a lock cannot be shared: those programs know no readers");
+    if (count > 1)
+        return bad_argument(
+            error, "a shared lock covers one resource, not %zu: make one lock for each", count);
+    if (options->leader || options->slots)
+        return bad_argument(error, "a shared lock has no leader and no slots: leave leader and "
+                                   "slots 0, or shared");
+    return true;
+}
+
+/* The name under which the readers of the only key are listed. Returns its end. */
+static unsigned char *put_list_name(struct redlock_lock *lock, unsigned char *at) {
+    const size_t prefix = sizeof NET_KEY_SHARED - 1;
+    lock->keys[1] = (struct net_bytes){at, prefix + lock->keys[0].bytes};
+    memcpy(at, NET_KEY_SHARED, prefix);
+    memcpy(at + prefix, lock->keys[0].data, lock->keys[0].bytes);
+    return at + lock->keys[1].bytes;
+}
+
+/* One allocation: the lock, its keys, their stripes (guarded mode: which fences they raise), their
+ * bytes, the owner, the token. */
+static struct redlock_lock *lock_alloc(struct redlock_client *client,
+                                       const struct redlock_bytes *resources, size_t count,
+                                       const struct redlock_lock_options *options) {
+    size_t prefix = client->options.key_prefix_bytes, bytes = 0;
+    for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
+    size_t names = count;
+    if (options->shared) {
+        names++;
+        bytes += sizeof NET_KEY_SHARED - 1 + bytes;
+    }
+    size_t stripes = client->lock_layout->fenced ? count : 0;
+    size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
+    if (options->slots) token += SLOTS_TEXT_BYTES;
+    struct redlock_lock *lock =
+        calloc(1, sizeof *lock + names * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
+                      bytes + options->owner_bytes + token);
+    if (!lock) return NULL;
+    lock->client = client;
+    lock->refs = 1;
+    lock->keys_count = (uint8_t)count;
+    lock->shared = options->shared != 0;
+    lock->stripes = (uint16_t *)(void *)(lock->keys + names);
+    unsigned char *at = (unsigned char *)(lock->stripes + stripes);
+    for (size_t i = 0; i < count; i++) {
+        lock->keys[i] = (struct net_bytes){at, prefix + resources[i].bytes};
+        if (prefix) memcpy(at, client->key_prefix, prefix);
+        memcpy(at + prefix, resources[i].data, resources[i].bytes);
+        at += lock->keys[i].bytes;
+    }
+    if (lock->shared) at = put_list_name(lock, at);
+    lock->owner_bytes = (uint8_t)options->owner_bytes;
+    if (options->owner_bytes) memcpy(at, options->owner, options->owner_bytes);
+    lock->token = lock_own_token(lock);
+    lock->on_change = options->on_change;
+    lock->on_change_context = options->on_change_context;
+    return lock;
+}
+
+int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes *resources,
+                           size_t count, const struct redlock_lock_options *options,
+                           struct redlock_lock **out, struct redlock_error *error) {
+    struct redlock_lock_options checked;
+    if (!client || !resources || !out)
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "redlock_lock_new: client, resource and lock must not be NULL");
+    if (schedule_is_forked(&client->schedule)) return fail_forked(error);
+    if (!options_lock(client, &checked, options, error)) return REDLOCK_BAD_ARGUMENT;
+    if (!resources_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
+    if (checked.leader && count > 1)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "a leader has one resource, not %zu", count);
+    if (checked.leader && checked.slots)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "a leader has no slots: leave one of the two 0");
+    if (count > 1 && client->scheme != REDLOCK_SCHEME_SET)
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "with scheme=setnx a lock covers one resource: make one lock for each");
+    if (checked.slots && !slots_valid(client, resources, count, error)) return REDLOCK_BAD_ARGUMENT;
+    if (checked.shared && !shared_valid(client, &checked, count, error))
+        return REDLOCK_BAD_ARGUMENT;
+    struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
+    if (lock && checked.slots && !(lock->slots = slots_new(lock->keys[0], checked.slots))) {
+        free(lock);
+        lock = NULL;
+    }
+    if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
+    if (client->lock_layout->keys_valid && !client->lock_layout->keys_valid(lock, error)) {
+        free(lock->slots);
+        free(lock);
+        return REDLOCK_BAD_ARGUMENT;
+    }
+    pthread_mutex_lock(&client->schedule.mutex);
+    lock->config = lock_config_of(client, &checked);
+    pthread_mutex_unlock(&client->schedule.mutex);
+    if (!lock->config) {
+        free(lock->slots);
+        free(lock);
+        return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
+    }
+    lock->timer.fire = lock_on_timer;
+    *out = lock;
+    return REDLOCK_OK;
+}
+
+int redlock_lock_new(struct redlock_client *client, const void *resource, size_t bytes,
+                     const struct redlock_lock_options *options, struct redlock_lock **lock,
+                     struct redlock_error *error) {
+    const struct redlock_bytes one = {resource, bytes};
+    return redlock_lock_new_multi(client, &one, 1, options, lock, error);
+}

@@ -1,0 +1,52 @@
+-- SPDX-License-Identifier: BSD-2-Clause
+-- A reader takes its place in a shared lock: the key is absent, or holds the marker of readers. Each reader has its own
+-- end, and the key lives as long as the last of them. Said again, it prolongs the place, and never shortens it.
+-- KEYS[1]: the key. KEYS[2]: its readers, a sorted set of tokens with their ends (ms of this server). Guarded: KEYS[3]:
+-- the fences. ARGV[1]: the marker, ARGV[2]: token, ARGV[3]: ttl in milliseconds. Guarded: ARGV[4]: a fence, ARGV[5]: the
+-- stripe, which is raised to at least that fence.
+-- Returns -2: the fences are gone. -1: the key is another's (of whatever type). For these two nothing was changed. Else
+-- the reader is listed; the stripe's fence, 0 in classic mode.
+-- A key that was absent has no readers, whatever is listed: those lost their places when it went.
+-- replicate_commands: see extend.lua.
+if #KEYS < 2 then
+    return 0
+end
+if redis.replicate_commands then
+    redis.replicate_commands()
+end
+local fence = 0
+if #KEYS > 2 then
+    local score = redis.call('ZSCORE', KEYS[3], ARGV[5])
+    if not score then
+        return -2
+    end
+    fence = tonumber(score)
+end
+local held = redis.pcall('GET', KEYS[1])
+if held and held ~= ARGV[1] then
+    return -1
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local last = now + ARGV[3]
+if held then
+    local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
+    if before and tonumber(before) > last then
+        last = tonumber(before)
+    end
+else
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+    redis.call('DEL', KEYS[2])
+end
+redis.call('ZADD', KEYS[2], string.format('%.0f', last), ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
+last = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
+redis.call('PEXPIREAT', KEYS[2], string.format('%.0f', last))
+if redis.call('PTTL', KEYS[1]) < last - now then
+    redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', last))
+end
+if #KEYS > 2 and fence < tonumber(ARGV[4]) then
+    redis.call('ZADD', KEYS[3], 'XX', ARGV[4], ARGV[5])
+    fence = tonumber(ARGV[4])
+end
+return fence

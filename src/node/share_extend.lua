@@ -1,0 +1,44 @@
+-- SPDX-License-Identifier: BSD-2-Clause
+-- Prolongs a reader's place, only while it is listed and its end has not come; never shortens it.
+-- KEYS and ARGV: see share.lua.
+-- Returns 1: the reader is listed for at least ttl from now; guarded: the stripe is at least the fence. -2: the fences
+-- are gone (said first). -1: the key is another's. 0: the key is absent, or the reader has no place any more. For these
+-- three nothing was changed.
+if #KEYS < 2 then
+    return 0
+end
+if redis.replicate_commands then
+    redis.replicate_commands()
+end
+local fence = nil
+if #KEYS > 2 then
+    fence = redis.call('ZSCORE', KEYS[3], ARGV[5])
+    if not fence then
+        return -2
+    end
+end
+local held = redis.call('GET', KEYS[1])
+if not held then
+    return 0
+elseif held ~= ARGV[1] then
+    return -1
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
+if not before or tonumber(before) <= now then
+    return 0
+end
+if tonumber(before) < now + ARGV[3] then
+    redis.call('ZADD', KEYS[2], string.format('%.0f', now + ARGV[3]), ARGV[2])
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
+local last = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
+redis.call('PEXPIREAT', KEYS[2], string.format('%.0f', last))
+if redis.call('PTTL', KEYS[1]) < last - now then
+    redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', last))
+end
+if fence and tonumber(fence) < tonumber(ARGV[4]) then
+    redis.call('ZADD', KEYS[3], 'XX', ARGV[4], ARGV[5])
+end
+return 1
