@@ -164,7 +164,7 @@ void command_do(struct connection *connection) {
     if (command_is(name, "post") || command_is(name, "host:")) {
         /* A browser can be made to send such lines to a local port: the rest of its input must not
          * be read. */
-        connection->gateway->metrics.refusals[REFUSED_PROTOCOL]++;
+        connection_breaks_protocol(connection, "it speaks HTTP");
         connection_close(connection);
     } else if (command == NULL && !connection->authenticated) {
         reply_error(&connection->reply, "NOAUTH Authentication required.");

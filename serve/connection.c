@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,15 @@ bool connection_may_write(const struct connection *connection) {
 
 /* ---- requests ---- */
 
+void connection_breaks_protocol(const struct connection *connection, const char *how) {
+    struct gateway *gateway = connection->gateway;
+    char text[ADDRESS_TEXT_BYTES + 160];
+    gateway->metrics.refusals[REFUSED_PROTOCOL]++;
+    snprintf(text, sizeof text, "closed the connection from %s: protocol error: %s",
+             connection->peer, how);
+    notice_say(&gateway->not_requests, gateway->options, text);
+}
+
 /* Moves input to the reader. False: there is none. */
 static bool read_more(struct connection *connection) {
     char bytes[READ_BYTES];
@@ -122,7 +132,7 @@ static bool next_request(struct connection *connection) {
     }
     connection->midway_since_ns = 0;
     if (status == REQUEST_BAD) {
-        connection->gateway->metrics.refusals[REFUSED_PROTOCOL]++;
+        connection_breaks_protocol(connection, connection->reader.error);
         reply_error(&connection->reply, "ERR Protocol error: %s", connection->reader.error);
         connection_finish(connection);
     } else if (connection->reader.count > 0) {

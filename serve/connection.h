@@ -83,6 +83,8 @@ void connection_answered(struct connection *connection);
 void connection_flush(struct connection *connection);
 /* Takes no further request; closes when all answers have been sent. */
 void connection_finish(struct connection *connection);
+/* Counts and logs it; the caller closes the connection. `how` contains no bytes of the client. */
+void connection_breaks_protocol(const struct connection *connection, const char *how);
 /* False: the connection is closed, or its unread output is already too large. */
 bool connection_may_write(const struct connection *connection);
 

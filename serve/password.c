@@ -114,6 +114,18 @@ static bool is_password(const char *password, struct script_bytes word) {
     return differs == 0;
 }
 
+/* The line about many has a pause of its own: one mistyped password must not hide an attack. */
+static void log_wrong(struct gateway *gateway, const struct connection *connection) {
+    const bool many =
+        gateway->guesses.recent > GUESSES_FREE || connection->guess.wrong >= GUESSES_MAX;
+    char text[ADDRESS_TEXT_BYTES + 96];
+    snprintf(text, sizeof text,
+             many ? "many wrong passwords, the last from %s: each AUTH is delayed now"
+                  : "refused the user or the password of a client at %s",
+             connection->peer);
+    notice_say(many ? &gateway->wrong_passwords : &gateway->wrong_password, gateway->options, text);
+}
+
 bool guess_check(struct connection *connection, struct script_bytes user,
                  struct script_bytes word) {
     struct gateway *gateway = connection->gateway;
@@ -123,15 +135,10 @@ bool guess_check(struct connection *connection, struct script_bytes user,
         return true;
     }
     gateway->metrics.refusals[REFUSED_PASSWORD]++;
-    if (!asks) return false;
-    connection->guess.wrong++;
-    guess_count(&gateway->guesses, gateway_now_ns());
-    /* Not the first one: people mistype. */
-    if (gateway->guesses.recent <= GUESSES_FREE && connection->guess.wrong < GUESSES_MAX)
-        return false;
-    char text[ADDRESS_TEXT_BYTES + 96];
-    snprintf(text, sizeof text, "many wrong passwords, the last from %s: each AUTH is delayed now",
-             connection->peer);
-    notice_say(&gateway->wrong_passwords, gateway->options, text);
+    if (asks) {
+        connection->guess.wrong++;
+        guess_count(&gateway->guesses, gateway_now_ns());
+    }
+    log_wrong(gateway, connection);
     return false;
 }
