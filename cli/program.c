@@ -6,11 +6,33 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "config.h"
 #include "exit_codes.h"
 #include "message.h"
+
+/* For the connections to 15 nodes, twice while they are made anew, and for all else. */
+enum { DESCRIPTORS_NEEDED = 64 };
+
+/* 0, or the exit status after a message. With too few descriptors, nodes would be blamed for what
+ * this process lacks. `gate` makes no connection, and `serve` raises the limit by itself. */
+static int check_start(const struct command *command, const char *config_error) {
+    const unsigned needs_few = COMMAND_GATE | COMMAND_SERVE;
+    struct rlimit limit;
+    if (config_error[0] != '\0') {
+        complain("%s", config_error);
+        return EXIT_CONFIG;
+    }
+    if ((command->bit & needs_few) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        limit.rlim_cur >= DESCRIPTORS_NEEDED)
+        return EXIT_OK;
+    complain("this process may open %llu files, and redlock needs %d: raise the limit (ulimit -n "
+             "%d, LimitNOFILE=)",
+             (unsigned long long)limit.rlim_cur, DESCRIPTORS_NEEDED, DESCRIPTORS_NEEDED);
+    return EXIT_SYSTEM;
+}
 
 int program_run(const struct command *command, int argc, char **argv) {
     struct settings settings;
@@ -35,9 +57,7 @@ int program_run(const struct command *command, int argc, char **argv) {
         status = EXIT_USAGE_ERROR;
     } else if (settings.help) {
         arguments_help(command, first < argc ? argv[first] : NULL);
-    } else if (config_error[0] != '\0') {
-        complain("%s", config_error);
-        status = EXIT_CONFIG;
+    } else if ((status = check_start(command, config_error)) != EXIT_OK) {
         if (command->refuse != NULL) command->refuse(&settings, status, argc - first, argv + first);
     } else {
         if (!settings.quiet) config_check_secrecy(&settings);

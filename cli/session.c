@@ -148,7 +148,7 @@ int session_open(struct session *session, const struct settings *settings) {
     int result = redlock_client_open(session->nodes, &options, &session->client, &error);
     if (result == REDLOCK_OK) return 0;
     complain("%s", error.text);
-    return result == REDLOCK_NO_MEMORY ? EXIT_SYSTEM : EXIT_CONFIG;
+    return result == REDLOCK_NO_MEMORY || result == REDLOCK_SYSTEM ? EXIT_SYSTEM : EXIT_CONFIG;
 }
 
 int session_mode(struct session *session) {

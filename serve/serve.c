@@ -232,17 +232,19 @@ static bool make_run_id(struct gateway *gateway) {
 }
 
 /* One descriptor for each connection, and some for the nodes. */
-static bool make_room(const struct gateway *gateway) {
+static enum serve_result make_room(const struct gateway *gateway) {
     struct rlimit limit;
     rlim_t needed = gateway->options->connections_max + DESCRIPTORS_BESIDE;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return true;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return SERVE_OK;
     limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
-    if (limit.rlim_cur >= needed && setrlimit(RLIMIT_NOFILE, &limit) == 0) return true;
+    if (limit.rlim_cur >= needed && setrlimit(RLIMIT_NOFILE, &limit) == 0) return SERVE_OK;
+    const bool has_any = limit.rlim_max > DESCRIPTORS_BESIDE; /* for a client */
     gateway->options->say(
         "this process may open %llu files, too few for --connections %zu: raise the limit (ulimit "
-        "-n, LimitNOFILE=), or give fewer",
-        (unsigned long long)limit.rlim_max, gateway->options->connections_max);
-    return false;
+        "-n, LimitNOFILE=)%s",
+        (unsigned long long)limit.rlim_max, gateway->options->connections_max,
+        has_any ? ", or give fewer" : "");
+    return has_any ? SERVE_CONFIG : SERVE_SYSTEM;
 }
 
 static enum serve_result open_all(struct gateway *gateway) {
@@ -252,11 +254,12 @@ static enum serve_result open_all(struct gateway *gateway) {
     log_options = options;
     event_set_log_callback(on_log);
     cache_open(&gateway->texts, TEXTS_MAX);
+    const enum serve_result room = make_room(gateway);
+    if (room != SERVE_OK) return room;
     if (!make_run_id(gateway) || !open_loop(gateway) || !workers_open(gateway)) {
         options->say("cannot begin: %s", strerror(errno));
         return SERVE_SYSTEM;
     }
-    if (!make_room(gateway)) return SERVE_CONFIG;
     if (options->password_file != NULL &&
         (gateway->password = password_read(options->password_file, why, sizeof why)) == NULL) {
         options->say("%s", why);

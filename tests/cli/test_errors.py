@@ -2,13 +2,15 @@
 """Errors name the cause, the node and the cure: what users met, and what they should have read."""
 import json
 import re
+import resource
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
-from conftest import Redlock
+from conftest import BINARY, Redlock
 from fake_node import FakeNode, old_redis, protected
 from servers import Quorum, Server, server_knows_tls, server_version, until
 
@@ -330,3 +332,43 @@ def test_a_cause_is_said_once():
         done = Redlock("redis://127.0.0.1:1")(*words)
         lines = [line for line in (done.stdout + done.stderr).decode().splitlines() if "onnection refused" in line]
         assert lines and all(line.count("onnection refused") == 1 for line in lines), lines
+
+
+# ---- this machine ----
+
+def few_files(count):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+@pytest.mark.parametrize("command", ["run x -- true", "acquire x", "show x", "doctor", "quorum status", "wait x", "up -- true",
+                                     "elect x -- true", "watch --once x", "top --json", "break --yes --reason a x"])
+def test_too_few_descriptors_are_a_failure_of_this_machine(quorum, command):
+    for count in (4, 8, 63):
+        done = Redlock(quorum.nodes)(*command.split(), preexec_fn=few_files(count))
+        said = done.stderr.decode()
+        assert (done.returncode, f"may open {count} files" in said, "ulimit -n" in said) == (71, True, True), (count, done)
+        assert "quorum" not in said and "cannot connect" not in said, "no node is to blame"
+
+
+def test_64_descriptors_are_enough(quorum):
+    done = Redlock(quorum.nodes)("run", "descriptors", "--", "true", preexec_fn=few_files(64))
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_json_and_the_status_file_name_too_few_descriptors(quorum, tmp_path):
+    path = tmp_path / "status"
+    done = Redlock(quorum.nodes)("run", "--json", "--status-file", str(path), "x", "--", "true", preexec_fn=few_files(8))
+    told = json.loads(path.read_text())
+    assert (done.returncode, told["exit"]) == (71, 71) and "may open 8 files" in told["reason"], told
+
+
+def test_descriptors_that_the_caller_left_open(quorum):
+    """The limit is high enough, but nothing is left of it."""
+    code = ("import os, resource, sys\n"
+            "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+            "while os.dup(0) < 63: pass\n"
+            "for fd in range(3, 64): os.set_inheritable(fd, fd > 3)\n"
+            "os.execvp(sys.argv[1], sys.argv[1:])")
+    done = subprocess.run([sys.executable, "-c", code, BINARY, "acquire", "x"], env=Redlock(quorum.nodes).environ,
+                          capture_output=True, timeout=30, check=False)
+    assert (done.returncode, b"Too many open files" in done.stderr) == (71, True), done

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Where it listens, for whom, and what it does not start with."""
 import os
+import resource
 import socket
 import stat
 import subprocess
@@ -105,13 +106,18 @@ def test_wrong_command_line(arguments):
 
 
 def test_more_connections_than_files_may_be_open(quorum):
-    import resource
-
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
     done = subprocess.run([BINARY, "serve", "-N", quorum.nodes, "--listen", "127.0.0.1:0"], env=CLEAN, capture_output=True, check=False,
                           timeout=20, preexec_fn=few)
     assert done.returncode == 78 and b"LimitNOFILE" in done.stderr, done
+
+
+@pytest.mark.parametrize("count", [5, 8, 100])
+def test_too_few_files_for_any_client(quorum, count):
+    done = subprocess.run([BINARY, "serve", "-N", quorum.nodes, "--listen", "127.0.0.1:0"], env=CLEAN, capture_output=True, check=False,
+                          timeout=20, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count)))
+    assert (done.returncode, count < 8 or b"LimitNOFILE=)\n" in done.stderr) == (71, True), done
 
 
 def test_starts_before_its_nodes_do(start, key):
