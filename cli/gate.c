@@ -19,6 +19,7 @@
 #include "draft.h"
 #include "exit_codes.h"
 #include "message.h"
+#include "program.h"
 
 extern char **environ;
 
@@ -103,11 +104,15 @@ static int wait_for(pid_t child, const sigset_t *held) {
 static int start(pid_t *child, char **argv, int output, const sigset_t *mask) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
+    sigset_t defaults;
+    sigemptyset(&defaults);
+    if (program_inherited_xfsz()->sa_handler == SIG_DFL) sigaddset(&defaults, SIGXFSZ);
     if (posix_spawn_file_actions_init(&actions) != 0) return ENOMEM;
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     posix_spawnattr_setsigmask(&attributes, mask);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     int error = posix_spawnp(child, argv[0], &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);

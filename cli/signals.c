@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "message.h"
+#include "program.h"
 
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 /* TTOU and TTIN are blocked so that a process in the background may give the terminal back and
@@ -33,7 +34,7 @@ void signals_take(struct inherited_signals *inherited) {
     sigprocmask(SIG_BLOCK, &blocked, &inherited->mask);
     struct sigaction action = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &action, &inherited->pipe);
-    sigaction(SIGXFSZ, &action, &inherited->file_size); /* write(2) says it, too */
+    inherited->file_size = *program_inherited_xfsz();
     action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, &inherited->child);
 }

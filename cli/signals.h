@@ -16,11 +16,12 @@ struct inherited_signals {
     sigset_t watched;
 };
 
-/* Blocks every signal that is passed on or waited for, ignores SIGPIPE and SIGXFSZ, and sets
- * SIGCHLD to its default: a shell that ignored it would have discarded the status of our children.
+/* Blocks every signal that is passed on or waited for, ignores SIGPIPE, and sets SIGCHLD to its
+ * default: a shell that ignored it would have discarded the status of our children.
  */
 void signals_take(struct inherited_signals *inherited);
-/* For a child before exec: restores the state before signals_take(). Async-signal-safe. */
+/* For a child before exec: restores the state in which this program was started. Async-signal-safe.
+ */
 void signals_restore(const struct inherited_signals *inherited);
 /* A signalfd(2) of the signals that signals_take() blocked; -1 after a message. */
 int signals_open(const struct inherited_signals *inherited);

@@ -372,3 +372,10 @@ def test_descriptors_that_the_caller_left_open(quorum):
     done = subprocess.run([sys.executable, "-c", code, BINARY, "acquire", "x"], env=Redlock(quorum.nodes).environ,
                           capture_output=True, timeout=30, check=False)
     assert (done.returncode, b"Too many open files" in done.stderr) == (71, True), done
+
+
+def test_a_result_that_is_larger_than_files_may_be(quorum, tmp_path):
+    with open(tmp_path / "result", "wb") as result:
+        done = subprocess.run([BINARY, "doctor", "--json"], env=Redlock(quorum.nodes).environ, stdout=result, stderr=subprocess.PIPE,
+                              timeout=30, check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+    assert (done.returncode, b"cannot write the result: File too large" in done.stderr) == (71, True), done

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -223,3 +224,38 @@ def test_subprocess_output_is_not_read_by_the_gate(redlock, file):
     done = gate(redlock, 1, file, "head", "-c", "3000000", "/dev/zero")
     assert done.returncode == 0 and file.stat().st_size == 3000000
     assert subprocess.run(["cmp", "-n", "3000000", str(file), "/dev/zero"], check=False).returncode == 0
+
+
+# ---- a limit on the size of files ----
+
+def size_limit(bytes_max):
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_max, bytes_max))
+
+
+def test_a_limit_on_the_size_of_files_is_reported(redlock, file):
+    done = gate(redlock, 5, file, "echo", "five", preexec_fn=size_limit(0))
+    said = done.stderr.decode()
+    assert (done.returncode, "report.fence: File too large" in said) == (SYSTEM, True), done
+    assert gate(redlock, 5, file, "echo", "five").returncode == 0, "nothing half-written is left"
+    done = gate(redlock, 6, file, "echo", "six", preexec_fn=size_limit(0))
+    assert (done.returncode, b"File too large" in done.stderr, file.read_text()) == (SYSTEM, True, "five\n"), done
+
+
+def test_the_command_gets_the_signal_as_it_was(redlock, file):
+    """Without a handler it ends, and the file stays; where the caller ignores it, the command does, too."""
+    assert gate(redlock, 5, file, "echo", "five").returncode == 0
+    room = size_limit(os.path.getsize(f"{file}.fence"))
+    ignored = "awk '/SigIgn/ { print $2 }' /proc/self/status"
+
+    def ignores():
+        room()
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def mask(**more):
+        assert gate(redlock, 5, file, "sh", "-c", ignored, **more).returncode == 0
+        return int(file.read_text(), 16) >> (signal.SIGXFSZ - 1) & 1
+
+    assert (mask(preexec_fn=room), mask(preexec_fn=ignores)) == (0, 1)
+    done = gate(redlock, 5, file, "dd", "if=/dev/zero", "bs=1M", "count=1", "status=none", preexec_fn=room)
+    assert done.returncode == 128 + signal.SIGXFSZ, done
+    assert file.stat().st_size < 100

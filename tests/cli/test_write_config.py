@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource as limits
 import signal
 import stat
 import time
@@ -22,8 +23,8 @@ def nodes_of(servers, password=None):
     return ",".join(f"redis://{':' + password + '@' if password else ''}127.0.0.1:{server.port}" for server in servers)
 
 
-def init(redlock, servers, path, *more, nodes=None):
-    return redlock("quorum", "init", "-N", nodes or nodes_of(servers), "--never-used", "--yes", "--ttl-max", "5s", "--write-config", str(path), *more)
+def init(redlock, servers, path, *more, nodes=None, **process):
+    return redlock("quorum", "init", "-N", nodes or nodes_of(servers), "--never-used", "--yes", "--ttl-max", "5s", "--write-config", str(path), *more, **process)
 
 
 def test_a_client_with_the_file_never_locks_as_classic(redlock, servers, resource, tmp_path):
@@ -132,3 +133,11 @@ def test_interrupted_leaves_no_file(redlock, servers, tmp_path):
     waits.send_signal(signal.SIGINT)
     assert waits.wait(timeout=10) == 130
     assert os.listdir(tmp_path) == []
+
+
+def test_a_limit_on_the_size_of_files_is_reported(redlock, servers, tmp_path):
+    path = tmp_path / "redlock.conf"
+    done = init(redlock, servers, path, preexec_fn=lambda: limits.setrlimit(limits.RLIMIT_FSIZE, (0, 0)))
+    assert done.returncode == 71 and f"cannot write {path}: File too large" in done.stderr.decode(), done
+    assert os.listdir(tmp_path) == []
+    assert init(redlock, servers, path).returncode == 0 and path.exists(), "the same command writes it"
