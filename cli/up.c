@@ -195,21 +195,27 @@ static void end_group(struct up *up) {
     terminal_take(&up->terminal, up->child);
 }
 
-static void print_environment(const struct up *up) {
+/* 0, or the exit status after a message: servers that nobody can find are of no use. */
+static int print_environment(const struct up *up) {
     print_export("REDLOCK_NODES", up->servers.nodes);
     print_export("REDLOCK_MODE", mode_name(up->servers.mode));
     print_export("REDISCLI_AUTH", up->servers.password);
     print_export("REDLOCK_UP_DIR", up->servers.directory);
     if (up->servers.mode == REDLOCK_MODE_GUARDED)
         print_export("REDLOCK_QUORUM", up->servers.quorum);
-    fflush(stdout);
-    if (up->settings->quiet) return;
+    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+        complain("cannot write the result: %s; the servers are ended", strerror(errno));
+        clearerr(stdout);
+        return EXIT_SYSTEM;
+    }
+    if (up->settings->quiet) return 0;
     for (size_t i = 0; i < up->servers.count; i++) {
         complain("node-%u: redis://127.0.0.1:%d (pid %ld)", up->servers.list[i].number,
                  up->servers.list[i].port, (long)up->servers.list[i].pid);
     }
     complain("%zu %snodes are up, in %s mode; ^C ends them", up->servers.count,
              up->servers.module[0] != '\0' ? "native " : "", mode_name(up->servers.mode));
+    return 0;
 }
 
 static int command_status(const struct up *up) {
@@ -221,12 +227,7 @@ static int command_status(const struct up *up) {
 static int live(struct up *up, char **argv) {
     if (servers_start(&up->servers, end_was_asked, up) != 0)
         return up->ended_by != 0 ? EXIT_BY_SIGNAL + up->ended_by : EXIT_SYSTEM;
-    int status = 0;
-    if (argv[0] != NULL) {
-        status = start_command(up, argv);
-    } else {
-        print_environment(up);
-    }
+    const int status = argv[0] != NULL ? start_command(up, argv) : print_environment(up);
     if (status != 0) return status;
     serve(up);
     end_group(up);

@@ -313,3 +313,21 @@ def test_a_module_that_is_not_executable(up, room, tmp_path):
     copy.chmod(0o755)
     assert up("up", "-n", "1", "--module", str(copy), "--", "true").returncode == 0
     nothing_left(room, [])
+
+
+def test_nodes_that_cannot_be_printed_are_ended(up, room):
+    with open("/dev/full", "wb") as full:
+        process = up.start("up", "-n", "3", stdout=full)
+        said = process.communicate(timeout=15)[1].decode()
+    assert (process.returncode, said.count("cannot write the result: No space left on device")) == (71, 1), said
+    nothing_left(room, [])
+
+
+def test_nodes_that_nobody_reads_are_ended(up, room):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = up.start("up", "-n", "3", stdout=writer)
+    os.close(writer)
+    said = process.communicate(timeout=15)[1].decode()
+    assert (process.returncode, "cannot write the result: Broken pipe" in said) == (71, True), said
+    nothing_left(room, [])
