@@ -75,15 +75,16 @@ struct conn {
     struct backoff backoff;                   /* of a CONN_AUX; the policy has the others */
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* the replies that the handshake waits for */
     unsigned step, steps_count;
-    bool scripting_refused;    /* found by the handshake; so are the next fields */
-    bool lua_missing;          /* ... because the server has no engine for scripts */
-    bool guarded;              /* the handshake checked, or will check, what guarded mode needs */
-    bool redict;               /* the server is Redict */
-    bool announces;            /* the server announces changes of the record (tracking.c) */
-    char refusal[80];          /* why the server does not announce */
-    bool native;               /* the server has our module */
-    struct native_hello hello; /* native: what the module reports; else empty */
-    char run_id[41];           /* of the server process; "": unknown */
+    bool scripting_refused;      /* found by the handshake; so are the next fields */
+    bool lua_missing;            /* ... because the server has no engine for scripts */
+    const char *unknown_command; /* ... because the server does not know EVAL or EVALSHA */
+    bool guarded;                /* the handshake checked, or will check, what guarded mode needs */
+    bool redict;                 /* the server is Redict */
+    bool announces;              /* the server announces changes of the record (tracking.c) */
+    char refusal[80];            /* why the server does not announce */
+    bool native;                 /* the server has our module */
+    struct native_hello hello;   /* native: what the module reports; else empty */
+    char run_id[41];             /* of the server process; "": unknown */
     char quorum[17];
     struct call_queue calls; /* in order of the replies; of aux: transactions, the rest waits */
     unsigned replies;        /* of the first call, until now */

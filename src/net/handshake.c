@@ -34,6 +34,7 @@ enum {
     STEP_INFO,
     STEP_QUORUM,
     STEP_SCRIPT,
+    STEP_SCRIPT_SHA,
     STEP_FENCES,
     STEP_SUBSCRIBE
 };
@@ -76,7 +77,7 @@ static bool send_scripts(struct conn *conn) {
         if (!await(conn, STEP_SCRIPT, conn_command(conn, "EVAL", node_scripts[i].text, "0", NULL)))
             return false;
     const char *sha1 = node_scripts[setnx ? NODE_SETNX_RELEASE : NODE_RELEASE].sha1;
-    return await(conn, STEP_SCRIPT, conn_command(conn, "EVALSHA", sha1, "0", NULL));
+    return await(conn, STEP_SCRIPT_SHA, conn_command(conn, "EVALSHA", sha1, "0", NULL));
 }
 
 /* A client with permissions for classic locks only learns here what is missing. ZADD changes
@@ -93,6 +94,7 @@ bool handshake_begin(struct conn *conn) {
     const struct url *url = &conn->node->url;
     conn->step = conn->steps_count = 0;
     conn->scripting_refused = conn->lua_missing = false;
+    conn->unknown_command = NULL;
     conn->announces = conn->native = false;
     memset(&conn->hello, 0, sizeof(conn->hello));
     conn->guarded = conn->node->net->guarded;
@@ -260,13 +262,26 @@ static void info_answered(struct conn *conn) {
     }
 }
 
+/* No permission helps here. */
+static void unknown_command(struct conn *conn, const char *name, const char *what) {
+    char text[160];
+    snprintf(text, sizeof(text),
+             "the server does not know %s (renamed or disabled), and %s needs it: remove its "
+             "rename-command from the configuration",
+             name, what);
+    conn_fail(conn, REDLOCK_VERDICT_UNFIT, text);
+}
+
 static void info_failed(struct conn *conn, struct net_bytes error) {
     int verdict = verdict_of_error(error);
     if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
-    bool refused = verdict == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error);
-    if (!refused)
+    const bool unknown = verdict_is_unknown_command(error);
+    const bool needed = is_guarded(conn) && !conn->native;
+    if (verdict != REDLOCK_VERDICT_NOPERM && !unknown)
         fail(conn, "INFO", error, verdict);
-    else if (is_guarded(conn) && !conn->native)
+    else if (needed && unknown)
+        unknown_command(conn, "INFO", "guarded mode");
+    else if (needed)
         conn_fail(
             conn, REDLOCK_VERDICT_NOPERM,
             "INFO is refused; guarded mode needs its run_id to recognise a restarted server: allow +info");
@@ -279,12 +294,14 @@ static void scripting_refused(struct conn *conn) {
     if (conn->lua_missing)
         conn_fail(conn, REDLOCK_VERDICT_UNFIT,
                   "the server has no Lua engine, and guarded mode needs scripts: load its module");
+    else if (conn->unknown_command)
+        unknown_command(conn, conn->unknown_command, "guarded mode");
     else
         conn_fail(conn, REDLOCK_VERDICT_NOPERM,
                   "scripts are refused; guarded mode needs them: allow " GUARDED_COMMANDS);
 }
 
-static void script_failed(struct conn *conn, struct net_bytes error) {
+static void script_failed(struct conn *conn, const char *command, struct net_bytes error) {
     int verdict = verdict_of_error(error);
     switch (verdict) {
     case REDLOCK_VERDICT_NOPERM: scripting_refused(conn); return;
@@ -296,7 +313,9 @@ static void script_failed(struct conn *conn, struct net_bytes error) {
     default: break;
     }
     if (verdict_is_lua_missing(error)) conn->lua_missing = true;
-    if (conn->lua_missing || verdict_is_unknown_command(error))
+    if (!conn->unknown_command && verdict_is_unknown_command(error))
+        conn->unknown_command = command;
+    if (conn->lua_missing || conn->unknown_command)
         scripting_refused(conn);
     else if (!verdict_is_noscript(error))
         fail(conn, "EVAL", error, verdict);
@@ -369,9 +388,11 @@ static void native_answered(struct conn *conn) {
  * on it. Any other error passes, or shows up in each vote; and a key of another type is no record.
  */
 static void quorum_failed(struct conn *conn, struct net_bytes error) {
-    const bool refused =
-        verdict_of_error(error) == REDLOCK_VERDICT_NOPERM || verdict_is_unknown_command(error);
-    if (refused && !conn->native) /* a native node has said it already */
+    const bool unknown = verdict_is_unknown_command(error);
+    const bool refused = verdict_of_error(error) == REDLOCK_VERDICT_NOPERM || unknown;
+    if (unknown && !conn->native)
+        unknown_command(conn, "HGET", "mode auto");
+    else if (refused && !conn->native) /* a native node has said it already */
         conn_fail(conn, REDLOCK_VERDICT_NOPERM, NET_QUORUM_UNREADABLE);
     else
         net_log(conn->node->net, REDLOCK_LOG_DEBUG,
@@ -430,14 +451,14 @@ void handshake_reply(struct conn *conn) {
     case STEP_SUBSCRIBE: tracking_step(conn, failed); break;
     case STEP_FENCES:
         /* Any other error may pass, or shows up when the record is read and in each vote. */
-        if (failed && !conn->native &&
-            (verdict_of_error(error) == REDLOCK_VERDICT_NOPERM ||
-             verdict_is_unknown_command(error)))
+        if (failed && !conn->native && verdict_is_unknown_command(error))
+            unknown_command(conn, "ZADD", "guarded mode");
+        else if (failed && !conn->native && verdict_of_error(error) == REDLOCK_VERDICT_NOPERM)
             conn_fail(conn, REDLOCK_VERDICT_NOPERM,
                       "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
         break;
     default:
-        if (failed) script_failed(conn, error);
+        if (failed) script_failed(conn, step == STEP_SCRIPT_SHA ? "EVALSHA" : "EVAL", error);
         break;
     }
     if (conn->generation != generation || conn->step < conn->steps_count) return;

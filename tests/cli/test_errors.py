@@ -12,7 +12,7 @@ import pytest
 
 from conftest import BINARY, Redlock
 from fake_node import FakeNode, old_redis, protected
-from servers import Quorum, Server, server_knows_tls, server_version, until
+from servers import Quorum, Server, server_knows_tls, server_version, started, until
 
 USAGE, NO_QUORUM, CONFIG = 64, 69, 78
 NEVER_USED = ("quorum", "init", "--yes", "--never-used", "--ttl-max", "2s")
@@ -379,3 +379,25 @@ def test_a_result_that_is_larger_than_files_may_be(quorum, tmp_path):
         done = subprocess.run([BINARY, "doctor", "--json"], env=Redlock(quorum.nodes).environ, stdout=result, stderr=subprocess.PIPE,
                               timeout=30, check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
     assert (done.returncode, b"cannot write the result: File too large" in done.stderr) == (71, True), done
+
+
+# ---- commands that a server does not know ----
+
+@pytest.mark.parametrize("mode, command", [("guarded", "EVAL"), ("guarded", "EVALSHA"), ("guarded", "INFO"), ("guarded", "ZADD"),
+                                           ("auto", "HGET")])
+def test_a_renamed_command_is_not_a_missing_permission(mode, command):
+    with started(("--rename-command", command, "")) as (server,):
+        redlock = Redlock(server.url, {"REDLOCK_MODE": mode})
+        done = redlock("acquire", "x")
+        said = done.stderr.decode()
+        assert done.returncode == CONFIG and f"the server does not know {command} (renamed or disabled)" in said, done
+        assert "remove its rename-command" in said and "ACL" not in said and "allow" not in said
+        status, found = findings(redlock)
+        assert status == 1 and f"does not know {command}" in found["UNFIT"]["why"] and "message" in found["UNFIT"]["cure"]
+
+
+def test_a_missing_permission_is_still_one():
+    with started(("--user", "bob", "on", ">pw", "~*", "+@all", "-eval")) as (server,):
+        redlock = Redlock(server.url.replace("://", "://bob:pw@"), {"REDLOCK_MODE": "guarded"})
+        done = redlock("acquire", "x")
+        assert (done.returncode, b"scripts are refused" in done.stderr, b"allow ~redlock:*" in done.stderr) == (CONFIG, True, True), done

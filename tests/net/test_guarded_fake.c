@@ -348,20 +348,20 @@ static void test_refused_handshakes(void **state) {
     expect_refusal_of("redis_version:7.2.4\r\n", REDLOCK_VERDICT_UNFIT, "run_id");
     expect_refusal(FAKE_STOCK "-NOPERM this user has no permissions\r\n", REDLOCK_VERDICT_NOPERM,
                    "allow +info");
-    expect_refusal(FAKE_STOCK "-ERR unknown command 'INFO'\r\n", REDLOCK_VERDICT_NOPERM,
-                   "allow +info");
+    expect_refusal(FAKE_STOCK "-ERR unknown command 'INFO'\r\n", REDLOCK_VERDICT_UNFIT,
+                   "does not know INFO");
     expect_refusal(FAKE_STOCK "-LOADING Redis is loading\r\n", REDLOCK_VERDICT_LOADING, "loading");
     expect_refusal(FIT "-NOPERM no eval\r\n", REDLOCK_VERDICT_NOPERM,
                    "allow ~redlock:* +eval +evalsha +zadd");
-    expect_refusal(
-        FIT ":1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n-ERR unknown command 'EVALSHA'\r\n",
-        REDLOCK_VERDICT_NOPERM, "+evalsha");
+    expect_refusal(FIT ":1\r\n:1\r\n:0\r\n-ERR unknown command 'EVALSHA'\r\n",
+                   REDLOCK_VERDICT_UNFIT, "does not know EVALSHA");
     expect_refusal(FIT NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA
                    "-NOSCRIPT No matching script.\r\n",
                    REDLOCK_VERDICT_UNFIT, "no Lua engine");
     expect_refusal(FIT SCRIPTS "-NOPERM no zadd\r\n", REDLOCK_VERDICT_NOPERM,
                    "more than a classic lock: allow ~redlock:*");
-    expect_refusal(FIT SCRIPTS "-ERR unknown command 'ZADD'\r\n", REDLOCK_VERDICT_NOPERM, "+zadd");
+    expect_refusal(FIT SCRIPTS "-ERR unknown command 'ZADD'\r\n", REDLOCK_VERDICT_UNFIT,
+                   "does not know ZADD");
 }
 
 static void expect_welcome(const char *first_words) {
