@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "boottime.h"
@@ -308,6 +309,17 @@ static int release_adopted(struct session *session, struct redlock_lock *lock,
     return EXIT_OK;
 }
 
+/* Fences follow the clocks of the clients, so the clock of a holder may be at fault. */
+static void refuse_fence(int64_t fence) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    complain("the fence %" PRId64 " is not the fence of this lock: give the one that redlock "
+             "acquire printed; this machine's clock is at %" PRId64
+             ", and one that is more than a year ahead is refused: if acquire did print it, the "
+             "clock of a client was wrong, and redlock run can hold the lock",
+             fence, (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+}
+
 static int adopt(struct session *session, struct settings *settings, bool input,
                  const struct token *token, const char *resource, adopted_fn *act) {
     struct redlock_lock *lock = NULL;
@@ -324,11 +336,7 @@ static int adopt(struct session *session, struct settings *settings, bool input,
     int result = redlock_lock_adopt_fenced(lock, token->bytes, token->count, fence);
     status = result == REDLOCK_OK ? act(session, lock, resource)
                                   : session_failure(session, lock, resource, result);
-    if (result == REDLOCK_BAD_ARGUMENT && fence != 0) {
-        complain("the fence %" PRId64
-                 " is not the fence of this lock: give the one that redlock acquire printed",
-                 fence);
-    }
+    if (result == REDLOCK_BAD_ARGUMENT && fence != 0) refuse_fence(fence);
     failed(session, lock, resource, status);
     redlock_lock_free(lock);
     return status;

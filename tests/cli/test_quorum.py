@@ -834,6 +834,24 @@ def test_a_fence_of_no_lock(made, resource):
     assert (done.returncode, b"is not the fence of this lock: give the one" in done.stderr) == (USAGE, True), done.stderr
 
 
+def test_a_fence_of_a_clock_that_was_two_years_ahead(made, three, resource):
+    """The message has both numbers, and its cure works."""
+    token, fence = take(made, resource)
+    ahead = int(fence) + 2 * 365 * 86400 * 10 ** 6
+    for server in three.servers:
+        nonce = server.ask("HGET", "redlock:node", "nonce").decode()
+        stripe = next(name for name, score in zip(*[iter(server.ask("ZRANGE", f"redlock:fences:{nonce}", "0", "-1", "WITHSCORES"))] * 2)
+                      if int(score) == int(fence))
+        server.ask("ZADD", f"redlock:fences:{nonce}", str(ahead), stripe.decode())
+    before = time.time_ns() // 1000
+    done = made("extend", "-t", TTL, resource, environ={"REDLOCK_TOKEN": token, "REDLOCK_FENCE": str(ahead)})
+    said = done.stderr.decode()
+    clock = re.search(rf"the fence {ahead} is not the fence of this lock.*this machine's clock is at (\d+)", said)
+    assert done.returncode == USAGE and clock and before <= int(clock[1]) <= time.time_ns() // 1000, said
+    done = made("run", "-t", TTL, resource, "--", "sh", "-c", "echo $REDLOCK_FENCE")
+    assert done.returncode == 0 and int(done.stdout) > ahead, done
+
+
 # The ACL that docs/acl.md gives for guarded mode is the least that is needed, and is enough.
 
 def acl_of_the_manual():
