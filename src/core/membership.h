@@ -232,6 +232,7 @@ const char *rl_membership_state_name(enum rl_membership_state state);
 struct rl_membership_plan {
     struct rl_record record; /* the same for all nodes, except a node's own fields */
     bool never_intact;       /* all records there were left by an init that did not finish */
+    bool used;               /* a lock may have been held under a record that is there */
     /* After this time all locks that may be held there have ended. 0: no ttl_max is known. */
     int64_t longest_ttl_max_ms;
 };

@@ -107,7 +107,7 @@ void membership_init_read(struct rl_membership *m) {
  * next init may find nothing else of the earlier quorum. */
 static void begin_anew(struct rl_membership *m) {
     const struct rl_membership_plan *plan = &m->plan;
-    if (m->wish.never_used && !plan->never_intact) {
+    if (m->wish.never_used && plan->used) {
         membership_problem(m, RL_PROBLEM_USED_BEFORE)->id[0] = plan->record.quorum_id;
         membership_end(m);
         return;

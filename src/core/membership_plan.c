@@ -83,6 +83,23 @@ static bool may_take(const struct rl_membership *m, unsigned node) {
     return m->wish.pinned && !(votes && membership_same_server(m, node));
 }
 
+/* The first init of its quorum was interrupted in its last step: this node is intact, and others
+ * are as that init left them, on the same server and with the same data. Those have never voted. If
+ * every majority needs one of them, no lock was ever held under this record. */
+static bool never_had_majority(const struct rl_membership *m, const struct rl_record *record) {
+    unsigned never_voted = 0;
+    if (record->epoch != 1) return false;
+    for (unsigned i = 0; i < m->wish.nodes; i++) {
+        const struct rl_record *other = membership_record_at(m, i);
+        if (!other || other->quorum_id != record->quorum_id || !rl_record_of_first_init(other))
+            continue;
+        const struct rl_member *member = rl_record_member(record, other->node_id);
+        if (!member || strcmp(member->incarnation.run_id, other->run_id) != 0) continue;
+        never_voted += rl_record_same_members(other, record) && membership_same_server(m, i);
+    }
+    return record->members_count - never_voted < rl_quorum(record->members_count);
+}
+
 /* Nodes of two quorums cannot form one. The records of an init that did not finish do not count. */
 static bool check_one_quorum(struct rl_membership *m) {
     uint64_t meant = m->quorum_id;
@@ -90,6 +107,7 @@ static bool check_one_quorum(struct rl_membership *m) {
         const struct rl_record *record = membership_record_at(m, i);
         if (!record || rl_record_of_first_init(record)) continue;
         m->plan.never_intact = false;
+        m->plan.used |= !never_had_majority(m, record);
         if (!meant) meant = record->quorum_id;
         if (record->quorum_id == meant || may_take(m, i)) continue;
         membership_refuse(m, RL_PROBLEM_TWO_QUORUMS, i);

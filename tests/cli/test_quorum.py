@@ -828,6 +828,27 @@ def test_used_servers_are_not_never_used(made, three):
     assert shown.returncode == USAGE and b"with ttl_max 1.0 s" in shown.stderr and b"that is known, 2.0 s" in shown.stderr
 
 
+def standing(server):
+    return (server.ask("HGET", "redlock:node", "standing") or b"").decode()
+
+
+def test_never_used_after_an_init_that_was_killed_in_its_last_step(redlock, three):
+    """One node is intact, and two are as the init left them: no lock can have been held."""
+    init = ("quorum", "init", "--yes", "-N", three.nodes, "--ttl-max")
+    process = redlock.start(*init, "2s")
+    until(lambda: all(standing(server) == "recovering" for server in three.servers), what="the claims")
+    for server in three.servers[1:]:
+        server.ask("CLIENT", "PAUSE", "60000", "WRITE")  # they answer, and take no last record
+    until(lambda: standing(three[0]) == "intact", what="the last record of one node")
+    process.kill()
+    process.communicate()
+    for server in three.servers[1:]:
+        server.ask("CLIENT", "UNPAUSE")
+    assert [standing(server) for server in three.servers] == ["intact", "recovering", "recovering"]
+    done = redlock(*init, "2s", "--never-used")
+    assert done.returncode == 0 and [standing(server) for server in three.servers] == ["intact"] * 3, done
+
+
 def test_a_fence_of_no_lock(made, resource):
     token, _ = take(made, resource)
     done = made("extend", "-t", TTL, resource, environ={"REDLOCK_TOKEN": token, "REDLOCK_FENCE": str(2**53 - 1)})
