@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Stands between clients and one server, and writes down what the server does with each request.
 
-usage: recorder.py PORTS SERVER_PORT LOG SEED SCRIPTS_DIR [quiet]
+usage: recorder.py PORTS SERVER_PORT LOG SEED SCRIPTS_DIR [RESOURCE...]
 
 Each client has a port of its own, in PORTS, with commas; it is known by the place of this port.
-The recorder gives the server one request at a time and looks at the keys behind each, so that the order is known and every change has
-a cause. Requests and replies are late by times drawn from the seed, and connections break; `quiet`: they do not.
+The recorder gives the server one request at a time and looks at the keys behind each, so that the order is known and every
+change has a cause. Requests and replies are late by times drawn from the seed, and connections break. SIGUSR1: the server
+loses its data. With resources, their fences are written down too, behind each record.
 
-A line of the log, times in nanoseconds of CLOCK_BOOTTIME; the words behind REPLY are what the keys are afterwards, a value
-("-": none) and when it ends in milliseconds of the server's clock:
+The lines of the log, times in nanoseconds of CLOCK_BOOTTIME. AFTER is for each key what it is behind the request: its value
+("-": none), when it ends in milliseconds of the server's clock, and the fence of its stripe:
 
-    ARRIVED SENT REPLIED CLIENT OP TOKEN TTL_MS FENCE RESOURCES REPLY [VALUE ENDS]...
+    REQUEST ARRIVED SENT REPLIED CLIENT OP TOKEN TTL_MS FENCE RESOURCES REPLY AFTER...
+    RECORD AT INTACT MEMBER,NUMBER,RUN_ID;... FENCE...
+    LOSS AT
 """
 import hashlib
 import heapq
@@ -70,42 +73,60 @@ class Resp:
         return found[0], raw
 
 
-class Lock:
-    """What the request is about, for those that change a lock."""
+def words_of(*words):
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
-    def __init__(self, op, keys, token=b"-", ttl=b"0", fence=b"0"):
+
+def stripe_of(key):
+    hashed = 0xcbf29ce484222325  # FNV-1a
+    for byte in key:
+        hashed = (hashed ^ byte) * 0x100000001b3 % 2**64
+    return hashed % 4096
+
+
+class Request:
+    """What a command is about: SET, Extend, X releases, Z raises behind a SET, T raises again, Fences are read, Write."""
+
+    def __init__(self, op, keys=(), token=b"-", ttl=b"0", fence=b"0"):
         self.op, self.keys, self.token, self.ttl, self.fence = op, keys, token, ttl, fence
 
 
 class Scripts:
+    # What they do not change is not written down.
+    OTHERS = ("waiting", "waiters", "confirm")
+
     def __init__(self, directory):
         self.names = {}
         for path in directory.glob("*.lua"):
             text = re.sub(r"--[^\n]*\n", "", path.read_text())
             self.names[hashlib.sha1(text.encode()).hexdigest()] = path.stem
 
-    def lock_of(self, words):
-        """None: it changes no lock."""
+    def request_of(self, words, last_set):
+        """None: it is about no lock, no fence and no record."""
         command = words[0].upper()
         if command == b"SET" and len(words) == 6 and words[3].upper() == b"NX":
-            return Lock("S", [words[1]], words[2], words[5])
+            return Request("S", [words[1]], words[2], words[5])
+        if command == b"ZADD" and len(words) == 7 and last_set:
+            return Request("Z", last_set.keys, last_set.token, last_set.ttl, words[5])
+        if command == b"ZRANGE" and words[1].startswith(b"redlock:fences:"):
+            return Request("F")
         if command not in (b"EVAL", b"EVALSHA") or words[2] == b"0":
             return None
         sha = words[1].decode().lower() if command == b"EVALSHA" else hashlib.sha1(words[1]).hexdigest()
         count = int(words[2])
         keys, rest = words[3:3 + count], words[3 + count:]
         name = self.names.get(sha)
-        if name is None:
-            raise ValueError(f"a script that the project does not have: {sha}")
-        if name == "acquire_many":
-            return Lock("S", keys, rest[0], rest[1])
-        if name == "extend":
-            return Lock("E", keys, rest[0], rest[1])
-        if name == "release":
-            return Lock("X", keys, rest[0])
-        if name in ("waiting", "waiters"):
+        if name in Scripts.OTHERS:
             return None
-        raise ValueError(f"a script that this recorder does not know: {name}")
+        return {
+            "acquire_many": lambda: Request("S", keys, rest[0], rest[1]),
+            "extend": lambda: Request("E", keys, rest[0], rest[1]),
+            "extend_guarded": lambda: Request("E", keys[:-1], rest[0], rest[1], rest[2]),
+            "release": lambda: Request("X", keys, rest[0]),
+            "raise": lambda: Request("T", keys[:-1], rest[0], b"0", rest[1]),
+            "record_write": lambda: Request("Write"),
+        }[name]()
 
 
 class Client:
@@ -120,6 +141,7 @@ class Client:
         self.reply_due = 0
         self.subscribed = False
         self.gone = False
+        self.last_set = None
 
     def close(self):
         self.gone = True
@@ -128,8 +150,8 @@ class Client:
 
 
 class Recorder:
-    def __init__(self, ports, server_port, log, seed, scripts, quiet):
-        self.server_port, self.scripts, self.quiet = server_port, scripts, quiet
+    def __init__(self, ports, server_port, log, seed, scripts, resources):
+        self.server_port, self.scripts, self.resources = server_port, scripts, resources
         self.log = open(log, "w", buffering=1 << 20)
         self.random = random.Random(seed)
         self.selector = selectors.DefaultSelector()
@@ -141,7 +163,10 @@ class Recorder:
         self.late = []        # (when, number, what to do)
         self.number = 0
         self.slow_until = 0
-        self.ended = False
+        self.ended = self.to_lose = False
+        self.fences = b""     # their name
+        if resources:
+            self.write_record()
 
     # ---- time ----
 
@@ -151,8 +176,6 @@ class Recorder:
 
     def delay(self):
         """Most messages are quick; some take milliseconds, and now and then all of this node's do."""
-        if self.quiet:
-            return 0
         if self.random.random() < 0.0005:
             self.slow_until = now() + self.random.randrange(300_000_000)
         if now() < self.slow_until:
@@ -160,7 +183,7 @@ class Recorder:
         return self.random.randrange(8_000_000) if self.random.random() < 0.1 else 0
 
     def breaks(self):
-        return not self.quiet and self.random.random() < 0.0005
+        return self.random.random() < 0.0005
 
     # ---- connections ----
 
@@ -225,7 +248,8 @@ class Recorder:
         if self.breaks():
             self.drop(client)
             return
-        lock = self.scripts.lock_of(words)
+        request = self.scripts.request_of(words, client.last_set)
+        client.last_set = request if request and request.op == "S" else None
         sent = now()
         try:
             client.server.sendall(raw)
@@ -238,8 +262,10 @@ class Recorder:
             self.drop(client)
             return
         replied = now()
-        if lock:
-            self.write(client, lock, arrived, sent, replied, value)
+        if request and request.op == "Write":
+            self.write_record()
+        elif request:
+            self.write(client, request, arrived, sent, replied, value)
         if self.breaks():
             self.drop(client)
         else:
@@ -256,12 +282,12 @@ class Recorder:
                 raise EOFError
             client.replies.data += data
 
-    def keys_now(self, keys):
-        text = b"".join(b"*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n*2\r\n$11\r\nPEXPIRETIME\r\n$%d\r\n%s\r\n" % (len(k), k, len(k), k)
-                        for k in keys)
-        self.probe.sendall(text)
+    # ---- looking ----
+
+    def look(self, *commands):
+        self.probe.sendall(b"".join(words_of(*words) for words in commands))
         values = []
-        while len(values) < 2 * len(keys):
+        while len(values) < len(commands):
             found = self.probed.take()
             if found is None:
                 self.probed.data += self.probe.recv(1 << 16)
@@ -269,12 +295,34 @@ class Recorder:
                 values.append(found[0])
         return values
 
-    def write(self, client, lock, arrived, sent, replied, value):
-        reply = "-" if value is None else value if isinstance(value, str) else value.decode()
-        after = ["-" if v is None else v.decode() for v in self.keys_now(lock.keys)]
-        words = [arrived, sent, replied, client.number, lock.op, lock.token.decode(), lock.ttl.decode(), lock.fence.decode(),
-                 ",".join(k.decode() for k in lock.keys), reply.split(" ")[0], *after]
-        print(*words, file=self.log)
+    def write(self, client, request, arrived, sent, replied, value):
+        reply = "-" if value is None else value if isinstance(value, str) else str(len(value)) if isinstance(value, list) else value.decode()
+        commands = []
+        for key in request.keys:
+            commands += [("GET", key), ("PEXPIRETIME", key)]
+            commands.append(("ZSCORE", self.fences, stripe_of(key)) if self.resources else ("ECHO", 0))
+        after = ["-" if value is None else value.decode() for value in self.look(*commands)]
+        keys = ",".join(key.decode() for key in request.keys) or "-"
+        print("REQUEST", arrived, sent, replied, client.number, request.op, request.token.decode(), request.ttl.decode(),
+              request.fence.decode(), keys, reply.split(" ")[0], *after, file=self.log)
+
+    def write_record(self):
+        flat, = self.look(("HGETALL", "redlock:node"))
+        at = now()
+        record = {name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2])}
+        self.fences = f"redlock:fences:{record.get('nonce', 'kept')}".encode()
+        fences = self.look(*(("ZSCORE", self.fences, stripe_of(name.encode())) for name in self.resources))
+        if all(fence is None for fence in fences):
+            self.fences = b"redlock:fences:kept"
+            fences = self.look(*(("ZSCORE", self.fences, stripe_of(name.encode())) for name in self.resources))
+        members = ";".join(",".join(line.split(" ")[:3]) for line in record.get("members", "").splitlines()) or "-"
+        print("RECORD", at, int(record.get("standing") == "intact"), members, *(int(fence or 0) for fence in fences), file=self.log)
+
+    def lose(self):
+        self.to_lose = False
+        self.look(("FLUSHALL",))
+        print("LOSS", now(), file=self.log)
+        self.write_record()
 
     # ---- all ----
 
@@ -289,15 +337,21 @@ class Recorder:
                     self.accept(first, second)
             while self.late and self.late[0][0] <= now():
                 heapq.heappop(self.late)[2]()
+            if self.to_lose:
+                self.lose()
         self.log.close()
 
 
-def main(ports, server_port, log, seed, scripts, *quiet):
-    recorder = Recorder([int(port) for port in ports.split(",")], int(server_port), log, int(seed), Scripts(pathlib.Path(scripts)), bool(quiet))
+def main(ports, server_port, log, seed, scripts, *resources):
+    recorder = Recorder([int(port) for port in ports.split(",")], int(server_port), log, int(seed), Scripts(pathlib.Path(scripts)), resources)
 
     def end(*_):
         recorder.ended = True
+
+    def lose(*_):
+        recorder.to_lose = True
     signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGUSR1, lose)
     recorder.run()
 
 

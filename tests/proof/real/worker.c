@@ -7,7 +7,7 @@
  *
  *   W TIME TOKEN UNTIL FENCE    P TIME TOKEN UNTIL    L TIME TOKEN    R TIME TOKEN
  *
- * The names of resources change with each epoch, so that a trace falls into many runs. */
+ * RESOURCES is even. Their names change with each epoch, so that a trace falls into many runs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -27,6 +27,7 @@ enum { THREADS_MAX = 64, TOKEN_BYTES_MAX = 128 };
 static struct redlock_client *client;
 static int64_t ttl_ms, epoch_ms;
 static unsigned resources;
+static bool pairs; /* a lock may be of two resources */
 static volatile sig_atomic_t ended;
 
 struct turn {
@@ -66,8 +67,8 @@ static void on_change(void *context, struct redlock_lock *lock, int change) {
         printf("P %" PRId64 " %s %" PRId64 "\n", now_ns(), turn->token, end_ns);
 }
 
-/* One resource, or in one turn of eight the two of a pair. */
-static struct redlock_lock *make_lock(unsigned *seed, bool pairs, struct turn *turn) {
+/* One resource; in classic mode, in one turn of eight, the two of a pair. */
+static struct redlock_lock *make_lock(unsigned *seed, struct turn *turn) {
     struct redlock_lock_options options;
     struct redlock_error error = {0};
     struct redlock_lock *lock = NULL;
@@ -108,10 +109,9 @@ static void hold(struct redlock_lock *lock, struct turn *turn, unsigned *seed) {
 
 static void *contend(void *context) {
     unsigned seed = *(unsigned *)context;
-    const bool pairs = resources > 1 && resources % 2 == 0;
     while (!ended) {
         struct turn turn = {0};
-        struct redlock_lock *lock = make_lock(&seed, pairs, &turn);
+        struct redlock_lock *lock = make_lock(&seed, &turn);
         if (redlock_acquire(lock, rand_r(&seed) % 60) == REDLOCK_OK)
             hold(lock, &turn, &seed);
         else
@@ -134,9 +134,12 @@ int main(int count, char **words) {
     const unsigned threads_count = (unsigned)atoi(words[4]);
     resources = (unsigned)atoi(words[6]);
     epoch_ms = atoll(words[7]);
-    if (threads_count > THREADS_MAX || resources == 0 || epoch_ms <= 0) return 64;
+    if (threads_count > THREADS_MAX || resources == 0 || resources % 2 != 0 || epoch_ms <= 0) return 64;
     redlock_client_options_init(&options);
-    options.mode = strcmp(words[2], "classic") == 0 ? REDLOCK_MODE_CLASSIC : REDLOCK_MODE_GUARDED;
+    pairs = strcmp(words[2], "classic") == 0;
+    options.mode = pairs ? REDLOCK_MODE_CLASSIC : REDLOCK_MODE_GUARDED;
+    options.recover = 1;
+    options.connect_timeout_ms = 300;
     if (redlock_client_open(words[1], &options, &client, &error) != REDLOCK_OK)
         die(words[1], error.text);
     for (unsigned i = 0; i < threads_count; i++) {
