@@ -2,8 +2,8 @@
  *
  * proof_worker NODES MODE TTL_MS THREADS SEED RESOURCES EPOCH_MS
  *
- * Threads that acquire, stay and release, until SIGTERM. Each line of the output is what one of them
- * was told, in the words of sim/steps.h, with the lock's token:
+ * Threads that acquire, stay and release, until SIGTERM. Each line of the output is what one of
+ * them was told, in the words of sim/steps.h, with the lock's token:
  *
  *   W TIME TOKEN UNTIL FENCE    P TIME TOKEN UNTIL    L TIME TOKEN    R TIME TOKEN
  *
@@ -96,7 +96,8 @@ static void hold(struct redlock_lock *lock, struct turn *turn, unsigned *seed) {
     const struct redlock_bytes token = redlock_token(lock);
     snprintf(turn->token, sizeof turn->token, "%.*s", (int)token.bytes, (const char *)token.data);
     const int64_t until = redlock_validity_end_ns(lock), at = now_ns();
-    printf("W %" PRId64 " %s %" PRId64 " %" PRId64 "\n", at, turn->token, until, redlock_fence(lock));
+    printf("W %" PRId64 " %s %" PRId64 " %" PRId64 "\n", at, turn->token, until,
+           redlock_fence(lock));
     atomic_store(&turn->won, true);
     /* Most are short; some last until the lock was extended a few times, or is lost. */
     int64_t stay_ns = rand_r(seed) % 3000 * INT64_C(1000);
@@ -134,7 +135,8 @@ int main(int count, char **words) {
     const unsigned threads_count = (unsigned)atoi(words[4]);
     resources = (unsigned)atoi(words[6]);
     epoch_ms = atoll(words[7]);
-    if (threads_count > THREADS_MAX || resources == 0 || resources % 2 != 0 || epoch_ms <= 0) return 64;
+    if (threads_count > THREADS_MAX || resources == 0 || resources % 2 != 0 || epoch_ms <= 0)
+        return 64;
     redlock_client_options_init(&options);
     pairs = strcmp(words[2], "classic") == 0;
     options.mode = pairs ? REDLOCK_MODE_CLASSIC : REDLOCK_MODE_GUARDED;
@@ -144,7 +146,8 @@ int main(int count, char **words) {
         die(words[1], error.text);
     for (unsigned i = 0; i < threads_count; i++) {
         seeds[i] = (unsigned)atoi(words[5]) + 7919 * i;
-        if (pthread_create(&threads[i], NULL, contend, &seeds[i]) != 0) die("thread", strerror(errno));
+        if (pthread_create(&threads[i], NULL, contend, &seeds[i]) != 0)
+            die("thread", strerror(errno));
     }
     for (unsigned i = 0; i < threads_count; i++) pthread_join(threads[i], NULL);
     redlock_client_free(client);
