@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The steps of a run, for the checkers that are extracted from the proof (docs/proof.md): what was
- * sent, what servers did with it, and until when clients were told that they hold a lock; with what
- * their clocks show, not with world time alone. One line each:
+ * sent, what servers did with it, and until when the library reported locks as held; with what the
+ * clients' clocks show, not with world time alone. One line each:
  *
  *   seed SEED
  *   D CLIENT PPM NS                           its drift allowance
@@ -15,8 +15,8 @@
  *   V TIME NODE MESSAGE GRANTED               the server has executed it
  *   Y TIME NODE RESOURCE TOKEN ENDS           the key is now like this; TOKEN 0: there is none
  *   Z TIME NODE RESOURCE                      the key has ended
- *   W TIME TOKEN UNTIL                        the client is told that it holds the lock
- *   P TIME TOKEN UNTIL                        ... that its validity now ends at UNTIL
+ *   W TIME TOKEN UNTIL                        the library reports that the lock is held
+ *   P TIME TOKEN UNTIL                        ... that the validity now ends at UNTIL
  *   L TIME TOKEN                              ... that the lock is lost
  *   R TIME TOKEN                              from here on it does not act as holder
  *   O TIME REASON                             what the proof leaves out has happened
