@@ -348,7 +348,46 @@ static void judge_mirror(const struct examined *node, size_t i, struct findings 
 
 /* ---- permissions ---- */
 
+static bool has_word(const char *words, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)) != NULL; at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* A user that may neither take nor end a lock is doctor's own: nothing is wrong with it. */
+static bool only_examines(const char *denied) {
+    return (has_word(denied, "set") && has_word(denied, "del") && has_word(denied, "pexpire")) ||
+           (has_word(denied, "redlock.lock") && has_word(denied, "redlock.unlock") &&
+            has_word(denied, "redlock.extend"));
+}
+
+/* "zrange hset" as "+zrange +hset". With transactions a key is read by GETRANGE. */
+static void judge_denied(const struct examined *node, size_t i, struct findings *findings) {
+    char commands[256] = "", denied[sizeof node->info.denied], *rest = NULL;
+    size_t used = 0;
+    snprintf(denied, sizeof denied, "%s", node->info.denied);
+    for (char *one = strtok_r(denied, " ", &rest); one != NULL && used < sizeof commands;
+         one = strtok_r(NULL, " ", &rest)) {
+        if (node->status.uses_transactions && strcmp(one, "get") == 0) continue;
+        used += (size_t)snprintf(commands + used, sizeof commands - used, "%s+%s",
+                                 used > 0 ? " " : "", one);
+    }
+    if (commands[0] == '\0') return;
+    if (only_examines(node->info.denied)) {
+        NOTE("UNKNOWN", i, "Run doctor as the user that takes the locks, too.",
+             "This user may not take locks, so it was not examined whether another one may.");
+        return;
+    }
+    ERROR("UNFIT", i, "Allow this user the commands named: " REDLOCK_DOC "/acl.md lists them all.",
+          "It does not permit what a lock needs, so locks are refused or lost, or it does not "
+          "recover: no permission (ACL) for %s.",
+          commands);
+}
+
 static void judge_permissions(const struct examined *node, size_t i, struct findings *findings) {
+    judge_denied(node, i, findings);
     if (node->status.uses_transactions) {
         NOTE("SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in " REDLOCK_DOC "/acl.md.",
              "It refuses scripts: releases and renewals use transactions, with more round trips.");

@@ -204,7 +204,7 @@ enum redlock_server_info_refused {
 /* What redlock_server_info() asks for. */
 enum redlock_server_info_what {
     REDLOCK_SERVER_INFO_CLOCK = 1, /* TIME alone: the clock and the round trip */
-    REDLOCK_SERVER_INFO_ALL = 2    /* the whole struct; 15 short commands in one round trip */
+    REDLOCK_SERVER_INFO_ALL = 2    /* the whole struct; about 30 short commands in one round trip */
 };
 
 /* How a guarded node differs from its record. Bits. A node with such a difference recovers, because
@@ -262,6 +262,8 @@ struct redlock_server {
                            the module see it; 0: they do not */
     int replicas_lacking; /* 1: it refuses writes, because min-replicas-to-write is set and no
                              replica is near enough (NOREPLICAS) */
+    char denied[192];     /* commands that a lock in this client's mode needs, and that the user may
+                             not run, separated by spaces: "set pexpire"; "": none that is known */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);

@@ -463,6 +463,16 @@ def test_a_user_who_may_not_ask(safe_server):
     assert table.returncode == 0 and b"?" in table.stdout and PASSWORD.encode() not in table.stdout
 
 
+@pytest.mark.parametrize("command", ["set", "get", "pttl", "pexpire", "zscore", "zrange", "hset", "del", "exists", "zcard", "hget"])
+def test_a_command_that_a_guarded_lock_needs(guarded, command):
+    """Each lets the client connect, and then the locks are refused or lost, or a node does not recover."""
+    for server in guarded.servers:
+        server.ask("ACL", "SETUSER", "lacks", "on", ">geheim", "allkeys", "allchannels", "+@all", f"-{command}")
+    status, report = examine_guarded(guarded.nodes.replace("//", "//lacks:geheim@"))
+    assert status == 1 and found(report)["UNFIT"] == ("error", [1, 2, 3]), report
+    assert f"no permission (ACL) for +{command}." in json.dumps(report)
+
+
 def test_info_alone_reports_much(safe_server):
     safe_server.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
     safe_server.ask("ACL", "SETUSER", "reader", "on", f">{PASSWORD}", "~redlock:node", "-@all", "+eval", "+evalsha", "+info", "+time", "+hget")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What servers report about themselves, for people to judge: no lock depends on it. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +12,13 @@
 struct server_info {
     struct inquiry inquiry;
     struct redlock_server seen[REDLOCK_NODES_MAX];
-    struct net_request requests[NET_QUESTIONS];
-    struct net_call calls[NET_QUESTIONS][REDLOCK_NODES_MAX];
+    struct net_bytes key; /* a name that no client uses, for questions about permissions */
+    struct net_request requests[NET_QUESTIONS_ALL];
+    struct net_call calls[NET_QUESTIONS_ALL][REDLOCK_NODES_MAX];
+    char key_bytes[];
 };
+
+static const char nothing[] = "redlock:doctor";
 
 static const struct redlock_server unknown = {.verdict = REDLOCK_VERDICT_NONE,
                                               .asked_ns = -1,
@@ -172,8 +177,32 @@ static void take_answer(struct redlock_server *seen, enum net_question question,
 
 /* ---- asking ---- */
 
+/* The command, without its arguments and in lower case. */
+static void add_denied(struct redlock_server *seen, const char *text) {
+    size_t at = strlen(seen->denied);
+    if (at > 0 && at + 1 < sizeof seen->denied) seen->denied[at++] = ' ';
+    for (; *text && *text != ' ' && at + 1 < sizeof seen->denied; text++)
+        seen->denied[at++] = (char)tolower((unsigned char)*text);
+    seen->denied[at] = '\0';
+}
+
+/* A denied key says nothing: the user may have a pattern for each of its locks. */
+static void take_permission(struct server_info *info, const struct net_call *call,
+                            const struct net_reply *reply) {
+    const bool native = client_status(info->inquiry.client, call->node).native;
+    const struct net_permission *permission =
+        net_permission(native, (unsigned)(call->request->question - NET_ASK_MAY));
+    if (permission && reply->verdict == REDLOCK_VERDICT_NOPERM && reply->denied[0] != '\0')
+        add_denied(&info->seen[call->node], permission->text);
+}
+
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct server_info *info = call->owner;
+    if (call->request->question >= NET_ASK_MAY) {
+        take_permission(info, call, reply);
+        inquiry_answered(&info->inquiry, false);
+        return;
+    }
     struct redlock_server *seen = &info->seen[call->node];
     enum net_question question = call->request->question;
     bool reported = reply->verdict == REDLOCK_VERDICT_GRANTED;
@@ -196,14 +225,20 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
 }
 
 static struct server_info *server_info_new(struct redlock_client *client) {
-    struct server_info *info = calloc(1, sizeof *info);
+    const size_t prefix = client->options.key_prefix_bytes;
+    struct server_info *info = calloc(1, sizeof *info + prefix + sizeof nothing);
     if (!info) return NULL;
-    inquiry_init(&info->inquiry, client, info->calls[0], NET_QUESTIONS * REDLOCK_NODES_MAX,
+    inquiry_init(&info->inquiry, client, info->calls[0], NET_QUESTIONS_ALL * REDLOCK_NODES_MAX,
                  on_answer);
+    if (prefix) memcpy(info->key_bytes, client->key_prefix, prefix);
+    memcpy(info->key_bytes + prefix, nothing, sizeof nothing);
+    info->key = (struct net_bytes){info->key_bytes, prefix + sizeof nothing - 1};
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) info->seen[i] = unknown;
-    for (unsigned q = 0; q < NET_QUESTIONS; q++)
-        info->requests[q] =
-            (struct net_request){.op = NET_SERVER_INFO, .question = (enum net_question)q};
+    for (unsigned q = 0; q < NET_QUESTIONS_ALL; q++)
+        info->requests[q] = (struct net_request){.op = NET_SERVER_INFO,
+                                                 .question = (enum net_question)q,
+                                                 .keys = &info->key,
+                                                 .keys_count = q < NET_ASK_MAY ? 0 : 1};
     return info;
 }
 
@@ -243,6 +278,24 @@ static void settle_verdicts(struct server_info *info) {
     }
 }
 
+/* Locks with a SETNX scheme use other commands. */
+static void ask_permissions(struct server_info *info, rl_mask nodes, rl_ns until) {
+    struct redlock_client *client = info->inquiry.client;
+    for (unsigned row = 0; client->scheme == REDLOCK_SCHEME_SET; row++) {
+        rl_mask asked = 0;
+        bool more = false;
+        for (unsigned i = 0; i < client->nodes; i++) {
+            const struct net_permission *permission =
+                net_permission(client_status(client, i).native, row);
+            more = more || permission;
+            if (permission && (client->guard || !permission->guarded)) asked |= rl_bit(i);
+        }
+        if (!more) break;
+        inquiry_send(&info->inquiry, nodes & asked, &info->requests[NET_ASK_MAY + row],
+                     info->calls[NET_ASK_MAY + row], until);
+    }
+}
+
 /* The mutex is held. TIME goes first, so that its round trip contains nothing else. */
 static void server_info_ask(struct server_info *info, rl_mask nodes, unsigned questions) {
     struct redlock_client *client = info->inquiry.client;
@@ -253,6 +306,7 @@ static void server_info_ask(struct server_info *info, rl_mask nodes, unsigned qu
         for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)
             if (taken & rl_bit(i)) info->seen[i].asked_ns = now;
     }
+    if (questions == NET_QUESTIONS) ask_permissions(info, nodes, until);
     inquiry_wait(&info->inquiry);
     settle_verdicts(info);
 }
