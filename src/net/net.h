@@ -22,16 +22,6 @@ struct net;
     "the user may not read whether the server belongs to a guarded quorum: allow +hget "           \
     "%R~redlock:node (before Redis 7 ~redlock:node), or choose mode classic"
 
-/* A command that a lock needs (permission.c), with its arguments; "%k" stands for the request's
- * key.
- */
-struct net_permission {
-    const char *text;
-    bool guarded; /* only in guarded mode */
-};
-/* NULL: there are no more rows. */
-const struct net_permission *net_permission(bool native, unsigned row);
-
 struct net_timer {
     rl_ns at, later;                       /* used only by net */
     size_t index;                          /* used only by net; 0: not armed */

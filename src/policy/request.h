@@ -84,6 +84,16 @@ enum net_question {
     NET_QUESTIONS_ALL = NET_ASK_MAY + 16
 };
 
+/* A command that a lock needs (permission.c), with its arguments; "%k" stands for the request's
+ * key.
+ */
+struct net_permission {
+    const char *text;
+    bool guarded; /* only in guarded mode */
+};
+/* NULL: there are no more rows. */
+const struct net_permission *net_permission(bool native, unsigned row);
+
 /* A request and all that it points to must not change until every call made with it is done. It may
  * be encoded again (NOSCRIPT, reconnect). */
 struct net_request {

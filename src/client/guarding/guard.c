@@ -308,6 +308,16 @@ static void came_or_went(struct redlock_client *client, unsigned node,
 
 /* ---- answers ---- */
 
+/* A read that succeeds in between clears `trouble`, and changes nothing about these. */
+static void note_denial(struct guard_denial *denial, const struct net_reply *reply) {
+    if (reply->verdict != REDLOCK_VERDICT_NOPERM) {
+        denial->denied = denial->logged = false;
+        return;
+    }
+    denial->denied = true;
+    memcpy(denial->command, reply->denied, sizeof denial->command);
+}
+
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct guard *guard = call->owner;
     const unsigned node = call->node;
@@ -316,6 +326,8 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     const bool answered = granted || verdict == REDLOCK_VERDICT_ABSENT;
     struct rl_guard_event event = {.type = RL_GUARD_FAILED, .node = (uint8_t)node};
     if (guard->client->closing) return;
+    if (call->request->op == NET_RECORD_WRITE) note_denial(&guard->node[node].write_denied, reply);
+    if (call->request->op == NET_FENCES) note_denial(&guard->node[node].fences_denied, reply);
     if (call->request->op == NET_RECORD) {
         /* a record does not count before its server's state is known */
         if (answered && guard->machine.node[node].stated) event.type = RL_GUARD_RECORD;
@@ -340,6 +352,7 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         guard->failed |= rl_bit(node);
     else
         step(guard, event);
+    if (verdict == REDLOCK_VERDICT_NOPERM) guard_report(guard);
 }
 
 /* ---- asking ---- */

@@ -4,7 +4,7 @@
  * that the server refuses, on a name that no client uses, or as a read. A server checks the number
  * of arguments before the permission, and the arguments after it. So a denial is a denial, and any
  * other answer is a yes. ACL DRYRUN would need a permission of its own. */
-#include "net/net.h"
+#include "policy/request.h"
 
 #define NOTHING "redlock:doctor"
 
