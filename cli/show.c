@@ -212,61 +212,6 @@ static int show_one(struct session *session, const char *resource, size_t bytes,
 
 /* ---- all there is -------------------------------------------------------------------- */
 
-enum { LOCKS_MAX = 1000000 };
-
-static bool grow(struct found *found) {
-    if (found->count < found->room) return true;
-    size_t room = found->room == 0 ? 64 : found->room * 2;
-    char **names = realloc(found->names, room * sizeof *names);
-    if (names == NULL) return false;
-    found->names = names;
-    size_t *bytes = realloc(found->bytes, room * sizeof *bytes);
-    if (bytes == NULL) return false;
-    found->bytes = bytes;
-    found->room = room;
-    return true;
-}
-
-static int compare_bytes(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
-    int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
-    return order != 0 ? order : a_bytes < b_bytes ? -1 : a_bytes > b_bytes;
-}
-
-/* Kept in order, each once: every node reports its own keys. */
-static void add_found(void *context, const void *resource, size_t bytes) {
-    struct found *found = context;
-    size_t low = 0, high = found->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        int order = compare_bytes(resource, bytes, found->names[middle], found->bytes[middle]);
-        if (order == 0) return;
-        if (order < 0) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    if (found->count >= LOCKS_MAX) {
-        found->cut = true;
-        return;
-    }
-    char *copy = malloc(bytes + 1);
-    if (copy == NULL || !grow(found)) {
-        free(copy);
-        found->failed = true;
-        return;
-    }
-    memcpy(copy, resource, bytes);
-    copy[bytes] = '\0';
-    memmove(found->names + low + 1, found->names + low,
-            (found->count - low) * sizeof *found->names);
-    memmove(found->bytes + low + 1, found->bytes + low,
-            (found->count - low) * sizeof *found->bytes);
-    found->names[low] = copy;
-    found->bytes[low] = bytes;
-    found->count++;
-}
-
 /* The others are enough; but the list lacks what only this node holds. */
 static void report_left_out(struct session *session) {
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
@@ -285,23 +230,19 @@ bool lists_every_value(struct session *session) {
             status.scheme != REDLOCK_SCHEME_SET);
 }
 
-int found_take(struct session *session, struct found *found) {
-    *found = (struct found){0};
-    return redlock_list(session->client, add_found, found);
-}
-
-void found_free(struct found *found) {
-    for (size_t i = 0; i < found->count; i++) free(found->names[i]);
-    free(found->names);
-    free(found->bytes);
-    *found = (struct found){0};
-}
-
 static int show_all(struct session *session, json_t *all) {
     struct found found;
+    struct unlisted unlisted;
     int result = found_take(session, &found);
-    int status = result == REDLOCK_OK ? EXIT_OK
-                                      : session_failure(session, NULL, "the list of locks", result);
+    unlisted_take(session, &found, &unlisted);
+    if (unlisted.unseen && result == REDLOCK_OK) result = REDLOCK_NO_QUORUM;
+    int status = EXIT_OK;
+    if (result != REDLOCK_OK)
+        status = unlisted.unseen
+                     ? session_unlisted(session, unlisted.verdicts, unlisted.need, result)
+                     : session_failure(session, NULL, "the list of locks", result);
+    else
+        unlisted_report(session, &unlisted);
     report_left_out(session);
     if (found.cut) {
         complain("there are more than %d locks: the list is not complete", LOCKS_MAX);

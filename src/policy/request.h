@@ -81,7 +81,7 @@ enum net_question {
     /* And after these, may the user run a command? NET_ASK_MAY + i is row i of net_permission(). An
      * error other than a denial is a yes; no row changes anything. */
     NET_ASK_MAY = NET_QUESTIONS,
-    NET_QUESTIONS_ALL = NET_ASK_MAY + 16
+    NET_QUESTIONS_ALL = NET_ASK_MAY + 18
 };
 
 /* A command that a lock needs (permission.c), with its arguments; "%k" stands for the request's
@@ -90,6 +90,7 @@ enum net_question {
 struct net_permission {
     const char *text;
     bool guarded; /* only in guarded mode */
+    bool shows;   /* not for a lock, but to show it */
 };
 /* NULL: there are no more rows. */
 const struct net_permission *net_permission(bool native, unsigned row);

@@ -178,12 +178,12 @@ static void take_answer(struct redlock_server *seen, enum net_question question,
 /* ---- asking ---- */
 
 /* The command, without its arguments and in lower case. */
-static void add_denied(struct redlock_server *seen, const char *text) {
-    size_t at = strlen(seen->denied);
-    if (at > 0 && at + 1 < sizeof seen->denied) seen->denied[at++] = ' ';
-    for (; *text && *text != ' ' && at + 1 < sizeof seen->denied; text++)
-        seen->denied[at++] = (char)tolower((unsigned char)*text);
-    seen->denied[at] = '\0';
+static void add_denied(char *list, size_t size, const char *text) {
+    size_t at = strlen(list);
+    if (at > 0 && at + 1 < size) list[at++] = ' ';
+    for (; *text && *text != ' ' && at + 1 < size; text++)
+        list[at++] = (char)tolower((unsigned char)*text);
+    list[at] = '\0';
 }
 
 /* A denied key says nothing: the user may have a pattern for each of its locks. */
@@ -192,8 +192,12 @@ static void take_permission(struct server_info *info, const struct net_call *cal
     const bool native = client_status(info->inquiry.client, call->node).native;
     const struct net_permission *permission =
         net_permission(native, (unsigned)(call->request->question - NET_ASK_MAY));
-    if (permission && reply->verdict == REDLOCK_VERDICT_NOPERM && reply->denied[0] != '\0')
-        add_denied(&info->seen[call->node], permission->text);
+    struct redlock_server *seen = &info->seen[call->node];
+    if (!permission || reply->verdict != REDLOCK_VERDICT_NOPERM || reply->denied[0] == '\0') return;
+    if (permission->shows)
+        add_denied(seen->denied_reads, sizeof seen->denied_reads, permission->text);
+    else
+        add_denied(seen->denied, sizeof seen->denied, permission->text);
 }
 
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
@@ -246,6 +250,8 @@ static int stale_of(const struct rl_guard_node *node) {
     const struct rl_record *record = &node->record;
     if (!node->up || !node->stated || !node->read || !node->has_record || node->unreadable)
         return -1;
+    /* its state was refused to this user */
+    if (node->replid[0] == '\0' && record->replid[0] != '\0') return -1;
     if (strcmp(record->run_id, node->run_id) != 0) return REDLOCK_STALE_PROCESS;
     if (rl_record_fits(record, node->run_id, node->replid, node->evicted)) return 0;
     return (strcmp(record->replid, node->replid) != 0 ? REDLOCK_STALE_REPLICATION : 0) |
@@ -297,7 +303,8 @@ static void ask_permissions(struct server_info *info, rl_mask nodes, rl_ns until
 }
 
 /* The mutex is held. TIME goes first, so that its round trip contains nothing else. */
-static void server_info_ask(struct server_info *info, rl_mask nodes, unsigned questions) {
+static void server_info_ask(struct server_info *info, rl_mask nodes, int what) {
+    const unsigned questions = what == REDLOCK_SERVER_INFO_ALL ? NET_QUESTIONS : 1;
     struct redlock_client *client = info->inquiry.client;
     rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;
     for (unsigned q = 0; q < questions; q++) {
@@ -306,14 +313,14 @@ static void server_info_ask(struct server_info *info, rl_mask nodes, unsigned qu
         for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)
             if (taken & rl_bit(i)) info->seen[i].asked_ns = now;
     }
-    if (questions == NET_QUESTIONS) ask_permissions(info, nodes, until);
+    if (what != REDLOCK_SERVER_INFO_CLOCK) ask_permissions(info, nodes, until);
     inquiry_wait(&info->inquiry);
     settle_verdicts(info);
 }
 
 int redlock_server_info(struct redlock_client *client, int what, struct redlock_server *servers,
                         size_t count) {
-    if (what != REDLOCK_SERVER_INFO_CLOCK && what != REDLOCK_SERVER_INFO_ALL)
+    if (what < REDLOCK_SERVER_INFO_CLOCK || what > REDLOCK_SERVER_INFO_PERMISSIONS)
         return REDLOCK_BAD_ARGUMENT;
     if (!servers || count < client->nodes ||
         !sized_array_fits(servers, client->nodes, FIRST_SERVER))
@@ -322,8 +329,7 @@ int redlock_server_info(struct redlock_client *client, int what, struct redlock_
     struct server_info *info = server_info_new(client);
     unsigned reported = 0;
     if (info) {
-        server_info_ask(info, gather(client, gather_until(client)),
-                        what == REDLOCK_SERVER_INFO_ALL ? NET_QUESTIONS : 1);
+        server_info_ask(info, gather(client, gather_until(client)), what);
         for (unsigned i = 0; i < client->nodes; i++) {
             if (info->seen[i].writes_refused > 0) info->seen[i].writes_refused = 1;
             sized_fill(sized_element(servers, i), servers->size, &info->seen[i],
