@@ -121,6 +121,10 @@ void guard_jumped(struct guard *guard, unsigned node);
 /* Another writer has changed the record, or knows of a change: the record is read again. */
 void guard_peek(struct guard *guard, unsigned node);
 
+/* ---- guard_votes.c ---- */
+
+/* What the node's answer of this verdict is worth. */
+int guard_verdict(const struct redlock_client *client, unsigned node, int verdict);
 /* -1: unknown; 0: it does not recover */
 int64_t guard_recovering_ms(const struct guard *guard, unsigned node);
 /* Enough nodes carry the quorum's record. It is not decided yet because a node that may carry
