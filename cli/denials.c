@@ -4,25 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool is(const char *command, size_t bytes, const char *one, const char *other) {
+    return (bytes == strlen(one) && memcmp(command, one, bytes) == 0) ||
+           (bytes == strlen(other) && memcmp(command, other, bytes) == 0);
+}
+
 /* A lock is read by GETRANGE and PTTL; PTTL belongs to the commands of a lock, too. */
-static bool belongs(const char *command, size_t bytes, bool shows, enum need need) {
-    const bool lists =
-                   (bytes == strlen("scan") && memcmp(command, "scan", bytes) == 0) ||
-                   (bytes == strlen("redlock.scan") && memcmp(command, "redlock.scan", bytes) == 0),
-               ends = (bytes == strlen("pttl") && memcmp(command, "pttl", bytes) == 0);
+static bool belongs(const char *command, size_t bytes, enum need need) {
+    const bool lists = is(command, bytes, "scan", "redlock.scan"),
+               reads = is(command, bytes, "getrange", "redlock.get"),
+               ends = is(command, bytes, "pttl", "redlock.pttl");
     switch (need) {
-    case NEED_LOCK: return !shows;
-    case NEED_READ: return shows ? !lists : ends;
+    case NEED_LOCK: return !lists && !reads;
+    case NEED_READ: return reads || ends;
     case NEED_LIST: return lists;
     }
     return false;
 }
 
-static size_t add(const char *commands, bool shows, enum need need, char *out, size_t size,
-                  size_t used) {
+static size_t add(const char *commands, enum need need, char *out, size_t size, size_t used) {
     for (const char *at = commands; *at != '\0' && used < size;) {
         const size_t bytes = strcspn(at, " ");
-        if (belongs(at, bytes, shows, need))
+        if (belongs(at, bytes, need))
             used += (size_t)snprintf(out + used, size - used, "%s+%.*s", used > 0 ? " " : "",
                                      (int)bytes, at);
         at += bytes + (at[bytes] == ' ');
@@ -44,8 +47,10 @@ char *denied_commands(struct session *session, struct denials *denials, size_t n
                       char *out, size_t size) {
     out[0] = '\0';
     ask(session, denials);
-    const size_t used = add(denials->servers[node].denied, false, need, out, size, 0);
-    add(denials->servers[node].denied_reads, true, need, out, size, used);
+    const struct redlock_server *server = &denials->servers[node];
+    const size_t used = add(server->denied, need, out, size, 0);
+    /* if it permits any lock, then what slots and shared locks need besides is missing */
+    if (used == 0 || need != NEED_LOCK) add(server->denied_others, need, out, size, used);
     return out;
 }
 

@@ -262,6 +262,9 @@ int session_verdict(struct session *session, size_t node, int verdict, char *rea
     bool unasked = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_CONNECTING;
     /* A ready node that had not answered when the others decided has no verdict yet. */
     if (unasked && status.verdict != REDLOCK_VERDICT_GRANTED) verdict = status.verdict;
+    /* and one that needs a correction does not answer by itself */
+    if (verdict == REDLOCK_VERDICT_TIMEOUT && status.verdict == REDLOCK_VERDICT_NOPERM)
+        verdict = status.verdict;
     if (status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
     /* If too few nodes vote, those that would vote are not asked. */
     if (verdict == REDLOCK_VERDICT_NONE && session_mode(session) == REDLOCK_MODE_GUARDED) {

@@ -193,9 +193,10 @@ void sight_take(struct session *session, const char *resource, size_t bytes, str
         sight->type[0] = '\0';
 }
 
-/* `hidden`, if not NULL, counts keys that are not locks, which are not shown then. */
+/* `hidden`, if not NULL, counts keys that are not locks, which are not shown then. `told`: the
+ * status of a failure that was reported for another key; 0: none. */
 static int show_one(struct session *session, const char *resource, size_t bytes, json_t *all,
-                    size_t *hidden) {
+                    size_t *hidden, int *told) {
     struct sight sight;
     sight_take(session, resource, bytes, &sight);
     if (hidden != NULL && !sight_is_lock(&sight)) {
@@ -207,7 +208,11 @@ static int show_one(struct session *session, const char *resource, size_t bytes,
     if (seen && all == NULL) sight_print(session, &sight, stdout);
     if (sight.result == REDLOCK_OK) return EXIT_OK;
     fflush(stdout);
-    return session_unseen(session, sight.views, resource, sight.result);
+    /* in a list, what keeps the nodes from voting is said once */
+    if (told != NULL && *told != 0 && session_shut_out(session, NULL)) return *told;
+    const int status = session_unseen(session, sight.views, resource, sight.result);
+    if (told != NULL) *told = status;
+    return status;
 }
 
 /* ---- all there is -------------------------------------------------------------------- */
@@ -253,9 +258,10 @@ static int show_all(struct session *session, json_t *all) {
         status = EXIT_SYSTEM;
     }
     size_t hidden = 0;
+    int told = 0;
     for (size_t i = 0; i < found.count; i++) {
         int one = show_one(session, found.names[i], found.bytes[i], all,
-                           lists_every_value(session) ? NULL : &hidden);
+                           lists_every_value(session) ? NULL : &hidden, &told);
         if (status == EXIT_OK) status = one;
     }
     const bool speaks = all == NULL && !session->settings->quiet;
@@ -273,7 +279,7 @@ static int show_once(struct session *session, int count, char **resources) {
     json_t *all = session->settings->json ? json_array() : NULL;
     if (count == 0) status = show_all(session, all);
     for (int i = 0; i < count; i++) {
-        int one = show_one(session, resources[i], strlen(resources[i]), all, NULL);
+        int one = show_one(session, resources[i], strlen(resources[i]), all, NULL, NULL);
         if (status == EXIT_OK) status = one;
     }
     if (all != NULL) {

@@ -207,7 +207,7 @@ enum redlock_server_info_refused {
 enum redlock_server_info_what {
     REDLOCK_SERVER_INFO_CLOCK = 1, /* TIME alone: the clock and the round trip */
     REDLOCK_SERVER_INFO_ALL = 2,   /* the whole struct; about 30 short commands in one round trip */
-    REDLOCK_SERVER_INFO_PERMISSIONS = 3 /* the clock, `denied` and `denied_reads` */
+    REDLOCK_SERVER_INFO_PERMISSIONS = 3 /* the clock, `denied` and `denied_others` */
 };
 
 /* How a guarded node differs from its record. Bits. A node with such a difference recovers, because
@@ -267,7 +267,8 @@ struct redlock_server {
                              replica is near enough (NOREPLICAS) */
     char denied[192];     /* commands that a lock in this client's mode needs, and that the user may
                              not run, separated by spaces: "set pexpire"; "": none that is known */
-    char denied_reads[64]; /* the same of commands that only show locks: "getrange scan" */
+    char denied_others[160]; /* PERMISSIONS: the same of commands that show locks (getrange, scan),
+                                and of those that slots and shared locks need */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);

@@ -81,7 +81,7 @@ enum net_question {
     /* And after these, may the user run a command? NET_ASK_MAY + i is row i of net_permission(). An
      * error other than a denial is a yes; no row changes anything. */
     NET_ASK_MAY = NET_QUESTIONS,
-    NET_QUESTIONS_ALL = NET_ASK_MAY + 18
+    NET_QUESTIONS_ALL = NET_ASK_MAY + 24
 };
 
 /* A command that a lock needs (permission.c), with its arguments; "%k" stands for the request's
@@ -89,8 +89,11 @@ enum net_question {
  */
 struct net_permission {
     const char *text;
-    bool guarded; /* only in guarded mode */
-    bool shows;   /* not for a lock, but to show it */
+    enum {
+        NET_MAY_LOCK,  /* any lock */
+        NET_MAY_GUARD, /* a lock in guarded mode */
+        NET_MAY_OTHER  /* to show locks, slots, shared locks */
+    } use;
 };
 /* NULL: there are no more rows. */
 const struct net_permission *net_permission(bool native, unsigned row);

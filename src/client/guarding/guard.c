@@ -323,6 +323,7 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct rl_guard_event event = {.type = RL_GUARD_FAILED, .node = (uint8_t)node};
     if (guard->client->closing) return;
     if (call->request->op == NET_RECORD_WRITE) note_denial(&guard->node[node].write_denied, reply);
+    if (call->request->op == NET_RECORD) note_denial(&guard->node[node].read_denied, reply);
     if (call->request->op == NET_FENCES) note_denial(&guard->node[node].fences_denied, reply);
     if (call->request->op == NET_RECORD) {
         /* a record does not count before its server's state is known */

@@ -139,7 +139,10 @@ static void guard_text(const struct guard *guard, unsigned node, char *text, siz
                      : "its record is damaged, or of a newer version: update this program");
         break;
     case RL_ELIGIBILITY_UNKNOWN:
-        if (at->trouble)
+        if (at->trouble == REDLOCK_VERDICT_NOPERM && at->read_denied.command[0])
+            snprintf(text, size, "its record cannot be read: allow this user +%s",
+                     at->read_denied.command);
+        else if (at->trouble)
             snprintf(text, size, "its record cannot be read: %s",
                      redlock_verdict_text(at->trouble));
         break;

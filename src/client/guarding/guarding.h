@@ -67,12 +67,12 @@ struct guard_node {
     rl_ns voided_at; /* when it was last voided; votes of a round that began before do not count */
     int trouble;     /* the verdict of the last failure; 0: none since */
     enum rl_eligibility logged;
-    /* Of the write of its record and the read of its fences: denied to this user, by the last
-     * answer; and the command, if the server names it. */
+    /* Of the write of its record, the read of its fences, and the read of its record: denied to
+     * this user, by the last answer; and the command, if the server names it. */
     struct guard_denial {
         bool denied, logged;
         char command[24];
-    } write_denied, fences_denied;
+    } write_denied, fences_denied, read_denied;
 };
 
 struct guard {

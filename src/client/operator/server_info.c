@@ -194,8 +194,8 @@ static void take_permission(struct server_info *info, const struct net_call *cal
         net_permission(native, (unsigned)(call->request->question - NET_ASK_MAY));
     struct redlock_server *seen = &info->seen[call->node];
     if (!permission || reply->verdict != REDLOCK_VERDICT_NOPERM || reply->denied[0] == '\0') return;
-    if (permission->shows)
-        add_denied(seen->denied_reads, sizeof seen->denied_reads, permission->text);
+    if (permission->use == NET_MAY_OTHER)
+        add_denied(seen->denied_others, sizeof seen->denied_others, permission->text);
     else
         add_denied(seen->denied, sizeof seen->denied, permission->text);
 }
@@ -284,8 +284,14 @@ static void settle_verdicts(struct server_info *info) {
     }
 }
 
+static bool is_asked(const struct redlock_client *client, const struct net_permission *permission,
+                     int what) {
+    if (permission->use == NET_MAY_OTHER) return what == REDLOCK_SERVER_INFO_PERMISSIONS;
+    return permission->use == NET_MAY_LOCK || client->guard;
+}
+
 /* Locks with a SETNX scheme use other commands. */
-static void ask_permissions(struct server_info *info, rl_mask nodes, rl_ns until) {
+static void ask_permissions(struct server_info *info, rl_mask nodes, int what, rl_ns until) {
     struct redlock_client *client = info->inquiry.client;
     for (unsigned row = 0; client->scheme == REDLOCK_SCHEME_SET; row++) {
         rl_mask asked = 0;
@@ -294,7 +300,7 @@ static void ask_permissions(struct server_info *info, rl_mask nodes, rl_ns until
             const struct net_permission *permission =
                 net_permission(client_status(client, i).native, row);
             more = more || permission;
-            if (permission && (client->guard || !permission->guarded)) asked |= rl_bit(i);
+            if (permission && is_asked(client, permission, what)) asked |= rl_bit(i);
         }
         if (!more) break;
         inquiry_send(&info->inquiry, nodes & asked, &info->requests[NET_ASK_MAY + row],
@@ -313,7 +319,7 @@ static void server_info_ask(struct server_info *info, rl_mask nodes, int what) {
         for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)
             if (taken & rl_bit(i)) info->seen[i].asked_ns = now;
     }
-    if (what != REDLOCK_SERVER_INFO_CLOCK) ask_permissions(info, nodes, until);
+    if (what != REDLOCK_SERVER_INFO_CLOCK) ask_permissions(info, nodes, what, until);
     inquiry_wait(&info->inquiry);
     settle_verdicts(info);
 }
