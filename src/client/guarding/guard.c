@@ -352,8 +352,12 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     if (verdict == REDLOCK_VERDICT_NOPERM) guard_report(guard);
 }
 
+static bool is_too_long(const struct guard *guard, int64_t ttl_ms) {
+    return guard->machine.known && ttl_ms > guard_ttl_max_ms(guard);
+}
+
 bool guard_ttl_too_long(struct guard *guard, int64_t ttl_ms) {
-    if (!guard->machine.known || ttl_ms <= guard_ttl_max_ms(guard)) return false;
+    if (!is_too_long(guard, ttl_ms)) return false;
     guard->refused_ttl = true;
     keep_peeking(guard);
     return true;
