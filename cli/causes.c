@@ -31,6 +31,9 @@ static const char *phrase(int verdict, bool one, char *out, size_t size) {
     case REDLOCK_VERDICT_ABSENT: return one ? " does not have the key" : " do not have the key";
     case REDLOCK_VERDICT_DENIED: return one ? " has another token" : " have another token";
     case REDLOCK_VERDICT_RECOVERING: return one ? " lost its lock data" : " lost their lock data";
+    case REDLOCK_VERDICT_NOPERM:
+        snprintf(out, size, ": %s: see redlock doctor, and acl.md", redlock_verdict_text(verdict));
+        return out;
     default: snprintf(out, size, ": %s", redlock_verdict_text(verdict)); return out;
     }
 }

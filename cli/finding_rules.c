@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rules, each with its reason and its cure. Unknown values are judged by one rule only, which
- * reports that they are unknown.
+ * A server that answers: its settings, its clock, its load.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +8,7 @@
 #include <string.h>
 
 #include "boottime.h"
-#include "findings.h"
+#include "finding_rules.h"
 
 /* Half of a drift allowance of 1 % would be too late to warn; time services slew by at most 500
  * ppm. */
@@ -17,21 +16,15 @@
 #define DRIFT_SLEWED_PPM 500
 #define OFFSET_MAX (1000 * MS)
 
-#define NOTE(...) findings_add(findings, SEVERITY_NOTE, __VA_ARGS__)
-#define WARNING(...) findings_add(findings, SEVERITY_WARNING, __VA_ARGS__)
-#define ERROR(...) findings_add(findings, SEVERITY_ERROR, __VA_ARGS__)
+bool is_native(const struct examined *node) { return node->info.native == 1; }
 
-static const char replica_cure[] =
-    "List independent masters: REPLICAOF NO ONE, if this server is meant to be one.";
-
-/* Guarded mode needs Redis 6.2. */
-static bool is_old(const char *version) {
+bool is_old(const char *version) {
     int major = 0, minor = 0;
     return sscanf(version, "%d.%d", &major, &minor) == 2 &&
            (major < 6 || (major == 6 && minor < 2));
 }
 
-static void judge_age(const char *version, bool guarded, size_t i, struct findings *findings) {
+void judge_age(const char *version, bool guarded, size_t i, struct findings *findings) {
     const char *cure =
         "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.";
     if (!is_old(version)) return;
@@ -44,82 +37,13 @@ static void judge_age(const char *version, bool guarded, size_t i, struct findin
     }
 }
 
-/* ---- a node that does not answer our commands ---- */
-
-static void judge_absent(const struct examined *node, size_t i, struct findings *findings) {
-    const char *text = node->status.text;
-    char reason[300], detail[200] = "";
-    const bool is_protected = strncmp(text, "protected mode", strlen("protected mode")) == 0;
-    if (text[0] != '\0') snprintf(detail, sizeof detail, ": %s", text);
-    switch (node->info.verdict) {
-    case REDLOCK_VERDICT_UNFIT:
-        if (is_old(node->status.version)) {
-            judge_age(node->status.version, true, i, findings);
-            break;
-        }
-        ERROR("UNFIT", i, "Correct what the message names; see also " REDLOCK_DOC "/acl.md.",
-              "It is not fit to hold these locks%s.", detail);
-        break;
-    case REDLOCK_VERDICT_NOPERM:
-        ERROR("UNFIT", i, "Allow this user what " REDLOCK_DOC "/acl.md lists.",
-              "It does not permit what a lock needs%s.", detail);
-        break;
-    case REDLOCK_VERDICT_TLS:
-        ERROR("TLS", i,
-              "Correct the scheme of the URL (rediss:// is TLS), the certificate, or --tls-ca-file "
-              "and the other TLS options.",
-              "No trusted TLS connection to it can be made%s.", detail);
-        break;
-    case REDLOCK_VERDICT_CLUSTER:
-        ERROR(
-            "CLUSTER", i, "List servers that do not run in cluster mode (cluster-enabled no).",
-            "It runs in cluster mode: keys move between its servers, and its replicas take over without the locks.");
-        break;
-    case REDLOCK_VERDICT_TWICE_LISTED:
-        ERROR("TWICE-LISTED", i, "Take one of the two out of the list of nodes.",
-              "It is the same server as another node, so its vote would count twice%s.", detail);
-        break;
-    case REDLOCK_VERDICT_AUTH:
-        if (is_protected) {
-            ERROR("PROTECTED-MODE", i,
-                  "Set a password (requirepass), or bind the server to a private address (bind).",
-                  "It is in protected mode, and refuses clients of other machines.");
-            break;
-        }
-        ERROR("PASSWORD", i, "Correct the password in the node's URL: redis://USER:PASSWORD@HOST.",
-              "It refuses this login, so it never votes%s.", detail);
-        break;
-    case REDLOCK_VERDICT_MASTERDOWN:
-        ERROR("IS-REPLICA", i, replica_cure, "It is a replica, and has lost its master.");
-        break;
-    case REDLOCK_VERDICT_MAXCLIENTS:
-        ERROR("MAX-CLIENTS", i,
-              "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
-              "It has too many clients and accepts no more.");
-        break;
-    case REDLOCK_VERDICT_LOADING:
-        WARNING("LOADING", i, "Wait; if it lasts, read the server's log.",
-                "It is still loading its data from disk, and cannot vote until that is done.");
-        break;
-    case REDLOCK_VERDICT_BUSY:
-        WARNING("BUSY", i, "Find the script (see its log); SCRIPT KILL ends it.",
-                "It is busy with a script and answers no client.");
-        break;
-    default:
-        WARNING("UNREACHABLE", i, "Start it, or correct its URL or the network.",
-                "It does not answer, so fewer of the others may fail (%s).",
-                reason_text(node->info.verdict, text, reason, sizeof reason));
-        break;
-    }
-}
-
 /* ---- a node that does ---- */
 
 static void judge_role(const struct checkup *checkup, size_t i, struct findings *findings) {
     const struct redlock_server *info = &checkup->nodes[i].info;
     const char *replicas = info->replicas == 1 ? "" : "s";
     if (info->role == REDLOCK_ROLE_REPLICA) {
-        ERROR("IS-REPLICA", i, replica_cure,
+        ERROR("IS-REPLICA", i, REPLICA_CURE,
               "It is a replica: it accepts no locks itself, and it loses what its master loses.");
     }
     if (info->replicas <= 0) return;
@@ -319,8 +243,6 @@ static void judge_clock(const struct examined *node, size_t i, struct findings *
 
 /* ---- native nodes ---- */
 
-static bool is_native(const struct examined *node) { return node->info.native == 1; }
-
 /* What may free a lock before its end on a stock server: eviction, and its wall clock. */
 static void judge_ends(const struct examined *node, size_t i, struct findings *findings) {
     judge_eviction(&node->info, i, findings);
@@ -346,179 +268,6 @@ static void judge_mirror(const struct examined *node, size_t i, struct findings 
          "takes the same lock, and redlock does not see that program's.");
 }
 
-/* ---- permissions ---- */
-
-static void judge_permissions(const struct examined *node, size_t i, struct findings *findings) {
-    if (node->status.uses_transactions) {
-        NOTE("SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in " REDLOCK_DOC "/acl.md.",
-             "It refuses scripts: releases and renewals use transactions, with more round trips.");
-    }
-    if (node->info.refused == 0) return;
-    char what[48] = "";
-    static const char *const names[] = {"TIME", "INFO", "CONFIG GET"};
-    for (size_t bit = 0; bit < 3; bit++) {
-        if ((node->info.refused & (1 << bit)) == 0) continue;
-        snprintf(what + strlen(what), sizeof what - strlen(what), "%s%s",
-                 what[0] != '\0' ? ", " : "", names[bit]);
-    }
-    NOTE(
-        "UNKNOWN", i,
-        "Allow this user +time +info +config|get, or run doctor as a user that has them.",
-        "It refuses %s: what the table shows as ? could not be examined, and may hide any of the other findings.",
-        what);
-}
-
-/* ---- guarded mode: does it vote? ---- */
-
-/* While a record may be on a node that cannot be asked, an init could give up a quorum that is only
- * out of reach. */
-static const char outage_cure[] =
-    "First bring up or correct the nodes that the other findings name.";
-
-static size_t count_served(const struct checkup *checkup) {
-    size_t served = 0;
-    for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
-    return served;
-}
-
-/* The record of some node is unknown. */
-static bool is_outage(const struct checkup *checkup) {
-    for (size_t i = 0; i < checkup->count; i++) {
-        const struct examined *node = &checkup->nodes[i];
-        if (!is_served(node) || node->status.verdict == REDLOCK_VERDICT_UNFIT) return true;
-    }
-    return false;
-}
-
-/* The add that makes this node a member again was interrupted: the others name it, and its own
- * record is of before. */
-static bool is_half_added(const struct checkup *checkup, size_t node) {
-    const struct membership *membership = &checkup->membership;
-    const struct redlock_node_status *status = &checkup->nodes[node].status;
-    for (size_t i = 0; i < membership->quorum.members; i++)
-        if (is_of_half_added(membership, &membership->members[i], status)) return true;
-    return false;
-}
-
-/* A node that does not answer may be a member under another URL. */
-static const char *unlisted_member(const struct checkup *checkup) {
-    const struct membership *membership = &checkup->membership;
-    const char *url = NULL;
-    size_t lacking = 0, unplaced = 0;
-    for (size_t i = 0; i < checkup->count; i++) {
-        unplaced += is_half_added(checkup, i);
-        unplaced += !is_served(&checkup->nodes[i]) && checkup->nodes[i].status.node_id[0] == '\0';
-    }
-    for (size_t i = 0; i < membership->quorum.members; i++) {
-        if (membership->members[i].node >= 0) continue;
-        lacking++;
-        url = membership->members[i].url;
-    }
-    return lacking > unplaced ? url : NULL;
-}
-
-/* A server that lost its record is known by its URL alone: it may be the member that seems to be
- * unlisted. */
-static bool may_be_renamed(const struct checkup *checkup) {
-    return checkup->membership.state <= MEMBERSHIP_DEGRADED && unlisted_member(checkup) != NULL;
-}
-
-/* The first two nodes with records of different quorums; NULL where there is none. */
-static void find_quorums(const struct checkup *checkup, const struct examined **first,
-                         const struct examined **second) {
-    *first = *second = NULL;
-    for (size_t i = 0; i < checkup->count; i++) {
-        const struct examined *node = &checkup->nodes[i];
-        if (!is_served(node) || node->info.quorum[0] == '\0') continue;
-        if (*first == NULL) *first = node;
-        if (*second == NULL && strcmp(node->info.quorum, (*first)->info.quorum) != 0)
-            *second = node;
-    }
-}
-
-/* A node without a record. A quorum whose members are lost cannot add it. */
-static const char *recordless_cure(const struct checkup *checkup) {
-    switch (checkup->membership.state) {
-    case MEMBERSHIP_INTACT:
-    case MEMBERSHIP_DEGRADED:
-        if (may_be_renamed(checkup))
-            return "If it is the member that NOT-LISTED names, list it by that URL: then it comes "
-                   "back by itself. If it is a new server, redlock quorum add.";
-        return "redlock quorum add makes it a member. Or take it out of the list.";
-    case MEMBERSHIP_LOST: return "See NO-QUORUM, and redlock quorum status.";
-    case MEMBERSHIP_ABSENT: break;
-    }
-    const struct examined *first, *second;
-    find_quorums(checkup, &first, &second);
-    if (is_outage(checkup)) return outage_cure;
-    return first != NULL ? "First cure what the other findings name."
-                         : "redlock quorum init, once for a new set of servers.";
-}
-
-static void judge_eligibility(const struct checkup *checkup, size_t i, struct findings *findings) {
-    const struct examined *node = &checkup->nodes[i];
-    switch (node->status.verdict) {
-    case REDLOCK_VERDICT_UNACCEPTED: break; /* no fault of the node: NO-QUORUM reports it */
-    case REDLOCK_VERDICT_GRANTED: break;
-    case REDLOCK_VERDICT_RECOVERING:
-        WARNING(
-            "RECOVERING", i,
-            "Wait: clients bring it back; redlock quorum status --wait returns when all members are intact.",
-            "It does not vote, so fewer of the others may fail: %s.", node->status.text);
-        break;
-    case REDLOCK_VERDICT_FOREIGN:
-        if (is_half_added(checkup, i)) {
-            ERROR("FOREIGN", i, "Run redlock quorum add with its URL again.",
-                  "It does not vote: the add that takes this former member back was interrupted.");
-            break;
-        }
-        ERROR(
-            "FOREIGN", i,
-            "Take it out of the list: redlock quorum status names the members. To use it here, see FOREIGN in " REDLOCK_DOC
-            "/runbook.md.",
-            "It is not, or no longer, a member of this quorum, and never votes.");
-        break;
-    case REDLOCK_VERDICT_NO_RECORD:
-        if (node->info.quorum[0] != '\0')
-            break; /* the node has a record: NO-QUORUM or TWO-QUORUMS reports the problem */
-        ERROR("NO-RECORD", i, recordless_cure(checkup),
-              "It carries no record of a quorum, and does not vote.");
-        break;
-    default:
-        if (node->info.role == REDLOCK_ROLE_REPLICA) break; /* unfit for every mode: IS-REPLICA */
-        ERROR(
-            "UNFIT", i,
-            "Correct what the message names; see also the other findings on this node and " REDLOCK_DOC
-            "/acl.md.",
-            "It does not vote in guarded mode: %s%s%s.", redlock_verdict_text(node->status.verdict),
-            node->status.text[0] != '\0' ? ": " : "", node->status.text);
-        break;
-    }
-}
-
-/* What a vote depends on, in addition to the record. */
-static void judge_watch(const struct examined *node, size_t i, struct findings *findings) {
-    const char *wait =
-        "Wait: clients bring it back; redlock quorum status --wait returns when all members are intact.";
-    const int stale = node->info.stale > 0 ? node->info.stale : 0;
-    if ((stale & REDLOCK_STALE_EVICTED) != 0) {
-        WARNING(
-            "EVICTED", i, wait,
-            "It has evicted keys since its record was written, perhaps locks: it does not vote until it has recovered.");
-    }
-    if ((stale & REDLOCK_STALE_REPLICATION) != 0) {
-        WARNING(
-            "REPLICATION-ID", i, wait,
-            "Its replication id differs from the one in its record: it was a replica meanwhile, or got one, and its data may be older. It does not vote until clients have recovered it.");
-    }
-    if (node->info.announces != 0) return;
-    WARNING(
-        "UNANNOUNCED", i,
-        "Allow this user +client|tracking (" REDLOCK_DOC "/acl.md); a proxy must pass RESP3 on.",
-        "It does not announce the loss of its data on the connection that carries votes: a demotion and promotion is "
-        "noticed up to a second late, and until then two clients can hold a lock.");
-}
-
 static void judge_scheme(const struct examined *node, size_t i, struct findings *findings) {
     if (node->status.scheme == REDLOCK_SCHEME_SET) return;
     NOTE(
@@ -536,7 +285,7 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
         return;
     }
     if (checkup->guarded) judge_eligibility(checkup, i, findings);
-    if (checkup->guarded) judge_watch(node, i, findings);
+    if (checkup->guarded) judge_watch(checkup, i, findings);
     judge_role(checkup, i, findings);
     judge_memory(&node->info, i, findings);
     if (!checkup->guarded) judge_persistence(node, i, findings);
@@ -551,222 +300,4 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
     judge_age(node->info.redis_version, checkup->guarded, i, findings);
     judge_permissions(node, i, findings);
     judge_scheme(node, i, findings);
-}
-
-/* ---- the set as a whole ---- */
-
-/* The host in the URL, without user, port and database; "" for a Unix socket, which is this
- * machine. */
-static void host_of(const char *url, char *host, size_t size) {
-    const char *at = strstr(url, "://");
-    host[0] = '\0';
-    if (at == NULL || strncmp(url, "unix", 4) == 0) return;
-    at += strlen("://");
-    if (strchr(at, '@') != NULL) at = strchr(at, '@') + 1;
-    size_t length = *at == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/");
-    snprintf(host, size, "%.*s", (int)length, at);
-}
-
-static bool is_this_machine(const char *host) {
-    return host[0] == '\0' || strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
-           strncmp(host, "127.", 4) == 0;
-}
-
-static bool same_host(const char *a, const char *b) {
-    return strcmp(a, b) == 0 || (is_this_machine(a) && is_this_machine(b));
-}
-
-static void judge_hosts(const struct checkup *checkup, struct findings *findings) {
-    char hosts[REDLOCK_NODES_MAX][256];
-    for (size_t i = 0; i < checkup->count; i++)
-        host_of(checkup->nodes[i].status.url, hosts[i], sizeof hosts[i]);
-    for (size_t i = 0; i < checkup->count; i++) {
-        size_t together = 0;
-        for (size_t j = 0; j < checkup->count; j++) together += same_host(hosts[i], hosts[j]);
-        if (together < quorum_of(checkup->count)) continue;
-        const char *cure =
-            "Spread the nodes over machines that fail independently; use one machine for trials only.";
-        if (is_this_machine(hosts[i])) {
-            NOTE("ALL-ON-ONE-HOST", i, cure,
-                 "A majority of the nodes runs on this machine: when it fails, no lock is left.");
-        } else {
-            WARNING("ALL-ON-ONE-HOST", i, cure,
-                    "A majority of the nodes runs on %.200s: when it fails, no lock is left.",
-                    hosts[i]);
-        }
-    }
-}
-
-static bool none_answers(const struct checkup *checkup) {
-    for (size_t i = 0; i < checkup->count; i++)
-        if (!node_is_silent(checkup->nodes[i].info.verdict)) return false;
-    return true;
-}
-
-/* No quorum is found. */
-static void judge_absent_quorum(const struct checkup *checkup, struct findings *findings) {
-    const struct examined *first, *second;
-    find_quorums(checkup, &first, &second);
-    if (second != NULL && !checkup->pinned) return; /* TWO-QUORUMS reports it */
-    if (none_answers(checkup)) {
-        ERROR("NO-QUORUM", EVERY_NODE, "Start them, or correct their URLs or the network.",
-              "No node answers: no lock can be taken now.");
-    } else if (first != NULL && is_outage(checkup)) {
-        ERROR("NO-QUORUM", EVERY_NODE, outage_cure,
-              "No node with a record of the quorum can be used: no lock can be taken now.");
-    } else if (first != NULL) {
-        ERROR("NO-QUORUM", EVERY_NODE,
-              "Correct the list of nodes, or the quorum's id (--quorum, REDLOCK_QUORUM).",
-              "The nodes carry records, but none of the quorum that is named: no lock can be "
-              "taken.");
-    } else if (is_outage(checkup)) {
-        ERROR(
-            "NO-QUORUM", EVERY_NODE, outage_cure,
-            "%zu of %zu nodes can be asked, and no record is found there: no lock can be taken now.",
-            count_served(checkup), checkup->count);
-    } else {
-        ERROR("NO-QUORUM", EVERY_NODE, "redlock quorum init, once for a new set of servers.",
-              "No node that answers carries a record: no lock can be taken in guarded mode.");
-    }
-}
-
-/* The records decide which of the nodes is a member; a majority of answering nodes is not enough
- * there. */
-static void judge_membership(const struct checkup *checkup, struct findings *findings) {
-    const struct membership *membership = &checkup->membership;
-    const struct redlock_quorum_status *quorum = &membership->quorum;
-    const char *unlisted = unlisted_member(checkup);
-    const bool outage = is_outage(checkup);
-    if (membership->state == MEMBERSHIP_LOST) {
-        ERROR(
-            "NO-QUORUM", EVERY_NODE,
-            outage
-                ? outage_cure
-                : "Bring the members back; if the data of a majority is lost for good, redlock quorum init.",
-            "Of %zu members %zu must be intact for a lock, and %zu are: no lock can be taken now.",
-            quorum->members, quorum->votes_needed, quorum->intact);
-    }
-    if (membership->unaccepted[0] != '\0') {
-        ERROR(
-            "NO-QUORUM", EVERY_NODE,
-            outage
-                ? outage_cure
-                : "List the members alone: redlock quorum status names them. Or redlock quorum add the others.",
-            "No client with this list takes a lock: at most half of the nodes carry a record of quorum %s.",
-            quorum->id);
-    }
-    if (membership->state == MEMBERSHIP_ABSENT) judge_absent_quorum(checkup, findings);
-    if (unlisted != NULL) {
-        WARNING("NOT-LISTED", EVERY_NODE,
-                "Give every client all members: redlock quorum status names them.",
-                "The member %.200s is not in the list of nodes, so its vote is missing.", unlisted);
-    }
-    if (membership->state > MEMBERSHIP_DEGRADED || quorum->settled) return;
-    char command[400];
-    unfinished_text(membership, command, sizeof command);
-    WARNING("NOT-SETTLED", EVERY_NODE,
-            "Run that redlock quorum command again. Any other add, remove, replace or set-ttl-max "
-            "finishes it, too.",
-            "The last change was interrupted%s%s%s: the next one finishes it first.",
-            command[0] != '\0' ? " (" : "", command, command[0] != '\0' ? ")" : "");
-}
-
-/* The quorum that a client without a mode meets, or one that chose classic mode. */
-static void judge_mode(const struct checkup *checkup, const char *quorum,
-                       struct findings *findings) {
-    if (checkup->mode_open) {
-        WARNING(
-            "MODE-OPEN", EVERY_NODE,
-            "Set the mode: --mode guarded, REDLOCK_MODE=guarded, or mode = guarded in the configuration file.",
-            "The records of quorum %s make clients guarded, and no mode is set: if all records were lost, clients would lock as classic.",
-            quorum);
-    } else if (!checkup->guarded) {
-        WARNING(
-            "MIXED-MODE", EVERY_NODE, "Set the mode to guarded, or lock on other nodes.",
-            "Mode classic on nodes of the guarded quorum %s: its locks have no fence and no ttl_max, and nodes that lost their data grant them.",
-            quorum);
-    }
-}
-
-/* No record is seen: either these servers never were a quorum, or they have lost everything. Only
- * the configuration may know. */
-static void judge_open_mode(const struct checkup *checkup, struct findings *findings) {
-    if (!checkup->mode_open || !checkup->guarded_meant || count_served(checkup) == 0) return;
-    WARNING(
-        "MODE-OPEN", EVERY_NODE,
-        "Set the mode: --mode guarded, REDLOCK_MODE=guarded, or mode = guarded in the configuration file.",
-        "The configuration file has a ttl-max, so a guarded quorum is meant, but no mode is set, and no node that answers carries a record: clients lock as classic.");
-}
-
-/* Nodes of two quorums in one list; and what the mode means on nodes of any quorum. */
-static void judge_quorums(const struct checkup *checkup, struct findings *findings) {
-    const struct examined *first, *second;
-    find_quorums(checkup, &first, &second);
-    if (first != NULL) judge_mode(checkup, first->info.quorum, findings);
-    if (first == NULL) judge_open_mode(checkup, findings);
-    if (second == NULL || checkup->pinned || !checkup->guarded) return;
-    ERROR(
-        "TWO-QUORUMS", EVERY_NODE,
-        "Leave the nodes of one of them out of the list, or name the quorum: --quorum ID.",
-        "%.100s belongs to quorum %s, %.100s to quorum %s: which of them grants locks would change with every node that is down.",
-        first->status.url, first->info.quorum, second->status.url, second->info.quorum);
-}
-
-static void judge_majority(const struct checkup *checkup, struct findings *findings) {
-    const size_t served = count_served(checkup);
-    if (none_answers(checkup)) {
-        ERROR("NO-QUORUM", EVERY_NODE, "Start them, or correct their URLs or the network.",
-              "No node answers: no lock can be taken now.");
-        return;
-    }
-    if (served >= quorum_of(checkup->count)) return;
-    ERROR("NO-QUORUM", EVERY_NODE, "Bring the nodes up that the findings below name.",
-          "%zu of %zu nodes are usable, and a lock needs %zu: no lock can be taken now.", served,
-          checkup->count, quorum_of(checkup->count));
-}
-
-/* Its guarantee is that of the node which is easiest to mislead. */
-static void judge_kinds(const struct checkup *checkup, struct findings *findings) {
-    size_t native = 0, known = 0;
-    for (size_t i = 0; i < checkup->count; i++) {
-        native += is_native(&checkup->nodes[i]);
-        known += checkup->nodes[i].info.native >= 0;
-    }
-    if (native == 0 || native == known) return;
-    NOTE("MIXED-QUORUM", EVERY_NODE,
-         "Load the module on the others too, one server after the other (" REDLOCK_DOC
-         "/guarded.md).",
-         "%zu of %zu nodes that answer are native. The guarantee is that of the others: a step of "
-         "their wall clocks, a deleted or an evicted key can still free a lock early.",
-         native, known);
-}
-
-static void judge_count(const struct checkup *checkup, struct findings *findings) {
-    const char *cure = "Make a quorum of 3 or 5 independent ones.";
-    if (checkup->count < 3 && checkup->guarded) {
-        WARNING("FEW-NODES", EVERY_NODE, cure, "%s.", what_few_survive(checkup->count));
-    } else if (checkup->count == 1) {
-        NOTE("FEW-NODES", EVERY_NODE,
-             "For locks that outlive a server, list 3 or 5 independent ones.",
-             "There is one node: when it fails, no lock can be taken, and held locks are lost.");
-    } else if (checkup->count == 2) {
-        WARNING("FEW-NODES", EVERY_NODE, "Add a third node, or remove one.",
-                "With two nodes, both are needed: two fail more often than one.");
-    } else if (checkup->count % 2 == 0) {
-        NOTE("EVEN-NODES", EVERY_NODE, "Add a node, or remove one.",
-             "%zu nodes tolerate the loss of %zu, no more than %zu nodes do.", checkup->count,
-             checkup->count - quorum_of(checkup->count), checkup->count - 1);
-    }
-}
-
-void judge_set(const struct checkup *checkup, struct findings *findings) {
-    if (checkup->guarded) {
-        judge_membership(checkup, findings);
-    } else {
-        judge_majority(checkup, findings);
-    }
-    judge_quorums(checkup, findings);
-    judge_kinds(checkup, findings);
-    judge_count(checkup, findings);
-    if (checkup->count > 1) judge_hosts(checkup, findings);
 }

@@ -88,8 +88,15 @@ static void released(void *context, struct redlock_lock *lock, int result) {
             holder->outcome.exit = EXIT_LOST;
         }
     } else if (result == REDLOCK_NO_QUORUM && !holder->settings->quiet) {
-        complain(
-            "the lock could not be released on all nodes; what is left of it ends with its TTL");
+        int verdicts[REDLOCK_NODES_MAX] = {0};
+        const size_t count = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
+        char causes[600] = "";
+        bool denied = false;
+        for (size_t i = 0; i < count; i++) denied |= verdicts[i] == REDLOCK_VERDICT_NOPERM;
+        if (denied) causes_text(&holder->session, verdicts, count, causes, sizeof causes);
+        complain("the lock could not be released on all nodes; what is left of it ends with its "
+                 "TTL%s%s",
+                 denied ? ": " : "", causes);
     }
 }
 

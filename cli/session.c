@@ -14,6 +14,7 @@
 
 #include "boottime.h"
 #include "causes.h"
+#include "denials.h"
 #include "duration.h"
 #include "exit_codes.h"
 #include "majority.h"
@@ -261,6 +262,9 @@ int session_verdict(struct session *session, size_t node, int verdict, char *rea
     bool unasked = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_CONNECTING;
     /* A ready node that had not answered when the others decided has no verdict yet. */
     if (unasked && status.verdict != REDLOCK_VERDICT_GRANTED) verdict = status.verdict;
+    /* and one that needs a correction does not answer by itself */
+    if (verdict == REDLOCK_VERDICT_TIMEOUT && status.verdict == REDLOCK_VERDICT_NOPERM)
+        verdict = status.verdict;
     if (status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
     /* If too few nodes vote, those that would vote are not asked. */
     if (verdict == REDLOCK_VERDICT_NONE && session_mode(session) == REDLOCK_MODE_GUARDED) {
@@ -272,12 +276,25 @@ int session_verdict(struct session *session, size_t node, int verdict, char *rea
     return verdict;
 }
 
+/* Its own detail says it all if it does not vote. */
+static bool is_denied(struct session *session, size_t node, int verdict) {
+    struct redlock_node_status status = {.size = sizeof status};
+    return verdict == REDLOCK_VERDICT_NOPERM &&
+           redlock_client_node(session->client, node, &status) == REDLOCK_OK &&
+           status.verdict == REDLOCK_VERDICT_GRANTED;
+}
+
 /* A node that granted, or was not needed, is not a cause. */
-static void report_nodes(struct session *session, const int *verdicts, size_t count, bool speak) {
+static void report_nodes(struct session *session, const int *verdicts, size_t count, enum need need,
+                         bool speak) {
+    struct denials denials = {.asked = false};
     for (size_t i = 0; i < count; i++) {
         char reason[300];
         int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
         bool healthy = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED;
+        if (need != NEED_LOCK) healthy = healthy || verdict == REDLOCK_VERDICT_ABSENT;
+        if (speak && is_denied(session, i, verdict))
+            denied_text(session, &denials, i, need, reason, sizeof reason);
         if ((speak && !healthy) || verdict == REDLOCK_VERDICT_TWICE_LISTED)
             complain("  %s: %s", node_url(session, i), reason);
     }
@@ -428,6 +445,7 @@ size_t session_votes_needed(struct session *session) {
     return known ? quorum.votes_needed : quorum_of(nodes);
 }
 
+/* `votes`: NULL: there are none, only the state of the nodes counts. */
 static bool is_shut_out(struct session *session, const int *votes) {
     const size_t nodes = redlock_client_nodes(session->client);
     size_t bad = 0, unlisted = 0;
@@ -436,12 +454,20 @@ static bool is_shut_out(struct session *session, const int *votes) {
         if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
         const enum cure cure = cure_of(&status);
         /* a permission may be missing for the key alone */
-        bad += cure == CURE_CORRECTION || votes[i] == REDLOCK_VERDICT_NOPERM ||
-               votes[i] == REDLOCK_VERDICT_NOT_SHARED;
+        bad += cure == CURE_CORRECTION ||
+               (votes != NULL &&
+                (votes[i] == REDLOCK_VERDICT_NOPERM || votes[i] == REDLOCK_VERDICT_NOT_SHARED));
         unlisted += cure == CURE_LIST;
     }
     if (session_reach(session) == REACH_ALL) bad += unlisted;
     return nodes - bad < quorum_of(nodes) && nodes - bad < session_votes_needed(session);
+}
+
+bool session_reads_refused(struct session *session, const int *verdicts) {
+    const size_t nodes = redlock_client_nodes(session->client);
+    size_t refused = 0;
+    for (size_t i = 0; i < nodes; i++) refused += is_denied(session, i, verdicts[i]);
+    return refused > 0 && nodes - refused < quorum_of(nodes);
 }
 
 char *session_foreign(struct session *session, const char *resource, size_t bytes, char *out,
@@ -526,6 +552,20 @@ static void no_quorum_text(struct session *session, const int *verdicts, size_t 
     }
 }
 
+/* What is read is no vote: in guarded mode, too, any majority of the list is enough. */
+static void too_few_readable_text(struct session *session, const int *verdicts, size_t count,
+                                  enum need need, char *out, size_t size) {
+    size_t read = 0;
+    for (size_t i = 0; i < count; i++) {
+        char reason[300];
+        const int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
+        read += verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT ||
+                verdict == REDLOCK_VERDICT_WRONGTYPE;
+    }
+    snprintf(out, size, "no quorum: %zu of %zu nodes let this user %s, %zu needed", read, count,
+             need == NEED_LIST ? "list the names" : "see what they hold", quorum_of(count));
+}
+
 /* A majority has another value under this name: no token holds the lock there. */
 static bool is_foreign(const int *verdicts, size_t count) {
     size_t foreign = 0;
@@ -535,7 +575,7 @@ static bool is_foreign(const int *verdicts, size_t count) {
 
 /* The head line of a failure. True: it says all, and the nodes need no lines of their own. */
 static bool describe(struct session *session, const int *verdicts, size_t count,
-                     const char *resource, int result) {
+                     const char *resource, enum need need, int result) {
     char *out = session->failed.reason, causes[600];
     const size_t size = sizeof session->failed.reason;
     const struct settings *settings = session->settings;
@@ -555,7 +595,11 @@ static bool describe(struct session *session, const int *verdicts, size_t count,
     }
     if (result == REDLOCK_HELD && (!settings->quiet || settings->json))
         return holder_text(session, resource, out, size);
-    if (result == REDLOCK_NO_QUORUM) no_quorum_text(session, verdicts, count, out, size);
+    if (result == REDLOCK_NO_QUORUM && need != NEED_LOCK &&
+        session_reads_refused(session, verdicts))
+        too_few_readable_text(session, verdicts, count, need, out, size);
+    else if (result == REDLOCK_NO_QUORUM)
+        no_quorum_text(session, verdicts, count, out, size);
     if (result == REDLOCK_LOST && is_foreign(verdicts, count))
         session_foreign(session, resource, strlen(resource), out, size);
     else if (result == REDLOCK_LOST &&
@@ -565,34 +609,39 @@ static bool describe(struct session *session, const int *verdicts, size_t count,
 }
 
 static int failure(struct session *session, const int *verdicts, size_t count, const char *resource,
-                   int result) {
+                   enum need need, int result) {
     char name[200];
     result = cause_of(session, result);
     if (result == REDLOCK_NO_QUORUM && is_foreign(verdicts, count)) result = REDLOCK_LOST;
     const struct settings *settings = session->settings;
     const bool lacks_votes = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED,
-               shut_out = lacks_votes && is_shut_out(session, verdicts),
-               speak = !settings->quiet || shut_out || (result != REDLOCK_HELD && !lacks_votes),
-               described = describe(session, verdicts, count, resource, result);
+               unseen =
+                   lacks_votes && need != NEED_LOCK && session_reads_refused(session, verdicts),
+               shut_out = lacks_votes && is_shut_out(session, need == NEED_LOCK ? verdicts : NULL),
+               speak = !settings->quiet || shut_out || unseen ||
+                       (result != REDLOCK_HELD && !lacks_votes),
+               described = describe(session, verdicts, count, resource, need, result);
     printable(name, sizeof name, resource, strlen(resource));
     if (speak) complain("%s: %s", name, session->failed.reason);
     if (shut_out) complain("no lock can be taken until this is corrected; waiting is no cure");
     switch (result) {
     case REDLOCK_HELD:
-        report_nodes(session, verdicts, count, speak && (!described || settings->verbose));
+        report_nodes(session, verdicts, count, need, speak && (!described || settings->verbose));
         return (int)settings->conflict_exit_code;
     case REDLOCK_NO_QUORUM:
     case REDLOCK_EXPIRED:
-        report_nodes(session, verdicts, count, speak);
-        return shut_out ? EXIT_CONFIG : EXIT_NO_QUORUM;
-    case REDLOCK_TWICE_LISTED: report_nodes(session, verdicts, count, false); return EXIT_CONFIG;
+        report_nodes(session, verdicts, count, need, speak);
+        return shut_out || unseen ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    case REDLOCK_TWICE_LISTED:
+        report_nodes(session, verdicts, count, need, false);
+        return EXIT_CONFIG;
     case REDLOCK_TWO_QUORUMS:
         report_quorums(session);
         complain(
             "leave the nodes of one of them out of the list, or name the quorum that is meant: --quorum ID");
         return EXIT_CONFIG;
     case REDLOCK_GUARDED_NODES:
-        report_nodes(session, verdicts, count, true);
+        report_nodes(session, verdicts, count, need, true);
         complain("remove scheme= from the node's URL, or lock elsewhere");
         return EXIT_CONFIG;
     case REDLOCK_OTHER_SLOTS: return EXIT_CONFIG;
@@ -621,7 +670,7 @@ int session_failure(struct session *session, struct redlock_lock *lock, const ch
     size_t count = redlock_client_nodes(session->client);
     if (lock != NULL) redlock_verdicts(lock, verdicts, count);
     if (lock != NULL) session->other_slots = redlock_other_slots(lock);
-    return failure(session, verdicts, count, resource, result);
+    return failure(session, verdicts, count, resource, NEED_LOCK, result);
 }
 
 int session_unseen(struct session *session, const struct redlock_view *views, const char *resource,
@@ -629,7 +678,12 @@ int session_unseen(struct session *session, const struct redlock_view *views, co
     int verdicts[REDLOCK_NODES_MAX] = {0};
     size_t count = redlock_client_nodes(session->client);
     for (size_t i = 0; i < count; i++) verdicts[i] = views[i].verdict;
-    return failure(session, verdicts, count, resource, result);
+    return failure(session, verdicts, count, resource, NEED_READ, result);
+}
+
+int session_unlisted(struct session *session, const int *verdicts, enum need need, int result) {
+    return failure(session, verdicts, redlock_client_nodes(session->client), "the list of locks",
+                   need, result);
 }
 
 bool session_is_refused(struct session *session) {

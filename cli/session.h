@@ -10,6 +10,13 @@
 
 #include "settings.h"
 
+/* What a node refused. */
+enum need {
+    NEED_LOCK, /* to take, extend or end a lock */
+    NEED_READ, /* to read what it holds under a name */
+    NEED_LIST  /* to list the names */
+};
+
 struct session {
     struct redlock_client *client;
     const char *nodes;  /* the URL list in use; owned by the settings or the environment */
@@ -55,6 +62,10 @@ int session_failure(struct session *session, struct redlock_lock *lock, const ch
 /* The same for redlock_peek(); its views hold the answer of each node. */
 int session_unseen(struct session *session, const struct redlock_view *views, const char *resource,
                    int result);
+/* The same for a walk over the names: `verdicts` hold why nodes gave none. */
+int session_unlisted(struct session *session, const int *verdicts, enum need need, int result);
+/* Whether a majority cannot be read because this user may not, though the nodes take its locks. */
+bool session_reads_refused(struct session *session, const int *verdicts);
 /* Whether the session's mode or node list makes every lock impossible on these nodes, whatever they
  * answer: the exit status after a message; else 0. For commands that take no lock; a command that
  * takes one gets this error anyway. Call it when nodes are connected. */

@@ -193,9 +193,10 @@ void sight_take(struct session *session, const char *resource, size_t bytes, str
         sight->type[0] = '\0';
 }
 
-/* `hidden`, if not NULL, counts keys that are not locks, which are not shown then. */
+/* `hidden`, if not NULL, counts keys that are not locks, which are not shown then. `told`: the
+ * status of a failure that was reported for another key; 0: none. */
 static int show_one(struct session *session, const char *resource, size_t bytes, json_t *all,
-                    size_t *hidden) {
+                    size_t *hidden, int *told) {
     struct sight sight;
     sight_take(session, resource, bytes, &sight);
     if (hidden != NULL && !sight_is_lock(&sight)) {
@@ -207,65 +208,14 @@ static int show_one(struct session *session, const char *resource, size_t bytes,
     if (seen && all == NULL) sight_print(session, &sight, stdout);
     if (sight.result == REDLOCK_OK) return EXIT_OK;
     fflush(stdout);
-    return session_unseen(session, sight.views, resource, sight.result);
+    /* in a list, what keeps the nodes from voting is said once */
+    if (told != NULL && *told != 0 && session_shut_out(session, NULL)) return *told;
+    const int status = session_unseen(session, sight.views, resource, sight.result);
+    if (told != NULL) *told = status;
+    return status;
 }
 
 /* ---- all there is -------------------------------------------------------------------- */
-
-enum { LOCKS_MAX = 1000000 };
-
-static bool grow(struct found *found) {
-    if (found->count < found->room) return true;
-    size_t room = found->room == 0 ? 64 : found->room * 2;
-    char **names = realloc(found->names, room * sizeof *names);
-    if (names == NULL) return false;
-    found->names = names;
-    size_t *bytes = realloc(found->bytes, room * sizeof *bytes);
-    if (bytes == NULL) return false;
-    found->bytes = bytes;
-    found->room = room;
-    return true;
-}
-
-static int compare_bytes(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
-    int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
-    return order != 0 ? order : a_bytes < b_bytes ? -1 : a_bytes > b_bytes;
-}
-
-/* Kept in order, each once: every node reports its own keys. */
-static void add_found(void *context, const void *resource, size_t bytes) {
-    struct found *found = context;
-    size_t low = 0, high = found->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        int order = compare_bytes(resource, bytes, found->names[middle], found->bytes[middle]);
-        if (order == 0) return;
-        if (order < 0) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    if (found->count >= LOCKS_MAX) {
-        found->cut = true;
-        return;
-    }
-    char *copy = malloc(bytes + 1);
-    if (copy == NULL || !grow(found)) {
-        free(copy);
-        found->failed = true;
-        return;
-    }
-    memcpy(copy, resource, bytes);
-    copy[bytes] = '\0';
-    memmove(found->names + low + 1, found->names + low,
-            (found->count - low) * sizeof *found->names);
-    memmove(found->bytes + low + 1, found->bytes + low,
-            (found->count - low) * sizeof *found->bytes);
-    found->names[low] = copy;
-    found->bytes[low] = bytes;
-    found->count++;
-}
 
 /* The others are enough; but the list lacks what only this node holds. */
 static void report_left_out(struct session *session) {
@@ -285,23 +235,19 @@ bool lists_every_value(struct session *session) {
             status.scheme != REDLOCK_SCHEME_SET);
 }
 
-int found_take(struct session *session, struct found *found) {
-    *found = (struct found){0};
-    return redlock_list(session->client, add_found, found);
-}
-
-void found_free(struct found *found) {
-    for (size_t i = 0; i < found->count; i++) free(found->names[i]);
-    free(found->names);
-    free(found->bytes);
-    *found = (struct found){0};
-}
-
 static int show_all(struct session *session, json_t *all) {
     struct found found;
+    struct unlisted unlisted;
     int result = found_take(session, &found);
-    int status = result == REDLOCK_OK ? EXIT_OK
-                                      : session_failure(session, NULL, "the list of locks", result);
+    unlisted_take(session, &found, &unlisted);
+    if (unlisted.unseen && result == REDLOCK_OK) result = REDLOCK_NO_QUORUM;
+    int status = EXIT_OK;
+    if (result != REDLOCK_OK)
+        status = unlisted.unseen
+                     ? session_unlisted(session, unlisted.verdicts, unlisted.need, result)
+                     : session_failure(session, NULL, "the list of locks", result);
+    else
+        unlisted_report(session, &unlisted);
     report_left_out(session);
     if (found.cut) {
         complain("there are more than %d locks: the list is not complete", LOCKS_MAX);
@@ -312,9 +258,10 @@ static int show_all(struct session *session, json_t *all) {
         status = EXIT_SYSTEM;
     }
     size_t hidden = 0;
+    int told = 0;
     for (size_t i = 0; i < found.count; i++) {
         int one = show_one(session, found.names[i], found.bytes[i], all,
-                           lists_every_value(session) ? NULL : &hidden);
+                           lists_every_value(session) ? NULL : &hidden, &told);
         if (status == EXIT_OK) status = one;
     }
     const bool speaks = all == NULL && !session->settings->quiet;
@@ -332,7 +279,7 @@ static int show_once(struct session *session, int count, char **resources) {
     json_t *all = session->settings->json ? json_array() : NULL;
     if (count == 0) status = show_all(session, all);
     for (int i = 0; i < count; i++) {
-        int one = show_one(session, resources[i], strlen(resources[i]), all, NULL);
+        int one = show_one(session, resources[i], strlen(resources[i]), all, NULL, NULL);
         if (status == EXIT_OK) status = one;
     }
     if (all != NULL) {

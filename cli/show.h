@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "denials.h"
 #include "session.h"
 
 /* What the nodes hold under one resource. */
@@ -42,9 +43,22 @@ struct found {
     size_t count, room;
     bool failed, cut; /* no memory; there are more */
 };
+#define LOCKS_MAX 1000000
 /* enum redlock_result. Call found_free() in any case. */
 int found_take(struct session *session, struct found *found);
 void found_free(struct found *found);
+
+/* Nodes that do not let this user list names, or read what they hold. */
+struct unlisted {
+    int verdicts[REDLOCK_NODES_MAX]; /* enum redlock_verdict, of a step of a walk */
+    enum need need;                  /* NEED_READ: they list the names, and show no locks */
+    bool unseen;                     /* so many that a lock may be missing from the list */
+};
+void unlisted_take(struct session *session, const struct found *found, struct unlisted *unlisted);
+/* A line for each of them: into `out`, or to standard error. */
+void unlisted_text(struct session *session, const struct unlisted *unlisted, char *out,
+                   size_t size);
+void unlisted_report(struct session *session, const struct unlisted *unlisted);
 
 /* show_watch.c: shows the resources (0: every lock) again and again, until ^C. Returns the exit
  * status. */

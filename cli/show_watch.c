@@ -40,8 +40,10 @@ struct watch {
     size_t known_count, room;
     uint64_t look;
     bool redraws, failed;
-    FILE *out;    /* the screen that is being drawn */
-    size_t shown; /* resources in it */
+    uint32_t refused;   /* bits, by node: this user may not see its keys ... */
+    char unlisted[900]; /* ... and the lines that say so, on a screen */
+    FILE *out;          /* the screen that is being drawn */
+    size_t shown;       /* resources in it */
 };
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -310,16 +312,39 @@ static bool look_at_gone(struct watch *watch) {
     return goes_on;
 }
 
+/* Once, and again when it has changed. */
+static void report_unlisted(struct watch *watch, const struct unlisted *unlisted) {
+    uint32_t refused = 0;
+    for (size_t i = 0; i < redlock_client_nodes(watch->session->client); i++)
+        if (unlisted->verdicts[i] == REDLOCK_VERDICT_NOPERM) refused |= UINT32_C(1) << i;
+    if (refused != watch->refused) {
+        watch->refused = refused;
+        if (watch->redraws)
+            unlisted_text(watch->session, unlisted, watch->unlisted, sizeof watch->unlisted);
+        else if (unlisted->unseen)
+            session_unlisted(watch->session, unlisted->verdicts, unlisted->need, REDLOCK_NO_QUORUM);
+        else
+            unlisted_report(watch->session, unlisted);
+    }
+    if (watch->redraws && refused != 0) fputs(watch->unlisted, watch->out);
+}
+
 static bool look_at_all(struct watch *watch) {
     struct found found;
-    const int result = found_take(watch->session, &found);
+    struct unlisted unlisted;
+    int result = found_take(watch->session, &found);
     bool goes_on = result == REDLOCK_OK || result == REDLOCK_NO_QUORUM;
+    unlisted_take(watch->session, &found, &unlisted);
+    if (unlisted.unseen && result == REDLOCK_OK) result = REDLOCK_NO_QUORUM;
+    if (goes_on) report_unlisted(watch, &unlisted);
     if (!goes_on) complain("%s", redlock_result_text(result));
     for (size_t i = 0; goes_on && i < found.count && !is_stopped(0); i++)
         goes_on = look_at(watch, found.names[i], found.bytes[i], false);
     found_free(&found);
     if (result == REDLOCK_NO_QUORUM && watch->redraws)
-        fputs("too few nodes answer: the list may lack locks\n", watch->out);
+        fputs(unlisted.unseen ? "no permission (ACL) on too many nodes: the list may lack locks\n"
+                              : "too few nodes answer: the list may lack locks\n",
+              watch->out);
     /* Without a majority a lock may exist that is not in the list. */
     if (result != REDLOCK_OK || is_stopped(0)) return goes_on;
     if (watch->redraws && watch->shown == 0) fputs("no locks\n", watch->out);

@@ -16,6 +16,7 @@
 #include "message.h"
 #include "top_screen.h"
 #include "top_text.h"
+#include "top_words.h"
 
 enum { INTERVAL_MS_LEAST = 200, INTERVAL_MS_MOST = 60000, KEY_WAIT_MS = 100, SLICE_MS = 25 };
 
@@ -309,7 +310,7 @@ static int live(struct top *top) {
 /* ---- without a screen ---- */
 
 static int status_of(struct top_observer *observer, int result) {
-    if (result == REDLOCK_OK) return EXIT_OK;
+    if (result == REDLOCK_OK) return top_lacks_sight(&observer->model) ? EXIT_CONFIG : EXIT_OK;
     if (result != REDLOCK_NO_QUORUM) {
         complain("%s", redlock_result_text(result));
         return EXIT_SYSTEM;

@@ -40,11 +40,12 @@ static json_t *node_json(const struct top_node *node) {
     const bool votes = node->verdict == REDLOCK_VERDICT_GRANTED;
     const int64_t trip_us = top_node_trip_us(node);
     json_t *reason = votes ? json_null() : bytes_json(node->reason, strlen(node->reason));
-    return json_pack("{s:s, s:b, s:s, s:o, s:o, s:o, s:s, s:o}", "url", node->url, "votes", votes,
-                     "verdict", verdict_name(node->verdict), "reason", reason, "recovering_ms",
-                     number_json(node->recovering_ms, node->recovering_ms >= 0), "round_trip_us",
-                     number_json(trip_us, trip_us >= 0), "version", node->version, "reconnects",
-                     number_json(node->reconnects, node->reconnects >= 0));
+    return json_pack("{s:s, s:b, s:s, s:o, s:o, s:o, s:s, s:o, s:o}", "url", node->url, "votes",
+                     votes, "verdict", verdict_name(node->verdict), "reason", reason,
+                     "recovering_ms", number_json(node->recovering_ms, node->recovering_ms >= 0),
+                     "round_trip_us", number_json(trip_us, trip_us >= 0), "version", node->version,
+                     "reconnects", number_json(node->reconnects, node->reconnects >= 0), "unlisted",
+                     node->unlisted[0] != '\0' ? json_string(node->unlisted) : json_null());
 }
 
 static json_t *quorum_json(const struct top_quorum *quorum) {

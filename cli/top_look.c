@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "boottime.h"
+#include "denials.h"
 #include "message.h"
 
 enum {
@@ -90,6 +91,39 @@ static int look_at_nodes(struct top_observer *observer) {
     return result;
 }
 
+/* ---- what this user may not see ---- */
+
+static void note_refusal(uint32_t *nodes, size_t node, int verdict) {
+    const uint32_t bit = UINT32_C(1) << node;
+    if (verdict == REDLOCK_VERDICT_NOPERM)
+        *nodes |= bit;
+    else if (verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT)
+        *nodes &= ~bit;
+}
+
+/* Nodes are asked which command it is when one begins to refuse, not with each look. That a name is
+ * denied says nothing of the others: a lock of another prefix. */
+static void explain_refusals(struct top_observer *observer) {
+    const uint32_t refused = observer->unlisted | observer->unread;
+    struct denials denials = {.asked = false};
+    char commands[100], texts[REDLOCK_NODES_MAX][160] = {{0}};
+    if (refused == observer->told) return;
+    observer->told = refused;
+    for (size_t i = 0; i < observer->model.nodes_count; i++) {
+        if ((refused & UINT32_C(1) << i) == 0) continue;
+        const bool lists = (observer->unlisted & UINT32_C(1) << i) == 0;
+        denied_commands(&observer->session, &denials, i, lists ? NEED_READ : NEED_LIST, commands,
+                        sizeof commands);
+        if (commands[0] != '\0' || !lists)
+            denied_text(&observer->session, &denials, i, lists ? NEED_READ : NEED_LIST, texts[i],
+                        sizeof texts[i]);
+    }
+    pthread_mutex_lock(&observer->mutex);
+    for (size_t i = 0; i < observer->model.nodes_count; i++)
+        memcpy(observer->model.nodes[i].unlisted, texts[i], sizeof texts[i]);
+    pthread_mutex_unlock(&observer->mutex);
+}
+
 /* ---- locks ---- */
 
 static int survey(struct top_observer *observer, struct top_row **rows, size_t count) {
@@ -104,6 +138,8 @@ static int survey(struct top_observer *observer, struct top_row **rows, size_t c
         result = redlock_survey(observer->session.client, resources, count, views, queues);
     if (result == REDLOCK_OK || result == REDLOCK_NO_QUORUM) {
         const int64_t now = now_ns();
+        for (size_t i = 0; i < count * nodes; i++)
+            note_refusal(&observer->unread, i % nodes, views[i].verdict);
         pthread_mutex_lock(&observer->mutex);
         for (size_t i = 0; i < count; i++)
             top_model_saw(&observer->model, rows[i], views + i * nodes, queues + i * nodes, now);
@@ -155,6 +191,8 @@ static int walk(struct top_observer *observer, int64_t walk_ms) {
         if (walk_ms > 0 && asked >= NEW_MOST) break;
         observer->model.walk.effort = top_model_effort(&observer->model);
         int result = redlock_scan(observer->session.client, &observer->model.walk, on_key, &finder);
+        for (size_t i = 0; i < observer->model.nodes_count; i++)
+            note_refusal(&observer->unlisted, i, observer->model.walk.verdicts[i]);
         if (finder.failed || result == REDLOCK_NO_MEMORY) return REDLOCK_NO_MEMORY;
         if (survey_rows(observer, false, &asked) != REDLOCK_OK) return REDLOCK_NO_MEMORY;
         pthread_mutex_lock(&observer->mutex);
@@ -187,6 +225,7 @@ int top_look(struct top_observer *observer, int64_t walk_ms) {
     int locks = survey_rows(observer, true, &asked);
     if (locks == REDLOCK_OK) locks = walk(observer, walk_ms);
     if (locks != REDLOCK_OK) return locks;
+    explain_refusals(observer);
     top_look_at_detail(observer);
     pthread_mutex_lock(&observer->mutex);
     top_model_looked(&observer->model, now_ns());

@@ -25,6 +25,9 @@ struct top_observer {
     pthread_mutex_t mutex; /* held by the looking thread while it changes what is below */
     struct top_model model;
     struct top_detail detail;
+    /* Bits, by node: this user may not list its names, or may not read what it holds. The thread
+     * that looks has these for itself. */
+    uint32_t unlisted, unread, told;
     int result; /* of the last look: OK, or NO_QUORUM: too few nodes answered */
 };
 

@@ -29,6 +29,7 @@ struct top_node {
     char url[256];
     int verdict; /* enum redlock_verdict. GRANTED: it votes */
     char reason[200];
+    char unlisted[160];    /* why its keys, or what they hold, are not seen; "": they are */
     char version[16];      /* "": unknown */
     int64_t recovering_ms; /* until it votes again; -1: unknown, or it does not recover */
     int64_t reconnects;    /* since redlock top began; -1: unknown */

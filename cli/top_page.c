@@ -99,7 +99,8 @@ static void node_line(struct top_page *page, const struct top_view *view,
     top_trip_text(node, trip, sizeof trip);
     top_reconnects_text(node, reconnects, sizeof reconnects);
     top_fit(cell, sizeof cell, node->url, columns, view->ascii);
-    enum top_style style = node->verdict == REDLOCK_VERDICT_GRANTED      ? TOP_PLAIN
+    enum top_style style = node->verdict == REDLOCK_VERDICT_GRANTED
+                               ? (node->unlisted[0] != '\0' ? TOP_WARN : TOP_PLAIN)
                            : node->verdict == REDLOCK_VERDICT_RECOVERING ? TOP_WARN
                                                                          : TOP_BAD;
     add(page, view, style, "%s %7s %-8.8s %6s %s", cell, trip,

@@ -100,7 +100,8 @@ void top_fit(char *out, size_t size, const char *text, size_t columns, bool asci
 void top_votes_text(const struct top_node *node, char *out, size_t size) {
     char left[16];
     if (node->verdict == REDLOCK_VERDICT_GRANTED) {
-        snprintf(out, size, "yes");
+        snprintf(out, size, "yes%s%s", node->unlisted[0] != '\0' ? "; left out of the list: " : "",
+                 node->unlisted);
     } else if (node->verdict == REDLOCK_VERDICT_RECOVERING) {
         snprintf(out, size, "no: recovering%s%s%s", node->recovering_ms >= 0 ? ", " : "",
                  node->recovering_ms >= 0 ? top_brief(left, sizeof left, node->recovering_ms) : "",
@@ -172,6 +173,12 @@ bool top_lacks_quorum(const struct top_model *model) {
     return (status->known ? status->intact : top_model_voters(model)) < votes_needed(model);
 }
 
+bool top_lacks_sight(const struct top_model *model) {
+    size_t refused = 0;
+    for (size_t i = 0; i < model->nodes_count; i++) refused += model->nodes[i].unlisted[0] != '\0';
+    return refused > 0 && model->nodes_count - refused < quorum_of(model->nodes_count);
+}
+
 static int64_t waiters_of(const struct top_model *model) {
     int64_t waiters = 0;
     for (size_t i = 0; i < model->rows_count; i++)
@@ -183,6 +190,10 @@ void top_rates_text(const struct top_model *model, char *out, size_t size) {
     const struct top_rates rates = top_model_rates(model);
     char over[16];
     size_t held = 0;
+    if (top_lacks_sight(model)) {
+        snprintf(out, size, "locks are not seen: too few nodes let this user see theirs");
+        return;
+    }
     for (size_t i = 0; i < model->rows_count; i++)
         held += top_row_is_shown(model->rows[i]) && model->rows[i]->verdict == MAJORITY_HELD;
     int used = snprintf(out, size, "%zu held, %" PRId64 " waiting", held, waiters_of(model));

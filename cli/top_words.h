@@ -23,6 +23,8 @@ void top_reconnects_text(const struct top_node *node, char *out, size_t size);
 void top_quorum_text(const struct top_model *model, char *out, size_t size);
 /* Whether no lock can be taken now. */
 bool top_lacks_quorum(const struct top_model *model);
+/* So many nodes refuse this user a look that a lock may not be seen. */
+bool top_lacks_sight(const struct top_model *model);
 void top_rates_text(const struct top_model *model, char *out, size_t size);
 /* "showing 1000 of about 100000"; "" if all are shown. */
 void top_share_text(const struct top_model *model, size_t rows, char *out, size_t size);

@@ -45,7 +45,12 @@ bool report_waiting(struct session *session, struct redlock_lock *lock, const ch
     if (!still_waits(lock)) return false;
     if (result == REDLOCK_NO_QUORUM) {
         session_unseen(session, views, resource, result);
-        complain("waiting for a majority to answer; --wait sets a limit");
+        int verdicts[REDLOCK_NODES_MAX];
+        for (size_t i = 0; i < redlock_client_nodes(session->client); i++)
+            verdicts[i] = views[i].verdict;
+        complain(session_reads_refused(session, verdicts)
+                     ? "waiting for the lock all the same; its holder cannot be shown"
+                     : "waiting for a majority to answer; --wait sets a limit");
         return true;
     }
     if (result == REDLOCK_OK && majority.verdict == MAJORITY_FOREIGN) {

@@ -30,6 +30,8 @@ struct wait {
     struct session *session;
     int64_t begun_ns, deadline_ns, report_at;
     struct wait_holder holder;
+    bool unseen; /* this user may not look: `views` have the nodes' refusals */
+    struct redlock_view views[REDLOCK_NODES_MAX];
 };
 
 static void show_line(struct wait *wait, const char *resource) {
@@ -53,10 +55,22 @@ static void report(struct wait *wait, const char *resource) {
     if (reported && !wait->session->settings->verbose) wait->report_at = NEVER;
 }
 
+/* This user may not look, and waiting does not change that. */
+static bool cannot_look(struct wait *wait, const char *resource) {
+    const size_t count = redlock_client_nodes(wait->session->client);
+    const int result = redlock_peek(wait->session->client, resource, strlen(resource), wait->views,
+                                    REDLOCK_NODES_MAX);
+    int verdicts[REDLOCK_NODES_MAX];
+    for (size_t i = 0; i < count; i++) verdicts[i] = wait->views[i].verdict;
+    wait->unseen = result == REDLOCK_NO_QUORUM && session_reads_refused(wait->session, verdicts);
+    return wait->unseen;
+}
+
 /* OK, or why it is not free in time. */
 static int await_one(struct wait *wait, const char *resource, bool *waited) {
     const size_t bytes = strlen(resource);
     int result = redlock_await_free(wait->session->client, resource, bytes, 0);
+    if (result == REDLOCK_NO_QUORUM && cannot_look(wait, resource)) return result;
     for (int64_t slice_ms = FIRST_SLICE_MS; result == REDLOCK_HELD || result == REDLOCK_NO_QUORUM;
          slice_ms = SLICE_MS) {
         const int64_t left_ms =
@@ -66,6 +80,7 @@ static int await_one(struct wait *wait, const char *resource, bool *waited) {
         result = redlock_await_free(wait->session->client, resource, bytes,
                                     left_ms < slice_ms ? left_ms : slice_ms);
         if (result == REDLOCK_OK) break;
+        if (result == REDLOCK_NO_QUORUM && cannot_look(wait, resource)) break;
         show_line(wait, resource);
         report(wait, resource);
     }
@@ -117,7 +132,9 @@ static int wait_with(struct session *session, int count, char **resources, int64
     progress_end();
     if (result != REDLOCK_OK)
         return failure(session, count, resources, failed,
-                       session_failure(session, NULL, failed, result));
+                       wait.unseen && result == REDLOCK_NO_QUORUM
+                           ? session_unseen(session, wait.views, failed, result)
+                           : session_failure(session, NULL, failed, result));
     if (settings->json) {
         json_t *object = json_pack("{s:s}", "result", "ok");
         set_resources(object, count, resources);

@@ -157,6 +157,8 @@ struct redlock_walk {
                         walk there */
     uint64_t cursors[REDLOCK_NODES_MAX]; /* the servers' own; 0: at the beginning */
     uint64_t bytes;                      /* of all names that this walk has received */
+    int verdicts[REDLOCK_NODES_MAX]; /* enum redlock_verdict, of the node's last call: GRANTED, or
+                                        why it failed; NOPERM: the user may not run SCAN */
 };
 static inline void redlock_walk_init(struct redlock_walk *walk) {
     memset(walk, 0, sizeof *walk);
@@ -204,7 +206,8 @@ enum redlock_server_info_refused {
 /* What redlock_server_info() asks for. */
 enum redlock_server_info_what {
     REDLOCK_SERVER_INFO_CLOCK = 1, /* TIME alone: the clock and the round trip */
-    REDLOCK_SERVER_INFO_ALL = 2    /* the whole struct; 15 short commands in one round trip */
+    REDLOCK_SERVER_INFO_ALL = 2,   /* the whole struct; about 30 short commands in one round trip */
+    REDLOCK_SERVER_INFO_PERMISSIONS = 3 /* the clock, `denied` and `denied_others` */
 };
 
 /* How a guarded node differs from its record. Bits. A node with such a difference recovers, because
@@ -262,6 +265,10 @@ struct redlock_server {
                            the module see it; 0: they do not */
     int replicas_lacking; /* 1: it refuses writes, because min-replicas-to-write is set and no
                              replica is near enough (NOREPLICAS) */
+    char denied[192];     /* commands that a lock in this client's mode needs, and that the user may
+                             not run, separated by spaces: "set pexpire"; "": none that is known */
+    char denied_others[160]; /* PERMISSIONS: the same of commands that show locks (getrange, scan),
+                                and of those that slots and shared locks need */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);

@@ -258,6 +258,7 @@ static bool answer_server_info(enum net_question question, const struct reader *
     const struct reply_slot *slots = reader->slots;
     bool many = slots[0].type == REPLY_ARRAY;
     answer->verdict = REDLOCK_VERDICT_GRANTED;
+    if (question >= NET_ASK_MAY) return true; /* it ran: whatever the reply is, it is a yes */
     if (question == NET_ASK_QUORUM && slots[0].type == REPLY_NIL) return true;
     if (many ? !reader_is_strings(reader, 0, (int64_t)reader->slots_count - 1)
              : slots[0].type != REPLY_STRING)
@@ -404,10 +405,13 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
     int before = answer->verdict;
     bool stands = nth > 0 && before != REDLOCK_VERDICT_GRANTED && before != REDLOCK_VERDICT_ABSENT;
     bool right = true;
-    if (reader_is_error(reader))
+    if (reader_is_error(reader)) {
         answer->verdict = verdict_of_error(reader->bytes[0]);
-    else
+        if (!stands && answer->verdict == REDLOCK_VERDICT_NOPERM)
+            verdict_denied_command(reader->bytes[0], answer->denied, sizeof(answer->denied));
+    } else {
         right = answer_right(request, nth, reader, room, answer);
+    }
     if (stands) answer->verdict = before;
     if (answer->verdict != REDLOCK_VERDICT_GRANTED) answer->state = NULL;
     return right;

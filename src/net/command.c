@@ -163,9 +163,26 @@ static bool encode_scan(const struct net_request *request, bool native, struct w
     return done;
 }
 
+static bool encode_permission(const struct net_request *request, bool native, struct words *words,
+                              struct buffer *out, size_t limit) {
+    const struct net_permission *permission =
+        net_permission(native, (unsigned)(request->question - NET_ASK_MAY));
+    assert(permission && request->keys_count == 1);
+    const char *at = permission->text;
+    words_clear(words);
+    while (*at) {
+        const size_t bytes = strcspn(at, " ");
+        const bool key = bytes == 2 && memcmp(at, "%k", 2) == 0;
+        words_bytes(words, key ? request->keys[0] : (struct net_bytes){at, bytes});
+        at += bytes + (at[bytes] == ' ');
+    }
+    return words_end(words, out, limit);
+}
+
 /* The password is not among them: a client can learn whether there is one without reading it. */
-static bool encode_server_info(enum net_question question, bool native, struct words *words,
+static bool encode_server_info(const struct net_request *request, bool native, struct words *words,
                                struct buffer *out, size_t limit) {
+    const enum net_question question = request->question;
     static const char *const line[NET_QUESTIONS][3] = {
         [NET_ASK_TIME] = {"TIME"},
         [NET_ASK_INFO_SERVER] = {"INFO", "server"},
@@ -183,7 +200,7 @@ static bool encode_server_info(enum net_question question, bool native, struct w
         [NET_ASK_MAXCLIENTS] = {"CONFIG", "GET", "maxclients"},
         [NET_ASK_QUORUM] = {"HGET", NET_KEY_RECORD, "quorum"},
     };
-    assert(question < NET_QUESTIONS);
+    if (question >= NET_ASK_MAY) return encode_permission(request, native, words, out, limit);
     if (native && question == NET_ASK_QUORUM) {
         words_begin(words, "REDLOCK.HELLO");
         words_number(words, NATIVE_PROTOCOL);
@@ -442,7 +459,7 @@ bool command_encode(const struct net_request *request, unsigned node, enum comma
     if (form->text) return encode_form(form, request, node, whole, out, limit, nonce_at);
     switch (request->op) {
     case NET_SCAN: return encode_scan(request, form == form_of_native(request), &words, out, limit);
-    case NET_SERVER_INFO: return encode_server_info(request->question, native, &words, out, limit);
+    case NET_SERVER_INFO: return encode_server_info(request, native, &words, out, limit);
     case NET_RECORD_WRITE: return encode_record_write(request, style, &words, out, limit);
     default: assert(false); return false;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/verdict.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "redlock.h"
@@ -85,6 +86,21 @@ int verdict_of_error(struct net_bytes error) {
         if (begins(error, sentences[i].beginning)) return sentences[i].verdict;
     bool in_script = begins(error, "ERR ") || begins(error, "@user_script");
     return in_script ? verdict_in_script(error) : REDLOCK_VERDICT_ERROR;
+}
+
+/* "... has no permissions to run the 'zrange' command": all versions with users write this, the
+ * later ones inside scripts, too. A denied key is another sentence. */
+void verdict_denied_command(struct net_bytes error, char *command, size_t size) {
+    static const char before[] = "permissions to run the '";
+    const char *at = find(error, before), *end = (const char *)error.data + error.bytes;
+    size_t bytes = 0;
+    if (at) at += sizeof(before) - 1;
+    while (at && at + bytes < end && bytes + 1 < size &&
+           (isalnum((unsigned char)at[bytes]) || strchr("._|-", at[bytes])))
+        bytes++;
+    if (at && (at + bytes == end || at[bytes] != '\'')) bytes = 0;
+    if (bytes > 0) memcpy(command, at, bytes);
+    command[bytes] = '\0';
 }
 
 bool verdict_is_noscript(struct net_bytes error) { return begins(error, "NOSCRIPT"); }

@@ -8,6 +8,8 @@
 
 /* The enum redlock_verdict for the text of an error reply, without the leading '-'. */
 int verdict_of_error(struct net_bytes error);
+/* Of an error that denies a command, the command; "": none is named. */
+void verdict_denied_command(struct net_bytes error, char *command, size_t size);
 bool verdict_is_noscript(struct net_bytes error);
 bool verdict_is_unknown_command(struct net_bytes error);
 /* Valkey 9.1 and later without its module `lua`. */

@@ -23,6 +23,9 @@ if #KEYS > 2 then
     fence = tonumber(score)
 end
 local held = redis.pcall('GET', KEYS[1])
+if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
+    return held
+end
 if held and held ~= ARGV[1] then
     return -1
 end

@@ -77,8 +77,26 @@ enum net_question {
     NET_ASK_BIND,
     NET_ASK_MAXCLIENTS,
     NET_ASK_QUORUM, /* the quorum id in the node's record; no items: no record */
-    NET_QUESTIONS
+    NET_QUESTIONS,
+    /* And after these, may the user run a command? NET_ASK_MAY + i is row i of net_permission(). An
+     * error other than a denial is a yes; no row changes anything. */
+    NET_ASK_MAY = NET_QUESTIONS,
+    NET_QUESTIONS_ALL = NET_ASK_MAY + 24
 };
+
+/* A command that a lock needs (permission.c), with its arguments; "%k" stands for the request's
+ * key.
+ */
+struct net_permission {
+    const char *text;
+    enum {
+        NET_MAY_LOCK,  /* any lock */
+        NET_MAY_GUARD, /* a lock in guarded mode */
+        NET_MAY_OTHER  /* to show locks, slots, shared locks */
+    } use;
+};
+/* NULL: there are no more rows. */
+const struct net_permission *net_permission(bool native, unsigned row);
 
 /* A request and all that it points to must not change until every call made with it is done. It may
  * be encoded again (NOSCRIPT, reconnect). */
@@ -163,6 +181,9 @@ struct net_state {
 
 struct net_reply {
     int verdict; /* enum redlock_verdict */
+    /* NOPERM: the command that the user may not run; "": the server does not name it, or a key is
+     * denied. */
+    char denied[24];
     /* PEEK, PEEK_VALUE: -1: no TTL; -2: no key. ACQUIRE, DENIED by a native node: of the holder's
      * key that ends last; -2: the node does not say. */
     int64_t remaining_ms;

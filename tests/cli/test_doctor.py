@@ -4,6 +4,7 @@ import contextlib
 import json
 import mmap
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -73,7 +74,7 @@ def test_every_finding_has_a_reason_and_a_cure(own_quorum):
 
 def test_every_name_in_the_source_is_in_the_manual():
     source = os.environ["REDLOCK_SOURCE"]
-    rules = open(os.path.join(source, "cli", "finding_rules.c"), encoding="utf-8").read()
+    rules = "".join(path.read_text(encoding="utf-8") for path in pathlib.Path(source, "cli").glob("finding_*.c"))
     manual = open(os.path.join(source, "docs", "redlock.1"), encoding="utf-8").read()
     names = set(re.findall(r'\b(?:NOTE|WARNING|ERROR)\(\s*"([A-Z-]+)"', rules))
     section = manual[manual.index(".Sh FINDINGS"):manual.index(".Sh EXIT STATUS")]
@@ -461,6 +462,16 @@ def test_a_user_who_may_not_ask(safe_server):
     assert not any(finding["severity"] == "error" for finding in report["findings"])
     table = Redlock(safe_server.url.replace("//", f"//locks:{PASSWORD}@"))("doctor", "--samples", "1")
     assert table.returncode == 0 and b"?" in table.stdout and PASSWORD.encode() not in table.stdout
+
+
+@pytest.mark.parametrize("command", ["set", "get", "pttl", "pexpire", "zscore", "zrange", "hset", "del", "exists", "zcard", "hget"])
+def test_a_command_that_a_guarded_lock_needs(guarded, command):
+    """Each lets the client connect, and then the locks are refused or lost, or a node does not recover."""
+    for server in guarded.servers:
+        server.ask("ACL", "SETUSER", "lacks", "on", ">geheim", "allkeys", "allchannels", "+@all", f"-{command}")
+    status, report = examine_guarded(guarded.nodes.replace("//", "//lacks:geheim@"))
+    assert status == 1 and found(report)["UNFIT"] == ("error", [1, 2, 3]), report
+    assert f"no permission (ACL) for +{command}." in json.dumps(report)
 
 
 def test_info_alone_reports_much(safe_server):

@@ -881,6 +881,17 @@ def acl_of_the_manual():
     return line.replace(">PASSWORD", ">geheim").split()
 
 
+@pytest.mark.parametrize("command, reason", [("zrange", b"cannot read the fences: no permission (ACL): allow this user +zrange"),
+                                             ("hset", b"its record cannot be written: no permission (ACL): allow this user ")])
+def test_a_recovery_that_the_acl_forbids(three, made, command, reason):
+    for server in three.servers:
+        server.ask("ACL", "SETUSER", "lacks", "on", ">geheim", "allkeys", "allchannels", "+@all", f"-{command}")
+    three[0].ask("FLUSHALL")
+    lacking = Redlock(three.nodes.replace("//", "//lacks:geheim@"), {"REDLOCK_MODE": "guarded"})
+    done = lacking("quorum", "status", "--wait=4s")
+    assert done.returncode == 1 and reason in done.stdout, done
+
+
 def test_the_minimal_acl(three, spare, resource):
     everybody = [*three.servers, spare]
     for server in everybody:

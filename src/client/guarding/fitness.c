@@ -50,6 +50,17 @@ void fitness_changed(struct fitness *fitness, unsigned node) {
     if (fitness->poll.calls[node].busy) fitness->stale |= rl_bit(node);
 }
 
+/* Not all servers name the command; a proxy may refuse it without a word about permissions. */
+static void refusal_text(bool native, const struct net_reply *reply, char *text, size_t size) {
+    if (reply->denied[0] != '\0')
+        snprintf(text, size, "its state cannot be read: no permission (ACL): allow this user +%s",
+                 reply->denied);
+    else if (native)
+        snprintf(text, size, "REDLOCK.STATE is refused: allow this user +redlock.state");
+    else
+        snprintf(text, size, "INFO or TIME is refused: allow this user +info and +time");
+}
+
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct fitness *fitness = call->owner;
     struct guard *guard = fitness->guard;
@@ -68,8 +79,9 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         take_sample(fitness, node, reply->state->wall_us, asked);
     } else if (reply->verdict == REDLOCK_VERDICT_NOPERM ||
                reply->verdict == REDLOCK_VERDICT_ERROR) {
-        guard_stated(guard, node, &(struct net_state){.wall_us = 0},
-                     "INFO or TIME is refused: allow this user +info and +time");
+        char why[sizeof guard->node[node].unfit];
+        refusal_text(client_status(guard->client, node).native, reply, why, sizeof why);
+        guard_stated(guard, node, &(struct net_state){.wall_us = 0}, why);
     }
 }
 

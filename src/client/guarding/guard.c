@@ -12,10 +12,6 @@
 /* A node that does not vote is read from time to time: another client may have recovered it, or an
  * operator may have made its quorum. */
 #define PEEK_EVERY (1000 * RL_MS)
-/* A fence above the middle of the range cannot come from a clock (it stands for the year 2112).
- * Only its own stripe goes above it. If the client took it for a clock that is ahead, its locks
- * would carry it to all other stripes, until no tokens are left. */
-#define FENCE_OF_NO_CLOCK (REDLOCK_FENCE_MAX / 2)
 
 static struct net *net_of(const struct guard *guard) { return guard->client->net; }
 
@@ -308,6 +304,16 @@ static void came_or_went(struct redlock_client *client, unsigned node,
 
 /* ---- answers ---- */
 
+/* A read that succeeds in between clears `trouble`, and changes nothing about these. */
+static void note_denial(struct guard_denial *denial, const struct net_reply *reply) {
+    if (reply->verdict != REDLOCK_VERDICT_NOPERM) {
+        denial->denied = denial->logged = false;
+        return;
+    }
+    denial->denied = true;
+    memcpy(denial->command, reply->denied, sizeof denial->command);
+}
+
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct guard *guard = call->owner;
     const unsigned node = call->node;
@@ -316,6 +322,9 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     const bool answered = granted || verdict == REDLOCK_VERDICT_ABSENT;
     struct rl_guard_event event = {.type = RL_GUARD_FAILED, .node = (uint8_t)node};
     if (guard->client->closing) return;
+    if (call->request->op == NET_RECORD_WRITE) note_denial(&guard->node[node].write_denied, reply);
+    if (call->request->op == NET_RECORD) note_denial(&guard->node[node].read_denied, reply);
+    if (call->request->op == NET_FENCES) note_denial(&guard->node[node].fences_denied, reply);
     if (call->request->op == NET_RECORD) {
         /* a record does not count before its server's state is known */
         if (answered && guard->machine.node[node].stated) event.type = RL_GUARD_RECORD;
@@ -340,48 +349,7 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         guard->failed |= rl_bit(node);
     else
         step(guard, event);
-}
-
-/* ---- asking ---- */
-
-static int verdict_of(const struct redlock_client *client, unsigned node, int verdict) {
-    const struct guard *guard = client->guard;
-    if (verdict != REDLOCK_VERDICT_GRANTED) return verdict;
-    switch (guard->machine.node[node].eligibility) {
-    case RL_ELIGIBILITY_INTACT:
-        if (guard->machine.decided) return REDLOCK_VERDICT_GRANTED;
-        return guard_asks_for_quorum(guard) ? REDLOCK_VERDICT_CONNECTING
-                                            : REDLOCK_VERDICT_UNACCEPTED;
-    case RL_ELIGIBILITY_RECOVERING:
-    case RL_ELIGIBILITY_BEHIND: return REDLOCK_VERDICT_RECOVERING;
-    case RL_ELIGIBILITY_FOREIGN: return REDLOCK_VERDICT_FOREIGN;
-    case RL_ELIGIBILITY_NO_RECORD: return REDLOCK_VERDICT_NO_RECORD;
-    case RL_ELIGIBILITY_REFUSED: return REDLOCK_VERDICT_UNFIT;
-    case RL_ELIGIBILITY_UNKNOWN: break;
-    }
-    return guard->node[node].trouble != 0 ? guard->node[node].trouble : REDLOCK_VERDICT_CONNECTING;
-}
-
-int64_t guard_recovering_ms(const struct guard *guard, unsigned node) {
-    if (guard->machine.node[node].eligibility != RL_ELIGIBILITY_RECOVERING) return 0;
-    rl_ns left = rl_guard_left(&guard->machine, node, net_now(net_of(guard)));
-    return left < 0 ? -1 : (left + RL_MS - 1) / RL_MS;
-}
-
-bool guard_is_unread(const struct guard *guard, unsigned node) {
-    return guard->machine.node[node].up &&
-           guard->machine.node[node].eligibility == RL_ELIGIBILITY_UNKNOWN;
-}
-
-rl_mask guard_voided_since(const struct guard *guard, rl_ns since) {
-    rl_mask nodes = guard->voided;
-    for (unsigned i = 0; i < guard->machine.nodes; i++)
-        if (guard->node[i].voided_at >= since) nodes |= rl_bit(i);
-    return nodes;
-}
-
-int64_t guard_ttl_max_ms(const struct guard *guard) {
-    return guard->machine.known ? rl_record_ttl_allowed(&guard->machine.quorum) : 0;
+    if (verdict == REDLOCK_VERDICT_NOPERM) guard_report(guard);
 }
 
 static bool is_too_long(const struct guard *guard, int64_t ttl_ms) {
@@ -395,35 +363,8 @@ bool guard_ttl_too_long(struct guard *guard, int64_t ttl_ms) {
     return true;
 }
 
-/* ---- fences ---- */
-
-int64_t guard_fence_hint(struct guard *guard) {
-    int64_t wall = net_wall_us(net_of(guard));
-    if (wall < 1) wall = 1;
-    if (wall > FENCE_OF_NO_CLOCK) wall = FENCE_OF_NO_CLOCK;
-    if (wall + guard->fence_ahead <= guard->fence_seen)
-        guard->fence_ahead = guard->fence_seen + 1 - wall;
-    int64_t hint = wall + guard->fence_ahead;
-    if (hint > guard->fence_proposed) return hint;
-    return guard->fence_proposed + 1; /* locks of the same microsecond may share a stripe */
-}
-
-bool guard_fence_plausible(struct guard *guard, int64_t fence) {
-    /* no clock is wrong by so much; most typing errors are larger */
-    const int64_t year_us = INT64_C(366) * 86400 * 1000000;
-    return fence <= guard_fence_hint(guard) + year_us;
-}
-
-void guard_proposed_fence(struct guard *guard, int64_t fence) {
-    if (fence > guard->fence_proposed && fence < FENCE_OF_NO_CLOCK) guard->fence_proposed = fence;
-}
-
-void guard_saw_fence(struct guard *guard, int64_t fence) {
-    if (fence > guard->fence_seen && fence < FENCE_OF_NO_CLOCK) guard->fence_seen = fence;
-}
-
 const struct node_mode guarded_nodes = {.start = start,
                                         .node = came_or_went,
-                                        .verdict = verdict_of,
+                                        .verdict = guard_verdict,
                                         .status = guard_status,
                                         .leave = leave};

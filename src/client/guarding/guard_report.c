@@ -5,6 +5,23 @@
 
 #include "guarding.h"
 
+/* The user may not do what brings the node back: write its record, or read the fences of a node
+ * that is intact. "": none of it is known to be denied. */
+static void denial_text(const struct guard *guard, unsigned node, char *text, size_t size) {
+    const struct guard_denial *write = &guard->node[node].write_denied, *fences = NULL;
+    text[0] = '\0';
+    for (unsigned i = 0; i < guard->machine.nodes && !fences; i++)
+        if (guard->node[i].fences_denied.denied) fences = &guard->node[i].fences_denied;
+    const bool recovers = guard->machine.node[node].eligibility == RL_ELIGIBILITY_RECOVERING;
+    if (write->denied)
+        snprintf(text, size,
+                 "its record cannot be written: no permission (ACL): allow this user %s%s",
+                 write->command[0] ? "+" : "what redlock doctor names", write->command);
+    else if (fences && recovers)
+        snprintf(text, size, "cannot read the fences: no permission (ACL): allow this user %s%s",
+                 fences->command[0] ? "+" : "what redlock doctor names", fences->command);
+}
+
 static void recovering_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     int64_t left = guard_recovering_ms(guard, node);
     int trouble = guard->node[node].trouble;
@@ -97,6 +114,10 @@ static void no_quorum_text(const struct guard *guard, unsigned node, char *text,
 static void guard_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     const struct guard_node *at = &guard->node[node];
     text[0] = '\0';
+    if (guard->machine.node[node].eligibility != RL_ELIGIBILITY_INTACT) {
+        denial_text(guard, node, text, size);
+        if (text[0] != '\0') return;
+    }
     switch (guard->machine.node[node].eligibility) {
     case RL_ELIGIBILITY_RECOVERING: recovering_text(guard, node, text, size); break;
     case RL_ELIGIBILITY_BEHIND:
@@ -118,7 +139,10 @@ static void guard_text(const struct guard *guard, unsigned node, char *text, siz
                      : "its record is damaged, or of a newer version: update this program");
         break;
     case RL_ELIGIBILITY_UNKNOWN:
-        if (at->trouble)
+        if (at->trouble == REDLOCK_VERDICT_NOPERM && at->read_denied.command[0])
+            snprintf(text, size, "its record cannot be read: allow this user +%s",
+                     at->read_denied.command);
+        else if (at->trouble)
             snprintf(text, size, "its record cannot be read: %s",
                      redlock_verdict_text(at->trouble));
         break;
@@ -139,6 +163,18 @@ void guard_status(const struct redlock_client *client, unsigned node,
     if (connected) guard_text(guard, node, status->text, sizeof status->text);
     if (id != 0)
         snprintf(status->node_id, sizeof status->node_id, "%016llx", (unsigned long long)id);
+}
+
+/* The eligibility does not change: the node only fails to come back. */
+static void report_denial(struct guard *guard, unsigned node) {
+    char text[160];
+    bool logged = guard->node[node].write_denied.logged;
+    denial_text(guard, node, text, sizeof text);
+    if (text[0] != '\0' && !logged &&
+        guard->machine.node[node].eligibility != RL_ELIGIBILITY_INTACT)
+        client_log(guard->client, REDLOCK_LOG_WARNING, "%s: does not recover: %s",
+                   client_status(guard->client, node).url, text);
+    guard->node[node].write_denied.logged = text[0] != '\0';
 }
 
 static void report_node(struct guard *guard, unsigned node) {
@@ -196,7 +232,10 @@ static void report_ttl_max(struct guard *guard) {
 void guard_report(struct guard *guard) {
     struct redlock_client *client = guard->client;
     if (client->closing || client_settled(client) != rl_all(client->nodes)) return;
-    for (unsigned i = 0; i < guard->machine.nodes; i++) report_node(guard, i);
+    for (unsigned i = 0; i < guard->machine.nodes; i++) {
+        report_node(guard, i);
+        report_denial(guard, i);
+    }
     if (guard->machine.known) report_list(guard);
     if (guard->machine.known) report_ttl_max(guard);
 }

@@ -67,6 +67,12 @@ struct guard_node {
     rl_ns voided_at; /* when it was last voided; votes of a round that began before do not count */
     int trouble;     /* the verdict of the last failure; 0: none since */
     enum rl_eligibility logged;
+    /* Of the write of its record, the read of its fences, and the read of its record: denied to
+     * this user, by the last answer; and the command, if the server names it. */
+    struct guard_denial {
+        bool denied, logged;
+        char command[24];
+    } write_denied, fences_denied, read_denied;
 };
 
 struct guard {
@@ -115,6 +121,10 @@ void guard_jumped(struct guard *guard, unsigned node);
 /* Another writer has changed the record, or knows of a change: the record is read again. */
 void guard_peek(struct guard *guard, unsigned node);
 
+/* ---- guard_votes.c ---- */
+
+/* What the node's answer of this verdict is worth. */
+int guard_verdict(const struct redlock_client *client, unsigned node, int verdict);
 /* -1: unknown; 0: it does not recover */
 int64_t guard_recovering_ms(const struct guard *guard, unsigned node);
 /* Enough nodes carry the quorum's record. It is not decided yet because a node that may carry

@@ -123,6 +123,18 @@ static void put_silent(const struct break_task *task, rl_mask nodes, char *text,
     }
 }
 
+/* NULL: no permission is missing. */
+static const char *denied_cure(const struct break_task *task, rl_mask nodes) {
+    const char *cure = NULL;
+    for (unsigned i = 0; i < task->machine.wish.nodes; i++) {
+        if (!(nodes & rl_bit(i)) || reason_of(task, i) != REDLOCK_VERDICT_NOPERM) continue;
+        if (client_status(task->client, i).native)
+            return "allow this user +redlock.break and what redlock doctor names";
+        cure = "allow this user the commands that redlock doctor names";
+    }
+    return cure;
+}
+
 static int no_quorum(const struct break_task *task, struct redlock_error *error) {
     char nodes[384];
     const struct rl_break *machine = &task->machine;
@@ -130,6 +142,7 @@ static int no_quorum(const struct break_task *task, struct redlock_error *error)
     for (unsigned i = 0; i < machine->wish.nodes; i++)
         if (reason_of(task, i) != REDLOCK_VERDICT_GRANTED) missing |= rl_bit(i);
     put_silent(task, missing, nodes, sizeof nodes);
+    const char *denied = denied_cure(task, missing);
     if (missing == 0)
         return fail(error, REDLOCK_NO_QUORUM,
                     "no token is on a majority of the nodes: read again in a moment");
@@ -139,7 +152,10 @@ static int no_quorum(const struct break_task *task, struct redlock_error *error)
     return fail(error, REDLOCK_NO_QUORUM,
                 task->confirms ? "too few nodes report that the lock is gone; not %s; %s"
                                : "too few nodes can raise the fence; not %s; %s",
-                nodes, task->deletes ? "run the command again" : "no key was deleted");
+                nodes,
+                denied          ? denied
+                : task->deletes ? "run the command again"
+                                : "no key was deleted");
 }
 
 static int result_of(const struct break_task *task, struct redlock_error *error) {

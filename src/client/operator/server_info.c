@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What servers report about themselves, for people to judge: no lock depends on it. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +12,13 @@
 struct server_info {
     struct inquiry inquiry;
     struct redlock_server seen[REDLOCK_NODES_MAX];
-    struct net_request requests[NET_QUESTIONS];
-    struct net_call calls[NET_QUESTIONS][REDLOCK_NODES_MAX];
+    struct net_bytes key; /* a name that no client uses, for questions about permissions */
+    struct net_request requests[NET_QUESTIONS_ALL];
+    struct net_call calls[NET_QUESTIONS_ALL][REDLOCK_NODES_MAX];
+    char key_bytes[];
 };
+
+static const char nothing[] = "redlock:doctor";
 
 static const struct redlock_server unknown = {.verdict = REDLOCK_VERDICT_NONE,
                                               .asked_ns = -1,
@@ -172,8 +177,36 @@ static void take_answer(struct redlock_server *seen, enum net_question question,
 
 /* ---- asking ---- */
 
+/* The command, without its arguments and in lower case. */
+static void add_denied(char *list, size_t size, const char *text) {
+    size_t at = strlen(list);
+    if (at > 0 && at + 1 < size) list[at++] = ' ';
+    for (; *text && *text != ' ' && at + 1 < size; text++)
+        list[at++] = (char)tolower((unsigned char)*text);
+    list[at] = '\0';
+}
+
+/* A denied key says nothing: the user may have a pattern for each of its locks. */
+static void take_permission(struct server_info *info, const struct net_call *call,
+                            const struct net_reply *reply) {
+    const bool native = client_status(info->inquiry.client, call->node).native;
+    const struct net_permission *permission =
+        net_permission(native, (unsigned)(call->request->question - NET_ASK_MAY));
+    struct redlock_server *seen = &info->seen[call->node];
+    if (!permission || reply->verdict != REDLOCK_VERDICT_NOPERM || reply->denied[0] == '\0') return;
+    if (permission->use == NET_MAY_OTHER)
+        add_denied(seen->denied_others, sizeof seen->denied_others, permission->text);
+    else
+        add_denied(seen->denied, sizeof seen->denied, permission->text);
+}
+
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct server_info *info = call->owner;
+    if (call->request->question >= NET_ASK_MAY) {
+        take_permission(info, call, reply);
+        inquiry_answered(&info->inquiry, false);
+        return;
+    }
     struct redlock_server *seen = &info->seen[call->node];
     enum net_question question = call->request->question;
     bool reported = reply->verdict == REDLOCK_VERDICT_GRANTED;
@@ -196,14 +229,20 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
 }
 
 static struct server_info *server_info_new(struct redlock_client *client) {
-    struct server_info *info = calloc(1, sizeof *info);
+    const size_t prefix = client->options.key_prefix_bytes;
+    struct server_info *info = calloc(1, sizeof *info + prefix + sizeof nothing);
     if (!info) return NULL;
-    inquiry_init(&info->inquiry, client, info->calls[0], NET_QUESTIONS * REDLOCK_NODES_MAX,
+    inquiry_init(&info->inquiry, client, info->calls[0], NET_QUESTIONS_ALL * REDLOCK_NODES_MAX,
                  on_answer);
+    if (prefix) memcpy(info->key_bytes, client->key_prefix, prefix);
+    memcpy(info->key_bytes + prefix, nothing, sizeof nothing);
+    info->key = (struct net_bytes){info->key_bytes, prefix + sizeof nothing - 1};
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) info->seen[i] = unknown;
-    for (unsigned q = 0; q < NET_QUESTIONS; q++)
-        info->requests[q] =
-            (struct net_request){.op = NET_SERVER_INFO, .question = (enum net_question)q};
+    for (unsigned q = 0; q < NET_QUESTIONS_ALL; q++)
+        info->requests[q] = (struct net_request){.op = NET_SERVER_INFO,
+                                                 .question = (enum net_question)q,
+                                                 .keys = &info->key,
+                                                 .keys_count = q < NET_ASK_MAY ? 0 : 1};
     return info;
 }
 
@@ -211,6 +250,8 @@ static int stale_of(const struct rl_guard_node *node) {
     const struct rl_record *record = &node->record;
     if (!node->up || !node->stated || !node->read || !node->has_record || node->unreadable)
         return -1;
+    /* its state was refused to this user */
+    if (node->replid[0] == '\0' && record->replid[0] != '\0') return -1;
     if (strcmp(record->run_id, node->run_id) != 0) return REDLOCK_STALE_PROCESS;
     if (rl_record_fits(record, node->run_id, node->replid, node->evicted)) return 0;
     return (strcmp(record->replid, node->replid) != 0 ? REDLOCK_STALE_REPLICATION : 0) |
@@ -243,8 +284,33 @@ static void settle_verdicts(struct server_info *info) {
     }
 }
 
+static bool is_asked(const struct redlock_client *client, const struct net_permission *permission,
+                     int what) {
+    if (permission->use == NET_MAY_OTHER) return what == REDLOCK_SERVER_INFO_PERMISSIONS;
+    return permission->use == NET_MAY_LOCK || client->guard;
+}
+
+/* Locks with a SETNX scheme use other commands. */
+static void ask_permissions(struct server_info *info, rl_mask nodes, int what, rl_ns until) {
+    struct redlock_client *client = info->inquiry.client;
+    for (unsigned row = 0; client->scheme == REDLOCK_SCHEME_SET; row++) {
+        rl_mask asked = 0;
+        bool more = false;
+        for (unsigned i = 0; i < client->nodes; i++) {
+            const struct net_permission *permission =
+                net_permission(client_status(client, i).native, row);
+            more = more || permission;
+            if (permission && is_asked(client, permission, what)) asked |= rl_bit(i);
+        }
+        if (!more) break;
+        inquiry_send(&info->inquiry, nodes & asked, &info->requests[NET_ASK_MAY + row],
+                     info->calls[NET_ASK_MAY + row], until);
+    }
+}
+
 /* The mutex is held. TIME goes first, so that its round trip contains nothing else. */
-static void server_info_ask(struct server_info *info, rl_mask nodes, unsigned questions) {
+static void server_info_ask(struct server_info *info, rl_mask nodes, int what) {
+    const unsigned questions = what == REDLOCK_SERVER_INFO_ALL ? NET_QUESTIONS : 1;
     struct redlock_client *client = info->inquiry.client;
     rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;
     for (unsigned q = 0; q < questions; q++) {
@@ -253,13 +319,14 @@ static void server_info_ask(struct server_info *info, rl_mask nodes, unsigned qu
         for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)
             if (taken & rl_bit(i)) info->seen[i].asked_ns = now;
     }
+    if (what != REDLOCK_SERVER_INFO_CLOCK) ask_permissions(info, nodes, what, until);
     inquiry_wait(&info->inquiry);
     settle_verdicts(info);
 }
 
 int redlock_server_info(struct redlock_client *client, int what, struct redlock_server *servers,
                         size_t count) {
-    if (what != REDLOCK_SERVER_INFO_CLOCK && what != REDLOCK_SERVER_INFO_ALL)
+    if (what < REDLOCK_SERVER_INFO_CLOCK || what > REDLOCK_SERVER_INFO_PERMISSIONS)
         return REDLOCK_BAD_ARGUMENT;
     if (!servers || count < client->nodes ||
         !sized_array_fits(servers, client->nodes, FIRST_SERVER))
@@ -268,8 +335,7 @@ int redlock_server_info(struct redlock_client *client, int what, struct redlock_
     struct server_info *info = server_info_new(client);
     unsigned reported = 0;
     if (info) {
-        server_info_ask(info, gather(client, gather_until(client)),
-                        what == REDLOCK_SERVER_INFO_ALL ? NET_QUESTIONS : 1);
+        server_info_ask(info, gather(client, gather_until(client)), what);
         for (unsigned i = 0; i < client->nodes; i++) {
             if (info->seen[i].writes_refused > 0) info->seen[i].writes_refused = 1;
             sized_fill(sized_element(servers, i), servers->size, &info->seen[i],

@@ -18,6 +18,7 @@ struct step {
     struct {
         struct net_request request;
         bool answered;
+        int refused; /* the verdict of an answer that is no page; NONE: there is none */
         uint64_t cursor;
         struct net_bytes *items; /* copies in one block */
         size_t items_count, bytes;
@@ -46,7 +47,9 @@ static void copy_items(struct step *step, unsigned node, const struct net_reply 
 /* An answer after the asker has gone would be a copy that is not freed. */
 static void on_page(struct net_call *call, const struct net_reply *reply) {
     struct step *step = RL_CONTAINER(call->owner, struct step, inquiry);
-    if (reply->verdict == REDLOCK_VERDICT_GRANTED && step->inquiry.waiter)
+    if (reply->verdict != REDLOCK_VERDICT_GRANTED)
+        step->node[call->node].refused = reply->verdict;
+    else if (step->inquiry.waiter)
         copy_items(step, call->node, reply);
     inquiry_answered(&step->inquiry, false);
 }
@@ -98,15 +101,25 @@ static void report_key(const struct step *step, unsigned node, struct net_bytes 
     each(context, node, what, key.data, key.bytes);
 }
 
+/* Why a node gave no page. */
+static int failure_of(const struct step *step, unsigned node) {
+    const int verdict = client_status(step->inquiry.client, node).verdict;
+    if (step->node[node].refused != REDLOCK_VERDICT_NONE) return step->node[node].refused;
+    return verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict;
+}
+
 static void take_pages(const struct step *step, struct redlock_walk *walk, rl_mask asked) {
+    const bool has_verdicts = walk->size >= SIZED_THROUGH(redlock_walk, verdicts);
     for (unsigned i = 0; i < step->inquiry.client->nodes; i++) {
         const uint32_t bit = (uint32_t)1 << i;
         if (walk->ended & bit) continue;
         walk->failed &= ~bit;
         if (!(asked & rl_bit(i)) || !step->node[i].answered) {
             walk->failed |= bit;
+            if (has_verdicts) walk->verdicts[i] = failure_of(step, i);
             continue;
         }
+        if (has_verdicts) walk->verdicts[i] = REDLOCK_VERDICT_GRANTED;
         walk->cursors[i] = step->node[i].cursor;
         walk->bytes += step->node[i].bytes;
         if (walk->cursors[i] == 0) walk->ended |= bit;

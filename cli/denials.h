@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Which commands the nodes do not permit this user, for messages that name the cure. The nodes are
+ * asked only when one of them has answered "no permission".
+ */
+#ifndef CLI_DENIALS_H
+#define CLI_DENIALS_H
+
+#include <redlock/admin.h>
+
+#include "session.h"
+
+struct denials {
+    bool asked;
+    struct redlock_server servers[REDLOCK_NODES_MAX];
+};
+
+/* "+getrange +pttl"; "": none is known. The first call asks the nodes; `denials` is {0} before. */
+char *denied_commands(struct session *session, struct denials *denials, size_t node, enum need need,
+                      char *out, size_t size);
+/* "no permission (ACL): allow this user +scan", or where no command is denied, a hint at the
+ * patterns of keys. */
+char *denied_text(struct session *session, struct denials *denials, size_t node, enum need need,
+                  char *out, size_t size);
+
+#endif

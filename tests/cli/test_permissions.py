@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A user that lacks one permission: each command names the node, the missing command and the cure, and does not wait for it."""
+import json
+import os
+import time
+
+import pytest
+
+from conftest import Redlock
+from servers import started, until, urls
+
+CONFIG, NO_QUORUM, LOST, HELD = 78, 69, 80, 75
+MODULE = os.environ.get("REDLOCK_MODULE", "")
+
+
+def lacking(servers, *commands, mode="classic", nodes=None):
+    """redlock(1) as a user without these commands on `nodes` (every node)."""
+    for i, server in enumerate(servers):
+        denied = [f"-{command}" for command in commands] if nodes is None or i in nodes else []
+        server.ask("ACL", "SETUSER", "lacks", "on", ">geheim", "allkeys", "allchannels", "+@all", *denied)
+    return Redlock(urls(*servers).replace("//", "//lacks:geheim@"), {"REDLOCK_MODE": mode})
+
+
+def make_quorum(servers):
+    done = Redlock(urls(*servers), {"REDLOCK_MODE": "guarded"})("quorum", "init", "--never-used", "--yes", "--ttl-max=30s")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(params=["classic", "guarded", "native"])
+def any_kind(request):
+    if request.param == "native" and not MODULE:
+        pytest.skip("the module is not built")
+    with started(*[("--loadmodule", MODULE) if request.param == "native" else ()] * 3) as servers:
+        if request.param != "classic":
+            make_quorum(servers)
+        yield servers, request.param, "classic" if request.param == "classic" else "guarded"
+
+
+def told(servers, text):
+    """Each node, with the same cause."""
+    return [f"redlock:   redis://lacks@{server.url.split('//')[1]}: {text}" for server in servers]
+
+
+def test_show_without_scan(any_kind, resource):
+    servers, kind, mode = any_kind
+    command = "redlock.scan" if kind == "native" else "scan"
+    redlock = lacking(servers, command, mode=mode)
+    assert redlock("acquire", "-t", "20s", resource).returncode == 0
+    done = redlock("show")
+    lines = done.stderr.decode().splitlines()
+    assert done.returncode == CONFIG and done.stdout == b""
+    assert lines == ["redlock: the list of locks: no quorum: 0 of 3 nodes let this user list the names, 2 needed",
+                     *told(servers, f"no permission (ACL): allow this user +{command}")]
+    one = redlock("show", resource)
+    assert one.returncode == 0 and one.stderr == b""
+
+
+def test_show_without_scan_on_one_node(any_kind, resource):
+    servers, kind, mode = any_kind
+    command = "redlock.scan" if kind == "native" else "scan"
+    redlock = lacking(servers, command, mode=mode, nodes=[1])
+    assert redlock("acquire", "-t", "20s", resource).returncode == 0
+    done = redlock("show")
+    assert done.returncode == 0 and resource.encode() in done.stdout
+    address = servers[1].url.split("//")[1]
+    assert done.stderr.decode() == (f"redlock: redis://lacks@{address} is left out: "
+                                    f"no permission (ACL): allow this user +{command}\n")
+
+
+@pytest.mark.parametrize("what", ["read", "end"])
+def test_show_of_what_may_not_be_read(any_kind, resource, what):
+    """Not "no locks", and no word about votes: the nodes give this user locks."""
+    servers, kind, mode = any_kind
+    command = {"read": "getrange", "end": "pttl"}[what]
+    if kind == "native":
+        command = {"read": "redlock.get", "end": "redlock.pttl"}[what]
+    assert lacking(servers, mode=mode)("acquire", "-t", "20s", resource).returncode == 0
+    redlock = lacking(servers, command, mode=mode)
+    for names in [], [resource]:
+        done = redlock("show", *names)
+        lines = done.stderr.decode().splitlines()
+        assert done.returncode == CONFIG
+        assert lines[0].endswith("no quorum: 0 of 3 nodes let this user see what they hold, 2 needed")
+        assert lines[1:] == told(servers, f"no permission (ACL): allow this user +{command}")
+    broken = redlock("break", "--yes", "--reason=test", resource)
+    assert broken.returncode == CONFIG and f"allow this user +{command}" in broken.stderr.decode()
+
+
+@pytest.mark.parametrize("what", ["list", "read"])
+def test_top(any_kind, resource, what):
+    servers, kind, mode = any_kind
+    command = {"list": "scan", "read": "getrange"}[what]
+    if kind == "native":
+        command = {"list": "redlock.scan", "read": "redlock.get"}[what]
+    assert lacking(servers, mode=mode)("acquire", "-t", "20s", resource).returncode == 0
+    redlock = lacking(servers, command, mode=mode)
+    done = redlock("top", "--once")
+    text = done.stdout.decode()
+    assert done.returncode == CONFIG and "locks are not seen: too few nodes let this user see theirs" in text
+    assert text.count(f"yes; left out of the list: no permission (ACL): allow this user +{command}\n") == 3
+    seen = json.loads(redlock("top", "--once", "--json").stdout)
+    assert [node["unlisted"] for node in seen["nodes"]] == [f"no permission (ACL): allow this user +{command}"] * 3
+    assert all(node["votes"] for node in seen["nodes"])
+    whole = lacking(servers, mode=mode)("top", "--once", "--json")
+    assert whole.returncode == 0 and {node["unlisted"] for node in json.loads(whole.stdout)["nodes"]} == {None}
+
+
+def test_show_watch_without_scan(any_kind, resource):
+    """Once, not with each look."""
+    servers, kind, mode = any_kind
+    command = "redlock.scan" if kind == "native" else "scan"
+    watch = lacking(servers, command, mode=mode).start("show", "--watch=100ms")
+    time.sleep(1)
+    watch.terminate()
+    out, err = watch.communicate(timeout=10)
+    assert out == b"" and err.decode().splitlines() == [
+        "redlock: the list of locks: no quorum: 0 of 3 nodes let this user list the names, 2 needed",
+        *told(servers, f"no permission (ACL): allow this user +{command}")]
+
+
+def test_wait_does_not_wait(any_kind, resource):
+    servers, kind, mode = any_kind
+    command = "redlock.pttl" if kind == "native" else "pttl"
+    begun = time.monotonic()
+    done = lacking(servers, command, mode=mode)("wait", "--wait=30s", resource)
+    assert done.returncode == CONFIG and time.monotonic() - begun < 15
+    assert f"allow this user +{command}" in done.stderr.decode() and "wait" not in done.stderr.decode()
+
+
+def test_a_waiter_that_may_not_see_the_holder(any_kind, resource):
+    """It waits for the lock, not for a majority to answer."""
+    servers, kind, mode = any_kind
+    command = "redlock.get" if kind == "native" else "getrange"
+    assert lacking(servers, mode=mode)("acquire", "-t", "20s", resource).returncode == 0
+    done = lacking(servers, command, mode=mode)("run", "-v", "--wait=3s", resource, "true")
+    text = done.stderr.decode()
+    assert done.returncode == HELD and f"allow this user +{command}" in text
+    assert "waiting for the lock all the same; its holder cannot be shown" in text
+    assert "majority to answer" not in text
+
+
+@pytest.mark.parametrize("command", ["set", "pexpire", "del"])
+def test_what_a_lock_needs(own_quorum, resource, command):
+    redlock = lacking(own_quorum.servers[:3], command)
+    if command == "set":
+        done = redlock("acquire", "--wait=20s", resource)
+        assert done.returncode == CONFIG and b"waiting is no cure" in done.stderr
+    elif command == "pexpire":
+        done = redlock("run", "-t", "2s", resource, "sleep", "10")
+        assert done.returncode == LOST and b"no permission (ACL): see redlock doctor, and acl.md" in done.stderr
+        return
+    else:
+        done = redlock("run", resource, "true")
+        assert done.returncode == 0 and b"no permission (ACL): see redlock doctor, and acl.md" in done.stderr
+        done = redlock("break", "--yes", "--reason=test", resource)
+        assert done.returncode == NO_QUORUM and b"allow this user the commands that redlock doctor names" in done.stderr
+        assert b"run the command again" not in done.stderr
+        return
+    assert done.stderr.decode().count(f"no permission (ACL): allow this user +{command}\n") == 3
+
+
+@pytest.mark.parametrize("options, command", [(["--slots=2"], "mget"), (["--shared"], "zrevrange"), (["--shared"], "pexpireat")])
+def test_what_other_locks_need(own_quorum, resource, options, command):
+    done = lacking(own_quorum.servers[:3], command)("run", *options, "--wait=1s", resource, "true")
+    assert done.returncode == CONFIG and f"no permission (ACL): allow this user +{command}\n" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", ["time", "hgetall", "redlock.state", "redlock.record"])
+def test_what_a_vote_needs(resource, command):
+    native = command.startswith("redlock")
+    if native and not MODULE:
+        pytest.skip("the module is not built")
+    with started(*[("--loadmodule", MODULE) if native else ()] * 3) as servers:
+        make_quorum(servers)
+        assert lacking(servers, mode="guarded")("acquire", "-t", "20s", resource).returncode == 0
+        redlock = lacking(servers, command, mode="guarded")
+        for line in ["acquire", "--wait=20s", resource], ["show"]:
+            done = redlock(*line)
+            assert done.returncode == CONFIG and done.stderr.decode().count(f"allow this user +{command}") == 3, done.stderr
+        report = json.loads(redlock("doctor", "--json", "--samples=1").stdout)
+        names = {finding["name"] for finding in report["findings"]}
+        assert "UNFIT" in names and "REPLICATION-ID" not in names and "RECOVERING" not in names
+        assert f"+{command}" in json.dumps(report) and "is named" not in json.dumps(report)
+
+
+@pytest.mark.parametrize("command", ["hset", "zrange"])
+def test_doctor_does_not_advise_to_wait(three, command):
+    make_quorum(three.servers)
+    redlock = lacking(three.servers, command, mode="guarded")
+    three[0].ask("FLUSHALL")
+    findings = until(lambda: (found := {finding["name"]: finding for finding in json.loads(
+        redlock("doctor", "--json", "--samples=1").stdout)["findings"]}) and "RECOVERING" in found and found)
+    assert f"+{command}" in findings["UNFIT"]["why"]
+    assert findings["RECOVERING"]["cure"] == "Allow this user the commands that UNFIT names; then clients bring it back."
