@@ -4,7 +4,6 @@
  * token NX PX ttl`.
  */
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,11 +51,6 @@ static char *whose_text(const struct redlock_view *view, int64_t readers, bool w
     return out;
 }
 
-static int64_t readers_at(const struct sight *sight, size_t node) {
-    const struct redlock_readers_view *view = &sight->readers.views[node];
-    return view->verdict == REDLOCK_VERDICT_GRANTED ? view->readers : -1;
-}
-
 static char *end_text(int64_t remaining_ms, char *out, size_t size) {
     char text[64];
     if (remaining_ms < 0) {
@@ -67,6 +61,11 @@ static char *end_text(int64_t remaining_ms, char *out, size_t size) {
     return out;
 }
 
+int64_t sight_readers(const struct sight *sight, size_t node) {
+    const struct redlock_readers_view *view = &sight->readers.views[node];
+    return view->verdict == REDLOCK_VERDICT_GRANTED ? view->readers : -1;
+}
+
 void sight_print_node(struct session *session, const struct sight *sight, size_t node, FILE *out) {
     char holder[REDLOCK_TOKEN_BYTES_MAX * 9], end[96];
     const struct redlock_view *view = &sight->views[node];
@@ -74,7 +73,7 @@ void sight_print_node(struct session *session, const struct sight *sight, size_t
     switch (view->verdict) {
     case REDLOCK_VERDICT_GRANTED:
         fprintf(out, "  %s  %s, %s\n", url,
-                whose_text(view, readers_at(sight, node), session->settings->tokens, holder,
+                whose_text(view, sight_readers(sight, node), session->settings->tokens, holder,
                            sizeof holder),
                 end_text(view->remaining_ms, end, sizeof end));
         break;
@@ -113,70 +112,6 @@ void sight_print(struct session *session, const struct sight *sight, FILE *out) 
     sight_print_head(session, sight, out);
     for (size_t i = 0; i < sight->count; i++) sight_print_node(session, sight, i, out);
     readers_print(session, &sight->readers, sight->count, out);
-}
-
-static json_t *bytes_json(const void *bytes, size_t count) {
-    json_t *text = json_stringn(bytes, count);
-    if (text != NULL) return text;
-    size_t size = count * 4 + 1;
-    char *escaped = malloc(size);
-    if (escaped == NULL) return json_null();
-    text = json_string(printable(escaped, size, bytes, count));
-    free(escaped);
-    return text;
-}
-
-/* `readers`: of a shared lock. */
-static json_t *view_json(struct session *session, const struct redlock_view *view,
-                         int64_t readers) {
-    json_t *object = json_object();
-    json_object_set_new(object, "verdict",
-                        json_string(view->verdict == REDLOCK_VERDICT_GRANTED
-                                        ? "held"
-                                        : verdict_name(view->verdict)));
-    if (view->verdict != REDLOCK_VERDICT_GRANTED) return object;
-    char text[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
-    owner_text(view, text, sizeof text);
-    json_object_set_new(object, "kind", json_string(is_shared(view) ? "shared" : "exclusive"));
-    if (text[0] != '\0') json_object_set_new(object, "owner", json_string(text));
-    if (is_shared(view))
-        json_object_set_new(object, "readers_count",
-                            readers < 0 ? json_null() : json_integer(readers));
-    else
-        json_object_set_new(
-            object, "token",
-            json_string(token_text(view, session->settings->tokens, text, sizeof text)));
-    json_object_set_new(object, "remaining_ms",
-                        view->remaining_ms < 0 ? json_null() : json_integer(view->remaining_ms));
-    return object;
-}
-
-json_t *sight_json(struct session *session, const struct sight *sight) {
-    static const char *const names[] = {"held", "free", "split", "unknown", "foreign"};
-    struct majority majority = majority_of(sight->views, sight->count);
-    json_t *object = json_object(), *nodes = json_array();
-    json_object_set_new(object, "resource", bytes_json(sight->resource, sight->bytes));
-    json_object_set_new(object, "verdict", json_string(names[majority.verdict]));
-    if (majority.verdict == MAJORITY_HELD) {
-        json_t *holder = view_json(session, &sight->views[majority.holder], sight->readers.total);
-        json_object_set_new(holder, "remaining_ms",
-                            majority.remaining_ms < 0 ? json_null()
-                                                      : json_integer(majority.remaining_ms));
-        json_object_del(holder, "verdict");
-        json_object_update(object, holder);
-        json_decref(holder);
-    }
-    if (sight->readers.count > 0)
-        json_object_set_new(object, "readers", readers_json(session, &sight->readers));
-    if (sight->type[0] != '\0')
-        json_object_set_new(object, "type", bytes_json(sight->type, strlen(sight->type)));
-    for (size_t i = 0; i < sight->count; i++) {
-        json_t *node = view_json(session, &sight->views[i], readers_at(sight, i));
-        json_object_set_new(node, "url", json_string(node_url(session, i)));
-        json_array_append_new(nodes, node);
-    }
-    json_object_set_new(object, "nodes", nodes);
-    return object;
 }
 
 /* A key on a node that does not vote is not a lock. Returns how many other nodes reported their

@@ -32,6 +32,8 @@ void sight_print_head(struct session *session, const struct sight *sight, FILE *
 void sight_print_node(struct session *session, const struct sight *sight, size_t node, FILE *out);
 /* The head and every node. */
 void sight_print(struct session *session, const struct sight *sight, FILE *out);
+/* How many readers of a shared lock the node lists; -1: unknown. */
+int64_t sight_readers(const struct sight *sight, size_t node);
 json_t *sight_json(struct session *session, const struct sight *sight);
 /* Whether a value has the form of a token, or no node holds one. */
 bool sight_is_lock(const struct sight *sight);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Who shares a lock: show, top, wait and break of a shared lock, and messages about one."""
 import json
+import os
+import pathlib
 import re
 import time
 
@@ -188,6 +190,20 @@ def test_without_permission_for_scripts(own_quorum):
     assert done.stdout.decode().endswith("  the readers are not known: no permission (ACL)\n")
     shown, = json.loads(Redlock(own_quorum.nodes)("show", "--json", "catalogue").stdout)
     assert (shown["kind"], shown["readers_count"], "readers" in shown) == ("shared", None, False)
+
+
+def test_with_the_permissions_of_the_manual(own_quorum):
+    if server_version() < (6, 0):
+        pytest.skip("no users")
+    permissions = [line for line in pathlib.Path(os.environ["REDLOCK_SOURCE"], "docs", "acl.md").read_text().splitlines()
+                   if "+zcount" in line and line.startswith("~")][0]
+    fill(own_quorum.servers, "catalogue", 3)
+    for server in own_quorum.servers:
+        server.ask("ACL", "SETUSER", "watcher", "on", ">secret", "resetkeys", "~catalogue", "-@all", "+getrange", "+pttl", "+info", *permissions.split())
+    nodes = own_quorum.nodes.replace("redis://", "redis://watcher:secret@")
+    done = Redlock(nodes, {"REDLOCK_MODE": "classic"})("show", "catalogue")
+    assert done.stdout.decode().startswith("catalogue: shared by 3 readers, ends in "), done
+    assert done.stdout.count(b"(5 of 5 nodes)") == 4
 
 
 def test_a_change_of_readers_is_an_event(locked, quorum, resource):
