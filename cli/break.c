@@ -22,6 +22,7 @@
 #include "exit_codes.h"
 #include "majority.h"
 #include "message.h"
+#include "readers.h"
 #include "session.h"
 
 enum { EXIT_DECLINED = 1, HEAD_BYTES = 8 };
@@ -33,6 +34,7 @@ struct breaking {
     struct redlock_view views[REDLOCK_NODES_MAX];
     const struct redlock_view *holder; /* in `views`; NULL: no node has a key */
     size_t votes;                      /* nodes that have the holder's token */
+    struct readers readers;            /* of a shared lock */
     struct redlock_break_report report;
     struct redlock_error error;
     int result;
@@ -55,10 +57,30 @@ static void find_holder(struct breaking *breaking) {
     }
 }
 
+/* Those that hold it, as many as fit: "3 readers: web1, token 1234abcd…; and 2 more". */
+static char *sharers_text(const struct breaking *breaking, char *out, size_t size) {
+    enum { READER_BYTES = 800 }; /* of our own ones, whatever the owner */
+    const struct readers *readers = &breaking->readers;
+    readers_text(readers->total, out, size);
+    size_t used = strlen(out), named = 0;
+    for (size_t i = 0; i < readers->count && i < READERS_SHOWN; i++) {
+        char who[REDLOCK_TOKEN_BYTES_MAX * 9];
+        if (!readers->list[i].holds || size - used < READER_BYTES) break;
+        reader_text(&readers->list[i], false, who, sizeof who);
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s%.700s", named++ > 0 ? "; " : ": ", who);
+    }
+    if (readers->total > (int64_t)named && named > 0)
+        snprintf(out + used, size - used, "; and %" PRId64 " more",
+                 readers->total - (int64_t)named);
+    return out;
+}
+
 /* Of a token, which is a secret, the first bytes; of a short one less than half. */
 static char *holder_text(const struct breaking *breaking, char *out, size_t size) {
     char owner[REDLOCK_TOKEN_BYTES_MAX * 4], token[HEAD_BYTES * 4 + 1];
     const struct redlock_view *view = breaking->holder;
+    if (is_shared(view)) return sharers_text(breaking, out, size);
     const size_t half = view->token_bytes / 2;
     owner_text(view, owner, sizeof owner);
     printable(token, sizeof token, view->token, half < HEAD_BYTES ? half : HEAD_BYTES);
@@ -77,6 +99,39 @@ static int64_t longest_remaining(const struct breaking *breaking) {
     return longest;
 }
 
+/* A line for each that would lose it. */
+static void show_readers(const struct breaking *breaking) {
+    const struct readers *readers = &breaking->readers;
+    const size_t nodes = redlock_client_nodes(breaking->session.client);
+    size_t holders = 0;
+    for (size_t i = 0; i < readers->count && i < READERS_SHOWN; i++) {
+        const struct reader *reader = &readers->list[i];
+        char who[REDLOCK_TOKEN_BYTES_MAX * 9], left[64];
+        complain("reader %s, ends in %s, unless it renews (%zu of %zu nodes%s)",
+                 reader_text(reader, false, who, sizeof who),
+                 duration_text(left, sizeof left, reader->remaining_ms), reader->nodes, nodes,
+                 reader->holds ? "" : ": does not hold it");
+        holders += reader->holds;
+    }
+    if (readers->total > (int64_t)holders && readers->count > 0)
+        complain("and %" PRId64 " readers more; redlock show --all lists them",
+                 readers->total - (int64_t)holders);
+}
+
+/* Of a shared lock, all of them lose it: nobody holds the key but they together. */
+static void show_sharers(const struct breaking *breaking, const char *left, bool guarded) {
+    char count[64];
+    complain("'%s' is shared by %s; it ends %s (%zu of %zu nodes)", breaking->resource,
+             readers_text(breaking->readers.total, count, sizeof count), left, breaking->votes,
+             redlock_client_nodes(breaking->session.client));
+    show_readers(breaking);
+    complain(
+        guarded ? "all readers lose the lock, and are not asked: until its next renewal each works "
+                  "on, and is refused only where the fence is checked"
+                : "all readers lose the lock, and are not asked: until its next renewal each works "
+                  "on, at the same time as the next holder");
+}
+
 static void show_holder(struct breaking *breaking) {
     char holder[REDLOCK_TOKEN_BYTES_MAX * 5], left[64] = "never, unless it is released";
     const int64_t remaining_ms = longest_remaining(breaking);
@@ -85,6 +140,10 @@ static void show_holder(struct breaking *breaking) {
         char text[48];
         snprintf(left, sizeof left, "in %s, unless it is renewed",
                  duration_text(text, sizeof text, remaining_ms));
+    }
+    if (is_shared(breaking->holder)) {
+        show_sharers(breaking, left, guarded);
+        return;
     }
     complain("'%s' is held by %s; it ends %s (%zu of %zu nodes)", breaking->resource,
              holder_text(breaking, holder, sizeof holder), left, breaking->votes,
@@ -225,6 +284,10 @@ static void print_json(const struct breaking *breaking, const char *outcome, int
         const int64_t remaining_ms = longest_remaining(breaking);
         owner_text(breaking->holder, text, sizeof text);
         if (text[0] != '\0') json_object_set_new(object, "owner", json_string(text));
+        json_object_set_new(object, "kind",
+                            json_string(is_shared(breaking->holder) ? "shared" : "exclusive"));
+        if (is_shared(breaking->holder))
+            json_object_set_new(object, "readers", readers_json(session, &breaking->readers));
         json_object_set_new(object, "remaining_ms",
                             remaining_ms < 0 ? json_null() : json_integer(remaining_ms));
     }
@@ -407,6 +470,11 @@ static int look(struct breaking *breaking, bool *over) {
         return EXIT_USAGE_ERROR;
     }
     find_holder(breaking);
+    if (!readers_take(session, breaking->resource, strlen(breaking->resource), breaking->views,
+                      count, readers_wanted(session, true), &breaking->readers)) {
+        complain("%s", redlock_result_text(REDLOCK_NO_MEMORY));
+        return EXIT_SYSTEM;
+    }
     return judge(breaking, verdict, over);
 }
 
@@ -481,6 +549,7 @@ int command_break(struct settings *settings, int argc, char **argv) {
     if (status == 0) status = session_open(&breaking->session, settings);
     if (status == 0) {
         status = with_session(breaking);
+        readers_free(&breaking->readers);
         session_close(&breaking->session);
     } else if (settings->json) {
         print_json(breaking, status == EXIT_CONFIG ? "config" : "usage", status);

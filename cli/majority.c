@@ -2,6 +2,7 @@
 #include "majority.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,30 @@ struct majority majority_of(const struct redlock_view *views, size_t count) {
     return majority;
 }
 
+static int largest_first(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+int64_t readers_total(const struct redlock_readers_view *counts, size_t count) {
+    int64_t numbers[REDLOCK_NODES_MAX];
+    const size_t quorum = quorum_of(count);
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++)
+        if (counts[i].verdict == REDLOCK_VERDICT_GRANTED) numbers[known++] = counts[i].readers;
+    if (known < quorum) return -1;
+    qsort(numbers, known, sizeof numbers[0], largest_first);
+    return numbers[quorum - 1];
+}
+
+char *readers_text(int64_t count, char *out, size_t size) {
+    if (count < 0)
+        snprintf(out, size, "readers");
+    else
+        snprintf(out, size, "%" PRId64 " reader%s", count, count == 1 ? "" : "s");
+    return out;
+}
+
 bool is_ours(const struct redlock_view *view) {
     if (view->token_bytes < REDLOCK_TOKEN_HEX_BYTES) return false;
     for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
@@ -95,6 +120,12 @@ size_t token_head(const struct redlock_view *view) {
         return head;
     head += 2;
     return head < view->token_bytes && isdigit(view->token[head]) ? head + 1 : head;
+}
+
+bool is_shared(const struct redlock_view *view) {
+    const size_t bytes = sizeof REDLOCK_SHARED_MARKER - 1;
+    return view->verdict == REDLOCK_VERDICT_GRANTED && view->token_bytes == bytes &&
+           memcmp(view->token, REDLOCK_SHARED_MARKER, bytes) == 0;
 }
 
 char *owner_text(const struct redlock_view *view, char *out, size_t size) {
@@ -129,7 +160,7 @@ bool is_token(const struct redlock_view *view) {
         {40, HEX},          /* 20 bytes, as in the Redis documentation */
         {64, HEX},
     };
-    if (is_ours(view)) return true;
+    if (is_ours(view) || is_shared(view)) return true;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         size_t fit = 0;
         if (view->token_bytes != forms[i].bytes || view->token_truncated) continue;

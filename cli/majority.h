@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <redlock.h>
+#include <redlock/admin.h>
 
 /* FOREIGN: a majority holds a value that is not a string, as Redisson's locks are. */
 enum majority_verdict {
@@ -38,11 +38,19 @@ bool is_ours(const struct redlock_view *view);
 /* Where the owner's ':' is in one of our tokens, or would be: after the digits, and after '/' and
  * the number of slots of a slot's token. */
 size_t token_head(const struct redlock_view *view);
+/* Whether the node has the marker of a shared lock: its readers are listed elsewhere
+ * (redlock_readers()). */
+bool is_shared(const struct redlock_view *view);
 /* The owner in one of our tokens, made printable; "" if there is none. */
 char *owner_text(const struct redlock_view *view, char *out, size_t size);
 /* Whether a value has the form of a token: ours, or one of other Redlock clients (docs/redlock.1,
- * show, lists them). */
+ * show, lists them); or is the marker of a shared lock. */
 bool is_token(const struct redlock_view *view);
+
+/* How many readers of a shared lock a majority of the nodes has; -1: they do not say. */
+int64_t readers_total(const struct redlock_readers_view *counts, size_t count);
+/* "3 readers", "1 reader"; unknown: "readers". */
+char *readers_text(int64_t count, char *out, size_t size);
 
 /* FOREIGN: what the key holds. `type` is the server's name for it; "": unknown. */
 char *foreign_text(const char *type, char *out, size_t size);

@@ -495,8 +495,10 @@ static bool holder_text(struct session *session, const char *resource, char *out
             snprintf(end, sizeof end, "%s left",
                      duration_text(left, sizeof left, majority.remaining_ms));
         snprintf(out, size, "held by %s, %s (%zu of %zu)",
-                 session->failed.owner[0] != '\0' ? session->failed.owner : "another client", end,
-                 majority.votes, count);
+                 session->failed.owner[0] != '\0'     ? session->failed.owner
+                 : is_shared(&views[majority.holder]) ? "readers"
+                                                      : "another client",
+                 end, majority.votes, count);
         return true;
     case MAJORITY_FOREIGN:
         session_foreign(session, resource, strlen(resource), out, size);

@@ -527,7 +527,7 @@ const struct option_entry option_entries[] = {
      "held: how many different TTLs they have, --ttl and a little more (1)"},
     {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"all", 'a', NULL, COMMAND_SHOW, false, set_all,
-     "without RESOURCE: every string with a TTL, not locks alone"},
+     "every reader of a shared lock; without RESOURCE: every string with a TTL, not locks alone"},
     {"all", 'a', NULL, COMMAND_TOP, false, set_all, "every string, not locks alone"},
     {"interval", 'i', "DURATION", COMMAND_TOP, false, set_interval,
      "from one look to the next (2s)"},

@@ -4,7 +4,6 @@
  * token NX PX ttl`.
  */
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +42,15 @@ static char *holder_text(const struct redlock_view *view, bool whole, char *out,
     return out;
 }
 
+/* Who has it: `readers` of a shared lock, or the one in the token. */
+static char *whose_text(const struct redlock_view *view, int64_t readers, bool whole, char *out,
+                        size_t size) {
+    char text[64];
+    if (!is_shared(view)) return holder_text(view, whole, out, size);
+    snprintf(out, size, "shared by %s", readers_text(readers, text, sizeof text));
+    return out;
+}
+
 static char *end_text(int64_t remaining_ms, char *out, size_t size) {
     char text[64];
     if (remaining_ms < 0) {
@@ -53,6 +61,11 @@ static char *end_text(int64_t remaining_ms, char *out, size_t size) {
     return out;
 }
 
+int64_t sight_readers(const struct sight *sight, size_t node) {
+    const struct redlock_readers_view *view = &sight->readers.views[node];
+    return view->verdict == REDLOCK_VERDICT_GRANTED ? view->readers : -1;
+}
+
 void sight_print_node(struct session *session, const struct sight *sight, size_t node, FILE *out) {
     char holder[REDLOCK_TOKEN_BYTES_MAX * 9], end[96];
     const struct redlock_view *view = &sight->views[node];
@@ -60,7 +73,8 @@ void sight_print_node(struct session *session, const struct sight *sight, size_t
     switch (view->verdict) {
     case REDLOCK_VERDICT_GRANTED:
         fprintf(out, "  %s  %s, %s\n", url,
-                holder_text(view, session->settings->tokens, holder, sizeof holder),
+                whose_text(view, sight_readers(sight, node), session->settings->tokens, holder,
+                           sizeof holder),
                 end_text(view->remaining_ms, end, sizeof end));
         break;
     case REDLOCK_VERDICT_ABSENT: fprintf(out, "  %s  free\n", url); break;
@@ -76,10 +90,11 @@ void sight_print_head(struct session *session, const struct sight *sight, FILE *
     printable(name, sizeof name, sight->resource, sight->bytes);
     switch (majority.verdict) {
     case MAJORITY_HELD:
-        fprintf(
-            out, "%s: held by %s, %s (%zu of %zu nodes)\n", name,
-            holder_text(&views[majority.holder], session->settings->tokens, holder, sizeof holder),
-            end_text(majority.remaining_ms, end, sizeof end), majority.votes, count);
+        fprintf(out, "%s: %s%s, %s (%zu of %zu nodes)\n", name,
+                is_shared(&views[majority.holder]) ? "" : "held by ",
+                whose_text(&views[majority.holder], sight->readers.total, session->settings->tokens,
+                           holder, sizeof holder),
+                end_text(majority.remaining_ms, end, sizeof end), majority.votes, count);
         break;
     case MAJORITY_FREE: fprintf(out, "%s: free\n", name); break;
     case MAJORITY_SPLIT: fprintf(out, "%s: split: no majority for any holder\n", name); break;
@@ -96,61 +111,7 @@ void sight_print_head(struct session *session, const struct sight *sight, FILE *
 void sight_print(struct session *session, const struct sight *sight, FILE *out) {
     sight_print_head(session, sight, out);
     for (size_t i = 0; i < sight->count; i++) sight_print_node(session, sight, i, out);
-}
-
-static json_t *bytes_json(const void *bytes, size_t count) {
-    json_t *text = json_stringn(bytes, count);
-    if (text != NULL) return text;
-    size_t size = count * 4 + 1;
-    char *escaped = malloc(size);
-    if (escaped == NULL) return json_null();
-    text = json_string(printable(escaped, size, bytes, count));
-    free(escaped);
-    return text;
-}
-
-static json_t *view_json(struct session *session, const struct redlock_view *view) {
-    json_t *object = json_object();
-    json_object_set_new(object, "verdict",
-                        json_string(view->verdict == REDLOCK_VERDICT_GRANTED
-                                        ? "held"
-                                        : verdict_name(view->verdict)));
-    if (view->verdict != REDLOCK_VERDICT_GRANTED) return object;
-    char text[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
-    owner_text(view, text, sizeof text);
-    if (text[0] != '\0') json_object_set_new(object, "owner", json_string(text));
-    json_object_set_new(
-        object, "token",
-        json_string(token_text(view, session->settings->tokens, text, sizeof text)));
-    json_object_set_new(object, "remaining_ms",
-                        view->remaining_ms < 0 ? json_null() : json_integer(view->remaining_ms));
-    return object;
-}
-
-json_t *sight_json(struct session *session, const struct sight *sight) {
-    static const char *const names[] = {"held", "free", "split", "unknown", "foreign"};
-    struct majority majority = majority_of(sight->views, sight->count);
-    json_t *object = json_object(), *nodes = json_array();
-    json_object_set_new(object, "resource", bytes_json(sight->resource, sight->bytes));
-    json_object_set_new(object, "verdict", json_string(names[majority.verdict]));
-    if (majority.verdict == MAJORITY_HELD) {
-        json_t *holder = view_json(session, &sight->views[majority.holder]);
-        json_object_set_new(holder, "remaining_ms",
-                            majority.remaining_ms < 0 ? json_null()
-                                                      : json_integer(majority.remaining_ms));
-        json_object_del(holder, "verdict");
-        json_object_update(object, holder);
-        json_decref(holder);
-    }
-    if (sight->type[0] != '\0')
-        json_object_set_new(object, "type", bytes_json(sight->type, strlen(sight->type)));
-    for (size_t i = 0; i < sight->count; i++) {
-        json_t *node = view_json(session, &sight->views[i]);
-        json_object_set_new(node, "url", json_string(node_url(session, i)));
-        json_array_append_new(nodes, node);
-    }
-    json_object_set_new(object, "nodes", nodes);
-    return object;
+    readers_print(session, &sight->readers, sight->count, out);
 }
 
 /* A key on a node that does not vote is not a lock. Returns how many other nodes reported their
@@ -180,9 +141,12 @@ bool sight_is_lock(const struct sight *sight) {
     return keys == 0;
 }
 
-void sight_take(struct session *session, const char *resource, size_t bytes, struct sight *sight) {
-    *sight = (struct sight){
-        .resource = resource, .bytes = bytes, .count = redlock_client_nodes(session->client)};
+void sight_take(struct session *session, const char *resource, size_t bytes, bool named,
+                struct sight *sight) {
+    *sight = (struct sight){.resource = resource,
+                            .bytes = bytes,
+                            .count = redlock_client_nodes(session->client),
+                            .readers = {.total = -1}};
     sight->result = redlock_peek(session->client, resource, bytes, sight->views, REDLOCK_NODES_MAX);
     if (sight->result == REDLOCK_OK && session_mode(session) == REDLOCK_MODE_GUARDED &&
         count_voters(session, sight->views, sight->count) < quorum_of(sight->count))
@@ -191,21 +155,29 @@ void sight_take(struct session *session, const char *resource, size_t bytes, str
     if (foreign && redlock_key_type(session->client, resource, bytes, sight->type,
                                     sizeof sight->type) != REDLOCK_OK)
         sight->type[0] = '\0';
+    const bool seen = sight->result == REDLOCK_OK || sight->result == REDLOCK_NO_QUORUM;
+    if (seen && !readers_take(session, resource, bytes, sight->views, sight->count,
+                              readers_wanted(session, named), &sight->readers))
+        sight->result = REDLOCK_NO_MEMORY;
 }
+
+void sight_free(struct sight *sight) { readers_free(&sight->readers); }
 
 /* `hidden`, if not NULL, counts keys that are not locks, which are not shown then. `told`: the
  * status of a failure that was reported for another key; 0: none. */
-static int show_one(struct session *session, const char *resource, size_t bytes, json_t *all,
-                    size_t *hidden, int *told) {
+static int show_one(struct session *session, const char *resource, size_t bytes, bool named,
+                    json_t *all, size_t *hidden, int *told) {
     struct sight sight;
-    sight_take(session, resource, bytes, &sight);
+    sight_take(session, resource, bytes, named, &sight);
     if (hidden != NULL && !sight_is_lock(&sight)) {
+        sight_free(&sight);
         ++*hidden;
         return EXIT_OK;
     }
     const bool seen = sight.result == REDLOCK_OK || sight.result == REDLOCK_NO_QUORUM;
     if (seen && all != NULL) json_array_append_new(all, sight_json(session, &sight));
     if (seen && all == NULL) sight_print(session, &sight, stdout);
+    sight_free(&sight);
     if (sight.result == REDLOCK_OK) return EXIT_OK;
     fflush(stdout);
     /* in a list, what keeps the nodes from voting is said once */
@@ -260,7 +232,7 @@ static int show_all(struct session *session, json_t *all) {
     size_t hidden = 0;
     int told = 0;
     for (size_t i = 0; i < found.count; i++) {
-        int one = show_one(session, found.names[i], found.bytes[i], all,
+        int one = show_one(session, found.names[i], found.bytes[i], false, all,
                            lists_every_value(session) ? NULL : &hidden, &told);
         if (status == EXIT_OK) status = one;
     }
@@ -279,7 +251,7 @@ static int show_once(struct session *session, int count, char **resources) {
     json_t *all = session->settings->json ? json_array() : NULL;
     if (count == 0) status = show_all(session, all);
     for (int i = 0; i < count; i++) {
-        int one = show_one(session, resources[i], strlen(resources[i]), all, NULL, NULL);
+        int one = show_one(session, resources[i], strlen(resources[i]), true, all, NULL, NULL);
         if (status == EXIT_OK) status = one;
     }
     if (all != NULL) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "denials.h"
+#include "readers.h"
 #include "session.h"
 
 /* What the nodes hold under one resource. */
@@ -21,12 +22,19 @@ struct sight {
     size_t count;
     char type[40]; /* of a key that a majority holds and that is not a string; "": unknown */
     struct redlock_view views[REDLOCK_NODES_MAX];
+    struct readers readers; /* of a shared lock */
 };
-void sight_take(struct session *session, const char *resource, size_t bytes, struct sight *sight);
+/* `named`: the user has named it, so its readers are listed, and not only counted. Call
+ * sight_free() in any case. */
+void sight_take(struct session *session, const char *resource, size_t bytes, bool named,
+                struct sight *sight);
+void sight_free(struct sight *sight);
 void sight_print_head(struct session *session, const struct sight *sight, FILE *out);
 void sight_print_node(struct session *session, const struct sight *sight, size_t node, FILE *out);
 /* The head and every node. */
 void sight_print(struct session *session, const struct sight *sight, FILE *out);
+/* How many readers of a shared lock the node lists; -1: unknown. */
+int64_t sight_readers(const struct sight *sight, size_t node);
 json_t *sight_json(struct session *session, const struct sight *sight);
 /* Whether a value has the form of a token, or no node holds one. */
 bool sight_is_lock(const struct sight *sight);

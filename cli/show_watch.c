@@ -86,6 +86,24 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes) {
     return hash;
 }
 
+static int by_bytes(const void *a, const void *b) {
+    return reader_compare(*(const struct reader *const *)a, *(const struct reader *const *)b);
+}
+
+/* Renewals change their order, and which of many are listed. */
+static uint64_t mix_readers(uint64_t hash, const struct readers *readers) {
+    hash = mix(hash, &readers->total, sizeof readers->total);
+    const struct reader **list = readers->cut ? NULL : calloc(readers->count + 1, sizeof *list);
+    for (size_t i = 0; list != NULL && i < readers->count; i++) list[i] = &readers->list[i];
+    if (list != NULL) qsort(list, readers->count, sizeof *list, by_bytes);
+    for (size_t i = 0; list != NULL && i < readers->count; i++) {
+        hash = mix(hash, &list[i]->nodes, sizeof list[i]->nodes);
+        hash = mix(hash, list[i]->token, list[i]->bytes);
+    }
+    free(list);
+    return hash;
+}
+
 /* Everything that is shown, except the time left. */
 static uint64_t state_of(const struct sight *sight) {
     uint64_t hash = mix(FNV_BASIS, &sight->result, sizeof sight->result);
@@ -98,7 +116,7 @@ static uint64_t state_of(const struct sight *sight) {
         hash = mix(hash, &view->token_bytes, sizeof view->token_bytes);
         hash = mix(hash, view->token, view->token_bytes);
     }
-    return hash;
+    return mix_readers(hash, &sight->readers);
 }
 
 static int compare(const struct known *known, const char *name, size_t bytes) {
@@ -189,7 +207,8 @@ static bool agrees(const struct sight *sight, const struct majority *majority, s
 static void print_brief(struct watch *watch, const struct sight *sight) {
     const struct majority majority = majority_of(sight->views, sight->count);
     char name[1024], token[REDLOCK_TOKEN_BYTES_MAX * 4 + 8], owner[sizeof token], left[64];
-    if (majority.verdict == MAJORITY_HELD) {
+    const bool held = majority.verdict == MAJORITY_HELD;
+    if (held && !is_shared(&sight->views[majority.holder])) {
         const struct redlock_view *holder = &sight->views[majority.holder];
         owner_text(holder, owner, sizeof owner);
         token_text(holder, watch->session->settings->tokens, token, sizeof token);
@@ -207,6 +226,7 @@ static void print_brief(struct watch *watch, const struct sight *sight) {
     for (size_t i = 0; i < sight->count; i++) {
         if (!agrees(sight, &majority, i)) sight_print_node(watch->session, sight, i, watch->out);
     }
+    readers_print(watch->session, &sight->readers, sight->count, watch->out);
 }
 
 /* The first `columns` characters of a line; one that is cut ends in a mark. Characters of two
@@ -281,13 +301,15 @@ static bool show_sight(struct watch *watch, const struct sight *sight) {
 
 static bool look_at(struct watch *watch, const char *resource, size_t bytes, bool is_asked_for) {
     struct sight sight;
-    sight_take(watch->session, resource, bytes, &sight);
+    sight_take(watch->session, resource, bytes, is_asked_for, &sight);
     if (sight.result != REDLOCK_OK && sight.result != REDLOCK_NO_QUORUM) {
         complain("%s", redlock_result_text(sight.result));
         return false;
     }
     if (!is_asked_for && !lists_every_value(watch->session) && !sight_is_lock(&sight)) return true;
-    return show_sight(watch, &sight);
+    const bool goes_on = show_sight(watch, &sight);
+    sight_free(&sight);
+    return goes_on;
 }
 
 /* A lock that is gone from the list is shown once more. */
@@ -299,8 +321,9 @@ static bool look_at_gone(struct watch *watch) {
         if (known->look != watch->look) {
             if (goes_on && !watch->redraws) {
                 struct sight sight;
-                sight_take(watch->session, known->name, known->bytes, &sight);
+                sight_take(watch->session, known->name, known->bytes, false, &sight);
                 print_event(watch, &sight);
+                sight_free(&sight);
                 goes_on = ferror(stdout) == 0;
             }
             free(known->name);

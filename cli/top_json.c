@@ -62,10 +62,13 @@ static void add_holder(json_t *object, const struct top_model *model, const stru
     char head[TOP_HEAD_BYTES * 4 + 8];
     printable(head, sizeof head - 4, row->head, row->head_bytes);
     strcat(head, "…");
+    json_object_set_new(object, "kind", json_string(row->shared ? "shared" : "exclusive"));
+    if (row->shared)
+        json_object_set_new(object, "readers_count", number_json(row->readers, row->readers >= 0));
     json_object_set_new(object, "owner",
                         row->owner_bytes > 0 ? bytes_json(row->owner, row->owner_bytes)
                                              : json_null());
-    json_object_set_new(object, "token", json_string(head));
+    json_object_set_new(object, "token", row->shared ? json_null() : json_string(head));
     json_object_set_new(object, "age_ms", json_integer(top_row_age_ms(model, row)));
     json_object_set_new(object, "age_is_least", json_boolean(row->is_older));
     json_object_set_new(object, "remaining_ms",

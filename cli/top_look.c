@@ -33,6 +33,7 @@ void top_observer_init(struct top_observer *observer) {
 void top_observer_free(struct top_observer *observer) {
     top_model_free(&observer->model);
     free(observer->detail.resource);
+    readers_free(&observer->detail.readers);
     pthread_mutex_destroy(&observer->mutex);
     session_close(&observer->session);
 }
@@ -126,6 +127,30 @@ static void explain_refusals(struct top_observer *observer) {
 
 /* ---- locks ---- */
 
+/* One more question, for those that have the marker. */
+static int count_readers(struct top_observer *observer, struct top_row **rows, size_t count) {
+    struct redlock_bytes resources[BATCH];
+    struct top_row *shared[BATCH];
+    const size_t nodes = observer->model.nodes_count;
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!rows[i]->shared) continue;
+        resources[found] = (struct redlock_bytes){rows[i]->resource, rows[i]->bytes};
+        shared[found++] = rows[i];
+    }
+    if (found == 0) return REDLOCK_OK;
+    struct redlock_readers_view *counts = calloc(found * nodes, sizeof *counts);
+    if (counts == NULL) return REDLOCK_NO_MEMORY;
+    int result = redlock_readers(observer->session.client, resources, found, 0, NULL, NULL, counts);
+    if (result == REDLOCK_NO_QUORUM) result = REDLOCK_OK;
+    pthread_mutex_lock(&observer->mutex);
+    for (size_t i = 0; i < found && result == REDLOCK_OK; i++)
+        top_model_saw_readers(&observer->model, shared[i], counts + i * nodes);
+    pthread_mutex_unlock(&observer->mutex);
+    free(counts);
+    return result;
+}
+
 static int survey(struct top_observer *observer, struct top_row **rows, size_t count) {
     const size_t nodes = observer->model.nodes_count;
     struct redlock_bytes resources[BATCH];
@@ -144,7 +169,7 @@ static int survey(struct top_observer *observer, struct top_row **rows, size_t c
         for (size_t i = 0; i < count; i++)
             top_model_saw(&observer->model, rows[i], views + i * nodes, queues + i * nodes, now);
         pthread_mutex_unlock(&observer->mutex);
-        result = REDLOCK_OK;
+        result = count_readers(observer, rows, count);
     }
     free(views);
     free(queues);
@@ -211,11 +236,18 @@ void top_look_at_detail(struct top_observer *observer) {
     if (detail->resource == NULL) return;
     int result = redlock_survey(observer->session.client, &resource, 1, views, queues);
     if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return;
+    struct readers readers, before;
+    if (!readers_take(&observer->session, resource.data, resource.bytes, views,
+                      observer->model.nodes_count, READERS_ASKED, &readers))
+        return;
     pthread_mutex_lock(&observer->mutex);
+    before = detail->readers;
+    detail->readers = readers;
     memcpy(detail->views, views, observer->model.nodes_count * sizeof views[0]);
     memcpy(detail->queues, queues, observer->model.nodes_count * sizeof queues[0]);
     detail->seen = true;
     pthread_mutex_unlock(&observer->mutex);
+    readers_free(&before);
 }
 
 int top_look(struct top_observer *observer, int64_t walk_ms) {

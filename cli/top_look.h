@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "readers.h"
 #include "session.h"
 #include "top_model.h"
 
@@ -18,6 +19,7 @@ struct top_detail {
     bool seen; /* the views are those of this resource */
     struct redlock_view views[REDLOCK_NODES_MAX];
     struct redlock_queue_view queues[REDLOCK_NODES_MAX];
+    struct readers readers; /* of a shared lock */
 };
 
 struct top_observer {

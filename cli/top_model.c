@@ -264,6 +264,8 @@ void top_model_saw(struct top_model *model, struct top_row *row, struct redlock_
     row->verdict = majority.verdict;
     row->votes = majority.votes;
     row->remaining_ms = majority.remaining_ms;
+    row->shared = majority.verdict == MAJORITY_HELD && is_shared(&views[majority.holder]);
+    row->readers = -1;
     saw_queues(row, queues, model->nodes_count);
     if (majority.verdict == MAJORITY_HELD)
         saw_holder(model, row, &views[majority.holder], first, now_ns);
@@ -274,6 +276,18 @@ void top_model_saw(struct top_model *model, struct top_row *row, struct redlock_
     }
     model->is_full = false; /* its place may be taken */
     if (row->idle_ns == 0) row->idle_ns = now_ns;
+}
+
+/* What most nodes say. The nodes that do not vote do not count. */
+void top_model_saw_readers(struct top_model *model, struct top_row *row,
+                           const struct redlock_readers_view *counts) {
+    struct redlock_readers_view voters[REDLOCK_NODES_MAX] = {{0}};
+    for (size_t i = 0; i < model->nodes_count; i++) {
+        const bool votes = model->quorum.mode != REDLOCK_MODE_GUARDED ||
+                           model->nodes[i].verdict == REDLOCK_VERDICT_GRANTED;
+        if (votes) voters[i] = counts[i];
+    }
+    row->readers = row->shared ? readers_total(voters, model->nodes_count) : -1;
 }
 
 bool top_row_is_shown(const struct top_row *row) {

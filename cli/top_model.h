@@ -57,6 +57,8 @@ struct top_row {
     unsigned char owner[REDLOCK_OWNER_BYTES_MAX];
     size_t owner_bytes;
     size_t votes;         /* HELD: nodes that hold the token */
+    bool shared;          /* HELD: by readers, and no token */
+    int64_t readers;      /* how many; -1: unknown */
     int64_t remaining_ms; /* HELD: -1: it never ends */
     int64_t waiters;      /* -1: unknown */
     int64_t oldest_ms;    /* of the first waiter */
@@ -124,6 +126,9 @@ uint32_t top_model_effort(const struct top_model *model);
  * may be NULL. */
 void top_model_saw(struct top_model *model, struct top_row *row, struct redlock_view *views,
                    const struct redlock_queue_view *queues, int64_t now_ns);
+/* After it, of a shared lock: what the nodes say of its readers. */
+void top_model_saw_readers(struct top_model *model, struct top_row *row,
+                           const struct redlock_readers_view *counts);
 /* The look is complete: forgets rows that are no longer interesting. */
 void top_model_looked(struct top_model *model, int64_t now_ns);
 /* Forgets the rows that do not fit, and walks again. */

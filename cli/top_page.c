@@ -212,12 +212,19 @@ static void draw_list(struct top_page *page, const struct top_observer *observer
 
 /* ---- one lock ---- */
 
-static void seen_holder(const struct redlock_view *seen, bool ascii, char *out, size_t size) {
+/* `readers`: how many, if it is a shared lock. */
+static void seen_holder(const struct redlock_view *seen, int64_t readers, bool ascii, char *out,
+                        size_t size) {
     char owner[REDLOCK_OWNER_BYTES_MAX * 4 + 1], head[TOP_HEAD_BYTES * 4 + 1];
     if (seen->verdict != REDLOCK_VERDICT_GRANTED) {
         snprintf(out, size, "%s",
                  seen->verdict == REDLOCK_VERDICT_ABSENT ? "free"
                                                          : redlock_verdict_text(seen->verdict));
+        return;
+    }
+    if (is_shared(seen)) {
+        char text[64];
+        snprintf(out, size, "shared: %s", readers_text(readers, text, sizeof text));
         return;
     }
     size_t shown = seen->token_bytes / 2 < TOP_HEAD_BYTES ? seen->token_bytes / 2 : TOP_HEAD_BYTES;
@@ -233,7 +240,9 @@ static void detail_line(struct top_page *page, const struct top_view *view,
     const struct redlock_queue_view *queue = &detail->queues[node];
     char holder[1200], left[16] = "-", waiters[64] = "-", first[16], url[TOP_LINE_BYTES];
     const size_t columns = url_columns(view, &observer->model);
-    seen_holder(seen, view->ascii, holder, sizeof holder);
+    const struct redlock_readers_view *readers = &detail->readers.views[node];
+    seen_holder(seen, readers->verdict == REDLOCK_VERDICT_GRANTED ? readers->readers : -1,
+                view->ascii, holder, sizeof holder);
     if (seen->verdict == REDLOCK_VERDICT_GRANTED) snprintf(left, sizeof left, "no end");
     if (seen->verdict == REDLOCK_VERDICT_GRANTED && seen->remaining_ms >= 0)
         top_brief(left, sizeof left, seen->remaining_ms);
@@ -245,6 +254,28 @@ static void detail_line(struct top_page *page, const struct top_view *view,
     top_fit(url, sizeof url, observer->model.nodes[node].url, columns, view->ascii);
     add(page, view, seen->verdict == REDLOCK_VERDICT_GRANTED ? TOP_PLAIN : TOP_WARN,
         "%s %7s %-17s %s", url, left, waiters, holder);
+}
+
+/* Those that end first, as far as there is room for them. */
+static void draw_readers(struct top_page *page, const struct top_view *view,
+                         const struct top_observer *observer) {
+    const struct readers *readers = &observer->detail.readers;
+    if (readers->count == 0) return;
+    add(page, view, TOP_PLAIN, "%s", "");
+    add(page, view, TOP_HEAD, "%7s %6s %s", "LEFT", "NODES", "READER");
+    for (size_t i = 0; i < readers->count && page->count + 2 < view->height; i++) {
+        const struct reader *reader = &readers->list[i];
+        struct redlock_view one = {
+            .verdict = REDLOCK_VERDICT_GRANTED,
+            .token_bytes = reader->bytes < sizeof one.token ? reader->bytes : sizeof one.token};
+        char who[1200], left[16], nodes[48];
+        if (one.token_bytes > 0) memcpy(one.token, reader->token, one.token_bytes);
+        seen_holder(&one, -1, view->ascii, who, sizeof who);
+        snprintf(nodes, sizeof nodes, "%zu/%zu", reader->nodes, observer->model.nodes_count);
+        add(page, view, reader->holds ? TOP_PLAIN : TOP_WARN, "%7s %6s %s%s",
+            top_brief(left, sizeof left, reader->remaining_ms), nodes, who,
+            reader->holds ? "" : " (does not hold it)");
+    }
 }
 
 static void draw_state(struct top_page *page, const struct top_model *model,
@@ -281,6 +312,7 @@ static void draw_detail(struct top_page *page, const struct top_observer *observ
         "LEFT", "WAITERS", "HOLDER");
     for (size_t i = 0; detail->seen && i < observer->model.nodes_count; i++)
         detail_line(page, view, observer, i);
+    if (detail->seen) draw_readers(page, view, observer);
     go_to_foot(page, view);
     add(page, view, TOP_FOOT, "Esc or Enter: back   q: quit");
 }

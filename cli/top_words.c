@@ -222,6 +222,9 @@ static void holder_cell(const struct top_row *row, bool ascii, char *out, size_t
                                              [MAJORITY_FOREIGN] = "(not a lock)",
                                              [MAJORITY_HELD] = ""};
         snprintf(out, size, "%s", states[row->verdict]);
+    } else if (row->shared) {
+        char text[64];
+        snprintf(out, size, "shared: %s", readers_text(row->readers, text, sizeof text));
     } else if (row->owner_bytes > 0) {
         printable(out, size, row->owner, row->owner_bytes);
     } else {

@@ -67,7 +67,9 @@ bool report_waiting(struct session *session, struct redlock_lock *lock, const ch
     char owner[256], left[64];
     owner_text(&views[majority.holder], owner, sizeof owner);
     complain("waiting for '%.100s': held by %s, for %s more unless renewed", resource,
-             owner[0] != '\0' ? owner : "another",
+             owner[0] != '\0'                     ? owner
+             : is_shared(&views[majority.holder]) ? "readers"
+                                                  : "another",
              majority.remaining_ms < 0 ? "ever"
                                        : duration_text(left, sizeof left, majority.remaining_ms));
     return true;

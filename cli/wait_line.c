@@ -70,7 +70,9 @@ static void holder_texts(const struct wait_holder *holder, char *who, size_t who
     switch (holder->verdict) {
     case MAJORITY_HELD:
         snprintf(who, who_size, ": held by %s",
-                 holder->owner[0] != '\0' ? holder->owner : "another client");
+                 holder->owner[0] != '\0' ? holder->owner
+                 : holder->shared         ? "readers"
+                                          : "another client");
         left_text(holder->ends_ns, rest, size);
         break;
     case MAJORITY_FREE: snprintf(rest, size, ": free"); break;
@@ -112,6 +114,7 @@ void wait_holder_set(struct wait_holder *holder, const struct redlock_view *view
                                    .answered = majority.answered};
     if (majority.verdict != MAJORITY_HELD) return;
     owner_text(&views[majority.holder], holder->owner, sizeof holder->owner);
+    holder->shared = is_shared(&views[majority.holder]);
     if (majority.remaining_ms >= 0) holder->ends_ns = now_ns() + majority.remaining_ms * MS;
 }
 

@@ -20,6 +20,7 @@ struct wait_holder {
     bool known;
     enum majority_verdict verdict;
     char owner[REDLOCK_OWNER_BYTES_MAX * 4 + 1]; /* printable; "": unknown */
+    bool shared;                                 /* by readers */
     int64_t ends_ns;                             /* unless renewed; NEVER: the key has no TTL */
     size_t nodes, answered;
 };

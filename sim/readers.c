@@ -42,6 +42,13 @@ void readers_serve(struct server *server, struct message *request) {
     server_await_expiry(server);
 }
 
+/* For an observer: how many there are. */
+void readers_count(struct server *server, struct message *request) {
+    request->count = 0;
+    request->verdict = verdict_of(node_readers_count(server->table, resource_key(request->keys[0]),
+                                                     server_wall_ms(server), &request->count));
+}
+
 struct search {
     struct node_bytes reader;
     bool found;

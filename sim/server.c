@@ -413,6 +413,8 @@ static void execute(struct server *server, struct message *request) {
         scan(server, request);
     else if (request->op == NET_WAIT_QUEUE_PEEK)
         look_at_queue(server, request);
+    else if (request->op == NET_READERS)
+        readers_count(server, request);
     else
         server_read(server, request);
     server->world->serving = NULL;

@@ -192,6 +192,30 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_survey(struct redlock_client *client,
                                                   size_t count, struct redlock_view *views,
                                                   struct redlock_queue_view *queues);
 
+/* What a node holds in place of a token under the resource of a shared lock (docs/shared.md). */
+#define REDLOCK_SHARED_MARKER "redlock:shared"
+/* `node` lists a reader of the resource with that index, for `remaining_ms` more by the node's own
+ * time. `token` is valid during the call. Must not call the library. */
+typedef void redlock_reader_fn(void *context, size_t resource, size_t node, const void *token,
+                               size_t bytes, int64_t remaining_ms);
+#define REDLOCK_READERS_MAX 1000000 /* of a resource and node, in one call */
+struct redlock_readers_view {
+    int verdict;     /* enum redlock_verdict. GRANTED: it holds the marker; ABSENT: no key; DENIED:
+                        something else; NOT_SHARED: it cannot; else why it did not say */
+    int64_t readers; /* GRANTED: how many readers it lists whose end has not come */
+};
+/* Lists the readers of shared locks. Of each resource and node at most `most` readers are reported,
+ * those that end first; 0: the numbers alone, and `each` may be NULL. Up to 256 of one resource
+ * take one round trip; more come page by page, and a reader that comes, leaves or renews meanwhile
+ * may be reported twice. The element for resource r at node n is views[r * redlock_client_nodes() +
+ * n]. For other locks it costs a question for nothing: ask redlock_survey() first, and this for
+ * resources where a view has the marker. Results as redlock_survey(). */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_readers(struct redlock_client *client,
+                                                   const struct redlock_bytes *resources,
+                                                   size_t count, size_t most,
+                                                   redlock_reader_fn *each, void *context,
+                                                   struct redlock_readers_view *views);
+
 /* ---- servers ------------------------------------------------------------------------------ */
 
 enum redlock_role { REDLOCK_ROLE_UNKNOWN = 0, REDLOCK_ROLE_MASTER = 1, REDLOCK_ROLE_REPLICA = 2 };

@@ -280,6 +280,37 @@ static bool answer_queue(const struct reader *reader, struct net_reply *answer) 
     return true;
 }
 
+/* "1500 token" */
+static bool is_reader(struct net_bytes item) {
+    const char *space = item.bytes > 0 ? memchr(item.data, ' ', item.bytes) : NULL;
+    uint64_t left;
+    if (!space) return false;
+    const size_t digits = (size_t)(space - (const char *)item.data);
+    return net_read_number((struct net_bytes){item.data, digits}, INT64_MAX, &left);
+}
+
+/* [how many, end and number of the next page, reader...], or why there are none. */
+static bool answer_readers(const struct reader *reader, struct net_reply *answer) {
+    enum { COUNT = 1, NEXT = 2, SKIP = 3, FIRST = 4 };
+    const struct reply_slot *slots = reader->slots;
+    if (slots[0].type == REPLY_INTEGER) return answer_verdict("-DA-", reader, answer);
+    if (slots[0].type != REPLY_ARRAY || reader->slots_count < FIRST ||
+        slots[0].integer != (int64_t)reader->slots_count - 1)
+        return false;
+    for (size_t i = COUNT; i <= SKIP; i++)
+        if (slots[i].type != REPLY_INTEGER || slots[i].integer < 0) return false;
+    if (slots[SKIP].integer > UINT32_MAX) return false;
+    for (size_t i = FIRST; i < reader->slots_count; i++)
+        if (slots[i].type != REPLY_STRING || !is_reader(reader->bytes[i])) return false;
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
+    answer->count = slots[COUNT].integer;
+    answer->cursor = (uint64_t)slots[NEXT].integer;
+    answer->skip = (uint32_t)slots[SKIP].integer;
+    answer->items = &reader->bytes[FIRST];
+    answer->items_count = reader->slots_count - FIRST;
+    return true;
+}
+
 /* [waiters before us or -1, time left: -2: we may try, -1: no end] */
 static bool answer_turn(const struct reader *reader, struct net_reply *answer) {
     const struct reply_slot *slots = reader->slots;
@@ -370,6 +401,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
         return slot->type == REPLY_INTEGER && slot->integer >= 0;
     case SHAPE_TURN: return answer_turn(reader, answer);
     case SHAPE_QUEUE: return answer_queue(reader, answer);
+    case SHAPE_READERS: return answer_readers(reader, answer);
     }
     return false;
 }

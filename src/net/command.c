@@ -397,6 +397,8 @@ static void add_named(struct words *words, char what, struct turn *turn) {
         return;
     case 'S': words_number(words, request->slots); return;
     case 'o': words_bytes(words, request->slot_order); return;
+    case 'e': words_number(words, request->effort); return;
+    case 'x': words_number(words, request->skip); return;
     case 'm': words_number(words, REDLOCK_TOKEN_BYTES_MAX); return;
     case 'M': words_number(words, REDLOCK_TOKEN_BYTES_MAX + 1); return;
     case 'a': words_number(words, request->age_us > 0 ? (uint64_t)request->age_us : 0); return;

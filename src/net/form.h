@@ -28,8 +28,9 @@ enum shape {
     SHAPE_FENCES,
     SHAPE_OK,
     SHAPE_COUNT,
-    SHAPE_TURN, /* two integers: rank, and how long we must wait */
-    SHAPE_QUEUE /* two integers: how many wait, and for how long the first one has */
+    SHAPE_TURN,   /* two integers: rank, and how long we must wait */
+    SHAPE_QUEUE,  /* two integers: how many wait, and for how long the first one has */
+    SHAPE_READERS /* three integers, then strings; or -1: denied, 0: absent */
 };
 
 struct form {

@@ -25,6 +25,7 @@ enum node_script {
     NODE_SHARE, /* shared locks: these three replace the classic ones */
     NODE_SHARE_EXTEND,
     NODE_SHARE_RELEASE,
+    NODE_READERS,
     NODE_SETNX_ACQUIRE, /* scheme=setnx: these three replace the classic ones */
     NODE_SETNX_EXTEND,
     NODE_SETNX_RELEASE,

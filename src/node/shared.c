@@ -212,6 +212,23 @@ void node_readers(const struct node_table *table, struct node_bytes key, int64_t
             visit(context, (struct node_bytes){reader->token, reader->bytes}, reader->expires_ms);
 }
 
+static void count_reader(void *context, struct node_bytes reader, int64_t expires_ms) {
+    (void)reader;
+    (void)expires_ms;
+    ++*(int64_t *)context;
+}
+
+enum node_answer node_readers_count(struct node_table *table, struct node_bytes key, int64_t now_ms,
+                                    int64_t *count) {
+    const struct entry *entry = table_find(table, key, now_ms, LOOKS);
+    if (!entry) return NODE_ABSENT;
+    if (entry->other_type) return NODE_WRONGTYPE;
+    if (!table_holds(entry, marker)) return NODE_DENIED;
+    *count = 0;
+    if (find(table, key, now_ms)) node_readers(table, key, now_ms, count_reader, count);
+    return NODE_GRANTED;
+}
+
 /* ---- the lists of all keys ---- */
 
 size_t node_lists(const struct node_table *table) {

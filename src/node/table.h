@@ -255,6 +255,9 @@ enum node_answer node_share_release(struct node_table *table, const struct node_
 typedef void node_reader_fn(void *context, struct node_bytes reader, int64_t expires_ms);
 void node_readers(const struct node_table *table, struct node_bytes key, int64_t now_ms,
                   node_reader_fn *visit, void *context);
+/* As readers.lua: GRANTED: *count of these; ABSENT, DENIED, WRONGTYPE. */
+enum node_answer node_readers_count(struct node_table *table, struct node_bytes key, int64_t now_ms,
+                                    int64_t *count);
 /* On a server each list is a key of its own, which may outlive the lock's: how many there are. */
 size_t node_lists(const struct node_table *table);
 /* Active expiry of these; `loading`: as a server does when it reads a snapshot. */

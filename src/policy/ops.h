@@ -36,7 +36,7 @@
  *     %# how many keys   %F "FENCE=nonce:fence:stripe,stripe", the nonce being the node's
  *     %O the node's nonce, or "kept" if `was_kept`
  *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
- *     %S slots   %o slot_order
+ *     %S slots   %o slot_order   %e effort   %x skip
  *     %u waiter   %v since_us, waited_us and remember_us
  *     %q "WAITER", the waiter and these three, or nothing without a waiter
  */
@@ -181,7 +181,11 @@ enum {
               SCRIPT(SHARE_EXTEND, 1, "%K %n | " NET_SHARED_MARKER " %t %l %f %s", "RDAG")),       \
       AS_STOCK)                                                                                    \
     X(SHARE_RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT | NET_OP_STOCK,              \
-      ANY(SCRIPT(SHARE_RELEASE, 0, "%K | " NET_SHARED_MARKER " %t", "-DAG")), AS_STOCK)
+      ANY(SCRIPT(SHARE_RELEASE, 0, "%K | " NET_SHARED_MARKER " %t", "-DAG")), AS_STOCK)                 \
+    /* The same keys, for an observer: a page of at most `effort` readers, from `cursor` and `skip` on. GRANTED \
+     * with `count`, all readers, `items`, and where the next page begins; DENIED: not a shared lock; ABSENT. */ \
+    X(READERS, LOOKS, NET_OP_STOCK,                                                                \
+      ANY(SCRIPT_ANSWERS(READERS, 0, "%K | " NET_SHARED_MARKER " %e %c %x", READERS)), AS_STOCK)
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms, native) NET_##name,

@@ -106,8 +106,10 @@ struct net_request {
     size_t keys_count;
     struct net_bytes token;
     int64_t ttl_ms;
-    uint64_t cursor; /* NET_SCAN */
-    uint32_t effort; /* NET_SCAN: how many keys the server looks at in one call; 0: 50 */
+    uint64_t cursor; /* NET_SCAN, READERS */
+    uint32_t skip;   /* READERS */
+    uint32_t effort; /* NET_SCAN: how many keys the server looks at in one call; 0: 50. READERS:
+                        how many to list */
     bool anywhere;  /* NET_SCAN: keys that contain the prefix anywhere, not only at the beginning */
     int64_t age_us; /* NET_WAIT_QUEUE_ENTER */
     /* NET_WAIT_QUEUE_LEAVE: also removes the clients before it that did not act when it was their
@@ -192,15 +194,16 @@ struct net_reply {
     struct net_bytes value;
     bool truncated;
     uint8_t slot, slots; /* ACQUIRE_SLOT */
-    /* SCAN: keys. SERVER_INFO: INFO's text; CONFIG's key and value; TIME's two numbers. Valid
-     * during the handler. */
+    /* SCAN: keys. SERVER_INFO: INFO's text; CONFIG's key and value; TIME's two numbers. READERS:
+     * milliseconds left, a space, a token. Valid during the handler. */
     const struct net_bytes *items;
     size_t items_count;
-    uint64_t cursor;
+    uint64_t cursor; /* SCAN, READERS: of the next page; 0: there is none */
+    uint32_t skip;   /* READERS: the same */
     /* STALE: the highest fence of the stripes; 0: unknown. SHARE, GRANTED: the stripe's */
     int64_t fence;
     const int64_t *fences;         /* FENCES: RL_STRIPES numbers, valid during the handler */
-    int64_t count;                 /* WAIT_QUEUE_ENTER, _LEAVE, _PEEK */
+    int64_t count;                 /* WAIT_QUEUE_ENTER, _LEAVE, _PEEK; READERS: how many */
     int64_t age_us;                /* WAIT_QUEUE_PEEK: how long the first waiter has waited */
     const struct net_state *state; /* STATE: valid during the handler */
     int64_t free_us;               /* net's own, between the replies of one call (setnx.c) */

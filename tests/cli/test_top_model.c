@@ -167,6 +167,49 @@ static void the_owner_comes_from_the_token_and_the_token_stays_secret(void **sta
     assert_string_equal(cells[TOP_CELL_OWNER], "token p...");
 }
 
+/* '-': the node has no key; else so many readers, and the marker. */
+static void saw_readers(const char *counts) {
+    struct redlock_view views[NODES];
+    struct redlock_readers_view readers[NODES] = {{0}};
+    views_of(counts, views);
+    for (size_t i = 0; i < NODES; i++) {
+        if (counts[i] == '-') continue;
+        views[i].token_bytes = sizeof REDLOCK_SHARED_MARKER - 1;
+        memcpy(views[i].token, REDLOCK_SHARED_MARKER, views[i].token_bytes);
+        readers[i] = (struct redlock_readers_view){REDLOCK_VERDICT_GRANTED, counts[i] - '0'};
+    }
+    top_model_saw(model, row_of("r"), views, NULL, now_s * 1000 * MS);
+    top_model_saw_readers(model, row_of("r"), readers);
+}
+
+static void a_shared_lock_has_the_readers_that_a_majority_counts(void **state) {
+    (void)state;
+    static const struct {
+        const char *counts, *owner;
+    } cases[] = {{"22222", "shared: 2 readers"},
+                 {"12399", "shared: 3 readers"},
+                 {"111--", "shared: 1 reader"},
+                 {"99---", "(free)"}};
+    char cells[TOP_CELLS][TOP_CELL_BYTES];
+    found("r", REDLOCK_KEY_OTHER);
+    saw("r", "aaaaa", 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        saw_readers(cases[i].counts);
+        top_row_cells(model, row_of("r"), false, cells);
+        assert_string_equal(cells[TOP_CELL_OWNER], cases[i].owner);
+    }
+    model->quorum.mode = REDLOCK_MODE_GUARDED; /* a node that does not vote does not count */
+    model->nodes[4].verdict = REDLOCK_VERDICT_RECOVERING;
+    saw_readers("12399");
+    top_row_cells(model, row_of("r"), false, cells);
+    assert_string_equal(cells[TOP_CELL_OWNER], "shared: 2 readers");
+    assert_true(top_row_is_shown(row_of("r")));
+    assert_int_equal(model->hand_overs, 1); /* from the exclusive holder to readers */
+    saw("r", "bbbbb", 0);
+    top_row_cells(model, row_of("r"), false, cells);
+    assert_string_equal(cells[TOP_CELL_OWNER], "token bbbbbbbb…");
+}
+
 static void an_age_is_a_lower_bound_unless_the_lock_was_seen_to_begin(void **state) {
     (void)state;
     found("old", REDLOCK_KEY_OTHER);
@@ -432,6 +475,25 @@ static void text_is_cut_and_padded_by_columns(void **state) {
 
 static struct top_page page;
 
+/* A shared lock in detail, with more readers than any screen has lines. */
+static void fill_hostile_readers(void) {
+    static const unsigned char token[] = "0123456789012345678901234567890123456789:\033]0;名前\a";
+    static struct reader list[100];
+    struct top_detail *detail = &observer.detail;
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        list[i] =
+            (struct reader){token, sizeof token - 1 - i % 50, i % 5 + 1, i % 2, INT64_MAX / 2};
+    detail->seen = true;
+    detail->readers = (struct readers){.list = list, .count = 100, .total = INT64_MAX};
+    for (size_t i = 0; i < NODES; i++) {
+        detail->views[i] = (struct redlock_view){.verdict = REDLOCK_VERDICT_GRANTED,
+                                                 .token_bytes = sizeof REDLOCK_SHARED_MARKER - 1};
+        memcpy(detail->views[i].token, REDLOCK_SHARED_MARKER, detail->views[i].token_bytes);
+        detail->readers.views[i] =
+            (struct redlock_readers_view){REDLOCK_VERDICT_GRANTED, INT64_MAX - (int64_t)i};
+    }
+}
+
 static void fill_hostile(void) {
     static const char *const names[] = {
         "short",
@@ -454,6 +516,7 @@ static void fill_hostile(void) {
     model->quorum.status = (struct redlock_quorum_status){
         .known = 1, .epoch = 4000000000u, .ttl_ms_max = 86400000, .members = 15, .intact = 3};
     memset(model->quorum.status.id, 'f', 16);
+    fill_hostile_readers();
     looked();
 }
 
@@ -573,6 +636,8 @@ int main(void) {
             a_key_on_a_node_that_does_not_vote_counts_only_in_classic_mode, begin, end),
         cmocka_unit_test_setup_teardown(the_owner_comes_from_the_token_and_the_token_stays_secret,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(a_shared_lock_has_the_readers_that_a_majority_counts, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(an_age_is_a_lower_bound_unless_the_lock_was_seen_to_begin,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_walk_of_a_minority_has_not_seen_all, begin, end),

@@ -74,7 +74,7 @@ static void ask(struct asked *asked, uint8_t choice, bool native) {
         asked->request.stripes_count = 1;
     if (variant == 3) asked->request.scheme = REDLOCK_SCHEME_SETNX;
     if (asked->request.op == NET_WAIT_QUEUE_ENTER || asked->request.op == NET_WAIT_QUEUE_LEAVE ||
-        asked->request.op == NET_WAIT_QUEUE_PEEK)
+        asked->request.op == NET_WAIT_QUEUE_PEEK || asked->request.op == NET_READERS)
         asked->request.keys_count = 2;
 }
 

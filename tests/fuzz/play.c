@@ -565,16 +565,26 @@ static void passed(void *context, size_t node, int what, const void *name, size_
     listed(context, name, bytes);
 }
 
+static void reads(void *context, size_t of, size_t node, const void *token, size_t bytes,
+                  int64_t remaining_ms) {
+    must(of == 0 && node < world.nodes && remaining_ms >= 0, "a reader of no lock, or of no node");
+    listed(context, token, bytes);
+}
+
 static void observe(void) {
     const struct redlock_bytes resources[] = {{resource, sizeof resource - 1}};
     struct redlock_view views[PLAY_NODES_MAX];
     struct redlock_queue_view queues[PLAY_NODES_MAX];
+    struct redlock_readers_view readers[PLAY_NODES_MAX];
     struct redlock_walk walk;
     redlock_walk_init(&walk);
     (void)!redlock_scan(world.client, &walk, passed, NULL);
     int result = redlock_survey(world.client, resources, 1, views, queues);
     for (size_t i = 0; result == REDLOCK_OK && i < world.nodes; i++)
         must(queues[i].waiters >= 0 && queues[i].oldest_ms >= 0, "fewer than none wait");
+    result = redlock_readers(world.client, resources, 1, 300, reads, NULL, readers);
+    for (size_t i = 0; result == REDLOCK_OK && i < world.nodes; i++)
+        must(readers[i].readers >= 0, "fewer than none read");
 }
 
 static void make_lock(void) {

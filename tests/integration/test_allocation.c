@@ -151,17 +151,25 @@ static void no_key(void *context, size_t node, int what, const void *resource, s
     (void)context, (void)node, (void)what, (void)resource, (void)bytes;
 }
 
+static void no_reader(void *context, size_t resource, size_t node, const void *token, size_t bytes,
+                      int64_t remaining_ms) {
+    (void)context, (void)resource, (void)node, (void)token, (void)bytes, (void)remaining_ms;
+}
+
 static void observe(const struct scenario *scenario, unsigned long n,
                     struct redlock_client *client) {
     static const int seen[] = {REDLOCK_OK, REDLOCK_NO_MEMORY, REDLOCK_NO_QUORUM, 1};
     const struct redlock_bytes resources[] = {{"first", 5}, {"none", 4}};
     struct redlock_view views[2 * NODES];
     struct redlock_queue_view queues[2 * NODES];
+    struct redlock_readers_view readers[2 * NODES];
     struct redlock_walk walk;
     redlock_walk_init(&walk);
     assert_one_of(scenario, n, "redlock_scan()", redlock_scan(client, &walk, no_key, NULL), seen);
     assert_one_of(scenario, n, "redlock_survey()",
                   redlock_survey(client, resources, 2, views, queues), seen);
+    assert_one_of(scenario, n, "redlock_readers()",
+                  redlock_readers(client, resources, 2, 9, no_reader, NULL, readers), seen);
 }
 
 /* A single failed allocation costs one node or the call, never the lock to somebody else (HELD: by

@@ -52,6 +52,7 @@ static void child_is_refused_everywhere(struct redlock_client *client, struct re
     struct redlock_lock *other = NULL;
     struct redlock_error error = {0};
     struct redlock_view views[3];
+    struct redlock_readers_view readers[3];
     struct redlock_walk walk;
     const struct redlock_bytes resource = {"x", 1};
     redlock_walk_init(&walk);
@@ -79,6 +80,7 @@ static void child_is_refused_everywhere(struct redlock_client *client, struct re
     child_assert(redlock_list(client, no_resource, NULL) == REDLOCK_FORKED);
     child_assert(redlock_scan(client, &walk, no_key, NULL) == REDLOCK_FORKED);
     child_assert(redlock_survey(client, &resource, 1, views, NULL) == REDLOCK_FORKED);
+    child_assert(redlock_readers(client, &resource, 1, 0, NULL, NULL, readers) == REDLOCK_FORKED);
     child_assert(redlock_lock_state(lock) == REDLOCK_STATE_FREE);
     child_assert(redlock_validity_ms(lock) == 0 && redlock_validity_end_ns(lock) == 0);
     child_assert(redlock_token(lock).data == NULL);

@@ -187,6 +187,21 @@ static void test_answers(void **state) {
         {NET_WAIT_QUEUE_PEEK, 2, "*3\r\n:1\r\n:1\r\n:1\r\n", REDLOCK_VERDICT_NONE},
         {NET_WAIT_QUEUE_PEEK, 2, "*2\r\n:1\r\n$1\r\n1\r\n", REDLOCK_VERDICT_NONE},
         {NET_WAIT_QUEUE_PEEK, 2, ":1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_READERS, 2, "*3\r\n:0\r\n:0\r\n:0\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_READERS, 2, "*4\r\n:9\r\n:17\r\n:1\r\n$3\r\n5 t\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_READERS, 2, "*4\r\n:9\r\n:17\r\n:1\r\n$2\r\n5 \r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_READERS, 2, ":-1\r\n", REDLOCK_VERDICT_DENIED},
+        {NET_READERS, 2, ":0\r\n", REDLOCK_VERDICT_ABSENT},
+        {NET_READERS, 2, "-WRONGTYPE x\r\n", REDLOCK_VERDICT_WRONGTYPE},
+        {NET_READERS, 2, ":1\r\n", REDLOCK_VERDICT_NONE},
+        {NET_READERS, 2, "*2\r\n:0\r\n:0\r\n", REDLOCK_VERDICT_NONE},
+        {NET_READERS, 2, "*3\r\n:-1\r\n:0\r\n:0\r\n", REDLOCK_VERDICT_NONE},
+        {NET_READERS, 2, "*3\r\n:0\r\n:0\r\n:4294967296\r\n", REDLOCK_VERDICT_NONE},
+        {NET_READERS, 2, "*3\r\n:0\r\n:0\r\n$1\r\n0\r\n", REDLOCK_VERDICT_NONE},
+        {NET_READERS, 2, "*4\r\n:1\r\n:0\r\n:0\r\n:5\r\n", REDLOCK_VERDICT_NONE},
+        {NET_READERS, 2, "*4\r\n:1\r\n:0\r\n:0\r\n$1\r\n5\r\n", REDLOCK_VERDICT_NONE},
+        {NET_READERS, 2, "*4\r\n:1\r\n:0\r\n:0\r\n$2\r\n t\r\n", REDLOCK_VERDICT_NONE},
+        {NET_READERS, 2, "*4\r\n:1\r\n:0\r\n:0\r\n$4\r\n-5 t\r\n", REDLOCK_VERDICT_NONE},
         {NET_SERVER_INFO, 0, "$9\r\nrole:slav\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_SERVER_INFO, 0, "*2\r\n$4\r\nsave\r\n$0\r\n\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_SERVER_INFO, 0, "*0\r\n", REDLOCK_VERDICT_GRANTED},
@@ -259,7 +274,7 @@ static void check_form(const struct form *form) {
         assert_int_equal(form->replies, script ? 1 : commands_in(form->text));
         assert_int_equal(strchr(form->text, '|') != NULL, script);
         for (const char *at = form->text; (at = strchr(at, '%')); at++)
-            assert_non_null(strchr("kKtlLcnNfsmMarbp#FOuvqSo", at[1]));
+            assert_non_null(strchr("kKtlLcnNfsmMarbp#FOuvqSoex", at[1]));
     }
     assert_int_equal(form->verdicts != NULL, form->shape[0] == SHAPE_VERDICTS);
     if (!form->verdicts) return;

@@ -155,6 +155,47 @@ static void share(struct node_table *table, const struct request *request, int64
     }
 }
 
+struct listed {
+    struct reader {
+        struct node_bytes token;
+        int64_t expires_ms;
+    } reader[REQUEST_TOKENS];
+    size_t count;
+};
+
+static void list_reader(void *context, struct node_bytes token, int64_t expires_ms) {
+    struct listed *listed = context;
+    if (listed->count == REQUEST_TOKENS) die("more readers than tokens");
+    listed->reader[listed->count++] = (struct reader){token, expires_ms};
+}
+
+/* As a sorted set: by end, then by bytes. */
+static int in_order(const void *a, const void *b) {
+    const struct reader *x = a, *y = b;
+    if (x->expires_ms != y->expires_ms) return x->expires_ms < y->expires_ms ? -1 : 1;
+    const size_t both = x->token.bytes < y->token.bytes ? x->token.bytes : y->token.bytes;
+    const int order = both ? memcmp(x->token.data, y->token.data, both) : 0;
+    return order ? order : (x->token.bytes > y->token.bytes) - (x->token.bytes < y->token.bytes);
+}
+
+static void list_readers(struct node_table *table, struct node_bytes key, int64_t now_ms,
+                         struct answer *answer) {
+    struct listed listed = {.count = 0};
+    int64_t count = 1;
+    enum node_answer given = node_readers_count(table, key, now_ms, &count);
+    if (given != NODE_GRANTED) {
+        answer_script(answer, given, -1);
+        return;
+    }
+    answer_integer(answer, count);
+    node_readers(table, key, now_ms, list_reader, &listed);
+    qsort(listed.reader, listed.count, sizeof(listed.reader[0]), in_order);
+    for (size_t i = 0; i < listed.count; i++) {
+        answer_integer(answer, listed.reader[i].expires_ms - now_ms);
+        answer_bytes(answer, listed.reader[i].token);
+    }
+}
+
 void model_resolve(const struct model *model, struct request *request) {
     if (request_is_guarded(request->op)) model_guarded_resolve(model->table, request);
 }
@@ -183,6 +224,7 @@ void model_do(struct model *model, const struct request *request, int64_t now_ms
     case REQUEST_SHARE:
     case REQUEST_SHARE_EXTEND:
     case REQUEST_SHARE_RELEASE: share(table, request, now_ms, answer); break;
+    case REQUEST_READERS: list_readers(table, key, now_ms, answer); break;
     case REQUEST_PTTL: answer_integer(answer, node_pttl(table, key, now_ms)); break;
     case REQUEST_GET: answer_value(model, key, now_ms, "nil", answer); break;
     case REQUEST_PEEK_VALUE:

@@ -168,6 +168,50 @@ void real_share(struct real *real, enum node_script script, const struct request
     send_words(real, &words, answer);
 }
 
+/* Readers of one page; false: this was the last one, or an answer of another kind. */
+static bool take_page(redisReply *reply, long long *next, long long *skip, struct answer *answer) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3) {
+        take(answer, reply);
+        return false;
+    }
+    if (*next == 0) answer_line(answer, "(%lld)", reply->element[0]->integer);
+    *next = reply->element[1]->integer;
+    *skip = reply->element[2]->integer;
+    for (size_t i = 3; i < reply->elements; i++) {
+        const redisReply *item = reply->element[i];
+        const char *space = memchr(item->str, ' ', item->len);
+        if (!space) real_die("readers", "no space");
+        const char *token = space + 1;
+        answer_line(answer, "(%.*s)", (int)(space - item->str), item->str);
+        answer_bytes(answer, (struct node_bytes){token, item->len - (size_t)(token - item->str)});
+    }
+    freeReplyObject(reply);
+    return *next != 0;
+}
+
+/* Time stands still: each reader comes once, whatever the size of a page. */
+static void do_readers(struct real *real, const struct request *request, struct answer *answer) {
+    long long next = 0, skip = 0;
+    bool more = true;
+    for (int page = 0; more && page < 100; page++) {
+        struct words words = {0};
+        word_text(&words, "EVALSHA");
+        word_text(&words, node_scripts[NODE_READERS].sha1);
+        word_text(&words, "2");
+        word(&words, request_key(request->keys[0]));
+        word(&words, request_list_key(request->keys[0]));
+        word_text(&words, NODE_SHARED_MARKER);
+        word_number(&words, 1 + request->number % 3);
+        word_number(&words, next);
+        word_number(&words, skip);
+        redisReply *reply =
+            redisCommandArgv(real->connection, words.count, words.word, words.bytes);
+        if (!reply) real_die("readers", real->connection->errstr);
+        more = take_page(reply, &next, &skip, answer);
+    }
+    if (more) real_die("readers", "the pages do not end");
+}
+
 static void do_set(struct real *real, const struct request *request, struct answer *answer) {
     struct words words = {0};
     word_text(&words, "SET");
@@ -219,6 +263,7 @@ void real_do(struct real *real, const struct request *request, long long count,
     case REQUEST_SHARE: real_share(real, NODE_SHARE, request, false, answer); break;
     case REQUEST_SHARE_EXTEND: real_share(real, NODE_SHARE_EXTEND, request, false, answer); break;
     case REQUEST_SHARE_RELEASE: real_share(real, NODE_SHARE_RELEASE, request, false, answer); break;
+    case REQUEST_READERS: do_readers(real, request, answer); break;
     case REQUEST_PEEK_VALUE:
         do_key(real, "PTTL", request, answer);
         do_key(real, "GETRANGE", request, answer);

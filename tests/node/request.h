@@ -33,11 +33,12 @@ enum { REQUEST_KEYS_MAX = 4, REQUEST_STRIPES_MAX = 3, ANSWER_BYTES = 16384 };
     X(EXPIRE_DUE, 3) /* the server's active expiry */                                              \
     X(SNAPSHOT, 2)   /* SAVE */                                                                    \
     X(RESTORE, 3)    /* comes back with what it saved */                                           \
-    X(CLOCK_STEP, 65)                                                                              \
-    X(CLOCK_TO_END, 65) /* of the key that ends next, or beside it */                              \
+    X(CLOCK_STEP, 55)                                                                              \
+    X(CLOCK_TO_END, 55) /* of the key that ends next, or beside it */                              \
     X(SHARE, 50)        /* a reader's script, in classic mode */                                   \
     X(SHARE_EXTEND, 40)                                                                            \
     X(SHARE_RELEASE, 30)                                                                           \
+    X(READERS, 20)  /* as redlock show asks, page by page */                                       \
     X(SET_ZADD, 45) /* guarded acquire of one key: two commands in one pipeline */                 \
     X(ZADD, 20)                                                                                    \
     X(ACQUIRE_GUARDED, 45)                                                                         \

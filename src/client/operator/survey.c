@@ -87,10 +87,11 @@ static void report_key(const struct step *step, unsigned node, struct net_bytes 
     const struct net_bytes waiting = {NET_KEY_WAITING, sizeof NET_KEY_WAITING - 1},
                            waiters = {NET_KEY_WAITERS, sizeof NET_KEY_WAITERS - 1};
     const struct net_bytes fences = {NET_KEY_FENCES, sizeof NET_KEY_FENCES - 1},
-                           terms = {NET_KEY_TERM, sizeof NET_KEY_TERM - 1};
+                           terms = {NET_KEY_TERM, sizeof NET_KEY_TERM - 1},
+                           shared = {NET_KEY_SHARED, sizeof NET_KEY_SHARED - 1};
     int what = REDLOCK_KEY_OTHER;
     if (begins_with(key, waiters) || begins_with(key, fences) || begins_with(key, terms) ||
-        net_is_text(key, NET_KEY_RECORD))
+        begins_with(key, shared) || net_is_text(key, NET_KEY_RECORD))
         return;
     if (begins_with(key, waiting)) {
         what = REDLOCK_KEY_WAITING;
