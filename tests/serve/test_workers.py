@@ -188,7 +188,7 @@ def test_where_there_are_no_filters_scripts_are_refused(start, quorum, key):
     with gateway.connect() as client:
         serves_known_scripts_alone(client, key)
         serves_known_scripts_alone(client, key)
-    said = [line for line in gateway.said if "seccomp" in line]
+    said = until(lambda: [line for line in gateway.said if "seccomp" in line], what="a line about seccomp")
     assert len(said) == 1 and "--scripts" in said[0], gateway.said
 
 
