@@ -7,6 +7,7 @@
 
 #include "operator.h"
 
+/* NOLINTNEXTLINE(misc-redundant-expression) */
 _Static_assert(sizeof REDLOCK_SHARED_MARKER == sizeof NET_SHARED_MARKER, "one marker");
 
 enum {
