@@ -251,6 +251,35 @@ static void test_voided(void **state) {
     assert_int_equal(attempt.tally.granted, 6);
 }
 
+/* Which slot it settles on, before and after the time at which silent nodes are not waited for. */
+static void test_choice(void **state) {
+    enum { AT = 5 };
+    static const struct {
+        uint8_t at[8];
+        rl_mask counted, silent;
+        unsigned quorum, before, after;
+    } cases[] = {
+        {{2}, 0x1, 0, 1, 2, 2},                       /* one node is a majority */
+        {{1, 1, 0, 0, 0}, 0x1f, 0x1c, 3, 0, 0},       /* silent nodes give no slot */
+        {{3, 3, 0, 0}, 0xf, 0xc, 3, 0, 0},            /* not by their number either */
+        {{1, 1, 2, 0, 0}, 0x1f, 0x18, 3, 0, 1},       /* three gave one: some slot may win */
+        {{3, 3, 3}, 0x3, 0, 3, 0, 0},                 /* the third does not count any more */
+        {{1, 2, 2, 1, 1}, 0x1e, 0, 3, 2, 2},          /* the first does not either */
+        {{1, 2, 3, 1, 0, 0, 0}, 0x1f, 0x10, 4, 1, 1}, /* slot 1 cannot win with one more */
+        {{1, 2, 3, 1, 0, 0, 0}, 0x3f, 0x30, 4, 0, 1}, /* with two more it can */
+        {{0, 0, 0}, 0x7, 0x7, 2, 0, 0},               /* nobody has answered */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rl_slots slots = {.settle_at = AT};
+        memcpy(slots.at, cases[i].at, sizeof(cases[i].at));
+        for (rl_ns now = AT - 1; now <= AT + 1; now++)
+            assert_int_equal(
+                rl_slots_choice(&slots, cases[i].counted, cases[i].silent, cases[i].quorum, now),
+                now < AT ? cases[i].before : cases[i].after);
+    }
+}
+
 /* Random answers: a win always has a majority for its one slot, and every node that may hold
  * another one of ours is asked or told to leave it. */
 static void test_walk(void **state) {
@@ -313,6 +342,7 @@ int main(void) {
         cmocka_unit_test(test_another_number_ends_the_acquisition),
         cmocka_unit_test(test_raises_the_fence_of_the_slot),
         cmocka_unit_test(test_voided),
+        cmocka_unit_test(test_choice),
         cmocka_unit_test(test_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,12 +17,16 @@
 #define TTL 100
 #define NOW 1000
 
-/* -Wl,--wrap=malloc: after so many the next one fails. */
+/* -Wl,--wrap=malloc: after so many the next one fails, and all after it, or only that one. */
 static long allocations_left = -1;
+static bool one_fails;
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes) {
-    if (allocations_left == 0) return NULL;
+    if (allocations_left == 0) {
+        if (one_fails) allocations_left = -1;
+        return NULL;
+    }
     if (allocations_left > 0) allocations_left--;
     return __real_malloc(bytes);
 }
@@ -358,6 +362,71 @@ static void test_no_memory_changes_nothing(void **state) {
     assert_int_equal(failures, 3); /* the fences, the record, none */
 }
 
+/* Every stripe has its floor, the first and the last too. */
+static void test_floors_of_all_stripes(void **state) {
+    static const uint16_t ends[] = {0, 1, NODE_STRIPES / 2, NODE_STRIPES - 1};
+    (void)state;
+    for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct node_table *table = node_table_new(NULL, NULL), *copy = node_table_new(NULL, NULL);
+        assert_int_equal(write_record(table, 0, A, true, false, floor_of(ends[i], 5)),
+                         NODE_GRANTED);
+        assert_int_equal(node_zadd(table, A, 5, &ends[i], 1), NODE_STALE);
+        assert_true(node_table_copy(copy, table));
+        expect_fence(copy, A, ends[i], 5);
+        node_table_free(table);
+        node_table_free(copy);
+    }
+}
+
+/* RENAME: what had the name is gone. */
+static void test_renamed_over_others(void **state) {
+    struct node_table *table = intact_table();
+    (void)state;
+    assert_int_equal(write_record(table, A, A, false, true, NULL), NODE_GRANTED);
+    size_t used = node_bytes_used(table);
+    assert_int_equal(write_record(table, A, C, false, false, floor_of(2, 9)), NODE_GRANTED);
+    expect_fence(table, 0, 2, 5);
+    expect_fence(table, C, 2, 9);
+    assert_int_equal(write_record(table, C, C, true, false, NULL), NODE_GRANTED);
+    expect_fence(table, C, 2, 5);
+    assert_int_equal(node_bytes_used(table), used);
+    node_table_free(table);
+}
+
+/* The bytes of the record's text, and eight for each stripe. */
+static void test_bytes_used(void **state) {
+    struct node_table *table = intact_table();
+    size_t used = node_bytes_used(table);
+    static char text[70000]; /* the limit is a native node's */
+    struct node_field fields[] = {nonce_field(C), {B("url"), {text, sizeof(text)}}};
+    struct node_record_write write = {A, C, false, false, NULL, fields, 2};
+    (void)state;
+    assert_true(node_delete(table, B("redlock:fences:000000000000000a"), NOW));
+    assert_int_equal(node_bytes_used(table), 5 + 16 + sizeof(struct node_field));
+    assert_true(used - node_bytes_used(table) < NODE_STRIPES * sizeof(int64_t) + 100);
+    assert_int_equal(node_record_write(table, &write), NODE_GRANTED);
+    assert_int_equal(node_bytes_used(table),
+                     5 + 16 + 3 + sizeof(text) + 2 * sizeof(struct node_field));
+    node_table_free(table);
+}
+
+static void test_one_piece_of_memory_is_missing(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL), *full = intact_table();
+    (void)state;
+    one_fails = true;
+    allocations_left = 0; /* the fences */
+    assert_int_equal(write_record(table, 0, A, true, false, floor_of(1, 1)), NODE_NO_MEMORY);
+    expect_record(table, NULL, 0);
+    allocations_left = 0;
+    assert_false(node_table_copy(table, full));
+    allocations_left = -1;
+    one_fails = false;
+    assert_true(node_table_copy(table, full));
+    expect_fence(table, A, 2, 5);
+    node_table_free(table);
+    node_table_free(full);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zadd_raises_strictly),
@@ -372,6 +441,10 @@ int main(void) {
         cmocka_unit_test(test_snapshots),
         cmocka_unit_test(test_memory_is_constant),
         cmocka_unit_test(test_no_memory_changes_nothing),
+        cmocka_unit_test(test_floors_of_all_stripes),
+        cmocka_unit_test(test_renamed_over_others),
+        cmocka_unit_test(test_bytes_used),
+        cmocka_unit_test(test_one_piece_of_memory_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

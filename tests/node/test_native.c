@@ -484,6 +484,96 @@ static void test_long_keys(void **state) {
     node_table_free(table);
 }
 
+/* A long key is of the stripe that is told with it alone; else the node finds it. */
+static void test_which_stripe_a_long_key_has(void **state) {
+    static char text[2][4097];
+    memset(text, 'k', sizeof(text));
+    text[1][0] = 'l';
+    (void)state;
+    for (unsigned shorter = 0; shorter < 2; shorter++) {
+        struct node_table *table = intact_table();
+        struct node_bytes key[] = {{text[0], 4097 - shorter}, {text[1], 4097 - shorter}};
+        uint16_t own[] = {stripe_of(key[0]), stripe_of(key[1])};
+        const uint16_t wrong[] = {(uint16_t)((own[0] + 1) % NODE_STRIPES),
+                                  (uint16_t)((own[0] + 2) % NODE_STRIPES)};
+        assert_int_equal(node_acquire_guarded(table, key, 1, token, TTL, A, 100, wrong, 1, NOW),
+                         NODE_GRANTED);
+        expect_highest(table, wrong[0], 100);
+        expect_highest(table, own[0], shorter ? 100 : 0);
+        assert_int_equal(node_release(table, key, 1, token, NOW), NODE_GRANTED);
+        /* two stripes for one key */
+        assert_int_equal(node_acquire_guarded(table, key, 1, token, TTL, A, 101, wrong, 2, NOW),
+                         NODE_GRANTED);
+        expect_highest(table, wrong[1], 101);
+        expect_highest(table, own[0], 101);
+        assert_int_equal(node_release(table, key, 1, token, NOW), NODE_GRANTED);
+        /* one stripe for two keys */
+        assert_int_equal(node_acquire_guarded(table, key, 2, token, TTL, A, 102, wrong, 1, NOW),
+                         NODE_GRANTED);
+        expect_highest(table, own[0], 102);
+        expect_highest(table, own[1], 102);
+        node_table_free(table);
+    }
+}
+
+/* A key of that stripe, and no more. */
+static struct node_bytes key_of(uint16_t stripe, char name[NAME_BYTES]) {
+    for (unsigned i = 0;; i++) {
+        int bytes = snprintf(name, NAME_BYTES, "of-%u", i);
+        struct node_bytes key = {name, (size_t)bytes};
+        if (stripe_of(key) == stripe) return key;
+    }
+}
+
+/* The floor of a stripe binds the keys of that stripe, and of no other. */
+static void test_floors_of_all_stripes(void **state) {
+    static const uint16_t ends[] = {0, 1, 2, NODE_STRIPES - 2, NODE_STRIPES - 1};
+    enum { ENDS = sizeof(ends) / sizeof(ends[0]) };
+    char name[NAME_BYTES];
+    (void)state;
+    for (unsigned bound = 0; bound < ENDS; bound++) {
+        struct node_table *table = native_table();
+        assert_int_equal(write_record(table, 0, A, true, false, floor_of(ends[bound], 50)),
+                         NODE_GRANTED);
+        for (unsigned i = 0; i < ENDS; i++) {
+            struct node_bytes key = key_of(ends[i], name);
+            assert_int_equal(
+                node_acquire_guarded(table, &key, 1, token, TTL, A, 50, &ends[i], 1, NOW),
+                i == bound ? NODE_STALE : NODE_GRANTED);
+        }
+        /* the numbers of a stripe are three */
+        size_t used = node_bytes_used(table);
+        assert_true(used < 3 * NODE_STRIPES * sizeof(int64_t) + 5000);
+        node_table_free(table);
+    }
+}
+
+static void __attribute__((noinline)) dirty_stack(void) {
+    volatile unsigned char bytes[16384];
+    for (size_t i = 0; i < sizeof(bytes); i++) bytes[i] = 0xff;
+}
+
+/* Two keys and a stripe that is neither's: it is raised too, whatever was on the stack before. */
+static void test_a_stripe_of_neither_key(void **state) {
+    struct node_table *table = intact_table();
+    const struct node_bytes two[] = {k[0], k[2]};
+    const uint16_t strange[] = {(uint16_t)((s[0] + 1) % NODE_STRIPES)};
+    int64_t highest = -1;
+    (void)state;
+    assert_int_equal(node_acquire(table, two, 2, token, TTL, NOW), NODE_GRANTED);
+    dirty_stack();
+    assert_int_equal(node_raise(table, two, 2, token, A, 7, strange, 1, NOW, &highest),
+                     NODE_GRANTED);
+    expect_highest(table, strange[0], 7);
+    /* what comes after the request's one stripe is not looked at */
+    const uint16_t stripes[] = {s[2], s[0]};
+    assert_int_equal(node_release(table, two, 2, token, NOW), NODE_GRANTED);
+    assert_int_equal(node_acquire_guarded(table, k, 1, token, TTL, A, 9, stripes, 1, NOW),
+                     NODE_GRANTED);
+    expect_highest(table, s[2], 9);
+    node_table_free(table);
+}
+
 /* ---- the record ---- */
 
 static void test_the_record_stays(void **state) {
@@ -529,11 +619,25 @@ static void test_a_record_has_a_limit(void **state) {
     (void)state;
     assert_int_equal(node_record_write(table, &write), NODE_GRANTED);
     write.expected = C;
-    fields[1].value.bytes = sizeof(text);
+    fields[1].value.bytes = 65536 - (5 + 16 + 3); /* the last that it takes */
+    assert_int_equal(node_record_write(table, &write), NODE_GRANTED);
+    fields[1].value.bytes++;
     assert_int_equal(node_record_write(table, &write), NODE_NO_MEMORY);
     assert_int_equal(node_record(table, &read), 2);
-    assert_int_equal(read[1].value.bytes, 60000);
+    assert_int_equal(read[1].value.bytes, 65512);
     node_table_free(table);
+}
+
+/* A flushed set of fences is used again, and given back once. */
+static void test_spare_fences(void **state) {
+    struct node_table *table = open_table((struct node_options){.native = false});
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(write_record(table, 0, A, true, false, floor_of(1, 5)), NODE_GRANTED);
+        node_flush_all(table);
+    }
+    node_table_free(table);
+    assert_int_equal(memory_pieces, 0);
 }
 
 /* ---- memory ---- */
@@ -694,6 +798,10 @@ int main(void) {
         cmocka_unit_test(test_several_keys),
         cmocka_unit_test(test_a_stripe_of_no_key),
         cmocka_unit_test(test_long_keys),
+        cmocka_unit_test(test_which_stripe_a_long_key_has),
+        cmocka_unit_test(test_floors_of_all_stripes),
+        cmocka_unit_test(test_a_stripe_of_neither_key),
+        cmocka_unit_test(test_spare_fences),
         cmocka_unit_test(test_the_record_stays),
         cmocka_unit_test(test_one_set_of_fences),
         cmocka_unit_test(test_a_record_has_a_limit),

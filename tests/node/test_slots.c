@@ -16,12 +16,13 @@
 #define HEX "000000000000000000000000000000000000000"
 enum { TTL_MS = 1000 };
 
-static char names[NODE_SLOTS_MAX][16];
-static struct node_bytes keys[NODE_SLOTS_MAX];
+/* One more than there are: nobody asks for the last. */
+static char names[NODE_SLOTS_MAX + 1][16];
+static struct node_bytes keys[NODE_SLOTS_MAX + 1];
 
 static int name_keys(void **state) {
     (void)state;
-    for (unsigned i = 0; i < NODE_SLOTS_MAX; i++) {
+    for (unsigned i = 0; i <= NODE_SLOTS_MAX; i++) {
         int bytes = snprintf(names[i], sizeof(names[i]), "r:slot:%u", i + 1);
         keys[i] = (struct node_bytes){names[i], (size_t)bytes};
     }
@@ -84,6 +85,53 @@ static void test_another_number(void **state) {
     assert_int_equal(node_count(table), 1);
     expect_slot(take(table, HEX "3/5", 5, "51", 0), 1);
     expect_slot(take(table, HEX "2/2", 2, "12", TTL_MS + 1), 1);
+    node_flush_all(table);
+    expect_slot(take(table, HEX "1/1", 1, "1", 0), 1);
+    other = take(table, HEX "2/2", 2, "2", 0);
+    assert_int_equal(other.other_count, 1);
+    assert_int_equal(other.remaining_ms, -1); /* it is not for a slot to end that it waits */
+    node_flush_all(table);
+    /* the last slot counts, and the name after it is not a slot */
+    assert_int_equal(node_set(table, keys[NODE_SLOTS_MAX - 1], text(HEX "1/64"), 0, 0),
+                     NODE_GRANTED);
+    assert_int_equal(node_set(table, keys[NODE_SLOTS_MAX], text(HEX "1/5"), 0, 0), NODE_GRANTED);
+    assert_int_equal(take(table, HEX "2/2", 2, "12", 0).other_count, 64);
+    expect_slot(take(table, HEX "2/64", 64, "1", 0), 1);
+    node_table_free(table);
+}
+
+/* A plain lock on a slot before it hides no other number. */
+static void test_another_number_behind_a_plain_lock(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(node_acquire(table, &keys[0], 1, text(HEX "9"), TTL_MS, 0), NODE_GRANTED);
+    expect_slot(take(table, HEX "1/5", 5, "2", 0), 2);
+    assert_int_equal(take(table, HEX "2/3", 3, "3", 0).other_count, 5);
+    node_table_free(table);
+}
+
+/* A client waits for the slot that ends first. */
+static void test_first_end(void **state) {
+    static const int64_t began_ms[][3] = {{0, 100, 200}, {100, 0, 200}, {200, 100, 0}};
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    for (unsigned i = 0; i < sizeof(began_ms) / sizeof(began_ms[0]); i++) {
+        node_flush_all(table);
+        /* the fourth is none of the three */
+        assert_int_equal(node_acquire(table, &keys[3], 1, text("plain"), 850, 0), NODE_GRANTED);
+        for (unsigned slot = 0; slot < 3; slot++)
+            assert_int_equal(
+                node_acquire(table, &keys[slot], 1, text("x"), TTL_MS, began_ms[i][slot]),
+                NODE_GRANTED);
+        assert_int_equal(take(table, HEX "4/3", 3, "123", 600).remaining_ms, 400);
+        /* the last moment of the one that ends first */
+        assert_int_equal(take(table, HEX "4/3", 3, "123", TTL_MS).remaining_ms, 0);
+    }
+    /* Those without an end do not count, and without any other there is nothing to wait for. */
+    assert_int_equal(node_set(table, keys[1], text("x"), 0, 600), NODE_GRANTED);
+    assert_int_equal(take(table, HEX "4/2", 2, "12", 600).remaining_ms, 600);
+    assert_int_equal(node_set(table, keys[0], text("x"), 0, 600), NODE_GRANTED);
+    assert_int_equal(take(table, HEX "4/2", 2, "12", 600).remaining_ms, -1);
     node_table_free(table);
 }
 
@@ -110,10 +158,38 @@ static void test_settle(void **state) {
     assert_false(holds(table, 1, HEX "1/3", 0));
     assert_true(holds(table, 3, HEX "1/3", 0));
     expect_slot(take(table, HEX "1/3", 3, "3", 0), 3); /* the same request again */
+    assert_true(holds(table, 3, HEX "1/3", 0));
     expect_slot(take(table, HEX "2/3", 3, "2", 0), 2);
     /* the slot is another's: ours is left all the same */
     assert_int_equal(take(table, HEX "1/3", 3, "2", 0).answer, NODE_DENIED);
     assert_int_equal(node_count(table), 1);
+    /* only the one that it leaves goes, not the next to it */
+    expect_slot(take(table, HEX "1/3", 3, "1", 0), 1);
+    assert_int_equal(node_release(table, &keys[1], 1, text(HEX "2/3"), 0), NODE_GRANTED);
+    expect_slot(take(table, HEX "1/3", 3, "2", 0), 2);
+    assert_true(holds(table, 2, HEX "1/3", 0));
+    node_table_free(table);
+}
+
+/* The last slot is taken again by the client that has it; no name outside the request is touched.
+ */
+static void test_last_slot(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    struct node_bytes around[NODE_SLOTS_MAX + 1];
+    static const uint8_t order[] = {NODE_SLOTS_MAX};
+    (void)state;
+    memcpy(around + 1, keys, NODE_SLOTS_MAX * sizeof(keys[0]));
+    around[0] = keys[NODE_SLOTS_MAX - 1];
+    struct node_slot_request request = {.names = around + 1,
+                                        .count = NODE_SLOTS_MAX,
+                                        .order = order,
+                                        .order_count = 1,
+                                        .token = text(HEX "1/64"),
+                                        .ttl_ms = TTL_MS};
+    for (int i = 0; i < 2; i++) {
+        expect_slot(node_acquire_slot(table, &request, 0), NODE_SLOTS_MAX);
+        assert_true(holds(table, NODE_SLOTS_MAX, HEX "1/64", 0));
+    }
     node_table_free(table);
 }
 
@@ -157,7 +233,9 @@ static void test_no_memory(void **state) {
     (void)state;
     expect_slot(take(table, HEX "1/3", 3, "1", 0), 1);
     memory_left = 0;
-    assert_int_equal(take(table, HEX "1/3", 3, "3", 0).answer, NODE_NO_MEMORY);
+    struct node_slot_answer answer = take(table, HEX "1/3", 3, "31", 0);
+    assert_int_equal(answer.answer, NODE_NO_MEMORY);
+    assert_int_equal(answer.slot, 0);
     memory_left = -1;
     assert_true(holds(table, 1, HEX "1/3", 0)); /* nothing was changed */
     node_table_free(table);
@@ -168,19 +246,37 @@ static void test_count(void **state) {
     assert_int_equal(node_slot_count(text(HEX "0/1")), 1);
     assert_int_equal(node_slot_count(text(HEX "f/64:owner/3")), 64);
     assert_int_equal(node_slot_count(text(HEX "F/7:")), 7);
-    static const char *const others[] = {"",         HEX "0",     HEX "0/",   HEX "0/0",
-                                         HEX "0/07", HEX "0/100", HEX "0/7x", HEX "g/7",
-                                         HEX "/7",   HEX "0:a/7"};
+    assert_int_equal(node_slot_count(text(HEX "9/9")), 9);
+    assert_int_equal(node_slot_count(text(HEX "a/10")), 10);
+    assert_int_equal(node_slot_count(text(HEX "A/19:")), 19);
+    static const char *const others[] = {
+        "",        HEX "0",   HEX "0/",    HEX "0/0", HEX "0/07", HEX "0/100", HEX "0/7x",
+        HEX "g/7", HEX "/7",  HEX "0:a/7", HEX "0x7", HEX "0/a",  HEX "0/:",   HEX "0/1/",
+        HEX "//7", HEX ":/7", HEX "@/7",   HEX "G/7", HEX "`/7",  "g" HEX "/7"};
     for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_int_equal(node_slot_count(text(others[i])), 0);
 }
 
+/* What comes after the token does not belong to it. */
+static void test_count_of_a_part(void **state) {
+    (void)state;
+    assert_int_equal(node_slot_count((struct node_bytes){HEX "0/7:", 41}), 0);
+    assert_int_equal(node_slot_count((struct node_bytes){HEX "0/12", 42}), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),      cmocka_unit_test(test_another_number),
-        cmocka_unit_test(test_plain_lock), cmocka_unit_test(test_settle),
-        cmocka_unit_test(test_fence),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_another_number),
+        cmocka_unit_test(test_plain_lock),
+        cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_fence),
+        cmocka_unit_test(test_last_slot),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_count),
+        cmocka_unit_test(test_count_of_a_part),
+        cmocka_unit_test(test_another_number_behind_a_plain_lock),
+        cmocka_unit_test(test_first_end),
     };
     return cmocka_run_group_tests(tests, name_keys, NULL);
 }
