@@ -402,7 +402,8 @@ static bool is_member(const struct player *player, unsigned node) {
 }
 
 /* Guarded mode withstands the loss of any minority: until the lost nodes are intact again, the
- * minority is used up. No client has a lock in the second quorum. */
+ * minority is used up. Clients that still reach what was left of a node may bring that back. No
+ * client has a lock in the second quorum. */
 static bool is_one_too_many(const struct player *player, unsigned node) {
     const struct plan *plan = player->plan;
     unsigned members = 0, lost = 1;
@@ -410,7 +411,7 @@ static bool is_one_too_many(const struct player *player, unsigned node) {
         if (!is_member(player, i)) continue;
         members++;
         lost += i != node && (!node_is_up(player->world, i) || !world_is_intact(player->world, i) ||
-                              player->doubts[i] != 0);
+                              node_lives_on(player->world, i) || player->doubts[i] != 0);
     }
     return is_member(player, node) && lost > members - rl_quorum(members);
 }

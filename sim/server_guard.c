@@ -175,8 +175,6 @@ bool node_is_intact(const struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
     struct rl_record record;
     if (!server->intact || server->replica || !server_guard_record(server, &record)) return false;
-    /* Clients that still reach what was left of it may bring that back, instead of this one. */
-    if (world->old[node].up) return false;
     if (server->may_evict && !server->native) return false;
     if (strcmp(record.replid, server->replid) != 0) return false;
     const uint64_t id = record.node_id;
@@ -187,6 +185,8 @@ bool node_is_intact(const struct world *world, unsigned node) {
     }
     return true;
 }
+
+bool node_lives_on(const struct world *world, unsigned node) { return world->old[node].up; }
 
 rl_mask world_carriers(const struct world *world) {
     rl_mask nodes = 0;

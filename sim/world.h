@@ -218,6 +218,8 @@ void node_delete_record(struct world *world, unsigned node); /* a stranger's DEL
  * replication id, the node is a master that keeps its keys, and no other node's record names a
  * newer incarnation. */
 bool node_is_intact(const struct world *world, unsigned node);
+/* Clients still reach what was left of it before it was replaced. */
+bool node_lives_on(const struct world *world, unsigned node);
 /* With `changes`: the members of the newest list that an intact node carries. */
 rl_mask world_members(const struct world *world);
 /* As node_is_intact(), and the member carries its current identity, not that of the member it was

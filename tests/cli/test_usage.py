@@ -81,7 +81,7 @@ BAD_NODES = [
     ("", "no nodes."),
     (",".join(f"redis://127.0.0.1:{port}" for port in range(1, 17)), "16"),
     ("redis://127.0.0.1:1,redis://127.0.0.1:1", "127.0.0.1:1"),
-    ("redis://127.0.0.1:notaport", "notaport"),
+    ("redis://127.0.0.1:notaport", "not a URL"),
     ("redis://127.0.0.1:99999", "the port must be a number"),
     ("redis://::1:6379", "an IPv6 address is written in brackets, as in redis://[::1]:6379"),
     ("127.0.0.1:6379", "127.0.0.1:6379"),

@@ -18,6 +18,7 @@ if [ "$what" = rpm ]; then
     for package in redlock redlock-serve redlock-node libredlock0 libredlock-devel redlock-doc; do
         compgen -G "$output/rpm/$package-[0-9]*.rpm" > /dev/null || { echo "there is no package $package"; exit 1; }
     done
-    rpm -qplv "$output"/rpm/redlock-node-[0-9]*.rpm | grep -q '^-rwxr-xr-x .*/redlock/redlock.so$' ||
+    # Not grep -q: it would close the pipe while rpm still writes, and pipefail would call that a failure.
+    rpm -qplv "$output"/rpm/redlock-node-[0-9]*.rpm | grep '^-rwxr-xr-x .*/redlock/redlock.so$' > /dev/null ||
         { echo "redlock.so of redlock-node is not executable"; exit 1; }
 fi
