@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Builds chaos_worker with one rule of the library dropped (sim/mutants): mutants.py BUILD NAME OUT.
+"""Builds a worker with one rule of the library dropped (sim/mutants): mutants.py BUILD NAME OUT [PROGRAM].
 
-Prints the program. The other workers, the servers and the links are the true ones. CMake says how files are compiled
+PROGRAM: chaos_worker or proof_worker (tests/proof/real). Prints the program. The other workers, the servers and the links are the true ones. CMake says how files are compiled
 (compile_commands.json); the mutated file is linked before the library, of which only what is missing is taken then.
 """
 import json
@@ -15,6 +15,11 @@ sys.path.insert(0, str(SOURCE / "sim/mutants"))
 sys.dont_write_bytecode = True
 from mutant import Mutant  # noqa: E402
 
+OBJECTS = {
+    "chaos_worker": ("tests/chaos/CMakeFiles", "chaos_worker.dir/worker.c.o", "chaos_worker.dir/loop.c.o",
+                     "chaos_record.dir/record.c.o"),
+    "proof_worker": ("tests/proof/CMakeFiles", "proof_worker.dir/real/worker.c.o"),
+}
 LIBRARIES = ("hiredis", "openssl", "liburiparser")
 
 
@@ -31,7 +36,7 @@ def compile_command(build, file, source, out):
     raise SystemExit(f"mutants.py: {file} is not compiled in {build}")
 
 
-def make(build, name, out):
+def make(build, name, out, worker="chaos_worker"):
     """The program's path."""
     build, out = pathlib.Path(build).resolve(), pathlib.Path(out)
     mutant = Mutant(SOURCE / f"sim/mutants/{name}.mutant")
@@ -44,15 +49,15 @@ def make(build, name, out):
         objects.append(str(source.with_suffix(".o")))
         command, directory = compile_command(build, file, source, objects[-1])
         subprocess.run(command, cwd=directory, check=True)
-    subprocess.run(["cmake", "--build", str(build), "--target", "chaos_unasserted", "chaos_worker"], check=True, stdout=subprocess.DEVNULL)
-    worker = build / "tests/chaos/CMakeFiles"
-    ours = [worker / "chaos_worker.dir/worker.c.o", worker / "chaos_worker.dir/loop.c.o", worker / "chaos_record.dir/record.c.o"]
+    subprocess.run(["cmake", "--build", str(build), "--target", "chaos_unasserted", worker], check=True, stdout=subprocess.DEVNULL)
+    directory, *ours = OBJECTS[worker]
+    ours = [build / directory / object for object in ours]
     flags = shlex.split(subprocess.run(["pkg-config", "--libs", *LIBRARIES], check=True, capture_output=True, text=True).stdout)
-    program = out / f"chaos_worker_{name}"
+    program = out / f"{worker}_{name}"
     subprocess.run(["cc", "-o", str(program), *map(str, ours), *objects, str(build / "tests/chaos/libchaos_unasserted.a"), *flags, "-lpthread"],
                    check=True)
     return program, mutant
 
 
 if __name__ == "__main__":
-    print(make(*sys.argv[1:4])[0])
+    print(make(*sys.argv[1:])[0])

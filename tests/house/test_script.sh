@@ -55,6 +55,7 @@ for name in $("$source/scripts/install-servers" --list); do
     chmod +x "$scratch/servers/$name/bin/redis-server"
 done
 export REDLOCK_SERVERS=$scratch/servers
+unset REDLOCK_TEST_SHARE # that of the run which this is a part of
 export TIDY_VERSION=14 TIDY_STATUS=0 AFTER_LIST="}"
 
 failures=0
