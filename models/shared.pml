@@ -52,7 +52,9 @@
 #define WRITER_BLIND 0 /* a writer takes a key that holds the marker */
 #endif
 #ifndef COMMON_END
-#define COMMON_END 0 /* all readers of a node have one end, that of the last request. Readers may have different TTLs */
+/* All readers of a node have one end, that of the last request; their TTLs differ. (One that is only prolonged breaks
+ * nothing that is asserted here: a dead reader then stays listed while others renew, which costs progress.) */
+#define COMMON_END 0
 #endif
 #ifndef RELEASE_DELETES
 #define RELEASE_DELETES 0 /* a reader that releases deletes the key, whoever else has a place */
