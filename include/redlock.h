@@ -283,6 +283,14 @@ REDLOCK_API void redlock_cancel(struct redlock_lock *lock);
  * BUSY, BAD_ARGUMENT, FORKED; guarded: TTL_MAX_EXCEEDED, if this TTL is longer than the quorum's
  * ttl_max. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms);
+/* A writer becomes a reader, without a gap: makes a held exclusive lock on one resource a shared
+ * one, by an extension with the lock's own TTL. Token and fence stay. It has the results of
+ * redlock_extend(), and NO_SHARED, BAD_ARGUMENT (several resources, slots, a leader) and NO_MEMORY.
+ * After OK, NO_QUORUM, LIMIT or LOST only read: nodes that it reached admit other readers. Nodes
+ * that it did not reach keep all others out, and follow at the next extension or renewal, or when
+ * it is called again. After any other result the lock is exclusive as before. On a shared lock it
+ * is an extension. The next acquisition is exclusive again. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_downgrade(struct redlock_lock *lock);
 /* Deletes our keys on all nodes. OK: a majority deleted them. LOST: a majority did not have them.
  * NO_QUORUM: unknown; what is left ends with its TTL. The lock is free in each case. BUSY,
  * FORKED. */
@@ -295,6 +303,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_start(struct redlock_lock *lo
                                                          redlock_done_fn *done, void *context);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms,
                                                         redlock_done_fn *done, void *context);
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_downgrade_start(struct redlock_lock *lock,
+                                                           redlock_done_fn *done, void *context);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_start(struct redlock_lock *lock,
                                                          redlock_done_fn *done, void *context);
 

@@ -60,6 +60,7 @@ static void act(struct world *world, unsigned client, const struct client_action
     switch (action->kind) {
     case ACTION_ACQUIRE: hold_acquire(hold, action->number); break;
     case ACTION_EXTEND: hold_extend(hold, action->number); break;
+    case ACTION_DOWNGRADE: hold_downgrade(hold); break;
     case ACTION_RELEASE: hold_release(hold); break;
     case ACTION_CANCEL: hold_cancel(hold); break;
     case ACTION_UPDATE: update_begin(world, hold, action->think, action->late); break;
@@ -234,7 +235,7 @@ static void open_client(struct world *world, unsigned client) {
         struct node_bytes key = resource_key(i);
         lock.shared = options->reads >> i & 1;
         hold->slots = (uint8_t)lock.slots;
-        hold->shared = lock.shared != 0;
+        hold->shared = hold->made_shared = lock.shared != 0;
         must(redlock_lock_new(actor->redlock, key.data, key.bytes, &lock, &hold->lock, &error),
              error.text);
     }

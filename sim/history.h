@@ -92,7 +92,8 @@
     X(OBSERVED, "client reports who leads resource: token, under the term `value`, and nobody else before `until`; `value` 0: nobody, or it does not know (`result`)") \
     /* readers, each with a token, behind a key that holds the marker of shared locks */ \
     X(READER_LISTED, "node lists token among the readers of resource until `until`") \
-    X(READER_GONE, "node lists token no more among the readers of resource; `value` 1: its end had come")
+    X(READER_GONE, "node lists token no more among the readers of resource; `value` 1: its end had come") \
+    X(DOWNGRADE, "client, as holder, is a reader from now on, whatever comes of it")
 /* clang-format on */
 
 enum history_kind {

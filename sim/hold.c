@@ -86,6 +86,7 @@ static void on_acquired(void *context, struct redlock_lock *lock, int result) {
         hold->count++;
         hold->fence = world->options.guarded ? redlock_fence(lock) : 0;
         hold->release_waits = false;
+        hold->shared = hold->made_shared;
         hold->slot = (uint8_t)redlock_slot(lock);
         if (hold->slots) write_slots(hold, HISTORY_NOT_ACQUIRED, REDLOCK_CANCELLED, hold->slot);
         hold_write_until(hold, HISTORY_ACQUIRED);
@@ -173,6 +174,20 @@ static bool begin_releasing(struct hold *hold) {
     write_hold(hold, HISTORY_RELEASE, 0);
     hold->releasing = true;
     return true;
+}
+
+/* As a release, it waits for no write: a program that writes does not downgrade. */
+void hold_downgrade(struct hold *hold) {
+    if (!leased(hold) || hold->extending || hold->releasing) return;
+    const struct update *update = update_of(hold->world, hold);
+    if (update && update->sent) return;
+    write_hold(hold, HISTORY_DOWNGRADE, 0);
+    hold->shared = true;
+    hold->extending = true;
+    struct actor *actor = &hold->world->actor[hold->client];
+    int result = redlock_downgrade_start(hold->lock, on_extended, actor);
+    if (result != REDLOCK_OK) on_extended(actor, hold->lock, result);
+    actor_rearm(hold->world, hold->client);
 }
 
 void hold_release(struct hold *hold) {

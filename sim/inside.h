@@ -411,9 +411,10 @@ struct update {
 struct hold { /* one lock of one client */
     struct world *world;
     uint8_t client, resource;
-    uint8_t slots; /* of the lock; 0: it has none */
-    uint8_t slot;  /* that it holds, or held last */
-    bool shared;   /* the lock is one of readers */
+    uint8_t slots;    /* of the lock; 0: it has none */
+    uint8_t slot;     /* that it holds, or held last */
+    bool shared;      /* it is one of readers, since it was made ... */
+    bool made_shared; /* ... or since its holder downgraded it */
     struct redlock_lock *lock;
     uint32_t tries;
     uint32_t count; /* numbers the acquisitions: an update of an earlier one must not write */
@@ -452,6 +453,7 @@ struct history_record actor_record(const struct world *world, enum history_kind 
 /* hold.c */
 void hold_acquire(struct hold *hold, int64_t wait_ms);
 void hold_extend(struct hold *hold, int64_t ttl_ms);
+void hold_downgrade(struct hold *hold);
 void hold_release(struct hold *hold);
 void hold_cancel(struct hold *hold);
 /* The locks of one client, by bits. */

@@ -6,9 +6,9 @@
  * A client is inside its validity in [ACQUIRED, end), where end is the least of `until` as RENEWED
  * and EXTENDED have moved it, RELEASE, LOST and CLIENT_CRASH. Ends are open: a client that acquires
  * in the very nanosecond in which another's validity ends overlaps no other. Readers (of a shared
- * lock) may overlap each other, and no writer. A validity that is
- * renewed after it has expired is RESURRECTED and counts as a new interval from there on, so that a
- * resurrected lock can also break exclusion.
+ * lock) may overlap each other, and no writer; a writer is a reader from DOWNGRADE on. A validity
+ * that is renewed after it has expired is RESURRECTED and counts as a new interval from there on,
+ * so that a resurrected lock can also break exclusion.
  *
  * A lock that an operator breaks is lost at its next renewal, and its holder believes until then:
  * its validity breaks no exclusion with clients that acquire after the break began (breaks.c).
@@ -228,6 +228,7 @@ static void step(struct leases *leases, size_t index) {
         if (record->result == JUDGE_OK) extend(leases, index);
         break;
     case HISTORY_RENEWED: extend(leases, index); break;
+    case HISTORY_DOWNGRADE: leases->holds[record->resource][record->client].shared = true; break;
     case HISTORY_LOST:
     case HISTORY_RELEASE:
         end(leases, &leases->holds[record->resource][record->client], index);

@@ -58,7 +58,8 @@
 #define NOWHERE SIZE_MAX
 
 struct hold {
-    bool open, shared;
+    bool open;
+    rl_ns shared_since; /* it is a reader's from then on; RL_NEVER: a writer's */
     uint32_t token;
     size_t acquired;
     rl_ns until;    /* the first of `until` as moved and LOST */
@@ -89,7 +90,7 @@ static rl_ns core_end(const struct order *order, const struct hold *hold,
 
 static struct hold hold_from(const struct history_record *record, size_t index) {
     return (struct hold){.open = true,
-                         .shared = record->result == JUDGE_SHARED,
+                         .shared_since = record->result == JUDGE_SHARED ? record->at : RL_NEVER,
                          .token = record->token,
                          .acquired = index,
                          .until = record->until,
@@ -101,6 +102,8 @@ static struct hold hold_from(const struct history_record *record, size_t index) 
 static void note(struct hold *hold, const struct history_record *record, size_t index) {
     if (record->kind == HISTORY_RELEASE && hold->release == NOWHERE) hold->release = index;
     if (is_extension(record) && !hold->reported_lost) hold->until = record->until;
+    if (record->kind == HISTORY_DOWNGRADE && record->at < hold->shared_since)
+        hold->shared_since = record->at;
     if (record->kind != HISTORY_LOST) return;
     if (!hold->reported_lost && record->at < hold->until) hold->until = record->at;
     hold->reported_lost = true;
@@ -139,7 +142,7 @@ static void judge_cores(struct order *order, const struct hold *hold,
     for (size_t i = hold->next; i < order->count && order->records[i].at < end; i++) {
         const struct history_record *other = &order->records[i];
         if (other->kind != HISTORY_ACQUIRED || other->resource != owner->resource) continue;
-        if (hold->shared && other->result == JUDGE_SHARED) continue;
+        if (other->at >= hold->shared_since && other->result == JUDGE_SHARED) continue;
         if (!meet(order, hold, end, i)) continue;
         if (judge_was_broken(order->report->history, hold->token, i)) return;
         if (judge_was_broken(order->report->history, other->token, i)) continue;
@@ -173,7 +176,7 @@ static bool disturbed(const struct order *order, const struct hold *hold, size_t
         if (record->resource != resource) continue;
         if (record->kind == HISTORY_KEY_FOREIGN) return true;
         /* the key that all readers stand behind */
-        if (hold->shared && record->kind == HISTORY_KEY_LOST) return true;
+        if (hold->shared_since != RL_NEVER && record->kind == HISTORY_KEY_LOST) return true;
         if (record->token != hold->token) continue;
         if (record->kind == HISTORY_KEY_LOST ||
             ((record->kind == HISTORY_KEY_DELETED || record->kind == HISTORY_READER_GONE) &&

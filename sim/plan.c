@@ -774,8 +774,8 @@ static void draw_slots(struct plan *plan) {
 
 /* ---- shared locks ---------------------------------------------------------------------------- */
 
-/* Each client reads some resources and writes the others. Breaks are of one holder's token, so they
- * have no place here. */
+/* Each client reads some resources and writes the others; some writers become readers. Breaks are
+ * of one holder's token, so they have no place here. */
 static void draw_shared(struct plan *plan, bool always) {
     struct world_options *options = &plan->options;
     plan->random = random_named(plan->seed, 18);
@@ -790,6 +790,11 @@ static void draw_shared(struct plan *plan, bool always) {
         const bool all = chance(plan, 40), none = chance(plan, 30);
         const uint8_t some = (uint8_t)between(plan, 0, (1 << WORLD_RESOURCES_MAX) - 1);
         options->client[i].reads = all ? (1 << WORLD_RESOURCES_MAX) - 1 : none ? 0 : some;
+    }
+    for (size_t i = 0; i < plan->count; i++) {
+        struct plan_action *action = &plan->actions[i];
+        if (action->kind == PLAN_SESSION && !action->many && chance(plan, 40))
+            action->downgrade_at = log_between(plan, 1, action->span + 1);
     }
 }
 

@@ -87,6 +87,7 @@ struct plan_action {
     rl_ns think, late;
     rl_ns extend_at, cancel_at; /* measured from the acquisition, from its begin; 0: never */
     int64_t extend_ms;
+    rl_ns downgrade_at; /* SESSION, shared locks; 0: never */
 };
 
 #define PLAN_ACTIONS_MAX 192

@@ -142,6 +142,7 @@ static void print_session(const struct plan_action *action, FILE *out) {
         if (action->late) print_ms(out, ", writes take ", action->late);
     }
     if (action->extend_at) print_ms(out, ", extends after ", action->extend_at);
+    if (action->downgrade_at) print_ms(out, ", only reads after ", action->downgrade_at);
     if (action->cancel_at) print_ms(out, ", gives up after ", action->cancel_at);
 }
 

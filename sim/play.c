@@ -99,6 +99,13 @@ static void extend(struct world *world, void *argument, int64_t number) {
     if (pursuit) actor_act(world, client, ACTION_EXTEND, resource, pursuit->session->extend_ms);
 }
 
+static void downgrade(struct world *world, void *argument, int64_t number) {
+    unsigned client, resource;
+    (void)argument;
+    if (unpack(world, number, &client, &resource))
+        actor_act(world, client, ACTION_DOWNGRADE, resource, 0);
+}
+
 /* In a session with several locks, the first one that expires ends the others that were acquired by
  * then. */
 static void give_back(struct world *world, void *argument, int64_t number) {
@@ -186,6 +193,8 @@ static void on_acquired(struct world *world, unsigned client, unsigned resource,
     if (player->healed && pursuit->last_rounds > 0) pursuit->last_rounds--;
     world_at(world, now, update_next, NULL, number);
     if (session->extend_at) world_at(world, now + session->extend_at, extend, NULL, number);
+    if (session->downgrade_at)
+        world_at(world, now + session->downgrade_at, downgrade, NULL, number);
     world_at(world, now + session->span, give_back, NULL, number);
 }
 

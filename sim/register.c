@@ -228,6 +228,12 @@ static void step(struct ledger *ledger, size_t index) {
         break;
     }
     case HISTORY_ACQUIRED: acquired(ledger, index); break;
+    case HISTORY_DOWNGRADE: {
+        struct client_state *client = &ledger->clients[record->resource][record->client];
+        client->shared = true;
+        client->read = NOWHERE;
+        break;
+    }
     case HISTORY_BROKEN: /* later grants are above its fence, which the register has seen */
         rise(&resource->any, record->value, index);
         rise(&resource->exclusive, record->value, index);

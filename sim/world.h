@@ -113,6 +113,7 @@ void world_run_until(struct world *world, rl_ns until);
 enum client_action_kind {
     ACTION_ACQUIRE, /* `number`: wait_ms */
     ACTION_EXTEND,  /* `number`: ttl_ms */
+    ACTION_DOWNGRADE,
     ACTION_RELEASE,
     ACTION_CANCEL,
     ACTION_UPDATE,       /* by actor_update(); */

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: BSD-2-Clause
--- Prolongs a reader's place, only while it is listed and its end has not come; never shortens it.
+-- Prolongs a reader's place, only while it is listed and its end has not come; never shortens it. A writer becomes a
+-- reader so: where the key holds the reader's own token, the marker takes its place, and the reader is the only one.
 -- KEYS and ARGV: see share.lua.
 -- Returns 1: the reader is listed for at least ttl from now; guarded: the stripe is at least the fence. -2: the fences
 -- are gone (said first). -1: the key is another's. 0: the key is absent, or the reader has no place any more. For these
@@ -20,11 +21,17 @@ end
 local held = redis.call('GET', KEYS[1])
 if not held then
     return 0
-elseif held ~= ARGV[1] then
+elseif held ~= ARGV[1] and held ~= ARGV[2] then
     return -1
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if held == ARGV[2] then
+    local left = math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[3]))
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', string.format('%.0f', left))
+    redis.call('DEL', KEYS[2])
+    redis.call('ZADD', KEYS[2], string.format('%.0f', now + left), ARGV[2])
+end
 local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
 if not before or tonumber(before) <= now then
     return 0

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: BSD-2-Clause
--- A reader leaves. The last one deletes the key; else the key lives as long as the last of those that remain.
+-- A reader leaves. The last one deletes the key; else the key lives as long as the last of those that remain. Where the
+-- key holds the reader's own token, it was a writer, and this node has not learnt that it reads (share_extend.lua).
 -- KEYS[1], KEYS[2], ARGV[1], ARGV[2]: see share.lua.
 -- Returns 1: the reader was listed and its end had not come. 0: it was not, or the key is absent. -1: the key is
 -- another's; nothing was changed.
@@ -13,6 +14,9 @@ end
 local held = redis.call('GET', KEYS[1])
 if not held then
     return 0
+elseif held == ARGV[2] then
+    redis.call('DEL', KEYS[1])
+    return 1
 elseif held ~= ARGV[1] then
     return -1
 end

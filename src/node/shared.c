@@ -156,13 +156,30 @@ enum node_answer node_share(struct node_table *table, const struct node_share *s
     return NODE_GRANTED;
 }
 
-/* GRANTED: the key holds the marker. */
+/* GRANTED: the key holds the marker, or the reader's own token: it was a writer. */
 static enum node_answer look(struct node_table *table, const struct node_share *share,
                              int64_t now_ms, struct entry **entry) {
     *entry = table_find(table, share->key, now_ms, WRITES);
     if (!*entry) return NODE_ABSENT;
     if ((*entry)->other_type) return NODE_WRONGTYPE;
-    return table_holds(*entry, marker) ? NODE_GRANTED : NODE_DENIED;
+    const bool ours = table_holds(*entry, marker) || table_holds(*entry, share->reader);
+    return ours ? NODE_GRANTED : NODE_DENIED;
+}
+
+/* The marker takes the place of the writer's token, and the writer is the only reader. Never
+ * shortens. */
+static enum node_answer downgrade(struct node_table *table, const struct node_share *share,
+                                  int64_t now_ms, struct entry *entry) {
+    struct readers *list;
+    const int64_t before_ms = table_end(table, entry);
+    struct reader *mine = listed(table, share, false, now_ms, &list);
+    if (!mine) return NODE_NO_MEMORY;
+    mine->expires_ms = now_ms + share->ttl_ms;
+    if (before_ms != INT64_MAX && before_ms > mine->expires_ms) mine->expires_ms = before_ms;
+    const int64_t left_ms = settle(list) - now_ms;
+    if (node_set(table, share->key, marker, left_ms, now_ms) == NODE_GRANTED) return NODE_GRANTED;
+    drop_list(place_of(table, share->key));
+    return NODE_NO_MEMORY;
 }
 
 enum node_answer node_share_extend(struct node_table *table, const struct node_share *share,
@@ -173,6 +190,11 @@ enum node_answer node_share_extend(struct node_table *table, const struct node_s
     if (share->guarded && !stripe) return NODE_GONE;
     enum node_answer answer = look(table, share, now_ms, &entry);
     if (answer != NODE_GRANTED) return answer;
+    if (table_holds(entry, share->reader)) {
+        answer = downgrade(table, share, now_ms, entry);
+        if (answer != NODE_GRANTED) return answer;
+        entry = table_find(table, share->key, now_ms, LOOKS);
+    }
     struct readers *list = find(table, share->key, now_ms);
     struct reader *mine = list ? *find_reader(list, share->reader) : NULL;
     if (!mine || mine->expires_ms <= now_ms) return NODE_ABSENT;
@@ -190,6 +212,10 @@ enum node_answer node_share_release(struct node_table *table, const struct node_
     assert(!table->options.native);
     enum node_answer answer = look(table, share, now_ms, &entry);
     if (answer != NODE_GRANTED) return answer;
+    if (table_holds(entry, share->reader)) {
+        table_delete(table, entry);
+        return NODE_GRANTED;
+    }
     struct readers *list = find(table, share->key, now_ms);
     if (!list) return NODE_ABSENT;
     drop_ended(list, now_ms);

@@ -245,7 +245,8 @@ struct node_share {
 /* GRANTED: *fence is the stripe's, at least the request's, or 0 in classic mode. DENIED, GONE. */
 enum node_answer node_share(struct node_table *table, const struct node_share *share,
                             int64_t now_ms, int64_t *fence);
-/* GRANTED, GONE, ABSENT (no key, or no place in it), DENIED, WRONGTYPE. */
+/* Where the key holds the reader's own token, it becomes the marker, and its holder a reader.
+ * GRANTED, GONE, ABSENT (no key, or no place in it), DENIED, WRONGTYPE, NO_MEMORY. */
 enum node_answer node_share_extend(struct node_table *table, const struct node_share *share,
                                    int64_t now_ms);
 /* The same without GONE. */

@@ -179,6 +179,9 @@ static void use(const struct scenario *scenario, unsigned long n, struct redlock
                 struct redlock_lock *lock) {
     static const int taken[] = {REDLOCK_OK, REDLOCK_NO_MEMORY, REDLOCK_NO_QUORUM, 1};
     static const int released[] = {REDLOCK_OK, REDLOCK_NO_QUORUM, 1};
+    /* several resources; without scripts */
+    static const int downgraded[] = {REDLOCK_OK,           REDLOCK_NO_MEMORY, REDLOCK_NO_QUORUM,
+                                     REDLOCK_BAD_ARGUMENT, REDLOCK_NO_SHARED, 1};
     struct redlock_view views[NODES];
     int result = redlock_try(lock);
     assert_one_of(scenario, n, "redlock_try()", result, taken);
@@ -188,6 +191,7 @@ static void use(const struct scenario *scenario, unsigned long n, struct redlock
         assert_one_of(scenario, n, "redlock_look()", redlock_peek(client, "first", 5, views, NODES),
                       taken);
         observe(scenario, n, client);
+        assert_one_of(scenario, n, "redlock_downgrade()", redlock_downgrade(lock), downgraded);
         if (scenario->ending == RELEASED)
             assert_one_of(scenario, n, "redlock_release()", redlock_release(lock), released);
     }

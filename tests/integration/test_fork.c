@@ -70,6 +70,7 @@ static void child_is_refused_everywhere(struct redlock_client *client, struct re
     child_assert(redlock_try(lock) == REDLOCK_FORKED);
     child_assert(redlock_acquire(lock, 1000) == REDLOCK_FORKED);
     child_assert(redlock_extend(lock, 0) == REDLOCK_FORKED);
+    child_assert(redlock_downgrade(lock) == REDLOCK_FORKED);
     child_assert(redlock_release(lock) == REDLOCK_FORKED);
     child_assert(redlock_acquire_start(lock, 0, not_called, NULL) == REDLOCK_FORKED);
     child_assert(redlock_extend_start(lock, 0, not_called, NULL) == REDLOCK_FORKED);

@@ -205,6 +205,25 @@ static void strangers(void **state) {
     servers_stop(&nodes);
 }
 
+/* A native node keeps no readers, so a writer stays one: on no node anything was changed. */
+static void a_writer_does_not_become_a_reader(void **state) {
+    (void)state;
+    struct servers nodes;
+    start_nodes(&nodes, "sns");
+    struct redlock_client *client = open_mode(&nodes, false);
+    const struct redlock_lock_options options = lock_options(TTL_MAX);
+    struct redlock_lock *lock = new_lock(client, "job", &options);
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    wait_until(servers_holding(&nodes, "job") == 3, 1000);
+    assert_result(redlock_downgrade(lock), REDLOCK_NO_SHARED);
+    nap_ms(50);
+    assert_int_equal(servers_holding(&nodes, "redlock:shared:job"), 0);
+    assert_result(redlock_extend(lock, 0), REDLOCK_OK);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    close_lock(lock, client);
+    servers_stop(&nodes);
+}
+
 /* A denial reports how long the holder's key has left, so a native node is not asked for it. The
  * servers refuse tracking: else a waiter would look at the key for another reason. */
 static void denials_say_when_to_come_back(void **state) {
@@ -669,6 +688,7 @@ int main(void) {
         cmocka_unit_test(broken),
         cmocka_unit_test(several_resources),
         cmocka_unit_test(strangers),
+        cmocka_unit_test(a_writer_does_not_become_a_reader),
         cmocka_unit_test(denials_say_when_to_come_back),
         cmocka_unit_test(flushed),
         cmocka_unit_test(deleted),

@@ -151,6 +151,135 @@ static void a_token_from_elsewhere_is_a_reader_again(struct servers *servers,
     free_all(client, locks, 2);
 }
 
+/* ---- a writer becomes a reader ---- */
+
+/* Programs of others that try all the time. */
+struct rival {
+    struct servers *servers;
+    atomic_bool *ends;
+    atomic_uint tries, taken;
+};
+
+static void *try_on(void *argument) {
+    struct rival *rival = argument;
+    struct servers *servers = rival->servers;
+    redisContext *connection[9];
+    for (unsigned i = 0; i < servers->count; i++)
+        connection[i] = redisConnect("127.0.0.1", servers->at[i].port);
+    while (!atomic_load(rival->ends)) {
+        for (unsigned i = 0; i < servers->count; i++) {
+            redisReply *reply =
+                redisCommand(connection[i], "SET " NAME " rival NX PX 100"); /* may be NULL */
+            atomic_fetch_add(&rival->tries, 1);
+            if (reply && reply->type == REDIS_REPLY_STATUS) atomic_fetch_add(&rival->taken, 1);
+            freeReplyObject(reply);
+        }
+    }
+    for (unsigned i = 0; i < servers->count; i++) redisFree(connection[i]);
+    return NULL;
+}
+
+/* Hundreds of times, while another program tries to take the key of every node: no gap. */
+static void a_downgrade_has_no_gap(struct servers *servers, struct redlock_client *client) {
+    struct redlock_lock *locks[] = {make(client, false, TTL_MS, false),
+                                    make(client, true, TTL_MS, false)};
+    atomic_bool ends = false;
+    struct rival rival = {.servers = servers, .ends = &ends};
+    pthread_t thread;
+    for (int i = 0; i < 60; i++) {
+        atomic_store(&ends, false);
+        atomic_store(&rival.taken, 0);
+        assert_result(redlock_acquire(locks[0], 2000), REDLOCK_OK);
+        wait_until(servers_holding(servers, NAME) == servers->count, 1000);
+        const int64_t fence = redlock_fence(locks[0]);
+        assert_int_equal(pthread_create(&thread, NULL, try_on, &rival), 0);
+        assert_result(redlock_try(locks[1]), REDLOCK_HELD);
+        assert_result(redlock_downgrade(locks[0]), REDLOCK_OK);
+        assert_int_equal(redlock_lock_state(locks[0]), REDLOCK_STATE_HELD);
+        assert_int_equal(redlock_fence(locks[0]), fence);
+        assert_result(redlock_acquire(locks[1], 1000), REDLOCK_OK);
+        assert_true(redlock_fence(locks[1]) >= fence);
+        assert_result(redlock_downgrade(locks[0]), REDLOCK_OK); /* again */
+        assert_result(redlock_downgrade(locks[1]), REDLOCK_OK); /* it never was a writer */
+        assert_result(redlock_extend(locks[0], 0), REDLOCK_OK);
+        atomic_store(&ends, true);
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&rival.taken), 0);
+        assert_result(redlock_release(locks[i % 2]), REDLOCK_OK);
+        assert_result(redlock_release(locks[1 - i % 2]), REDLOCK_OK);
+        nothing_is_left(servers);
+    }
+    assert_true(atomic_load(&rival.tries) > 100);
+    free_all(client, locks, 2);
+}
+
+/* The next time it is a writer again. */
+static void the_next_acquisition_is_exclusive(struct servers *servers,
+                                              struct redlock_client *client) {
+    struct redlock_lock *locks[] = {make(client, false, TTL_MS, true),
+                                    make(client, true, TTL_MS, true)};
+    for (int i = 0; i < 2; i++) {
+        assert_result(redlock_acquire(locks[0], 1000), REDLOCK_OK);
+        assert_result(redlock_try(locks[1]), REDLOCK_HELD);
+        assert_result(redlock_downgrade(locks[0]), REDLOCK_OK);
+        nap_ms(TTL_MS); /* it is renewed */
+        assert_int_equal(redlock_lock_state(locks[0]), REDLOCK_STATE_HELD);
+        assert_result(redlock_release(locks[0]), REDLOCK_OK);
+        nothing_is_left(servers);
+    }
+    free_all(client, locks, 2);
+}
+
+/* Nodes that were not reached keep the writer's key, and follow at the next extension. */
+static void a_downgrade_of_a_minority_is_completed_later(struct servers *servers,
+                                                         struct redlock_client *client) {
+    const unsigned quorum = servers->count / 2 + 1;
+    struct redlock_lock *locks[] = {make(client, false, 10 * TTL_MS, false),
+                                    make(client, true, TTL_MS, false)};
+    assert_result(redlock_acquire(locks[0], 1000), REDLOCK_OK);
+    wait_until(servers_holding(servers, NAME) == servers->count, 1000);
+    nap_ms(100); /* until the client has all answers, too */
+    for (unsigned i = 0; i < quorum; i++) server_pause(&servers->at[i]);
+    assert_result(redlock_downgrade(locks[0]), REDLOCK_NO_QUORUM);
+    assert_true(redlock_validity_ms(locks[0]) > 0); /* still held */
+    for (unsigned i = quorum; i < servers->count; i++)
+        assert_int_equal(server_ask_integer(&servers->at[i], "ZCARD redlock:shared:" NAME), 1);
+    for (unsigned i = 0; i < quorum; i++) server_resume(&servers->at[i]);
+    int result = REDLOCK_NO_QUORUM;
+    for (double end = now_ms() + 8000; result != REDLOCK_OK && now_ms() < end; nap_ms(20))
+        result = redlock_extend(locks[0], 0);
+    assert_result(result, REDLOCK_OK);
+    assert_result(redlock_acquire(locks[1], 2000), REDLOCK_OK);
+    assert_result(redlock_release(locks[0]), REDLOCK_OK);
+    assert_result(redlock_release(locks[1]), REDLOCK_OK);
+    nothing_is_left(servers);
+    free_all(client, locks, 2);
+}
+
+/* A release right after a downgrade that did not arrive everywhere finds both kinds of keys. */
+static void a_release_finds_the_writers_key_too(struct servers *servers,
+                                                struct redlock_client *client) {
+    struct redlock_lock *lock = make(client, false, TTL_MS, false);
+    char token[REDLOCK_TOKEN_BYTES_MAX + 1] = "";
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    wait_until(servers_holding(servers, NAME) == servers->count, 1000);
+    const struct redlock_bytes bytes = redlock_token(lock);
+    memcpy(token, bytes.data, bytes.bytes);
+    /* A node whose answer to the acquisition is under way is left out, and follows the next time.
+     */
+    for (int i = 0; i < 50 && servers_holding(servers, "redlock:shared:" NAME) < servers->count;
+         i++) {
+        assert_result(redlock_downgrade(lock), REDLOCK_OK);
+        nap_ms(20);
+    }
+    assert_int_equal(servers_holding(servers, "redlock:shared:" NAME), servers->count);
+    freeReplyObject(server_ask(&servers->at[0], "SET " NAME " %s PX 20000", token)); /* as before */
+    freeReplyObject(server_ask(&servers->at[0], "DEL redlock:shared:" NAME));
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    nothing_is_left(servers);
+    free_all(client, &lock, 1);
+}
+
 /* ---- classic ---- */
 
 #define IN_CLASSIC(test)                                                                           \
@@ -163,6 +292,10 @@ IN_CLASSIC(other_projects_exclude_readers_and_are_excluded)
 IN_CLASSIC(a_dead_reader_ends_at_its_own_ttl)
 IN_CLASSIC(a_lost_place_is_not_taken_back)
 IN_CLASSIC(a_token_from_elsewhere_is_a_reader_again)
+IN_CLASSIC(a_downgrade_has_no_gap)
+IN_CLASSIC(the_next_acquisition_is_exclusive)
+IN_CLASSIC(a_downgrade_of_a_minority_is_completed_later)
+IN_CLASSIC(a_release_finds_the_writers_key_too)
 
 /* Readers of several programs come without a pause: one of them always holds the lock. */
 struct crowd {
@@ -237,6 +370,30 @@ static void several_resources_are_refused(void **state) {
     redlock_client_free(client);
 }
 
+/* Nothing is changed: they are exclusive as before. */
+static void some_locks_are_not_downgraded(void **state) {
+    struct redlock_lock_options options = lock_options(TTL_MS);
+    const struct redlock_bytes two[] = {{"a", 1}, {"b", 1}};
+    struct redlock_lock *lock = NULL;
+    (void)state;
+    struct redlock_client *client = open_patient(&three, 400, 1);
+    assert_result(redlock_lock_new_multi(client, two, 2, &options, &lock, NULL), REDLOCK_OK);
+    assert_result(redlock_downgrade(lock), REDLOCK_LOST); /* not held */
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    assert_result(redlock_downgrade(lock), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_extend(lock, 0), REDLOCK_OK);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    options.slots = 2;
+    assert_result(redlock_lock_new(client, "c", 1, &options, &lock, NULL), REDLOCK_OK);
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    assert_result(redlock_downgrade(lock), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    assert_result(redlock_downgrade_start(lock, NULL, NULL), REDLOCK_BAD_ARGUMENT);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
 /* ---- guarded ---- */
 
 static int start_guarded(void **state) {
@@ -255,6 +412,9 @@ IN_GUARDED(other_projects_exclude_readers_and_are_excluded)
 IN_GUARDED(a_dead_reader_ends_at_its_own_ttl)
 IN_GUARDED(a_lost_place_is_not_taken_back)
 IN_GUARDED(a_token_from_elsewhere_is_a_reader_again)
+IN_GUARDED(a_downgrade_has_no_gap)
+IN_GUARDED(the_next_acquisition_is_exclusive)
+IN_GUARDED(a_release_finds_the_writers_key_too)
 
 static void set_fence(struct server *server, int64_t fence) {
     freeReplyObject(server_ask(server, "EVAL %s 0 %lld",
@@ -311,6 +471,25 @@ static void a_higher_fence_of_a_minority_is_written_back(void **state) {
     free_all(client, &lock, 1);
 }
 
+static void a_writer_after_a_downgrade_has_a_higher_token(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    struct redlock_lock *locks[] = {make(client, false, TTL_MS, true),
+                                    make(client, true, TTL_MS, true)};
+    int64_t before = 0;
+    for (int i = 0; i < 10; i++) {
+        assert_result(redlock_acquire(locks[0], 2000), REDLOCK_OK);
+        const int64_t writer = redlock_fence(locks[0]);
+        assert_true(writer > before);
+        assert_result(redlock_downgrade(locks[0]), REDLOCK_OK);
+        assert_result(redlock_acquire(locks[1], 2000), REDLOCK_OK);
+        before = redlock_fence(locks[1]);
+        assert_true(before >= writer);
+        for (int j = 0; j < 2; j++) assert_result(redlock_release(locks[j]), REDLOCK_OK);
+    }
+    free_all(client, locks, 2);
+}
+
 static void a_confirmed_reader_works(void **state) {
     (void)state;
     struct redlock_client_options options = guarded_options();
@@ -342,6 +521,11 @@ int main(void) {
         cmocka_unit_test(classic_a_dead_reader_ends_at_its_own_ttl),
         cmocka_unit_test(classic_a_lost_place_is_not_taken_back),
         cmocka_unit_test(classic_a_token_from_elsewhere_is_a_reader_again),
+        cmocka_unit_test(classic_a_downgrade_has_no_gap),
+        cmocka_unit_test(classic_the_next_acquisition_is_exclusive),
+        cmocka_unit_test(classic_a_downgrade_of_a_minority_is_completed_later),
+        cmocka_unit_test(classic_a_release_finds_the_writers_key_too),
+        cmocka_unit_test(some_locks_are_not_downgraded),
         cmocka_unit_test(a_writer_gets_in_between_readers),
         cmocka_unit_test(several_resources_are_refused),
     };
@@ -351,6 +535,10 @@ int main(void) {
         cmocka_unit_test(guarded_a_dead_reader_ends_at_its_own_ttl),
         cmocka_unit_test(guarded_a_lost_place_is_not_taken_back),
         cmocka_unit_test(guarded_a_token_from_elsewhere_is_a_reader_again),
+        cmocka_unit_test(guarded_a_downgrade_has_no_gap),
+        cmocka_unit_test(guarded_the_next_acquisition_is_exclusive),
+        cmocka_unit_test(guarded_a_release_finds_the_writers_key_too),
+        cmocka_unit_test(a_writer_after_a_downgrade_has_a_higher_token),
         cmocka_unit_test(tokens_of_readers_and_writers_are_ordered),
         cmocka_unit_test(a_higher_fence_of_a_minority_is_written_back),
         cmocka_unit_test(a_confirmed_reader_works),

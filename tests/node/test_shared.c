@@ -122,6 +122,80 @@ static void test_a_new_key_has_a_new_list(void **state) {
     node_table_free(table);
 }
 
+static enum node_answer write_as(struct node_table *table, const char *token, int64_t ttl_ms,
+                                 int64_t now_ms) {
+    const struct node_bytes key = text("job");
+    return node_acquire(table, &key, 1, text(token), ttl_ms, now_ms);
+}
+
+/* In one step: before it nobody else may read, after it nobody may write. */
+static void test_a_writer_becomes_a_reader(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(extend(table, "a", TTL_MS, 0), NODE_ABSENT); /* takes nothing */
+    assert_int_equal(write_as(table, "a", TTL_MS, 0), NODE_GRANTED);
+    assert_int_equal(join(table, "b", TTL_MS, 1), NODE_DENIED);
+    assert_int_equal(extend(table, "b", TTL_MS, 1), NODE_DENIED); /* not its token */
+    assert_int_equal(leave(table, "b", 1), NODE_DENIED);
+    assert_int_equal(readers(table, 1), 0);
+    assert_int_equal(extend(table, "a", 100, 1), NODE_GRANTED);
+    assert_int_equal(readers(table, 1), 1);
+    assert_int_equal(node_pttl(table, text("job"), 1), TTL_MS - 1); /* shortens nothing */
+    assert_int_equal(extend(table, "a", TTL_MS, 1), NODE_GRANTED);  /* again */
+    assert_int_equal(node_pttl(table, text("job"), 1), TTL_MS);
+    assert_int_equal(write_lock(table, 2), NODE_DENIED);
+    assert_int_equal(join(table, "b", TTL_MS, 500), NODE_GRANTED);
+    assert_int_equal(leave(table, "a", 501), NODE_GRANTED);
+    assert_int_equal(write_lock(table, 502), NODE_DENIED); /* b is there */
+    assert_int_equal(readers(table, 502), 1);
+    node_table_free(table);
+}
+
+/* The list of readers from before the writer came is not that of its readers. */
+static void test_a_downgrade_begins_a_new_list(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(join(table, "old", 5 * TTL_MS, 0), NODE_GRANTED);
+    assert_true(node_delete(table, text("job"), 1));
+    assert_int_equal(write_as(table, "a", TTL_MS, 2), NODE_GRANTED);
+    assert_int_equal(extend(table, "a", TTL_MS, 3), NODE_GRANTED);
+    assert_int_equal(extend(table, "old", TTL_MS, 4), NODE_ABSENT);
+    assert_int_equal(readers(table, 4), 1);
+    assert_int_equal(node_pttl(table, text("job"), 3), TTL_MS);
+    node_table_free(table);
+}
+
+/* A node that has not learnt of it deletes the writer's key, and no other. */
+static void test_a_reader_that_was_a_writer_leaves(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(write_as(table, "a", TTL_MS, 0), NODE_GRANTED);
+    assert_int_equal(leave(table, "b", 1), NODE_DENIED);
+    assert_int_equal(leave(table, "a", 1), NODE_GRANTED);
+    assert_int_equal(node_count(table), 0);
+    assert_int_equal(leave(table, "a", 2), NODE_ABSENT);
+    node_table_free(table);
+}
+
+static void test_a_downgrade_without_memory(void **state) {
+    (void)state;
+    for (long left = 0;; left++) {
+        struct node_table *table = node_table_new(NULL, NULL);
+        assert_int_equal(write_as(table, "a", TTL_MS, 0), NODE_GRANTED);
+        memory_left = left;
+        enum node_answer answer = extend(table, "a", TTL_MS, 1);
+        memory_left = -1;
+        const bool granted = answer == NODE_GRANTED;
+        assert_int_equal(answer, granted ? NODE_GRANTED : NODE_NO_MEMORY);
+        assert_int_equal(node_lists(table), granted);
+        assert_int_equal(join(table, "b", TTL_MS, 2), granted ? NODE_GRANTED : NODE_DENIED);
+        assert_int_equal(leave(table, "a", 3), NODE_GRANTED); /* it is held, as the one or other */
+        node_table_free(table);
+        if (granted) break;
+        assert_true(left < 10);
+    }
+}
+
 static void test_fences(void **state) {
     static int64_t floor[NODE_STRIPES];
     struct node_table *table = node_table_new(NULL, NULL);
@@ -179,6 +253,10 @@ int main(void) {
         cmocka_unit_test(test_the_last_to_leave_deletes_the_key),
         cmocka_unit_test(test_a_place_needs_its_own_end),
         cmocka_unit_test(test_a_new_key_has_a_new_list),
+        cmocka_unit_test(test_a_writer_becomes_a_reader),
+        cmocka_unit_test(test_a_downgrade_begins_a_new_list),
+        cmocka_unit_test(test_a_reader_that_was_a_writer_leaves),
+        cmocka_unit_test(test_a_downgrade_without_memory),
         cmocka_unit_test(test_fences),
         cmocka_unit_test(test_no_memory),
     };

@@ -131,7 +131,7 @@ static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *a
         guard_proposed_fence(lock->client->guard, actions->fence);
         send_votes(lock, actions->acquire, request, now);
     }
-    if (!lock->shared) /* see classic.c */
+    if (!lock_reads(lock)) /* see classic.c */
         lock_send(lock, actions->repair, round->repair, round->calls, now);
     if (actions->extend) send_extension(lock, actions, now);
     if (actions->raise) send_again(lock, NET_RAISE, actions->raise, actions->fence, now);

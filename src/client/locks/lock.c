@@ -36,6 +36,7 @@ void lock_unref(struct redlock_lock *lock) {
     if (lock->token != lock_own_token(lock)) free(lock->token);
     lock_config_drop(lock->client, lock->config);
     free(lock->slots);
+    free(lock->pair);
     free(lock);
 }
 
@@ -64,6 +65,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
         free(lock->round);
         free(lock->acquisition);
         free(lock->slots);
+        free(lock->pair);
         if (lock->token != lock_own_token(lock)) free(lock->token);
         free(lock); /* its lock config ends with the client */
         return;
@@ -115,6 +117,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     op_begin(&lock->op, done, context);
     lock->abort_result = REDLOCK_OK;
     lock->phase = PHASE_ACQUIRING;
+    lock->reads = false;
     lock->acquisition->since = now;
     rl_acquire_init(&lock->acquisition->machine, &lock->config->terms, &rules);
     wait_queue_begin(lock, wait_ms != 0, &start);
@@ -122,19 +125,51 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     return REDLOCK_OK;
 }
 
-static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done,
-                        void *context) {
-    if (ttl_ms == 0) ttl_ms = lock->config->options.ttl_ms;
+static int may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
     if (ttl_ms < REDLOCK_TTL_MS_MIN || ttl_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
     const struct lock_mode *mode = lock->config->mode;
-    int refusal = mode->may_extend ? mode->may_extend(lock, ttl_ms) : REDLOCK_OK;
+    return mode->may_extend ? mode->may_extend(lock, ttl_ms) : REDLOCK_OK;
+}
+
+static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done,
+                        void *context) {
+    if (ttl_ms == 0) ttl_ms = lock->config->options.ttl_ms;
+    int refusal = may_extend(lock, ttl_ms);
     if (refusal != REDLOCK_OK) return refusal;
     op_begin(&lock->extension, done, context);
     lock_step(lock, (struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl_ms * RL_MS});
     return REDLOCK_OK;
+}
+
+/* A script makes the node's key that of readers, so every node must take scripts. */
+static bool all_may_list_readers(struct redlock_client *client) {
+    for (unsigned i = 0; i < client->nodes; i++) {
+        const struct net_node_status status = client_status(client, i);
+        if (status.native || status.uses_transactions) return false;
+    }
+    return true;
+}
+
+/* From here on the lock is a reader's, whatever the nodes answer: where the extension arrives, the
+ * node admits other readers. Where it does not, the node has the writer's key, and makes it the
+ * reader's at the next extension, or deletes it at the release (share_extend.lua and
+ * share_release.lua compare both). */
+static int downgrade_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
+    const struct redlock_lock_options *options = &lock->config->options;
+    int refusal = may_extend(lock, options->ttl_ms);
+    if (refusal != REDLOCK_OK) return refusal;
+    if (lock_reads(lock)) return extend_begin(lock, 0, done, context);
+    if (lock->keys_count > 1 || lock->slots || options->leader ||
+        lock->client->scheme != REDLOCK_SCHEME_SET)
+        return REDLOCK_BAD_ARGUMENT;
+    if (!all_may_list_readers(lock->client)) return REDLOCK_NO_SHARED;
+    if (!lock->pair && !(lock->pair = lock_pair_new(lock->keys[0]))) return REDLOCK_NO_MEMORY;
+    lock->reads = true;
+    if (lock->round) round_fill_in(lock->round, &lock->round->release);
+    return extend_begin(lock, 0, done, context);
 }
 
 int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
@@ -154,18 +189,19 @@ void gather_for_adopted(struct redlock_lock *lock) {
         gather(lock->client, gather_until(lock->client));
 }
 
-enum verb { ACQUIRE, EXTEND, RELEASE };
+enum verb { ACQUIRE, EXTEND, DOWNGRADE, RELEASE };
 
 static int begin(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
                  void *context) {
     if (verb == ACQUIRE) return acquire_begin(lock, ms, done, context);
     if (verb == EXTEND) return extend_begin(lock, ms, done, context);
+    if (verb == DOWNGRADE) return downgrade_begin(lock, done, context);
     return release_begin(lock, done, context);
 }
 
 static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms) {
     struct redlock_client *client = lock->client;
-    struct op *op = verb == EXTEND ? &lock->extension : &lock->op;
+    struct op *op = verb == EXTEND || verb == DOWNGRADE ? &lock->extension : &lock->op;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     if (verb != ACQUIRE) gather_for_adopted(lock);
     int result = begin(lock, verb, ms, NULL, NULL);
@@ -203,6 +239,8 @@ int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
     return begin_and_wait(lock, EXTEND, ttl_ms);
 }
 
+int redlock_downgrade(struct redlock_lock *lock) { return begin_and_wait(lock, DOWNGRADE, 0); }
+
 int redlock_release(struct redlock_lock *lock) { return begin_and_wait(lock, RELEASE, 0); }
 
 int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done,
@@ -213,6 +251,10 @@ int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_do
 int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done,
                          void *context) {
     return begin_async(lock, EXTEND, ttl_ms, done, context);
+}
+
+int redlock_downgrade_start(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
+    return begin_async(lock, DOWNGRADE, 0, done, context);
 }
 
 int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
@@ -238,6 +280,7 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
     if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
     if (result == REDLOCK_OK) result = lock->config->mode->adopt(lock, fence);
+    if (result == REDLOCK_OK) lock->reads = false;
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {
         lease_init(lock);

@@ -154,6 +154,7 @@ struct redlock_lock {
     uint8_t phase;                     /* enum phase */
     uint8_t keys_count, stripes_count; /* of the resources */
     bool shared;                       /* keys[1] is the name under which the readers are listed */
+    bool reads;                        /* until its release, by redlock_downgrade(): `pair` */
     uint8_t notices;                   /* enum rl_notice, ored: to report */
     /* Sends that failed at once, by kind; the machine does not have these events yet. */
     rl_mask unsent;
@@ -176,7 +177,8 @@ struct redlock_lock {
     struct round *round;
     struct rl_lease lease;
     struct net_timer timer;
-    struct slots *slots; /* NULL: the lock has none */
+    struct slots *slots;    /* NULL: the lock has none */
+    struct net_bytes *pair; /* its key, and the name of its readers; NULL: never downgraded */
 
     struct op op; /* acquire or release */
     struct op extension;
@@ -234,6 +236,9 @@ void round_unref(struct round *round);
  * before they are sent: most rounds do not need them. */
 void round_fill_in(struct round *round, struct net_request *request);
 unsigned char *lock_own_token(struct redlock_lock *lock); /* the space after the lock */
+
+/* lock_new.c: a key, and the name of its readers; NULL: no memory */
+struct net_bytes *lock_pair_new(struct net_bytes key);
 
 /* lock_config.c */
 /* NULL: no memory */
@@ -325,9 +330,18 @@ void slots_won(struct redlock_lock *lock);
 struct net_request *slots_request(struct redlock_lock *lock, const struct rl_actions *actions);
 /* Deletes what is left of the other slots. */
 void slots_leave(struct redlock_lock *lock, rl_mask nodes, rl_ns now);
+/* A reader: the nodes list it, or would after its next extension. */
+static inline bool lock_reads(const struct redlock_lock *lock) {
+    return lock->shared || lock->reads;
+}
+
 /* All that a lock's requests name. */
 static inline const struct net_bytes *lock_keys(const struct redlock_lock *lock, size_t *count) {
     const struct slots *slots = lock->slots;
+    if (lock->reads) {
+        *count = 1;
+        return lock->pair;
+    }
     *count = !slots ? lock->keys_count : slots->held ? 1 : slots->count;
     return !slots ? lock->keys : &slots->keys[slots->held ? slots->held - 1 : 0];
 }

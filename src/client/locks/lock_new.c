@@ -63,13 +63,21 @@ static bool shared_valid(const struct redlock_client *client,
     return true;
 }
 
-/* The name under which the readers of the only key are listed. Returns its end. */
-static unsigned char *put_list_name(struct redlock_lock *lock, unsigned char *at) {
+/* The name under which the readers of the first key are listed. Returns its end. */
+static unsigned char *put_list_name(struct net_bytes keys[2], unsigned char *at) {
     const size_t prefix = sizeof NET_KEY_SHARED - 1;
-    lock->keys[1] = (struct net_bytes){at, prefix + lock->keys[0].bytes};
+    keys[1] = (struct net_bytes){at, prefix + keys[0].bytes};
     memcpy(at, NET_KEY_SHARED, prefix);
-    memcpy(at + prefix, lock->keys[0].data, lock->keys[0].bytes);
-    return at + lock->keys[1].bytes;
+    memcpy(at + prefix, keys[0].data, keys[0].bytes);
+    return at + keys[1].bytes;
+}
+
+struct net_bytes *lock_pair_new(struct net_bytes key) {
+    struct net_bytes *pair = malloc(2 * sizeof *pair + sizeof NET_KEY_SHARED + key.bytes);
+    if (!pair) return NULL;
+    pair[0] = key; /* the lock's own bytes */
+    (void)put_list_name(pair, (unsigned char *)(pair + 2));
+    return pair;
 }
 
 /* One allocation: the lock, its keys, their stripes (guarded mode: which fences they raise), their
@@ -103,7 +111,7 @@ static struct redlock_lock *lock_alloc(struct redlock_client *client,
         memcpy(at + prefix, resources[i].data, resources[i].bytes);
         at += lock->keys[i].bytes;
     }
-    if (lock->shared) at = put_list_name(lock, at);
+    if (lock->shared) at = put_list_name(lock->keys, at);
     lock->owner_bytes = (uint8_t)options->owner_bytes;
     if (options->owner_bytes) memcpy(at, options->owner, options->owner_bytes);
     lock->token = lock_own_token(lock);

@@ -52,7 +52,7 @@ void pool_empty(struct pool *pool) {
 
 /* Rounds go from lock to lock, exclusive or shared. */
 static enum net_op op_of(const struct round *round, const struct net_request *request) {
-    const bool shared = round->lock->shared;
+    const bool shared = lock_reads(round->lock);
     if (request == &round->acquire) return shared ? NET_SHARE : NET_ACQUIRE;
     if (request == &round->extend) return shared ? NET_SHARE_EXTEND : NET_EXTEND;
     if (request == &round->release) return shared ? NET_SHARE_RELEASE : NET_RELEASE;

@@ -75,6 +75,14 @@ static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tal
     }
 }
 
+/* The writer's extensions are still under way on slow nodes, and a request must not change
+ * meanwhile: a reader's go in a round of their own. */
+static void leave_writers_round(struct redlock_lock *lock) {
+    const struct round *round = lock->round;
+    if (lock->reads && round && round->voting && round->extend.op == NET_EXTEND)
+        lock_drop_round(lock);
+}
+
 static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions,
                             rl_ns now) {
     if (actions->announce) lock_announce(lock, actions->announce, now);
@@ -99,6 +107,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     bool sends = actions->acquire | actions->repair | actions->extend | actions->release |
                  actions->peek | actions->raise | actions->confirm | actions->leave;
     if (!sends) return;
+    if (actions->extend) leave_writers_round(lock);
     struct round *round = round_of(lock, lock->phase == PHASE_RELEASING);
     if (!round) { /* without memory for requests it is as if every node had failed */
         rl_mask votes = actions->acquire | actions->extend | actions->raise | actions->confirm;
