@@ -123,6 +123,8 @@ static bool put_all(FILE *file, const struct session *session, const char *quoru
     fprintf(file, "mode = guarded\nquorum = %s\n", quorum);
     fprintf(file, "# For quorum init after a loss of all data, which must wait that long.\n");
     if (!put(file, "ttl-max", ttl_max)) return false;
+    /* The default is longer than this quorum allows. */
+    if (ttl_max_ms < SETTINGS_TTL_MS && !put(file, "ttl", ttl_max)) return false;
     if (session->allow_replicas) fputs("allow-replicas = yes\n", file);
     return put_path(file, "tls-ca-file", settings->tls_ca_file) &&
            put_path(file, "tls-cert-file", settings->tls_cert_file) &&

@@ -14,7 +14,7 @@
 #include "exit_codes.h"
 
 void settings_init(struct settings *settings) {
-    *settings = (struct settings){.ttl_ms = 30000,
+    *settings = (struct settings){.ttl_ms = SETTINGS_TTL_MS,
                                   .wait_ms = WAIT_UNSET,
                                   .connect_timeout_ms = 1000,
                                   .retry_delay_ms_min = 50,

@@ -34,6 +34,7 @@ enum command_bit {
 #define MODE_UNSET (-1)
 #define QUORUM_ID_DIGITS 16
 
+enum { SETTINGS_TTL_MS = 30000 };
 struct settings {
     char *nodes;         /* -N, joined by commas; NULL: none given */
     char *config_nodes;  /* `nodes =` of the file */

@@ -41,7 +41,7 @@ Record system := {
   client_clock : attempt -> time -> time;
   agent_clock : agent -> time -> time;
   server_clock : body -> time -> time;
-  client_ppm : Z; server_ppm : Z; agent_ppm : Z; client_error : Z; server_error : Z;
+  client_ppm : Z; server_ppm : Z; agent_ppm : Z; client_error : Z; server_error : Z; agent_error : Z;
   drift_ppm : Z; drift_fixed : Z;
   ttl_max : Z;
   drops : rule -> bool;                (* which rules are not followed: none, for the theorems *)
@@ -206,7 +206,8 @@ Definition validity_end (y : system) (c : attempt) (began : nat) (ttl : Z) : tim
 (* How long a body must wait: rl_guard_quarantine(). *)
 Definition quarantine (y : system) : Z := ttl_max y + drift_of (drift_ppm y) (drift_fixed y) (ttl_max y).
 
-(* Agents wait one after the other, and hand on the time that they waited: agent a from u to v. *)
+(* Agents wait one after the other, and hand on the time that they waited: agent a from u to v. Each
+   allows for the error of its two readings. *)
 Record wait := { waiter : agent; wait_from : nat; wait_to : nat }.
 Fixpoint waited (y : system) (since : nat) (waits : list wait) : option (nat * Z) :=
   match waits with
@@ -216,7 +217,7 @@ Fixpoint waited (y : system) (since : nat) (waits : list wait) : option (nat * Z
         match waited y (wait_to w) waits with
         | Some (until, rest) =>
             Some (until, agent_clock y (waiter w) (time_at y (wait_to w))
-                         - agent_clock y (waiter w) (time_at y (wait_from w)) + rest)
+                         - agent_clock y (waiter w) (time_at y (wait_from w)) - agent_error y + rest)
         | None => None
         end
       else None

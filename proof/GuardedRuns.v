@@ -35,6 +35,7 @@ Definition world (a_stops : bool) (dropped : option rule) : system := {|
   agent_clock := fun _ t => t;
   server_clock := fun _ t => t;
   client_ppm := 5000; server_ppm := 5000; agent_ppm := 5000; client_error := 0; server_error := ms;
+  agent_error := 0;
   drift_ppm := ppm_default; drift_fixed := fixed_default;
   ttl_max := second;
   drops := fun r => match dropped with Some d => same_rule r d | None => false end;
@@ -51,7 +52,7 @@ Qed.
 Lemma world_clocks_run : forall dropped, clocks_run (world false dropped).
 Proof.
   intros dropped. constructor; unfold client_clocks_run, agent_clocks_run, wait_covers;
-    cbn [world client_clock agent_clock server_clock client_ppm agent_ppm server_ppm client_error server_error
+    cbn [world client_clock agent_clock server_clock client_ppm agent_ppm server_ppm client_error server_error agent_error
          drift_ppm drift_fixed andb]; intros; unfold million; try lia.
   - unfold ms. lia.
   - repeat split; vm_compute; discriminate.

@@ -687,7 +687,7 @@ Qed.
 (* ---- the wait ------------------------------------------------------------------------------------ *)
 
 Definition agent_clocks_run : Prop := forall a t t', t <= t' ->
-  million * (agent_clock y a t' - agent_clock y a t) <= (million + agent_ppm y) * (t' - t).
+  million * (agent_clock y a t' - agent_clock y a t) <= (million + agent_ppm y) * (t' - t) + million * agent_error y.
 
 Definition client_clocks_run : Prop := forall c t t', t <= t' ->
   (million - client_ppm y) * (t' - t) - million * client_error y

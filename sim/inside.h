@@ -287,6 +287,14 @@ struct server {
     } announced[WORLD_RESOURCES_MAX];
     struct node_queue *turns; /* native: the same; NULL: an old process */
     rl_ns turns_at;           /* native: time of the event for its queue */
+    /* For the steps of guarded mode: the number of its body (docs/proof.md), whether it has become
+     * another one since that was printed, and its keys. */
+    uint32_t body;
+    bool body_changed;
+    struct steps_key {
+        uint32_t token;
+        int64_t expires_ms;
+    } body_keys[WORLD_KEYS_MAX];
 };
 
 /* Wall clocks show a day of 2026, and differ slightly from each other. */
@@ -365,6 +373,7 @@ void server_announce(struct server *server); /* all data changed: sent before an
 void server_record_changed(struct server *server);
 void server_announce_record(struct server *server); /* if it has changed: now */
 /* server_guard.c: record and fences */
+struct rl_record;
 void server_guard_begin(struct world *world); /* writes the records that `redlock up` would write */
 void server_guard_serve(struct server *server, struct message *request);
 void server_guard_go_back(struct server *server, struct node_table *table, rl_ns as_of);
@@ -373,6 +382,7 @@ void server_guard_flushed(struct server *server);
 bool server_guard_delete(struct server *server); /* only the record; false: it has none */
 /* call after anything that may change whether the record is intact */
 void server_guard_check(struct server *server);
+bool server_guard_record(const struct server *server, struct rl_record *record); /* false: none */
 uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
 struct node_bytes resource_key(unsigned resource);         /* below WORLD_KEYS_MAX */
 int resource_of(const void *key, size_t bytes);            /* -1: not a resource of the world */
@@ -525,11 +535,9 @@ struct world {
     void *owner;
     bool running;
     /* The keys, as the steps know them, and those that the present request has changed, by bits. */
-    struct steps_key {
-        uint32_t token;
-        int64_t expires_ms;
-    } steps_keys[RL_NODES_MAX][WORLD_KEYS_MAX];
+    struct steps_key steps_keys[RL_NODES_MAX][WORLD_KEYS_MAX];
     unsigned steps_changed;
+    uint32_t bodies_count; /* the numbers of bodies */
 };
 
 /* Adds a record with the present time; the caller fills in the fields of its kind. */

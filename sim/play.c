@@ -34,6 +34,7 @@ struct player {
     bool found;          /* all clients can find the quorum when the run ends */
     /* the time since which no fault has kept clients from seeing its present state */
     rl_ns undisturbed[RL_NODES_MAX];
+    uint32_t doubts[RL_NODES_MAX], doubts_count; /* 0: what clients believe of it is known */
     uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX]
                    [RL_NODES_MAX]; /* numbers the faults of a kind; the latest one counts */
     uint64_t acquisitions;
@@ -327,6 +328,34 @@ static void end_power_cut(struct world *world, const struct plan_action *action)
     }
 }
 
+/* ---- what clients have noticed --------------------------------------------------------------- */
+
+/* A client promises to look about once a second. This looks whether no fault kept it from that. */
+#define CHANGE_SEEN (2200 * RL_MS)
+#define CHANGE_EVERY (100 * RL_MS)
+
+static void doubt(struct world *world, void *argument, int64_t number) {
+    struct player *player = world_owner(world);
+    const unsigned node = (unsigned)number & 0xff;
+    (void)argument;
+    if (player->healed || player->doubts[node] != (uint32_t)(number >> 8)) return;
+    rl_ns *undisturbed = &player->undisturbed[node];
+    *undisturbed = node_is_in_touch(world, node) ? *undisturbed + CHANGE_EVERY : 0;
+    if (*undisturbed >= CHANGE_SEEN)
+        player->doubts[node] = 0;
+    else
+        world_at(world, world_now(world) + CHANGE_EVERY, doubt, NULL, number);
+}
+
+/* The node's policy evicts no more. Clients that saw it evict will call its data lost, but only
+ * when they look again. */
+static void begin_doubt(struct world *world, unsigned node) {
+    struct player *player = world_owner(world);
+    player->doubts[node] = ++player->doubts_count;
+    player->undisturbed[node] = 0;
+    doubt(world, NULL, (int64_t)player->doubts[node] << 8 | (int64_t)node);
+}
+
 /* ---- faults and their ends ------------------------------------------------------------------- */
 
 /* The end of a fault that a later one of its kind has replaced does nothing. */
@@ -353,7 +382,10 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
     case PLAN_NODE_LOAD:
     case PLAN_NODE_SPLIT: node_old_ends(world, action->node); break;
     case PLAN_NODE_TRIP: node_promote(world, action->node); break;
-    case PLAN_NODE_POLICY: node_policy(world, action->node, false); break;
+    case PLAN_NODE_POLICY:
+        node_policy(world, action->node, false);
+        begin_doubt(world, action->node);
+        break;
     case PLAN_NODE_PAUSE: node_resume(world, action->node); break;
     case PLAN_NODE_MODE: node_mode(world, action->node, REDLOCK_VERDICT_GRANTED); break;
     case PLAN_CUT: link_heal(world, action->client, action->node); break;
@@ -377,17 +409,14 @@ static bool is_one_too_many(const struct player *player, unsigned node) {
     for (unsigned i = 0; i < plan->options.nodes; i++) {
         if (!is_member(player, i)) continue;
         members++;
-        lost += i != node && (!node_is_up(player->world, i) || !world_is_intact(player->world, i));
+        lost += i != node && (!node_is_up(player->world, i) || !world_is_intact(player->world, i) ||
+                              player->doubts[i] != 0);
     }
     return is_member(player, node) && lost > members - rl_quorum(members);
 }
 
 /* A node that switches to a policy that evicts, or that follows another master, may lose a key once
- * all clients have had the time to notice. The client promises to check about once a second; this
- * function checks that no fault kept it from doing so. */
-#define CHANGE_SEEN (2200 * RL_MS)
-#define CHANGE_EVERY (100 * RL_MS)
-
+ * all clients have had the time to notice. */
 static void lose_when_seen(struct world *world, void *argument, int64_t number) {
     struct player *player = world_owner(world);
     const struct plan_action *action = &player->plan->actions[number & 0xffff];
@@ -577,6 +606,7 @@ static void begin(struct player *player, const struct plan *plan) {
     player->healed = player->stands = false;
     player->acquisitions = 0;
     memset(player->down, 0, sizeof(player->down));
+    memset(player->doubts, 0, sizeof(player->doubts));
     player->keys_end_early = player->clocks_step = player->evicts_at_once = false;
     memset(player->serial, 0, sizeof(player->serial));
     memset(player->operations, 0, sizeof(player->operations));

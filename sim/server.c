@@ -65,6 +65,7 @@ void server_new_replid(struct server *server) {
 /* With its configuration file: settings made at run time are lost. */
 void server_new_process(struct server *server) {
     server->process = ++server->world->processes;
+    server->body_changed = true;
     run_id_write(server->world, server->process, server->run_id);
     server_new_replid(server);
     server->sound = false;
@@ -173,6 +174,7 @@ static void on_any_change(struct server *server, bool own, enum node_change chan
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
     if (!own) remember_change(server, (unsigned)resource, there ? number : 0, expires_ms);
     steps_key(world, server->node, change, (unsigned)resource, number, expires_ms);
+    steps_body_key(server, change, (unsigned)resource, number, expires_ms);
     if (own != server->native) return; /* the keys of a native node are not its locks */
     struct history_record record = server_record(server, kinds[change]);
     record.resource = (int8_t)resource;
@@ -414,6 +416,7 @@ static void execute(struct server *server, struct message *request) {
     else
         server_read(server, request);
     server->world->serving = NULL;
+    steps_served(server, request);
     if (request->part != PART_FIRST) world_write_message(server->world, HISTORY_ARRIVED, request);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "inside.h"
+#include "steps.h"
 
 #define LAST_SECOND (1000 * RL_MS)
 
@@ -16,6 +17,7 @@
 static void go_back(struct server *server, rl_ns span) {
     struct world *world = server->world;
     const rl_ns as_of = world->now - span;
+    server->body_changed = true;
     const struct change *last[WORLD_KEYS_MAX] = {NULL};
     for (size_t i = 0; i < server->changes_count && server->changes[i].at <= as_of; i++)
         last[server->changes[i].resource] = &server->changes[i];
@@ -190,6 +192,8 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
     record.resource = (int8_t)resource;
     world_write(world, &record);
     if (node_evict_key(server->keys, resource_key(resource)) && !server->native) {
+        server->body_changed = true;
+        if (world->options.guarded) steps_outside(world, "a server evicts a key");
         server->evicted++;
         server->sound = false;
     }
@@ -250,6 +254,7 @@ void node_follows_deletion(struct world *world, unsigned node, unsigned resource
     if (!server->up || server->paused || !server->replica) return;
     if (!node_evict_key(server->keys, resource_key(resource)))
         return; /* as a loss, which it is for the holder */
+    server->body_changed = true;
     server->sound = server->native;
     readers_look(server);
     notify_changed(server, resource, false);

@@ -8,6 +8,7 @@
 
 #include "client/guarding/record.h"
 #include "inside.h"
+#include "steps.h"
 
 /* Of most nodes, and of the others. */
 #define QUORUM_ID UINT64_C(0x7265646c6f636b31)
@@ -46,12 +47,14 @@ static void remember_raise(struct server *server, const struct message *request)
 
 void server_guard_flushed(struct server *server) {
     server->sound = server->sound && server->native;
+    server->body_changed = true;
     if (server->world->options.guarded && !server->old)
         remember(server, (struct guard_change){.at = server->world->now, .what = GUARD_FLUSHED});
 }
 
 bool server_guard_delete(struct server *server) {
     if (!node_delete(server->keys, record_name, server_wall_ms(server))) return false;
+    server->body_changed = true;
     remember(server, (struct guard_change){.at = server->world->now, .what = GUARD_DELETED});
     return true;
 }
@@ -101,7 +104,7 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
 
 /* ---- eligibility ---------------------------------------------------------------------------- */
 
-static bool read_record(const struct server *server, struct rl_record *record) {
+bool server_guard_record(const struct server *server, struct rl_record *record) {
     const struct node_field *fields;
     struct net_bytes words[BODY_WORDS];
     size_t count = node_record(server->table, &fields);
@@ -142,7 +145,7 @@ void server_guard_check(struct server *server) {
     struct rl_record record;
     if (!server->world->options.guarded) return;
     bool was = server->intact;
-    bool known = read_record(server, &record);
+    bool known = server_guard_record(server, &record);
     int64_t epoch = known ? record.epoch : 0;
     server->intact = known && record.eligibility == RL_RECORD_INTACT &&
                      strcmp(record.run_id, server->run_id) == 0 &&
@@ -150,11 +153,12 @@ void server_guard_check(struct server *server) {
     if (was && !server->intact) note_eligibility(server, epoch);
     note_list(server, known ? &record : NULL);
     if (!was && server->intact) note_eligibility(server, epoch);
+    steps_body(server);
 }
 
 uint64_t server_guard_quorum(const struct server *server) {
     struct rl_record record;
-    return read_record(server, &record) ? record.quorum_id : 0;
+    return server_guard_record(server, &record) ? record.quorum_id : 0;
 }
 
 /* Whether this server's record names a newer incarnation of the node than its own. Then the node
@@ -162,7 +166,7 @@ uint64_t server_guard_quorum(const struct server *server) {
 static bool knows_newer(const struct server *server, uint64_t id,
                         const struct rl_incarnation *own) {
     struct rl_record record;
-    if (!server->up || !read_record(server, &record)) return false;
+    if (!server->up || !server_guard_record(server, &record)) return false;
     const struct rl_member *member = rl_record_member(&record, id);
     return member && rl_incarnation_compare(own, &member->incarnation) < 0;
 }
@@ -170,7 +174,9 @@ static bool knows_newer(const struct server *server, uint64_t id,
 bool node_is_intact(const struct world *world, unsigned node) {
     const struct server *server = &world->server[node];
     struct rl_record record;
-    if (!server->intact || server->replica || !read_record(server, &record)) return false;
+    if (!server->intact || server->replica || !server_guard_record(server, &record)) return false;
+    /* Clients that still reach what was left of it may bring that back, instead of this one. */
+    if (world->old[node].up) return false;
     if (server->may_evict && !server->native) return false;
     if (strcmp(record.replid, server->replid) != 0) return false;
     const uint64_t id = record.node_id;

@@ -14,7 +14,7 @@ void steps_outside(const struct world *world, const char *reason) {
     fprintf(world->options.steps, "O %" PRId64 " %s\n", world->now, reason);
 }
 
-void steps_begin(const struct world *world) {
+void steps_begin(struct world *world) {
     FILE *out = world->options.steps;
     if (!out) return;
     fprintf(out, "seed %" PRIu64 "\n", world->options.seed);
@@ -30,7 +30,10 @@ void steps_begin(const struct world *world) {
     }
     for (unsigned i = 0; i < world->options.nodes; i++)
         print_clock(world, 'K', i, &world->server[i].clock);
-    if (world->options.guarded) steps_outside(world, "guarded mode");
+    if (world->options.guarded) {
+        steps_guarded_begin(world);
+        return;
+    }
     if (world->options.native) steps_outside(world, "native nodes");
     if (world->options.slots) steps_outside(world, "slots");
     if (world->options.shared) steps_outside(world, "shared locks");
@@ -75,6 +78,10 @@ static void print_served(struct world *world, const struct message *message) {
 
 void steps_message(struct world *world, enum history_kind kind, const struct message *message) {
     if (!world->options.steps || message->what != MESSAGE_REQUEST) return;
+    if (world->options.guarded) {
+        if (kind == HISTORY_SENT) steps_guarded_sent(world, message);
+        return;
+    }
     if (message->op != NET_ACQUIRE && message->op != NET_EXTEND && message->op != NET_RELEASE)
         return;
     if (kind == HISTORY_SENT) print_sent(world, message);
@@ -83,7 +90,7 @@ void steps_message(struct world *world, enum history_kind kind, const struct mes
 
 void steps_key(struct world *world, unsigned node, enum node_change change, unsigned resource,
                uint32_t token, int64_t expires_ms) {
-    if (!world->options.steps || world->options.slots) return;
+    if (!world->options.steps || world->options.guarded || world->options.slots) return;
     const bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
     world->steps_keys[node][resource] =
         (struct steps_key){there ? token : 0, there ? expires_ms : 0};
@@ -100,7 +107,11 @@ static void print_told(const struct world *world, char kind, const struct histor
     fprintf(world->options.steps, "%c %" PRId64 " %" PRIu32, kind, record->at, record->token);
     if (kind == 'W' || kind == 'P')
         fprintf(world->options.steps, " %" PRId64, redlock_validity_end_ns(hold->lock));
+    if (kind == 'W' && world->options.guarded)
+        fprintf(world->options.steps, " %" PRId64, record->value);
     fputc('\n', world->options.steps);
+    if (kind == 'W' && world->options.guarded && record->value == 0)
+        steps_outside(world, "a lock without a fence");
 }
 
 void steps_record(const struct world *world, const struct history_record *record) {
@@ -114,6 +125,11 @@ void steps_record(const struct world *world, const struct history_record *record
         break;
     case HISTORY_LOST: print_told(world, 'L', record); break;
     case HISTORY_RELEASE: print_told(world, 'R', record); break;
+    case HISTORY_OPERATE:
+        if (world->options.guarded && record->value != 5) /* 5 breaks a lock */
+            steps_outside(world, "operators change the quorum");
+        break;
+    case HISTORY_NODE_NATIVE: steps_outside(world, "native nodes"); break;
     case HISTORY_BREAK: steps_outside(world, "an operator breaks a lock"); break;
     case HISTORY_NODE_RATE:
     case HISTORY_NODE_CLOCK:

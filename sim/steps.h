@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The steps of a run in classic mode, for the checker that is extracted from the proof
- * (docs/proof.md): what was sent, what servers did with it, and until when clients were told that
- * they hold a lock; with what their clocks show, not with world time alone. One line each:
+ * The steps of a run, for the checkers that are extracted from the proof (docs/proof.md): what was
+ * sent, what servers did with it, and until when clients were told that they hold a lock; with what
+ * their clocks show, not with world time alone. One line each:
  *
  *   seed SEED
  *   D CLIENT PPM NS                           its drift allowance
@@ -22,6 +22,22 @@
  *   O TIME REASON                             what the proof leaves out has happened
  *   .                                         the end of the run
  *
+ * In guarded mode D, C, K, Z, W, P, L, R and O are the same, but W has the fencing token at its end
+ * and Z names a body, a server process with its data, instead of a node. The others are these:
+ *
+ *   G NODES RESOURCES TTL_MAX                 the quorum; its first bodies are 0 to NODES - 1
+ *   M TIME MESSAGE OP CLIENT TOKEN TTL RESOURCE FENCE   a client sends it. OP: A acquire, T raise
+ *                                             again, E extend, C confirm, X release, F read fences
+ *   V TIME BODY MESSAGE PART VERDICT          it was served. PART: 1 SET alone, 2 ZADD alone,
+ *                                             else 0. VERDICT: g granted, d denied, a absent,
+ *                                             s stale, r recovering, n not executed
+ *   Y TIME BODY RESOURCE TOKEN ENDS           the key is now like this
+ *   F TIME BODY RESOURCE FENCE                the fence of its stripe is now like this
+ *   I TIME BODY INTACT (MEMBER NUMBER RUN_ID)...   the record is now like this
+ *   B TIME BODY NODE FORMER                   the node has another body from here on; its keys,
+ *                                             record and fences follow. FORMER - 1 has died;
+ *                                             0: none
+ *
  * UNTIL is a reading of the client's clock, ENDS one of the server's. All times are in
  * nanoseconds. */
 #ifndef SIM_STEPS_H
@@ -30,12 +46,19 @@
 #include "inside.h"
 
 /* All of these do nothing unless the options ask for steps. */
-void steps_begin(const struct world *world);
+void steps_begin(struct world *world);
 void steps_end(struct world *world);
 void steps_message(struct world *world, enum history_kind kind, const struct message *message);
 void steps_key(struct world *world, unsigned node, enum node_change change, unsigned resource,
                uint32_t token, int64_t expires_ms);
 void steps_record(const struct world *world, const struct history_record *record);
+/* Of guarded mode. */
+void steps_guarded_begin(struct world *world);
+void steps_guarded_sent(const struct world *world, const struct message *message);
+void steps_served(struct server *server, const struct message *message);
+void steps_body(struct server *server); /* its record was written, or it is another body */
+void steps_body_key(struct server *server, enum node_change change, unsigned resource,
+                    uint32_t token, int64_t expires_ms);
 void steps_outside(const struct world *world, const char *reason);
 
 #endif

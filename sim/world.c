@@ -94,6 +94,7 @@ void world_begin(struct world *world, const struct world_options *options,
     world->running = true;
     memset(world->steps_keys, 0, sizeof(world->steps_keys));
     world->steps_changed = 0;
+    world->bodies_count = 0;
     world->options.steps = NULL; /* only now does the run begin */
     servers_begin(world);
     actors_begin(world);

@@ -64,13 +64,12 @@ class World:
 
     def _start_workers(self, options):
         program = options.worker
-        library = workers.library
-        self.workers = [library(self, "loop0", "-e", slots=16, program=program), library(self, "loop1", "-e", slots=16, program=program),
-                        library(self, "block0", slots=4, program=program)]
+        self.workers = [workers.library(self, name, *more, slots=slots, program=program)
+                        for name, slots, *more in (("loop0", 16, "-e"), ("loop1", 16, "-e"), ("block0", 4))]
         if program or options.plain:
             return
         if self.mode_option == "guarded":
-            self.workers.append(library(self, "confirm0", "-e", "-C", slots=3))
+            self.workers.append(workers.library(self, "confirm0", "-e", "-C", slots=3))
         port = self.nodes[0].port  # any that is not free: look for one of our own
         while port in {node.port for node in self.nodes}:
             port = _free_port()

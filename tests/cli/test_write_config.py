@@ -33,13 +33,13 @@ def test_a_client_with_the_file_never_locks_as_classic(redlock, servers, resourc
     assert f"redlock: the configuration is written: REDLOCK_CONFIG={path} redlock run ...\n" in done.stderr.decode()
     exported = re.search(r"REDLOCK_QUORUM='([0-9a-f]{16})'", done.stdout.decode())[1]
     keys = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    assert keys == [f"nodes = {server.url}" for server in servers] + ["mode = guarded", f"quorum = {exported}", "ttl-max = 5000ms"]
+    assert keys == [f"nodes = {server.url}" for server in servers] + ["mode = guarded", f"quorum = {exported}", "ttl-max = 5000ms", "ttl = 5000ms"]
     assert os.listdir(tmp_path) == ["redlock.conf"]
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
     with_file = {"REDLOCK_CONFIG": str(path)}
-    done = redlock("run", "-t", "5s", resource, "--", "sh", "-c", "echo $REDLOCK_MODE $REDLOCK_QUORUM $REDLOCK_FENCE", environ=with_file)
+    done = redlock("run", resource, "--", "sh", "-c", "echo $REDLOCK_MODE $REDLOCK_QUORUM $REDLOCK_FENCE", environ=with_file)
     assert done.returncode == 0
     assert re.fullmatch(rf"guarded {exported} \d+\n", done.stdout.decode())
     assert redlock("run", "-t", "6s", resource, "true", environ=with_file).returncode == 64  # beyond ttl_max

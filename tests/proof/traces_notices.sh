@@ -3,10 +3,11 @@
 #
 # The checker of traces refuses runs of a library or a server with a rule dropped: of each mutant (sim/mutants) that is named
 # at least one run. And it judges no run in which an assumption does not hold.
-# usage: traces_notices.sh SOURCE_DIR REDLOCK_SIM CHECK CC SIM_LIBRARY MUTANTS OBJECT...
+# usage: traces_notices.sh MODE SOURCE_DIR REDLOCK_SIM CHECK CC SIM_LIBRARY MUTANTS OBJECT...
+# MODE: classic or guarded. A mutant may be followed by the number of seeds that it needs, as in NAME:1000.
 set -euo pipefail
-source=$1 sim=$2 check=$3 cc=$4 library=$5 mutants=$6
-shift 6
+mode=$1 source=$2 sim=$3 check=$4 cc=$5 library=$6 mutants=$7
+shift 7
 [ -x "$check" ] || { echo "not extracted, because Coq is missing: scripts/proof-extract ${check%/*}"; exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -20,19 +21,26 @@ mkdir "$dir/core"
 # The core among the objects has its assertions, so the one above is taken.
 mapfile -t others < <(printf '%s\n' "$@" | grep -v '/redlock_core\.dir/')
 
+case $mode in
+classic) seeds=150 options=() ;;
+guarded) seeds=400 options=(--mode guarded --stock) ;;
+esac
+
 # The changed files are in $dir/mutant; their names in the source follow.
-must_refuse() { # NAME FILE...
-    local name=$1 skip='^$' file base
-    shift
+must_refuse() { # NAME SEEDS FILE...
+    local name=$1 seeds=$2 skip='^$' file base
+    shift 2
     for file; do
         base=$(basename "$file" .c)
         compile -I"$source/${file%/*}" -c "$dir/mutant/$base.c" -o "$dir/mutant/$base.o"
-        skip="$skip|/$base(\.c)?\.o\$"
+        local room=${file%/*}
+        room=${room##*/}
+        skip="$skip|/($room|redlock_$room\.dir)/(\./)?$base(\.c)?\.o\$"
     done
     mapfile -t rest < <(printf '%s\n' "$dir"/core/*.o "${others[@]}" | grep -Ev "$skip")
     "$cc" "$dir"/mutant/*.o "${rest[@]}" "$library" -lpthread -o "$dir/sim"
     # It may die of its fault: then the last run has no end, and what came before it counts.
-    { "$dir/sim" --seeds 150 --steps || true; } 2> /dev/null | "$check" --first > "$dir/out" 2>&1 || true
+    { "$dir/sim" --seeds "$seeds" "${options[@]}" --steps || true; } 2> /dev/null | "$check" --first > "$dir/out" 2>&1 || true
     if ! grep -q "is no run of the proved system" "$dir/out"; then
         echo "not noticed: $name"
         tail -n 3 "$dir/out"
@@ -45,12 +53,14 @@ fresh() {
     mkdir "$dir/mutant"
 }
 
-for name in $mutants; do
+for word in $mutants; do
     fresh
+    name=${word%:*}
     mutant=$source/sim/mutants/$name.mutant
     python3 -B "$source/sim/mutants/mutant.py" "$mutant" "$source" "$dir/mutant"
     mapfile -t files < <(sed -n 's/^file: *//p' "$mutant" | sort -u)
-    must_refuse "$name" "${files[@]}"
+    case $word in *:*) needs=${word#*:} ;; *) needs=$seeds ;; esac
+    must_refuse "$name" "$needs" "${files[@]}"
 done
 
 # A server that says what it does not do: no later answer need show it, so the keys themselves are compared.
@@ -58,8 +68,9 @@ plant() { # WHAT FUNCTION SED
     fresh
     sed "/^enum node_answer $2(/,/^}/{ $3; }" "$source/src/node/table.c" > "$dir/mutant/table.c"
     if cmp -s "$dir/mutant/table.c" "$source/src/node/table.c"; then echo "$1: nothing to plant"; exit 1; fi
-    must_refuse "$1" src/node/table.c
+    must_refuse "$1" "$seeds" src/node/table.c
 }
+[ "$mode" = classic ] || exit 0
 plant "an extension that is granted and moves no end" node_extend '/ends_move(\|notify(/d'
 plant "a key that is set in silence" node_acquire '/notify(/d'
 

@@ -155,7 +155,7 @@ void record_place(char place[RL_URL_BYTES], const char *url) {
         own = after_user(rest, socket);
         bytes = strlen(own);
         const size_t database = strlen(first);
-        /* more than one is no URL; without all of them the place of a place is the place */
+        /* A URL has one. All are taken off, so that a second time changes nothing. */
         while (bytes > database && memcmp(own + bytes - database, first, database) == 0)
             bytes -= database;
     }

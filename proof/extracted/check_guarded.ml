@@ -1,0 +1,584 @@
+(* SPDX-License-Identifier: BSD-2-Clause
+
+   Reads the steps of simulated runs in guarded mode (sim/steps.h) and gives them to the checker of GuardedTraces.v
+   (docs/proof.md).
+   usage: redlock-sim --mode guarded --seeds N --steps | check_guarded [--first] [ACCEPTED]
+   --first ends at the first run that is not accepted.
+   Exit 0: each run that the proof is about is accepted, and there are at least so many of them; 1: one is not.
+
+   The first pass makes facts of the lines, and looks for what they do not say: which votes were counted, when a
+   registration was complete, which reads were installed. The second pass gives the facts to the checker, from nothing: a
+   fault of the first one cannot make it accept anything. *)
+open Proved
+
+exception Unreadable of string
+exception Refused
+
+let limit = 1 lsl 61
+
+let number word =
+  match int_of_string_opt word with
+  | Some n when n >= 0 && n < limit -> n
+  | _ -> raise (Unreadable ("not a number that fits: " ^ word))
+
+(* ---- lines ---------------------------------------------------------------------------------------------------- *)
+
+type line = {
+  at : int;
+  kind : string;
+  words : string list; (* after kind and time *)
+  text : string;
+}
+
+let timeless = [ "D"; "N"; "C"; "K"; "G" ]
+
+(* A client decides first and then writes to its connections, one after the other: what it deletes in an instant comes after
+   what it sets in it. *)
+let earlier a b =
+  let last l = match (l.kind, l.words) with "M", _ :: "X" :: _ -> 1 | _ -> 0 in
+  compare (a.at, last a) (b.at, last b)
+
+(* The lines in order, but those of the block of a new body stay behind its beginning. *)
+let lines_of texts =
+  let at = ref 0 in
+  let line text =
+    match String.split_on_char ' ' text with
+    | kind :: words when List.mem kind timeless -> { at = !at; kind; words; text }
+    | kind :: time :: words ->
+        at := number time;
+        { at = !at; kind; words; text }
+    | _ -> raise (Unreadable text)
+  in
+  Array.of_list (List.stable_sort earlier (List.rev (List.rev_map line texts)))
+
+let numbers line = List.map number line.words
+
+(* ---- bodies, before the first pass ------------------------------------------------------------------------------ *)
+
+(* A record that is written as recovering makes another body of the server too: in the proof no body goes back. So does a
+   request that extends a key on a server that is not intact: in the proof only intact bodies extend, and a new body may have
+   any keys. So a body of the trace is one or more bodies of the proof, and `later` says at which lines these begin. *)
+type bodies = {
+  mutable count : int;
+  nodes_of : (int, int) Hashtbl.t; (* by body of the proof *)
+  clocks : (int, segment list) Hashtbl.t;
+  claims_of : (int, int * int) Hashtbl.t; (* the incarnation with which it became intact *)
+  first_of : (int, int) Hashtbl.t; (* by body of the trace: its first one of the proof *)
+  later : (int, int) Hashtbl.t; (* by line *)
+  incarnations : (int, (int * int) list) Hashtbl.t; (* by member *)
+}
+
+let rec triples = function
+  | m :: number :: run_id :: rest -> (m, (number, run_id)) :: triples rest
+  | [] -> []
+  | _ -> raise (Unreadable "a record")
+
+let scan nodes lines =
+  let all =
+    { count = 0; nodes_of = Hashtbl.create 32; clocks = Hashtbl.create 32; claims_of = Hashtbl.create 32;
+      first_of = Hashtbl.create 32; later = Hashtbl.create 32; incarnations = Hashtbl.create 8 }
+  in
+  let present = Hashtbl.create 32 (* by body of the trace *) and on_node = Array.make nodes 0 in
+  let fresh node former =
+    let b = all.count in
+    all.count <- b + 1;
+    Hashtbl.replace all.nodes_of b node;
+    Hashtbl.replace all.clocks b (Option.value (Option.bind former (Hashtbl.find_opt all.clocks)) ~default:[]);
+    b
+  in
+  for node = 0 to nodes - 1 do
+    let b = fresh node None in
+    Hashtbl.replace present b b;
+    Hashtbl.replace all.first_of b b;
+    on_node.(node) <- b
+  done;
+  let was_intact = Hashtbl.create 32 and extensions = Hashtbl.create 256 in
+  let again i body b =
+    let next = fresh (Hashtbl.find all.nodes_of b) (Some b) in
+    Hashtbl.replace present body next;
+    Hashtbl.replace all.later i next;
+    next
+  in
+  Array.iteri
+    (fun i line ->
+      (match (line.kind, line.words) with
+      | "M", message :: "E" :: _ -> Hashtbl.replace extensions message ()
+      | "V", [ body; message; _; "g" ] when Hashtbl.mem extensions message ->
+          let b = Hashtbl.find present (number body) in
+          if not (Hashtbl.mem was_intact b) then ignore (again i (number body) b)
+      | _ -> ());
+      match (line.kind, numbers { line with words = (if List.mem line.kind [ "K"; "B"; "I" ] then line.words else []) }) with
+      | "K", [ node; from; shown; rate ] ->
+          let b = Hashtbl.find present on_node.(node) in
+          Hashtbl.replace all.clocks b ({ from; shown; rate } :: Hashtbl.find all.clocks b)
+      | "B", [ body; node; _ ] ->
+          let b = fresh node (Some (Hashtbl.find present on_node.(node))) in
+          Hashtbl.replace present body b;
+          Hashtbl.replace all.first_of body b;
+          on_node.(node) <- body
+      | "I", body :: intact :: record ->
+          let b = Hashtbl.find present body in
+          let b =
+            if intact = 0 && Hashtbl.mem was_intact b then again i body b else b
+          in
+          let known = triples record in
+          List.iter
+            (fun (m, incarnation) ->
+              let others = Option.value (Hashtbl.find_opt all.incarnations m) ~default:[] in
+              Hashtbl.replace all.incarnations m (List.sort_uniq compare (incarnation :: others)))
+            known;
+          if intact = 1 && not (Hashtbl.mem was_intact b) then begin
+            Hashtbl.replace was_intact b ();
+            match List.assoc_opt (Hashtbl.find all.nodes_of b) known with
+            | Some incarnation -> Hashtbl.replace all.claims_of b incarnation
+            | None -> ()
+          end
+      | _ -> ())
+    lines;
+  all
+
+(* Ranks are counted from 0, the incarnation of the beginning. *)
+let rank_in bodies m incarnation =
+  let rec go i = function
+    | [] -> raise (Unreadable "an incarnation that no record has")
+    | x :: rest -> if x = incarnation then i else go (i + 1) rest
+  in
+  go 0 (Option.value (Hashtbl.find_opt bodies.incarnations m) ~default:[])
+
+(* A body that never becomes intact has a rank of its own. *)
+let rank_of_body bodies nodes b =
+  if b < nodes then 0
+  else
+    match Hashtbl.find_opt bodies.claims_of b with
+    | Some incarnation -> rank_in bodies (Hashtbl.find bodies.nodes_of b) incarnation
+    | None -> 1_000_000 + b
+
+(* ---- the world --------------------------------------------------------------------------------------------------- *)
+
+let table_list count find = List.init count find
+let group_clocks lines kind =
+  let clocks = Hashtbl.create 8 in
+  Array.iter
+    (fun line ->
+      if line.kind = kind then
+        match numbers line with
+        | [ k; from; shown; rate ] ->
+            Hashtbl.replace clocks k ({ from; shown; rate } :: Option.value (Hashtbl.find_opt clocks k) ~default:[])
+        | _ -> raise (Unreadable line.text))
+    lines;
+  table_list (Hashtbl.length clocks) (Hashtbl.find clocks)
+
+(* All but the moments. *)
+let world_of lines bodies nodes longest_ttl =
+  let drifts = ref [] and made = Hashtbl.create 64 in
+  Array.iter
+    (fun line ->
+      match (line.kind, line.words) with
+      | "D", [ _; ppm; fixed ] -> drifts := (number ppm, number fixed) :: !drifts
+      | "M", [ _; "A"; k; c; _; x; _ ] ->
+          if not (Hashtbl.mem made (number c)) then Hashtbl.replace made (number c) (number k, number x)
+      | _ -> ())
+    lines;
+  let ppm, fixed =
+    match List.sort_uniq compare !drifts with [ one ] -> one | _ -> raise (Unreadable "clients with different drift")
+  in
+  let client_clocks = group_clocks lines "C" in
+  let body_clocks = table_list bodies.count (Hashtbl.find bodies.clocks) in
+  let rates clocks = 1_000_000 :: List.concat_map (List.map (fun g -> g.rate)) clocks in
+  let least = List.fold_left min max_int and most = List.fold_left max 0 in
+  { nodes; client_clocks; body_clocks; longest_ttl; ppm; fixed;
+    bodies = List.init (bodies.count - nodes) (fun i ->
+        (nodes + i, (Hashtbl.find bodies.nodes_of (nodes + i), rank_of_body bodies nodes (nodes + i))));
+    attempts = List.sort compare (Hashtbl.fold (fun c what all -> (c, what) :: all) made []);
+    times = []; ends_at = 0; slow_ppm = 1_000_000 - least (rates client_clocks);
+    quick_ppm = most (rates client_clocks) - 1_000_000; fast_ppm = most (rates body_clocks) - 1_000_000 }
+
+(* ---- the first pass ---------------------------------------------------------------------------------------------- *)
+
+type request = { op : string; c : int; began : int; ttl : int; x : int; t : int; to_win : bool }
+
+type pass = {
+  world : world;
+  y : system;
+  sizes : sizes;
+  moments : (int, int) Hashtbl.t; (* their times *)
+  mutable last : int;
+  mutable s : state;
+  mutable facts : told list; (* the latest first *)
+  requests : (int, request) Hashtbl.t;
+  rounds : (int, (int * int) list) Hashtbl.t; (* of extensions since the last that counted: began, ttl; the latest first *)
+  mutable known : (int * int) list; (* attempts that were told that they hold a lock *)
+  body_of : (int, int) Hashtbl.t; (* by body of the trace *)
+}
+
+let try_fact p at fact =
+  let m = p.s.moment_now in
+  let here = Hashtbl.find_opt p.moments m in
+  if here = None then Hashtbl.replace p.moments m at;
+  let after = match fact with Won _ | Prolonged _ -> true | _ -> false in
+  if after then Hashtbl.replace p.moments (m + 1) at;
+  match check_one p.sizes p.y p.s { at_ = at; fact_of = fact } with
+  | Some s ->
+      p.s <- s;
+      p.facts <- { at_ = at; fact_of = fact } :: p.facts;
+      if after && s.moment_now = m then Hashtbl.remove p.moments (m + 1);
+      true
+  | None ->
+      if after then Hashtbl.remove p.moments (m + 1);
+      false
+
+(* Time goes on: the present moment may have an earlier time already. *)
+let touch p at =
+  (match Hashtbl.find_opt p.moments p.s.moment_now with
+  | Some t when t < at -> if not (try_fact p t (Happens Passes)) then raise Refused
+  | _ -> ());
+  Hashtbl.replace p.moments p.s.moment_now at;
+  p.last <- at
+
+let fact p at fact =
+  touch p at;
+  if not (try_fact p at fact) then raise Refused
+
+let happens p at event = fact p at (Happens event)
+let member_in p o = p.y.member_of o.of_body
+
+(* Observations with their places in the log that satisfy `good`, the latest of each body. *)
+let candidates p good =
+  let rec go i seen_bodies = function
+    | [] -> []
+    | o :: rest ->
+        if (not (List.mem o.of_body seen_bodies)) && good o then (i, o) :: go (i + 1) (o.of_body :: seen_bodies) rest
+        else go (i + 1) seen_bodies rest
+  in
+  go 0 [] p.s.log
+
+let rec subsets = function
+  | [] -> [ [] ]
+  | x :: rest -> let without = subsets rest in List.map (fun s -> x :: s) without @ without
+
+(* A view among them, as large as possible. *)
+let view_among p found =
+  let superseded (_, o) = List.exists (fun (_, o') -> o'.knew (member_in p o) > p.y.rank_of o.of_body) found in
+  let is l = is_view p.y (List.map snd l) in
+  let plain = List.filter (fun f -> not (superseded f)) found in
+  if is plain then Some plain
+  else if List.length found > 10 then None
+  else
+    List.find_opt is
+      (List.stable_sort (fun a b -> compare (List.length b) (List.length a)) (subsets found))
+
+let places l = List.map fst l
+
+(* Registrations that are complete now. *)
+let register p at =
+  List.iter
+    (fun b ->
+      if p.s.life_of b = Recovering && p.s.registered b = None then begin
+        let m = p.y.member_of b and r = p.y.rank_of b in
+        let knowing = List.filter (fun o -> intact p.s o && p.s.knows o m >= r) p.s.claims in
+        let seen = List.map (fun o -> (o, observe p.s o (p.s.fence o) Is_read)) knowing in
+        match view_among p seen with
+        | Some view ->
+            touch p at;
+            ignore (try_fact p at (Happens (Is_registered (b, places view))))
+        | None -> ()
+      end)
+    p.s.claims
+
+(* What was read: fences and incarnations not above what the body has now, after the wait of the quickest agent. *)
+let install p at b fences known =
+  match p.s.registered b with
+  | None -> raise Refused
+  | Some r ->
+      let start = p.y.time_at r.complete_at in
+      let agents = List.mapi (fun a _ -> a) p.world.client_clocks in
+      let waits_to m =
+        List.find_map
+          (fun a ->
+            let w = [ { waiter = a; wait_from = r.complete_at; wait_to = m } ] in
+            match waited p.y r.complete_at w with
+            | Some (_, time) when quarantine p.y <= time && start <= p.y.time_at m -> Some w
+            | _ -> None)
+          agents
+      in
+      let good o =
+        o.why = Is_read && o.moment > r.complete_at && waits_to o.moment <> None
+        && List.for_all (fun (x, t) -> o.after x <= t) fences
+        && List.for_all (fun (m, k) -> o.knew m <= k) known
+      in
+      (match view_among p (candidates p good) with
+      | None -> raise Refused
+      | Some view ->
+          let first = List.fold_left (fun m (_, o) -> min m o.moment) max_int view in
+          happens p at (Installs (b, places view, Option.get (waits_to first))))
+
+let open_rounds p c = Option.value (Hashtbl.find_opt p.rounds c) ~default:[]
+
+let served p at b request part verdict =
+  let { op; c; began; ttl; x; t; to_win } = request in
+  let granted = verdict = "g" in
+  let raise_it () = if granted && intact p.s b then happens p at (Raises (b, c, began, ttl, t)) in
+  match op with
+  | "A" ->
+      if part <> 2 && (granted || verdict = "s" || verdict = "r") then begin
+        (match p.s.keys b x with Some _ -> happens p at (Proved.Ends (b, x)) | None -> ());
+        happens p at (Sets (b, c, began, ttl))
+      end;
+      if part <> 1 && to_win then raise_it ()
+  | "T" -> if to_win then raise_it ()
+  | "E" ->
+      (* A request that is sent again counts for the round of the first one. *)
+      if granted && intact p.s b then
+        List.iter
+          (fun (began, ttl') -> if ttl' = ttl then happens p at (Extends_ (b, c, began, ttl, t)))
+          (if List.mem (began, ttl) (open_rounds p c) then open_rounds p c else (began, ttl) :: open_rounds p c)
+  | "X" -> (
+      match p.s.keys b x with
+      | Some k when k.owner = c && granted -> happens p at (Deletes (b, c))
+      | _ -> ())
+  | "F" -> if granted && intact p.s b then happens p at (Reads b)
+  | _ -> ()
+
+let sent p at message op c ttl x t =
+  touch p at;
+  let request =
+    match (op, p.s.phase_of c) with
+    | "A", Idle ->
+        let began = p.s.moment_now in
+        happens p at (Begins (c, ttl));
+        { op; c; began; ttl; x; t; to_win = true }
+    | ("A" | "T"), Trying (began, ttl) -> { op; c; began; ttl; x; t; to_win = true }
+    | "A", _ -> { op; c; began = p.s.moment_now; ttl; x; t; to_win = false }
+    | "E", _ ->
+        let began =
+          match open_rounds p c with
+          | (began, ttl') :: _ when ttl' = ttl && p.y.time_at began = at -> began
+          | rounds ->
+              Hashtbl.replace p.rounds c ((p.s.moment_now, ttl) :: rounds);
+              p.s.moment_now
+        in
+        { op; c; began; ttl; x; t; to_win = false }
+    | "X", (Trying _ | Holding _) ->
+        (* A client that was told that it holds the lock says that it releases it, before it does. *)
+        if List.mem_assoc c p.known then raise Refused;
+        fact p at (Released c);
+        { op; c; began = 0; ttl; x; t; to_win = false }
+    | _ -> { op; c; began = 0; ttl; x; t; to_win = false }
+  in
+  Hashtbl.replace p.requests message request
+
+let won p at c until t =
+  match p.s.phase_of c with
+  | Trying (began, ttl) -> (
+      match view_among p (candidates p (is_vote c began ttl t)) with
+      | Some view ->
+          fact p at (Won (c, until, t, places view));
+          p.known <- (c, until) :: p.known
+      | None -> raise Refused)
+  | _ -> raise Refused
+
+let prolonged p at c until =
+  touch p at;
+  match p.s.phase_of c with
+  | Holding old when until <= old -> fact p at (Prolonged (c, until, 0, 0, []))
+  | Holding _ ->
+      let counts (began, ttl) =
+        match view_among p (candidates p (is_extension c began ttl)) with
+        | Some view -> try_fact p at (Prolonged (c, until, began, ttl, places view))
+        | None -> false
+      in
+      let rec go = function
+        | [] -> raise Refused
+        | round :: older ->
+            if counts round then Hashtbl.replace p.rounds c (List.filter (fun r -> fst r >= fst round) (open_rounds p c))
+            else go older
+      in
+      go (open_rounds p c)
+  | _ -> raise Refused
+
+let key_of token ends = if token = 0 then None else Some { owner = token; ends }
+
+(* What is there at the beginning of a body, or when its record was written: the lines behind it. *)
+let block lines i =
+  let keys = ref [] and fences = ref [] and stop = ref (i + 1) and more = ref true in
+  while !more && !stop < Array.length lines do
+    let line = lines.(!stop) in
+    (match (line.kind, if line.kind = "Y" || line.kind = "F" then numbers line else []) with
+    | "Y", [ _; x; token; ends ] -> keys := (x, key_of token ends) :: !keys
+    | "F", [ _; x; t ] -> fences := (x, t) :: !fences
+    | "I", _ when lines.(i).kind = "B" && !fences = [] -> ()
+    | _ -> more := false);
+    incr stop
+  done;
+  (!keys, !fences)
+
+let find_in l none x = Option.value (List.assoc_opt x l) ~default:none
+
+let first_pass world bodies lines =
+  let moments = Hashtbl.create 4096 and last = ref 0 in
+  let y = { (system_of world) with time_at = (fun m -> match Hashtbl.find_opt moments m with Some t -> t | None -> !last) } in
+  let p =
+    { world; y; sizes = sizes_of world; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
+      known = []; body_of = Hashtbl.copy bodies.first_of }
+  in
+  let ranked = List.map (fun (m, incarnation) -> (m, rank_in bodies m incarnation)) in
+  (* What the record of a body says of others counts only from when it is intact. *)
+  let claim at b held fences =
+    touch p at;
+    happens p at (Claims (b, (fun _ -> 0), memo many_resources (find_in fences 0), memo many_resources (find_in held None)));
+    register p at
+  in
+  let later_body at i body held fences =
+    let b = Hashtbl.find p.body_of body in
+    match Hashtbl.find_opt bodies.later i with
+    | Some again ->
+        let held = List.init many_resources (fun x -> (x, held b x)) in
+        let fences = List.init many_resources (fun x -> (x, fences b x)) in
+        touch p at;
+        if alive p.s b then happens p at (Dies b);
+        Hashtbl.replace p.body_of body again;
+        claim at again held fences;
+        again
+    | None -> b
+  in
+  (* The keys and fences of a body that a request has extended, though it is not intact. *)
+  let extended at request b x =
+    match p.s.keys b x with
+    | Some k when x = request.x && k.owner = request.c ->
+        Some { k with ends = max k.ends (p.y.server_clock b at + request.ttl) }
+    | k -> k
+  in
+  let one i line =
+    let at = line.at in
+    last := at;
+    match (line.kind, line.words) with
+    | "M", [ message; op; _; c; ttl; x; t ] -> sent p at (number message) op (number c) (number ttl) (number x) (number t)
+    | "V", [ body; message; part; verdict ] -> (
+        match Hashtbl.find_opt p.requests (number message) with
+        | Some request when verdict <> "n" ->
+            let b = later_body at i (number body) (extended at request) (fun b -> p.s.fence b) in
+            served p at b request (number part) verdict
+        | Some _ -> ()
+        | None -> raise (Unreadable ("nobody sent what is served: " ^ line.text)))
+    | "B", _ -> (
+        match numbers line with
+        | [ body; _; former ] ->
+            let held, fences = block lines i in
+            touch p at;
+            (match if former = 0 then None else Hashtbl.find_opt p.body_of (former - 1) with
+            | Some b when alive p.s b -> happens p at (Dies b)
+            | _ -> ());
+            claim at (Hashtbl.find p.body_of body) held fences
+        | _ -> raise (Unreadable line.text))
+    | ("D" | "N" | "C" | "K" | "G"), _ -> ()
+    | kind, _ -> (
+        match (kind, numbers line) with
+        | "Y", [ body; x; token; ends ] -> fact p at (Key_is (Hashtbl.find p.body_of body, x, key_of token ends))
+        | "F", [ body; x; t ] ->
+            let b = Hashtbl.find p.body_of body in
+            touch p at;
+            if t > p.s.fence b x then happens p at (Bumps (b, x, t));
+            fact p at (Fence_is (b, x, t))
+        | "I", body :: is_intact :: record ->
+            let _, fences = block lines i in
+            let known = ranked (triples record) in
+            let b = later_body at i body (fun b -> p.s.keys b) (fun _ -> find_in fences 0) in
+            if is_intact = 1 && not (intact p.s b) then install p at b fences known;
+            if is_intact = 1 then begin
+              fact p at (Is_intact b);
+              List.iter
+                (fun (m, r) ->
+                  touch p at;
+                  if r > p.s.knows b m then happens p at (Learns (b, m, r));
+                  fact p at (Knows_is (b, m, r)))
+                known
+            end;
+            register p at
+        | "Z", [ body; x ] -> happens p at (Proved.Ends (Hashtbl.find p.body_of body, x))
+        | "W", [ c; until; t ] -> won p at c until t
+        | "P", [ c; until ] -> prolonged p at c until
+        | "L", [ c ] ->
+            p.known <- List.remove_assoc c p.known;
+            fact p at (Lost c)
+        | "R", [ c ] ->
+            p.known <- List.remove_assoc c p.known;
+            fact p at (Released c)
+        | _ -> raise (Unreadable line.text))
+  in
+  let rec go i =
+    if i = Array.length lines then None
+    else match one i lines.(i) with () -> go (i + 1) | exception Refused -> Some lines.(i).text
+  in
+  let refused = go 0 in
+  (p, refused)
+
+(* ---- runs --------------------------------------------------------------------------------------------------------- *)
+
+let accepted = ref 0 and outside = ref 0 and unsound = ref 0 and refused = ref 0
+let facts_count = ref 0 and grants_count = ref 0 and births_count = ref 0
+let first = ref false
+let reasons : (string, int) Hashtbl.t = Hashtbl.create 8
+
+let refuse seed why =
+  incr refused;
+  Printf.printf "seed %d is no run of the proved system: %s\n%!" seed why;
+  if !first then exit 1
+
+let judge seed texts =
+  let reason = List.find_map (fun t -> if t.[0] = 'O' then Some t else None) texts in
+  match reason with
+  | Some text ->
+      let words = List.tl (List.tl (String.split_on_char ' ' text)) in
+      let reason = String.concat " " words in
+      incr outside;
+      Hashtbl.replace reasons reason (1 + Option.value (Hashtbl.find_opt reasons reason) ~default:0)
+  | None -> (
+      let lines = lines_of texts in
+      let nodes, longest_ttl =
+        match List.find_opt (fun l -> l.kind = "G") (Array.to_list lines) with
+        | Some l -> ( match numbers l with [ n; _; ttl ] -> (n, ttl) | _ -> raise (Unreadable l.text))
+        | None -> raise (Unreadable "the run is not in guarded mode")
+      in
+      let bodies = scan nodes lines in
+      let world = world_of lines bodies nodes longest_ttl in
+      if not (is_sound world) then incr unsound
+      else
+        match first_pass world bodies lines with
+        | _, Some line -> refuse seed line
+        | p, None -> (
+            let times = List.init p.s.moment_now (fun m -> p.y.time_at m) in
+            let world = { world with times; ends_at = p.last } in
+            match if is_sound world then check world (List.rev p.facts) else None with
+            | Some s ->
+                incr accepted;
+                facts_count := !facts_count + List.length p.facts;
+                grants_count := !grants_count + List.length s.grants;
+                births_count := !births_count + List.length (List.filter (fun b -> s.birth_of b <> None) s.claims)
+            | None -> refuse seed "the second pass"))
+
+let () =
+  Gc.set { (Gc.get ()) with Gc.minor_heap_size = 1 lsl 20; space_overhead = 400 };
+  let least = ref 1 in
+  Array.iteri (fun i word -> if word = "--first" then first := true else if i > 0 then least := int_of_string word) Sys.argv;
+  let run = ref None in
+  (try
+     while true do
+       let line = input_line stdin in
+       match !run with
+       | None when String.length line > 5 && String.sub line 0 5 = "seed " ->
+           run := Some (number (String.sub line 5 (String.length line - 5)), [])
+       | None -> raise (Unreadable line)
+       | Some (seed, texts) when line = "." ->
+           judge seed (List.rev texts);
+           run := None
+       | Some (seed, texts) -> run := Some (seed, line :: texts)
+     done
+   with
+  | End_of_file -> if !run <> None then (prerr_endline "check_guarded: the last run has no end"; exit 2)
+  | Unreadable line -> (prerr_endline ("check_guarded: cannot read: " ^ line); exit 2));
+  Printf.printf
+    "%d runs accepted (%d facts, %d locks, %d servers that came back), %d refused, %d outside the proof's assumptions, %d of what it leaves out"
+    !accepted !facts_count !grants_count !births_count !refused !unsound !outside;
+  Hashtbl.iter (fun reason n -> Printf.printf "; %s: %d" reason n) reasons;
+  print_newline ();
+  if !refused > 0 || !accepted < !least then exit 1
