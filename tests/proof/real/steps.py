@@ -313,6 +313,12 @@ class GuardedRun(Run):
             self.add(at, Run.SERVED, "F", at, body, 0, request.after[0][2])
 
 
+def until_released(told):
+    """Without what another thread was told of a lock that this one has released: nobody acts on it."""
+    released = {token: at for at, kind, token, _ in told if kind == "R"}
+    return [line for line in told if line[1] == "R" or line[0] <= released.get(line[2], line[0])]
+
+
 class World:
     """What all runs share, and the runs."""
 
@@ -342,7 +348,7 @@ class World:
                 kind, at, token, *words = line.split()
                 self.run(run_of_token[token]).told.append((int(at), kind, token, words))
         for run in self.runs.values():
-            run.told.sort()
+            run.told = until_released(sorted(run.told))
             run.requests += reads
 
     def run(self, name):
