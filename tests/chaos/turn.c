@@ -138,8 +138,9 @@ void slot_entered(struct slot *slot) {
              fence, slot->asked_ns);
     use_register(slot);
     /* Most turns are short; some last until the lock was renewed, or until it is lost. */
+    if (slot->kind == TURN_LEADS) hold_us = slot->worker->ttl_ms * (kind < 900 ? 300 : 2000);
     if (kind >= 996) hold_us = slot->worker->ttl_ms * 2000;
-    if (kind < 996 && kind >= 976) hold_us = slot->worker->ttl_ms * 200;
+    if (kind < 996 && kind >= 976 && slot->kind != TURN_LEADS) hold_us = slot->worker->ttl_ms * 200;
     slot->leave_ns = at_ns + 1000 * (int64_t)slot_random(slot, (uint32_t)hold_us + 1);
     slot->downgrade_ns = INT64_MAX;
     if (slot->kind == TURN_WRITES && slot->count == 1 && of_100(slot, slot->worker->shared_percent))
