@@ -207,6 +207,8 @@ static void judge_read(struct ledger *ledger, size_t index) {
     if (client->read == NOWHERE) client->read = index;
     const struct history_record *first = &ledger->records[client->read];
     if (first->value == record->value) return;
+    if (client->fence == 0 && judge_was_broken(ledger->report->history, client->token, index))
+        return; /* it does not know yet, and has no fence that would be refused */
     judge_found(ledger->report, CHECK_LOST_UPDATE, client->read, index, first->at, record->at,
                 "%s, a reader of %s, read %lld at %s and %lld at %s under one lock",
                 judge_client(record->client).text, judge_resource(record->resource).text,
