@@ -222,6 +222,10 @@ class Leaders:
         self.sure = {}     # resource: {term: [(when it was reported, sure until then, by whom)]}, the best of each moment
         self.terms = {}    # resource: {term: grant}
 
+    def now(self):
+        """The workers that have a leader."""
+        return {name for name, opened in self.judge.open.items() if any(resource >= ELECTIONS for _, _, resource in opened)}
+
     def _is(self, resource, term, leader, who, at):
         was, whose = self.ids.setdefault((resource, term), (leader, who))
         if was != leader:

@@ -57,7 +57,7 @@ static uint32_t slots_of(uint32_t semaphore) { return 2 + semaphore % 3; }
 static enum turn draw_turn(struct slot *slot) {
     const struct worker *worker = slot->worker;
     slot->count = 1;
-    if (worker->elections > 0 && of_100(slot, 20)) {
+    if (worker->elections > 0 && of_100(slot, 60)) {
         slot->resources[0] = CHAOS_ELECTIONS + slot_random(slot, worker->elections);
         return TURN_LEADS;
     }

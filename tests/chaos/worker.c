@@ -96,8 +96,8 @@ static void open_client(struct worker *worker, bool loop) {
 
 /* -w NAME its owner in tokens; -m MODE; -e event loop; -k SLOTS; -r RESOURCES; -t TTL_MS;
  * -H HOLD_US; -s SEED; -R allow replicas; -C confirm; -q QUORUM; -S PERCENT of the turns that only
- * read, and as many writers become readers; -K SEMAPHORES, a quarter of the turns; -L ELECTIONS, a
- * fifth; -O observe these. */
+ * read, and as many writers become readers; -K SEMAPHORES, a quarter of the turns; -L ELECTIONS,
+ * most of the turns; -O observe these. */
 static bool read_options(struct worker *worker, int count, char **words) {
     bool loop = false;
     for (int option; (option = getopt(count, words, "N:m:l:g:w:k:r:t:H:s:q:S:K:L:eRCO")) != -1;) {
