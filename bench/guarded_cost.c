@@ -6,86 +6,30 @@
  * usage: redlock up -- guarded_cost [PAIRS [IN_FLIGHT]]   (7 pairs, 256 in flight)
  * The classic client uses the same servers: their records do not concern it.
  */
-#include <inttypes.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "redlock.h"
+#include "cost.h"
 
 enum { CYCLES = 3000, SPAN_MS = 700, PAIRS_MAX = 99, IN_FLIGHT_MAX = 4096 };
-
-static int64_t now_ns(void) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
-}
-
-static void must(int result, const char *what, const char *text) {
-    if (result >= REDLOCK_OK) return;
-    fprintf(stderr, "guarded_cost: %s: %s%s%s\n", what, redlock_result_text(result),
-            text[0] ? ": " : "", text);
-    exit(1);
-}
-
-static struct redlock_client *open_client(enum redlock_mode mode, int service_thread) {
-    struct redlock_client_options options;
-    struct redlock_client *client = NULL;
-    struct redlock_error error = {0};
-    const char *nodes = getenv("REDLOCK_NODES");
-    if (!nodes) {
-        fputs("guarded_cost: REDLOCK_NODES is not set; run it as: redlock up -- guarded_cost\n",
-              stderr);
-        exit(64);
-    }
-    redlock_client_options_init(&options);
-    options.mode = (int)mode;
-    options.service_thread = service_thread;
-    options.node_timeout_ms = 1000; /* a late answer is a slow cycle here, not a lost one */
-    must(redlock_client_open(nodes, &options, &client, &error), "open", error.text);
-    must(redlock_client_wait_ready(client, 5000), "connect", "");
-    return client;
-}
-
-static struct redlock_lock *new_lock(struct redlock_client *client, const char *name) {
-    struct redlock_lock_options options;
-    struct redlock_lock *lock = NULL;
-    struct redlock_error error = {0};
-    redlock_lock_options_init(&options);
-    options.renew = 0;
-    size_t bytes = 0;
-    while (name[bytes]) bytes++;
-    must(redlock_lock_new(client, name, bytes, &options, &lock, &error), "lock", error.text);
-    return lock;
-}
-
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count) {
-    qsort(values, count, sizeof(values[0]), by_size);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
 
 /* ---- one at a time ---- */
 
 static double one_at_a_time_us(enum redlock_mode mode) {
     static double each[CYCLES];
-    struct redlock_client *client = open_client(mode, 1);
-    struct redlock_lock *lock = new_lock(client, "cost");
+    struct redlock_client *client = cost_client(mode, 1);
+    struct redlock_lock *lock = cost_lock(client, "cost", false);
     for (int i = 0; i < CYCLES; i++) {
-        int64_t began = now_ns();
-        must(redlock_acquire(lock, 1000), "acquire", "");
-        must(redlock_release(lock), "release", "");
-        each[i] = (double)(now_ns() - began) / 1000;
+        int64_t began = cost_now_ns();
+        cost_must(redlock_acquire(lock, 1000), "acquire", "");
+        cost_must(redlock_release(lock), "release", "");
+        each[i] = (double)(cost_now_ns() - began) / 1000;
     }
     redlock_lock_free(lock);
     redlock_client_free(client);
-    return median(each, CYCLES);
+    return cost_median(each, CYCLES);
 }
 
 /* ---- many in flight ---- */
@@ -99,41 +43,41 @@ static struct {
 static void acquired(void *context, struct redlock_lock *lock, int result);
 
 static void released(void *context, struct redlock_lock *lock, int result) {
-    must(result, "release", "");
+    cost_must(result, "release", "");
     flight.cycles++;
     if (flight.ending)
         flight.under_way--;
     else
-        must(redlock_acquire_start(lock, 1000, acquired, context), "acquire", "");
+        cost_must(redlock_acquire_start(lock, 1000, acquired, context), "acquire", "");
 }
 
 static void acquired(void *context, struct redlock_lock *lock, int result) {
-    must(result, "acquire", "");
-    must(redlock_release_start(lock, released, context), "release", "");
+    cost_must(result, "acquire", "");
+    cost_must(redlock_release_start(lock, released, context), "release", "");
 }
 
 static void turn(struct redlock_client *client) {
     struct pollfd poller = {.fd = redlock_client_fd(client), .events = POLLIN};
     if (poll(&poller, 1, 1000) < 0) exit(1);
-    must(redlock_process(client), "process", "");
+    cost_must(redlock_process(client), "process", "");
 }
 
 static double cycles_a_second(enum redlock_mode mode, unsigned in_flight) {
     static struct redlock_lock *locks[IN_FLIGHT_MAX];
-    struct redlock_client *client = open_client(mode, 0);
+    struct redlock_client *client = cost_client(mode, 0);
     for (unsigned i = 0; i < in_flight; i++) {
         char name[32];
         snprintf(name, sizeof(name), "cost-%u", i);
-        locks[i] = new_lock(client, name);
+        locks[i] = cost_lock(client, name, false);
     }
     flight.cycles = 0;
     flight.under_way = in_flight;
     flight.ending = false;
-    int64_t began = now_ns();
+    int64_t began = cost_now_ns();
     for (unsigned i = 0; i < in_flight; i++)
-        must(redlock_acquire_start(locks[i], 1000, acquired, NULL), "acquire", "");
-    while (now_ns() - began < (int64_t)SPAN_MS * 1000000) turn(client);
-    double rate = (double)flight.cycles * 1e9 / (double)(now_ns() - began);
+        cost_must(redlock_acquire_start(locks[i], 1000, acquired, NULL), "acquire", "");
+    while (cost_now_ns() - began < (int64_t)SPAN_MS * 1000000) turn(client);
+    double rate = (double)flight.cycles * 1e9 / (double)(cost_now_ns() - began);
     flight.ending = true;
     while (flight.under_way > 0) turn(client);
     for (unsigned i = 0; i < in_flight; i++) redlock_lock_free(locks[i]);
@@ -159,10 +103,10 @@ int main(int argc, char **argv) {
     }
     printf(
         "one at a time, p50 of a cycle: classic %.0f us, guarded %.0f us; ratio %.2f (median of %zu pairs)\n",
-        median(us[0], pairs), median(us[1], pairs), median(latency, pairs), pairs);
+        cost_median(us[0], pairs), cost_median(us[1], pairs), cost_median(latency, pairs), pairs);
     printf(
         "%u in flight: classic %.0f cycles/s, guarded %.0f cycles/s; ratio %.2f (median of %zu pairs)\n",
-        in_flight, median(per_second[0], pairs), median(per_second[1], pairs), median(rate, pairs),
-        pairs);
+        in_flight, cost_median(per_second[0], pairs), cost_median(per_second[1], pairs),
+        cost_median(rate, pairs), pairs);
     return 0;
 }

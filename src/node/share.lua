@@ -42,12 +42,14 @@ else
     redis.call('DEL', KEYS[2])
 end
 redis.call('ZADD', KEYS[2], string.format('%.0f', last), ARGV[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
-last = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
-redis.call('PEXPIREAT', KEYS[2], string.format('%.0f', last))
-if redis.call('PTTL', KEYS[1]) < last - now then
-    redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', last))
+if held then
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
+    last = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
+    if redis.call('PTTL', KEYS[1]) < last - now then
+        redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', last))
+    end
 end
+redis.call('PEXPIREAT', KEYS[2], string.format('%.0f', last))
 if #KEYS > 2 and fence < tonumber(ARGV[4]) then
     redis.call('ZADD', KEYS[3], 'XX', ARGV[4], ARGV[5])
     fence = tonumber(ARGV[4])

@@ -20,6 +20,11 @@ elseif held == ARGV[2] then
 elseif held ~= ARGV[1] then
     return -1
 end
+-- The only reader leaves: the key ends with that reader, so while the key is there, the reader's end has not come.
+if redis.call('ZCARD', KEYS[2]) == 1 and redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then
+    redis.call('DEL', KEYS[1])
+    return 1
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))

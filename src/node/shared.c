@@ -218,10 +218,13 @@ enum node_answer node_share_release(struct node_table *table, const struct node_
     }
     struct readers *list = find(table, share->key, now_ms);
     if (!list) return NODE_ABSENT;
-    drop_ended(list, now_ms);
+    const bool alone = list->first && !list->first->next;
+    if (!alone)
+        drop_ended(list, now_ms); /* the only one is here until the key is gone, at its end */
     struct reader **mine = find_reader(list, share->reader);
     const bool was_listed = *mine != NULL;
     if (was_listed) drop_reader(mine);
+    drop_ended(list, now_ms);
     const bool others = list->first != NULL;
     if (was_listed && others) table_set_end(table, entry, settle(list));
     if (was_listed && !others) table_delete(table, entry);
