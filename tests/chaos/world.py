@@ -184,17 +184,32 @@ class World:
             if node.lost_nonce is None or not node.up or node.stopped or node.busy or now() - node.lost_at < self.ttl_max_ms * 1.02e6:
                 continue
             record = node.record()
-            if record.get("standing") == "intact" and record.get("nonce") not in (None, node.lost_nonce) and self._same_body(node, record):
+            if record.get("nonce") not in (None, node.lost_nonce) and self.is_back(node, record):
                 node.lost_nonce = None
 
-    def _same_body(self, node, record):
+    def is_back(self, node, record):
+        """It votes: the record is of this process and its data, and a majority of the members knows that."""
+        run_id = record.get("run_id")
+        if record.get("standing") != "intact" or not self._is_of_now(node, record):
+            return False
+        knows = [member for member in self.members
+                 if any(line.split()[0::2] == [record["node"], run_id] for line in self._lines(member))]
+        return len(knows) >= self.majority
+
+    def _lines(self, member):
+        """Of its record: node, slot, run_id and URL of each member of the quorum, without the URL."""
+        record = member.record() if member.up and not member.stopped else {}
+        return [line.rsplit(" ", 1)[0] for line in record.get("members", "").splitlines()]
+
+    def _is_of_now(self, node, record):
+        """What clients compare when they look."""
         try:
             if node.native:
-                return record.get("run_id") == node.ask("REDLOCK.STATE")[3].decode()
-            lines = node.ask("INFO", "server").decode().split("\r\n")
+                return record["run_id"] == node.ask("REDLOCK.STATE")[3].decode()
+            lines = node.ask("INFO").decode().split("\r\n")
         except (OSError, ServerError):
             return False
-        return f"run_id:{record.get('run_id')}" in lines
+        return {f"run_id:{record['run_id']}", f"master_replid:{record['replid']}", f"evicted_keys:{record['evicted']}"} <= set(lines)
 
     def settle_members(self):
         """After a change of the quorum: who belongs to it, by what the members say."""
