@@ -8,4 +8,4 @@ set -euo pipefail
 share=${REDLOCK_TEST_SHARE:-0}
 which=()
 if [ "$share" != all ]; then which=(--share "$share/8"); fi
-exec "$1/scripts/mutate" --judged --build-dir "$2" --until traces --jobs 1 "${which[@]}"
+exec "$1/scripts/mutate" --judged --build-dir "$2" --until behaviour --jobs 1 "${which[@]}"
