@@ -5,7 +5,7 @@
  * whether it is right: other tests and the simulator say that. After an intended change, write down
  * the numbers that the test prints.
  *
- * Times are drawn at the borders that the machines compare with, and one nanosecond beside them.
+ * Times are drawn at the borders that the machines compare with, and one nanosecond off.
  */
 #include "machine.h"
 #include "core/mix.h"
