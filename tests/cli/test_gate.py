@@ -31,6 +31,18 @@ def left(file):
     return sorted(entry.name for entry in file.parent.iterdir())
 
 
+def test_what_the_command_leaves_behind_writes_nowhere(redlock, file):
+    """Its turn is over when it exits."""
+    behind = 'echo five; (until [ -e "$1" ]; do sleep 0.05; done; echo late; : > "$1.done") 2> /dev/null & exit 0'
+    sign = file.parent / "sign"
+    done = gate(redlock, 5, file, "sh", "-c", behind, "sh", str(sign))
+    assert done.returncode == 0 and file.read_text() == "five\n"
+    sign.touch()
+    until(lambda: (file.parent / "sign.done").exists())
+    assert file.read_text() == "five\n"
+    assert left(file) == ["report", "report.fence", "sign", "sign.done"]
+
+
 def test_replaces_by_what_the_command_prints(redlock, file):
     done = gate(redlock, 5, file, "echo", "five")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
