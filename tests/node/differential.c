@@ -15,7 +15,8 @@
  *    it anyway.
  *  - TTLs that a server refuses (0, negative, beyond 64 bits): the library does not send them.
  *
- * usage: differential STEPCLOCK [--seed S] [--requests N] [--skew-us U] --skew-us: every other step
+ * usage: differential STEPCLOCK [--seed S] [--requests N] [--skew-us U] [--shrink 0] --shrink 0: the
+ * first difference is enough, no shorter sequence is looked for. --skew-us: every other step
  * takes the server's clock so much further than the table's (a skew that stays would not show: TTLs
  * are relative). Proves that the comparison is as exact as it says.
  */
@@ -143,6 +144,7 @@ struct options {
     uint64_t seed;
     unsigned long requests;
     int64_t skew_us;
+    bool shrink;
 };
 
 static bool parse(struct options *options, int argc, char **argv) {
@@ -158,6 +160,8 @@ static bool parse(struct options *options, int argc, char **argv) {
             options->requests = (unsigned long)number;
         else if (strcmp(argv[i], "--skew-us") == 0)
             options->skew_us = number;
+        else if (strcmp(argv[i], "--shrink") == 0)
+            options->shrink = number != 0;
         else
             return false;
     }
@@ -173,7 +177,10 @@ static bool compare(struct comparison *comparison, const struct options *options
             requests[i] = request_draw(&random, comparison->guarded);
         long at = run(comparison, requests, SEQUENCE_LENGTH);
         if (at < 0) continue;
-        report(comparison, requests, SEQUENCE_LENGTH, options->seed, sequence, at);
+        if (options->shrink)
+            report(comparison, requests, SEQUENCE_LENGTH, options->seed, sequence, at);
+        else
+            printf("differ at request %ld of sequence %lu\n", at, sequence);
         return false;
     }
     printf("%lu requests in %lu sequences, seed %" PRIu64 ": every reply the same\n",
@@ -182,9 +189,9 @@ static bool compare(struct comparison *comparison, const struct options *options
 }
 
 int main(int argc, char **argv) {
-    struct options options = {.seed = 1, .requests = REQUESTS_USUAL};
+    struct options options = {.seed = 1, .requests = REQUESTS_USUAL, .shrink = true};
     if (!parse(&options, argc, argv)) {
-        fprintf(stderr, "usage: %s STEPCLOCK [--seed S] [--requests N] [--skew-us U]\n", argv[0]);
+        fprintf(stderr, "usage: %s STEPCLOCK [--seed S] [--requests N] [--skew-us U] [--shrink 0]\n", argv[0]);
         return 64;
     }
     struct comparison *comparison = calloc(1, sizeof(*comparison));
