@@ -7,5 +7,5 @@
 set -euo pipefail
 share=${REDLOCK_TEST_SHARE:-0}
 which=(--argued)
-if [ "$share" != all ]; then which=(--share "$share/12"); fi
+if [ "$share" != all ]; then which=(--share "$share/24"); fi
 exec "$1/scripts/mutate-lua" --judged --build-dir "$2" --jobs 1 "${which[@]}"

@@ -15,8 +15,8 @@
  *    it anyway.
  *  - TTLs that a server refuses (0, negative, beyond 64 bits): the library does not send them.
  *
- * usage: differential STEPCLOCK [--seed S] [--requests N] [--skew-us U] [--shrink 0] --shrink 0: the
- * first difference is enough, no shorter sequence is looked for. --skew-us: every other step
+ * usage: differential STEPCLOCK [--seed S] [--requests N] [--skew-us U] [--shrink 0] --shrink 0:
+ * the first difference is enough, no shorter sequence is looked for. --skew-us: every other step
  * takes the server's clock so much further than the table's (a skew that stays would not show: TTLs
  * are relative). Proves that the comparison is as exact as it says.
  */
@@ -191,7 +191,9 @@ static bool compare(struct comparison *comparison, const struct options *options
 int main(int argc, char **argv) {
     struct options options = {.seed = 1, .requests = REQUESTS_USUAL, .shrink = true};
     if (!parse(&options, argc, argv)) {
-        fprintf(stderr, "usage: %s STEPCLOCK [--seed S] [--requests N] [--skew-us U] [--shrink 0]\n", argv[0]);
+        fprintf(stderr,
+                "usage: %s STEPCLOCK [--seed S] [--requests N] [--skew-us U] [--shrink 0]\n",
+                argv[0]);
         return 64;
     }
     struct comparison *comparison = calloc(1, sizeof(*comparison));
