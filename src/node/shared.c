@@ -67,10 +67,14 @@ static struct reader *listed(struct node_table *table, const struct node_share *
     return mine;
 }
 
+bool node_is_shared(struct node_table *table, struct node_bytes key, int64_t now_ms) {
+    const struct entry *entry = table_find(table, key, now_ms, LOOKS);
+    return entry && !entry->other_type && table_holds(entry, marker);
+}
+
 bool node_share_is_listed(struct node_table *table, struct node_bytes key, struct node_bytes reader,
                           int64_t now_ms) {
-    const struct entry *entry = table_find(table, key, now_ms, LOOKS);
-    if (!entry || entry->other_type || !table_holds(entry, marker)) return false;
+    if (!node_is_shared(table, key, now_ms)) return false;
     const struct readers *list = find(table, key, now_ms);
     const struct reader *mine = list ? lists_reader(&table->readers, list, reader) : NULL;
     return mine && mine->expires_ms > now_ms;

@@ -251,6 +251,8 @@ enum node_answer node_share(struct node_table *table, const struct node_share *s
  * GRANTED, GONE, ABSENT (no key, or no place in it), DENIED, WRONGTYPE, NO_MEMORY. */
 enum node_answer node_share_extend(struct node_table *table, const struct node_share *share,
                                    int64_t now_ms);
+/* Whether readers hold the key. */
+bool node_is_shared(struct node_table *table, struct node_bytes key, int64_t now_ms);
 /* Whether the reader has a place whose end has not come. */
 bool node_share_is_listed(struct node_table *table, struct node_bytes key, struct node_bytes reader,
                           int64_t now_ms);
