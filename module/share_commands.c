@@ -69,6 +69,20 @@ static int vote(struct server_ctx *ctx, const struct node_share *share) {
     return reply_integer(ctx, fence);
 }
 
+/* Readers hold the lock, and a stranger has its key meanwhile: their copy ended by the wall clock,
+ * or was deleted. Those that are there stay; nobody joins them. */
+static bool denied_by_strangers_copy(struct server_ctx *ctx) {
+    if (!node.mirror || !node_is_shared(node.table, request.keys[0], node.now_ms) ||
+        node_share_is_listed(node.table, request.keys[0], request.token, node.now_ms))
+        return false;
+    const struct outside_key *found = mirror_look_at_copy(node.names[0], marker);
+    if (found->what == OUTSIDE_NONE || (found->what == OUTSIDE_STRING && found->same_token))
+        return false;
+    const size_t bytes = found->what == OUTSIDE_STRING ? found->shown_bytes : 0;
+    reply_denied(ctx, found->left_ms, -1, (struct node_bytes){found->shown, bytes});
+    return true;
+}
+
 /* REDLOCK.SHARE key token ttl-ms[:nonce:fence:stripe] [WAITER ...] */
 static int share(struct server_ctx *ctx, struct server_string **argv, int argc) {
     struct words words;
@@ -78,7 +92,7 @@ static int share(struct server_ctx *ctx, struct server_string **argv, int argc) 
         !read_share(&words, &what))
         return SERVER_OK;
     request.waiter.reads = true;
-    if (!denied_by_stranger(ctx, &request)) vote(ctx, &what);
+    if (!denied_by_strangers_copy(ctx) && !denied_by_stranger(ctx, &request)) vote(ctx, &what);
     mirror_close();
     return SERVER_OK;
 }

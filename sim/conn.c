@@ -282,6 +282,7 @@ static void post_waiter(const struct net_request *request, struct message *messa
     message->since_us = request->since_us;
     message->age_us = request->waited_us;
     message->remember_us = request->remember_us;
+    message->reads = request->reads || request->op == NET_SHARE;
 }
 
 void conn_post(struct conn *conn, struct net_call *call) {

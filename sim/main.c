@@ -69,7 +69,7 @@ static void print_help(void) {
         "                  restarted), all. Else: none in classic mode; in guarded mode it is drawn\n"
         "  --biased        corner cases: few nodes, clocks at the edge of drift, and faults at the moments\n"
         "                  that matter to each other (a second loss as a node's wait ends)\n"
-        "  --shared        some locks are shared, in every world of stock nodes without breaks and slots,\n"
+        "  --shared        some locks are shared, in every world without breaks and slots,\n"
         "                  not in one of eight\n"
         "  --coverage      say how many states the seeds reached, and how many (fault, state) pairs\n"
         "  --seed S        run one seed and say what its options and actions are\n"

@@ -780,8 +780,8 @@ static void draw_shared(struct plan *plan, bool always) {
     struct world_options *options = &plan->options;
     plan->random = random_named(plan->seed, 18);
     const bool drawn = chance(plan, 12);
-    bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->nodes == PLAN_NODES_STOCK &&
-                !options->slots && !options->client[0].lock.leader;
+    bool fits =
+        plan->broken == PLAN_BREAK_NOTHING && !options->slots && !options->client[0].lock.leader;
     for (size_t i = 0; i < plan->count; i++)
         if (plan->actions[i].kind == PLAN_BREAKS_LOCK) fits = false;
     if (!fits || !(drawn || always)) return;

@@ -70,6 +70,21 @@ def test_the_copy_among_the_keys(node):
     assert node("REDLOCK.UNSHARE", "a", "r1") == 1 and node("EXISTS", "a") == 0
 
 
+def test_nobody_joins_readers_whose_key_a_stranger_has(node):
+    """Their copy was deleted, or ended by the wall clock. Who is there stays, as a writer does."""
+    assert share(node, "r1") == 0
+    node("SET", "a", "stranger", "PX", 5000)
+    denied = share(node, "r2")
+    assert denied[0] == 0 and 4000 < denied[1] <= 5000 and denied[2:] == [-1, b"stranger"]
+    assert node("REDLOCK.SHAREEXTEND", "a", "r1", 30000) == 1 and share(node, "r1") == 0 and node("GET", "a") == b"stranger"
+    node("DEL", "a")
+    assert share(node, "r2") == 0 and node("GET", "a") == MARKER, "the copy is there again"
+    node("DEL", "a")
+    node("RPUSH", "a", "x")
+    assert share(node, "r3")[0] == 0
+    assert node("REDLOCK.UNSHARE", "a", "r1") == 1 and node("REDLOCK.UNSHARE", "a", "r2") == 1
+
+
 def test_keys_of_strangers(node):
     node("SET", "a", "stranger", "PX", 5000)
     denied = share(node, "r")
