@@ -67,6 +67,17 @@ static struct reader *listed(struct node_table *table, const struct node_share *
     return mine;
 }
 
+/* A key that lives longer than all that are listed has a reader who is not: the list was deleted,
+ * or the key is what a native node has left. */
+static bool lists_all(struct node_table *table, const struct node_share *share,
+                      const struct entry *entry, int64_t now_ms) {
+    const struct readers *list = find(table, share->key, now_ms);
+    if (!list || !list->last) return false;
+    const int64_t end_ms = table_end(table, entry);
+    return lists_reader(&table->readers, list, share->reader) || end_ms == INT64_MAX ||
+           end_ms <= list->last->expires_ms;
+}
+
 bool node_is_shared(struct node_table *table, struct node_bytes key, int64_t now_ms) {
     const struct entry *entry = table_find(table, key, now_ms, LOOKS);
     return entry && !entry->other_type && table_holds(entry, marker);
@@ -87,6 +98,7 @@ enum node_answer node_share(struct node_table *table, const struct node_share *s
     struct entry *entry = table_find(table, share->key, now_ms, WRITES);
     const bool held = entry != NULL;
     if (held && (entry->other_type || !table_holds(entry, marker))) return NODE_DENIED;
+    if (held && !lists_all(table, share, entry, now_ms)) return NODE_DENIED;
     if (!fits(table, share) && !node_share_is_listed(table, share->key, share->reader, now_ms))
         return NODE_NO_MEMORY;
     const struct reader *mine = listed(table, share, held, now_ms, now_ms + share->ttl_ms);

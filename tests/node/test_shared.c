@@ -123,6 +123,25 @@ static void test_a_new_key_has_a_new_list(void **state) {
     node_table_free(table);
 }
 
+/* What a native node leaves behind, or a list that was deleted: somebody reads who is not listed.
+ */
+static void test_nobody_joins_who_would_not_know_the_others(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(node_set(table, text("job"), text(NODE_SHARED_MARKER), TTL_MS, 0),
+                     NODE_GRANTED);
+    assert_int_equal(join(table, "a", TTL_MS, 1), NODE_DENIED);
+    assert_int_equal(extend(table, "a", TTL_MS, 1), NODE_ABSENT);
+    assert_int_equal(leave(table, "a", 1), NODE_ABSENT);
+    assert_int_equal(write_lock(table, 2), NODE_DENIED);
+    assert_int_equal(join(table, "a", TTL_MS, TTL_MS + 1), NODE_GRANTED);
+    assert_true(node_pexpire(table, text("job"), 2 * TTL_MS, TTL_MS + 1)); /* longer than a */
+    assert_int_equal(join(table, "b", TTL_MS, TTL_MS + 2), NODE_DENIED);
+    assert_int_equal(join(table, "a", 3 * TTL_MS, TTL_MS + 2), NODE_GRANTED);
+    assert_int_equal(join(table, "b", TTL_MS, TTL_MS + 3), NODE_GRANTED);
+    node_table_free(table);
+}
+
 static enum node_answer write_as(struct node_table *table, const char *token, int64_t ttl_ms,
                                  int64_t now_ms) {
     const struct node_bytes key = text("job");
@@ -495,6 +514,7 @@ int main(void) {
         cmocka_unit_test(test_the_last_to_leave_deletes_the_key),
         cmocka_unit_test(test_a_place_needs_its_own_end),
         cmocka_unit_test(test_a_new_key_has_a_new_list),
+        cmocka_unit_test(test_nobody_joins_who_would_not_know_the_others),
         cmocka_unit_test(test_a_writer_becomes_a_reader),
         cmocka_unit_test(test_a_downgrade_begins_a_new_list),
         cmocka_unit_test(test_a_reader_that_was_a_writer_leaves),
