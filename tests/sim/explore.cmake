@@ -49,6 +49,9 @@ explore(sim.guarded_biased ${guarded_seeds} --mode guarded --biased)
 # Readers and writers.
 explore(sim.classic_shared ${guarded_seeds} --shared)
 explore(sim.guarded_shared ${guarded_seeds} --mode guarded --stock --shared)
+explore(sim.native_shared ${guarded_seeds} --mode guarded --native --shared)
+explore(sim.mixed_shared ${guarded_seeds} --mode guarded --mixed --shared)
+explore(sim.classic_mixed_shared ${guarded_seeds} --mixed --shared)
 explore(sim.guarded.data-loss ${guarded_seeds} --mode guarded --break data-loss)
 
 foreach(assumption data-loss clock-step pause-write mixed-config)
