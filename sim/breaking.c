@@ -10,6 +10,12 @@
 
 #define PATIENCE (3000 * RL_MS)
 
+/* The key of a shared lock: to break it is to break the lock of each reader. */
+static bool is_of_readers(const struct break_view *view) {
+    const size_t bytes = sizeof(NODE_SHARED_MARKER) - 1;
+    return view->token_bytes == bytes && memcmp(view->token, NODE_SHARED_MARKER, bytes) == 0;
+}
+
 static struct history_record breaking_record(const struct actor *actor, enum history_kind kind) {
     struct world *world = actor->world;
     const struct rl_break *machine = &actor->breaking->machine;
@@ -20,6 +26,7 @@ static struct history_record breaking_record(const struct actor *actor, enum his
         if (machine->holder[i] != machine->token) continue;
         record.token =
             token_number(&world->tokens, (struct net_bytes){view->token, view->token_bytes});
+        record.result = is_of_readers(view);
     }
     record.value = actor->breaking->machine.fence;
     return record;

@@ -14,6 +14,12 @@
  *     after the break are higher is FENCE, register.c.) A break without a fence promises none: in
  *     classic mode, and by a client in mode auto that has not met a record yet.
  *
+ * A shared lock is broken by the marker that its key holds (BREAK with JUDGE_SHARED): with it, each
+ * node drops the places of all readers. A reader that comes meanwhile sets the marker again. So
+ * BROKEN is true if each node of a majority did not have it at some moment since BREAK. A reader
+ * that acquired before BREAK is not listed on a majority after BROKEN. It counts as broken when a
+ * break has dropped a place of it, and a downgraded writer does, too.
+ *
  * What a break does not promise: in classic mode, that the broken holder stops at once. Until its
  * next renewal it believes that it holds the lock. EXCLUSION, LINEARIZABLE and LOST_UPDATE
  * therefore do not count a token against clients that acquire after its BREAK (judge_was_broken()),
@@ -40,17 +46,19 @@ struct hold {
 /* A break under way. */
 struct breaking {
     bool open, was_gone;
+    bool shared;
     uint32_t named; /* by the operator; 0: any */
     uint32_t token;
+    uint32_t gone; /* nodes that did not have it at some time since */
     int8_t resource;
     size_t began;
 };
 
 struct broken {
     uint32_t token;
-    bool certain;
+    bool certain, shared;
     int64_t fence;
-    size_t index;
+    size_t began, index;
     uint32_t extended; /* nodes that have extended the token since, by bits */
 };
 
@@ -67,14 +75,48 @@ struct bench {
     struct {
         uint32_t token;
         int8_t client;
+        bool shared;
+        size_t since;
     } owners[TOKENS];
 };
+
+/* The delete of a key by an operator that breaks the shared lock behind it. */
+static bool is_break_of_readers(const struct history *history, size_t index) {
+    const struct history_record *record = &history->records[index];
+    if (record->kind != HISTORY_KEY_DELETED) return false;
+    for (size_t i = 0; i < index; i++) {
+        const struct history_record *began = &history->records[i];
+        if (began->kind == HISTORY_BREAK && began->result == JUDGE_SHARED &&
+            began->client == record->client && began->resource == record->resource)
+            return true;
+    }
+    return false;
+}
+
+/* A break has dropped a place of the reader. */
+static bool lost_its_place(const struct history *history, uint32_t token, size_t before) {
+    uint32_t listed = 0;
+    int resource = -1;
+    for (size_t i = 0; i < before && i < history->count; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind == HISTORY_READER_LISTED && record->token == token) {
+            listed |= 1u << record->node;
+            resource = record->resource;
+        } else if (record->kind == HISTORY_READER_GONE && record->token == token) {
+            listed &= ~(1u << record->node);
+        } else if (record->resource == resource && record->node >= 0 &&
+                   (listed & 1u << record->node) != 0 && is_break_of_readers(history, i)) {
+            return true;
+        }
+    }
+    return false;
+}
 
 bool judge_was_broken(const struct history *history, uint32_t token, size_t before) {
     for (size_t i = 0; i < before && i < history->count; i++)
         if (history->records[i].kind == HISTORY_BREAK && history->records[i].token == token)
             return true;
-    return false;
+    return lost_its_place(history, token, before);
 }
 
 static uint32_t members_of(const struct bench *bench) {
@@ -103,8 +145,9 @@ static void look(struct bench *bench, int resource) {
     for (unsigned i = 0; i < JUDGE_CLIENTS; i++) {
         struct breaking *breaking = &bench->breaking[i];
         if (!breaking->open || breaking->resource != resource) continue;
-        if (is_majority(bench, without(bench, resource, breaking->token)))
-            breaking->was_gone = true;
+        const uint32_t gone = without(bench, resource, breaking->token);
+        breaking->gone |= gone;
+        if (is_majority(bench, breaking->shared ? breaking->gone : gone)) breaking->was_gone = true;
     }
 }
 
@@ -112,13 +155,40 @@ static void extended(struct bench *bench, size_t index) {
     const struct history_record *record = &bench->records[index];
     for (size_t i = 0; i < bench->broken_count[record->resource]; i++) {
         struct broken *broken = &bench->broken[record->resource][i];
-        if (broken->token != record->token || !broken->certain) continue;
+        if (broken->token != record->token || !broken->certain || broken->shared) continue;
         broken->extended |= 1u << record->node;
         if (!is_majority(bench, broken->extended)) continue;
         judge_found(bench->report, CHECK_BROKEN, broken->index, index, record->at, record->at,
                     "the lock on %s that was broken at %s was extended on a majority again by %s",
                     judge_resource(record->resource).text,
                     judge_ms(bench->records[broken->index].at).text, judge_ms(record->at).text);
+        broken->certain = false; /* reported once */
+    }
+}
+
+/* A reader that acquired before the lock was broken, on as many nodes again as hold a lock. */
+static void listed(struct bench *bench, size_t index) {
+    const struct history_record *record = &bench->records[index];
+    const unsigned slot = record->token % TOKENS;
+    if (bench->owners[slot].token != record->token || !bench->owners[slot].shared) return;
+    for (size_t i = 0; i < bench->broken_count[record->resource]; i++) {
+        struct broken *broken = &bench->broken[record->resource][i];
+        if (!broken->shared || !broken->certain || bench->owners[slot].since > broken->began)
+            continue;
+        uint32_t nodes = 0;
+        for (size_t j = broken->index; j <= index; j++) {
+            const struct history_record *other = &bench->records[j];
+            if (other->token != record->token) continue;
+            if (other->kind == HISTORY_READER_LISTED) nodes |= 1u << other->node;
+            if (other->kind == HISTORY_READER_GONE) nodes &= ~(1u << other->node);
+        }
+        if (!is_majority(bench, nodes)) continue;
+        judge_found(bench->report, CHECK_BROKEN, broken->index, index, record->at, record->at,
+                    "the shared lock on %s was broken at %s, and %s, who read before, was listed "
+                    "on a majority again by %s",
+                    judge_resource(record->resource).text,
+                    judge_ms(bench->records[broken->index].at).text,
+                    judge_client(bench->owners[slot].client).text, judge_ms(record->at).text);
         broken->certain = false; /* reported once */
     }
 }
@@ -179,6 +249,7 @@ static void begin_break(struct bench *bench, size_t index) {
     const struct history_record *record = &bench->records[index];
     struct breaking *breaking = &bench->breaking[record->client];
     *breaking = (struct breaking){.open = true,
+                                  .shared = record->result == JUDGE_SHARED,
                                   .named = breaking->named,
                                   .token = record->token,
                                   .resource = record->resource,
@@ -214,6 +285,8 @@ static void end_break(struct bench *bench, size_t index) {
     if (*count == BROKEN_MAX) return;
     bench->broken[record->resource][(*count)++] = (struct broken){.token = record->token,
                                                                   .certain = record->message == 0,
+                                                                  .shared = breaking->shared,
+                                                                  .began = breaking->began,
                                                                   .fence = record->value,
                                                                   .index = index};
 }
@@ -226,12 +299,18 @@ static void acquired(struct bench *bench, size_t index) {
     *hold = (struct hold){record->token, record->until, record->value, index};
     bench->owners[record->token % TOKENS].token = record->token;
     bench->owners[record->token % TOKENS].client = record->client;
+    bench->owners[record->token % TOKENS].shared = record->result == JUDGE_SHARED;
+    bench->owners[record->token % TOKENS].since = index;
     for (size_t i = 0; i < bench->broken_count[record->resource]; i++) {
         const struct broken *broken = &bench->broken[record->resource][i];
         if (record->value == 0 || broken->fence == 0 || record->until <= record->at) continue;
-        /* A grant of the broken token itself may be reported as late as this. */
+        /* A grant of the broken token itself may be reported as late as this, and that of a reader
+         * whose places were dropped. */
         bool wrong = broken->token == record->token ? record->value >= broken->fence
                                                     : record->value < broken->fence;
+        if (wrong && broken->shared &&
+            judge_was_broken(bench->report->history, record->token, index))
+            continue;
         if (wrong) judge_fenced_off(bench, hold, broken->fence, broken->index, index);
     }
 }
@@ -253,6 +332,7 @@ static void step(struct bench *bench, size_t index) {
         bench->breaking[record->client].open = false;
         break;
     case HISTORY_OPERATE: bench->breaking[record->client].named = record->token; break;
+    case HISTORY_READER_LISTED: listed(bench, index); break;
     case HISTORY_BREAK: begin_break(bench, index); break;
     case HISTORY_BROKEN: end_break(bench, index); break;
     case HISTORY_NODE_SPLIT: bench->split |= 1u << record->node; break;

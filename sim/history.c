@@ -130,6 +130,7 @@ static void put_details(struct line *line, const struct history_record *record) 
         break;
     case HISTORY_BREAK:
     case HISTORY_BROKEN:
+        if (record->result) put(line, " shared");
         if (record->value) put(line, " fence %" PRId64, record->value);
         if (record->message) put(line, " silent %" PRIu32, record->message);
         break;

@@ -605,6 +605,16 @@ static void draw_ttl_max(struct plan *plan) {
 
 /* ---- breaks ---------------------------------------------------------------------------------- */
 
+static void add_breaks(struct plan *plan) {
+    for (int64_t left = between(plan, 1, 8); left > 0; left--) {
+        struct plan_action *action = add(plan, PLAN_BREAKS_LOCK);
+        if (!action) break;
+        action->client = (uint8_t)between(plan, 0, plan->options.clients - plan->operators - 1);
+        if (chance(plan, 60)) action->think = log_between(plan, RL_MS, ttl_of(plan));
+    }
+    plan_sort(plan);
+}
+
 /* Some clients also break locks: any other client's, or their own. Not the operators of the quorum:
  * their clocks are ahead, and the floor of an init that follows a power cut is above all tokens
  * only if no one has raised a fence by such a clock. Once more from a sequence of its own, so that
@@ -613,14 +623,13 @@ static void draw_breaks(struct plan *plan, bool always) {
     plan->random = random_named(plan->seed, 13);
     const bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->options.others == 0;
     const bool drawn = chance(plan, 8);
-    if (!fits || !(drawn || always)) return;
-    for (int64_t left = between(plan, 1, 8); left > 0; left--) {
-        struct plan_action *action = add(plan, PLAN_BREAKS_LOCK);
-        if (!action) break;
-        action->client = (uint8_t)between(plan, 0, plan->options.clients - plan->operators - 1);
-        if (chance(plan, 60)) action->think = log_between(plan, RL_MS, ttl_of(plan));
-    }
-    plan_sort(plan);
+    if (fits && (drawn || always)) add_breaks(plan);
+}
+
+static bool has_breaks(const struct plan *plan) {
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->actions[i].kind == PLAN_BREAKS_LOCK) return true;
+    return false;
 }
 
 /* ---- before the first record ----------------------------------------------------------------- */
@@ -748,9 +757,7 @@ static void draw_slots(struct plan *plan) {
     const bool drawn = chance(plan, 10);
     bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->nodes == PLAN_NODES_STOCK &&
                 !options->changes && plan->operators == 0 && options->others == 0 && !plan->fresh &&
-                !options->client[0].lock.leader;
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->actions[i].kind == PLAN_BREAKS_LOCK) fits = false;
+                !options->client[0].lock.leader && !has_breaks(plan);
     if (!drawn || !fits) return;
     options->slots = true;
     options->resources = 1;
@@ -774,16 +781,14 @@ static void draw_slots(struct plan *plan) {
 
 /* ---- shared locks ---------------------------------------------------------------------------- */
 
-/* Each client reads some resources and writes the others; some writers become readers. Breaks are
- * of one holder's token, so they have no place here. */
+/* Each client reads some resources and writes the others; some writers become readers. */
 static void draw_shared(struct plan *plan, bool always) {
     struct world_options *options = &plan->options;
     plan->random = random_named(plan->seed, 18);
     const bool drawn = chance(plan, 12);
-    bool fits =
-        plan->broken == PLAN_BREAK_NOTHING && !options->slots && !options->client[0].lock.leader;
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->actions[i].kind == PLAN_BREAKS_LOCK) fits = false;
+    const bool stock = plan->nodes == PLAN_NODES_STOCK;
+    const bool fits = plan->broken == PLAN_BREAK_NOTHING && !options->slots &&
+                      !options->client[0].lock.leader && (stock || !has_breaks(plan));
     if (!fits || !(drawn || always)) return;
     options->shared = true;
     for (unsigned i = 0; i < options->clients; i++) {
@@ -796,6 +801,8 @@ static void draw_shared(struct plan *plan, bool always) {
         if (action->kind == PLAN_SESSION && !action->many && chance(plan, 40))
             action->downgrade_at = log_between(plan, 1, action->span + 1);
     }
+    if (always && stock && options->others == 0 && !has_breaks(plan) && chance(plan, 30))
+        add_breaks(plan);
 }
 
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return

@@ -164,7 +164,7 @@ static bool refused(const struct ledger *ledger, size_t index) {
 }
 
 /* Without fences, the holder of a lock that was broken works on until its next renewal, and it and
- * the next holder overwrite each other. */
+ * the next holder overwrite each other, or what the next holder reads. */
 static bool is_by_broken(const struct ledger *ledger, size_t index) {
     const struct history *history = ledger->report->history;
     const struct history_record *record = &ledger->records[index];
@@ -207,6 +207,7 @@ static void judge_read(struct ledger *ledger, size_t index) {
     if (client->read == NOWHERE) client->read = index;
     const struct history_record *first = &ledger->records[client->read];
     if (first->value == record->value) return;
+    if (is_by_broken(ledger, index)) return;
     judge_found(ledger->report, CHECK_LOST_UPDATE, client->read, index, first->at, record->at,
                 "%s, a reader of %s, read %lld at %s and %lld at %s under one lock",
                 judge_client(record->client).text, judge_resource(record->resource).text,

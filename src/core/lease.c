@@ -89,7 +89,6 @@ static void drop_rounds(struct rl_lease *lease, struct rl_actions *actions) {
     if (caller_waits) actions->extend_outcome = RL_OUTCOME_LOST;
     lease->round_open = false;
     lease->want_ttl = 0;
-    lease->renew_at = RL_NEVER;
 }
 
 static void lose(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
@@ -147,7 +146,6 @@ static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
     if (lease->rules.hold_max == 0) return ttl;
     rl_ns hold_left = lease->began + lease->rules.hold_max - now;
     if (ttl - rl_drift(lease->terms, ttl) <= hold_left) return ttl;
-    if (hold_left < RL_MS) return 0;
     /* After the first shortened renewal only the drift is left to gain. That is worth neither a
      * round nor the alarm if the round fails. */
     if (now + hold_left - lease->validity_end <= rl_drift(lease->terms, lease->terms->ttl))

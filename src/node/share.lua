@@ -24,17 +24,21 @@ if #KEYS > 2 then
     end
     fence = tonumber(score)
 end
-local held = redis.pcall('GET', KEYS[1])
-if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
-    return held
-end
-if held and held ~= ARGV[1] then
-    return -1
+local first = redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3], 'NX')
+if not first then
+    local held = redis.pcall('GET', KEYS[1])
+    if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
+        return held
+    elseif held ~= ARGV[1] then
+        return -1
+    end
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local last = now + ARGV[3]
-if held then
+if first then
+    redis.call('DEL', KEYS[2])
+else
     local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
     if before and tonumber(before) > last then
         last = tonumber(before)
@@ -44,19 +48,16 @@ if held then
             return -1
         end
     end
-else
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
-    redis.call('DEL', KEYS[2])
 end
-redis.call('ZADD', KEYS[2], string.format('%.0f', last), ARGV[2])
-if held then
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
+redis.call('ZADD', KEYS[2], last, ARGV[2])
+if not first then
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
     last = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
     if redis.call('PTTL', KEYS[1]) < last - now then
-        redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', last))
+        redis.call('PEXPIREAT', KEYS[1], last)
     end
 end
-redis.call('PEXPIREAT', KEYS[2], string.format('%.0f', last))
+redis.call('PEXPIREAT', KEYS[2], last)
 if #KEYS > 2 and fence < tonumber(ARGV[4]) then
     redis.call('ZADD', KEYS[3], 'XX', ARGV[4], ARGV[5])
     fence = tonumber(ARGV[4])

@@ -22,7 +22,6 @@ from machines import now
 from world import World
 
 CALM_EVERY_S = 15
-KINDS = ("overlap", "fence", "register", "orphan", "progress", "hang", "crash")
 
 
 def read_options(words):
@@ -36,6 +35,7 @@ def read_options(words):
     parser.add_argument("--every", default="50-200", help="milliseconds between two faults: LEAST-MOST")
     parser.add_argument("--peers", type=lambda text: [name for name in text.split(",") if name], default=[],
                         help="classic: clients of other projects (tests/interop), installed already")
+    parser.add_argument("--exclusive", action="store_true", help="exclusive locks alone: no readers, no slots, no leaders")
     parser.add_argument("--plain", action="store_true", help="workers of the library alone")
     parser.add_argument("--beyond", action="store_true", help="classic: also what only guarded mode survives; must show two holders")
     parser.add_argument("--until-violation", action="store_true", help="end at the first one")
@@ -85,9 +85,12 @@ def play(world, options):
 def summary(world, options, seconds):
     judge = world.judge
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(world.kinds.items()))
+    by_kind = ", ".join(f"{kind} {count}" for kind, count in sorted(judge.by_kind.items()))
     by_worker = ", ".join(f"{kind} {count}" for kind, count in sorted(judge.by_worker.items()))
-    return (f"chaos {options.mode}, seed {options.seed}, {len(world.members)} nodes, {seconds:.0f} s: {judge.grants} grants ({by_worker}); "
-            f"{len(world.faults)} faults ({kinds}); overlaps {judge.count('overlap')}, token violations "
+    return (f"chaos {options.mode}, seed {options.seed}, {len(world.members)} nodes, {seconds:.0f} s: {judge.grants} grants ({by_kind}; {by_worker}), "
+            f"{judge.observed} reports of leaders; "
+            f"{len(world.faults)} faults ({kinds}); overlaps {judge.count('overlap') + judge.count('slots')}, wrong leaders "
+            f"{judge.count('leader')}, token violations "
             f"{judge.count('fence') + judge.count('register')} (the register refused {judge.refused} late writes), orphans "
             f"{judge.count('orphan')}, crashes and hangs {judge.count('crash') + judge.count('hang')}, no progress "
             f"{judge.count('progress')}; longest time without a grant {judge.longest_gap / 1e9:.2f} s under faults, "

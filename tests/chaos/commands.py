@@ -58,10 +58,9 @@ class Commands:
         yield from self._looked_at(node)
 
     def _looked_at(self, node):
-        """What made the node unfit is over. If clients saw it, its record says so within their next look, and it recovers."""
+        """What made the node unfit is over. A record that is not of its data now is marked when a client looks next, however late."""
         yield 1.3
-        record = node.record()
-        if record.get("standing") == "intact":
+        if self.world.is_back(node, node.record()):
             node.lost_nonce = None
         node.lost_at, node.busy = now(), False
 
@@ -182,11 +181,11 @@ class Commands:
         yield span
         links.tell(moved, "move", node.port)
         links.tell(moved, "reset", 100)
-        # Until the quorum has taken the old master back; its own record may say all the time that it is intact.
+        # Its own record may say all the time that it is intact: so the quorum is asked, once who came late has been there.
         for _ in range(3):
             self.world.loses(node)
             yield self.world.ttl_max_ms / 1000
-        node.lost_nonce = None
+        node.lost_nonce = "unknown"
         yield from self._alone(replica)
         node.busy = replica.busy = False
 

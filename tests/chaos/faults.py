@@ -20,8 +20,8 @@ class Faults(Commands):
                       self.reset: 4, self.refuse: 2, self.noise: 2}
         of_mode = {
             "classic": {self.kill_with_data: 2, self.rolling: 0.1},
-            "guarded": {self.bare: 2, self.kill_with_data: 1.5, self.kill_empty: 2, self.flush: 2, self.policy: 0.7, self.evict: 0.5, self.attach: 0.7,
-                        self.memory: 0.7, self.round_trip: 0.7, self.failover: 0.4, self.change_quorum: 0.7, self.agent: 0.5},
+            "guarded": {self.bare: 2, self.kill_leader: 1, self.kill_with_data: 1.5, self.kill_empty: 2, self.flush: 2, self.policy: 0.7,
+                        self.evict: 0.5, self.attach: 0.7, self.memory: 0.7, self.round_trip: 0.7, self.failover: 0.4, self.change_quorum: 0.7, self.agent: 0.5},
             "native": {self.bare: 2, self.kill_with_data: 1.5, self.kill_empty: 1.5, self.flush: 4, self.delete: 4, self.step_clock: 4, self.evict: 1,
                        self.memory: 1, self.attach: 1, self.demote: 1, self.change_quorum: 0.7, self.agent: 0.5},
         }
@@ -94,11 +94,19 @@ class Faults(Commands):
             worker.resume()
 
     def kill_worker(self):
-        worker = self._any(self.world.workers)
+        yield from self._kill(self._any(self.world.workers))
+
+    def kill_leader(self):
+        leading = self.world.judge.leaders.now()
+        worker = self._any([each for each in self.world.workers if each.name in leading])
+        if worker is not None:
+            yield from self._kill(worker, "kill_leader")
+
+    def _kill(self, worker, kind="kill_worker"):
         if worker.process.poll() is not None:
             return
         name = worker.name
-        self.world.note("restart_gateway" if worker.serves else "kill_worker", name)
+        self.world.note("restart_gateway" if worker.serves else kind, name)
         worker.kill()
         self.world.killed(worker, name)
         yield self._span(0.02, 0.5)

@@ -7,21 +7,33 @@
 
 #include "worker.h"
 
-enum phase { PHASE_IDLE, PHASE_ACQUIRING, PHASE_HOLDING, PHASE_RELEASING, PHASE_OVER };
+enum phase {
+    PHASE_IDLE,
+    PHASE_ACQUIRING,
+    PHASE_HOLDING,
+    PHASE_DOWNGRADING,
+    PHASE_RELEASING,
+    PHASE_OVER
+};
 
 struct task {
     struct slot *slot;
     enum phase phase;
-    int64_t next_ns; /* idle: begin then; holding: leave then */
+    int64_t next_ns; /* idle: begin then; holding: leave or downgrade then */
 };
+
+static void holds(struct task *task) {
+    const struct slot *slot = task->slot;
+    task->phase = PHASE_HOLDING;
+    task->next_ns = slot->downgrade_ns < slot->leave_ns ? slot->downgrade_ns : slot->leave_ns;
+}
 
 static void on_acquired(void *context, struct redlock_lock *lock, int result) {
     struct task *task = context;
     (void)lock;
     if (result == REDLOCK_OK) {
         slot_entered(task->slot);
-        task->phase = PHASE_HOLDING;
-        task->next_ns = task->slot->leave_ns;
+        holds(task);
         return;
     }
     slot_failed(task->slot, result);
@@ -43,6 +55,19 @@ static void begin(struct task *task) {
         task->phase = PHASE_OVER;
 }
 
+/* Whatever comes of it, the task only reads from here on. */
+static void on_downgraded(void *context, struct redlock_lock *lock, int result) {
+    (void)lock;
+    (void)result;
+    holds(context);
+}
+
+static void downgrade(struct task *task) {
+    slot_downgrades(task->slot);
+    task->phase = PHASE_DOWNGRADING;
+    if (redlock_downgrade_start(task->slot->lock, on_downgraded, task) != REDLOCK_OK) holds(task);
+}
+
 static void leave(struct task *task) {
     slot_leaves(task->slot);
     task->phase = PHASE_RELEASING;
@@ -58,9 +83,12 @@ static void advance(struct task *task, int64_t now_ns) {
         task->next_ns = now_ns + 1000 * (int64_t)slot_random(task->slot, 3000);
     }
     if (task->phase == PHASE_IDLE && now_ns >= task->next_ns && !worker_ended) begin(task);
-    if (task->phase == PHASE_HOLDING &&
-        (worker_ended || now_ns >= task->next_ns || redlock_validity_ms(task->slot->lock) <= 0))
+    if (task->phase != PHASE_HOLDING) return;
+    if (worker_ended || now_ns >= task->slot->leave_ns ||
+        redlock_validity_ms(task->slot->lock) <= 0)
         leave(task);
+    else if (now_ns >= task->slot->downgrade_ns)
+        downgrade(task);
 }
 
 static int wait_ms(const struct task *tasks, uint32_t count, int64_t now_ns) {
@@ -80,7 +108,7 @@ static bool all_idle(const struct task *tasks, uint32_t count) {
 }
 
 void loop_run(struct worker *worker, struct slot *slots) {
-    struct task *tasks = calloc(worker->slots, sizeof *tasks);
+    struct task *tasks = calloc(worker->slots + 1, sizeof *tasks);
     if (!tasks) abort();
     for (uint32_t i = 0; i < worker->slots; i++) tasks[i].slot = &slots[i];
     while (!worker_ended || !all_idle(tasks, worker->slots)) {

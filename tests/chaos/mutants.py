@@ -16,8 +16,8 @@ sys.dont_write_bytecode = True
 from mutant import Mutant  # noqa: E402
 
 OBJECTS = {
-    "chaos_worker": ("tests/chaos/CMakeFiles", "chaos_worker.dir/worker.c.o", "chaos_worker.dir/loop.c.o",
-                     "chaos_record.dir/record.c.o"),
+    "chaos_worker": ("tests/chaos/CMakeFiles", "chaos_worker.dir/worker.c.o", "chaos_worker.dir/turn.c.o", "chaos_worker.dir/watch.c.o",
+                     "chaos_worker.dir/loop.c.o", "chaos_record.dir/record.c.o"),
     "proof_worker": ("tests/proof/CMakeFiles", "proof_worker.dir/real/worker.c.o"),
 }
 LIBRARIES = ("hiredis", "openssl", "liburiparser")

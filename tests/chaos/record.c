@@ -41,15 +41,39 @@ struct chaos_cell *chaos_register_open(const char *path) {
     return map;
 }
 
-/* Without a lock: a worker may be killed or stopped anywhere in here. */
-int64_t chaos_register_write(struct chaos_cell *cell, int64_t fence) {
-    int64_t seen = atomic_load(&cell->fence);
+static int64_t rise_to(_Atomic int64_t *number, int64_t fence) {
+    int64_t seen = atomic_load(number);
     while (seen < fence)
-        if (atomic_compare_exchange_weak(&cell->fence, &seen, fence)) seen = fence;
-    if (seen > fence) {
-        atomic_fetch_add(&cell->refusals, 1);
-        return seen;
-    }
-    atomic_fetch_add(&cell->writes, 1);
-    return 0;
+        if (atomic_compare_exchange_weak(number, &seen, fence)) seen = fence;
+    return seen;
+}
+
+static int64_t admit(struct chaos_cell *cell, int64_t higher) {
+    atomic_fetch_add(higher ? &cell->refusals : &cell->writes, 1);
+    return higher;
+}
+
+/* Without a lock: a worker may be killed or stopped anywhere in here. So the gate's two numbers
+ * change one after the other. Each raises its own first and looks at the other one then: of a
+ * reader and a writer at the same time, at least one sees the other. */
+int64_t chaos_register_write(struct chaos_cell *cell, int64_t fence) {
+    int64_t read = atomic_load(&cell->read_fence);
+    if (read >= fence) return admit(cell, read);
+    int64_t seen = rise_to(&cell->fence, fence);
+    if (seen > fence) return admit(cell, seen);
+    read = atomic_load(&cell->read_fence);
+    return admit(cell, read >= fence ? read : 0);
+}
+
+int64_t chaos_register_read(struct chaos_cell *cell, int64_t fence) {
+    rise_to(&cell->read_fence, fence);
+    int64_t seen = atomic_load(&cell->fence);
+    return admit(cell, seen > fence ? seen : 0);
+}
+
+int64_t chaos_id(const void *bytes, size_t count) {
+    const unsigned char *at = bytes;
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < count; i++) hash = (hash ^ at[i]) * UINT64_C(1099511628211);
+    return (int64_t)(hash >> 1);
 }

@@ -20,132 +20,21 @@ static void on_term(int number) {
     worker_ended = 1;
 }
 
-static _Noreturn void die(const char *what, const char *why) {
+_Noreturn void die(const char *what, const char *why) {
     fprintf(stderr, "chaos_worker: %s: %s\n", what, why);
     exit(1);
 }
 
-uint32_t slot_random(struct slot *slot, uint32_t below) {
-    return below == 0 ? 0 : (uint32_t)rand_r(&slot->seed) % below;
-}
-
-static void note(const struct slot *slot, enum chaos_kind kind, uint32_t resource, int64_t at_ns,
-                 int64_t end_ns, int64_t fence, int64_t asked_ns) {
-    const struct chaos_record record = {.at_ns = at_ns,
-                                        .end_ns = end_ns,
-                                        .fence = fence,
-                                        .asked_ns = asked_ns,
-                                        .kind = (uint32_t)kind,
-                                        .resource = resource,
-                                        .slot = slot->id,
-                                        .turn = slot->turn};
-    chaos_log_write(slot->worker->log, &record);
-}
-
-/* The end of validity is read before the time: an end that is later than true would accuse the
- * library of what it did not do. */
-static void on_change(void *context, struct redlock_lock *lock, int change) {
-    const struct slot *slot = context;
-    int64_t end_ns = redlock_validity_end_ns(lock);
-    if (change == REDLOCK_CHANGE_LOST) {
-        for (uint32_t i = 0; i < slot->count; i++)
-            note(slot, CHAOS_LOST, slot->resources[i], chaos_now_ns(), 0, 0, 0);
-    } else if (end_ns > 0) {
-        for (uint32_t i = 0; i < slot->count; i++)
-            note(slot, CHAOS_EXTENDED, slot->resources[i], chaos_now_ns(), end_ns, 0, 0);
-    }
-}
-
-/* ---- a turn ---- */
-
-/* A few resources are hot, so that holders have rivals; the others bring the numbers. */
-static uint32_t draw_resource(struct slot *slot) {
-    uint32_t all = slot->worker->resources, hot = all / 8 + 1;
-    return slot_random(slot, 10) < 3 ? slot_random(slot, hot) : slot_random(slot, all);
-}
-
-void slot_begin(struct slot *slot) {
-    struct worker *worker = slot->worker;
-    struct redlock_lock_options options;
-    struct redlock_error error = {0};
-    struct redlock_bytes names[2];
-    char text[2][16];
-    slot->turn++;
-    slot->count = slot_random(slot, 32) == 0 && worker->resources > 1 ? 2 : 1;
-    slot->resources[0] = draw_resource(slot);
-    slot->resources[1] = (slot->resources[0] + 1) % worker->resources;
-    for (uint32_t i = 0; i < slot->count; i++) {
-        snprintf(text[i], sizeof text[i], "r%u", slot->resources[i]);
-        names[i] = (struct redlock_bytes){text[i], strlen(text[i])};
-    }
-    redlock_lock_options_init(&options);
-    options.ttl_ms = worker->ttl_ms;
-    options.owner = worker->owner;
-    options.retry_delay_ms_min = 5;
-    options.retry_delay_ms_max = 40;
-    options.on_change = on_change;
-    options.on_change_context = slot;
-    slot->lock = NULL;
-    if (redlock_lock_new_multi(worker->client, names, slot->count, &options, &slot->lock, &error) !=
-        REDLOCK_OK)
-        die(text[0], error.text);
-    slot->asked_ns = chaos_now_ns();
-}
-
-int64_t slot_wait_ms(struct slot *slot) {
-    static const int64_t waits[] = {0, 0, 30, 100, 300};
-    return waits[slot_random(slot, 5)];
-}
-
-static void write_register(const struct slot *slot) {
-    int64_t end_ns = redlock_validity_end_ns(slot->lock), fence = redlock_fence(slot->lock);
-    if (fence <= 0 || chaos_now_ns() >= end_ns) return;
-    for (uint32_t i = 0; i < slot->count; i++) {
-        uint32_t resource = slot->resources[i];
-        int64_t higher = chaos_register_write(&slot->worker->cells[resource], fence);
-        if (higher) note(slot, CHAOS_REFUSED, resource, chaos_now_ns(), end_ns, fence, higher);
-    }
-}
-
-void slot_entered(struct slot *slot) {
-    int64_t end_ns = redlock_validity_end_ns(slot->lock), fence = redlock_fence(slot->lock);
-    int64_t at_ns = chaos_now_ns(), hold_us = slot->worker->hold_us_max;
-    uint32_t kind = slot_random(slot, 1000);
-    for (uint32_t i = 0; i < slot->count; i++)
-        note(slot, CHAOS_GRANT, slot->resources[i], at_ns, end_ns, fence, slot->asked_ns);
-    write_register(slot);
-    /* Most turns are short; some last until the lock was renewed, or until it is lost. */
-    if (kind >= 996) hold_us = slot->worker->ttl_ms * 2000;
-    if (kind < 996 && kind >= 976) hold_us = slot->worker->ttl_ms * 200;
-    slot->leave_ns = at_ns + 1000 * (int64_t)slot_random(slot, (uint32_t)hold_us + 1);
-    slot->last_result = REDLOCK_OK;
-}
-
-void slot_leaves(struct slot *slot) {
-    write_register(slot);
-    int64_t end_ns = redlock_validity_end_ns(slot->lock), fence = redlock_fence(slot->lock);
-    int64_t at_ns = chaos_now_ns();
-    for (uint32_t i = 0; i < slot->count; i++)
-        note(slot, CHAOS_LEAVE, slot->resources[i], at_ns, end_ns, fence, 0);
-}
-
-void slot_failed(struct slot *slot, int result) {
-    if (result != slot->last_result)
-        note(slot, CHAOS_RESULT, slot->resources[0], chaos_now_ns(), result, 0, slot->asked_ns);
-    slot->last_result = result;
-}
-
-void slot_end(struct slot *slot) {
-    redlock_lock_free(slot->lock);
-    slot->lock = NULL;
-}
-
 /* ---- blocking ---- */
 
-static void stay(const struct slot *slot) {
+static void stay(struct slot *slot) {
     for (;;) {
         int64_t left_ns = slot->leave_ns - chaos_now_ns();
         if (worker_ended || left_ns <= 0 || redlock_validity_ms(slot->lock) <= 0) return;
+        if (chaos_now_ns() >= slot->downgrade_ns) {
+            slot_downgrades(slot);
+            (void)!redlock_downgrade(slot->lock); /* only read from here on, whatever it says */
+        }
         if (left_ns > 2000000) left_ns = 2000000;
         const struct timespec nap = {0, (long)left_ns};
         nanosleep(&nap, NULL);
@@ -206,10 +95,12 @@ static void open_client(struct worker *worker, bool loop) {
 }
 
 /* -w NAME its owner in tokens; -m MODE; -e event loop; -k SLOTS; -r RESOURCES; -t TTL_MS;
- * -H HOLD_US; -s SEED; -R allow replicas; -C confirm; -q QUORUM. */
+ * -H HOLD_US; -s SEED; -R allow replicas; -C confirm; -q QUORUM; -S PERCENT of the turns that only
+ * read, and as many writers become readers; -K SEMAPHORES, a quarter of the turns; -L ELECTIONS,
+ * most of the turns; -O observe these. */
 static bool read_options(struct worker *worker, int count, char **words) {
     bool loop = false;
-    for (int option; (option = getopt(count, words, "N:m:l:g:w:k:r:t:H:s:q:eRC")) != -1;) {
+    for (int option; (option = getopt(count, words, "N:m:l:g:w:k:r:t:H:s:q:S:K:L:eRCO")) != -1;) {
         switch (option) {
         case 'N': worker->nodes = optarg; break;
         case 'm':
@@ -226,13 +117,18 @@ static bool read_options(struct worker *worker, int count, char **words) {
         case 'H': worker->hold_us_max = atoll(optarg); break;
         case 's': worker->seed = (unsigned)atoi(optarg); break;
         case 'e': loop = true; break;
+        case 'S': worker->shared_percent = (uint32_t)atoi(optarg); break;
+        case 'K': worker->semaphores = (uint32_t)atoi(optarg); break;
+        case 'L': worker->elections = (uint32_t)atoi(optarg); break;
+        case 'O': worker->observes = 1; break;
         case 'R': worker->allow_replicas = 1; break;
         case 'C': worker->confirm = 1; break;
         default: exit(64);
         }
     }
-    if (!worker->nodes || !worker->log_path || !worker->register_path || worker->slots == 0 ||
-        worker->resources == 0 || worker->resources > CHAOS_CELLS)
+    if (!worker->nodes || !worker->log_path || !worker->register_path || worker->resources == 0 ||
+        worker->resources > CHAOS_SEMAPHORES || worker->semaphores > 16 || worker->elections > 16 ||
+        (worker->slots == 0 && !worker->observes))
         exit(64);
     return loop;
 }
@@ -251,7 +147,8 @@ int main(int count, char **words) {
     worker.log = chaos_log_open(worker.log_path);
     worker.cells = chaos_register_open(worker.register_path);
     open_client(&worker, loop);
-    struct slot *slots = calloc(worker.slots, sizeof *slots);
+    struct watch *watches = worker.observes ? watch_begin(&worker) : NULL;
+    struct slot *slots = calloc(worker.slots + 1, sizeof *slots);
     if (!slots) die("slots", strerror(errno));
     for (uint32_t i = 0; i < worker.slots; i++)
         slots[i] = (struct slot){.worker = &worker,
@@ -263,6 +160,7 @@ int main(int count, char **words) {
     else
         block(&worker, slots);
     free(slots);
+    watch_end(watches);
     redlock_client_free(worker.client);
     return 0;
 }

@@ -14,7 +14,22 @@ from machines import SAFE, Links, Node, ServerError, now
 CALM_BOUND_S = 8     # after the faults stop, somebody acquires
 INTACT_BOUND_S = 25  # and all servers vote again
 ORPHAN_MARGIN_S = 0.6
+SEMAPHORES, ELECTIONS = 4, 2
 WALL_CLOCKS_S = (0, -3600, 2, 0, 900)  # how far those of clients are ahead
+# Of each key, the tokens that hold it now. A reader's place may outlive its own end, as long as others read.
+HOLDERS = """
+local time, all = redis.call('TIME'), {}
+for i, key in ipairs(KEYS) do
+    local token = redis.call('GET', key)
+    if token == 'redlock:shared' then
+        all[i] = redis.call('ZRANGEBYSCORE', 'redlock:shared:' .. key, time[1] * 1000 + time[2] / 1000, '+inf')
+        if #all[i] == 0 then all[i] = {token} end
+    else
+        all[i] = {token or nil}
+    end
+end
+return all
+"""
 
 
 class World:
@@ -64,12 +79,19 @@ class World:
 
     def _start_workers(self, options):
         program = options.worker
-        self.workers = [workers.library(self, name, *more, slots=slots, program=program)
+        every = [] if options.exclusive or self.mode == "native" else ["-S", "40", "-K", str(SEMAPHORES)]
+        self.workers = [workers.library(self, name, *every, *more, slots=slots, program=program)
                         for name, slots, *more in (("loop0", 16, "-e"), ("loop1", 16, "-e"), ("block0", 4))]
+        if self.mode_option == "guarded" and not options.exclusive:
+            elects = ["-e", "-O", "-L", str(ELECTIONS)]
+            self.workers += [workers.library(self, name, *elects, slots=slots, program=program)
+                             for name, slots in (("lead0", 3), ("lead1", 3), ("watch0", 0))]
         if program or options.plain:
             return
         if self.mode_option == "guarded":
-            self.workers.append(workers.library(self, "confirm0", "-e", "-C", slots=3))
+            self.workers.append(workers.library(self, "confirm0", "-e", "-C", *every, slots=3))
+        elif every:
+            self.workers.append(workers.library(self, "block1", *every, slots=3))
         port = self.nodes[0].port  # any that is not free: look for one of our own
         while port in {node.port for node in self.nodes}:
             port = _free_port()
@@ -162,17 +184,32 @@ class World:
             if node.lost_nonce is None or not node.up or node.stopped or node.busy or now() - node.lost_at < self.ttl_max_ms * 1.02e6:
                 continue
             record = node.record()
-            if record.get("standing") == "intact" and record.get("nonce") not in (None, node.lost_nonce) and self._same_body(node, record):
+            if record.get("nonce") not in (None, node.lost_nonce) and self.is_back(node, record):
                 node.lost_nonce = None
 
-    def _same_body(self, node, record):
+    def is_back(self, node, record):
+        """It votes: the record is of this process and its data, and a majority of the members knows that."""
+        run_id = record.get("run_id")
+        if record.get("standing") != "intact" or not self._is_of_now(node, record):
+            return False
+        knows = [member for member in self.members
+                 if any(line.split()[0::2] == [record["node"], run_id] for line in self._lines(member))]
+        return len(knows) >= self.majority
+
+    def _lines(self, member):
+        """Of its record: node, slot, run_id and URL of each member of the quorum, without the URL."""
+        record = member.record() if member.up and not member.stopped else {}
+        return [line.rsplit(" ", 1)[0] for line in record.get("members", "").splitlines()]
+
+    def _is_of_now(self, node, record):
+        """What clients compare when they look."""
         try:
             if node.native:
-                return record.get("run_id") == node.ask("REDLOCK.STATE")[3].decode()
-            lines = node.ask("INFO", "server").decode().split("\r\n")
+                return record["run_id"] == node.ask("REDLOCK.STATE")[3].decode()
+            lines = node.ask("INFO").decode().split("\r\n")
         except (OSError, ServerError):
             return False
-        return f"run_id:{record.get('run_id')}" in lines
+        return {f"run_id:{record['run_id']}", f"master_replid:{record['replid']}", f"evicted_keys:{record['evicted']}"} <= set(lines)
 
     def settle_members(self):
         """After a change of the quorum: who belongs to it, by what the members say."""
@@ -215,24 +252,27 @@ class World:
                 continue
             quiet = [node for node in self.nodes if self._quiet(node, worker)]
             for node in quiet:
-                for key, token in self.keys(node).items():
-                    if token.endswith(f":{owner}"):
+                for key, tokens in self.keys(node).items():
+                    if any(token.endswith(f":{owner}") for token in tokens):
                         self.judge.blame("orphan", now(), f"{key} of {owner} lives on node {node.number}, {time.monotonic() - since:.1f} s "
                                                           "after its death")
             if len(quiet) == len(self.nodes) or time.monotonic() - since > 20:
                 self.orphans.remove(entry)
 
     def keys(self, node):
-        """{key: token} of all locks there."""
+        """{key: tokens} of all locks there; of a shared one, those of its readers."""
         names = [f"r{number}" for number in range(self.resources)]
         try:
             if node.native:
-                tokens = [node.ask("REDLOCK.GET", name, 200) for name in names]
+                answers = [node.ask("REDLOCK.GET", name, 200) for name in names]
+                tokens = [[token] if token else [] for token in answers]
             else:
-                tokens = node.ask("MGET", *names)
+                names += [f"s{number}:slot:{slot}" for number in range(SEMAPHORES) for slot in range(1, 5)]
+                names += [f"l{number}" for number in range(ELECTIONS)]
+                tokens = node.ask("EVAL", HOLDERS, len(names), *names)
         except (OSError, ServerError):
             return {}
-        return {name: token.decode(errors="replace") for name, token in zip(names, tokens) if token}
+        return {name: [token.decode(errors="replace") for token in those] for name, those in zip(names, tokens) if those}
 
     # ---- the end ----
 
@@ -265,6 +305,7 @@ class World:
         if self.runners:
             self.runners.end()
         time.sleep(self.ttl_ms / 1000 + ORPHAN_MARGIN_S)
+        self.judge.leaders.finish()
         for node in self.nodes:
             if left := self.keys(node):
                 self.judge.blame("orphan", now(), f"keys of nobody on node {node.number}: {left}")

@@ -220,6 +220,38 @@ static void test_a_raise_goes_above_what_nodes_and_hint_say(void **state) {
     assert_int_equal(attempt.fence_seen, RL_FENCE_MAX);
 }
 
+/* Node 0 could still be asked for this proposal, but without a majority. */
+static void test_the_last_proposal_is_the_last(void **state) {
+    (void)state;
+    begin(5);
+    hint = RL_FENCE_MAX;
+    start();
+    assert_int_equal(actions.fence, RL_FENCE_MAX);
+    voided = 1;
+    look();
+    voided = 0;
+    ready = 0x1e;
+    grant(0);
+    stale(1, 0);
+    stale(2, 0);
+    ready = 0x1f;
+    stale(3, 0);
+    assert_lost(RL_OUTCOME_NO_QUORUM);
+}
+
+static void test_start_comes_first(void **state) {
+    (void)state;
+    begin(3);
+    rl_attempt_init(&attempt, &terms);
+    tick(0);
+    stale(0, 300);
+    assert_int_equal(attempt.state, RL_ATTEMPT_IDLE);
+    assert_int_equal(actions.acquire, 0);
+    hint = 100;
+    step((struct rl_event){.type = RL_EVENT_START}, 0);
+    assert_int_equal(actions.fence, 100);
+}
+
 static void test_grant_of_an_earlier_proposal_is_stale(void **state) {
     (void)state;
     begin(5);
@@ -871,6 +903,8 @@ int main(void) {
         cmocka_unit_test(test_stale_where_a_majority_can_do_without),
         cmocka_unit_test(test_stale_then_raised),
         cmocka_unit_test(test_a_raise_goes_above_what_nodes_and_hint_say),
+        cmocka_unit_test(test_the_last_proposal_is_the_last),
+        cmocka_unit_test(test_start_comes_first),
         cmocka_unit_test(test_grant_of_an_earlier_proposal_is_stale),
         cmocka_unit_test(test_a_node_has_one_request_at_a_time),
         cmocka_unit_test(test_an_answer_to_nothing_is_no_grant),

@@ -62,6 +62,19 @@ static void test_start(void **state) {
     assert_int_equal(actions.wake_at, 890 * RL_MS);
 }
 
+static void test_start_comes_first_and_once(void **state) {
+    (void)state;
+    setup(5);
+    rl_lease_init(&lease, &terms, &rules);
+    extend(terms.ttl, 0);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
+    assert_int_equal(actions.extend, 0);
+    begin();
+    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 2000 * RL_MS, .asked = 31},
+         RL_MS);
+    assert_int_equal(lease.validity_end, 990 * RL_MS);
+}
+
 /* It neither goes nor asks to be woken for itself; a loss, and the caller's extension, wait for
  * nobody. */
 static void test_a_renewal_waits_for_room(void **state) {
@@ -110,7 +123,10 @@ static void test_a_slow_win_is_renewed_in_time(void **state) {
     rl_lease_init(&lease, &terms, &rules);
     step((struct rl_event){.type = RL_EVENT_START, .validity_end = 300 * RL_MS, .asked = 31}, 0);
     assert_int_equal(actions.wake_at,
-                     100 * RL_MS); /* half of what is left until it would be told lost */
+                     100 * RL_MS);   /* half of what is left until it would be told lost */
+    rules.renew_every = 890 * RL_MS; /* that is when it would be lost */
+    begin();
+    assert_int_equal(actions.wake_at, 445 * RL_MS);
 }
 
 static void test_renewal(void **state) {
@@ -164,6 +180,9 @@ static void test_renewals_keep_to_ttl_max(void **state) {
     terms.ttl_max = 2000 * RL_MS; /* raised again: its own TTL, and no more */
     tick(lease.renew_at);
     assert_int_equal(actions.extend_ttl, 1000 * RL_MS);
+    terms.ttl_max = 3 * RL_MS; /* 300 of 1000 are 0.9 of 3: as often as the clock can tell */
+    begin();
+    assert_int_equal(lease.renew_at, RL_MS);
 }
 
 static void test_renewal_counts_only_inside_the_old_validity(void **state) {
@@ -249,6 +268,7 @@ static void test_unsure_and_sure(void **state) {
     assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
     assert_int_equal(rl_lease_validity(&lease, 350 * RL_MS), 640 * RL_MS);
     assert_int_equal(actions.wake_at, 400 * RL_MS);
+    assert_int_equal(lease.round.failed, 0x1c); /* the late ones, as verdicts report them */
     tick(400 * RL_MS);
     assert_int_equal(actions.extend, 0x1f);
     say(0, RL_VOTE_FAILED, 401 * RL_MS);
@@ -274,6 +294,7 @@ static void test_retries_come_closer_but_never_spin(void **state) {
     while (lease.state != RL_LEASE_LOST && steps++ < 100) {
         tick(lease.renew_at < lost_at(&lease) ? now = lease.renew_at : lost_at(&lease));
         assert_int_equal(actions.extend, 0); /* too few to ask */
+        assert_int_equal(lease.round.asked, 0);
         if (lease.state == RL_LEASE_UNSURE) assert_true(actions.wake_at > now);
         if (lease.state == RL_LEASE_UNSURE) assert_true(lease.renew_at >= now + RL_MS);
     }
@@ -426,7 +447,11 @@ static void test_repair_after_proof_only(void **state) {
     assert_int_equal(actions.repair, 0x10);
     assert_int_equal(lease.asked, 0x1f);
     assert_false(lease.round_open);
-    release_it(400 * RL_MS);
+    tick(600 * RL_MS);
+    grant_first(3, 601 * RL_MS);
+    say(3, RL_VOTE_ABSENT, 602 * RL_MS); /* gone again, and set again */
+    assert_int_equal(actions.repair, 0x08);
+    release_it(610 * RL_MS);
     assert_int_equal(actions.release, 0x1f);
 }
 
@@ -462,6 +487,21 @@ static void test_adopted_lock_proves_nothing(void **state) {
     assert_int_equal(lease.state, RL_LEASE_HELD);
     assert_int_equal(rl_lease_validity(&lease, 61 * RL_MS), 989 * RL_MS);
     assert_int_equal(lease.renew_at, 360 * RL_MS);
+}
+
+/* It will be lost in the next step. */
+static void test_adopted_lock_proven_too_late_to_renew(void **state) {
+    (void)state;
+    setup(5);
+    adopt();
+    extend(150 * RL_MS, 5 * RL_MS);
+    grant_first(3, 45 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_int_equal(lease.validity_end, 145 * RL_MS);
+    assert_int_equal(actions.extend, 0);
+    assert_int_equal(actions.wake_at, 45 * RL_MS);
+    tick(45 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
 }
 
 static void test_adopted_lock_gone(void **state) {
@@ -905,6 +945,7 @@ static void test_each_count_needs_its_quorum(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_start),
+        cmocka_unit_test(test_start_comes_first_and_once),
         cmocka_unit_test(test_start_too_late),
         cmocka_unit_test(test_a_renewal_waits_for_room),
         cmocka_unit_test(test_a_slow_win_is_renewed_in_time),
@@ -925,6 +966,7 @@ int main(void) {
         cmocka_unit_test(test_repair_after_proof_only),
         cmocka_unit_test(test_denied_is_never_repaired),
         cmocka_unit_test(test_adopted_lock_proves_nothing),
+        cmocka_unit_test(test_adopted_lock_proven_too_late_to_renew),
         cmocka_unit_test(test_adopted_lock_gone),
         cmocka_unit_test(test_adopted_lock_released),
         cmocka_unit_test(test_hold_max),

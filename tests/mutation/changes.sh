@@ -7,5 +7,5 @@
 set -euo pipefail
 share=${REDLOCK_TEST_SHARE:-0}
 which=()
-if [ "$share" != all ]; then which=(--share "$share/8"); fi
-exec "$1/scripts/mutate" --judged --build-dir "$2" --until traces --jobs 1 "${which[@]}"
+if [ "$share" != all ]; then which=(--share "$share/24"); fi
+exec "$1/scripts/mutate" --judged --build-dir "$2" --until behaviour --jobs 1 "${which[@]}"
