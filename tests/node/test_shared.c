@@ -142,6 +142,18 @@ static void test_nobody_joins_who_would_not_know_the_others(void **state) {
     node_table_free(table);
 }
 
+/* The key alone says who holds it: the readers that a list still names have lost it. */
+static void test_a_list_without_the_marker_admits_nobody(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(join(table, "a", 5 * TTL_MS, 0), NODE_GRANTED);
+    assert_true(node_delete(table, text("job"), 1));
+    assert_int_equal(write_lock(table, 2), NODE_GRANTED); /* it ends before the list does */
+    assert_int_equal(join(table, "b", TTL_MS, 3), NODE_DENIED);
+    assert_int_equal(join(table, "a", TTL_MS, 3), NODE_DENIED);
+    node_table_free(table);
+}
+
 static enum node_answer write_as(struct node_table *table, const char *token, int64_t ttl_ms,
                                  int64_t now_ms) {
     const struct node_bytes key = text("job");
@@ -515,6 +527,7 @@ int main(void) {
         cmocka_unit_test(test_a_place_needs_its_own_end),
         cmocka_unit_test(test_a_new_key_has_a_new_list),
         cmocka_unit_test(test_nobody_joins_who_would_not_know_the_others),
+        cmocka_unit_test(test_a_list_without_the_marker_admits_nobody),
         cmocka_unit_test(test_a_writer_becomes_a_reader),
         cmocka_unit_test(test_a_downgrade_begins_a_new_list),
         cmocka_unit_test(test_a_reader_that_was_a_writer_leaves),
