@@ -21,6 +21,7 @@ struct reading {
     char section[PROFILE_NAME_BYTES_MAX + 1];
     bool is_found;                  /* the profile that applies */
     bool fresh_nodes, fresh_listen; /* a profile's list replaces that of all profiles */
+    bool is_set[128];               /* in this section, by place in option_entries */
     FILE *file;
     const char *path;
     int line;
@@ -42,6 +43,15 @@ fail(struct reading *reading, const char *format, ...) {
              reason);
 }
 
+static bool is_listed(const char *names, const char *name) {
+    const size_t bytes = strlen(name);
+    for (const char *at = names; at != NULL; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strncmp(at, name, bytes) == 0 && (at[bytes] == ',' || at[bytes] == '\0')) return true;
+    }
+    return false;
+}
+
 /* Keys before the first section apply to all profiles; those in a section to that profile. */
 static void enter_section(struct reading *reading, const char *name) {
     struct settings *settings = reading->settings;
@@ -49,7 +59,12 @@ static void enter_section(struct reading *reading, const char *name) {
         fail(reading, "section [%.60s]: the name of a profile has " PROFILE_NAME_RULE, name);
         return;
     }
+    if (is_listed(settings->profiles, name)) {
+        fail(reading, "section [%s] is there twice", name);
+        return;
+    }
     snprintf(reading->section, sizeof reading->section, "%s", name);
+    memset(reading->is_set, 0, sizeof reading->is_set);
     if (settings->profile != NULL && strcmp(name, settings->profile) == 0) reading->is_found = true;
     char *all = NULL;
     const char *before = settings->profiles;
@@ -151,6 +166,14 @@ static int handle(void *context, const char *section, const char *name, const ch
         if (strcmp(name, "nodes") != 0) fail(reading, "'%s' has no value", name);
         return 1;
     }
+    /* the last one would count, and it may be the weaker mode */
+    const size_t place = (size_t)(entry - option_entries);
+    const bool is_list = strcmp(name, "nodes") == 0 || strcmp(name, "listen") == 0;
+    if (place < sizeof reading->is_set && reading->is_set[place] && !is_list) {
+        fail(reading, "'%s' is set twice", name);
+        return 1;
+    }
+    if (place < sizeof reading->is_set) reading->is_set[place] = true;
     char reason[256];
     if (entry->set(target(reading, name), value, reason, sizeof reason) != 0)
         fail(reading, "%s: %s", name, reason);

@@ -42,7 +42,6 @@ static char *resolve(const char *file) {
 }
 
 static int create(struct draft *draft) {
-    draft->name = NULL;
     draft->fd = open(draft->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (draft->fd >= 0) return 0;
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) return -1;
@@ -86,38 +85,7 @@ static int take_permissions(const struct draft *draft) {
     return fchmod(draft->fd, old.st_mode & (given == 0 ? 0777 : 0707));
 }
 
-static int copy(int from, int to) {
-    char block[65536];
-    off_t at = 0;
-    ssize_t got;
-    while ((got = pread(from, block, sizeof block, at)) > 0) {
-        for (ssize_t done = 0, now; done < got; done += now)
-            if ((now = write(to, block + done, (size_t)(got - done))) < 0) return -1;
-        at += got;
-    }
-    return got < 0 ? -1 : 0;
-}
-
-/* A process that the command left behind may have the file open, and would write to the target
- * after its turn. So the target is a copy, which nobody else has open. */
-static int become_copy(struct draft *draft) {
-    struct draft written = *draft;
-    if (create(draft) != 0) {
-        draft->fd = written.fd;
-        draft->name = written.name;
-        return -1;
-    }
-    int result = copy(written.fd, draft->fd), error = errno;
-    if (written.name != NULL) unlink(written.name);
-    free(written.name);
-    close(written.fd);
-    errno = error;
-    return result;
-}
-
-int draft_sync(struct draft *draft) {
-    return become_copy(draft) == 0 && take_permissions(draft) == 0 ? fsync(draft->fd) : -1;
-}
+int draft_sync(struct draft *draft) { return take_permissions(draft) == 0 ? fsync(draft->fd) : -1; }
 
 static int sync_directory(const char *directory) {
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

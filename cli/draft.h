@@ -17,8 +17,7 @@ struct draft {
 
 /* `file` may be absent, and may be a link to a file. 0, or -1 after a message. */
 int draft_open(struct draft *draft, const char *file);
-/* What was written so far, and nothing that is written later, is the next content. Writes it to
- * disk, with the permissions of the file that it will replace. 0, or -1 with errno. */
+/* Writes to disk, with the permissions of the file that it will replace. 0, or -1 with errno. */
 int draft_sync(struct draft *draft);
 /* Replaces the target, durably. One caller at a time per target. 0, or -1 with errno. */
 int draft_replace(struct draft *draft);

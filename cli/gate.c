@@ -4,12 +4,15 @@
  * fence was there before.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,14 +94,61 @@ static void signals_held(sigset_t *set) {
     sigaddset(set, SIGQUIT);
 }
 
-static int wait_for(pid_t child, const sigset_t *held) {
-    int status = 0;
-    siginfo_t info;
-    while (waitpid(child, &status, WNOHANG) == 0) {
-        int got = sigwaitinfo(held, &info);
-        if (got > 0 && got != SIGCHLD && info.si_code <= 0) kill(child, got);
+/* A command that runs, and what it and its descendants print. It ends when the command has exited
+ * and no process has its standard output open any more: what comes late belongs to the content, and
+ * nobody can write to the file itself. */
+struct running {
+    pid_t child;
+    int status; /* -1: it runs */
+    int from;   /* -1: all output has been read */
+    int to;
+    int error; /* of writing the output; 0: none */
+};
+
+static void end_output(struct running *running) {
+    close(running->from);
+    running->from = -1;
+}
+
+static void copy_output(struct running *running) {
+    char block[65536];
+    const ssize_t got = read(running->from, block, sizeof block);
+    if (got < 0 && errno == EINTR) return;
+    if (got < 0) running->error = errno;
+    for (ssize_t done = 0, now; done < got; done += now) {
+        now = write(running->to, block + done, (size_t)(got - done));
+        if (now >= 0) continue;
+        running->error = errno;
+        break;
     }
-    return WIFSIGNALED(status) ? EXIT_BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    /* after an error the command gets SIGPIPE */
+    if (got <= 0 || running->error != 0) end_output(running);
+}
+
+static void take_signal(struct running *running, int signals) {
+    struct signalfd_siginfo info;
+    int status = 0;
+    if (read(signals, &info, sizeof info) != (ssize_t)sizeof info) return;
+    const int signal = (int)info.ssi_signo;
+    if (signal == SIGCHLD) {
+        if (running->status >= 0 || waitpid(running->child, &status, WNOHANG) <= 0) return;
+        running->status =
+            WIFSIGNALED(status) ? EXIT_BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    } else if (running->status >= 0) {
+        running->status = EXIT_BY_SIGNAL + signal; /* it left others behind, which go on printing */
+    } else if (info.ssi_code <= 0) {
+        kill(running->child, signal);
+    }
+}
+
+static void wait_for(struct running *running, int signals) {
+    while (running->status < 0 || (running->status == 0 && running->from >= 0)) {
+        struct pollfd ready[] = {{.fd = signals, .events = POLLIN},
+                                 {.fd = running->from, .events = POLLIN}};
+        if (poll(ready, 2, -1) < 0) continue;
+        if (ready[0].revents != 0) take_signal(running, signals);
+        if (ready[1].revents != 0) copy_output(running);
+    }
 }
 
 static int start(pid_t *child, char **argv, int output, const sigset_t *mask) {
@@ -120,14 +170,29 @@ static int start(pid_t *child, char **argv, int output, const sigset_t *mask) {
 }
 
 /* The command's exit status, or ours. */
-static int run(char **argv, int output) {
+static int run(char **argv, const struct draft *draft) {
     sigset_t held, mask;
-    pid_t child = 0;
+    int ends[2];
+    struct running running = {.status = -1, .to = draft->fd};
     signals_held(&held);
     signal(SIGCHLD, SIG_DFL); /* if it stayed ignored, the command's status would be lost */
     sigprocmask(SIG_BLOCK, &held, &mask);
-    int error = start(&child, argv, output, &mask);
-    if (error == 0) return wait_for(child, &held);
+    const int signals = signalfd(-1, &held, SFD_CLOEXEC);
+    if (signals < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+        complain("cannot run '%s': %s", argv[0], strerror(errno));
+        return EXIT_SYSTEM;
+    }
+    const int error = start(&running.child, argv, ends[1], &mask);
+    close(ends[1]);
+    running.from = ends[0];
+    if (error == 0) wait_for(&running, signals);
+    if (running.from >= 0) end_output(&running);
+    close(signals);
+    if (running.error != 0) {
+        complain("cannot write next to %s: %s", draft->target, strerror(running.error));
+        return EXIT_SYSTEM;
+    }
+    if (error == 0) return running.status;
     complain("cannot run '%s': %s", argv[0], strerror(error));
     return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
@@ -164,7 +229,7 @@ static int guarded(struct redlock_fence_gate *gate, const struct settings *setti
     int result = redlock_fence_admit(gate, RESOURCE, settings->fence);
     if (result != REDLOCK_OK)
         return refusal(gate, settings, draft->target, result, "the command was not started");
-    int status = run(argv, draft->fd);
+    int status = run(argv, draft);
     if (status == EXIT_OK) return publish(gate, settings, draft);
     if (settings->verbose)
         complain("%s was not replaced: the command exited %d", draft->target, status);

@@ -393,9 +393,9 @@ static void step(struct holder *holder) {
                            {.fd = holder->front_gone ? -1 : socket, .events = POLLIN},
                            {.fd = redlock_client_fd(holder->session.client), .events = POLLIN}};
     poll(fds, 3, timeout_ms(holder));
-    for (int signal; (signal = signals_next(holder->signal_fd)) != 0;) {
+    for (int signal; (signal = signals_next_sent(holder->signal_fd)) != 0;) {
         /* A signal to the holder is meant for the command, except those that stop or continue a
-         * process. */
+         * process. What the terminal sends, the front gets too, and passes on. */
         if (signal_is_passed_on(signal)) on_signal(holder, signal);
     }
     reap(holder);

@@ -170,9 +170,20 @@ static int acquire_with(struct session *session, struct redlock_lock *lock, cons
     return EXIT_LOST;
 }
 
+/* Scripts take the output apart by its blanks, and the owner is a part of the token. */
+static int owner_check(const struct settings *settings, const char *owner) {
+    if (settings->json || owner[strcspn(owner, " \t\n\v\f\r")] == '\0') return EXIT_OK;
+    complain(
+        "an owner with a blank would make two words of the token: use --json, or another --owner");
+    return EXIT_USAGE_ERROR;
+}
+
 int command_acquire(struct settings *settings, int argc, char **argv) {
+    char owner[REDLOCK_OWNER_BYTES_MAX + 1];
     int status = one_resource(settings, "acquire", argc, argv);
-    if (status != 0) return status;
+    default_owner(settings, owner, sizeof owner);
+    if (status == EXIT_OK) status = owner_check(settings, owner);
+    if (status != EXIT_OK) return status;
     struct inherited_signals inherited;
     signals_take(&inherited);
     int signal_fd = signals_open(&inherited);
@@ -180,8 +191,6 @@ int command_acquire(struct settings *settings, int argc, char **argv) {
     struct session session;
     status = session_open(&session, settings);
     if (status == 0) {
-        char owner[REDLOCK_OWNER_BYTES_MAX + 1];
-        default_owner(settings, owner, sizeof owner);
         struct redlock_lock *lock = NULL;
         struct taker taker = {settings, owner};
         status = session_lock(&session, argv[0], to_take, &taker, &lock);

@@ -65,7 +65,7 @@ struct front {
 
 static void continue_command(struct front *front) {
     if (front->group == 0) return;
-    if (terminal_is_ours(&front->terminal)) terminal_lend(&front->terminal, front->group);
+    if (terminal_may_lend(&front->terminal)) terminal_lend(&front->terminal, front->group);
     note_send(front->socket, NOTE_SIGNAL, SIGCONT, NULL);
 }
 
@@ -98,7 +98,7 @@ static void on_note(struct front *front, const struct note *note) {
     case NOTE_TAKEN:
         /* The command takes the terminal itself, before it runs; the front learns its group only
          * afterwards. */
-        front->terminal.lent = terminal_is_ours(&front->terminal);
+        front->terminal.lent = terminal_may_lend(&front->terminal);
         front->lent_once = front->terminal.lent;
         front->start_reported = true;
         note_send(front->socket, NOTE_START, front->terminal.lent, NULL);

@@ -3,12 +3,20 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+/* ksh93 makes its pipes of sockets. */
+static bool is_pipe(int fd) {
+    struct stat found;
+    return fstat(fd, &found) == 0 && (S_ISFIFO(found.st_mode) || S_ISSOCK(found.st_mode));
+}
+
 void terminal_open(struct terminal *terminal) {
     /* Not standard input: that may be a pipe or a file although the job has a terminal. */
-    *terminal = (struct terminal){.fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)};
+    *terminal = (struct terminal){.fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY),
+                                  .shared = is_pipe(STDIN_FILENO) || is_pipe(STDOUT_FILENO)};
 }
 
 void terminal_close(struct terminal *terminal) {
@@ -16,8 +24,12 @@ void terminal_close(struct terminal *terminal) {
     terminal->fd = -1;
 }
 
-bool terminal_is_ours(const struct terminal *terminal) {
+static bool is_ours(const struct terminal *terminal) {
     return terminal->fd >= 0 && tcgetpgrp(terminal->fd) == getpgrp();
+}
+
+bool terminal_may_lend(const struct terminal *terminal) {
+    return !terminal->shared && is_ours(terminal);
 }
 
 void terminal_lend(struct terminal *terminal, pid_t group) {
@@ -45,6 +57,10 @@ static void stop_by(int signal) {
 }
 
 bool terminal_stop_job(struct terminal *terminal, pid_t group, int signal) {
+    if (terminal->shared && (signal == SIGTTIN || signal == SIGTTOU) && is_ours(terminal)) {
+        terminal->shared = false;
+        return true;
+    }
     terminal_take(terminal, group);
     if (signal == SIGSTOP) {
         raise(SIGSTOP);

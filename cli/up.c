@@ -78,7 +78,7 @@ static int make_directory(struct up *up) {
 /* ---- the command ------------------------------------------------------------------------- */
 
 static void continue_command(struct up *up) {
-    if (up->child > 0 && terminal_is_ours(&up->terminal)) terminal_lend(&up->terminal, up->child);
+    if (up->child > 0 && terminal_may_lend(&up->terminal)) terminal_lend(&up->terminal, up->child);
     group_signal(up->child, SIGCONT);
 }
 
@@ -124,7 +124,7 @@ static int start_command(struct up *up, char **argv) {
     for (size_t i = 0; i < count; i++) whole = whole && added[i] != NULL;
     char **environment = whole ? environment_with(added, count) : NULL;
     int failed = EXIT_SYSTEM;
-    up->terminal.lent = terminal_is_ours(&up->terminal);
+    up->terminal.lent = terminal_may_lend(&up->terminal);
     struct child_plan plan = {.argv = argv,
                               .environment = environment,
                               .inherited = &up->inherited,

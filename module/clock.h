@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * boottime is the clock of the leases: it never steps, and it counts the time that the machine sleeps. */
+ * boottime is the clock of the leases: it never steps, and it counts the time that the machine
+ * sleeps. */
 #ifndef MODULE_CLOCK_H
 #define MODULE_CLOCK_H
 

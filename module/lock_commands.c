@@ -2,6 +2,7 @@
  *
  * The votes: REDLOCK.ACQUIRE, EXTEND, RELEASE, RAISE, BREAK, CONFIRM. They return what the scripts
  * of src/node return. */
+#include "answers.h"
 #include "commands.h"
 #include "ends.h"
 #include "mirror.h"
@@ -10,16 +11,6 @@
 #include <string.h>
 
 static struct request request; /* large; one command runs at a time */
-
-static int reply_integer(struct server_ctx *ctx, long long number) {
-    server.ReplyWithLongLong(ctx, number);
-    return SERVER_OK;
-}
-
-static int reply_no_memory(struct server_ctx *ctx) {
-    node.counts.refused_no_memory++;
-    return refuse(ctx, "OOM redlock: the lock table is full (option memory)");
-}
 
 static bool same_token(struct node_bytes a, struct node_bytes b) {
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
@@ -45,47 +36,6 @@ static bool read_vote(struct server_ctx *ctx, struct server_string **argv, int a
 
 /* ---- acquire ---- */
 
-static int reply_denied(struct server_ctx *ctx, int64_t left_ms, int64_t rank,
-                        struct node_bytes token) {
-    size_t shown = token.bytes < SHOWN_TOKEN_BYTES ? token.bytes : SHOWN_TOKEN_BYTES;
-    node.counts.denied++;
-    server.ReplyWithArray(ctx, 4);
-    server.ReplyWithLongLong(ctx, 0);
-    server.ReplyWithLongLong(ctx, left_ms);
-    server.ReplyWithLongLong(ctx, rank);
-    server.ReplyWithStringBuffer(ctx, shown ? token.data : "", shown);
-    return SERVER_OK;
-}
-
-/* The first of the keys that the table holds. False: none. */
-static bool denied_by_table(struct server_ctx *ctx, int64_t rank) {
-    struct node_lock lock;
-    for (size_t i = 0; i < request.keys_count; i++) {
-        if (!node_look(node.table, request.keys[i], node.now_ms, &lock)) continue;
-        reply_denied(ctx, lock.expires_ms == INT64_MAX ? -1 : lock.expires_ms - node.now_ms, rank,
-                     lock.token);
-        return true;
-    }
-    return false;
-}
-
-/* A key in the keyspace is the mirror of a lock in the table, which will deny; or a stranger's. */
-static bool denied_by_stranger(struct server_ctx *ctx) {
-    struct node_lock lock;
-    for (size_t i = 0; node.mirror && i < request.keys_count; i++) {
-        bool is_free = mirror_is_free(node.names[i]);
-        if (request.keys_count > 1) mirror_close(); /* it may be named twice */
-        if (is_free) continue;
-        if (node_look(node.table, request.keys[i], node.now_ms, &lock)) continue;
-        const struct outside_key *found = mirror_look(node.names[i], request.token);
-        if (found->what == OUTSIDE_NONE) continue;
-        size_t bytes = found->what == OUTSIDE_STRING ? found->shown_bytes : 0;
-        reply_denied(ctx, found->left_ms, -1, (struct node_bytes){found->shown, bytes});
-        return true;
-    }
-    return false;
-}
-
 static int vote(struct server_ctx *ctx) {
     const struct node_fence_request fences = {request.nonce, request.fence, request.stripes,
                                               request.stripes_count};
@@ -98,7 +48,7 @@ static int vote(struct server_ctx *ctx) {
     if (answer == NODE_DENIED && turn.reserved)
         return reply_denied(ctx, (turn.left_us + 999) / 1000, turn.rank,
                             (struct node_bytes){"", 0});
-    if (answer == NODE_DENIED && denied_by_table(ctx, turn.rank)) return SERVER_OK;
+    if (answer == NODE_DENIED && denied_by_table(ctx, &request, turn.rank)) return SERVER_OK;
     for (size_t i = 0; i < request.keys_count; i++)
         mirror_put(node.names[i], request.token, request.ttl_ms);
     ends_changed();
@@ -110,7 +60,7 @@ static int vote(struct server_ctx *ctx) {
 static int acquire(struct server_ctx *ctx, struct server_string **argv, int argc) {
     if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
     if (!read_vote(ctx, argv, argc, true)) return SERVER_OK;
-    if (!denied_by_stranger(ctx)) vote(ctx);
+    if (!denied_by_stranger(ctx, &request)) vote(ctx);
     mirror_close();
     return SERVER_OK;
 }
@@ -123,7 +73,7 @@ static int lock_one(struct server_ctx *ctx, struct server_string **argv, int arg
         !read_token(&words, &request) || !read_ttl_and_fence(&words, &request))
         return SERVER_OK;
     request.waiter = (struct node_waiter){.name = {"", 0}}; /* not that of the request before */
-    if (!denied_by_stranger(ctx)) vote(ctx);
+    if (!denied_by_stranger(ctx, &request)) vote(ctx);
     mirror_close();
     return SERVER_OK;
 }
@@ -194,8 +144,7 @@ static int extend(struct server_ctx *ctx, struct server_string **argv, int argc)
     case ALL_OURS: break;
     case ONE_ABSENT: return reply_integer(ctx, 0);
     case ONE_FOREIGN: return reply_integer(ctx, -1);
-    case ONE_OF_OTHER_TYPE:
-        return refuse(ctx, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    case ONE_OF_OTHER_TYPE: return reply_wrong_type(ctx);
     case NO_ROOM: return reply_no_memory(ctx);
     }
     return extend_in_table() == NODE_GRANTED ? extended(ctx) : reply_integer(ctx, 0);
@@ -233,8 +182,7 @@ static int release_keys(struct server_ctx *ctx) {
             release_outside(i, &released);
     }
     node.counts.released += released.deleted;
-    if (released.other_type)
-        return refuse(ctx, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    if (released.other_type) return reply_wrong_type(ctx);
     return reply_integer(ctx, released.foreign ? -1 : released.deleted ? 1 : 0);
 }
 
@@ -292,8 +240,7 @@ static int break_lock(struct server_ctx *ctx, struct server_string **argv, int a
     default: outside.deleted = 1; break;
     }
     node.counts.released += outside.deleted;
-    if (outside.other_type)
-        return refuse(ctx, "WRONGTYPE Operation against a key holding the wrong kind of value");
+    if (outside.other_type) return reply_wrong_type(ctx);
     return reply_integer(ctx, outside.foreign ? -1 : outside.deleted ? -3 : 0);
 }
 

@@ -74,6 +74,13 @@ const struct outside_key *mirror_look(struct server_string *name, struct node_by
     return &found;
 }
 
+const struct outside_key *mirror_look_at_copy(struct server_string *name, struct node_bytes token) {
+    static struct outside_key found;
+    found.what = OUTSIDE_NONE;
+    if (node.mirror) look(name, token, &found);
+    return &found;
+}
+
 /* A string with bytes of its own: one that is shared with the request would be copied when it is
  * compared. */
 static void write_value(struct server_key *key, struct node_bytes token) {

@@ -21,6 +21,9 @@ struct outside_key {
  * answer is valid until the next call. */
 const struct outside_key *mirror_look(struct server_string *name, struct node_bytes token);
 
+/* The same for a key that the table holds: its copy, or what a stranger has put there instead. */
+const struct outside_key *mirror_look_at_copy(struct server_string *name, struct node_bytes token);
+
 /* The same, for keys of which the table may hold some: NONE if the keyspace does not have the key,
  * else the answer is not about the table. A key that was not found stays open until mirror_put() of
  * the same name, or mirror_close(): looking a key up is what costs. */

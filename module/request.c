@@ -239,6 +239,7 @@ bool read_waiter(struct words *words, struct node_waiter *waiter) {
     waiter->since_us = node_queue_since(node.queue, said_us, realtime_us(), node.now_us);
     waiter->waited_us = waited_us;
     waiter->remember_us = remember_us;
+    waiter->reads = false;
     return true;
 }
 

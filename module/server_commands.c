@@ -30,7 +30,7 @@ static struct node_bytes quorum(void) {
 }
 
 static int hello(struct server_ctx *ctx, struct server_string **argv, int argc) {
-    enum { PAIRS = 5 };
+    enum { PAIRS = 6 };
     struct words words;
     long long protocol;
     if (argc != 2) return server.WrongArity(ctx);
@@ -51,6 +51,8 @@ static int hello(struct server_ctx *ctx, struct server_string **argv, int argc) 
     reply_text(ctx, node.incarnation);
     reply_text(ctx, "mirror");
     server.ReplyWithLongLong(ctx, node.mirror);
+    reply_text(ctx, "shared"); /* it has REDLOCK.SHARE and its siblings */
+    server.ReplyWithLongLong(ctx, 1);
     reply_text(ctx, "quorum");
     server.ReplyWithStringBuffer(ctx, id.bytes ? id.data : "", id.bytes);
     return SERVER_OK;
@@ -82,6 +84,7 @@ void info_redlock(struct server_info_out *out, int for_crash_report) {
     server.InfoAddFieldULongLong(out, "mirror", node.mirror);
     server.InfoAddFieldULongLong(out, "database", (unsigned long long)node.db);
     server.InfoAddFieldULongLong(out, "locks", node_count(node.table));
+    server.InfoAddFieldULongLong(out, "shared_locks", node_lists(node.table));
     server.InfoAddFieldULongLong(out, "locks_bytes", node_bytes_locked(node.table));
     server.InfoAddFieldULongLong(out, "locks_bytes_max", node.memory_max);
     server.InfoAddFieldULongLong(out, "record", node_record(node.table, &fields) > 0);

@@ -15,6 +15,9 @@ static const struct node_bytes no_token = {"", 0};
 /* What the holder has left, or the reservation for another. -2: this waiter may try. */
 static int64_t left_ms(const struct node_waiter *waiter) {
     int64_t left = node_pttl(node.table, request.keys[0], node.now_ms), left_us;
+    if (waiter->reads && node_is_shared(node.table, request.keys[0], node.now_ms) &&
+        node_queue_is_first(node.queue, request.keys[0], waiter, node.now_us))
+        return -2;
     if (left != -2) return left;
     if (!node_queue_admits(node.queue, request.keys[0], waiter, node.now_us, &left_us))
         return (left_us + US_PER_MS - 1) / US_PER_MS;
@@ -25,10 +28,13 @@ static int64_t left_ms(const struct node_waiter *waiter) {
 static int wait_in_turn(struct server_ctx *ctx, struct server_string **argv, int argc) {
     struct words words;
     struct node_waiter waiter;
-    if (argc != 6) return server.WrongArity(ctx);
+    if (argc != 6 && argc != 7) return server.WrongArity(ctx);
     if (!begin_vote(&words, ctx, argv, argc) || !read_key(&words, &request) ||
         !read_waiter(&words, &waiter))
         return SERVER_OK;
+    waiter.reads = argc == 7;
+    if (waiter.reads && !is_word(bytes_of(argv[6]), "SHARED"))
+        return refuse(ctx, "ERR syntax error");
     node_expire_key(node.table, request.keys[0], node.now_ms); /* it is reserved for the first */
     int64_t rank = node_queue_enter(node.queue, request.keys[0], &waiter, node.now_us);
     int64_t left = left_ms(&waiter);
@@ -69,7 +75,7 @@ static int queue(struct server_ctx *ctx, struct server_string **argv, int argc) 
 
 const struct command turn_commands[] = {
     {"redlock.wait", wait_in_turn, "write deny-oom fast", ONE_KEY,
-     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_INSERT, 6,
+     SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_INSERT, -6,
      "Enters the wait queue of a lock, or stays in it", "O(log(N)), N: waiters"},
     {"redlock.unwait", unwait, "write fast", ONE_KEY,
      SERVER_KEY_RW | SERVER_KEY_ACCESS | SERVER_KEY_DELETE, 4, "Leaves the wait queue of a lock",

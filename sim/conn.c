@@ -282,6 +282,7 @@ static void post_waiter(const struct net_request *request, struct message *messa
     message->since_us = request->since_us;
     message->age_us = request->waited_us;
     message->remember_us = request->remember_us;
+    message->reads = request->reads || request->op == NET_SHARE;
 }
 
 void conn_post(struct conn *conn, struct net_call *call) {
@@ -302,9 +303,9 @@ void conn_post(struct conn *conn, struct net_call *call) {
     size_t prefix = queued ? sizeof(NET_KEY_WAITING) - 1 : 0;
     if (subject == NET_OF_OBSERVERS) prefix = sizeof(NET_KEY_TERM) - 1;
     /* Of a shared lock, the second key is the name of the list. */
-    const size_t keys = request->op == NET_SCAN                ? 0
-                        : net_op_is(request->op, NET_OP_STOCK) ? 1
-                                                               : request->keys_count;
+    const size_t keys = request->op == NET_SCAN                  ? 0
+                        : net_op_is(request->op, NET_OP_READERS) ? 1
+                                                                 : request->keys_count;
     for (size_t i = 0; i < keys; i++) {
         const struct net_bytes *key = &request->keys[i];
         int resource = resource_of((const char *)key->data + prefix, key->bytes - prefix);

@@ -109,6 +109,7 @@ struct message {
     rl_ns notified_at; /* HINT */
     bool passes;
     int64_t age_us, since_us, remember_us, count;
+    bool reads;         /* TURN_WAIT, SHARE */
     uint8_t name_bytes; /* a native node's waiter */
     char name[WAITER_BYTES_MAX];
     /* For guarded mode. */
@@ -349,6 +350,8 @@ void native_copy(struct server *server, const struct node_request *what);
 int64_t native_pttl(struct server *server, struct node_bytes key);
 struct node_bytes native_get(struct server *server, struct node_bytes key);
 void native_deny(struct server *server, struct message *request);
+enum node_answer native_share(struct server *server, struct message *request,
+                              const struct node_share *share); /* the same three */
 /* turns.c: the wait queue of a native node */
 void turns_begin(struct server *server, bool on);
 rl_ns turns_next(const struct server *server, world_fn **look); /* when to look at it again */
@@ -356,6 +359,8 @@ void turns_freed(struct server *server, struct node_bytes key);
 enum node_answer turns_acquire(struct server *server, struct message *request,
                                const struct node_request *what,
                                const struct node_fence_request *fences);
+enum node_answer turns_share(struct server *server, struct message *request,
+                             const struct node_share *share);
 void turns_serve(struct server *server, struct message *request); /* TURN_* */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);

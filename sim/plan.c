@@ -786,8 +786,9 @@ static void draw_shared(struct plan *plan, bool always) {
     struct world_options *options = &plan->options;
     plan->random = random_named(plan->seed, 18);
     const bool drawn = chance(plan, 12);
-    bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->nodes == PLAN_NODES_STOCK &&
-                !options->slots && !options->client[0].lock.leader;
+    const bool stock = plan->nodes == PLAN_NODES_STOCK;
+    const bool fits = plan->broken == PLAN_BREAK_NOTHING && !options->slots &&
+                      !options->client[0].lock.leader && (stock || !has_breaks(plan));
     if (!fits || !(drawn || always)) return;
     options->shared = true;
     for (unsigned i = 0; i < options->clients; i++) {
@@ -800,7 +801,8 @@ static void draw_shared(struct plan *plan, bool always) {
         if (action->kind == PLAN_SESSION && !action->many && chance(plan, 40))
             action->downgrade_at = log_between(plan, 1, action->span + 1);
     }
-    if (always && options->others == 0 && !has_breaks(plan) && chance(plan, 30)) add_breaks(plan);
+    if (always && stock && options->others == 0 && !has_breaks(plan) && chance(plan, 30))
+        add_breaks(plan);
 }
 
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return

@@ -30,15 +30,19 @@ void readers_serve(struct server *server, struct message *request) {
                                      .nonce = request->nonce,
                                      .fence = request->fence,
                                      .stripe = request->stripes[0]};
-    const int64_t now_ms = server_wall_ms(server);
+    const int64_t now_ms = server_now_ms(server);
     enum node_answer answer;
-    if (request->op == NET_SHARE)
+    if (server->native)
+        answer = native_share(server, request, &share);
+    else if (request->op == NET_SHARE)
         answer = node_share(server->table, &share, now_ms, &request->fence);
     else if (request->op == NET_SHARE_EXTEND)
         answer = node_share_extend(server->table, &share, now_ms);
     else
         answer = node_share_release(server->table, &share, now_ms);
     request->verdict = verdict_of(answer);
+    if (server->native && request->op == NET_SHARE && answer == NODE_DENIED)
+        native_deny(server, request);
     server_await_expiry(server);
 }
 
@@ -46,7 +50,7 @@ void readers_serve(struct server *server, struct message *request) {
 void readers_count(struct server *server, struct message *request) {
     request->count = 0;
     request->verdict = verdict_of(node_readers_count(server->table, resource_key(request->keys[0]),
-                                                     server_wall_ms(server), &request->count));
+                                                     server_now_ms(server), &request->count));
 }
 
 struct search {
@@ -63,7 +67,7 @@ static void look_for_reader(void *context, struct node_bytes reader, int64_t exp
 }
 
 bool readers_would_change(struct server *server, const struct message *request) {
-    const int64_t now_ms = server_wall_ms(server);
+    const int64_t now_ms = server_now_ms(server);
     const struct node_bytes key = resource_key(request->keys[0]);
     struct search search = {.reader = bytes_of(server->world, request->token)};
     if (!is_marked(server->table, key, now_ms)) return false;
@@ -109,10 +113,11 @@ static void note(struct server *server, struct place place, int64_t before_ms, i
     if (gone)
         record.value = before_ms <= now_ms;
     else
-        record.until = clock_when(&server->clock, place.expires_ms * RL_MS);
+        record.until =
+            clock_when(server->native ? &server->boot : &server->clock, place.expires_ms * RL_MS);
     world_write(server->world, &record);
     place.at = server->world->now;
-    add(&server->places_log, place);
+    if (!server->native) add(&server->places_log, place); /* nothing rolls a native node back */
     set(&server->places, place);
 }
 
@@ -137,13 +142,13 @@ static void look_at_reader(void *context, struct node_bytes reader, int64_t expi
 }
 
 void readers_look(struct server *server) {
-    const int64_t now_ms = server_wall_ms(server);
+    const int64_t now_ms = server_now_ms(server);
     if (!server->world->options.shared || server->old || !server->up || server->paused) return;
     for (size_t i = 0; i < server->places.count; i++) server->places.list[i].seen = false;
     for (unsigned i = 0; i < server->world->options.resources; i++) {
         struct look look = {server, (uint8_t)i, now_ms};
-        if (is_marked(server->keys, resource_key(i), now_ms))
-            node_readers(server->keys, resource_key(i), now_ms, look_at_reader, &look);
+        if (is_marked(server->table, resource_key(i), now_ms))
+            node_readers(server->table, resource_key(i), now_ms, look_at_reader, &look);
     }
     for (size_t i = server->places.count; i-- > 0;) {
         struct place place = server->places.list[i];

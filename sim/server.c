@@ -349,7 +349,7 @@ void server_write_op(struct server *server, struct message *request) {
         server_acquire_slot(server, request);
         return;
     }
-    if (net_op_is(request->op, NET_OP_STOCK)) {
+    if (net_op_is(request->op, NET_OP_READERS)) {
         readers_serve(server, request);
         return;
     }

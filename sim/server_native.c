@@ -128,3 +128,44 @@ struct node_bytes native_get(struct server *server, struct node_bytes key) {
     if (is_held(server, key)) return node_get(server->own, key, server_now_ms(server));
     return node_get(server->keys, key, server_wall_ms(server));
 }
+
+/* ---- shared locks ---------------------------------------------------------------------------- */
+
+/* The key of a writer that becomes a reader: the marker takes its place among the keys too. */
+static enum node_answer extend_place(struct server *server, const struct node_request *what,
+                                     const struct node_share *share) {
+    enum node_answer answer = node_share_extend(server->own, share, what->now_ms);
+    if (answer != NODE_GRANTED) return answer;
+    (void)node_release(server->keys, what->keys, 1, share->reader, server_wall_ms(server));
+    native_copy(server, what);
+    return answer;
+}
+
+/* Readers hold the lock, and a client of another project has its key meanwhile: their copy ended by
+ * the wall clock, or was deleted. Those that are there stay; nobody joins them. */
+static bool copy_is_anothers(struct server *server, const struct node_share *share) {
+    const struct node_bytes marker = {NODE_SHARED_MARKER, sizeof(NODE_SHARED_MARKER) - 1};
+    const int64_t now_ms = server_now_ms(server), wall_ms = server_wall_ms(server);
+    if (!node_is_shared(server->own, share->key, now_ms) ||
+        node_share_is_listed(server->own, share->key, share->reader, now_ms))
+        return false;
+    return node_pttl(server->keys, share->key, wall_ms) != -2 &&
+           !equal(node_get(server->keys, share->key, wall_ms), marker);
+}
+
+enum node_answer native_share(struct server *server, struct message *request,
+                              const struct node_share *share) {
+    const struct node_request what = node_request(server, request);
+    if (request->op == NET_SHARE) {
+        if (native_is_anothers(server, &what) || copy_is_anothers(server, share))
+            return NODE_DENIED;
+        enum node_answer answer = turns_share(server, request, share);
+        if (answer == NODE_GRANTED) native_copy(server, &what);
+        return answer;
+    }
+    if (request->op == NET_SHARE_EXTEND) return extend_place(server, &what, share);
+    const bool held = is_held(server, share->key);
+    enum node_answer answer = node_share_release(server->own, share, what.now_ms);
+    if (answer != NODE_ABSENT || held) return answer;
+    return node_release(server->keys, &share->key, 1, share->reader, server_wall_ms(server));
+}

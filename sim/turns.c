@@ -49,7 +49,8 @@ static struct node_waiter waiter_of(const struct server *server, const struct me
         .name = {request->name, request->name_bytes},
         .waited_us = request->age_us,
         .since_us = node_queue_since(server->turns, request->since_us, wall_us, now_us(server)),
-        .remember_us = request->remember_us};
+        .remember_us = request->remember_us,
+        .reads = request->reads};
 }
 
 /* ---- time ---- */
@@ -102,6 +103,21 @@ enum node_answer turns_acquire(struct server *server, struct message *request,
     return answer;
 }
 
+/* The same for a reader. */
+enum node_answer turns_share(struct server *server, struct message *request,
+                             const struct node_share *share) {
+    struct node_turn turn = {.rank = -1};
+    request->count = -1;
+    if (!server->turns)
+        return node_share(server->own, share, server_now_ms(server), &request->fence);
+    const struct node_waiter waiter = waiter_of(server, request);
+    enum node_answer answer = node_share_in_turn(server->own, server->turns, share, &waiter,
+                                                 now_us(server), &request->fence, &turn);
+    if (answer == NODE_DENIED) request->count = turn.rank;
+    if (answer == NODE_DENIED && turn.reserved) request->remaining_ms = round_up(turn.left_us);
+    return answer;
+}
+
 static void wait(struct server *server, struct message *request) {
     const struct node_bytes key = resource_key(request->keys[0]);
     const struct node_waiter waiter = waiter_of(server, request);
@@ -110,8 +126,11 @@ static void wait(struct server *server, struct message *request) {
     request->count = node_queue_enter(server->turns, key, &waiter, now_us(server));
     request->remaining_ms = native_pttl(server, key);
     request->verdict = REDLOCK_VERDICT_GRANTED;
+    const bool joins = request->reads && node_is_shared(server->own, key, server_now_ms(server)) &&
+                       node_queue_is_first(server->turns, key, &waiter, now_us(server));
+    if (joins) request->remaining_ms = -2;
     if (request->remaining_ms != -2) return;
-    if (node_queue_admits(server->turns, key, &waiter, now_us(server), &left_us))
+    if (joins || node_queue_admits(server->turns, key, &waiter, now_us(server), &left_us))
         request->verdict = REDLOCK_VERDICT_ABSENT;
     else
         request->remaining_ms = round_up(left_us);

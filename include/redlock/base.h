@@ -55,7 +55,7 @@ extern "C" {
       "the servers belong to a guarded quorum, and the client is not guarded")                     \
     X(REDLOCK_OTHER_SLOTS, -18, "slots of this resource are held with another number of slots")    \
     X(REDLOCK_NO_SLOTS, -19, "native nodes have no slots")                                         \
-    X(REDLOCK_NO_SHARED, -20, "native nodes keep no shared locks")
+    X(REDLOCK_NO_SHARED, -20, "a native node keeps no shared locks: update its module")
 
 enum redlock_result {
 #define REDLOCK_ENUM(name, value, text) name = (value),
@@ -99,7 +99,8 @@ enum redlock_result {
     X(REDLOCK_VERDICT_GUARDED, 31, "server belongs to a guarded quorum: choose guarded mode")      \
     X(REDLOCK_VERDICT_UNACCEPTED, 32, "too few nodes of the list carry a record of its quorum")    \
     X(REDLOCK_VERDICT_OTHER_SLOTS, 33, "slots are held with another number of slots")              \
-    X(REDLOCK_VERDICT_NOT_SHARED, 34, "server keeps no shared locks (native, or scripts refused)")
+    X(REDLOCK_VERDICT_NOT_SHARED, 34,                                                              \
+      "server keeps no shared locks (an old module, or scripts refused)")
 
 enum redlock_verdict {
 #define REDLOCK_ENUM(name, value, text) name = (value),

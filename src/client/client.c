@@ -85,7 +85,10 @@ static void on_node(void *context, unsigned node) {
     struct net_node_status status = client_status(client, node);
     if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) client->twice_listed = true;
     client->natives &= (rl_mask)~rl_bit(node);
+    client->old_modules &= (rl_mask)~rl_bit(node);
     if (status.connected && status.native) client->natives |= rl_bit(node);
+    if (status.connected && status.native && !status.keeps_readers)
+        client->old_modules |= rl_bit(node);
     if (client->node_mode->node) client->node_mode->node(client, node, &status);
     locks_check(client);
     gatherings_check(client);

@@ -227,7 +227,8 @@ static void lie_down(struct rl_acquire *acquire, const struct rl_event *event, r
                      struct rl_actions *actions) {
     if (!stays_parked(acquire, event, now)) {
         if (acquire->waiting.active) rl_waiting_resume(&acquire->waiting, event, now, actions);
-        if (acquire->turns.active) rl_turns_resume(&acquire->turns, now, actions);
+        if (acquire->turns.active)
+            rl_turns_resume(&acquire->turns, acquire->cleaning.granted, now, actions);
         use_watchers(acquire, event, now, actions);
         wait_until_hinted(acquire);
     }

@@ -317,9 +317,11 @@ struct rl_turns {
     rl_ns ends_at[RL_NODES_MAX];
     rl_ns free_at[RL_NODES_MAX]; /* when what is taken ends, or RL_NEVER */
     rl_ns poll_at, try_at;
+    rl_ns away_until;    /* after lost tries that others split; 0: not away */
     rl_ns asked_at, rtt; /* when the last questions went out; how long they take */
     rl_ns poll_min, poll_max;
     unsigned losses; /* tries in a row since the lock was last seen held */
+    unsigned splits; /* lost tries in a row of which some nodes granted each one */
     uint64_t random;
 };
 void rl_turns_begin(struct rl_turns *turns, const struct rl_terms *terms, rl_ns poll_min,
@@ -328,8 +330,9 @@ void rl_turns_begin(struct rl_turns *turns, const struct rl_terms *terms, rl_ns 
 void rl_turns_enter(struct rl_turns *turns, rl_ns now, struct rl_actions *actions);
 /* Before a try. */
 void rl_turns_try(struct rl_turns *turns);
-/* After a lost try whose keys are deleted. */
-void rl_turns_resume(struct rl_turns *turns, rl_ns now, struct rl_actions *actions);
+/* After a lost try, whose keys are deleted from the nodes that granted it. */
+void rl_turns_resume(struct rl_turns *turns, rl_mask granted, rl_ns now,
+                     struct rl_actions *actions);
 /* Records what an event reports. Allowed in any state of the acquisition. */
 void rl_turns_note(struct rl_turns *turns, const struct rl_event *event, rl_ns now);
 /* While sleeping, after rl_turns_note(): true when it is time to try. */

@@ -102,6 +102,7 @@ void rl_turns_note(struct rl_turns *turns, const struct rl_event *event, rl_ns n
 void rl_turns_try(struct rl_turns *turns) {
     turns->ours = turns->notified = turns->taken = 0;
     turns->try_at = RL_NEVER;
+    turns->away_until = 0;
     turns->asks = false;
 }
 
@@ -174,6 +175,17 @@ static void await_others(struct rl_turns *turns, rl_ns now) {
     turns->try_at = now + step + rl_draw_between(&turns->random, 0, most * step);
 }
 
+/* A lost try has ended, and its time away too. Another client has the lock, or several have some
+ * nodes each. In the second case each tries again after a random time, which grows. */
+static void come_back(struct rl_turns *turns, rl_ns now, struct rl_actions *actions) {
+    turns->away_until = 0;
+    rl_turns_enter(turns, now, actions);
+    if (is_our_turn(turns))
+        turns->try_at = now;
+    else if (!is_held(turns, now))
+        await_others(turns, now);
+}
+
 bool rl_turns_step(struct rl_turns *turns, const struct rl_event *event, rl_ns now,
                    struct rl_actions *actions) {
     assert(turns->active);
@@ -182,6 +194,8 @@ bool rl_turns_step(struct rl_turns *turns, const struct rl_event *event, rl_ns n
     forget(turns, (rl_mask)~turns->keepers);
     turns->asked &= turns->keepers;
     drop_ended(turns, now);
+    if (now < turns->away_until) return false;
+    if (turns->away_until != 0) come_back(turns, now, actions);
     if (is_our_turn(turns)) return true;
     if (now >= turns->poll_at && poll(turns, now, actions)) return true;
     const rl_mask fresh = event->type == RL_EVENT_NODES ? turns->keepers : turns->keepers & ~before;
@@ -209,19 +223,25 @@ void rl_turns_enter(struct rl_turns *turns, rl_ns now, struct rl_actions *action
     ask(turns, turns->keepers & (rl_mask) ~(turns->places | turns->asked), now, actions);
 }
 
-/* Another client has it, or several have some nodes each. In the second case each stays away for a
- * random time, which grows. */
-void rl_turns_resume(struct rl_turns *turns, rl_ns now, struct rl_actions *actions) {
+/* Nodes may differ in the order of two waiters for as long as both wait: each then gets the nodes
+ * where it comes first, and the other's notifications are outdated. So after a second split the
+ * client stays away for a random time, which grows, and asks no node: a node that is asked reserves
+ * the lock. */
+void rl_turns_resume(struct rl_turns *turns, rl_mask granted, rl_ns now,
+                     struct rl_actions *actions) {
     if (turns->losses < LOSSES_MAX) turns->losses++;
+    turns->splits = granted == 0 ? 0 : turns->splits < LOSSES_MAX ? turns->splits + 1 : LOSSES_MAX;
     plan_poll(turns, now);
-    rl_turns_enter(turns, now, actions);
-    if (is_our_turn(turns))
-        turns->try_at = now;
-    else if (!is_held(turns, now))
-        await_others(turns, now);
+    if (turns->splits < 2) {
+        come_back(turns, now, actions);
+        return;
+    }
+    const rl_ns most = (rl_ns)1 << turns->splits;
+    turns->away_until = now + 1 + rl_draw_between(&turns->random, 0, most * step_of(turns));
 }
 
 rl_ns rl_turns_wake_at(const struct rl_turns *turns) {
+    if (turns->away_until != 0) return turns->away_until;
     const rl_ns at = turns->try_at < turns->poll_at ? turns->try_at : turns->poll_at,
                 ask = ask_at(turns);
     return ask < at ? ask : at;

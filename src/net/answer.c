@@ -139,6 +139,7 @@ static bool answer_shared(const struct net_request *request, const struct reader
                           struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
     const int64_t least = request->nonces ? request->fence : 0;
+    if (slot->type == REPLY_ARRAY) return answer_denial(reader, answer); /* a native node's */
     if (slot->type != REPLY_INTEGER || slot->integer < (request->nonces ? -2 : -1)) return false;
     if (slot->integer == -2) {
         answer->verdict = REDLOCK_VERDICT_RECOVERING;

@@ -412,6 +412,9 @@ static void add_named(struct words *words, char what, struct turn *turn) {
         add_waiting(words, request);
         return;
     case 'v': add_waiting(words, request); return;
+    case 'R':
+        if (request->reads) words_text(words, "SHARED");
+        return;
     case 'p': words_number(words, request->passes ? 1 : 0); return;
     default: assert(false); /* test_table() knows them all */
     }

@@ -60,7 +60,12 @@ static inline bool command_is_vote(const struct net_request *request) {
 }
 /* The same for its reply `nth`: "+OK", then ":1" or ":0". */
 bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_reply *answer);
-/* The same for a native node's ":1" to a request that takes, extends or leaves keys. */
+/* A request to a native node that takes, extends or leaves keys, and whose ":1" is no number: that
+ * of SHARE is a fence. */
+static inline bool command_is_native_write(const struct net_request *request) {
+    return net_op_is_write(request->op) && request->op != NET_SHARE;
+}
+/* The same for its ":1". */
 static inline bool command_answer_native(const struct reader *reader, struct net_reply *answer) {
     if (reader->slots[0].type != REPLY_INTEGER || reader->slots[0].integer != 1) return false;
     answer->verdict = REDLOCK_VERDICT_GRANTED;
@@ -103,6 +108,7 @@ bool state_answer(unsigned nth, const struct reader *reader, struct net_state *s
 struct native_hello {
     char version[16], incarnation[41], quorum[17];
     bool mirror;
+    bool shared; /* it keeps the readers of shared locks; older modules do not */
 };
 /* The answer to REDLOCK.HELLO. False: it is another one, or of a protocol that we do not speak. */
 bool native_hello_answer(const struct reader *reader, struct native_hello *hello);

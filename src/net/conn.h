@@ -154,6 +154,11 @@ struct node {
     char quorum[17];
 };
 
+/* On a stock server scripts keep the readers of shared locks, on a native node the module does. */
+static inline bool node_keeps_readers(const struct node *node) {
+    return node->native ? node->hello.shared : !node->uses_transactions;
+}
+
 struct net {
     struct net_handlers handlers;
     int log_level;

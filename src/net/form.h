@@ -16,7 +16,7 @@ enum shape {
     SHAPE_SLOT,     /* two integers: 1, -1 and a slot; 0 and a time; -2 and a number of slots */
     SHAPE_RAISE,
     SHAPE_BREAK,
-    SHAPE_SHARED, /* -2: recovering, -1: denied; else the stripe's fence */
+    SHAPE_SHARED, /* -2: recovering, -1 or a denial: denied; else the stripe's fence */
     SHAPE_PTTL,
     SHAPE_VALUE,
     SHAPE_TYPE, /* a word; "none": there is no key */

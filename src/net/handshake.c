@@ -254,6 +254,9 @@ static void info_answered(struct conn *conn) {
     if (strcmp(mode, "cluster") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_CLUSTER,
                   "the server runs in cluster mode; list independent servers");
+    } else if (strcmp(mode, "sentinel") == 0) {
+        conn_fail(conn, REDLOCK_VERDICT_UNFIT,
+                  "the server is a Sentinel and holds no keys; list the servers themselves");
     } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, node->main.run_id) != 0) {
         reached_another(conn);
     } else if (conn->kind == CONN_MAIN) {

@@ -111,6 +111,8 @@ struct net_node_status {
     char module[16]; /* native: the module's version */
     bool mirror;     /* native: locks are also keys, for other programs to see */
     bool uses_transactions;
+    /* It serves NET_OP_READERS: false for a server that refuses scripts, and for an old module. */
+    bool keeps_readers;
     bool announces; /* guarded: handlers.changed() is called in time, see there */
     /* `asks_quorum`: the quorum id in the node's record, as the last handshake read it; "": no
      * record, or unknown. */

@@ -179,7 +179,7 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     struct node *node = conn->node;
     if (node->native && form_of_native(call->request)) {
         state |= CALL_NATIVE;
-        if (net_op_is_write(call->request->op)) state |= CALL_NATIVE_WRITE;
+        if (command_is_native_write(call->request)) state |= CALL_NATIVE_WRITE;
     } else {
         if (command_is_plain(call->request)) state |= CALL_PLAIN;
         if (command_is_vote(call->request)) state |= CALL_VOTE_PAIR;
@@ -196,9 +196,8 @@ static enum command_style style_for(const struct node *node) {
     return node->native ? COMMAND_NATIVE : COMMAND_STOCK;
 }
 
-/* The readers of a shared lock are kept by scripts, on the keys of a stock server. */
 static bool serves(const struct node *node, const struct net_request *request) {
-    return !net_op_is(request->op, NET_OP_STOCK) || !(node->native || node->uses_transactions);
+    return !net_op_is(request->op, NET_OP_READERS) || node_keeps_readers(node);
 }
 
 /* `encoded` NULL: encode it here. False: no memory or no connection, and nothing happened. */

@@ -34,10 +34,8 @@ static struct fences *of_nonce(const struct node_table *table, uint64_t nonce) {
     return nonce == 0 ? NULL : find(table, nonce);
 }
 
-int64_t *guarded_highest(const struct node_table *table, uint64_t nonce) {
-    struct fences *fences = of_nonce(table, nonce);
-    if (!fences) return NULL;
-    return fences->highest;
+bool guarded_has_fences(const struct node_table *table, uint64_t nonce) {
+    return of_nonce(table, nonce) != NULL;
 }
 
 /* A native node keeps three numbers for each stripe. */
@@ -215,6 +213,17 @@ static void raise_fences(struct node_table *table, struct fences *fences, int64_
         at_least(&fences->floor[stripe], fence);
         at_least(&fences->bound[stripe], fence);
     }
+}
+
+/* A native node knows the key's own fence: a busy neighbour in the stripe does not raise that of a
+ * reader. */
+int64_t guarded_raise_to(struct node_table *table, struct node_bytes key, uint64_t nonce,
+                         int64_t fence, uint16_t stripe, int64_t now_ms) {
+    const struct claim claim = {&key, 1, &stripe, 1, now_ms};
+    struct fences *fences = of_nonce(table, nonce);
+    assert(fences);
+    raise_fences(table, fences, fence, &claim);
+    return fence_of(table, fences, &claim, HIGHEST);
 }
 
 /* One key, and its own stripe: what most requests name. */

@@ -5,6 +5,7 @@
 #define RL_NODE_INSIDE_H
 
 #include "node/ends.h"
+#include "node/reader_lists.h"
 #include "node/table.h"
 
 /* A key: one piece of memory. Its end is in `ends`. */
@@ -38,8 +39,6 @@ struct record {
     char *data; /* names and values */
 };
 
-struct readers; /* shared.c */
-
 struct node_table {
     struct node_options options;
     struct buckets buckets;
@@ -50,7 +49,7 @@ struct node_table {
     struct fences *fences;
     struct fences *spare_fences; /* dropped sets, for the next ones */
     struct record record;
-    struct readers *readers; /* of all shared locks */
+    struct reader_lists readers; /* of all shared locks */
 };
 
 /* What a request does with a key decides whether it has ended (table.h), and who takes it out. */
@@ -69,14 +68,18 @@ void table_set_end(struct node_table *table, struct entry *entry, int64_t expire
 int64_t table_end(const struct node_table *table, const struct entry *entry);
 void table_delete(struct node_table *table, struct entry *entry);
 
-void shared_flush(struct node_table *table);
+/* Native: a key that is taken out takes its readers along. */
+void shared_entry_goes(struct node_table *table, const struct entry *entry, struct node_bytes key);
 bool shared_copy(struct node_table *to, const struct node_table *from);
 
 /* Uses the names from net/net.h. False: not such a name, or nothing is there. */
 bool guarded_delete(struct node_table *table, struct node_bytes key);
 void guarded_flush(struct node_table *table);
-/* NULL: there are no fences of that nonce. Stock tables: one number for each stripe. */
-int64_t *guarded_highest(const struct node_table *table, uint64_t nonce);
+/* For a key that is held, and its stripe. Not strict: what is there already may be as high, or
+ * higher. Returns the key's fence afterwards. */
+bool guarded_has_fences(const struct node_table *table, uint64_t nonce);
+int64_t guarded_raise_to(struct node_table *table, struct node_bytes key, uint64_t nonce,
+                         int64_t fence, uint16_t stripe, int64_t now_ms);
 bool guarded_copy(struct node_table *to, const struct node_table *from);
 void guarded_free(struct node_table *table);
 /* Native: where a new key's fence begins, and what remains of it. */

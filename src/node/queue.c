@@ -41,7 +41,8 @@ struct waiter {
     struct waiter *left, *right;
     int64_t since_us;
     uint32_t size; /* of the subtree */
-    uint32_t name_bytes;
+    uint16_t name_bytes;
+    bool reads;
     char name[];
 };
 
@@ -266,7 +267,8 @@ static struct waiter *make_waiter(struct node_queue *queue, struct line *line,
     if (!waiter) return NULL;
     memset(waiter, 0, sizeof *waiter);
     memcpy(waiter->name, from->name.data, bytes);
-    waiter->name_bytes = (uint32_t)bytes;
+    waiter->name_bytes = (uint16_t)bytes;
+    waiter->reads = from->reads;
     waiter->line = line;
     waiter->since_us = since_of(queue, line, from, now_us);
     waiter->item.hash = waiter_hash(queue, line, from->name);
@@ -429,6 +431,7 @@ int64_t node_queue_enter(struct node_queue *queue, struct node_bytes key,
     struct waiter *found = line ? find_waiter(queue, line, waiter->name) : NULL;
     if (found) {
         ends_move(&queue->forgotten, &found->item, now_us + waiter->remember_us);
+        found->reads = waiter->reads;
         move_up(found, since_of(queue, line, waiter, now_us));
     } else {
         found = come(queue, key, line, waiter, now_us);
@@ -482,19 +485,32 @@ void node_queue_freed(struct node_queue *queue, struct node_bytes key, int64_t n
     drop_if_empty(queue, line);
 }
 
+static bool comes_first(const struct node_queue *queue, const struct line *line,
+                        const struct node_waiter *waiter, int64_t now_us) {
+    const struct waiter *first = at_rank(line, 0);
+    if (!is_sound(waiter)) return false;
+    if (equal(first->name, first->name_bytes, waiter->name)) return true;
+    const struct arrival place = {since_of(queue, line, waiter, now_us), waiter->name};
+    return !find_waiter(queue, line, waiter->name) && comes_before(place, arrival(first));
+}
+
 bool node_queue_admits(struct node_queue *queue, struct node_bytes key,
                        const struct node_waiter *waiter, int64_t now_us, int64_t *left_us) {
     struct line *line = line_now(queue, key, now_us);
-    if (!line || !line->reserved) return true;
-    const struct waiter *first = at_rank(line, 0);
-    if (is_sound(waiter)) {
-        struct arrival place = {since_of(queue, line, waiter, now_us), waiter->name};
-        if (equal(first->name, first->name_bytes, waiter->name)) return true;
-        if (!find_waiter(queue, line, waiter->name) && comes_before(place, arrival(first)))
-            return true;
-    }
+    if (!line || !line->reserved || comes_first(queue, line, waiter, now_us)) return true;
     *left_us = ends_time(&queue->reservations, &line->item) - now_us;
     return false;
+}
+
+bool node_queue_is_first(struct node_queue *queue, struct node_bytes key,
+                         const struct node_waiter *waiter, int64_t now_us) {
+    const struct line *line = line_now(queue, key, now_us);
+    return !line || comes_first(queue, line, waiter, now_us);
+}
+
+void node_queue_shared(struct node_queue *queue, struct node_bytes key, int64_t now_us) {
+    const struct line *line = find_line(queue, key);
+    if (line && at_rank(line, 0)->reads) node_queue_freed(queue, key, now_us);
 }
 
 bool node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter,

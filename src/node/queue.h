@@ -43,6 +43,7 @@ struct node_waiter {
     int64_t waited_us;      /* by its own clock; 0 to 2^52 */
     int64_t since_us;       /* node_queue_since(); NODE_SINCE_UNKNOWN: `waited_us` counts alone */
     int64_t remember_us;    /* it is forgotten unless it comes back within this time; above 0 */
+    bool reads;             /* it waits for a shared lock */
 };
 
 /* When a waiter came, from what its wall clock showed then (`said_us`), in the queue's time. All
@@ -74,6 +75,12 @@ void node_queue_freed(struct node_queue *queue, struct node_bytes key, int64_t n
  * waiter comes first by its age. */
 bool node_queue_admits(struct node_queue *queue, struct node_bytes key,
                        const struct node_waiter *waiter, int64_t now_us, int64_t *left_us);
+/* Nobody waits, or this waiter comes first: it is the first one, or comes before that by its age.
+ */
+bool node_queue_is_first(struct node_queue *queue, struct node_bytes key,
+                         const struct node_waiter *waiter, int64_t now_us);
+/* A reader took the lock: if the first that waits is another reader, it is its turn too. */
+void node_queue_shared(struct node_queue *queue, struct node_bytes key, int64_t now_us);
 /* The lock was taken: no reservation, and this waiter (empty: none) has left. Returns whether
  * others wait. */
 bool node_queue_taken(struct node_queue *queue, struct node_bytes key, struct node_bytes waiter,
@@ -114,5 +121,13 @@ enum node_answer node_acquire_in_turn(struct node_table *table, struct node_queu
                                       const struct node_fence_request *fences,
                                       const struct node_waiter *waiter, int64_t now_us,
                                       struct node_turn *turn);
+
+/* A node_share() with the queue: as above, with one key. A reader that has a place keeps it.
+ * Another one stands behind all that came before it, so that readers that follow each other cannot
+ * keep a writer waiting; and when it is let in, the next waiter is, if it reads too. */
+enum node_answer node_share_in_turn(struct node_table *table, struct node_queue *queue,
+                                    const struct node_share *share,
+                                    const struct node_waiter *waiter, int64_t now_us,
+                                    int64_t *fence, struct node_turn *turn);
 
 #endif

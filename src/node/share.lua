@@ -7,6 +7,8 @@
 -- Returns -2: the fences are gone. -1: the key is another's (of whatever type). For these two nothing was changed. Else
 -- the reader is listed; the stripe's fence, 0 in classic mode.
 -- A key that was absent has no readers, whatever is listed: those lost their places when it went.
+-- A key that lives longer than all that are listed has a reader who is not: the list was deleted, or the key is what a
+-- native node has left. Nobody may delete it before its end, so nobody joins.
 -- replicate_commands: see extend.lua.
 if #KEYS < 2 then
     return 0
@@ -40,6 +42,11 @@ else
     local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
     if before and tonumber(before) > last then
         last = tonumber(before)
+    elseif not before then
+        local longest = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
+        if not longest or redis.call('PTTL', KEYS[1]) > tonumber(longest) - now then
+            return -1
+        end
     end
 end
 redis.call('ZADD', KEYS[2], last, ARGV[2])

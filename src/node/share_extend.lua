@@ -5,6 +5,8 @@
 -- Returns 1: the reader is listed for at least ttl from now; guarded: the stripe is at least the fence. -2: the fences
 -- are gone (said first). -1: the key is another's. 0: the key is absent, or the reader has no place any more. For these
 -- three nothing was changed.
+-- The time is asked after a SET, here and in share.lua: before 7.2 it goes on within a script, and a key that ends after
+-- all that are listed would admit no reader.
 if #KEYS < 2 then
     return 0
 end
@@ -24,12 +26,15 @@ if not held then
 elseif held ~= ARGV[1] and held ~= ARGV[2] then
     return -1
 end
+local left = 0
+if held == ARGV[2] then
+    left = math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[3]))
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', string.format('%.0f', left))
+    redis.call('DEL', KEYS[2])
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if held == ARGV[2] then
-    local left = math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[3]))
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', string.format('%.0f', left))
-    redis.call('DEL', KEYS[2])
     redis.call('ZADD', KEYS[2], string.format('%.0f', now + left), ARGV[2])
 end
 local before = redis.call('ZSCORE', KEYS[2], ARGV[2])

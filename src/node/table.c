@@ -107,7 +107,10 @@ static void take_out(struct node_table *table, struct entry *entry, enum node_ch
     ends_remove(&table->ends, &entry->item);
     buckets_remove(&table->buckets, &entry->item);
     table->entries_bytes -= charge_of(entry);
-    if (table->options.native) guarded_entry_goes(table, entry);
+    if (table->options.native) {
+        guarded_entry_goes(table, entry);
+        shared_entry_goes(table, entry, key_of(entry));
+    }
     notify(table, change, entry, expires_ms);
     node_memory_give(entry);
 }
@@ -152,6 +155,7 @@ struct node_table *node_table_open(const struct node_options *options) {
     if (!table) return NULL;
     memset(table, 0, sizeof *table);
     table->options = *options;
+    table->readers.seed = options->seed + 1;
     if (buckets_begin(&table->buckets)) return table;
     node_table_free(table);
     return NULL;
@@ -167,7 +171,7 @@ void node_table_free(struct node_table *table) {
         next = entry->next;
         node_memory_give(entry);
     }
-    shared_flush(table);
+    lists_free(&table->readers);
     buckets_free(&table->buckets);
     ends_free(&table->ends);
     guarded_free(table);
@@ -180,7 +184,7 @@ int64_t node_next_expiry(const struct node_table *table) { return ends_next(&tab
 
 size_t node_bytes_locked(const struct node_table *table) {
     return table->entries_bytes + chunks_bytes(&table->buckets.chunks) +
-           chunks_bytes(&table->ends.chunks);
+           chunks_bytes(&table->ends.chunks) + lists_bytes(&table->readers);
 }
 
 /* ---- what the protocol does ---- */
@@ -435,7 +439,7 @@ bool node_pexpire(struct node_table *table, struct node_bytes key, int64_t ttl_m
 
 void node_flush_all(struct node_table *table) {
     while (table->first) take_out(table, table->first, NODE_CHANGE_LOST);
-    shared_flush(table);
+    lists_drop_all(&table->readers);
     guarded_flush(table);
 }
 

@@ -227,10 +227,11 @@ const int64_t *node_fences(const struct node_table *table, uint64_t nonce);
 /* used by record and fences: to show that it does not grow */
 size_t node_bytes_used(const struct node_table *table);
 
-/* ---- shared locks (stock tables): share.lua and its siblings
+/* ---- shared locks: share.lua and its siblings
 
  * The key holds a marker instead of a token, and the readers are listed next to it, each with its
- * own end. A call costs steps for each reader of the key. */
+ * own end. In a native table the fence of a reader is that of the key, and a list goes with its
+ * key: a call that takes such a key out costs a step for each reader. */
 
 #define NODE_SHARED_MARKER "redlock:shared"
 
@@ -242,17 +243,23 @@ struct node_share {
     int64_t fence;
     uint16_t stripe;
 };
-/* GRANTED: *fence is the stripe's, at least the request's, or 0 in classic mode. DENIED, GONE. */
+/* GRANTED: *fence is the stripe's, at least the request's, or 0 in classic mode. DENIED, GONE,
+ * NO_MEMORY. */
 enum node_answer node_share(struct node_table *table, const struct node_share *share,
                             int64_t now_ms, int64_t *fence);
 /* Where the key holds the reader's own token, it becomes the marker, and its holder a reader.
  * GRANTED, GONE, ABSENT (no key, or no place in it), DENIED, WRONGTYPE, NO_MEMORY. */
 enum node_answer node_share_extend(struct node_table *table, const struct node_share *share,
                                    int64_t now_ms);
-/* The same without GONE. */
+/* Whether readers hold the key. */
+bool node_is_shared(struct node_table *table, struct node_bytes key, int64_t now_ms);
+/* Whether the reader has a place whose end has not come. */
+bool node_share_is_listed(struct node_table *table, struct node_bytes key, struct node_bytes reader,
+                          int64_t now_ms);
+/* As node_share_extend() without GONE and NO_MEMORY. */
 enum node_answer node_share_release(struct node_table *table, const struct node_share *share,
                                     int64_t now_ms);
-/* The readers that are listed under a key and whose ends have not come. */
+/* The readers that are listed under a key and whose ends have not come, in the order of these. */
 typedef void node_reader_fn(void *context, struct node_bytes reader, int64_t expires_ms);
 void node_readers(const struct node_table *table, struct node_bytes key, int64_t now_ms,
                   node_reader_fn *visit, void *context);

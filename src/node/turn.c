@@ -21,6 +21,8 @@ static bool is_reserved(struct node_queue *queue, const struct node_bytes *keys,
     return false;
 }
 
+static const struct node_bytes nobody = {"", 0};
+
 static void denied_by(struct node_table *table, const struct node_bytes *keys, size_t count,
                       int64_t now_ms, struct node_turn *turn) {
     struct node_lock lock;
@@ -47,11 +49,48 @@ enum node_answer node_acquire_in_turn(struct node_table *table, struct node_queu
                : node_acquire(table, keys, count, token, ttl_ms, now_ms);
     if (answer == NODE_DENIED) {
         denied_by(table, keys, count, now_ms, turn);
+        if (crowded) (void)node_queue_taken(queue, turn->key, nobody, now_us); /* see below */
         enter(queue, waiter, now_us, turn);
     }
     if (answer != NODE_GRANTED && answer != NODE_STALE) return answer;
     *turn = (struct node_turn){.rank = -1};
     for (size_t i = 0; crowded && i < count; i++)
         if (node_queue_taken(queue, keys[i], waiter->name, now_us)) turn->others = true;
+    return answer;
+}
+
+/* A key that readers hold is free for another reader, but for those that wait for it. */
+static bool may_join(struct node_table *table, struct node_queue *queue,
+                     const struct node_share *share, const struct node_waiter *waiter,
+                     int64_t now_us) {
+    struct node_lock lock;
+    return !node_look(table, share->key, now_us / US_PER_MS, &lock) ||
+           node_queue_is_first(queue, share->key, waiter, now_us);
+}
+
+enum node_answer node_share_in_turn(struct node_table *table, struct node_queue *queue,
+                                    const struct node_share *share,
+                                    const struct node_waiter *waiter, int64_t now_us,
+                                    int64_t *fence, struct node_turn *turn) {
+    const int64_t now_ms = now_us / US_PER_MS;
+    const bool crowded = node_queue_waiters(queue) > 0;
+    const bool again = node_share_is_listed(table, share->key, share->reader, now_ms);
+    enum node_answer answer = NODE_DENIED;
+    *turn = (struct node_turn){.rank = -1};
+    if (crowded) node_expire_key(table, share->key, now_ms);
+    if (crowded && !again && is_reserved(queue, &share->key, 1, waiter, now_us, turn))
+        return NODE_DENIED;
+    if (!crowded || again || may_join(table, queue, share, waiter, now_us))
+        answer = node_share(table, share, now_ms, fence);
+    if (answer == NODE_DENIED) {
+        /* what is held is reserved for nobody: a reader may have a turn while others read, and a
+         * writer that comes before it would lose its place with that reservation */
+        (void)node_queue_taken(queue, share->key, nobody, now_us);
+        denied_by(table, &share->key, 1, now_ms, turn);
+        enter(queue, waiter, now_us, turn);
+    }
+    if (answer != NODE_GRANTED || again || !crowded) return answer;
+    turn->others = node_queue_taken(queue, share->key, waiter->name, now_us);
+    if (turn->others) node_queue_shared(queue, share->key, now_us);
     return answer;
 }

@@ -39,6 +39,7 @@
  *     %S slots   %o slot_order   %e effort   %x skip
  *     %u waiter   %v since_us, waited_us and remember_us
  *     %q "WAITER", the waiter and these three, or nothing without a waiter
+ *     %R "SHARED" if the waiter waits for a shared lock
  */
 #ifndef RL_POLICY_OPS_H
 #define RL_POLICY_OPS_H
@@ -54,7 +55,7 @@ enum {
     NET_OP_GROWS = 32,   /* a server that takes no writes, or is out of memory, refuses it */
     /* a server that takes no writes refuses it; one that is out of memory takes it */
     NET_OP_CHANGES = 64,
-    NET_OP_STOCK = 128 /* only a stock node that takes scripts serves it */
+    NET_OP_READERS = 128 /* of shared locks, which not all nodes keep (net_node_status) */
 };
 
 /* clang-format off */
@@ -150,7 +151,7 @@ enum {
     /* One key, a native node only: wait in its queue as `waiter`; `count`, the waiters before us   \
      * (-1: it is full), and ABSENT: we may try; or GRANTED with `remaining_ms`. */                \
     X(TURN_WAIT, WAITERS, NET_OP_GROWS,                                                            \
-      ANY(COMMANDS(1, "REDLOCK.WAIT %k %u %v", TURN, TURN)), AS_STOCK)                             \
+      ANY(COMMANDS(1, "REDLOCK.WAIT %k %u %v %R", TURN, TURN)), AS_STOCK)                             \
     /* The same key and waiter: leave it; GRANTED with `count`, the waiters left. */               \
     X(TURN_LEAVE, WAITERS, NET_OP_CHANGES,                                                         \
       ANY(COMMANDS(1, "REDLOCK.UNWAIT %k %u %p", COUNT, COUNT)), AS_STOCK)                         \
@@ -171,21 +172,25 @@ enum {
       AS_STOCK)                                                                                   \
     /* A shared lock. Two keys: the lock's, and NET_KEY_SHARED of it, where its readers are listed. \
      * Takes a place, or keeps it: GRANTED with `fence`, the stripe's, which is at least ours; DENIED. */\
-    X(SHARE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS | NET_OP_STOCK,     \
+    X(SHARE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS | NET_OP_READERS,     \
       BY_MODE(SCRIPT_ANSWERS(SHARE, 0, "%K | " NET_SHARED_MARKER " %t %l", SHARED),                \
               SCRIPT_ANSWERS(SHARE, 1, "%K %n | " NET_SHARED_MARKER " %t %l %f %s", SHARED)),      \
-      AS_STOCK)                                                                                    \
+      NATIVE_BY_MODE(COMMANDS(1, "REDLOCK.SHARE %k %t %l %q", SHARED, SHARED),                     \
+                     COMMANDS(1, "REDLOCK.SHARE %k %t %L %q", SHARED, SHARED)))                    \
     /* As EXTEND; ABSENT also: the reader has no place any more. */                                \
-    X(SHARE_EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_STOCK,             \
+    X(SHARE_EXTEND, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_READERS,             \
       BY_MODE(SCRIPT(SHARE_EXTEND, 0, "%K | " NET_SHARED_MARKER " %t %l", "-DAG"),                 \
               SCRIPT(SHARE_EXTEND, 1, "%K %n | " NET_SHARED_MARKER " %t %l %f %s", "RDAG")),       \
-      AS_STOCK)                                                                                    \
-    X(SHARE_RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT | NET_OP_STOCK,              \
-      ANY(SCRIPT(SHARE_RELEASE, 0, "%K | " NET_SHARED_MARKER " %t", "-DAG")), AS_STOCK)                 \
+      NATIVE_BY_MODE(COMMAND("REDLOCK.SHAREEXTEND %k %t %l", "-DAG"),                              \
+                     COMMAND("REDLOCK.SHAREEXTEND %k %t %L", "RDAG")))                             \
+    X(SHARE_RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT | NET_OP_READERS,              \
+      ANY(SCRIPT(SHARE_RELEASE, 0, "%K | " NET_SHARED_MARKER " %t", "-DAG")),                      \
+      NATIVE(COMMAND("REDLOCK.UNSHARE %k %t", "-DAG")))                                            \
     /* The same keys, for an observer: a page of at most `effort` readers, from `cursor` and `skip` on. GRANTED \
      * with `count`, all readers, `items`, and where the next page begins; DENIED: not a shared lock; ABSENT. */ \
-    X(READERS, LOOKS, NET_OP_STOCK,                                                                \
-      ANY(SCRIPT_ANSWERS(READERS, 0, "%K | " NET_SHARED_MARKER " %e %c %x", READERS)), AS_STOCK)
+    X(READERS, LOOKS, NET_OP_READERS,                                                                \
+      ANY(SCRIPT_ANSWERS(READERS, 0, "%K | " NET_SHARED_MARKER " %e %c %x", READERS)),             \
+      NATIVE(COMMANDS(1, "REDLOCK.READERS %k %e %c %x", READERS, READERS)))
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms, native) NET_##name,

@@ -49,6 +49,10 @@ static const struct net_permission native_ones[] = {
     {"REDLOCK.FENCES x", NET_MAY_GUARD},
     {"REDLOCK.GET %k x", NET_MAY_OTHER},
     {"REDLOCK.SCAN x", NET_MAY_OTHER},
+    {"REDLOCK.SHARE %k x x", NET_MAY_OTHER},
+    {"REDLOCK.SHAREEXTEND %k x x", NET_MAY_OTHER},
+    {"REDLOCK.UNSHARE %k x", NET_MAY_OTHER},
+    {"REDLOCK.READERS %k x x x", NET_MAY_OTHER},
 };
 
 const struct net_permission *net_permission(bool native, unsigned row) {

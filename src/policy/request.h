@@ -115,10 +115,11 @@ struct net_request {
     /* NET_WAIT_QUEUE_LEAVE: also removes the clients before it that did not act when it was their
      * turn. */
     bool passes;
-    /* TURN_WAIT, TURN_LEAVE, and an ACQUIRE that waits (native nodes). */
+    /* TURN_WAIT, TURN_LEAVE, and an ACQUIRE or SHARE that waits (native nodes). */
     struct net_bytes waiter;
     int64_t since_us; /* its wall clock when it began to wait, in microseconds since 1970 */
     int64_t waited_us, remember_us;
+    bool reads;                 /* TURN_WAIT: for a shared lock */
     enum net_question question; /* NET_SERVER_INFO */
     uint8_t scheme;
     /* enum redlock_scheme, the node's (net_node()), the same for all requests on keys. Not SET: one
@@ -186,8 +187,8 @@ struct net_reply {
     /* NOPERM: the command that the user may not run; "": the server does not name it, or a key is
      * denied. */
     char denied[24];
-    /* PEEK, PEEK_VALUE: -1: no TTL; -2: no key. ACQUIRE, DENIED by a native node: of the holder's
-     * key that ends last; -2: the node does not say. */
+    /* PEEK, PEEK_VALUE: -1: no TTL; -2: no key. ACQUIRE and SHARE, DENIED by a native node: of the
+     * holder's key that ends last; -2: the node does not say. */
     int64_t remaining_ms;
     /* PEEK_VALUE: the first bytes, at most REDLOCK_TOKEN_BYTES_MAX; valid during the handler.
      * ACQUIRE, DENIED by a native node: fewer of them. */

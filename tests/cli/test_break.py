@@ -84,7 +84,7 @@ def test_held_by_run(locked, quorum, resource):
 
 
 def test_the_log_names_user_resource_owner_and_reason(locked, resource):
-    token = locked("acquire", "-o", "backup on host1", resource).stdout.split()[0].decode()
+    token = json.loads(locked("acquire", "--json", "-o", "backup on host1", resource).stdout)["token"]
     errors = locked("break", *WHY, resource).stderr.decode()
     user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
     stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"

@@ -69,6 +69,19 @@ def test_nodes_and_defaults_of_the_file(redlock, quorum, resource, tmp_path, lay
     assert quorum.holder(f"lock:{resource}") == result["token"].encode()
 
 
+@pytest.mark.parametrize("text, said", [
+    ("mode = guarded\nmode = classic\n", ":2: 'mode' is set twice"),
+    ("mode = classic\n[p]\nmode = guarded\nttl = 5s\nmode = classic\n", ":5: 'mode' is set twice"),
+    ("[p]\nmode = guarded\n[q]\nmode = classic\n[p]\nmode = classic\n", ":5: section [p] is there twice"),
+])
+def test_what_is_said_twice_is_an_error(redlock, resource, tmp_path, text, said):
+    """The last one would count, and it may be the weaker mode."""
+    path = tmp_path / "redlock.conf"
+    path.write_text(text)
+    done = redlock("acquire", resource, environ={"REDLOCK_CONFIG": str(path), "REDLOCK_NODES": "redis://127.0.0.1:1"})
+    assert done.returncode == 78 and f"{path}{said}" in done.stderr.decode()
+
+
 def test_which_place_wins(redlock, quorum, resource, tmp_path):
     path = tmp_path / "redlock.conf"
     path.write_text("nodes = redis://127.0.0.1:1\nttl = 20s\n")

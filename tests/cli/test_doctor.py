@@ -186,6 +186,25 @@ def test_cluster():
         assert status == 1 and found(report)["CLUSTER"] == ("error", [1])
 
 
+def test_sentinel(tmp_path, redlock):
+    """A common mistake: its address in place of the servers'."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    file = tmp_path / "sentinel.conf"
+    file.write_text(f"port {port}\nbind 127.0.0.1\ndir {tmp_path}\n")
+    sentinel = subprocess.Popen(["redis-server", str(file), "--sentinel"], stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: Redlock()("doctor", "-N", f"redis://127.0.0.1:{port}", "--samples=1").stdout.count(b"UNREACHABLE") == 0)
+        status, report = examine(f"redis://127.0.0.1:{port}")
+        assert status == 1 and found(report)["UNFIT"] == ("error", [1])
+        done = redlock("acquire", "x", environ={"REDLOCK_NODES": f"redis://127.0.0.1:{port}"})
+        assert done.returncode == 78 and b"is a Sentinel" in done.stderr and b"rename" not in done.stderr
+    finally:
+        sentinel.kill()
+        sentinel.wait()
+
+
 @pytest.mark.parametrize("arguments, name, severity, after", [
     ((), "RESTART-FORGETS", "warning", "nothing"),
     (("--save", "3600", "1"), "RESTART-FORGETS", "warning", "snapshot"),

@@ -5,6 +5,8 @@ import re
 import signal
 import time
 
+import pytest
+
 from servers import until
 
 HELD, LOST, NO_QUORUM = 75, 80, 69
@@ -144,6 +146,15 @@ def test_json(locked, resource):
     assert 29000 < json.loads(done.stdout)["validity_ms"] < 30000
     done = locked("release", "--json", "--token", result["token"], resource)
     assert [node["verdict"] for node in json.loads(done.stdout)["nodes"]].count("granted") >= 3
+
+
+@pytest.mark.parametrize("owner", ["job 7", "job\t7", "job\n7"])
+def test_an_owner_with_a_blank_needs_json(locked, resource, owner):
+    """`set -- $(redlock acquire ...)` would take the validity for the fence."""
+    done = locked("acquire", "-o", owner, resource)
+    assert done.returncode == 64 and done.stdout == b"" and b"use --json" in done.stderr
+    done = locked("acquire", "--json", "-o", owner, resource)
+    assert json.loads(done.stdout)["token"].endswith(f":{owner}")
 
 
 def test_json_owner_that_is_no_utf8(locked, resource):

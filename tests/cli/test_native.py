@@ -2,7 +2,9 @@
 """What people see of native nodes: servers with the module, alone and next to stock ones."""
 import json
 import os
+import socket
 import struct
+import threading
 
 import pytest
 
@@ -127,9 +129,64 @@ def test_show_and_break(mixed, mode):
     assert redlock("run", "-n", "-t1s", "x", "--", "true").returncode == 0
 
 
-def test_slots_and_shared_locks_are_refused(mixed):
+def test_slots_are_refused(mixed):
     """Native nodes have no rule for them, and a script there would reach no lock."""
-    for option, words in (("--slots=2", b"native nodes have no slots"), ("--shared", b"native nodes keep no shared locks")):
-        done = Redlock(urls(*mixed))("run", "-w", "5s", option, "job", "--", "true")
-        assert done.returncode == 78, done.stderr
-        assert words in done.stderr and b"stock nodes; redlock doctor" in done.stderr, done.stderr
+    done = Redlock(urls(*mixed))("run", "-w", "5s", "--slots=2", "job", "--", "true")
+    assert done.returncode == 78, done.stderr
+    assert b"native nodes have no slots" in done.stderr and b"stock nodes; redlock doctor" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("mode", ["classic", "guarded"])
+def test_readers_of_native_nodes(mixed, mode):
+    if mode == "guarded":
+        make_quorum(urls(*mixed))
+    redlock = Redlock(urls(*mixed))
+    tokens = []
+    for _ in range(2):
+        done = redlock("acquire", "--shared", "-t2s", "x", "--json")
+        assert done.returncode == 0, done.stderr
+        tokens.append(json.loads(done.stdout)["token"])
+    assert redlock("acquire", "-n", "-t1s", "x").returncode == 75
+    (view,) = json.loads(redlock("show", "--json", "x").stdout)
+    assert view["readers_count"] == 2 and len(view["readers"]) == 2
+    assert redlock("release", "--shared", "x", "--token", tokens[0]).returncode == 0
+    assert redlock("break", "--yes", "--reason", "a test", "x").returncode == 0
+    assert redlock("extend", "--shared", "-t1s", "x", "--token", tokens[1]).returncode != 0
+    assert redlock("run", "-n", "-t1s", "x", "--", "true").returncode == 0
+
+
+class OldModule(threading.Thread):
+    """In front of a native node: its greeting does not say that it keeps readers."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.to = port
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = "redis://127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            client, _ = self.socket.accept()
+            node = socket.create_connection(("127.0.0.1", self.to))
+            for source, target in ((client, node), (node, client)):
+                threading.Thread(target=self.copy, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def copy(source, target):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data.replace(b"$6\r\nshared\r\n", b"$6\r\nlatest\r\n"))
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def test_an_old_module_keeps_no_readers(mixed):
+    """It is said at once, and by name: nobody waits for a node that cannot."""
+    nodes = [OldModule(mixed[0].port).url, mixed[1].url, mixed[2].url]
+    done = Redlock(",".join(nodes))("run", "-w", "5s", "--shared", "job", "--", "true")
+    assert done.returncode == 78, done.stderr
+    assert b"keeps no shared locks: update its module" in done.stderr and b"newer module" in done.stderr, done.stderr
+    done = Redlock(",".join(nodes))("run", "-w", "5s", "job", "--", "true")
+    assert done.returncode == 0, done.stderr

@@ -165,7 +165,7 @@ def test_held_by_another(locked, resource, tmp_path):
 
 
 def test_verbose_wait_names_the_holder(locked, resource):
-    assert locked("acquire", "-o", "backup on host1", resource).returncode == 0
+    assert locked("acquire", "--json", "-o", "backup on host1", resource).returncode == 0
     done = locked("run", "-v", "-w", "1s", resource, "true")
     assert f"waiting for '{resource}': held by backup on host1, for 29." in done.stderr.decode()
     assert done.returncode == HELD

@@ -54,5 +54,5 @@ def test_servers_without_scripts_are_named():
         assert nodes("run", "job", "--", "true").returncode == 0
         done = nodes("run", "-w", "2s", "--shared", "job", "--", "true")
         assert done.returncode == CONFIG, done.stderr
-        assert done.stderr.count(b"server keeps no shared locks (native, or scripts refused)") >= 1, done.stderr
+        assert done.stderr.count(b"server keeps no shared locks (an old module, or scripts refused)") >= 1, done.stderr
         assert b"waiting is no cure" in done.stderr

@@ -31,7 +31,7 @@ def test_lock_of_another_client(locked, quorum, resource):
 
 
 def test_ours_shows_the_owner_and_not_the_token(locked, resource):
-    token = locked("acquire", "-o", "backup on host1", resource).stdout.decode().rsplit(" ", 1)[0]
+    token = json.loads(locked("acquire", "--json", "-o", "backup on host1", resource).stdout)["token"]
     shown = locked("show", resource).stdout.decode()
     assert f"{resource}: held by backup on host1, token {token[:8]}…, ends in 29." in shown
     assert token[:10] not in shown

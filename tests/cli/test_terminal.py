@@ -165,6 +165,45 @@ def test_stopped_while_waiting_does_not_start(terminal, locked, quorum, resource
     assert ran.exists()
 
 
+PIPED = pytest.mark.parametrize("arguments", ["run x", "up -q -n 1"], ids=["run", "up"])
+
+
+@PIPED
+def test_the_reader_of_a_pipe_keeps_the_terminal(terminal, arguments, tmp_path):
+    """As a pager does: it reads keys from the terminal while the command goes on."""
+    pid, interrupts = tmp_path / "pid", tmp_path / "interrupts"
+    command, pager = tmp_path / "command", tmp_path / "pager"
+    command.write_text(f"trap 'echo INT >>{interrupts}' INT; echo $$ >{pid}\nseq 1 300000\nwhile [ ! -e {pid}.end ]; do sleep 0.02; done\n")
+    pager.write_text('trap : INT; read line; read key </dev/tty; echo "[$line $key]"; while read -r line || [ $? -gt 128 ]; do :; done\n')
+    terminal.type(f"$redlock {arguments} -- bash {command} | bash {pager}\n")
+    command = pid_in(pid)
+    terminal.type("typed\n")
+    terminal.expect(rb"\[1 typed\]")
+    terminal.seen = b""
+    terminal.type("\x1a")
+    assert b"Stopped" in terminal.expect(PROMPT)
+    assert state(command) == "T"
+    terminal.type("fg\n")
+    until(lambda: state(command) != "T")
+    terminal.type("\x03")
+    until(interrupts.exists)
+    time.sleep(0.3)
+    assert interrupts.read_text() == "INT\n"  # once
+    (tmp_path / "pid.end").touch()
+    terminal.expect(PROMPT)
+    assert gone(command)
+
+
+@PIPED
+def test_a_command_in_a_pipeline_gets_the_terminal_when_it_reads_it(terminal, arguments):
+    terminal.type(f"$redlock {arguments} -- sh -c 'read line </dev/tty; echo \"<$line>\"' | cat\n")
+    time.sleep(0.5)
+    terminal.type("typed\n")
+    terminal.expect(b"<typed>")
+    terminal.expect(PROMPT)
+    assert terminal.command("echo the shell has its terminal again") == "the shell has its terminal again\n"
+
+
 @pytest.mark.parametrize("arguments", [["run", "x"], ["up", "-q", "-n", "1"]], ids=["run", "up"])
 def test_stop_without_a_shell_to_go_on_stops_nothing(locked, tmp_path, arguments):
     """As under ssh -t or docker run -t, where nobody could continue it."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The line that a waiting command shows on a terminal: what it says, and that it is gone before the command starts."""
 import fcntl
+import json
 import os
 import pty
 import re
@@ -75,9 +76,9 @@ class Screen:
 
 
 def hold(locked, resource, ttl, owner="db1:8949"):
-    done = locked("acquire", "-t", ttl, "-o", owner, resource)
+    done = locked("acquire", "--json", "-t", ttl, "-o", owner, resource)
     assert done.returncode == 0
-    return done.stdout.split()[0].decode()
+    return json.loads(done.stdout)["token"]
 
 
 def test_holder_time_left_place_and_time_waited(locked, resource):

@@ -287,6 +287,56 @@ static void test_after_a_split_it_stays_away_for_longer_each_time(void **state) 
     assert_true(longest > 4 * RL_MS);
 }
 
+/* Two nodes grant the try, the others deny it. By the time the keys are deleted, three notify. */
+static void split(rl_ns now) {
+    vote(0, RL_VOTE_GRANTED, now);
+    vote(1, RL_VOTE_GRANTED, now);
+    for (unsigned node = 2; node < 5; node++) {
+        queued(node, 0, RL_RESERVED / 2, now);
+        vote(node, RL_VOTE_DENIED, now);
+    }
+    for (unsigned node = 2; node < 5; node++) turn(node, now);
+    for (unsigned node = 0; node < 5; node++)
+        step((struct rl_event){.type = RL_EVENT_UNLOCKED,
+                               .node = (uint8_t)node,
+                               .vote = node < 2 ? RL_VOTE_GRANTED : RL_VOTE_ABSENT},
+             now);
+    assert_int_equal(acquire.state, RL_ACQUIRE_SLEEPING);
+}
+
+/* Two waiters that the nodes order differently: each has the turn of some nodes, again and again.
+ */
+static void test_after_a_second_split_it_tries_later_although_it_is_its_turn(void **state) {
+    (void)state;
+    rl_ns longest = 0, now = RL_MS;
+    start(RL_NEVER);
+    split(now);
+    assert_int_equal(actions.queue, 0x03);
+    assert_int_equal(actions.wake_at, now);
+    tick(now);
+    assert_int_equal(actions.acquire, 0x1f);
+    for (int i = 0; i < 20; i++) {
+        split(now);
+        assert_int_equal(actions.queue | actions.acquire, 0); /* to ask is to take a turn */
+        const rl_ns until = actions.wake_at, away = until - now;
+        if (away > longest) longest = away;
+        assert_in_range(away, 1, 32 * 2 * RL_MS + 1);
+        turn(0, now);
+        tick(until - 1);
+        assert_int_equal(actions.queue | actions.acquire, 0);
+        assert_int_equal(actions.wake_at, until);
+        tick(until);
+        assert_int_equal(actions.acquire, 0x1f);
+        now = until;
+    }
+    assert_true(longest > 8 * RL_MS);
+    denied_everywhere(LONG, now); /* another client has the lock, so it was not a split */
+    for (unsigned node = 2; node < 5; node++) turn(node, now);
+    assert_int_equal(actions.acquire, 0x1f);
+    split(now);
+    assert_int_equal(actions.wake_at, now);
+}
+
 static void test_the_last_try_is_at_the_deadline(void **state) {
     (void)state;
     start(50 * RL_MS);
@@ -338,6 +388,7 @@ int main(void) {
         cmocka_unit_test(test_a_node_that_comes_back_is_asked_for_a_place),
         cmocka_unit_test(test_with_too_few_keepers_one_node_keeps_the_queue),
         cmocka_unit_test(test_after_a_split_it_stays_away_for_longer_each_time),
+        cmocka_unit_test(test_after_a_second_split_it_tries_later_although_it_is_its_turn),
         cmocka_unit_test(test_the_last_try_is_at_the_deadline),
         cmocka_unit_test(test_the_first_asks_when_the_lock_should_have_ended),
     };

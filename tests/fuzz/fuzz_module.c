@@ -472,7 +472,8 @@ static const struct {
                {'b', "break"},       {'c', "confirm"}, {'l', "lock"},    {'u', "unlock"},
                {'p', "pttl"},        {'g', "get"},     {'s', "scan"},    {'d', "record"},
                {'w', "recordwrite"}, {'f', "fences"},  {'h', "hello"},   {'t', "state"},
-               {'q', "queue"},       {'v', "wait"},    {'x', "unwait"}};
+               {'q', "queue"},       {'v', "wait"},    {'x', "unwait"},  {'j', "share"},
+               {'k', "shareextend"}, {'o', "unshare"}, {'y', "readers"}};
 enum { LETTERS = sizeof letters / sizeof letters[0] };
 
 static unsigned command_of(unsigned char letter) {

@@ -205,23 +205,55 @@ static void strangers(void **state) {
     servers_stop(&nodes);
 }
 
-/* A native node keeps no readers, so a writer stays one: on no node anything was changed. */
-static void a_writer_does_not_become_a_reader(void **state) {
-    (void)state;
+/* Readers together and writers alone, in a quorum of both kinds: each node is asked in its own way.
+ * And the last writer becomes a reader. */
+static void readers_and_writers(const char *kinds, bool guarded) {
     struct servers nodes;
-    start_nodes(&nodes, "sns");
-    struct redlock_client *client = open_mode(&nodes, false);
-    const struct redlock_lock_options options = lock_options(TTL_MAX);
-    struct redlock_lock *lock = new_lock(client, "job", &options);
-    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
-    wait_until(servers_holding(&nodes, "job") == 3, 1000);
-    assert_result(redlock_downgrade(lock), REDLOCK_NO_SHARED);
-    nap_ms(50);
-    assert_int_equal(servers_holding(&nodes, "redlock:shared:job"), 0);
-    assert_result(redlock_extend(lock, 0), REDLOCK_OK);
-    assert_result(redlock_release(lock), REDLOCK_OK);
-    close_lock(lock, client);
+    start_nodes(&nodes, kinds);
+    if (guarded) init_quorum(nodes.urls, TTL_MAX);
+    struct redlock_client *client = open_mode(&nodes, guarded);
+    const struct redlock_lock_options alone = lock_options(TTL_MAX);
+    struct redlock_lock_options options = alone;
+    options.shared = 1;
+    struct redlock_lock *reader = new_lock(client, "job", &options),
+                        *other = new_lock(client, "job", &options),
+                        *writer = new_lock(client, "job", &alone);
+    for (int64_t turn = 0, fence = 0; turn < 3; turn++) {
+        assert_result(redlock_acquire(reader, 1000), REDLOCK_OK);
+        assert_result(redlock_try(other), REDLOCK_OK);
+        if (guarded) assert_true(redlock_fence(reader) >= fence);
+        if (guarded) fence = redlock_fence(reader);
+        wait_until(servers_holding(&nodes, "job") == nodes.count, 1000);
+        assert_result(redlock_try(writer), REDLOCK_HELD);
+        nap_ms(2 * TTL_MAX); /* both are renewed */
+        assert_result(redlock_extend(other, 0), REDLOCK_OK);
+        assert_result(redlock_release(reader), REDLOCK_OK);
+        assert_result(redlock_try(writer), REDLOCK_HELD);
+        assert_result(redlock_release(other), REDLOCK_OK);
+        assert_result(redlock_acquire(writer, 1000), REDLOCK_OK);
+        if (guarded) assert_true(redlock_fence(writer) > fence);
+        fence = redlock_fence(writer);
+        assert_result(redlock_try(reader), REDLOCK_HELD);
+        assert_result(redlock_downgrade(writer), REDLOCK_OK);
+        assert_result(redlock_acquire(reader, 1000), REDLOCK_OK);
+        if (guarded) assert_true(redlock_fence(reader) >= fence);
+        assert_result(redlock_release(writer), REDLOCK_OK);
+        assert_result(redlock_release(reader), REDLOCK_OK);
+        wait_until(servers_holding(&nodes, "job") == 0, 1000);
+        assert_int_equal(servers_holding(&nodes, "redlock:shared:job"), 0);
+    }
+    redlock_lock_free(reader);
+    redlock_lock_free(other);
+    close_lock(writer, client);
     servers_stop(&nodes);
+}
+
+static void shared_locks(void **state) {
+    (void)state;
+    readers_and_writers("nnn", false);
+    readers_and_writers("sns", false);
+    readers_and_writers("nnn", true);
+    readers_and_writers("nsn", true);
 }
 
 /* A denial reports how long the holder's key has left, so a native node is not asked for it. The
@@ -688,7 +720,7 @@ int main(void) {
         cmocka_unit_test(broken),
         cmocka_unit_test(several_resources),
         cmocka_unit_test(strangers),
-        cmocka_unit_test(a_writer_does_not_become_a_reader),
+        cmocka_unit_test(shared_locks),
         cmocka_unit_test(denials_say_when_to_come_back),
         cmocka_unit_test(flushed),
         cmocka_unit_test(deleted),

@@ -71,6 +71,15 @@ static volatile int64_t *make_clock(const char *variable, char path[32]) {
     return map;
 }
 
+static redisReply *ask(struct node *node, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = redisvCommand(node->connection, format, args);
+    va_end(args);
+    if (!reply) die(format, node->connection->errstr);
+    return reply;
+}
+
 static void start(struct node *node, const char *clock, const char *variable, int64_t at_us,
                   const char *const *arguments) {
     char path[32];
@@ -81,16 +90,8 @@ static void start(struct node *node, const char *clock, const char *variable, in
     unsetenv("LD_PRELOAD");
     node->connection = redisConnect("127.0.0.1", node->server.port);
     if (!node->connection || node->connection->err) die("connect", NULL);
+    freeReplyObject(ask(node, "REDLOCK.STATE")); /* it has read its clock now */
     unlink(path);
-}
-
-static redisReply *ask(struct node *node, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    redisReply *reply = redisvCommand(node->connection, format, args);
-    va_end(args);
-    if (!reply) die(format, node->connection->errstr);
-    return reply;
 }
 
 static void set_clocks(int64_t now_ms) {
@@ -102,9 +103,28 @@ static void set_clocks(int64_t now_ms) {
 
 /* ---- requests ---- */
 
-enum op { ACQUIRE, EXTEND, RELEASE, RAISE, CONFIRM, BREAK, PTTL, GET, WRITE, STEP, OPS };
-static const char *const op_names[OPS] = {"acquire", "extend", "release", "raise", "confirm",
-                                          "break",   "pttl",   "get",     "write", "step"};
+enum op {
+    ACQUIRE,
+    EXTEND,
+    RELEASE,
+    RAISE,
+    CONFIRM,
+    BREAK,
+    PTTL,
+    GET,
+    WRITE,
+    SHARE,
+    SHARE_EXTEND,
+    UNSHARE,
+    READERS,
+    STEP,
+    OPS
+};
+static const char *const op_names[OPS] = {"acquire",      "extend",  "release", "raise", "confirm",
+                                          "break",        "pttl",    "get",     "write", "share",
+                                          "share extend", "unshare", "readers", "step"};
+
+static bool is_of_readers(enum op op) { return op >= SHARE && op <= READERS; }
 
 struct request {
     enum op op;
@@ -127,8 +147,9 @@ static void say(struct text *to, const char *format, ...) {
     to->used += (size_t)bytes;
 }
 
-static const char *const tokens[TOKENS] = {"0123456789012345678901234567890123456789", "0123456789",
-                                           "x"};
+/* The last one is of a break, or of a release by hand: all readers lose their places. */
+static const char *const tokens[TOKENS + 1] = {"0123456789012345678901234567890123456789",
+                                               "0123456789", "x", NODE_SHARED_MARKER};
 static const uint64_t nonces[NONCES] = {0xb, 0xc0ffee0000000000, UINT64_MAX};
 
 static void nonce_text(unsigned number, char digits[17]) {
@@ -157,13 +178,14 @@ static int64_t highest(const struct request *request) {
 }
 
 static struct request draw_request(void) {
-    static const unsigned weights[OPS] = {30, 15, 14, 8, 8, 6, 5, 3, 4, 25};
+    static const unsigned weights[OPS] = {30, 15, 14, 8, 8, 6, 5, 3, 4, 16, 10, 9, 4, 25};
     struct request request = {.count = draw(3) ? 1 : 1 + (unsigned)draw(KEYS_AT_ONCE)};
-    uint64_t drawn = draw(118);
+    uint64_t drawn = draw(157);
     while (drawn >= weights[request.op]) drawn -= weights[request.op++];
-    if (request.op == BREAK) request.count = 1;
+    if (request.op == BREAK || is_of_readers(request.op)) request.count = 1;
     for (unsigned i = 0; i < request.count; i++) request.key[i] = (unsigned)draw(KEYS);
     request.token = (unsigned)draw(TOKENS);
+    if ((request.op == BREAK || request.op == RELEASE) && draw(4) == 0) request.token = TOKENS;
     request.fenced = draw(2) || request.op == RAISE || request.op == CONFIRM || request.op == BREAK;
     unsigned present = nonce_present();
     request.nonce = draw(12) && present < NONCES ? present : (unsigned)draw(NONCES);
@@ -196,6 +218,37 @@ static unsigned stripes_of(const struct request *request, uint16_t stripes[KEYS_
 
 /* ---- the table ---- */
 
+static const char *said(enum node_answer answer) {
+    return answer == NODE_GRANTED  ? "1"
+           : answer == NODE_DENIED ? "-1"
+           : answer == NODE_GONE   ? "-2"
+                                   : "0";
+}
+
+static void ask_twin_readers(const struct request *request, struct text *to) {
+    const char *key = test.keys[request->key[0]], *reader = tokens[request->token];
+    const struct node_share share = {.key = {key, strlen(key)},
+                                     .reader = {reader, strlen(reader)},
+                                     .ttl_ms = request->ttl_ms,
+                                     .guarded = request->fenced,
+                                     .nonce = nonces[request->nonce],
+                                     .fence = request->fence,
+                                     .stripe = test.stripes[request->key[0]]};
+    int64_t number = 0;
+    enum node_answer answer;
+    switch (request->op) {
+    case SHARE: answer = node_share(test.twin, &share, test.now_ms, &number); break;
+    case SHARE_EXTEND: answer = node_share_extend(test.twin, &share, test.now_ms); break;
+    case UNSHARE: answer = node_share_release(test.twin, &share, test.now_ms); break;
+    default: answer = node_readers_count(test.twin, share.key, test.now_ms, &number); break;
+    }
+    const bool counts = request->op == SHARE || request->op == READERS;
+    if (counts && answer == NODE_GRANTED)
+        say(to, "%" PRId64, number);
+    else
+        say(to, "%s", said(answer));
+}
+
 static int64_t floor_of[NODE_STRIPES];
 
 static const int64_t *floors(const struct request *request) {
@@ -217,6 +270,10 @@ static void ask_twin(const struct request *request, struct text *to) {
         keys[i] =
             (struct node_bytes){test.keys[request->key[i]], strlen(test.keys[request->key[i]])};
     uint64_t nonce = nonces[request->nonce];
+    if (is_of_readers(request->op)) {
+        ask_twin_readers(request, to);
+        return;
+    }
     switch (request->op) {
     case ACQUIRE:
         answer = request->fenced
@@ -305,9 +362,10 @@ static void number(struct words *words, int64_t value) {
     word(words, words->number[words->count]);
 }
 
+/* Of an array the first number: of a denial, or how many readers there are. */
 static void take(struct text *to, redisReply *reply) {
     const redisReply *at = reply;
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 4) at = reply->element[0];
+    if (reply->type == REDIS_REPLY_ARRAY && reply->elements >= 3) at = reply->element[0];
     if (at->type == REDIS_REPLY_INTEGER)
         say(to, "%lld", at->integer);
     else
@@ -353,6 +411,32 @@ static bool ask_native_shortly(const struct request *request, const char *nonce,
     return true;
 }
 
+static void ask_native_readers(const struct request *request, const char *nonce, struct text *to) {
+    static const char *const commands[OPS] = {[SHARE] = "REDLOCK.SHARE",
+                                              [SHARE_EXTEND] = "REDLOCK.SHAREEXTEND",
+                                              [UNSHARE] = "REDLOCK.UNSHARE",
+                                              [READERS] = "REDLOCK.READERS"};
+    struct words words = {0};
+    char last[128];
+    int length = snprintf(last, sizeof last, "%" PRId64, request->ttl_ms);
+    if (request->fenced)
+        snprintf(last + length, sizeof last - (size_t)length, ":%s:%" PRId64 ":%u", nonce,
+                 request->fence, test.stripes[request->key[0]]);
+    word(&words, commands[request->op]);
+    word(&words, test.keys[request->key[0]]);
+    if (request->op != READERS) word(&words, tokens[request->token]);
+    if (request->op == SHARE || request->op == SHARE_EXTEND) word(&words, last);
+    for (int i = 0; request->op == READERS && i < 3; i++) number(&words, i == 0);
+    redisReply *reply = redisCommandArgv(test.native.connection, words.count, words.word, NULL);
+    if (!reply) die(words.word[0], test.native.connection->errstr);
+    if (request->op == SHARE && reply->type == REDIS_REPLY_ARRAY) {
+        say(to, "-1"); /* a denial, which says more than the script's */
+        freeReplyObject(reply);
+        return;
+    }
+    take(to, reply);
+}
+
 static void ask_native(const struct request *request, struct text *to) {
     static const char *const commands[OPS] = {
         "REDLOCK.ACQUIRE", "REDLOCK.EXTEND",  "REDLOCK.RELEASE",
@@ -365,6 +449,10 @@ static void ask_native(const struct request *request, struct text *to) {
     nonce_text(request->nonce, nonce);
     bool shortly = request->count == 1 && (request->ttl_ms + request->ttl_ms / 500) % 2 == 0;
     if (shortly && ask_native_shortly(request, nonce, to)) return;
+    if (is_of_readers(request->op)) {
+        ask_native_readers(request, nonce, to);
+        return;
+    }
     word(&words, commands[request->op]);
     if (request->op == WRITE) {
         if (request->expected < NONCES) nonce_text(request->expected, expected);
@@ -396,6 +484,30 @@ static void ask_native(const struct request *request, struct text *to) {
     send(&test.native, &words, to);
 }
 
+static void ask_stock_readers(const struct request *request, const char *fences, struct text *to) {
+    static const enum node_script scripts[OPS] = {[SHARE] = NODE_SHARE,
+                                                  [SHARE_EXTEND] = NODE_SHARE_EXTEND,
+                                                  [UNSHARE] = NODE_SHARE_RELEASE,
+                                                  [READERS] = NODE_READERS};
+    struct words words = {0};
+    char list[48];
+    const bool votes = request->op == SHARE || request->op == SHARE_EXTEND;
+    snprintf(list, sizeof list, "redlock:shared:%s", test.keys[request->key[0]]);
+    word(&words, "EVALSHA");
+    word(&words, node_scripts[scripts[request->op]].sha1);
+    number(&words, 2 + (votes && request->fenced));
+    word(&words, test.keys[request->key[0]]);
+    word(&words, list);
+    if (votes && request->fenced) word(&words, fences);
+    word(&words, NODE_SHARED_MARKER);
+    if (request->op != READERS) word(&words, tokens[request->token]);
+    if (votes) number(&words, request->ttl_ms);
+    if (votes && request->fenced) number(&words, request->fence);
+    if (votes && request->fenced) number(&words, test.stripes[request->key[0]]);
+    for (int i = 0; request->op == READERS && i < 3; i++) number(&words, i == 0);
+    send(&test.stock, &words, to);
+}
+
 static void ask_stock(const struct request *request, struct text *to) {
     static const enum node_script scripts[OPS][2] = {
         [ACQUIRE] = {NODE_ACQUIRE_MANY, NODE_ACQUIRE_GUARDED},
@@ -411,6 +523,10 @@ static void ask_stock(const struct request *request, struct text *to) {
     char nonce[17], expected[17] = "", fences[48], from[48], to_name[48];
     nonce_text(request->nonce, nonce);
     snprintf(fences, sizeof fences, "redlock:fences:%s", nonce);
+    if (is_of_readers(request->op)) {
+        ask_stock_readers(request, fences, to);
+        return;
+    }
     if (request->op == PTTL || request->op == GET) {
         word(&words, request->op == PTTL ? "PTTL" : "GET");
         word(&words, test.keys[request->key[0]]);

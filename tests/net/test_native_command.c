@@ -101,6 +101,33 @@ static void test_locks(void **state) {
                    "REDLOCK.BREAK KEY t FENCE=0123456789abcdef:1700000000000000:4095");
 }
 
+static void test_readers(void **state) {
+    (void)state;
+    /* the second key is the name of the list on a stock node */
+    expect_classic(NET_SHARE, 2, "REDLOCK.SHARE KEY t 30000");
+    expect_classic(NET_SHARE_EXTEND, 2, "REDLOCK.SHAREEXTEND KEY t 30000");
+    expect_classic(NET_SHARE_RELEASE, 2, "REDLOCK.UNSHARE KEY t");
+    struct net_request request = guarded(NET_SHARE, 2);
+    request.stripes_count = 1;
+    expect(&request, 0, "REDLOCK.SHARE KEY t 30000:0123456789abcdef:1700000000000000:4095");
+    request.waiter = (struct net_bytes){"w", 1};
+    request.remember_us = 9;
+    expect(&request, 1,
+           "REDLOCK.SHARE KEY t 30000:ffffffffffffffff:1700000000000000:4095 WAITER w 0 0 9");
+    request.op = NET_SHARE_EXTEND;
+    expect(&request, 0, "REDLOCK.SHAREEXTEND KEY t 30000:0123456789abcdef:1700000000000000:4095");
+    request = classic(NET_READERS, 2);
+    request.effort = 20;
+    request.cursor = 1700000000000;
+    request.skip = 3;
+    expect(&request, 0, "REDLOCK.READERS KEY 20 1700000000000 3");
+    request = classic(NET_TURN_WAIT, 1);
+    request.waiter = (struct net_bytes){"w", 1};
+    request.remember_us = 9;
+    request.reads = true;
+    expect(&request, 0, "REDLOCK.WAIT KEY w 0 0 9 SHARED");
+}
+
 static void test_turns(void **state) {
     (void)state;
     struct net_request request = classic(NET_ACQUIRE, 1);
@@ -236,7 +263,7 @@ static bool feed(const struct net_request *request, unsigned nth, const char *te
         command_answer(request, nth, &reader, (struct answer_room){fences, &state, ID}, answer);
     /* The quick way, where it is one, says the same. */
     struct net_reply quick = {.verdict = -1};
-    if (net_op_is_write(request->op) && command_answer_native(&reader, &quick)) {
+    if (command_is_native_write(request) && command_answer_native(&reader, &quick)) {
         assert_true(right);
         assert_int_equal(quick.verdict, answer->verdict);
         assert_int_equal(quick.remaining_ms, answer->remaining_ms);
@@ -315,6 +342,19 @@ static void test_answers(void **state) {
         {NET_CONFIRM, true, ":1\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_CONFIRM, true, ":0\r\n", REDLOCK_VERDICT_STALE},
         {NET_CONFIRM, true, ":-1\r\n", WRONG},
+        {NET_SHARE, false, ":0\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_SHARE, false, ":1\r\n", WRONG},
+        {NET_SHARE, false, HELD, REDLOCK_VERDICT_DENIED},
+        {NET_SHARE, true, ":1700000000000001\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_SHARE, true, ":1\r\n", WRONG}, /* a fence below the one that was asked for */
+        {NET_SHARE, true, ":-2\r\n", REDLOCK_VERDICT_RECOVERING},
+        {NET_SHARE, true, HELD, REDLOCK_VERDICT_DENIED},
+        {NET_SHARE, true, "*1\r\n:0\r\n", WRONG},
+        {NET_SHARE_EXTEND, true, ":-2\r\n", REDLOCK_VERDICT_RECOVERING},
+        {NET_SHARE_EXTEND, false, ":-2\r\n", WRONG},
+        {NET_SHARE_RELEASE, true, ":1\r\n", REDLOCK_VERDICT_GRANTED},
+        {NET_READERS, false, ":-1\r\n", REDLOCK_VERDICT_DENIED},
+        {NET_READERS, false, "*4\r\n:9\r\n:17\r\n:1\r\n$3\r\n5 t\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_PEEK, false, ":-1\r\n", REDLOCK_VERDICT_GRANTED},
         {NET_PEEK, false, ":-2\r\n", REDLOCK_VERDICT_ABSENT},
         {NET_RECORD, false, "*0\r\n", REDLOCK_VERDICT_ABSENT},
@@ -426,6 +466,9 @@ static void test_hello(void **state) {
     assert_true(hello("%3\r\n" INCARNATION PAIR("6\r\nquorum", "$0\r\n") PROTOCOL, true, &said));
     assert_string_equal(said.quorum, "");
     assert_false(said.mirror);
+    assert_false(said.shared); /* a module from before shared locks */
+    assert_true(hello("*6\r\n" PROTOCOL PAIR("6\r\nshared", ":1") INCARNATION, false, &said));
+    assert_true(said.shared);
     /* What a later module adds, of whatever kind, except for what would hide the pairs. */
     assert_true(hello("*6\r\n" PROTOCOL PAIR("5\r\nlater", "$-1") INCARNATION, false, &said));
     /* What is too long is cut; what is not printable is not printed. */
@@ -474,9 +517,8 @@ static void test_table(void **state) {
         const enum net_subject subject = net_op_subject((enum net_op)i);
         for (int mode = 0; mode < FORM_VARIANTS - FORM_NATIVE; mode++) {
             if (native[mode].replies > 0) assert_int_equal(native[mode].script, NODE_SCRIPTS_ALL);
-            /* they are in the module, and nowhere else; but slots and readers are on stock nodes
-             * only */
-            if (i == NET_ACQUIRE_SLOT || net_op_is((enum net_op)i, NET_OP_STOCK))
+            /* they are in the module, and nowhere else; but slots are on stock nodes only */
+            if (i == NET_ACQUIRE_SLOT)
                 assert_int_equal(native[mode].replies, 0);
             else if (subject == NET_OF_LOCKS || subject == NET_OF_RECORD)
                 assert_true(native[mode].replies > 0);
@@ -487,6 +529,7 @@ static void test_table(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_locks),
+        cmocka_unit_test(test_readers),
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_the_node_itself),
         cmocka_unit_test(test_as_on_a_stock_node),

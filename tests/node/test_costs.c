@@ -210,7 +210,7 @@ static void test_twice_as_many_locks(void **state) {
 }
 
 static struct node_waiter waiter_of(char name[NAME_BYTES], unsigned number) {
-    return (struct node_waiter){name_of(name, number), 0, NODE_SINCE_UNKNOWN, 1000000};
+    return (struct node_waiter){name_of(name, number), 0, NODE_SINCE_UNKNOWN, 1000000, false};
 }
 
 /* All wait for one lock; then it passes through all of them, half of which do not come. */

@@ -54,7 +54,8 @@ static struct node_queue *open_queue(struct node_queue_options options) {
 static struct node_queue *new_queue(void) { return open_queue((struct node_queue_options){0}); }
 
 static struct node_waiter named(const char *name, int64_t waited_us) {
-    return (struct node_waiter){{name, strlen(name)}, waited_us, NODE_SINCE_UNKNOWN, REMEMBER};
+    return (struct node_waiter){
+        {name, strlen(name)}, waited_us, NODE_SINCE_UNKNOWN, REMEMBER, false};
 }
 
 static int64_t enter(struct node_queue *queue, const char *name, int64_t waited_us,
@@ -381,7 +382,7 @@ static void test_ticks_have_a_limit(void **state) {
 static void test_names(void **state) {
     struct node_queue *queue = new_queue();
     char longest[129];
-    struct node_waiter waiter = {{longest, 128}, 0, NODE_SINCE_UNKNOWN, REMEMBER};
+    struct node_waiter waiter = {{longest, 128}, 0, NODE_SINCE_UNKNOWN, REMEMBER, false};
     (void)state;
     memset(longest, 0, sizeof(longest));
     assert_int_equal(node_queue_enter(queue, key, &waiter, NOW), 0);

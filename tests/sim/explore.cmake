@@ -49,6 +49,13 @@ explore(sim.guarded_biased ${guarded_seeds} --mode guarded --biased)
 # Readers and writers.
 explore(sim.classic_shared ${guarded_seeds} --shared)
 explore(sim.guarded_shared ${guarded_seeds} --mode guarded --stock --shared)
+explore(sim.native_shared ${guarded_seeds} --mode guarded --native --shared)
+explore(sim.mixed_shared ${guarded_seeds} --mode guarded --mixed --shared)
+explore(sim.classic_mixed_shared ${guarded_seeds} --mixed --shared)
+# Two waiters that six nodes order differently split the votes for ever, before they stayed away after it.
+add_test(NAME sim.split_votes COMMAND redlock-sim --mode guarded --native --start 22553 --seeds 1 --jobs 1)
+add_test(NAME sim.split_votes_shared
+  COMMAND redlock-sim --mode guarded --native --shared --start 25301 --seeds 1 --jobs 1)
 explore(sim.guarded.data-loss ${guarded_seeds} --mode guarded --break data-loss)
 
 foreach(assumption data-loss clock-step pause-write mixed-config)

@@ -22,6 +22,8 @@ hashes() {
     for nodes in stock mixed native; do
         echo "guarded, $nodes nodes"
         "$sim" --hash --seeds 20 --mode guarded --$nodes
+        echo "guarded, $nodes nodes, shared"
+        "$sim" --hash --seeds 20 --mode guarded --$nodes --shared
     done
 }
 

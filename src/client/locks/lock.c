@@ -144,11 +144,11 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     return REDLOCK_OK;
 }
 
-/* A script makes the node's key that of readers, so every node must take scripts. */
+/* Every node must be able to make its key that of readers. */
 static bool all_may_list_readers(struct redlock_client *client) {
     for (unsigned i = 0; i < client->nodes; i++) {
         const struct net_node_status status = client_status(client, i);
-        if (status.native || status.uses_transactions) return false;
+        if (!status.keeps_readers) return false;
     }
     return true;
 }

@@ -63,7 +63,7 @@ void round_fill_in(struct round *round, struct net_request *request) {
     const struct redlock_lock *lock = round->lock;
     request->op = op_of(round, request);
     request->keys = lock_keys(lock, &request->keys_count);
-    if (net_op_is(request->op, NET_OP_STOCK)) request->keys_count = 2; /* and the readers' list */
+    if (net_op_is(request->op, NET_OP_READERS)) request->keys_count = 2; /* and the readers' list */
     request->token = (struct net_bytes){round->token, round->token_bytes};
     request->ttl_ms = lock->config->options.ttl_ms;
     request->scheme = lock->client->scheme;

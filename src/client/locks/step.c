@@ -30,8 +30,7 @@ static int result_of(enum rl_outcome outcome) {
 static void note_not_shared(struct redlock_lock *lock, unsigned node, rl_ns now) {
     struct net_node_status status;
     net_node(lock->client->net, node, now, &status);
-    if (status.native || status.uses_transactions)
-        lock->verdicts[node] = REDLOCK_VERDICT_NOT_SHARED;
+    if (!status.keeps_readers) lock->verdicts[node] = REDLOCK_VERDICT_NOT_SHARED;
 }
 
 void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
@@ -43,7 +42,8 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
     rl_mask taken = net_send(net, nodes, request, calls, now + lock->config->terms.node_timeout,
                              release ? now + lock->config->terms.ttl : now);
     lock->round->refs += rl_count(taken);
-    for (unsigned i = 0; net_op_is(request->op, NET_OP_STOCK) && i < lock->config->terms.nodes; i++)
+    for (unsigned i = 0; net_op_is(request->op, NET_OP_READERS) && i < lock->config->terms.nodes;
+         i++)
         if (nodes & (rl_mask)~taken & rl_bit(i)) note_not_shared(lock, i, now);
     if (calls == lock->round->calls) lock->round->voting |= taken;
     if (release)
@@ -286,9 +286,10 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
     if (lock->config->mode->event) lock->config->mode->event(lock, event);
-    /* their table has no rule for slots and readers yet, and a script there reaches no lock */
-    if ((lock->slots || lock->shared) && lock->phase == PHASE_ACQUIRING && client->natives &&
-        lock->abort_result == REDLOCK_OK)
+    /* their table has no rule for slots yet, and in old modules none for readers; and a script
+     * there reaches no lock */
+    const rl_mask unfit = lock->slots ? client->natives : lock->shared ? client->old_modules : 0;
+    if (unfit && lock->phase == PHASE_ACQUIRING && lock->abort_result == REDLOCK_OK)
         lock->abort_result = lock->slots ? REDLOCK_NO_SLOTS : REDLOCK_NO_SHARED;
     wait_queue_event(lock, event);
     if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;

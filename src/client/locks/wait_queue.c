@@ -259,6 +259,7 @@ static void await_turn(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
         if (queue->calls[TURNS * queue->client->nodes + i].busy) nodes &= (rl_mask)~rl_bit(i);
     if (nodes == 0) return;
     name_waiter(queue->first, &queue->turn, now);
+    queue->turn.reads = queue->first->shared;
     queue->queued |= nodes;
     send_calls(queue, nodes, &queue->turn, TURNS, now);
 }
@@ -434,7 +435,8 @@ bool wait_queue_denied(struct round *round, const struct net_call *call,
     struct redlock_lock *lock = round->lock;
     const struct net_request *request = call->request;
     bool repair = request->waited_us == AGE_US_MAX;
-    if (request->op != NET_ACQUIRE || !request->waiter.data || repair) return false;
+    const bool tries = request->op == NET_ACQUIRE || request->op == NET_SHARE;
+    if (!tries || !request->waiter.data || repair) return false;
     if (lock->round == round && waits(lock)) {
         struct rl_event event = {.type = RL_EVENT_QUEUED,
                                  .node = call->node,

@@ -147,8 +147,7 @@ static struct round *round_new(const struct walk *walk) {
 static int verdict_of_silent(struct redlock_client *client, unsigned node) {
     const struct net_node_status status = client_status(client, node);
     if (status.verdict != REDLOCK_VERDICT_GRANTED) return status.verdict;
-    return status.native || status.uses_transactions ? REDLOCK_VERDICT_NOT_SHARED
-                                                     : REDLOCK_VERDICT_TIMEOUT;
+    return status.keeps_readers ? REDLOCK_VERDICT_TIMEOUT : REDLOCK_VERDICT_NOT_SHARED;
 }
 
 static void ask(const struct walk *walk, struct round *round) {
