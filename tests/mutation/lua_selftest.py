@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The changes that scripts/mutate-lua makes: which there are in a small script, and what a server answers with each."""
+"""scripts/mutate-lua: which changes there are in a small script, what a server answers with each, and which runs of a test
+count as noticed.
+
+usage: lua_selftest.py SOURCE_DIR BUILD_DIR
+"""
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,6 +16,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import lua  # noqa: E402
+from verdict import DIFFERS, NoVerdict, verdict  # noqa: E402
 
 TEXT = """local a, b = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- if this were kept: 1 == 2
@@ -60,7 +67,78 @@ def wait_for(socket):
     sys.exit("lua_selftest: the server does not answer")
 
 
+def said(words, timeout_s=60):
+    try:
+        return verdict(words, timeout_s)
+    except NoVerdict:
+        return "no verdict"
+
+
+def check(failed, what, got, expected):
+    if got != expected:
+        failed.append(f"{what}: {got}, expected {expected}")
+
+
+def check_runs(failed, directory):
+    """A test that is a line of shell; `runs` counts how often it was started."""
+    runs = pathlib.Path(directory) / "runs"
+    for line, expected, times in (
+            ("exit 0", "survived", 1), (f"exit {DIFFERS}", "noticed", 1), ("sleep 60", "timed out", 1),
+            ("echo 'ERR Error compiling script'; exit 134", "no script", 1),
+            ("exit 1", "no verdict", 2), ("kill -ABRT $$", "no verdict", 2),
+            (f"[ $(wc -l < {runs}) = 2 ] || exit 1", "survived", 2),
+            (f"[ $(wc -l < {runs}) = 2 ] || exit 1; exit {DIFFERS}", "noticed", 2)):
+        runs.write_text("")
+        check(failed, line, said(["sh", "-c", f"echo >> {runs}; {line}"], 2), expected)
+        check(failed, f"runs of {line}", len(runs.read_text().splitlines()), times)
+
+
+class Starts:
+    """A redis-server, first in the PATH, that starts only so often."""
+
+    def __init__(self, directory):
+        self.count, program = (pathlib.Path(directory) / name for name in ("starts", "redis-server"))
+        real = shutil.which("redis-server")
+        program.write_text(f"""#!/bin/sh
+if [ "$1" = --version ]; then exec {real} --version; fi
+read left < {self.count}
+[ "$left" -gt 0 ] || exit 1
+echo $((left - 1)) > {self.count}
+exec {real} "$@"
+""")
+        program.chmod(0o755)
+        os.environ["PATH"] = f"{directory}:{os.environ['PATH']}"
+
+    def allow(self, count):
+        self.count.write_text(f"{count}\n")
+
+
+def check_tests(failed, starts, build):
+    """What the two tests say about a server as it is, about one that answers otherwise, and about none."""
+    clock = next((build / "tests/node").glob("*stepclock.so"))
+    differential = [build / "tests/node/node_differential", clock, "--requests", "2000", "--shrink", "0"]
+    for words, count, expected in ((differential, 1, "survived"), ([*differential, "--skew-us", "1000"], 1, "noticed"),
+                                   (differential, 0, "no verdict"),
+                                   ([build / "tests/node/node_slots_differential"], 1, "survived"),
+                                   ([build / "tests/node/node_slots_differential"], 0, "no verdict")):
+        starts.allow(count)
+        check(failed, f"{words[0].name} {' '.join(words[2:])}, {count} starts", said(words), expected)
+
+
+def check_command(failed, starts, source, build):
+    """The whole command: a server that does not start is never a change that is noticed."""
+    command = [source / "scripts/mutate-lua", "--build-dir", build, "--script", "acquire_slot", "--share", "0/60"]
+    for count, status, expected in ((0, 2, "with the scripts unchanged"), (1, 2, "with src/node/acquire_slot.lua | ")):
+        starts.allow(count)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        check(failed, f"mutate-lua, {count} starts", (done.returncode, expected in done.stderr, "noticed" in done.stdout),
+              (status, True, False))
+        if expected not in done.stderr:
+            failed.append(done.stdout + done.stderr)
+
+
 def main():
+    source, build = (pathlib.Path(word).resolve() for word in sys.argv[1:])
     text = lua.stripped(TEXT)
     changes = {name: changed for _, name, changed in lua.changes(text)}
     failed = [f"missing: {name}" for name in ANSWERS if name not in changes]
@@ -79,6 +157,10 @@ def main():
         finally:
             server.terminate()
             server.wait()
+        check_runs(failed, directory)
+        starts = Starts(directory)
+        check_tests(failed, starts, build)
+        check_command(failed, starts, source, build)
     if failed:
         sys.exit("\n".join(failed))
     print(f"{len(changes)} changes, {len(ANSWERS)} of them answered as expected")

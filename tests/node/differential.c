@@ -18,7 +18,7 @@
  * usage: differential STEPCLOCK [--seed S] [--requests N] [--skew-us U] [--shrink 0] --shrink 0:
  * the first difference is enough, no shorter sequence is looked for. --skew-us: every other step
  * takes the server's clock so much further than the table's (a skew that stays would not show: TTLs
- * are relative). Proves that the comparison is as exact as it says.
+ * are relative). Proves that the comparison is as exact as it says. Exit status: differs.h.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "differs.h"
 #include "model.h"
 #include "model_guarded.h"
 #include "real.h"
@@ -168,7 +169,8 @@ static bool parse(struct options *options, int argc, char **argv) {
     return true;
 }
 
-static bool compare(struct comparison *comparison, const struct options *options) {
+/* The exit status. */
+static int compare(struct comparison *comparison, const struct options *options) {
     struct request requests[SEQUENCE_LENGTH];
     struct random random = {options->seed};
     unsigned long sequences = (options->requests + SEQUENCE_LENGTH - 1) / SEQUENCE_LENGTH;
@@ -181,11 +183,12 @@ static bool compare(struct comparison *comparison, const struct options *options
             report(comparison, requests, SEQUENCE_LENGTH, options->seed, sequence, at);
         else
             printf("differ at request %ld of sequence %lu\n", at, sequence);
-        return false;
+        return EXIT_DIFFERS;
     }
     printf("%lu requests in %lu sequences, seed %" PRIu64 ": every reply the same\n",
            sequences * SEQUENCE_LENGTH, sequences, options->seed);
-    return !comparison->guarded || options->requests < REQUESTS_USUAL || model_guarded_saw_all();
+    if (!comparison->guarded || options->requests < REQUESTS_USUAL) return EXIT_SUCCESS;
+    return model_guarded_saw_all() ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv) {
@@ -204,9 +207,9 @@ int main(int argc, char **argv) {
     comparison->guarded = real_is_guarded(comparison->real);
     if (!comparison->guarded)
         puts("this server is older than 6.2: nothing of guarded mode is compared");
-    bool same = compare(comparison, &options);
+    int status = compare(comparison, &options);
     real_stop(comparison->real);
     model_free(comparison->model);
     free(comparison);
-    return same ? 0 : 1;
+    return status;
 }
