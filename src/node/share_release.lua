@@ -5,7 +5,7 @@
 -- Returns 1: the reader was listed and its end had not come. 0: it was not, or the key is absent. -1: the key is
 -- another's; nothing was changed.
 -- A reader that had no place deletes no key: others may rely on it.
-if #KEYS < 2 then
+if #KEYS == 0 then
     return 0
 end
 if redis.replicate_commands then

@@ -123,15 +123,17 @@ static bool perform(struct real *real, char *line, int64_t *now_us) {
     return answered(real, line, answer + sizeof(arrow) - 1);
 }
 
-static bool begin(struct real *real, const char *title) {
+static bool begin(struct real *real, const char *title, int64_t now_us) {
     static const char at_end[] = "(at the end)";
+    real_clock(real, now_us);
     real_reset(real);
     return !strstr(title, at_end) || real_end_rule(real) == NODE_ENDS_AFTER;
 }
 
-bool fixed_answered(struct real *real, const char *path, int64_t now_us) {
+bool fixed_answered(struct real *real, const char *path, int64_t begin_us) {
     char line[LINE_BYTES], title[LINE_BYTES] = "";
     bool same = true, takes_part = false;
+    int64_t now_us = begin_us;
     FILE *file = fopen(path, "re");
     if (!file) real_die("no scenes", path);
     while (same && fgets(line, sizeof(line), file)) {
@@ -139,7 +141,8 @@ bool fixed_answered(struct real *real, const char *path, int64_t now_us) {
         if (line[0] == 0 || strncmp(line, "# ", 2) == 0) continue;
         if (strncmp(line, "== ", 3) == 0) {
             memcpy(title, line, sizeof(title));
-            takes_part = begin(real, title);
+            now_us = begin_us;
+            takes_part = begin(real, title, now_us);
         } else if (takes_part) {
             same = perform(real, line, &now_us);
         }

@@ -8,8 +8,8 @@
 
 #include "real.h"
 
-/* False, and it is printed: an answer is another than `path` says (fixed_requests.txt). The clock
- * is at `now_us`, and later afterwards. */
-bool fixed_answered(struct real *real, const char *path, int64_t now_us);
+/* False, and it is printed: an answer is another than `path` says (fixed_requests.txt). Each scene
+ * begins with the clock at `begin_us`. */
+bool fixed_answered(struct real *real, const char *path, int64_t begin_us);
 
 #endif
