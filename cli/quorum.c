@@ -541,6 +541,9 @@ static int act_remove(struct task *task, char **operands) {
         return status;
     complain("%s (%s) is no longer a member: %zu members then, of which %zu must be intact",
              member_url(&task->session, member), member->id, members, quorum_of(members));
+    if (members < 3)
+        complain("warning: %s%s", what_few_survive(members),
+                 members == 1 ? ". A quorum of one node cannot grow again" : "");
     refusals_warn(&task->session, membership, member);
     if ((status = confirm(task)) != 0) return status;
     if ((status = remove_member(task, member->id)) != 0) return status;
