@@ -253,8 +253,9 @@ static inline void redlock_lock_options_init(struct redlock_lock_options *option
 }
 
 /* Makes a lock on one resource; with _multi, on all of several: all or nothing on each node. It
- * acquires nothing yet. A lock can be used again after its release. OK, BAD_ARGUMENT, NO_MEMORY,
- * FORKED. */
+ * acquires nothing yet. A lock can be used again after its release. Refuses the names of what nodes
+ * keep of locks: redlock:node, and names that begin with redlock: and then fences:, term:,
+ * waiting:, waiters:, setnx: or shared:. OK, BAD_ARGUMENT, NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_new(struct redlock_client *client,
                                                     const void *resource, size_t bytes,
                                                     const struct redlock_lock_options *options,
@@ -265,7 +266,8 @@ redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes
                        size_t count, const struct redlock_lock_options *options,
                        struct redlock_lock **lock, struct redlock_error *error);
 /* Frees a lock: cancels an acquisition and releases what is held, without waiting. No callback of
- * this lock runs after it returns. */
+ * this lock runs after it returns: it waits for one that runs in another thread, where calls on
+ * this lock end with CANCELLED. */
 REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
 
 /* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, GUARDED_NODES,

@@ -57,6 +57,12 @@ static void cancel(struct redlock_lock *lock) {
     lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
 }
 
+/* A thread that is blocked in a call on the lock is perhaps inside a callback of it. */
+static void op_drop(struct redlock_lock *lock, struct op *op) {
+    if (op->waiter) op_finish(lock, op, REDLOCK_CANCELLED);
+    *op = (struct op){0};
+}
+
 void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
@@ -71,7 +77,8 @@ void redlock_lock_free(struct redlock_lock *lock) {
         return;
     }
     atomic_store(&lock->freed, true);
-    lock->op = lock->extension = (struct op){0};
+    op_drop(lock, &lock->op);
+    op_drop(lock, &lock->extension);
     cancel(lock);
     if (lock->phase == PHASE_LEASED) {
         lock->phase = PHASE_RELEASING;
@@ -97,6 +104,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
                   void *context) {
     struct redlock_client *client = lock->client;
     if (wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
+    if (lock_is_freed(lock)) return REDLOCK_CANCELLED; /* by another thread, in our callback */
     if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
     if (client_refusal(client) != REDLOCK_OK) return client_refusal(client);
     rl_ns now = net_now(client->net);
@@ -278,6 +286,7 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (lock->slots) return REDLOCK_BAD_ARGUMENT; /* of which slot? It has a resource of its own */
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
+    if (lock_is_freed(lock)) result = REDLOCK_CANCELLED;
     if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
     if (result == REDLOCK_OK) result = lock->config->mode->adopt(lock, fence);
     if (result == REDLOCK_OK) lock->reads = false;
