@@ -219,7 +219,11 @@ static int publish(struct redlock_fence_gate *gate, const struct settings *setti
     int result = redlock_fence_do(gate, RESOURCE, settings->fence, replace, &replacement);
     if (result != REDLOCK_OK) return refusal(gate, settings, file, result, "it was not replaced");
     if (replacement.error == 0) return EXIT_OK;
-    complain("cannot replace %s: %s", file, strerror(replacement.error));
+    if (draft->replaced)
+        complain("%s is replaced, but its directory could not be written to disk: %s; a power cut may bring the old content back",
+                 file, strerror(replacement.error));
+    else
+        complain("cannot replace %s: %s", file, strerror(replacement.error));
     return EXIT_SYSTEM;
 }
 

@@ -331,6 +331,15 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_many_start(struct redlock_loc
                                                               size_t count, int *results,
                                                               redlock_done_fn *done, void *context);
 
+/* All of these locks, 1 to 64 of one client, or none: for several slots of a semaphore, or for
+ * locks with different options. (Several resources with one TTL: redlock_lock_new_multi().) Waits
+ * for the first, and then tries each of the others once; if one is not free it releases all, and
+ * tries again after a random delay (retry_delay_ms_min of the first). So a caller of several may
+ * wait longer than callers of one. OK, or as redlock_acquire(): none is held. BUSY: one of them is
+ * in use, or is listed twice. redlock_cancel() on any of them ends it. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_all(struct redlock_lock *const *locks,
+                                                       size_t count, int64_t wait_ms);
+
 /* Takes over a lock that was acquired elsewhere, by its token, so that redlock_extend() and
  * redlock_release() work on it. This proves nothing: validity is 0, and nothing is renewed, until
  * an extension succeeds. The _start forms ask only connected nodes; see

@@ -207,12 +207,8 @@ static int begin(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_
     return release_begin(lock, done, context);
 }
 
-static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms) {
+int op_await(struct redlock_lock *lock, struct op *op, int result) {
     struct redlock_client *client = lock->client;
-    struct op *op = verb == EXTEND || verb == DOWNGRADE ? &lock->extension : &lock->op;
-    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    if (verb != ACQUIRE) gather_for_adopted(lock);
-    int result = begin(lock, verb, ms, NULL, NULL);
     if (result != REDLOCK_OK) {
         client_leave(client);
     } else if (op->active) {
@@ -226,6 +222,13 @@ static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms)
         client_leave_notifying(client);
     }
     return result;
+}
+
+static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms) {
+    struct op *op = verb == EXTEND || verb == DOWNGRADE ? &lock->extension : &lock->op;
+    if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
+    if (verb != ACQUIRE) gather_for_adopted(lock);
+    return op_await(lock, op, begin(lock, verb, ms, NULL, NULL));
 }
 
 static int begin_async(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
@@ -271,6 +274,9 @@ int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void
 
 void redlock_cancel(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return;
+    lock->cancelled = true;
+    if (lock->phase == PHASE_FREE && lock->op.waiter)
+        op_finish(lock, &lock->op, REDLOCK_CANCELLED); /* between two tries of acquire_all.c */
     cancel(lock);
     client_leave(lock->client);
 }
