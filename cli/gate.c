@@ -220,8 +220,9 @@ static int publish(struct redlock_fence_gate *gate, const struct settings *setti
     if (result != REDLOCK_OK) return refusal(gate, settings, file, result, "it was not replaced");
     if (replacement.error == 0) return EXIT_OK;
     if (draft->replaced)
-        complain("%s is replaced, but its directory could not be written to disk: %s; a power cut may bring the old content back",
-                 file, strerror(replacement.error));
+        complain(
+            "%s is replaced, but its directory could not be written to disk: %s; a power cut may bring the old content back",
+            file, strerror(replacement.error));
     else
         complain("cannot replace %s: %s", file, strerror(replacement.error));
     return EXIT_SYSTEM;
