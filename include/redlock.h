@@ -336,7 +336,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_many_start(struct redlock_loc
  * for the first, and then tries each of the others once; if one is not free it releases all, and
  * tries again after a random delay (retry_delay_ms_min of the first). So a caller of several may
  * wait longer than callers of one. OK, or as redlock_acquire(): none is held. BUSY: one of them is
- * in use, or is listed twice. redlock_cancel() on any of them ends it. */
+ * in use, or is listed twice. redlock_cancel() on the first ends it. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_all(struct redlock_lock *const *locks,
                                                        size_t count, int64_t wait_ms);
 

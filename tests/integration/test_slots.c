@@ -432,7 +432,7 @@ static void test_all_or_none(void **state) {
     (void)state;
     struct redlock_client *client = open_client(&classic, NULL),
                           *other = open_client(&guarded, NULL);
-    struct redlock_lock *locks[SEVERAL], *mixed[2], *one, *two;
+    struct redlock_lock *locks[SEVERAL], *mixed[2], *held[2], *one, *two;
     struct redlock_lock_options options = lock_options(TTL_MAX);
     pthread_t thread;
     void *result;
@@ -440,6 +440,8 @@ static void test_all_or_none(void **state) {
     make_several(client, locks);
     one = new_lock(client, "several", &options);
     two = new_lock(client, "several", &options);
+    held[0] = new_lock(client, "several", &options);
+    held[1] = new_lock(client, "several", &options);
     assert_result(redlock_acquire(one, 0), REDLOCK_OK);
     assert_result(redlock_acquire_all(locks, SEVERAL, 0), REDLOCK_OK);
     assert_int_equal(redlock_slot(one) + redlock_slot(locks[0]) + redlock_slot(locks[1]) +
@@ -458,14 +460,17 @@ static void test_all_or_none(void **state) {
     mixed[1] = new_lock(other, "several", &options);
     assert_result(redlock_acquire_all(mixed, 2, 0), REDLOCK_BAD_ARGUMENT);
     assert_result(redlock_acquire_all(mixed, 0, 0), REDLOCK_BAD_ARGUMENT);
-    /* It waits, and is cancelled wherever it is. */
+    /* It waits, and is cancelled wherever it is; also while no slot at all is free. */
     for (int i = 0; i < 20; i++) {
+        if (i == 15) assert_result(redlock_acquire_many(held, 2, 0, NULL), REDLOCK_OK);
         assert_int_equal(pthread_create(&thread, NULL, take_several, locks), 0);
+        wait_until(redlock_lock_state(locks[0]) != REDLOCK_STATE_FREE, 5000); /* it has begun */
         nap_ms(i * 7);
-        redlock_cancel(locks[i % SEVERAL]);
+        redlock_cancel(locks[0]);
         pthread_join(thread, &result);
         assert_result((int)(intptr_t)result, REDLOCK_CANCELLED);
     }
+    assert_result(redlock_release_many(held, 2, NULL), REDLOCK_OK);
     assert_int_equal(pthread_create(&thread, NULL, take_several, locks), 0);
     nap_ms(300);
     assert_result(redlock_release(two), REDLOCK_OK);
@@ -473,6 +478,8 @@ static void test_all_or_none(void **state) {
     assert_result((int)(intptr_t)result, REDLOCK_OK);
     for (int i = 0; i < SEVERAL; i++) redlock_lock_free(locks[i]);
     redlock_lock_free(mixed[1]);
+    redlock_lock_free(held[0]);
+    redlock_lock_free(held[1]);
     redlock_lock_free(one);
     redlock_lock_free(two);
     redlock_client_free(other);

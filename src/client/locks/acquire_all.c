@@ -24,12 +24,6 @@ static int check(const struct all *all) {
     return REDLOCK_OK;
 }
 
-static bool is_cancelled(const struct all *all) {
-    for (size_t i = 0; i < all->count; i++)
-        if (all->locks[i]->cancelled) return true;
-    return false;
-}
-
 /* What is left of the wait; 0: one try. */
 static int64_t left_ms(const struct all *all) {
     if (all->deadline == RL_NEVER) return REDLOCK_WAIT_FOREVER;
@@ -43,7 +37,7 @@ static int take_first(const struct all *all, bool *last) {
     const int64_t wait_ms = left_ms(all);
     *last = wait_ms == 0;
     const int result =
-        is_cancelled(all) ? REDLOCK_CANCELLED : acquire_begin(first, wait_ms, NULL, NULL);
+        first->cancelled ? REDLOCK_CANCELLED : acquire_begin(first, wait_ms, NULL, NULL);
     return op_await(first, &first->op, result);
 }
 
@@ -74,7 +68,7 @@ static bool stay_away(const struct all *all) {
     first->op = (struct op){.active = true, .waiter = &waiter};
     client_wait_until(client, &waiter, until < all->deadline ? until : all->deadline);
     if (first->op.waiter == &waiter) first->op = (struct op){0};
-    return !is_cancelled(all);
+    return !first->cancelled;
 }
 
 static bool may_pass(int result) {
@@ -87,8 +81,7 @@ static int begin(struct all *all, int64_t wait_ms) {
     const bool ends = wait_ms != REDLOCK_WAIT_FOREVER && wait_ms <= (RL_NEVER - now) / RL_MS;
     const int result = check(all);
     all->deadline = ends ? now + wait_ms * RL_MS : RL_NEVER;
-    for (size_t i = 0; i < all->count && result == REDLOCK_OK; i++)
-        all->locks[i]->cancelled = false;
+    if (result == REDLOCK_OK) all->locks[0]->cancelled = false;
     client_leave(all->client);
     return result;
 }
@@ -106,7 +99,7 @@ int redlock_acquire_all(struct redlock_lock *const *locks, size_t count, int64_t
         result = try_all(&all, &last);
         if (result == REDLOCK_OK || !may_pass(result) || last) return result;
         if (client_enter(all.client) != REDLOCK_OK) return REDLOCK_FORKED;
-        const bool goes_on = !is_cancelled(&all) && stay_away(&all);
+        const bool goes_on = !locks[0]->cancelled && stay_away(&all);
         client_leave_notifying(all.client);
         if (!goes_on) return REDLOCK_CANCELLED;
     }
