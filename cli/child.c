@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -37,6 +39,26 @@ static int exec_error(int report) {
     return got == (ssize_t)sizeof error ? error : 0; /* exec closed the pipe: nothing to read */
 }
 
+static bool is_there(const char *name) {
+    const char *path = getenv("PATH");
+    char file[PATH_MAX];
+    if (strchr(name, '/') != NULL) return access(name, X_OK) == 0;
+    while (path != NULL && *path != '\0') {
+        const size_t length = strcspn(path, ":");
+        const int wanted = snprintf(file, sizeof file, "%.*s/%s", (int)length, path, name);
+        if (wanted > 0 && (size_t)wanted < sizeof file && access(file, X_OK) == 0) return true;
+        path += length + (path[length] == ':');
+    }
+    return false;
+}
+
+void child_complain(const char *name, int error) {
+    complain("cannot run '%s': %s", name,
+             error == ENOENT && is_there(name)
+                 ? "the interpreter that its first line names is missing"
+                 : strerror(error));
+}
+
 pid_t child_start(const struct child_plan *plan, int *failed) {
     int report[2];
     *failed = EXIT_SYSTEM;
@@ -56,7 +78,7 @@ pid_t child_start(const struct child_plan *plan, int *failed) {
     }
     close(report[0]);
     if (child > 0 && error == 0) return child;
-    complain("cannot run '%s': %s", plan->argv[0], strerror(error));
+    child_complain(plan->argv[0], error);
     if (child < 0) return -1;
     waitpid(child, NULL, 0);
     *failed = error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;

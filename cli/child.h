@@ -21,6 +21,9 @@ struct child_plan {
  * (126, 127, 71) in *failed. */
 pid_t child_start(const struct child_plan *plan, int *failed);
 
+/* "cannot run 'NAME': CAUSE". ENOENT may also mean the interpreter of a script. */
+void child_complain(const char *name, int error);
+
 /* True while a member of the group lives, zombies included. */
 bool group_lives(pid_t group);
 void group_signal(pid_t group, int signal);

@@ -117,6 +117,7 @@ int draft_replace(struct draft *draft) {
     if (give_name(draft) != 0 || rename(draft->name, draft->target) != 0) return -1;
     free(draft->name);
     draft->name = NULL;
+    draft->replaced = true;
     return sync_directory(draft->directory);
 }
 

@@ -6,6 +6,8 @@
 #ifndef CLI_DRAFT_H
 #define CLI_DRAFT_H
 
+#include <stdbool.h>
+
 struct draft {
     int fd;
     char *target; /* absolute, without symbolic links */
@@ -13,6 +15,7 @@ struct draft {
     /* of the hidden file, where the file system does not support unnamed files; else NULL, and a
      * crash leaves nothing */
     char *name;
+    bool replaced;
 };
 
 /* `file` may be absent, and may be a link to a file. 0, or -1 after a message. */

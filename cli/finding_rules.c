@@ -118,9 +118,15 @@ static void judge_persistence(const struct examined *node, size_t i, struct find
             "Snapshots only (save): a restart restores the last snapshot, and it votes for locks taken since.");
         break;
     case REMAINS_MOST:
-        WARNING(
-            "RESTART-FORGETS", i, wait,
-            "appendfsync is no: after a power cut the locks of about the last half minute are missing.");
+        if (strcmp(info->append_fsync, "no") == 0)
+            WARNING(
+                "RESTART-FORGETS", i, wait,
+                "appendfsync is no: after a power cut the locks of about the last half minute are missing.");
+        else
+            WARNING(
+                "RESTART-FORGETS", i,
+                "CONFIG SET no-appendfsync-on-rewrite no, and the same in its configuration file.",
+                "no-appendfsync-on-rewrite is yes: nothing is flushed while the server writes a snapshot or a new append-only file, and after a power cut those locks are missing.");
         break;
     case REMAINS_LAST_SECOND:
         NOTE(

@@ -81,6 +81,7 @@ bool open_to_the_world(const struct examined *node) {
 
 enum remains remains_after_restart(const struct redlock_server *info) {
     if (info->append_only == 1) {
+        if (info->fsync_pauses == 1) return REMAINS_MOST;
         if (strcmp(info->append_fsync, "always") == 0) return REMAINS_ALL;
         if (strcmp(info->append_fsync, "everysec") == 0) return REMAINS_LAST_SECOND;
         return strcmp(info->append_fsync, "no") == 0 ? REMAINS_MOST : REMAINS_UNKNOWN;

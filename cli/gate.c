@@ -18,6 +18,7 @@
 
 #include <redlock/fence.h>
 
+#include "child.h"
 #include "commands.h"
 #include "draft.h"
 #include "exit_codes.h"
@@ -193,7 +194,7 @@ static int run(char **argv, const struct draft *draft) {
         return EXIT_SYSTEM;
     }
     if (error == 0) return running.status;
-    complain("cannot run '%s': %s", argv[0], strerror(error));
+    child_complain(argv[0], error);
     return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
@@ -218,7 +219,12 @@ static int publish(struct redlock_fence_gate *gate, const struct settings *setti
     int result = redlock_fence_do(gate, RESOURCE, settings->fence, replace, &replacement);
     if (result != REDLOCK_OK) return refusal(gate, settings, file, result, "it was not replaced");
     if (replacement.error == 0) return EXIT_OK;
-    complain("cannot replace %s: %s", file, strerror(replacement.error));
+    if (draft->replaced)
+        complain(
+            "%s is replaced, but its directory could not be written to disk: %s; a power cut may bring the old content back",
+            file, strerror(replacement.error));
+    else
+        complain("cannot replace %s: %s", file, strerror(replacement.error));
     return EXIT_SYSTEM;
 }
 
@@ -236,6 +242,13 @@ static int guarded(struct redlock_fence_gate *gate, const struct settings *setti
     return status;
 }
 
+/* FILE.fence, of a file that has a gate. */
+static bool is_memory(const char *name) {
+    static const char end[] = ".fence";
+    const size_t bytes = strlen(name), ending = sizeof end - 1;
+    return bytes > ending && strcmp(name + bytes - ending, end) == 0 && access(name, F_OK) == 0;
+}
+
 int command_gate(struct settings *settings, int argc, char **argv) {
     if (argc < 1 || argv[0][0] == '\0') {
         complain("'redlock gate' needs a file and a command; try 'redlock gate --help'");
@@ -244,6 +257,10 @@ int command_gate(struct settings *settings, int argc, char **argv) {
     int command = argc > 1 && strcmp(argv[1], "--") == 0 ? 2 : 1;
     if (command >= argc) {
         complain("'redlock gate' needs a command that writes the file to its standard output");
+        return EXIT_USAGE_ERROR;
+    }
+    if (is_memory(argv[0])) {
+        complain("%s is the memory of a gate, which nothing may replace", argv[0]);
         return EXIT_USAGE_ERROR;
     }
     int status = read_fence(settings);

@@ -393,9 +393,9 @@ static void step(struct holder *holder) {
                            {.fd = holder->front_gone ? -1 : socket, .events = POLLIN},
                            {.fd = redlock_client_fd(holder->session.client), .events = POLLIN}};
     poll(fds, 3, timeout_ms(holder));
-    for (int signal; (signal = signals_next_sent(holder->signal_fd)) != 0;) {
+    for (int signal; (signal = signals_next(holder->signal_fd)) != 0;) {
         /* A signal to the holder is meant for the command, except those that stop or continue a
-         * process. What the terminal sends, the front gets too, and passes on. */
+         * process. */
         if (signal_is_passed_on(signal)) on_signal(holder, signal);
     }
     reap(holder);
@@ -487,6 +487,8 @@ int holder_main(const struct run_plan *plan) {
     job_init(&holder.job, plan->settings->kill_after_ms);
     prctl(PR_SET_NAME, "redlock-holder");
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG,
+          SIGCONT); /* a stopped holder, too, ends the command if the front dies */
     prctl(
         PR_SET_CHILD_SUBREAPER,
         /* fork does not inherit it: orphans of the command come to the holder, not to the front */

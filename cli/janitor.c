@@ -63,6 +63,8 @@ static _Noreturn void watch(int pipe, const char *directory, bool remove) {
 
 int janitor_start(struct janitor *janitor, const char *directory, bool remove) {
     int ends[2];
+    janitor->directory = directory;
+    janitor->removes = remove;
     if (pipe2(ends, O_CLOEXEC) != 0) {
         complain("cannot start: %s", strerror(errno));
         return -1;
@@ -90,7 +92,11 @@ void janitor_watch(const struct janitor *janitor, pid_t group) {
 }
 
 void janitor_finish(struct janitor *janitor) {
+    int status = -1; /* reaped before: it was killed */
     janitor_watch(janitor, 0);
     close(janitor->pipe);
-    while (waitpid(janitor->pid, NULL, 0) < 0 && errno == EINTR) continue;
+    while (waitpid(janitor->pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (status == 0) return;
+    kill(-janitor->pid, SIGTERM);
+    if (janitor->removes) remove_tree(janitor->directory);
 }

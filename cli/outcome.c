@@ -2,6 +2,7 @@
 #include "outcome.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -75,7 +76,12 @@ static bool is_replaceable(const char *path) {
 /* /dev/stdout may lead to a file that holds the command's output. */
 static int write_in_place(const char *path, json_t *object) {
     bool shared = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
-    return write_line(fopen(path, shared ? "ae" : "we"), object);
+    /* Not fopen(3), which waits for the reader of a named pipe. */
+    const int fd = open(
+        path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (shared ? O_APPEND : O_TRUNC), 0666);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "a");
+    if (fd >= 0 && file == NULL) close(fd);
+    return write_line(file, object);
 }
 
 void outcome_reason(struct outcome *outcome, const char *reason) {

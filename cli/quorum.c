@@ -511,6 +511,12 @@ static int act_add(struct task *task, char **operands) {
     return status != 0 ? status : printed;
 }
 
+static void warn_of_few(size_t members) {
+    if (members < 3)
+        complain("warning: %s%s", what_few_survive(members),
+                 members == 1 ? ". A quorum of one node cannot grow again" : "");
+}
+
 static int act_remove(struct task *task, char **operands) {
     char shown[SHOWN_BYTES];
     int status = open_for_change(task);
@@ -541,6 +547,7 @@ static int act_remove(struct task *task, char **operands) {
         return status;
     complain("%s (%s) is no longer a member: %zu members then, of which %zu must be intact",
              member_url(&task->session, member), member->id, members, quorum_of(members));
+    warn_of_few(members);
     refusals_warn(&task->session, membership, member);
     if ((status = confirm(task)) != 0) return status;
     if ((status = remove_member(task, member->id)) != 0) return status;
@@ -600,7 +607,10 @@ static void announce_replacement(struct task *task, const struct replacement *pl
     if (plan->adds_first || old == NULL) return;
     if (plan->new_at >= 0) complain("%s is a member already", plan->url);
     complain("%s is removed", member_url(&task->session, old));
-    if (plan->new_at < 0) complain("then %s becomes a member", plan->url);
+    if (plan->new_at < 0)
+        complain("then %s becomes a member", plan->url);
+    else
+        warn_of_few(task->membership.quorum.members - 1);
 }
 
 static int replace(struct task *task, const struct replacement *plan) {

@@ -478,11 +478,33 @@ char *session_foreign(struct session *session, const char *resource, size_t byte
     return foreign_text(type, out, size);
 }
 
+/* The first node that holds the key, if the other nodes could not grant the lock to anybody; else
+ * `count`. A node that has lost its data has no key and no vote. */
+static size_t held_by_few(struct session *session, const struct redlock_view *views, size_t count) {
+    size_t holder = count, free_to_vote = 0;
+    for (size_t i = count; i-- > 0;) {
+        struct redlock_node_status status = {.size = sizeof status};
+        const bool votes = redlock_client_node(session->client, i, &status) == REDLOCK_OK &&
+                           status.verdict == REDLOCK_VERDICT_GRANTED;
+        free_to_vote += votes && views[i].verdict == REDLOCK_VERDICT_ABSENT;
+        if (views[i].verdict == REDLOCK_VERDICT_GRANTED) holder = i;
+    }
+    return free_to_vote < session_votes_needed(session) ? holder : count;
+}
+
+static const char *owner_of(struct session *session, const struct redlock_view *view) {
+    owner_text(view, session->failed.owner, sizeof session->failed.owner);
+    return session->failed.owner[0] != '\0' ? session->failed.owner
+           : is_shared(view)                ? "readers"
+                                            : "another client";
+}
+
 /* By what the nodes hold now. False: the nodes do not say. */
 static bool holder_text(struct session *session, const char *resource, char *out, size_t size) {
     struct redlock_view views[REDLOCK_NODES_MAX];
     const size_t count = redlock_client_nodes(session->client);
     char left[64], end[80] = "without an end: the key has no TTL";
+    size_t few;
     if (redlock_peek(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX) !=
         REDLOCK_OK)
         return false;
@@ -490,15 +512,11 @@ static bool holder_text(struct session *session, const char *resource, char *out
     switch (majority.verdict) {
     case MAJORITY_HELD:
         session->failed.remaining_ms = majority.remaining_ms;
-        owner_text(&views[majority.holder], session->failed.owner, sizeof session->failed.owner);
         if (majority.remaining_ms >= 0)
             snprintf(end, sizeof end, "%s left",
                      duration_text(left, sizeof left, majority.remaining_ms));
         snprintf(out, size, "held by %s, %s (%zu of %zu)",
-                 session->failed.owner[0] != '\0'     ? session->failed.owner
-                 : is_shared(&views[majority.holder]) ? "readers"
-                                                      : "another client",
-                 end, majority.votes, count);
+                 owner_of(session, &views[majority.holder]), end, majority.votes, count);
         return true;
     case MAJORITY_FOREIGN:
         session_foreign(session, resource, strlen(resource), out, size);
@@ -507,7 +525,14 @@ static bool holder_text(struct session *session, const char *resource, char *out
         snprintf(out, size, "held by another: the nodes hold the tokens of several clients");
         return true;
     case MAJORITY_FREE:
-        snprintf(out, size, "held by another at the time of the try; it is free now");
+        if ((few = held_by_few(session, views, count)) == count)
+            snprintf(out, size, "held by another at the time of the try; it is free now");
+        else
+            snprintf(
+                out, size,
+                "held by %s on fewer nodes than a majority, and too few of the others can vote "
+                "now: redlock doctor names them",
+                owner_of(session, &views[few]));
         return true;
     case MAJORITY_UNKNOWN: break;
     }

@@ -52,21 +52,10 @@ int signals_open(const struct inherited_signals *inherited) {
     return fd;
 }
 
-static bool read_next(int fd, struct signalfd_siginfo *info) {
-    return read(fd, info, sizeof *info) == (ssize_t)sizeof *info;
-}
-
 int signals_next(int fd) {
     struct signalfd_siginfo info;
-    return read_next(fd, &info) ? (int)info.ssi_signo : 0;
-}
-
-int signals_next_sent(int fd) {
-    struct signalfd_siginfo info;
-    while (read_next(fd, &info)) {
-        if (info.ssi_code != SI_KERNEL) return (int)info.ssi_signo;
-    }
-    return 0;
+    if (read(fd, &info, sizeof info) != (ssize_t)sizeof info) return 0;
+    return (int)info.ssi_signo;
 }
 
 int signal_is_passed_on(int signal) {

@@ -27,8 +27,6 @@ void signals_restore(const struct inherited_signals *inherited);
 int signals_open(const struct inherited_signals *inherited);
 /* Returns the next signal, 0 when there is none. */
 int signals_next(int fd);
-/* The same, without those that the terminal sent to the whole group. */
-int signals_next_sent(int fd);
 /* Whether it is one of TERM, INT, HUP, QUIT, USR1, USR2, which are passed to a command. */
 int signal_is_passed_on(int signal);
 

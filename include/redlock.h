@@ -253,8 +253,9 @@ static inline void redlock_lock_options_init(struct redlock_lock_options *option
 }
 
 /* Makes a lock on one resource; with _multi, on all of several: all or nothing on each node. It
- * acquires nothing yet. A lock can be used again after its release. OK, BAD_ARGUMENT, NO_MEMORY,
- * FORKED. */
+ * acquires nothing yet. A lock can be used again after its release. Refuses the names of what nodes
+ * keep of locks: redlock:node, and names that begin with redlock: and then fences:, term:,
+ * waiting:, waiters:, setnx: or shared:. OK, BAD_ARGUMENT, NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_new(struct redlock_client *client,
                                                     const void *resource, size_t bytes,
                                                     const struct redlock_lock_options *options,
@@ -265,7 +266,8 @@ redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes
                        size_t count, const struct redlock_lock_options *options,
                        struct redlock_lock **lock, struct redlock_error *error);
 /* Frees a lock: cancels an acquisition and releases what is held, without waiting. No callback of
- * this lock runs after it returns. */
+ * this lock runs after it returns: it waits for one that runs in another thread, where calls on
+ * this lock end with CANCELLED. */
 REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
 
 /* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, GUARDED_NODES,
@@ -328,6 +330,15 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_many_start(struct redlock_loc
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_many_start(struct redlock_lock *const *locks,
                                                               size_t count, int *results,
                                                               redlock_done_fn *done, void *context);
+
+/* All of these locks, 1 to 64 of one client, or none: for several slots of a semaphore, or for
+ * locks with different options. (Several resources with one TTL: redlock_lock_new_multi().) Waits
+ * for the first, and then tries each of the others once; if one is not free it releases all, and
+ * tries again after a random delay (retry_delay_ms_min of the first). So a caller of several may
+ * wait longer than callers of one. OK, or as redlock_acquire(): none is held. BUSY: one of them is
+ * in use, or is listed twice. redlock_cancel() on the first ends it. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_all(struct redlock_lock *const *locks,
+                                                       size_t count, int64_t wait_ms);
 
 /* Takes over a lock that was acquired elsewhere, by its token, so that redlock_extend() and
  * redlock_release() work on it. This proves nothing: validity is 0, and nothing is renewed, until

@@ -47,6 +47,9 @@ static void key_free(struct key *key) {
 
 static void key_rest(struct key *key);
 
+/* A node keeps time in whole milliseconds: a key disappears up to one of them after its TTL. */
+static int64_t gone_ns(const struct key *key) { return key->ends_ns + GATEWAY_MS; }
+
 /* While an operation has the key, the end of that operation handles this. */
 static void on_end(evutil_socket_t fd, short what, void *context) {
     (void)fd;
@@ -57,7 +60,7 @@ static void on_end(evutil_socket_t fd, short what, void *context) {
 static bool watch_end(struct key *key) {
     if (key->end == NULL) key->end = evtimer_new(key->gateway->base, on_end, key);
     if (key->end == NULL) return false;
-    int64_t us = (key->ends_ns - gateway_now_ns()) / 1000 + 1000;
+    int64_t us = (gone_ns(key) - gateway_now_ns()) / 1000 + 1;
     if (us < 0) us = 0;
     const struct timeval after = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
     return evtimer_add(key->end, &after) == 0;
@@ -66,7 +69,7 @@ static bool watch_end(struct key *key) {
 /* Frees the key when no operation uses it and no lock is cached. */
 static void key_rest(struct key *key) {
     if (!TAILQ_EMPTY(&key->queue)) return;
-    if (key->lock != NULL && gateway_now_ns() >= key->ends_ns) {
+    if (key->lock != NULL && gateway_now_ns() >= gone_ns(key)) {
         /* It has expired on the nodes too: a waiter would get it now. */
         key_forget(key);
         key->gateway->metrics.expired++;

@@ -293,6 +293,8 @@ struct redlock_server {
                              not run, separated by spaces: "set pexpire"; "": none that is known */
     char denied_others[160]; /* PERMISSIONS: the same of commands that show locks (getrange, scan),
                                 and of those that slots and shared locks need */
+    int fsync_pauses; /* 1: it flushes nothing to disk while a child process writes a snapshot or a
+                         new append-only file (no-appendfsync-on-rewrite) */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);

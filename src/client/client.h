@@ -35,7 +35,7 @@ struct node_mode {
 struct lock_mode {
     bool fenced;                          /* locks have fences, and each key a stripe */
     size_t round_bytes, round_bytes_each; /* the extra bytes of a round, and those for each node */
-    bool (*keys_valid)(struct redlock_lock *lock, struct redlock_error *error);
+    void (*choose_stripes)(struct redlock_lock *lock);
     /* The round's requests carry another token from now on. */
     void (*round_carry)(struct round *round);
     void (*event)(struct redlock_lock *lock, struct rl_event *event); /* before each step */

@@ -193,6 +193,7 @@ static bool encode_server_info(const struct net_request *request, bool native, s
         [NET_ASK_POLICY] = {"CONFIG", "GET", "maxmemory-policy"},
         [NET_ASK_APPENDONLY] = {"CONFIG", "GET", "appendonly"},
         [NET_ASK_APPENDFSYNC] = {"CONFIG", "GET", "appendfsync"},
+        [NET_ASK_FSYNC_PAUSES] = {"CONFIG", "GET", "no-appendfsync-on-rewrite"},
         [NET_ASK_SAVE] = {"CONFIG", "GET", "save"},
         [NET_ASK_STOP_WRITES] = {"CONFIG", "GET", "stop-writes-on-bgsave-error"},
         [NET_ASK_PROTECTED] = {"CONFIG", "GET", "protected-mode"},

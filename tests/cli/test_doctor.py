@@ -209,6 +209,7 @@ def test_sentinel(tmp_path, redlock):
     ((), "RESTART-FORGETS", "warning", "nothing"),
     (("--save", "3600", "1"), "RESTART-FORGETS", "warning", "snapshot"),
     (("--appendonly", "yes", "--appendfsync", "no"), "RESTART-FORGETS", "warning", "most"),
+    (("--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "yes"), "RESTART-FORGETS", "warning", "most"),
     (("--appendonly", "yes"), "RESTART-LAST-SECOND", "note", "all-but-last-second"),
 ])
 def test_persistence(arguments, name, severity, after):

@@ -86,6 +86,13 @@ def test_a_later_reader_stops_an_earlier_writer(redlock, file):
     assert file.read_text() == "0\n"
 
 
+def test_the_memory_of_a_gate_is_not_replaced(redlock, file):
+    gate(redlock, 5, file, "echo", "five")
+    done = redlock("gate", "--fence", "9", f"{file}.fence", "--", "echo", "nine")
+    assert done.returncode == USAGE and b"is the memory of a gate" in done.stderr
+    assert gate(redlock, 4, file, "echo", "four").returncode == LOST and file.read_text() == "five\n"
+
+
 @pytest.mark.parametrize("script, status", [("echo half; exit 3", 3), ("echo half; kill -9 $$", 137), ("exit 80", 80)])
 def test_failed_command_replaces_nothing(redlock, file, script, status):
     file.write_text("whole\n")

@@ -537,6 +537,15 @@ def test_show_does_not_count_who_does_not_vote(made, three, resource):
     assert json.loads(done.stdout)[0]["verdict"] == "unknown"
 
 
+def test_a_minority_that_holds_the_lock_is_not_called_free(made, three, resource):
+    take(made, resource, "-o", "first")
+    three[2].ask("DEL", resource)
+    three[0].ask("FLUSHALL")
+    for words in (["acquire", "-n", "-t", TTL, resource], ["wait", "-n", resource]):
+        done = made(*words)
+        assert done.returncode == HELD and b"held by first" in done.stderr and b"it is free now" not in done.stderr, (words, done.stderr)
+
+
 def test_reasons_report_how_long(made, three, resource):
     three[0].ask("FLUSHALL")
     three[1].pause()
@@ -730,6 +739,13 @@ def test_a_change_that_would_leave_too_few(made, three, spare):
     done = made("quorum", "remove", "--yes", three[1].url)  # one of two
     assert (done.returncode, b"nothing is done" in done.stderr) == (NO_QUORUM, True)
     assert len(look(made)[1]["members"]) == 3
+
+
+def test_the_last_removes_warn(made, three):
+    done = made("quorum", "remove", "--yes", three[2].url, timeout=60)
+    assert done.returncode == 0 and b"warning: With two nodes" in done.stderr
+    done = made("quorum", "replace", "--yes", three[1].url, three[0].url, timeout=60)  # which is a member already
+    assert done.returncode == 0 and b"A quorum of one node cannot grow again" in done.stderr
 
 
 def test_names_are_shown_without_a_password(made, three):

@@ -40,6 +40,16 @@ def test_command_that_cannot_be_run(locked, quorum, resource, tmp_path, command,
     assert quorum.values(resource) == [None] * 5
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_script_whose_interpreter_is_missing(locked, resource, tmp_path, named):
+    script = tmp_path / "no-interpreter"
+    script.write_text("#!/does/not/exist\n")
+    script.chmod(0o755)
+    locked.environ["PATH"] = f"{locked.environ['PATH']}:{tmp_path}"
+    done = locked("run", resource, str(script) if named else script.name)
+    assert done.returncode == 127 and b"the interpreter that its first line names is missing" in done.stderr
+
+
 def test_holds_the_lock_meanwhile(locked, quorum, resource, tmp_path):
     pid = tmp_path / "pid"
     process = locked.start("run", "-t", "600ms", "-o", "me", resource, "--", "sh", "-c", f"echo $$ >{pid}; exec sleep 2")
@@ -217,6 +227,8 @@ def test_status_file_that_is_no_plain_file(locked, resource, tmp_path):
     assert locked("run", "--status-file", str(fifo), resource, "true").returncode == 0
     assert json.loads(os.read(reading, 1000))["outcome"] == "command"
     os.close(reading)
+    done = locked("run", "--status-file", str(fifo), resource, "true")  # it waits for no reader
+    assert done.returncode == 71 and b"cannot write the status file" in done.stderr
     assert link.is_symlink() and fifo.is_fifo()
     # What the command printed into the file behind a descriptor stays.
     with open(tmp_path / "output", "wb") as output:

@@ -39,6 +39,16 @@ def test_sigkill_of_the_front_ends_all(locked, quorum, resource, tmp_path):
     assert until(lambda: quorum.values(resource) == [None] * 5)
 
 
+def test_sigkill_of_the_front_of_a_stopped_holder(locked, quorum, resource, tmp_path):
+    process = locked.start("run", "-t", "1s", resource, "--", "sh", "-c", FAMILY.format(tmp_path / "pid"))
+    child, grandchild, holder = family(process, tmp_path / "pid")
+    os.kill(holder, signal.SIGSTOP)
+    process.kill()
+    process.wait()
+    all_gone(child, grandchild, holder)
+    assert until(lambda: quorum.values(resource) == [None] * 5)
+
+
 def test_sigkill_of_the_front_ends_what_ignores_term(locked, quorum, resource, tmp_path):
     process = locked.start("run", "-k", "300ms", resource, "--", "sh", "-c", "trap '' TERM; " + FAMILY.format(tmp_path / "pid"))
     child, grandchild, holder = family(process, tmp_path / "pid")

@@ -13,6 +13,7 @@ import pytest
 
 from conftest import BINARY, Redlock
 from blocked import fill
+from processes import children, name
 from servers import Asking, ServerError, until
 
 
@@ -76,6 +77,16 @@ def test_signal_with_a_command(up, room, tmp_path, name):
     number = getattr(signal, f"SIG{name}")
     process.send_signal(number)
     assert process.wait(10) == (-number if name == "KILL" else 128 + number)
+    nothing_left(room, ports)
+
+
+def test_the_janitor_is_killed(up, room, tmp_path):
+    process, ports = begin(up, tmp_path / "nodes", "-n", "3", script="exec sleep 60")
+    (janitor,) = [pid for pid in children(process.pid) if name(pid) == "redlock-janitor"]
+    os.kill(janitor, signal.SIGKILL)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 128 + signal.SIGTERM
     nothing_left(room, ports)
 
 

@@ -595,7 +595,7 @@ static void refuse_resource(struct redlock_client *client, const char *resource,
     redlock_lock_free(lock);
 }
 
-static void guarded_modes_own_keys_are_no_resources(void **state) {
+static void what_nodes_keep_is_no_resource(void **state) {
     (void)state;
     struct redlock_client_options options = guarded_options();
     struct redlock_client *guarded = open_guarded(&five), *open = open_calm(&five);
@@ -612,8 +612,8 @@ static void guarded_modes_own_keys_are_no_resources(void **state) {
     refuse_resource(prefixed, "node", REDLOCK_BAD_ARGUMENT);
     refuse_resource(prefixed, "fences:0123456789abcdef", REDLOCK_BAD_ARGUMENT);
     refuse_resource(prefixed, "redlock:node", REDLOCK_OK);
-    refuse_resource(classic, "redlock:node", REDLOCK_OK);
-    refuse_resource(open, "redlock:node", REDLOCK_BAD_ARGUMENT); /* it may become guarded */
+    refuse_resource(classic, "redlock:node", REDLOCK_BAD_ARGUMENT);
+    refuse_resource(open, "redlock:node", REDLOCK_BAD_ARGUMENT);
     redlock_client_free(guarded);
     redlock_client_free(open);
     redlock_client_free(classic);
@@ -1045,7 +1045,7 @@ int main(void) {
         cmocka_unit_test(a_client_that_was_stopped_suspects_nobody),
         cmocka_unit_test(a_ttl_above_the_quorums_is_refused),
         cmocka_unit_test(a_refused_lock_leaves_its_release_alone),
-        cmocka_unit_test(guarded_modes_own_keys_are_no_resources),
+        cmocka_unit_test(what_nodes_keep_is_no_resource),
         cmocka_unit_test(an_adopted_lock_needs_its_fence),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(servers_without_a_record_do_not_vote),

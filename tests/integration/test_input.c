@@ -205,6 +205,13 @@ static void bad_resources(void **state) {
     memset(big, 'r', REDLOCK_RESOURCE_BYTES_MAX + 1);
     assert_refused(client, "", 0, NULL, "empty", "1 to 65536");
     assert_refused(client, big, REDLOCK_RESOURCE_BYTES_MAX + 1, NULL, "65537", "65536");
+    static const char *const reserved[] = {
+        "redlock:node",      "redlock:fences:x", "redlock:term:x",   "redlock:waiting:x",
+        "redlock:waiters:x", "redlock:setnx:x",  "redlock:shared:x", "redlock:shared:"};
+    for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
+        assert_refused(client, reserved[i], strlen(reserved[i]), NULL, "is reserved", "another");
+    assert_result(redlock_lock_new(client, "redlock:node-1", 14, NULL, &lock, &error), REDLOCK_OK);
+    redlock_lock_free(lock);
     for (size_t i = 0; i <= REDLOCK_RESOURCES_MAX; i++)
         names[i] = (struct redlock_bytes){big, i + 1};
     assert_result(

@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -337,7 +338,7 @@ static void contend(struct servers *servers, bool fenced) {
 
 /* ---- a queue ---- */
 
-enum { QUEUE_WAITERS = 32, QUEUE_SLOTS = 4, QUEUE_RUN_MS = 4000, QUEUE_HOLD_MS = 2 };
+enum { QUEUE_WAITERS = 32, QUEUE_SLOTS = 4, QUEUE_RUN_S = 4, QUEUE_HOLD_MS = 2 };
 
 struct seat {
     unsigned turns;
@@ -368,11 +369,14 @@ static void queue_up(const struct servers *servers, struct seat *seat, const dou
     _exit(0);
 }
 
-/* Those that wait are served in the order in which they came. */
+/* Those that wait are served in the order in which they came. By hand for longer:
+ * REDLOCK_QUEUE_SECONDS=600 test_slots */
 static void check_queue(struct servers *servers) {
     struct seat *seats = mmap(NULL, QUEUE_WAITERS * sizeof *seats, PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    const double closes = now_ms() + QUEUE_RUN_MS;
+    const char *seconds = getenv("REDLOCK_QUEUE_SECONDS");
+    const double run_ms = 1000 * (seconds ? atof(seconds) : QUEUE_RUN_S),
+                 closes = now_ms() + run_ms;
     double longest = 0, turns = 0;
     unsigned fewest = UINT_MAX;
     pid_t waiters[QUEUE_WAITERS];
@@ -386,7 +390,7 @@ static void check_queue(struct servers *servers) {
         if (seats[i].turns < fewest) fewest = seats[i].turns;
         if (seats[i].longest_ms > longest) longest = seats[i].longest_ms;
     }
-    const double mean = QUEUE_RUN_MS * QUEUE_WAITERS / turns;
+    const double mean = run_ms * QUEUE_WAITERS / turns;
     print_message("%.0f holds, each waiter at least %u, longest wait %.0f ms, mean %.0f ms\n",
                   turns, fewest, longest, mean);
     assert_true(2 * fewest * QUEUE_WAITERS > turns);
@@ -408,6 +412,122 @@ static void test_crowd_classic(void **state) {
 static void test_crowd_guarded(void **state) {
     (void)state;
     contend(&guarded, true);
+}
+
+/* ---- several at once ---- */
+
+enum { SEVERAL = 3, OF = 4, TAKERS = 4, SEVERAL_RUN_MS = 3000 };
+
+static void make_several(struct redlock_client *client, struct redlock_lock *locks[SEVERAL]) {
+    struct redlock_lock_options options = lock_options(TTL_MAX);
+    options.slots = OF;
+    for (int i = 0; i < SEVERAL; i++) locks[i] = new_lock(client, "several", &options);
+}
+
+static void *take_several(void *locks) {
+    return (void *)(intptr_t)redlock_acquire_all(locks, SEVERAL, REDLOCK_WAIT_FOREVER);
+}
+
+static void test_all_or_none(void **state) {
+    (void)state;
+    struct redlock_client *client = open_client(&classic, NULL),
+                          *other = open_client(&guarded, NULL);
+    struct redlock_lock *locks[SEVERAL], *mixed[2], *held[2], *one, *two;
+    struct redlock_lock_options options = lock_options(TTL_MAX);
+    pthread_t thread;
+    void *result;
+    options.slots = OF;
+    make_several(client, locks);
+    one = new_lock(client, "several", &options);
+    two = new_lock(client, "several", &options);
+    held[0] = new_lock(client, "several", &options);
+    held[1] = new_lock(client, "several", &options);
+    assert_result(redlock_acquire(one, 0), REDLOCK_OK);
+    assert_result(redlock_acquire_all(locks, SEVERAL, 0), REDLOCK_OK);
+    assert_int_equal(redlock_slot(one) + redlock_slot(locks[0]) + redlock_slot(locks[1]) +
+                         redlock_slot(locks[2]),
+                     1 + 2 + 3 + 4);
+    assert_result(redlock_acquire_all(locks, SEVERAL, 0), REDLOCK_BUSY);
+    assert_int_equal(redlock_lock_state(locks[0]), REDLOCK_STATE_HELD);
+    assert_result(redlock_release_many(locks, SEVERAL, NULL), REDLOCK_OK);
+    /* Two of the three that are wanted are free: none is kept. */
+    assert_result(redlock_acquire(two, 0), REDLOCK_OK);
+    assert_result(redlock_acquire_all(locks, SEVERAL, 300), REDLOCK_HELD);
+    for (int i = 0; i < SEVERAL; i++)
+        assert_int_equal(redlock_lock_state(locks[i]), REDLOCK_STATE_FREE);
+    mixed[0] = locks[0], mixed[1] = locks[0];
+    assert_result(redlock_acquire_all(mixed, 2, 0), REDLOCK_BUSY);
+    mixed[1] = new_lock(other, "several", &options);
+    assert_result(redlock_acquire_all(mixed, 2, 0), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_acquire_all(mixed, 0, 0), REDLOCK_BAD_ARGUMENT);
+    /* It waits, and is cancelled wherever it is; also while no slot at all is free. */
+    for (int i = 0; i < 20; i++) {
+        if (i == 15) assert_result(redlock_acquire_many(held, 2, 0, NULL), REDLOCK_OK);
+        assert_int_equal(pthread_create(&thread, NULL, take_several, locks), 0);
+        wait_until(redlock_lock_state(locks[0]) != REDLOCK_STATE_FREE, 5000); /* it has begun */
+        nap_ms(i * 7);
+        redlock_cancel(locks[0]);
+        pthread_join(thread, &result);
+        assert_result((int)(intptr_t)result, REDLOCK_CANCELLED);
+    }
+    assert_result(redlock_release_many(held, 2, NULL), REDLOCK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, take_several, locks), 0);
+    nap_ms(300);
+    assert_result(redlock_release(two), REDLOCK_OK);
+    pthread_join(thread, &result);
+    assert_result((int)(intptr_t)result, REDLOCK_OK);
+    for (int i = 0; i < SEVERAL; i++) redlock_lock_free(locks[i]);
+    redlock_lock_free(mixed[1]);
+    redlock_lock_free(held[0]);
+    redlock_lock_free(held[1]);
+    redlock_lock_free(one);
+    redlock_lock_free(two);
+    redlock_client_free(other);
+    redlock_client_free(client);
+}
+
+struct shelf {
+    atomic_uint taken; /* slots, by all takers */
+    atomic_uint most, rounds[TAKERS];
+};
+
+static void take_again_and_again(const struct servers *servers, struct shelf *shelf,
+                                 unsigned taker) {
+    struct redlock_client *client = open_client(servers, NULL);
+    struct redlock_lock *locks[SEVERAL];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    make_several(client, locks);
+    for (double began = now_ms(); now_ms() - began < SEVERAL_RUN_MS;) {
+        if (redlock_acquire_all(locks, SEVERAL, 500) != REDLOCK_OK) continue;
+        const unsigned now = atomic_fetch_add(&shelf->taken, SEVERAL) + SEVERAL;
+        if (now > shelf->most) shelf->most = now;
+        shelf->rounds[taker]++;
+        nap_ms(2);
+        atomic_fetch_sub(&shelf->taken, SEVERAL);
+        assert_result(redlock_release_many(locks, SEVERAL, NULL), REDLOCK_OK);
+    }
+    _exit(0);
+}
+
+/* Each takes three of four: they would wait for each other for ever if they kept what they have. */
+static void test_takers_of_several(void **state) {
+    (void)state;
+    struct shelf *shelf =
+        mmap(NULL, sizeof *shelf, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t takers[TAKERS];
+    int status;
+    assert_true(shelf != MAP_FAILED);
+    fflush(NULL);
+    for (unsigned i = 0; i < TAKERS; i++)
+        if ((takers[i] = fork()) == 0) take_again_and_again(&guarded, shelf, i);
+    for (unsigned i = 0; i < TAKERS; i++) {
+        waitpid(takers[i], &status, 0);
+        assert_int_equal(status, 0);
+        print_message("%u times\n", shelf->rounds[i]);
+        assert_true(shelf->rounds[i] >= 2);
+    }
+    assert_int_equal(shelf->most, SEVERAL);
+    munmap(shelf, sizeof *shelf);
 }
 
 /* ---- what it costs ---- */
@@ -486,6 +606,7 @@ int main(void) {
         cmocka_unit_test(test_refusals),       cmocka_unit_test(test_settles),
         cmocka_unit_test(test_queue),          cmocka_unit_test(test_crowd_classic),
         cmocka_unit_test(test_crowd_guarded),  cmocka_unit_test(test_one_round_trip),
+        cmocka_unit_test(test_all_or_none),    cmocka_unit_test(test_takers_of_several),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

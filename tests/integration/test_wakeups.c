@@ -118,12 +118,52 @@ static void a_client_freed_before_its_callbacks_ran(void **state) {
     assert_int_equal(ended, 0);
 }
 
+/* A callback that waits for the lock again, and a thread that frees the lock meanwhile. */
+static struct redlock_lock *waits_again;
+static atomic_int waits, again_with, once_more_with;
+
+static void wait_again(void *context, struct redlock_lock *lock, int change) {
+    (void)context;
+    if (change != REDLOCK_CHANGE_LOST) return;
+    assert_result(redlock_release(lock), REDLOCK_LOST);
+    waits = 1;
+    again_with = redlock_acquire(lock, 60000);
+    once_more_with = redlock_acquire(lock, 60000);
+    waits = 2;
+}
+
+static void *free_it(void *lock) {
+    redlock_lock_free(lock);
+    return NULL;
+}
+
+static void a_lock_freed_while_its_callback_waits_for_it(void **state) {
+    (void)state;
+    struct redlock_lock_options options = lock_options(400);
+    options.on_change = wait_again;
+    struct redlock_client *client = open_calm(&one);
+    waits_again = new_lock(client, "again", &options);
+    pthread_t thread;
+    assert_result(redlock_acquire(waits_again, 0), REDLOCK_OK);
+    freeReplyObject(server_ask(&one.at[0], "SET again another"));
+    wait_until(waits == 1, 2000);
+    nap_ms(50);
+    assert_int_equal(pthread_create(&thread, NULL, free_it, waits_again), 0);
+    wait_until(waits == 2, 2000);
+    pthread_join(thread, NULL);
+    assert_result(again_with, REDLOCK_CANCELLED);
+    assert_result(once_more_with, REDLOCK_CANCELLED);
+    freeReplyObject(server_ask(&one.at[0], "DEL again"));
+    redlock_client_free(client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lock_taken_by_a_caller_is_renewed),
         cmocka_unit_test(callbacks_run_while_a_caller_waits),
         cmocka_unit_test(an_operation_that_ends_at_once_is_reported),
         cmocka_unit_test(a_client_freed_before_its_callbacks_ran),
+        cmocka_unit_test(a_lock_freed_while_its_callback_waits_for_it),
     };
     return cmocka_run_group_tests(tests, start_one, stop_one);
 }

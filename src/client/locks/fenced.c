@@ -10,25 +10,15 @@
 
 /* ---- keys and their stripes ---- */
 
-static bool keys_valid(struct redlock_lock *lock, struct redlock_error *error) {
-    const size_t prefix = sizeof NET_KEY_FENCES - 1, terms = sizeof NET_KEY_TERM - 1;
+static void choose_stripes(struct redlock_lock *lock) {
     lock->stripes_count = 0;
     for (size_t i = 0; i < lock->keys_count; i++) {
-        struct net_bytes key = lock->keys[i];
-        if (net_is_text(key, NET_KEY_RECORD) ||
-            (key.bytes >= prefix && memcmp(key.data, NET_KEY_FENCES, prefix) == 0) ||
-            (key.bytes >= terms && memcmp(key.data, NET_KEY_TERM, terms) == 0))
-            return bad_argument(error,
-                                "%s and names that begin with %s or %s are reserved for guarded "
-                                "mode: choose another resource",
-                                NET_KEY_RECORD, NET_KEY_FENCES, NET_KEY_TERM);
-        uint16_t stripe = fenced_stripe(key);
+        uint16_t stripe = fenced_stripe(lock->keys[i]);
         size_t at = 0;
         while (at < lock->stripes_count && lock->stripes[at] != stripe) at++;
         lock->stripes[at] = stripe;
         if (at == lock->stripes_count) lock->stripes_count++;
     }
-    return true;
 }
 
 /* ---- requests ---- */
@@ -312,7 +302,7 @@ const struct lock_mode guarded_locks = {
     .fenced = true,
     .round_bytes = sizeof(struct net_request),                         /* repair, ... */
     .round_bytes_each = sizeof(struct net_request) + sizeof(uint64_t), /* ... again, nonces */
-    .keys_valid = keys_valid,
+    .choose_stripes = choose_stripes,
     .round_carry = round_carry,
     .event = prepare_event,
     .send_votes = send_all_votes,

@@ -57,6 +57,12 @@ static void cancel(struct redlock_lock *lock) {
     lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
 }
 
+/* A thread that is blocked in a call on the lock is perhaps inside a callback of it. */
+static void op_drop(struct redlock_lock *lock, struct op *op) {
+    if (op->waiter) op_finish(lock, op, REDLOCK_CANCELLED);
+    *op = (struct op){0};
+}
+
 void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
@@ -71,7 +77,8 @@ void redlock_lock_free(struct redlock_lock *lock) {
         return;
     }
     atomic_store(&lock->freed, true);
-    lock->op = lock->extension = (struct op){0};
+    op_drop(lock, &lock->op);
+    op_drop(lock, &lock->extension);
     cancel(lock);
     if (lock->phase == PHASE_LEASED) {
         lock->phase = PHASE_RELEASING;
@@ -97,6 +104,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
                   void *context) {
     struct redlock_client *client = lock->client;
     if (wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
+    if (lock_is_freed(lock)) return REDLOCK_CANCELLED; /* by another thread, in our callback */
     if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
     if (client_refusal(client) != REDLOCK_OK) return client_refusal(client);
     rl_ns now = net_now(client->net);
@@ -199,12 +207,8 @@ static int begin(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_
     return release_begin(lock, done, context);
 }
 
-static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms) {
+int op_await(struct redlock_lock *lock, struct op *op, int result) {
     struct redlock_client *client = lock->client;
-    struct op *op = verb == EXTEND || verb == DOWNGRADE ? &lock->extension : &lock->op;
-    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    if (verb != ACQUIRE) gather_for_adopted(lock);
-    int result = begin(lock, verb, ms, NULL, NULL);
     if (result != REDLOCK_OK) {
         client_leave(client);
     } else if (op->active) {
@@ -218,6 +222,13 @@ static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms)
         client_leave_notifying(client);
     }
     return result;
+}
+
+static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms) {
+    struct op *op = verb == EXTEND || verb == DOWNGRADE ? &lock->extension : &lock->op;
+    if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
+    if (verb != ACQUIRE) gather_for_adopted(lock);
+    return op_await(lock, op, begin(lock, verb, ms, NULL, NULL));
 }
 
 static int begin_async(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
@@ -263,6 +274,9 @@ int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void
 
 void redlock_cancel(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return;
+    lock->cancelled = true;
+    if (lock->phase == PHASE_FREE && lock->op.waiter)
+        op_finish(lock, &lock->op, REDLOCK_CANCELLED); /* between two tries of acquire_all.c */
     cancel(lock);
     client_leave(lock->client);
 }
@@ -278,6 +292,7 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (lock->slots) return REDLOCK_BAD_ARGUMENT; /* of which slot? It has a resource of its own */
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
+    if (lock_is_freed(lock)) result = REDLOCK_CANCELLED;
     if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
     if (result == REDLOCK_OK) result = lock->config->mode->adopt(lock, fence);
     if (result == REDLOCK_OK) lock->reads = false;

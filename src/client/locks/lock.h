@@ -156,6 +156,7 @@ struct redlock_lock {
     bool shared;                       /* keys[1] is the name under which the readers are listed */
     bool reads;                        /* until its release, by redlock_downgrade(): `pair` */
     uint8_t notices;                   /* enum rl_notice, ored: to report */
+    bool cancelled;                    /* by the user, since redlock_acquire_all() began */
     /* Sends that failed at once, by kind; the machine does not have these events yet. */
     rl_mask unsent;
     rl_mask unsent_release;
@@ -200,6 +201,8 @@ _Static_assert(REDLOCK_RESOURCES_MAX <= UINT8_MAX && REDLOCK_OWNER_BYTES_MAX <= 
 void lock_unref(struct redlock_lock *lock);
 int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context);
 int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context);
+/* Releases the mutex. `result`: of beginning the operation; OK: waits for its end. */
+int op_await(struct redlock_lock *lock, struct op *op, int result);
 /* For a lock that adopted a token: its first round waits for the nodes. */
 void gather_for_adopted(struct redlock_lock *lock);
 

@@ -33,6 +33,30 @@ static bool resources_valid(const struct redlock_client *client,
     return true;
 }
 
+/* Nodes keep the record, the fences, the queues, the readers and the leaders of locks under such
+ * names. A lock there would destroy those of another lock, or they would destroy it. */
+static const char *reserved_for(struct net_bytes key) {
+    static const char *const beginnings[] = {NET_KEY_FENCES,  NET_KEY_TERM,  NET_KEY_WAITING,
+                                             NET_KEY_WAITERS, NET_KEY_SETNX, NET_KEY_SHARED};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        const size_t bytes = strlen(beginnings[i]);
+        if (key.bytes >= bytes && memcmp(key.data, beginnings[i], bytes) == 0) return beginnings[i];
+    }
+    return net_is_text(key, NET_KEY_RECORD) ? NET_KEY_RECORD : NULL;
+}
+
+static bool keys_valid(const struct redlock_lock *lock, struct redlock_error *error) {
+    for (size_t i = 0; i < lock->keys_count; i++) {
+        const char *reserved = reserved_for(lock->keys[i]);
+        if (reserved)
+            return bad_argument(error,
+                                "the name %s%s is reserved for what nodes keep of locks: choose "
+                                "another resource",
+                                reserved, strcmp(reserved, NET_KEY_RECORD) == 0 ? "" : "...");
+    }
+    return true;
+}
+
 static bool slots_valid(const struct redlock_client *client, const struct redlock_bytes *resource,
                         size_t count, struct redlock_error *error) {
     const size_t bytes = client->options.key_prefix_bytes + resource->bytes;
@@ -146,11 +170,12 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
         lock = NULL;
     }
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
-    if (client->lock_layout->keys_valid && !client->lock_layout->keys_valid(lock, error)) {
+    if (!keys_valid(lock, error)) {
         free(lock->slots);
         free(lock);
         return REDLOCK_BAD_ARGUMENT;
     }
+    if (client->lock_layout->choose_stripes) client->lock_layout->choose_stripes(lock);
     pthread_mutex_lock(&client->schedule.mutex);
     lock->config = lock_config_of(client, &checked);
     pthread_mutex_unlock(&client->schedule.mutex);

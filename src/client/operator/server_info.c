@@ -41,7 +41,8 @@ static const struct redlock_server unknown = {.verdict = REDLOCK_VERDICT_NONE,
                                               .announces = -1,
                                               .stale = -1,
                                               .native = -1,
-                                              .mirror = -1};
+                                              .mirror = -1,
+                                              .fsync_pauses = -1};
 
 /* ---- reading answers: text from servers, of any length ---- */
 
@@ -132,6 +133,7 @@ static void read_value(struct redlock_server *seen, enum net_question question,
     case NET_ASK_APPENDFSYNC:
         copy_text(value, seen->append_fsync, sizeof seen->append_fsync);
         break;
+    case NET_ASK_FSYNC_PAUSES: seen->fsync_pauses = yes_or_no(value); break;
     case NET_ASK_SAVE: seen->snapshots = value.bytes > 0; break;
     case NET_ASK_STOP_WRITES:
         if (seen->writes_refused == 1 && (seen->snapshots == 0 || yes_or_no(value) == 0))
