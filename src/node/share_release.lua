@@ -33,7 +33,6 @@ if redis.call('ZREM', KEYS[2], ARGV[2]) == 0 then
 end
 local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 if last then
-    last = string.format('%.0f', tonumber(last))
     redis.call('PEXPIREAT', KEYS[2], last)
     redis.call('PEXPIREAT', KEYS[1], last)
 else
