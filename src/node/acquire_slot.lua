@@ -12,7 +12,7 @@ if #KEYS == 0 then
 end
 -- The fences are read before anything is written: if they are of another type, nothing is changed.
 if KEYS[2] then
-    redis.call('ZSCORE', KEYS[2], ARGV[6])
+    redis.call('ZCARD', KEYS[2])
 end
 -- Also above our own number: there are the slots of those who have a greater one. (To write the numbers as text here takes
 -- several times as long as all the rest.)
@@ -32,8 +32,7 @@ for slot = 1, most do
     names[slot] = resource .. tails[slot]
 end
 local held = redis.call('MGET', unpack(names))
-for slot = 1, most do
-    local token = held[slot]
+for _, token in ipairs(held) do
     if token and string.sub(token, 41, 41) == '/' then
         local number = string.match(token, '^%x+/([1-9]%d?)$') or string.match(token, '^%x+/([1-9]%d?):')
         if number and number ~= ARGV[3] then

@@ -13,7 +13,7 @@ for i = 3, #ARGV do
     end
     highest = math.max(highest, tonumber(score))
 end
-if #KEYS < 2 then
+if #KEYS == 0 then
     return 0
 end
 if highest >= tonumber(ARGV[2]) then

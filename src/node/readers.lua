@@ -5,7 +5,7 @@
 -- begin.
 -- Returns -1: the key holds something else. 0: it is absent. Else how many readers there are whose end has not come; where
 -- this page ended (two numbers; 0 and 0: nothing is left); and for each reader its milliseconds left, a space, its token.
-if #KEYS < 2 then
+if #KEYS == 0 then
     return 0
 end
 local held = redis.call('GET', KEYS[1])

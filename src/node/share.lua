@@ -10,7 +10,7 @@
 -- A key that lives longer than all that are listed has a reader who is not: the list was deleted, or the key is what a
 -- native node has left. Nobody may delete it before its end, so nobody joins.
 -- replicate_commands: see extend.lua.
-if #KEYS < 2 then
+if #KEYS == 0 then
     return 0
 end
 if redis.replicate_commands then
@@ -27,7 +27,7 @@ end
 local first = redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3], 'NX')
 if not first then
     local held = redis.pcall('GET', KEYS[1])
-    if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
+    if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE') then
         return held
     elseif held ~= ARGV[1] then
         return -1
@@ -40,9 +40,9 @@ if first then
     redis.call('DEL', KEYS[2])
 else
     local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
-    if before and tonumber(before) > last then
-        last = tonumber(before)
-    elseif not before then
+    if before then
+        last = math.max(last, tonumber(before))
+    else
         local longest = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
         if not longest or redis.call('PTTL', KEYS[1]) > tonumber(longest) - now then
             return -1

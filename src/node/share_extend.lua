@@ -7,7 +7,7 @@
 -- three nothing was changed.
 -- The time is asked after a SET, here and in share.lua: before 7.2 it goes on within a script, and a key that ends after
 -- all that are listed would admit no reader.
-if #KEYS < 2 then
+if #KEYS == 0 then
     return 0
 end
 if redis.replicate_commands then
@@ -26,7 +26,7 @@ if not held then
 elseif held ~= ARGV[1] and held ~= ARGV[2] then
     return -1
 end
-local left = 0
+local left
 if held == ARGV[2] then
     left = math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[3]))
     redis.call('SET', KEYS[1], ARGV[1], 'PX', string.format('%.0f', left))

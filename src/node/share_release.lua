@@ -5,7 +5,7 @@
 -- Returns 1: the reader was listed and its end had not come. 0: it was not, or the key is absent. -1: the key is
 -- another's; nothing was changed.
 -- A reader that had no place deletes no key: others may rely on it.
-if #KEYS < 2 then
+if #KEYS == 0 then
     return 0
 end
 if redis.replicate_commands then
@@ -33,7 +33,6 @@ if redis.call('ZREM', KEYS[2], ARGV[2]) == 0 then
 end
 local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 if last then
-    last = string.format('%.0f', tonumber(last))
     redis.call('PEXPIREAT', KEYS[2], last)
     redis.call('PEXPIREAT', KEYS[1], last)
 else

@@ -82,6 +82,7 @@ static long long ask_integer(struct real *real, const char *format) {
     return value;
 }
 
+/* What no script has a part in: a failure is not a difference. */
 static void must(struct real *real, const char *format) {
     redisReply *reply = ask(real, format);
     if (reply->type != REDIS_REPLY_STATUS) real_die(format, reply->str ? reply->str : "no status");
@@ -168,8 +169,10 @@ void real_share(struct real *real, enum node_script script, const struct request
     send_words(real, &words, answer);
 }
 
-/* Readers of one page; false: this was the last one, or an answer of another kind. */
-static bool take_page(redisReply *reply, long long *next, long long *skip, struct answer *answer) {
+/* Readers of one page; false: this was the last one, or an answer of another kind. `count` is of
+ * all pages. */
+static bool take_page(redisReply *reply, long long *next, long long *skip, unsigned *count,
+                      struct answer *answer) {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3) {
         take(answer, reply);
         return false;
@@ -180,8 +183,13 @@ static bool take_page(redisReply *reply, long long *next, long long *skip, struc
     for (size_t i = 3; i < reply->elements; i++) {
         const redisReply *item = reply->element[i];
         const char *space = memchr(item->str, ' ', item->len);
-        if (!space) real_die("readers", "no space");
+        if (!space || *count == REQUEST_TOKENS) {
+            answer_line(answer, space ? "more readers than tokens" : "a reader without an end");
+            freeReplyObject(reply);
+            return false;
+        }
         const char *token = space + 1;
+        (*count)++;
         answer_line(answer, "(%.*s)", (int)(space - item->str), item->str);
         answer_bytes(answer, (struct node_bytes){token, item->len - (size_t)(token - item->str)});
     }
@@ -192,6 +200,7 @@ static bool take_page(redisReply *reply, long long *next, long long *skip, struc
 /* Time stands still: each reader comes once, whatever the size of a page. */
 static void do_readers(struct real *real, const struct request *request, struct answer *answer) {
     long long next = 0, skip = 0;
+    unsigned count = 0;
     bool more = true;
     for (int page = 0; more && page < 100; page++) {
         struct words words = {0};
@@ -207,9 +216,9 @@ static void do_readers(struct real *real, const struct request *request, struct 
         redisReply *reply =
             redisCommandArgv(real->connection, words.count, words.word, words.bytes);
         if (!reply) real_die("readers", real->connection->errstr);
-        more = take_page(reply, &next, &skip, answer);
+        more = take_page(reply, &next, &skip, &count, answer);
     }
-    if (more) real_die("readers", "the pages do not end");
+    if (more) answer_line(answer, "the pages do not end");
 }
 
 static void do_set(struct real *real, const struct request *request, struct answer *answer) {
@@ -276,10 +285,15 @@ void real_do(struct real *real, const struct request *request, long long count,
     case REQUEST_GET: do_key(real, "GET", request, answer); break;
     case REQUEST_DEL: do_key(real, "DEL", request, answer); break;
     case REQUEST_PEXPIRE: do_key(real, "PEXPIRE", request, answer); break;
-    case REQUEST_FLUSHALL: take(answer, ask(real, "FLUSHALL")); break;
     case REQUEST_EXPIRE_DUE: expire_due(real, count, answer); break;
-    case REQUEST_SNAPSHOT: take(answer, ask(real, "SAVE")); break;
-    case REQUEST_RESTORE: take(answer, ask(real, "DEBUG RELOAD NOSAVE")); break;
+    case REQUEST_FLUSHALL:
+    case REQUEST_SNAPSHOT:
+    case REQUEST_RESTORE:
+        must(real, request->op == REQUEST_FLUSHALL   ? "FLUSHALL"
+                   : request->op == REQUEST_SNAPSHOT ? "SAVE"
+                                                     : "DEBUG RELOAD NOSAVE");
+        answer_line(answer, "OK");
+        break;
     case REQUEST_CLOCK_STEP:
     case REQUEST_CLOCK_TO_END: break;
     default: real_guarded_do(real, request, answer);

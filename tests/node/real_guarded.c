@@ -134,8 +134,10 @@ static void write_record(struct real *real, const struct request *request, struc
 static void read_record(struct real *real, struct answer *answer) {
     struct node_field fields[NODE_FIELDS_MAX];
     redisReply *reply = ask(real, "HGETALL redlock:node");
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements / 2 > NODE_FIELDS_MAX)
-        real_die("HGETALL", "no record");
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements / 2 > NODE_FIELDS_MAX) {
+        take(answer, reply);
+        return;
+    }
     for (size_t i = 0; i < reply->elements / 2; i++) {
         const redisReply *name = reply->element[2 * i], *value = reply->element[2 * i + 1];
         fields[i] = (struct node_field){{name->str, name->len}, {value->str, value->len}};
@@ -154,8 +156,11 @@ static void read_fences(struct real *real, const struct request *request, struct
         word_stripes(&words, request);
         redisReply *reply =
             redisCommandArgv(real->connection, words.count, words.word, words.bytes);
-        if (!reply || reply->type != REDIS_REPLY_ARRAY)
-            real_die("ZMSCORE", reply ? reply->str : "no reply");
+        if (!reply) real_die("ZMSCORE", real->connection->errstr);
+        if (reply->type != REDIS_REPLY_ARRAY) {
+            take(answer, reply);
+            continue;
+        }
         for (size_t k = 0; k < reply->elements; k++) {
             take(answer, reply->element[k]);
             reply->element[k] = NULL; /* freed by now */
@@ -174,11 +179,12 @@ static void read_all_of(struct real *real, const char *name, struct answer *answ
         long stripe = strtol(reply->element[i]->str, &member_end, 10);
         int64_t score = strtoll(reply->element[i + 1]->str, &score_end, 10);
         if (*member_end || *score_end || stripe < 0 || stripe >= NODE_STRIPES ||
-            fences[stripe] != -1)
+            fences[stripe] != -1) {
             answer_line(answer, "%s: a strange member: %s, score %s", name, reply->element[i]->str,
                         reply->element[i + 1]->str);
-        else
-            fences[stripe] = score;
+            break;
+        }
+        fences[stripe] = score;
     }
     if (reply->elements == 2 * NODE_STRIPES)
         answer_fences(answer, name, fences);

@@ -13,7 +13,7 @@
 
 #include "node/table.h"
 
-enum { REQUEST_KEYS_MAX = 4, REQUEST_STRIPES_MAX = 3, ANSWER_BYTES = 16384 };
+enum { REQUEST_KEYS_MAX = 4, REQUEST_STRIPES_MAX = 3, ANSWER_BYTES = 65536 };
 
 /* X(name, how many of 1000) */
 #define REQUEST_OPS(X)                                                                             \

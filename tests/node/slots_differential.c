@@ -5,7 +5,7 @@
  * and their fences are the same. TTLs are far from their ends, so no clock has to be stopped:
  * test_slots.c has the ends.
  *
- * usage: slots_differential [REQUESTS [SEED]]
+ * usage: slots_differential [REQUESTS [SEED]]. Exit status: differs.h
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/mix.h"
+#include "differs.h"
 #include "node/scripts.h"
 #include "node/slots.h"
 #include "servers.h"
@@ -39,11 +40,17 @@ static const unsigned counts[TOKENS] = {3, 3, 3, 5, 3, 3, 3, 3, 3};
 
 static char names[NODE_SLOTS_MAX][NAME_BYTES];
 static struct node_bytes keys[NODE_SLOTS_MAX];
+static struct server server;
 static uint64_t seen[4]; /* of each answer: granted, stale, all taken, another number */
 
 static _Noreturn void die(const char *what, const char *why) {
     fprintf(stderr, "slots_differential: %s: %s\n", what, why ? why : "no text");
     exit(1);
+}
+
+static _Noreturn void differs(void) {
+    server_stop(&server);
+    exit(EXIT_DIFFERS);
 }
 
 static uint64_t below(uint64_t *random, uint64_t limit) { return rl_splitmix64(random) % limit; }
@@ -104,8 +111,7 @@ static void number(struct words *words, int64_t value) {
 
 static redisReply *send_words(redisContext *connection, struct words *words) {
     redisReply *reply = redisCommandArgv(connection, words->count, words->word, words->bytes);
-    if (!reply || reply->type == REDIS_REPLY_ERROR)
-        die("a request", reply ? reply->str : connection->errstr);
+    if (!reply) die("a request", connection->errstr);
     return reply;
 }
 
@@ -132,7 +138,12 @@ static void ask_real(redisContext *connection, const struct node_slot_request *r
         for (unsigned i = 0; i < request->count; i++) number(&words, request->stripes[i]);
     }
     redisReply *reply = send_words(connection, &words);
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) die("the script", "no pair");
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[0]->type != REDIS_REPLY_INTEGER ||
+        reply->element[1]->type != REDIS_REPLY_INTEGER) {
+        fprintf(stderr, "they differ: %s\n", reply->str ? reply->str : "no pair of integers");
+        differs();
+    }
     for (int i = 0; i < 2; i++) answer[i] = reply->element[i]->integer;
     freeReplyObject(reply);
 }
@@ -236,7 +247,7 @@ static void compare(redisContext *connection, struct node_table *table, uint64_t
             ", %" PRId64 "}, the table {%" PRId64 ", %" PRId64 "}\n",
             at, (const char *)draw.request.token.data, draw.request.order_count, draw.request.count,
             draw.order[0], real[0], real[1], model[0], model[1]);
-    exit(1);
+    differs();
 }
 
 /* ---- */
@@ -253,7 +264,6 @@ static void begin_fences(redisContext *connection, struct node_table *table) {
 int main(int argc, char **argv) {
     const long requests = argc > 1 ? strtol(argv[1], NULL, 10) : REQUESTS;
     uint64_t random = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    struct server server = {.pid = 0};
     server_start(&server, NULL);
     redisContext *connection = redisConnect("127.0.0.1", server.port);
     struct node_table *table = node_table_new(NULL, NULL);
