@@ -673,11 +673,9 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
         return EXIT_CONFIG;
     case REDLOCK_OTHER_SLOTS: return EXIT_CONFIG;
     case REDLOCK_NO_SLOTS:
-        complain("slots need stock nodes; redlock doctor shows which nodes are native");
-        return EXIT_CONFIG;
     case REDLOCK_NO_SHARED:
-        complain(
-            "shared locks need a newer module on native nodes; redlock doctor shows the version of each");
+        complain("%s need a newer module on native nodes; redlock doctor shows the version of each",
+                 result == REDLOCK_NO_SLOTS ? "slots" : "shared locks");
         return EXIT_CONFIG;
     case REDLOCK_LOST:
     case REDLOCK_LIMIT: return EXIT_LOST;

@@ -55,8 +55,9 @@ static int add(struct server_ctx *ctx, const struct command *command) {
 }
 
 int commands_add(struct server_ctx *ctx) {
-    const struct command *const groups[] = {lock_commands, share_commands,  look_commands,
-                                            turn_commands, record_commands, server_commands};
+    const struct command *const groups[] = {lock_commands,  share_commands, look_commands,
+                                            turn_commands,  slot_commands,  record_commands,
+                                            server_commands};
     if (server.AddACLCategory && server.SetCommandACLCategories)
         server.AddACLCategory(ctx, "redlock");
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)

@@ -18,7 +18,7 @@ struct command {
 
 /* Each ends with a row without a name. */
 extern const struct command lock_commands[], share_commands[], look_commands[], turn_commands[],
-    record_commands[], server_commands[];
+    slot_commands[], record_commands[], server_commands[];
 
 /* SERVER_OK, or SERVER_ERR after a line in the log. */
 int commands_add(struct server_ctx *ctx);

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "ends.h"
 #include "mirror.h"
+#include "node/slots.h"
 #include "request.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -35,6 +36,16 @@ static struct server_string *name_in_request(struct node_bytes key) {
     return NULL;
 }
 
+/* A slot that becomes free is free for the waiters of all slots of its resource. */
+static void freed(struct node_bytes key) {
+    char text[NODE_SLOT_KEY_BYTES_MAX];
+    struct node_bytes first;
+    if (node_queue_waiters(node.queue) == 0) return;
+    node_queue_freed(node.queue, key, node.now_us);
+    if (node_slot_first(key, &first, text))
+        node_queue_freed(node.queue, first, node.now_us);
+}
+
 /* Watchers and tracking clients learn of each change, as they do of a plain key. */
 static void on_change(void *context, enum node_change change, struct node_bytes key,
                       struct node_bytes token, int64_t expires_ms) {
@@ -44,8 +55,7 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     if (!name) name = server.CreateString(NULL, key.bytes ? key.data : "", key.bytes);
     if (change != NODE_CHANGE_SET && change != NODE_CHANGE_EXTENDED) mirror_drop(name, token);
     if (change == NODE_CHANGE_EXPIRED || change == NODE_CHANGE_LOST) node.counts.ended++;
-    if (change == NODE_CHANGE_EXPIRED || change == NODE_CHANGE_DELETED)
-        node_queue_freed(node.queue, key, node.now_us);
+    if (change == NODE_CHANGE_EXPIRED || change == NODE_CHANGE_DELETED) freed(key);
     server.SignalModifiedKey(node.ctx, name);
     if (!known) server.FreeString(NULL, name);
 }

@@ -153,7 +153,6 @@ bool parse_number(const char **at, const char *end, int64_t most, int64_t *numbe
     return *at > begin;
 }
 
-/* The table wants each named once. */
 static bool all_differ(const struct request *request) {
     uint64_t seen[NODE_STRIPES / 64] = {0};
     for (size_t i = 0; i < request->stripes_count; i++) {
@@ -181,8 +180,7 @@ static bool read_stripes(struct words *words, struct request *request, const cha
             return wrong(words, "ERR redlock: a stripe is not a number from 0 to 4095");
         request->stripes[request->stripes_count++] = (uint16_t)stripe;
     } while (at++ < end);
-    return request->stripes_count == 1 || all_differ(request) ||
-           wrong(words, "ERR redlock: a stripe is named twice");
+    return true;
 }
 
 /* "nonce:fence:stripe,stripe", and there are no more words. */
@@ -199,6 +197,14 @@ static bool read_fence_text(struct words *words, struct request *request, const 
     return read_stripes(words, request, at + 1, end) && read_end(words);
 }
 
+/* The stripes of several keys at once; the table wants each named once. */
+static bool read_claim(struct words *words, struct request *request, const char *at,
+                       const char *end) {
+    return read_fence_text(words, request, at, end) &&
+           (request->stripes_count == 1 || all_differ(request) ||
+            wrong(words, "ERR redlock: a stripe is named twice"));
+}
+
 bool read_fence(struct words *words, struct request *request) {
     static const char name[] = "FENCE=";
     enum { NAME = sizeof name - 1 };
@@ -206,10 +212,12 @@ bool read_fence(struct words *words, struct request *request) {
     struct node_bytes text = bytes_of(words->argv[words->next++]);
     const char *at = text.data, *end = at + text.bytes;
     if (text.bytes < NAME || memcmp(at, name, NAME) != 0) return wrong(words, "ERR syntax error");
-    return read_fence_text(words, request, at + NAME, end);
+    return read_claim(words, request, at + NAME, end);
 }
 
-bool read_ttl_and_fence(struct words *words, struct request *request) {
+typedef bool read_text_fn(struct words *words, struct request *request, const char *at,
+                          const char *end);
+static bool read_ttl_then(struct words *words, struct request *request, read_text_fn *read_rest) {
     if (words_left(words) < 1) return too_few(words);
     struct node_bytes text = bytes_of(words->argv[words->next++]);
     const char *at = text.data, *end = at + text.bytes;
@@ -217,7 +225,15 @@ bool read_ttl_and_fence(struct words *words, struct request *request) {
         (at < end && *at != ':'))
         return wrong(words, ttl_is_wrong);
     request->fenced = false;
-    return at < end ? read_fence_text(words, request, at + 1, end) : read_end(words);
+    return at < end ? read_rest(words, request, at + 1, end) : read_end(words);
+}
+
+bool read_ttl_and_fence(struct words *words, struct request *request) {
+    return read_ttl_then(words, request, read_claim);
+}
+
+bool read_ttl_and_stripes(struct words *words, struct request *request) {
+    return read_ttl_then(words, request, read_fence_text);
 }
 
 bool read_fence_if_any(struct words *words, struct request *request) {

@@ -47,6 +47,8 @@ bool read_fence(struct words *words, struct request *request);
 bool read_fence_if_any(struct words *words, struct request *request);
 /* Both as the last word: ttl-ms, or ttl-ms:nonce:fence:stripe,stripe... */
 bool read_ttl_and_fence(struct words *words, struct request *request);
+/* The same, where each slot has a stripe, and several may have the same one. */
+bool read_ttl_and_stripes(struct words *words, struct request *request);
 /* The last words: WAITER, name, since-us, waited-us and remember-us; or nothing. */
 bool read_waiter_if_any(struct words *words, struct request *request);
 /* The four after WAITER. */

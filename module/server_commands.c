@@ -30,7 +30,7 @@ static struct node_bytes quorum(void) {
 }
 
 static int hello(struct server_ctx *ctx, struct server_string **argv, int argc) {
-    enum { PAIRS = 6 };
+    enum { PAIRS = 7 };
     struct words words;
     long long protocol;
     if (argc != 2) return server.WrongArity(ctx);
@@ -52,6 +52,8 @@ static int hello(struct server_ctx *ctx, struct server_string **argv, int argc) 
     reply_text(ctx, "mirror");
     server.ReplyWithLongLong(ctx, node.mirror);
     reply_text(ctx, "shared"); /* it has REDLOCK.SHARE and its siblings */
+    server.ReplyWithLongLong(ctx, 1);
+    reply_text(ctx, "slots"); /* it has REDLOCK.SLOT */
     server.ReplyWithLongLong(ctx, 1);
     reply_text(ctx, "quorum");
     server.ReplyWithStringBuffer(ctx, id.bytes ? id.data : "", id.bytes);

@@ -2,10 +2,13 @@
  *
  * The wait queue: REDLOCK.WAIT, UNWAIT, QUEUE. Their replies are hints: only a vote takes a lock.
  * (An ACQUIRE with WAITER also enters the queue, and leaves it.) */
+#include <string.h>
+
 #include "commands.h"
 #include "ends.h"
 #include "mirror.h"
 #include "request.h"
+#include "slots.h"
 
 static struct request request; /* large; one command runs at a time */
 
@@ -25,24 +28,50 @@ static int64_t left_ms(const struct node_waiter *waiter) {
     return found->what == OUTSIDE_NONE ? -2 : found->left_ms;
 }
 
-static int wait_in_turn(struct server_ctx *ctx, struct server_string **argv, int argc) {
-    struct words words;
-    struct node_waiter waiter;
-    if (argc != 6 && argc != 7) return server.WrongArity(ctx);
-    if (!begin_vote(&words, ctx, argv, argc) || !read_key(&words, &request) ||
-        !read_waiter(&words, &waiter))
-        return SERVER_OK;
-    waiter.reads = argc == 7;
-    if (waiter.reads && !is_word(bytes_of(argv[6]), "SHARED"))
-        return refuse(ctx, "ERR syntax error");
-    node_expire_key(node.table, request.keys[0], node.now_ms); /* it is reserved for the first */
-    int64_t rank = node_queue_enter(node.queue, request.keys[0], &waiter, node.now_us);
-    int64_t left = left_ms(&waiter);
+static int reply_place(struct server_ctx *ctx, int64_t rank, int64_t left) {
     ends_changed();
     server.ReplyWithArray(ctx, 2);
     server.ReplyWithLongLong(ctx, rank);
     server.ReplyWithLongLong(ctx, left);
     return SERVER_OK;
+}
+
+/* REDLOCK.WAIT resource:slot:1 waiter since-us waited-us remember-us SLOTS n: for any of n slots.
+ */
+static int wait_for_slot(struct words *words, const struct node_waiter *waiter) {
+    static const char first[] = ":slot:1";
+    enum { FIRST_BYTES = sizeof first - 1 };
+    const struct node_bytes key = request.keys[0];
+    struct node_bytes resource = key;
+    struct slots slots;
+    int64_t count, rank;
+    if (!read_slot_count(words, &count) || !read_end(words)) return SERVER_OK;
+    if (key.bytes >= FIRST_BYTES) resource.bytes -= FIRST_BYTES;
+    if (key.bytes < FIRST_BYTES ||
+        memcmp((const char *)key.data + resource.bytes, first, FIRST_BYTES) != 0)
+        return refuse(words->ctx, "ERR redlock: SLOTS: the key is not that of a first slot");
+    if (!slots_look(words->ctx, resource, count, &slots)) return SERVER_OK;
+    int64_t left =
+        node_await_slot(node.table, node.queue, &slots.request, waiter, node.now_us, &rank);
+    if (left == -1) left = slots.outside_ms;
+    return reply_place(words->ctx, rank, left);
+}
+
+static int wait_in_turn(struct server_ctx *ctx, struct server_string **argv, int argc) {
+    struct words words;
+    struct node_waiter waiter;
+    if (argc < 6 || argc > 8) return server.WrongArity(ctx);
+    if (!begin_vote(&words, ctx, argv, argc) || !read_key(&words, &request) ||
+        !read_waiter(&words, &waiter))
+        return SERVER_OK;
+    const struct node_bytes kind = argc > 6 ? bytes_of(argv[6]) : no_token;
+    words.next++;
+    if (argc == 8 && is_word(kind, "SLOTS")) return wait_for_slot(&words, &waiter);
+    waiter.reads = argc == 7 && is_word(kind, "SHARED");
+    if (argc > 6 && !waiter.reads) return refuse(ctx, "ERR syntax error");
+    node_expire_key(node.table, request.keys[0], node.now_ms); /* it is reserved for the first */
+    int64_t rank = node_queue_enter(node.queue, request.keys[0], &waiter, node.now_us);
+    return reply_place(ctx, rank, left_ms(&waiter));
 }
 
 static int unwait(struct server_ctx *ctx, struct server_string **argv, int argc) {

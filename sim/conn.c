@@ -321,7 +321,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
     }
     if (request->waiter.data) post_waiter(request, message);
     if (request->op == NET_ACQUIRE_SLOT) post_slots(request, message);
-    if (request->op == NET_WATCH) message->slots = request->slots;
+    if (request->op == NET_WATCH || request->op == NET_TURN_WAIT) message->slots = request->slots;
     messages_push(&conn->out, message);
     policy_asked(&conn->net->policy, &conn->calls, call);
     watch_calls(conn);

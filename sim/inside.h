@@ -329,6 +329,7 @@ void server_forget_ends(struct server *server); /* before server_await_expiry():
 bool server_refuses_all(const struct server *server); /* even handshakes */
 void server_read(struct server *server, struct message *request);
 void server_acquire_slot(struct server *server, struct message *request);
+const struct node_bytes *server_slot_names(void);                     /* NODE_SLOTS_MAX */
 void server_write_op(struct server *server, struct message *request); /* without fences */
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
 /* readers.c: shared locks */
@@ -350,6 +351,9 @@ void native_copy(struct server *server, const struct node_request *what);
 int64_t native_pttl(struct server *server, struct node_bytes key);
 struct node_bytes native_get(struct server *server, struct node_bytes key);
 void native_deny(struct server *server, struct message *request);
+/* Slots that only the keyspace has: bars them. Returns the other number with which one is held; 0:
+ * none. *left_ms: until the first of them ends; -1: unknown. */
+unsigned native_bar_slots(struct server *server, struct node_slot_request *what, int64_t *left_ms);
 enum node_answer native_share(struct server *server, struct message *request,
                               const struct node_share *share); /* the same three */
 /* turns.c: the wait queue of a native node */
@@ -361,6 +365,9 @@ enum node_answer turns_acquire(struct server *server, struct message *request,
                                const struct node_fence_request *fences);
 enum node_answer turns_share(struct server *server, struct message *request,
                              const struct node_share *share);
+/* `what` without what only the keyspace has. */
+struct node_slot_answer turns_acquire_slot(struct server *server, struct message *request,
+                                           struct node_slot_request *what);
 void turns_serve(struct server *server, struct message *request); /* TURN_* */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);

@@ -29,6 +29,7 @@ enum option_code {
     OPTION_MIXED,
     OPTION_NATIVE,
     OPTION_BIASED,
+    OPTION_SLOTS,
     OPTION_SHARED,
     OPTION_COVERAGE
 };
@@ -69,6 +70,7 @@ static void print_help(void) {
         "                  restarted), all. Else: none in classic mode; in guarded mode it is drawn\n"
         "  --biased        corner cases: few nodes, clocks at the edge of drift, and faults at the moments\n"
         "                  that matter to each other (a second loss as a node's wait ends)\n"
+        "  --slots         the locks have slots, in every world that can have them, and not in one of ten\n"
         "  --shared        some locks are shared, in every world without slots, and not in one of eight;\n"
         "                  in a third of the worlds of stock nodes operators break them\n"
         "  --coverage      say how many states the seeds reached, and how many (fault, state) pairs\n"
@@ -149,6 +151,7 @@ static bool take_option(struct command_line *line, int option, const char *value
     case OPTION_STEPS: line->options.steps = true; return true;
     case OPTION_OPERATORS: line->options.wish.operators = true; return true;
     case OPTION_BIASED: line->options.wish.biased = true; return true;
+    case OPTION_SLOTS: line->options.wish.slots = true; return true;
     case OPTION_SHARED: line->options.wish.shared = true; return true;
     case OPTION_COVERAGE: line->options.coverage = true; return true;
     case OPTION_STOCK: line->options.wish.nodes = PLAN_NODES_STOCK; return true;
@@ -178,6 +181,7 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
         {"mixed", no_argument, NULL, OPTION_MIXED},
         {"native", no_argument, NULL, OPTION_NATIVE},
         {"biased", no_argument, NULL, OPTION_BIASED},
+        {"slots", no_argument, NULL, OPTION_SLOTS},
         {"shared", no_argument, NULL, OPTION_SHARED},
         {"coverage", no_argument, NULL, OPTION_COVERAGE},
         {NULL, 0, NULL, 0},

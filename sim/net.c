@@ -308,7 +308,7 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
     memcpy(status->run_id, policy->run_id, sizeof(status->run_id));
     status->announces = conn->announces;
     status->native = status->mirror = conn->native;
-    status->keeps_readers = true;
+    status->keeps_readers = status->keeps_slots = true;
     if (conn->quorum)
         snprintf(status->quorum, sizeof(status->quorum), "%016llx",
                  (unsigned long long)conn->quorum);

@@ -751,14 +751,14 @@ static void draw_native(struct plan *plan, enum plan_nodes wish) {
 
 /* The clients' locks have slots, and in some worlds one client has another number of them than the
  * others. Each client has one lock. A register belongs to one lock, so it has no place here. */
-static void draw_slots(struct plan *plan) {
+static void draw_slots(struct plan *plan, bool always) {
     struct world_options *options = &plan->options;
     plan->random = random_named(plan->seed, 17);
     const bool drawn = chance(plan, 10);
-    bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->nodes == PLAN_NODES_STOCK &&
-                !options->changes && plan->operators == 0 && options->others == 0 && !plan->fresh &&
-                !options->client[0].lock.leader && !has_breaks(plan);
-    if (!drawn || !fits) return;
+    bool fits = plan->broken == PLAN_BREAK_NOTHING && !options->changes && plan->operators == 0 &&
+                options->others == 0 && !plan->fresh && !options->client[0].lock.leader &&
+                !has_breaks(plan);
+    if (!fits || !(drawn || always)) return;
     options->slots = true;
     options->resources = 1;
     const uint32_t slots = (uint32_t)between(plan, 1, WORLD_SLOTS_MAX - 1);
@@ -857,7 +857,7 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     if (plan->biased) bias_actions(plan);
     draw_before_records(plan);
     draw_observers(plan);
-    draw_slots(plan);
+    draw_slots(plan, wish->slots);
     draw_shared(plan, wish->shared);
     plan->liveness_bound = bound_of(plan);
 }

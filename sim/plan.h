@@ -129,6 +129,7 @@ struct plan_wish {
     bool operators;        /* in every world that can have operators; they also break locks */
     bool biased;           /* corner cases: bias.c */
     bool shared;           /* in every world that can have shared locks */
+    bool slots;            /* in every world that can have slots */
 };
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */

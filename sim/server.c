@@ -287,7 +287,7 @@ static int refusal(struct server *server, const struct message *request) {
 }
 
 /* The keys of all slots that a client may have, though the world uses few of them. */
-static const struct node_bytes *slot_names(void) {
+const struct node_bytes *server_slot_names(void) {
     static char text[NODE_SLOTS_MAX][16];
     static struct node_bytes names[NODE_SLOTS_MAX];
     for (unsigned i = 0; !names[NODE_SLOTS_MAX - 1].data && i < NODE_SLOTS_MAX; i++) {
@@ -299,22 +299,25 @@ static const struct node_bytes *slot_names(void) {
 
 void server_acquire_slot(struct server *server, struct message *request) {
     struct net_bytes token = token_bytes(&server->world->tokens, request->token);
-    const struct node_slot_request what = {.names = slot_names(),
-                                           .count = request->slots,
-                                           .order = request->order,
-                                           .order_count = request->order_count,
-                                           .token = {token.data, token.bytes},
-                                           .ttl_ms = request->ttl_ms,
-                                           .nonce = request->nonce,
-                                           .fence = request->fence,
-                                           .stripes = request->guarded ? request->stripes : NULL};
+    const bool own = server->native && !request->stranger;
+    struct node_slot_request what = {.names = server_slot_names(),
+                                     .count = request->slots,
+                                     .order = request->order,
+                                     .order_count = request->order_count,
+                                     .token = {token.data, token.bytes},
+                                     .ttl_ms = request->ttl_ms,
+                                     .nonce = request->nonce,
+                                     .fence = request->fence,
+                                     .stripes = request->guarded ? request->stripes : NULL};
     struct node_slot_answer answer =
-        node_acquire_slot(server->table, &what, server_wall_ms(server));
+        own ? turns_acquire_slot(server, request, &what)
+            : node_acquire_slot(server->keys, &what, server_wall_ms(server));
     request->verdict = verdict_of(answer.answer);
     if (answer.other_count != 0) request->verdict = REDLOCK_VERDICT_OTHER_SLOTS;
     request->given = (uint8_t)answer.slot;
     request->other_slots = (uint8_t)answer.other_count;
-    if (answer.answer == NODE_DENIED) request->remaining_ms = answer.remaining_ms;
+    if (answer.answer == NODE_DENIED && answer.other_count == 0)
+        request->remaining_ms = answer.remaining_ms;
     if (answer.slot != 0) request->keys[0] = (uint8_t)(WORLD_SLOT_FIRST + answer.slot - 1);
     server_await_expiry(server);
 }

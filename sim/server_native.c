@@ -124,6 +124,23 @@ void native_deny(struct server *server, struct message *request) {
     }
 }
 
+unsigned native_bar_slots(struct server *server, struct node_slot_request *what, int64_t *left_ms) {
+    const int64_t wall_ms = server_wall_ms(server);
+    unsigned other = 0;
+    *left_ms = -1;
+    for (unsigned slot = 1; slot <= NODE_SLOTS_MAX; slot++) {
+        const struct node_bytes key = what->names[slot - 1];
+        const int64_t left = is_held(server, key) ? -2 : node_pttl(server->keys, key, wall_ms);
+        if (left == -2) continue;
+        const unsigned count = node_slot_count(node_get(server->keys, key, wall_ms));
+        if (count != 0 && count != what->count) other = count;
+        if (slot > what->count) continue;
+        what->barred |= UINT64_C(1) << (slot - 1);
+        if (left >= 0 && (*left_ms < 0 || left < *left_ms)) *left_ms = left;
+    }
+    return other;
+}
+
 struct node_bytes native_get(struct server *server, struct node_bytes key) {
     if (is_held(server, key)) return node_get(server->own, key, server_now_ms(server));
     return node_get(server->keys, key, server_wall_ms(server));

@@ -74,8 +74,13 @@ rl_ns turns_next(const struct server *server, world_fn **look) {
 
 /* ---- what changes a queue ---- */
 
+/* A slot that becomes free is free for the waiters of all slots of its resource. */
 void turns_freed(struct server *server, struct node_bytes key) {
-    if (server->turns) node_queue_freed(server->turns, key, now_us(server));
+    char text[NODE_SLOT_KEY_BYTES_MAX];
+    struct node_bytes first;
+    if (!server->turns) return;
+    node_queue_freed(server->turns, key, now_us(server));
+    if (node_slot_first(key, &first, text)) node_queue_freed(server->turns, first, now_us(server));
 }
 
 /* One millisecond too many is better than one too few. */
@@ -118,6 +123,48 @@ enum node_answer turns_share(struct server *server, struct message *request,
     return answer;
 }
 
+static int64_t sooner(int64_t a_ms, int64_t b_ms) {
+    return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
+struct node_slot_answer turns_acquire_slot(struct server *server, struct message *request,
+                                           struct node_slot_request *what) {
+    struct node_slot_answer answer = {.answer = NODE_DENIED, .remaining_ms = -1};
+    struct node_turn turn = {.rank = -1};
+    int64_t outside_ms;
+    request->count = -1;
+    answer.other_count = native_bar_slots(server, what, &outside_ms);
+    if (answer.other_count != 0) return answer;
+    if (!server->turns) {
+        answer = node_acquire_slot(server->own, what, server_now_ms(server));
+    } else {
+        const struct node_waiter waiter = waiter_of(server, request);
+        answer = node_acquire_slot_in_turn(server->own, server->turns, what, &waiter,
+                                           now_us(server), &turn);
+    }
+    if (answer.answer == NODE_DENIED) {
+        answer.remaining_ms =
+            turn.reserved ? round_up(turn.left_us) : sooner(answer.remaining_ms, outside_ms);
+        request->count = turn.rank;
+    } else {
+        request->count = turn.others;
+    }
+    return answer;
+}
+
+/* For any of several slots. */
+static void wait_for_slot(struct server *server, struct message *request) {
+    const struct node_waiter waiter = waiter_of(server, request);
+    struct node_slot_request what = {.names = server_slot_names(), .count = request->slots};
+    int64_t outside_ms;
+    (void)native_bar_slots(server, &what, &outside_ms);
+    request->remaining_ms = node_await_slot(server->own, server->turns, &what, &waiter,
+                                            now_us(server), &request->count);
+    if (request->remaining_ms == -1) request->remaining_ms = outside_ms;
+    request->verdict =
+        request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+}
+
 static void wait(struct server *server, struct message *request) {
     const struct node_bytes key = resource_key(request->keys[0]);
     const struct node_waiter waiter = waiter_of(server, request);
@@ -139,6 +186,8 @@ static void wait(struct server *server, struct message *request) {
 void turns_serve(struct server *server, struct message *request) {
     if (!server->turns) {
         request->verdict = REDLOCK_VERDICT_ERROR;
+    } else if (request->op == NET_TURN_WAIT && request->slots > 0) {
+        wait_for_slot(server, request);
     } else if (request->op == NET_TURN_WAIT) {
         wait(server, request);
     } else {

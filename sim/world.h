@@ -73,7 +73,7 @@ struct world_options {
     rl_mask spare;  /* guarded: these nodes have no record and belong to no quorum */
     rl_mask native; /* these nodes are native from the beginning */
     bool changes;   /* guarded: operators change the quorum */
-    bool slots;     /* the clients' locks have slots; there is one resource, on stock nodes */
+    bool slots;     /* the clients' locks have slots; there is one resource */
     bool shared;    /* some locks are shared */
     bool together;  /* renewals that may wait for each other do so */
     /* guarded: probability that SET and ZADD of one acquisition do not arrive together */

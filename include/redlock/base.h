@@ -54,7 +54,7 @@ extern "C" {
     X(REDLOCK_GUARDED_NODES, -17,                                                                  \
       "the servers belong to a guarded quorum, and the client is not guarded")                     \
     X(REDLOCK_OTHER_SLOTS, -18, "slots of this resource are held with another number of slots")    \
-    X(REDLOCK_NO_SLOTS, -19, "native nodes have no slots")                                         \
+    X(REDLOCK_NO_SLOTS, -19, "a native node keeps no slots: update its module")                    \
     X(REDLOCK_NO_SHARED, -20, "a native node keeps no shared locks: update its module")
 
 enum redlock_result {

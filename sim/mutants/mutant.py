@@ -8,6 +8,7 @@
     operators: yes (in each of these worlds operators change the quorum)
     nodes: native (all nodes of these worlds are native, or some: mixed; else none)
     shared: yes (in each of these worlds some locks are shared)
+    slots: yes (in each of these worlds the locks have slots)
     test: tests/net/test_timers.c (what the simulator does not have: this program must fail; all its files)
     file: src/core/tally.c
     old:
@@ -24,7 +25,7 @@ import pathlib
 import re
 import sys
 
-WORDS = ("rule", "source", "equivalent", "mode", "operators", "nodes", "shared", "test")
+WORDS = ("rule", "source", "equivalent", "mode", "operators", "nodes", "shared", "slots", "test")
 
 
 class Mistake(Exception):
@@ -41,7 +42,7 @@ class Mutant:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.name = self.path.stem
-        self.rule = self.source = self.equivalent = self.mode = self.operators = self.nodes = self.shared = self.test = ""
+        self.rule = self.source = self.equivalent = self.mode = self.operators = self.nodes = self.shared = self.slots = self.test = ""
         self.edits = []  # (file, old, new)
         self._read()
 

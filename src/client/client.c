@@ -85,10 +85,12 @@ static void on_node(void *context, unsigned node) {
     struct net_node_status status = client_status(client, node);
     if (status.verdict == REDLOCK_VERDICT_TWICE_LISTED) client->twice_listed = true;
     client->natives &= (rl_mask)~rl_bit(node);
-    client->old_modules &= (rl_mask)~rl_bit(node);
-    if (status.connected && status.native) client->natives |= rl_bit(node);
-    if (status.connected && status.native && !status.keeps_readers)
-        client->old_modules |= rl_bit(node);
+    client->readerless &= (rl_mask)~rl_bit(node);
+    client->slotless &= (rl_mask)~rl_bit(node);
+    const rl_mask native = status.connected && status.native ? rl_bit(node) : 0;
+    client->natives |= native;
+    if (!status.keeps_readers) client->readerless |= native;
+    if (!status.keeps_slots) client->slotless |= native;
     if (client->node_mode->node) client->node_mode->node(client, node, &status);
     locks_check(client);
     gatherings_check(client);

@@ -85,7 +85,7 @@ struct redlock_client {
     struct redlock_observer *observers; /* operator */
     unsigned trackers;                  /* callers that nodes notify of changes */
     rl_mask natives;                    /* native nodes, while connected: they keep wait queues */
-    rl_mask old_modules;                /* ... of these, those that keep no readers */
+    rl_mask readerless, slotless;       /* ... of these, old ones without readers, without slots */
 };
 
 /* client.c. The mutex is held, and released meanwhile. */

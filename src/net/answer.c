@@ -102,19 +102,26 @@ static bool answer_raise(const struct net_request *request, const struct reader 
     return true;
 }
 
-/* {1, slot}, {-1, slot}, {0, time left or -1}, {-2, another number of slots} */
+/* {1, slot}, {-1, slot}, {0, time left or -1}, {-2, another number of slots}. A native node also
+ * says whether others wait, {2, slot}, and {0, time left, rank or -1}. */
 static bool answer_slot(const struct net_request *request, const struct reader *reader,
                         struct net_reply *answer) {
     const struct reply_slot *slots = reader->slots;
-    if (reader->slots_count != 3 || slots[0].type != REPLY_ARRAY || slots[0].integer != 2 ||
-        slots[1].type != REPLY_INTEGER || slots[2].type != REPLY_INTEGER)
+    if (slots[0].type != REPLY_ARRAY || slots[0].integer < 2 || slots[0].integer > 3 ||
+        reader->slots_count != 1 + (size_t)slots[0].integer)
         return false;
+    for (size_t i = 1; i < reader->slots_count; i++)
+        if (slots[i].type != REPLY_INTEGER) return false;
     const int64_t what = slots[1].integer, number = slots[2].integer;
-    const bool ours = what == 1 || (what == -1 && request->nonces);
+    const bool ranked = reader->slots_count > 3;
+    const bool ours = what == 1 || what == 2 || (what == -1 && request->nonces);
+    if (ranked && (what != 0 || slots[3].integer < -1)) return false;
     answer->verdict = REDLOCK_VERDICT_DENIED;
+    if (ranked) answer->count = slots[3].integer;
     if (ours && number >= 1 && number <= request->slots) {
-        answer->verdict = what == 1 ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_STALE;
+        answer->verdict = what == -1 ? REDLOCK_VERDICT_STALE : REDLOCK_VERDICT_GRANTED;
         answer->slot = (uint8_t)number;
+        answer->count = what == 2;
     } else if (what == 0 && number >= -1) {
         answer->remaining_ms = number;
     } else if (what == -2 && number >= 1 && number <= 99 && number != request->slots) {

@@ -415,6 +415,9 @@ static void add_named(struct words *words, char what, struct turn *turn) {
     case 'v': add_waiting(words, request); return;
     case 'R':
         if (request->reads) words_text(words, "SHARED");
+        if (request->slots == 0) return;
+        words_text(words, "SLOTS");
+        words_number(words, request->slots);
         return;
     case 'p': words_number(words, request->passes ? 1 : 0); return;
     default: assert(false); /* test_table() knows them all */

@@ -108,7 +108,7 @@ bool state_answer(unsigned nth, const struct reader *reader, struct net_state *s
 struct native_hello {
     char version[16], incarnation[41], quorum[17];
     bool mirror;
-    bool shared; /* it keeps the readers of shared locks; older modules do not */
+    bool shared, slots; /* it has the commands for those; older modules do not */
 };
 /* The answer to REDLOCK.HELLO. False: it is another one, or of a protocol that we do not speak. */
 bool native_hello_answer(const struct reader *reader, struct native_hello *hello);

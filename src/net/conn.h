@@ -159,6 +159,11 @@ static inline bool node_keeps_readers(const struct node *node) {
     return node->native ? node->hello.shared : !node->uses_transactions;
 }
 
+/* Only an old module does not: where scripts are refused, a transaction takes a slot. */
+static inline bool node_keeps_slots(const struct node *node) {
+    return !node->native || node->hello.slots;
+}
+
 struct net {
     struct net_handlers handlers;
     int log_level;

@@ -40,7 +40,7 @@ static void copy_shown(char *to, size_t size, struct net_bytes text) {
 
 bool native_hello_answer(const struct reader *reader, struct native_hello *hello) {
     const struct reply_slot *slots = reader->slots;
-    uint64_t protocol = 0, mirror = 0, shared = 0;
+    uint64_t protocol = 0, mirror = 0, shared = 0, slots_known = 0;
     memset(hello, 0, sizeof(*hello));
     /* a map whose values are not arrays */
     bool right = slots[0].type == REPLY_ARRAY && slots[0].integer % 2 == 0 &&
@@ -55,6 +55,8 @@ bool native_hello_answer(const struct reader *reader, struct native_hello *hello
             right = number_at(reader, i + 1, 1, &mirror);
         else if (net_is_text(name, "shared"))
             right = number_at(reader, i + 1, INT64_MAX, &shared);
+        else if (net_is_text(name, "slots"))
+            right = number_at(reader, i + 1, INT64_MAX, &slots_known);
         else if (net_is_text(name, "incarnation"))
             right = text && read_incarnation(value, hello->incarnation);
         else if (net_is_text(name, "version") && text)
@@ -64,6 +66,7 @@ bool native_hello_answer(const struct reader *reader, struct native_hello *hello
     }
     hello->mirror = mirror == 1;
     hello->shared = shared > 0;
+    hello->slots = slots_known > 0;
     return right && protocol == NATIVE_PROTOCOL && hello->incarnation[0] != '\0';
 }
 

@@ -113,7 +113,8 @@ struct net_node_status {
     bool uses_transactions;
     /* It serves NET_OP_READERS: false for a server that refuses scripts, and for an old module. */
     bool keeps_readers;
-    bool announces; /* guarded: handlers.changed() is called in time, see there */
+    bool keeps_slots; /* it serves NET_ACQUIRE_SLOT: false for an old module */
+    bool announces;   /* guarded: handlers.changed() is called in time, see there */
     /* `asks_quorum`: the quorum id in the node's record, as the last handshake read it; "": no
      * record, or unknown. */
     char quorum[17];

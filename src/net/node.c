@@ -166,6 +166,7 @@ void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status
     status->native = node->native;
     status->mirror = node->hello.mirror;
     status->keeps_readers = node_keeps_readers(node);
+    status->keeps_slots = node_keeps_slots(node);
     memcpy(status->module, node->hello.version, sizeof(status->module));
     memcpy(status->version, node->version, sizeof(status->version));
     memcpy(status->text, node->text, sizeof(status->text));

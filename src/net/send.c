@@ -197,6 +197,7 @@ static enum command_style style_for(const struct node *node) {
 }
 
 static bool serves(const struct node *node, const struct net_request *request) {
+    if (request->op == NET_ACQUIRE_SLOT) return node_keeps_slots(node);
     return !net_op_is(request->op, NET_OP_READERS) || node_keeps_readers(node);
 }
 
@@ -237,8 +238,6 @@ static bool send_one(struct node *node, struct net_call *call, const struct buff
     if (!serves(node, call->request)) return false;
     bool can_post = policy_takes(&node->net->policy, node->index) &&
                     (encoded || goes_by_transaction(node, call->request));
-    /* its locks are not keys: a script could not see them */
-    if (node->native && call->request->op == NET_ACQUIRE_SLOT) return false;
     if (can_post && post(node, call, encoded)) return true;
     if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
     keep(node, call);

@@ -165,11 +165,12 @@ enum {
     X(TERM, OBSERVERS, 0, ANY(COMMANDS(2, "PTTL %k;GETRANGE %k 0 %m", PTTL, VALUE)), AS_STOCK) \
     /* The first free slot of the resource (the key) in the order of the request: GRANTED or STALE \
      * with `slot`; DENIED with `remaining_ms` of the slot that ends first, or with `slots` if \
-     * slots are held with this other number. Stock nodes only. */                                 \
+     * slots are held with this other number. Native: also `count`, as ACQUIRE. */                 \
     X(ACQUIRE_SLOT, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS,             \
       BY_MODE(SCRIPT_ANSWERS(ACQUIRE_SLOT, 0, "%K | %t %l %S %o", SLOT),                           \
               SCRIPT_ANSWERS(ACQUIRE_SLOT, 1, "%K %n | %t %l %S %o %f %s", SLOT)),                 \
-      AS_STOCK)                                                                                   \
+      NATIVE_BY_MODE(COMMANDS(1, "REDLOCK.SLOT %k %t %S %o %l %q", SLOT, SLOT),                    \
+                     COMMANDS(1, "REDLOCK.SLOT %k %t %S %o %L %q", SLOT, SLOT)))                                                                                   \
     /* A shared lock. Two keys: the lock's, and NET_KEY_SHARED of it, where its readers are listed. \
      * Takes a place, or keeps it: GRANTED with `fence`, the stripe's, which is at least ours; DENIED. */\
     X(SHARE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_FENCED | NET_OP_GROWS | NET_OP_READERS,     \

@@ -129,11 +129,20 @@ def test_show_and_break(mixed, mode):
     assert redlock("run", "-n", "-t1s", "x", "--", "true").returncode == 0
 
 
-def test_slots_are_refused(mixed):
-    """Native nodes have no rule for them, and a script there would reach no lock."""
-    done = Redlock(urls(*mixed))("run", "-w", "5s", "--slots=2", "job", "--", "true")
-    assert done.returncode == 78, done.stderr
-    assert b"native nodes have no slots" in done.stderr and b"stock nodes; redlock doctor" in done.stderr, done.stderr
+@pytest.mark.parametrize("mode", ["classic", "guarded"])
+def test_slots(mixed, mode):
+    if mode == "guarded":
+        make_quorum(urls(*mixed))
+    redlock = Redlock(urls(*mixed))
+    slots = [redlock("acquire", "-t2s", "--slots=2", "job", "--json") for _ in range(3)]
+    assert [done.returncode for done in slots] == [0, 0, 75], [done.stderr for done in slots]
+    views = json.loads(redlock("show", "--json", "--slots=2", "job").stdout)
+    # a node that answered late may hold none of them
+    assert all(sum(node["verdict"] == "held" for node in view["nodes"]) >= 2 for view in views), views
+    refused = redlock("run", "-t1s", "-w", "9s", "--slots=3", "job", "--", "true")
+    assert refused.returncode == 78 and b"2" in refused.stderr and b"3" in refused.stderr, refused.stderr
+    done = redlock("run", "-t1s", "--slots=2", "job", "--", "sh", "-c", "echo $REDLOCK_SLOT")
+    assert done.returncode == 0 and done.stdout in (b"1\n", b"2\n"), (done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("mode", ["classic", "guarded"])
@@ -156,7 +165,7 @@ def test_readers_of_native_nodes(mixed, mode):
 
 
 class OldModule(threading.Thread):
-    """In front of a native node: its greeting does not say that it keeps readers."""
+    """In front of a native node: its greeting does not say that it keeps readers, or has slots."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -176,17 +185,18 @@ class OldModule(threading.Thread):
     def copy(source, target):
         try:
             while data := source.recv(65536):
-                target.sendall(data.replace(b"$6\r\nshared\r\n", b"$6\r\nlatest\r\n"))
+                target.sendall(data.replace(b"$6\r\nshared\r\n", b"$6\r\nlatest\r\n").replace(b"$5\r\nslots\r\n", b"$5\r\nfirst\r\n"))
             target.shutdown(socket.SHUT_WR)
         except OSError:
             pass
 
 
-def test_an_old_module_keeps_no_readers(mixed):
+@pytest.mark.parametrize("option, what", [("--shared", b"shared locks"), ("--slots=2", b"slots")])
+def test_an_old_module(mixed, option, what):
     """It is said at once, and by name: nobody waits for a node that cannot."""
     nodes = [OldModule(mixed[0].port).url, mixed[1].url, mixed[2].url]
-    done = Redlock(",".join(nodes))("run", "-w", "5s", "--shared", "job", "--", "true")
+    done = Redlock(",".join(nodes))("run", "-w", "5s", option, "job", "--", "true")
     assert done.returncode == 78, done.stderr
-    assert b"keeps no shared locks: update its module" in done.stderr and b"newer module" in done.stderr, done.stderr
+    assert b"keeps no " + what + b": update its module" in done.stderr and b"newer module" in done.stderr, done.stderr
     done = Redlock(",".join(nodes))("run", "-w", "5s", "job", "--", "true")
     assert done.returncode == 0, done.stderr

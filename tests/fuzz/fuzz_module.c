@@ -473,7 +473,7 @@ static const struct {
                {'p', "pttl"},        {'g', "get"},     {'s', "scan"},    {'d', "record"},
                {'w', "recordwrite"}, {'f', "fences"},  {'h', "hello"},   {'t', "state"},
                {'q', "queue"},       {'v', "wait"},    {'x', "unwait"},  {'j', "share"},
-               {'k', "shareextend"}, {'o', "unshare"}, {'y', "readers"}};
+               {'k', "shareextend"}, {'o', "unshare"}, {'y', "readers"}, {'z', "slot"}};
 enum { LETTERS = sizeof letters / sizeof letters[0] };
 
 static unsigned command_of(unsigned char letter) {

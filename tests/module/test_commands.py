@@ -15,7 +15,7 @@ LONG = b"k" * 65536
 def test_hello(node):
     hello = node("REDLOCK.HELLO", 1)
     pairs = dict(zip(hello[::2], hello[1::2])) if isinstance(hello, list) else hello
-    assert pairs.keys() == {b"protocol", b"version", b"incarnation", b"mirror", b"shared", b"quorum"}
+    assert pairs.keys() == {b"protocol", b"version", b"incarnation", b"mirror", b"shared", b"slots", b"quorum"}
     assert pairs[b"protocol"] == 1 and pairs[b"mirror"] == 1 and pairs[b"quorum"] == b""
     assert re.fullmatch(rb"[0-9a-f]{40}", pairs[b"incarnation"]) and re.fullmatch(rb"\d+\.\d+\.\d+", pairs[b"version"])
     assert node("REDLOCK.HELLO", 9) == hello  # a later client gets what this one knows

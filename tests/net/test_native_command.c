@@ -128,6 +128,29 @@ static void test_readers(void **state) {
     expect(&request, 0, "REDLOCK.WAIT KEY w 0 0 9 SHARED");
 }
 
+static void test_slots(void **state) {
+    static const uint16_t of_each[] = {7, 4095, 7};
+    (void)state;
+    struct net_request request = classic(NET_ACQUIRE_SLOT, 1);
+    request.slots = 3;
+    request.slot_order = (struct net_bytes){"02", 2};
+    expect(&request, 0, "REDLOCK.SLOT KEY t 3 02 30000");
+    request.waiter = (struct net_bytes){"w", 1};
+    request.remember_us = 9;
+    expect(&request, 0, "REDLOCK.SLOT KEY t 3 02 30000 WAITER w 0 0 9");
+    request = guarded(NET_ACQUIRE_SLOT, 1);
+    request.slots = 3;
+    request.slot_order = (struct net_bytes){"02", 2};
+    request.stripes = of_each;
+    request.stripes_count = 3;
+    expect(&request, 1, "REDLOCK.SLOT KEY t 3 02 30000:ffffffffffffffff:1700000000000000:7,4095,7");
+    request = classic(NET_TURN_WAIT, 1);
+    request.waiter = (struct net_bytes){"w", 1};
+    request.remember_us = 9;
+    request.slots = 3;
+    expect(&request, 0, "REDLOCK.WAIT KEY w 0 0 9 SLOTS 3");
+}
+
 static void test_turns(void **state) {
     (void)state;
     struct net_request request = classic(NET_ACQUIRE, 1);
@@ -517,10 +540,8 @@ static void test_table(void **state) {
         const enum net_subject subject = net_op_subject((enum net_op)i);
         for (int mode = 0; mode < FORM_VARIANTS - FORM_NATIVE; mode++) {
             if (native[mode].replies > 0) assert_int_equal(native[mode].script, NODE_SCRIPTS_ALL);
-            /* they are in the module, and nowhere else; but slots are on stock nodes only */
-            if (i == NET_ACQUIRE_SLOT)
-                assert_int_equal(native[mode].replies, 0);
-            else if (subject == NET_OF_LOCKS || subject == NET_OF_RECORD)
+            /* they are in the module, and nowhere else */
+            if (subject == NET_OF_LOCKS || subject == NET_OF_RECORD)
                 assert_true(native[mode].replies > 0);
         }
     }
@@ -530,6 +551,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_locks),
         cmocka_unit_test(test_readers),
+        cmocka_unit_test(test_slots),
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_the_node_itself),
         cmocka_unit_test(test_as_on_a_stock_node),

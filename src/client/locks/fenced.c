@@ -81,6 +81,7 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
             else
                 request->keys = lock_keys(lock, &request->keys_count);
             carry_fences(request, lock->round);
+            slots_name_waiter(lock->round, request);
         }
         if (lock->shared) request->op = op == NET_RAISE ? NET_SHARE : NET_SHARE_EXTEND;
         if (op == NET_RAISE || op == NET_ACQUIRE_SLOT)

@@ -329,6 +329,8 @@ bool slots_carry(struct round *round);
 /* Before the requests of a step are sent: the machine may have settled on a slot. */
 void slots_settle(struct redlock_lock *lock);
 void slots_won(struct redlock_lock *lock);
+/* The request waits in the queue as the round's own request does. */
+void slots_name_waiter(const struct round *round, struct net_request *request);
 /* Asks for any slot, or for the one that was settled on. */
 struct net_request *slots_request(struct redlock_lock *lock, const struct rl_actions *actions);
 /* Deletes what is left of the other slots. */

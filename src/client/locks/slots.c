@@ -126,8 +126,18 @@ void slots_won(struct redlock_lock *lock) {
     if (lock->round) fill_release(lock->round);
 }
 
+void slots_name_waiter(const struct round *round, struct net_request *request) {
+    request->waiter = round->acquire.waiter;
+    request->since_us = round->acquire.since_us;
+    request->waited_us = round->acquire.waited_us;
+    request->remember_us = round->acquire.remember_us;
+}
+
 struct net_request *slots_request(struct redlock_lock *lock, const struct rl_actions *actions) {
-    return actions->slot == 0 ? &lock->round->slots->choose : &lock->round->acquire;
+    struct net_request *choose = &lock->round->slots->choose;
+    if (actions->slot != 0) return &lock->round->acquire;
+    slots_name_waiter(lock->round, choose);
+    return choose;
 }
 
 /* By the calls that peek: nobody peeks after a win. It is kept for a node that comes back, as any

@@ -286,9 +286,8 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
     if (lock->config->mode->event) lock->config->mode->event(lock, event);
-    /* their table has no rule for slots yet, and in old modules none for readers; and a script
-     * there reaches no lock */
-    const rl_mask unfit = lock->slots ? client->natives : lock->shared ? client->old_modules : 0;
+    /* an old module has no rule for them, and a script there reaches no lock */
+    const rl_mask unfit = lock->slots ? client->slotless : lock->shared ? client->readerless : 0;
     if (unfit && lock->phase == PHASE_ACQUIRING && lock->abort_result == REDLOCK_OK)
         lock->abort_result = lock->slots ? REDLOCK_NO_SLOTS : REDLOCK_NO_SHARED;
     wait_queue_event(lock, event);

@@ -260,6 +260,7 @@ static void await_turn(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
     if (nodes == 0) return;
     name_waiter(queue->first, &queue->turn, now);
     queue->turn.reads = queue->first->shared;
+    queue->turn.slots = queue->slots ? queue->slots->count : 0;
     queue->queued |= nodes;
     send_calls(queue, nodes, &queue->turn, TURNS, now);
 }
@@ -298,10 +299,11 @@ static void note_crowd(struct redlock_client *client, uint32_t hash, int64_t rem
 void wait_queue_granted(struct redlock_lock *lock, const struct net_call *call,
                         const struct net_reply *reply) {
     struct redlock_client *client = lock->client;
-    bool says = call->request->op == NET_ACQUIRE && reply->verdict == REDLOCK_VERDICT_GRANTED &&
-                (client->natives & rl_bit(call->node));
+    const enum net_op op = call->request->op;
+    bool says = (op == NET_ACQUIRE || op == NET_ACQUIRE_SLOT) &&
+                reply->verdict == REDLOCK_VERDICT_GRANTED && (client->natives & rl_bit(call->node));
     if (says && client->locks->wait_queues && lock->keys_count == 1)
-        note_crowd(client, hash_of(lock->keys[0]), reply->count);
+        note_crowd(client, hash_of(queue_key(lock)), reply->count);
 }
 
 /* A node that grants the lock takes us out of its queue. One that has not answered yet most likely
@@ -435,7 +437,8 @@ bool wait_queue_denied(struct round *round, const struct net_call *call,
     struct redlock_lock *lock = round->lock;
     const struct net_request *request = call->request;
     bool repair = request->waited_us == AGE_US_MAX;
-    const bool tries = request->op == NET_ACQUIRE || request->op == NET_SHARE;
+    const bool tries =
+        request->op == NET_ACQUIRE || request->op == NET_SHARE || request->op == NET_ACQUIRE_SLOT;
     if (!tries || !request->waiter.data || repair) return false;
     if (lock->round == round && waits(lock)) {
         struct rl_event event = {.type = RL_EVENT_QUEUED,
