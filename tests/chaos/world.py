@@ -79,7 +79,7 @@ class World:
 
     def _start_workers(self, options):
         program = options.worker
-        every = [] if options.exclusive or self.mode == "native" else ["-S", "40", "-K", str(SEMAPHORES)]
+        every = [] if options.exclusive else ["-S", "40", "-K", str(SEMAPHORES)]
         self.workers = [workers.library(self, name, *every, *more, slots=slots, program=program)
                         for name, slots, *more in (("loop0", 16, "-e"), ("loop1", 16, "-e"), ("block0", 4))]
         if self.mode_option == "guarded" and not options.exclusive:
