@@ -98,9 +98,11 @@ void rl_turns_note(struct rl_turns *turns, const struct rl_event *event, rl_ns n
     }
 }
 
-/* Its votes say more than what was noted before. What a node reports from now on stays. */
+/* Its votes say more than what was noted before. What a node reports from now on stays. And the
+ * questions of the step that begins the try are not sent: to wait for their answers would be to
+ * wait for ever, and a later answer would count as a round trip that began with them. */
 void rl_turns_try(struct rl_turns *turns) {
-    turns->ours = turns->notified = turns->taken = 0;
+    turns->ours = turns->asked = turns->notified = turns->taken = 0;
     turns->try_at = RL_NEVER;
     turns->away_until = 0;
     turns->asks = false;
@@ -226,7 +228,7 @@ void rl_turns_enter(struct rl_turns *turns, rl_ns now, struct rl_actions *action
 /* Nodes may differ in the order of two waiters for as long as both wait: each then gets the nodes
  * where it comes first, and the other's notifications are outdated. So after a second split the
  * client stays away for a random time, which grows, and asks no node: a node that is asked reserves
- * the lock. */
+ * the lock. It polls at the latest, as in all that it waits for. */
 void rl_turns_resume(struct rl_turns *turns, rl_mask granted, rl_ns now,
                      struct rl_actions *actions) {
     if (turns->losses < LOSSES_MAX) turns->losses++;
@@ -238,6 +240,7 @@ void rl_turns_resume(struct rl_turns *turns, rl_mask granted, rl_ns now,
     }
     const rl_ns most = (rl_ns)1 << turns->splits;
     turns->away_until = now + 1 + rl_draw_between(&turns->random, 0, most * step_of(turns));
+    if (turns->away_until > turns->poll_at) turns->away_until = turns->poll_at;
 }
 
 rl_ns rl_turns_wake_at(const struct rl_turns *turns) {

@@ -337,6 +337,44 @@ static void test_after_a_second_split_it_tries_later_although_it_is_its_turn(voi
     assert_int_equal(actions.wake_at, now);
 }
 
+/* As it comes back, it would ask the two nodes that kept no place; but it tries at once. The nodes
+ * that are asked after that have answered within a millisecond. */
+static void test_a_try_replaces_the_questions_of_its_step(void **state) {
+    (void)state;
+    rl_ns now = RL_MS;
+    start(RL_NEVER);
+    split(now);
+    tick(now);
+    split(now);
+    now = actions.wake_at;
+    tick(now);
+    assert_int_equal(actions.acquire, 0x1f);
+    assert_int_equal(actions.queue, 0);
+    denied_everywhere(LONG, now);
+    now = actions.wake_at;
+    tick(now);
+    assert_int_equal(actions.queue, 0x1f);
+    for (unsigned node = 0; node < 5; node++) queued(node, 1, LONG, now + RL_MS);
+    assert_int_equal(acquire.turns.rtt, RL_MS);
+}
+
+/* However slow the nodes were. */
+static void test_it_stays_away_no_longer_than_until_its_poll(void **state) {
+    (void)state;
+    rl_ns longest = 0;
+    for (int i = 0; i < 20; i++) {
+        start(RL_NEVER);
+        split(RL_MS);
+        tick(RL_MS);
+        acquire.turns.rtt = (1 + i) * 1000 * RL_MS;
+        split(RL_MS);
+        const rl_ns away = actions.wake_at - RL_MS;
+        assert_in_range(away, 1, 200 * RL_MS);
+        if (away > longest) longest = away;
+    }
+    assert_true(longest >= 100 * RL_MS);
+}
+
 static void test_the_last_try_is_at_the_deadline(void **state) {
     (void)state;
     start(50 * RL_MS);
@@ -389,6 +427,8 @@ int main(void) {
         cmocka_unit_test(test_with_too_few_keepers_one_node_keeps_the_queue),
         cmocka_unit_test(test_after_a_split_it_stays_away_for_longer_each_time),
         cmocka_unit_test(test_after_a_second_split_it_tries_later_although_it_is_its_turn),
+        cmocka_unit_test(test_a_try_replaces_the_questions_of_its_step),
+        cmocka_unit_test(test_it_stays_away_no_longer_than_until_its_poll),
         cmocka_unit_test(test_the_last_try_is_at_the_deadline),
         cmocka_unit_test(test_the_first_asks_when_the_lock_should_have_ended),
     };
