@@ -93,19 +93,30 @@ static bool is_break_of_readers(const struct history *history, size_t index) {
     return false;
 }
 
-/* A break has dropped a place of the reader. */
+/* A break has dropped a place of the reader. Or it may have: a native node that restarts loses the
+ * places and keeps the marker's copy, which goes on refusing writers until a break deletes it; the
+ * history does not have the copy. */
 static bool lost_its_place(const struct history *history, uint32_t token, size_t before) {
-    uint32_t listed = 0;
+    uint32_t listed = 0, copied = 0;
     int resource = -1;
+    rl_ns restarted[JUDGE_NODES] = {0};
     for (size_t i = 0; i < before && i < history->count; i++) {
         const struct history_record *record = &history->records[i];
-        if (record->kind == HISTORY_READER_LISTED && record->token == token) {
-            listed |= 1u << record->node;
+        const uint32_t node = record->node >= 0 ? 1u << record->node : 0;
+        if (record->kind == HISTORY_NODE_RESTART) {
+            restarted[record->node] = record->at;
+        } else if (record->kind == HISTORY_READER_LISTED && record->token == token) {
+            listed |= node;
+            copied &= ~node;
             resource = record->resource;
         } else if (record->kind == HISTORY_READER_GONE && record->token == token) {
-            listed &= ~(1u << record->node);
-        } else if (record->resource == resource && record->node >= 0 &&
-                   (listed & 1u << record->node) != 0 && is_break_of_readers(history, i)) {
+            if (restarted[record->node] == record->at) copied |= listed & node;
+            listed &= ~node;
+        } else if (record->resource == resource && (listed & node) != 0 &&
+                   is_break_of_readers(history, i)) {
+            return true;
+        } else if (record->kind == HISTORY_BREAK && record->result == JUDGE_SHARED &&
+                   record->resource == resource && copied != 0) {
             return true;
         }
     }

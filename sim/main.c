@@ -72,7 +72,7 @@ static void print_help(void) {
         "                  that matter to each other (a second loss as a node's wait ends)\n"
         "  --slots         the locks have slots, in every world that can have them, and not in one of ten\n"
         "  --shared        some locks are shared, in every world without slots, and not in one of eight;\n"
-        "                  in a third of the worlds of stock nodes operators break them\n"
+        "                  in a third of those worlds operators break them\n"
         "  --coverage      say how many states the seeds reached, and how many (fault, state) pairs\n"
         "  --seed S        run one seed and say what its options and actions are\n"
         "  --trace         and print everything that happens\n"

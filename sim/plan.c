@@ -720,13 +720,17 @@ static rl_ns keys_late(const struct plan *plan) {
 }
 
 /* In classic mode, some clients are of another project: their locks are plain keys everywhere. */
+/* A stranger's break would reach the copies alone. */
+static void breakers_are_ours(struct plan *plan) {
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->actions[i].kind == PLAN_BREAKS_LOCK)
+            plan->options.client[plan->actions[i].client].stranger = false;
+}
+
 static void draw_strangers(struct plan *plan) {
     for (unsigned i = 0; i < plan->options.clients && !plan->guarded; i++)
         plan->options.client[i].stranger = chance(plan, 30);
-    /* A break is ours: a stranger's would reach the copies alone. */
-    for (size_t i = 0; i < plan->count && !plan->guarded; i++)
-        if (plan->actions[i].kind == PLAN_BREAKS_LOCK)
-            plan->options.client[plan->actions[i].client].stranger = false;
+    breakers_are_ours(plan);
 }
 
 /* Which nodes are native. From a sequence of its own: worlds of stock nodes stay what they were. */
@@ -786,9 +790,8 @@ static void draw_shared(struct plan *plan, bool always) {
     struct world_options *options = &plan->options;
     plan->random = random_named(plan->seed, 18);
     const bool drawn = chance(plan, 12);
-    const bool stock = plan->nodes == PLAN_NODES_STOCK;
-    const bool fits = plan->broken == PLAN_BREAK_NOTHING && !options->slots &&
-                      !options->client[0].lock.leader && (stock || !has_breaks(plan));
+    const bool fits =
+        plan->broken == PLAN_BREAK_NOTHING && !options->slots && !options->client[0].lock.leader;
     if (!fits || !(drawn || always)) return;
     options->shared = true;
     for (unsigned i = 0; i < options->clients; i++) {
@@ -801,8 +804,10 @@ static void draw_shared(struct plan *plan, bool always) {
         if (action->kind == PLAN_SESSION && !action->many && chance(plan, 40))
             action->downgrade_at = log_between(plan, 1, action->span + 1);
     }
-    if (always && stock && options->others == 0 && !has_breaks(plan) && chance(plan, 30))
+    if (always && options->others == 0 && !has_breaks(plan) && chance(plan, 30)) {
         add_breaks(plan);
+        breakers_are_ours(plan);
+    }
 }
 
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return

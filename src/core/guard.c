@@ -558,6 +558,8 @@ static void plan_wake(const struct rl_guard *guard, const struct rl_guard_node *
     wake_by(actions, node->reconnect_at, now);
     if (node->pending_op != RL_PENDING_NONE) return; /* its answer wakes us */
     wake_by(actions, node->again_at, now);
+    if (guard->read_only && node->distrusted)
+        wake_by(actions, node->suspected_at + rl_guard_quarantine(guard), now);
     if (guard->read_only || guard->leaving) return;
     wake_by(actions, node->reclaim_at, now);
     if (node->eligibility != RL_ELIGIBILITY_RECOVERING || node->waits_for == 0) return;
@@ -639,8 +641,11 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     take(guard, event, now);
     for (unsigned i = 0; i < guard->nodes; i++) {
         struct rl_guard_node *node = &guard->node[i];
-        if (node->was_suspected && !node->distrusted)
+        /* A client that may not claim the node waits itself; all others wait for a recovery. */
+        if (node->was_suspected && (guard->read_only || !node->distrusted)) {
             node->suspect = now < node->suspected_at + rl_guard_quarantine(guard);
+            node->distrusted = node->distrusted && node->suspect;
+        }
     }
     actions->changed = eligibility_judge(guard);
     while (distrust_one(guard)) actions->changed |= eligibility_judge(guard);

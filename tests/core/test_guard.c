@@ -1172,6 +1172,20 @@ static void test_watchers_write_nothing(void **state) {
     assert_int_equal(eligibility(0), RL_ELIGIBILITY_RECOVERING);
 }
 
+/* It may not have the node recover, and no other client may see a reason to. */
+static void test_watchers_wait_by_themselves(void **state) {
+    (void)state;
+    begin(3, 1);
+    gw.agent[0].guard.read_only = true;
+    const rl_ns jumped = gw.now;
+    world_step(0, (struct rl_guard_event){.type = RL_GUARD_JUMPED, .node = 1});
+    world_run(jumped + QUARANTINE - 1);
+    assert_int_equal(world_intact(0), 5);
+    world_run(jumped + QUARANTINE);
+    assert_int_equal(world_intact(0), 7);
+    assert_int_equal(gw.node[1].installs, 0);
+}
+
 /* ---- the walk -------------------------------------------------------------------------------- */
 
 static rl_mask whole(void) {
@@ -1349,6 +1363,7 @@ int main(void) {
         cmocka_unit_test(test_former_incarnation_is_not_switched),
         cmocka_unit_test(test_former_member_reports_no_incarnations),
         cmocka_unit_test(test_watchers_write_nothing),
+        cmocka_unit_test(test_watchers_wait_by_themselves),
         cmocka_unit_test(test_walk),
     };
     return cmocka_run_group_tests_name("guard", tests, NULL, NULL);
