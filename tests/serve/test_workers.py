@@ -42,6 +42,7 @@ def test_the_gateway_has_no_interpreter(own):
 def test_a_worker_can_reach_nothing(own, key):
     with own.connect() as client:
         assert client("EVAL", COUNTS, 1, key) == 55
+        until(lambda: len(processes.workers(own)) == 2, what="its worker and a spare")
         until(lambda: all(processes.status(pid)["Seccomp"] == "2" for pid in processes.workers(own)), what="they are confined")
         for pid in processes.workers(own):
             files = [int(entry) for entry in os.listdir(f"/proc/{pid}/fd")]
@@ -129,7 +130,7 @@ def test_a_script_that_did_something_is_not_begun_again(start, own_quorum, key):
         for server in own_quorum.servers[:3]:
             server.pause()
         client.send("EVAL", text, 1, key, "v")
-        time.sleep(0.3)
+        time.sleep(1.5)  # it has begun by then, on a busy machine too
         for pid in processes.workers(gateway):
             processes.kill(pid)
         for server in own_quorum.servers[:3]:
