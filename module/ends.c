@@ -31,8 +31,9 @@ static void arm(int64_t at_ms) {
     armed_ms = at_ms;
 }
 
-/* Of leases, of reservations, and of what the queue remembers. */
+/* Of leases, of reservations, and of what the queue remembers; and memory is freed at once. */
 static int64_t next_ms(void) {
+    if (node_frees_more(node.table)) return 0;
     int64_t end_ms = node_next_expiry(node.table), turn_us = node_queue_next(node.queue);
     int64_t turn_ms = turn_us == INT64_MAX ? INT64_MAX : turn_us / 1000 + 1;
     return end_ms < turn_ms ? end_ms : turn_ms;
@@ -55,6 +56,8 @@ static void end_portion(void) {
     while (node_expire_some(node.table, node.now_ms, AT_ONCE) == AT_ONCE)
         if (boottime_us() - begin_us >= PORTION_US) break;
     while (node_queue_tick(node.queue, node.now_us, AT_ONCE) == AT_ONCE)
+        if (boottime_us() - begin_us >= PORTION_US) break;
+    while (node_free_some(node.table, AT_ONCE) == AT_ONCE)
         if (boottime_us() - begin_us >= PORTION_US) break;
     node.ctx = NULL;
     int64_t took_us = boottime_us() - begin_us;

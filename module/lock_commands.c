@@ -181,6 +181,7 @@ static int release_keys(struct server_ctx *ctx) {
         else
             release_outside(i, &released);
     }
+    ends_changed();
     node.counts.released += released.deleted;
     if (released.other_type) return reply_wrong_type(ctx);
     return reply_integer(ctx, released.foreign ? -1 : released.deleted ? 1 : 0);
@@ -239,6 +240,7 @@ static int break_lock(struct server_ctx *ctx, struct server_string **argv, int a
     case NODE_ABSENT: release_outside(0, &outside); break;
     default: outside.deleted = 1; break;
     }
+    ends_changed();
     node.counts.released += outside.deleted;
     if (outside.other_type) return reply_wrong_type(ctx);
     return reply_integer(ctx, outside.foreign ? -1 : outside.deleted ? -3 : 0);

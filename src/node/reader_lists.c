@@ -55,17 +55,33 @@ struct readers *lists_add(struct reader_lists *lists, struct node_bytes key) {
     return list;
 }
 
+size_t lists_free_some(struct reader_lists *lists, size_t limit) {
+    size_t freed = 0;
+    for (; freed < limit && lists->dropped; freed++) {
+        struct readers *list = lists->dropped;
+        if (list->first) {
+            lists_drop_reader(lists, list->first);
+            continue;
+        }
+        lists->dropped = list->next;
+        lists->bytes -= list_charge(list->key_bytes);
+        node_memory_give(list);
+    }
+    return freed;
+}
+
 void lists_drop(struct reader_lists *lists, struct readers *list) {
-    while (list->first) lists_drop_reader(lists, list->first);
     buckets_remove(&lists->by_key, &list->item);
     *(list->previous ? &list->previous->next : &lists->first) = list->next;
     if (list->next) list->next->previous = list->previous;
-    lists->bytes -= list_charge(list->key_bytes);
-    node_memory_give(list);
+    list->next = lists->dropped;
+    lists->dropped = list;
+    (void)lists_free_some(lists, lists->at_once);
 }
 
 void lists_drop_all(struct reader_lists *lists) {
     while (lists->first) lists_drop(lists, lists->first);
+    (void)lists_free_some(lists, SIZE_MAX);
 }
 
 void lists_free(struct reader_lists *lists) {
@@ -154,5 +170,8 @@ void lists_drop_reader(struct reader_lists *lists, struct reader *reader) {
 }
 
 void lists_drop_ended(struct reader_lists *lists, struct readers *list, int64_t now_ms) {
-    while (list->first && list->first->expires_ms <= now_ms) lists_drop_reader(lists, list->first);
+    for (size_t i = 0; i < lists->at_once; i++) {
+        if (!list->first || list->first->expires_ms > now_ms) return;
+        lists_drop_reader(lists, list->first);
+    }
 }

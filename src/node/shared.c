@@ -182,17 +182,17 @@ enum node_answer node_share_release(struct node_table *table, const struct node_
     }
     struct readers *list = find(table, share->key, now_ms);
     if (!list) return NODE_ABSENT;
-    /* the only one is here until the key is gone, at its end */
-    if (list->first != list->last) lists_drop_ended(&table->readers, list, now_ms);
     struct reader *mine = lists_reader(&table->readers, list, share->reader);
-    const bool was_listed = mine != NULL;
-    if (was_listed) lists_drop_reader(&table->readers, mine);
+    /* the only one is here until the key is gone, at its end */
+    const bool was_listed = mine && (mine->expires_ms > now_ms || list->first == list->last);
+    if (mine) lists_drop_reader(&table->readers, mine);
     lists_drop_ended(&table->readers, list, now_ms);
-    if (was_listed && list->first) {
+    const bool others = list->last && list->last->expires_ms > now_ms;
+    if (was_listed && others) {
         table_set_end(table, entry, settle(list));
         return NODE_GRANTED;
     }
-    if (!list->first) lists_drop(&table->readers, list);
+    if (!others) lists_drop(&table->readers, list);
     if (was_listed) table_delete(table, entry);
     return was_listed ? NODE_GRANTED : NODE_ABSENT;
 }
@@ -225,6 +225,12 @@ enum node_answer node_readers_count(struct node_table *table, struct node_bytes 
 }
 
 /* ---- the lists of all keys ---- */
+
+size_t node_free_some(struct node_table *table, size_t limit) {
+    return lists_free_some(&table->readers, limit);
+}
+
+bool node_frees_more(const struct node_table *table) { return table->readers.dropped != NULL; }
 
 size_t node_lists(const struct node_table *table) { return table->readers.by_key.items; }
 

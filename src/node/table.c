@@ -11,6 +11,8 @@
 #include "node/inside.h"
 #include "node/memory.h"
 
+enum { READERS_AT_ONCE = 16 }; /* what one request frees at most */
+
 static struct node_bytes key_of(const struct entry *entry) {
     return (struct node_bytes){entry->data, entry->key_bytes};
 }
@@ -156,6 +158,7 @@ struct node_table *node_table_open(const struct node_options *options) {
     memset(table, 0, sizeof *table);
     table->options = *options;
     table->readers.seed = options->seed + 1;
+    table->readers.at_once = options->native ? READERS_AT_ONCE : SIZE_MAX;
     if (buckets_begin(&table->buckets)) return table;
     node_table_free(table);
     return NULL;

@@ -266,6 +266,10 @@ void node_readers(const struct node_table *table, struct node_bytes key, int64_t
 /* As readers.lua: GRANTED: *count of these; ABSENT, DENIED, WRONGTYPE. */
 enum node_answer node_readers_count(struct node_table *table, struct node_bytes key, int64_t now_ms,
                                     int64_t *count);
+/* Native: of a lock whose many readers ended with it, the memory is freed afterwards, `limit`
+ * readers at a time. Returns how many; fewer than `limit`: nothing is left. */
+size_t node_free_some(struct node_table *table, size_t limit);
+bool node_frees_more(const struct node_table *table);
 /* On a server each list is a key of its own, which may outlive the lock's: how many there are. */
 size_t node_lists(const struct node_table *table);
 /* Active expiry of these; `loading`: as a server does when it reads a snapshot. */

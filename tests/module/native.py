@@ -38,6 +38,11 @@ def fenced(nonce="", fence=None, *stripes):
     return b"FENCE=" + b":".join(parts)
 
 
+def fields(info):
+    lines = info.decode().split("\r\n")
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
 class Connection:
     """Requests and replies in turn; what the server pushes in between is kept in `pushes`."""
 
@@ -133,8 +138,7 @@ class Node(Server):
         return self("REDLOCK.RELEASE", len(keys), *keys, token)
 
     def info(self):
-        lines = self("INFO", "redlock").decode().split("\r\n")
-        return dict(line.split(":", 1) for line in lines if ":" in line)
+        return fields(self("INFO", "redlock"))
 
     @property
     def log(self):

@@ -86,6 +86,26 @@ def test_a_denied_try_enters_the_queue_and_a_won_one_leaves_it(node):
     assert at_once(node, ("REDLOCK.RELEASE", 1, "a", "t0"), try_words("w", "t1"), ("REDLOCK.QUEUE", "a")) == [1, 1, [0, 0]]
 
 
+def test_a_turn_that_nobody_takes_is_passed_on_in_time(node):
+    """After 100 ms, by a timer, and not when the server looks after itself, ten times a second."""
+    took = []
+    for i in range(9):
+        second = listen(node, "w2")
+        assert node.acquire("a", token="t") == 1
+        enter(node, "w1", waited=20000)
+        enter(node, "w2")
+        time.sleep(0.01 * i)
+        begin = time.monotonic()
+        assert node("REDLOCK.UNLOCK", "a", "t") == 1
+        assert hear(second) == b"turn a"
+        took.append(time.monotonic() - begin)
+        second.close()
+        node("REDLOCK.UNWAIT", "a", "w2", 0)
+        node("REDLOCK.UNWAIT", "a", "w1", 0)
+        native.until(lambda: count(node, "reservations") == 0, 2, "the end of the reservation")
+    assert 0.09 < sorted(took)[4] < 0.12, took
+
+
 def test_the_end_of_a_lease_wakes_the_first(either):
     waiter = listen(either, "w")
     assert either.acquire("a", token="t0", ttl=300) == 1

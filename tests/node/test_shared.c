@@ -306,6 +306,57 @@ static void test_native_ends(void **state) {
     node_table_free(table);
 }
 
+static size_t join_many(struct node_table *table, unsigned count) {
+    char name[24];
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "reader-%u", i);
+        assert_int_equal(join(table, name, TTL_MS + (i == 0), 0), NODE_GRANTED);
+    }
+    return memory_pieces;
+}
+
+/* One request does not pay for what a thousand readers leave. */
+static void test_native_readers_are_freed_in_portions(void **state) {
+    struct node_table *table = native_table(0);
+    (void)state;
+    const size_t pieces = memory_pieces, before = join_many(table, 1000);
+    assert_true(before >= pieces + 1001);
+    assert_false(node_frees_more(table));
+    assert_true(node_delete(table, text("job"), 0));
+    assert_true(memory_pieces + 20 >= before && node_frees_more(table));
+    assert_int_equal(node_lists(table), 0);
+    /* the next readers of the name are others */
+    assert_int_equal(join(table, "reader-7", TTL_MS, 0), NODE_GRANTED);
+    assert_int_equal(readers(table, 0), 1);
+    assert_int_equal(extend(table, "reader-8", TTL_MS, 0), NODE_ABSENT);
+    assert_int_equal(node_free_some(table, 100), 100);
+    assert_true(node_free_some(table, 2000) < 1000);
+    assert_int_equal(node_free_some(table, 100), 0);
+    assert_false(node_frees_more(table));
+    assert_int_equal(readers(table, 0), 1);
+    assert_true(memory_pieces < pieces + 20);
+    node_table_free(table);
+}
+
+/* Nor does the last reader pay for a thousand that have ended. */
+static void test_native_ended_readers_do_not_hold(void **state) {
+    struct node_table *table = native_table(0);
+    (void)state;
+    const size_t before = join_many(table, 1000);
+    assert_int_equal(readers(table, TTL_MS), 1);
+    assert_int_equal(extend(table, "reader-500", TTL_MS, TTL_MS), NODE_ABSENT);
+    assert_int_equal(leave(table, "reader-501", TTL_MS), NODE_ABSENT);
+    assert_int_equal(leave(table, "reader-0", TTL_MS), NODE_GRANTED);
+    assert_true(memory_pieces + 60 >= before);
+    assert_int_equal(write_lock(table, TTL_MS), NODE_GRANTED);
+    while (node_free_some(table, 10) == 10) continue;
+    assert_int_equal(write_lock(table, TTL_MS), NODE_DENIED);
+    node_table_free(table);
+    join_many(table = native_table(0), 100);
+    node_table_free(table);
+    assert_int_equal(memory_pieces, 0);
+}
+
 static void test_native_break(void **state) {
     static int64_t floor[NODE_STRIPES];
     struct node_table *table = native_table(0);
@@ -535,6 +586,8 @@ int main(void) {
         cmocka_unit_test(test_fences),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_native_ends),
+        cmocka_unit_test(test_native_readers_are_freed_in_portions),
+        cmocka_unit_test(test_native_ended_readers_do_not_hold),
         cmocka_unit_test(test_native_break),
         cmocka_unit_test(test_native_fences),
         cmocka_unit_test(test_native_limit),
