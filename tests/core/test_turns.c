@@ -409,9 +409,57 @@ static void test_the_first_asks_when_the_lock_should_have_ended(void **state) {
     }
 }
 
+/* Where a lock has no end, or an unknown one, only the poll asks; where it ends now, all do soon.
+ */
+static void test_a_lock_without_an_end_and_one_that_ends_now(void **state) {
+    (void)state;
+    start_polling(RL_NEVER, 1000 * RL_MS);
+    for (unsigned node = 0; node < 5; node++) {
+        queued(node, 0, -1, RL_MS);
+        vote(node, RL_VOTE_DENIED, RL_MS);
+    }
+    cleaned(RL_MS);
+    assert_int_equal(actions.queue, 0);
+    assert_true(actions.wake_at > 1000 * RL_MS);
+    start_polling(RL_NEVER, 1000 * RL_MS);
+    for (unsigned node = 0; node < 5; node++) {
+        queued(node, 0, 0, RL_MS);
+        vote(node, RL_VOTE_DENIED, RL_MS);
+    }
+    cleaned(RL_MS);
+    assert_int_equal(actions.wake_at, 2 * RL_MS);
+}
+
+static void test_the_rank_is_the_last_that_a_node_said(void **state) {
+    (void)state;
+    start(RL_NEVER);
+    assert_int_equal(acquire.turns.rank, -1);
+    denied_everywhere(LONG, RL_MS);
+    static const int32_t said[] = {2, -1, 0}, known[] = {2, 2, 0};
+    for (unsigned i = 0; i < 3; i++) {
+        step((struct rl_event){.type = RL_EVENT_RANK, .node = 1, .rank = said[i]}, 2 * RL_MS);
+        assert_int_equal(acquire.turns.rank, known[i]);
+    }
+}
+
+/* Of a list that has become shorter, for example. */
+static void test_a_node_that_is_not_of_the_list_has_no_turns(void **state) {
+    (void)state;
+    start(RL_NEVER);
+    denied_everywhere(LONG, RL_MS);
+    turn(5, 5 * RL_MS);
+    turn(6, 5 * RL_MS);
+    assert_int_equal(acquire.turns.rank, 3);
+    turn(0, 5 * RL_MS);
+    assert_int_equal(actions.acquire, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_denial_keeps_our_place_and_nothing_is_asked),
+        cmocka_unit_test(test_a_lock_without_an_end_and_one_that_ends_now),
+        cmocka_unit_test(test_the_rank_is_the_last_that_a_node_said),
+        cmocka_unit_test(test_a_node_that_is_not_of_the_list_has_no_turns),
         cmocka_unit_test(test_it_asks_where_a_denial_kept_no_place),
         cmocka_unit_test(test_a_majority_of_turns_is_a_try),
         cmocka_unit_test(test_turns_that_have_ended_do_not_count),
