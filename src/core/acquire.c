@@ -27,7 +27,6 @@ void rl_acquire_init(struct rl_acquire *acquire, const struct rl_terms *terms,
     acquire->terms = terms;
     acquire->rules = *rules;
     acquire->wake_at = RL_NEVER;
-    rl_attempt_init(&acquire->attempt, terms);
 }
 
 static const unsigned char allowed[] = {
@@ -104,7 +103,7 @@ static void sleep_before_retry(struct rl_acquire *acquire, rl_ns now) {
 static bool was_last(const struct rl_acquire *acquire, rl_ns now) {
     const struct rl_retry_rules *rules = &acquire->rules;
     if (acquire->tries > rules->retries_max) return true; /* tries = retries + 1 */
-    return now >= rules->deadline || acquire->attempt.t1 >= rules->deadline;
+    return now >= rules->deadline;
 }
 
 /* So many nodes hold slots with another number of slots that a majority is out of reach for that
@@ -226,7 +225,7 @@ static void wait_until_hinted(struct rl_acquire *acquire) {
 static void lie_down(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions) {
     if (!stays_parked(acquire, event, now)) {
-        if (acquire->waiting.active) rl_waiting_resume(&acquire->waiting, event, now, actions);
+        if (acquire->waiting.active) rl_waiting_resume(&acquire->waiting, now, actions);
         if (acquire->turns.active)
             rl_turns_resume(&acquire->turns, acquire->cleaning.granted, now, actions);
         use_watchers(acquire, event, now, actions);

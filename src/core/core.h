@@ -289,8 +289,7 @@ struct rl_waiting {
 void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min,
                       rl_ns poll_max, uint64_t random, rl_ns now, struct rl_actions *actions);
 /* After a lost try whose keys are deleted. */
-void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
-                       struct rl_actions *actions);
+void rl_waiting_resume(struct rl_waiting *waiting, rl_ns now, struct rl_actions *actions);
 /* Records what an event reports. Allowed in any state of the acquisition. */
 void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now);
 /* While sleeping, after rl_waiting_note(): true when it is time to try. */

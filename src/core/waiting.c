@@ -247,7 +247,6 @@ bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, r
     waiting->fresh &= event->watched; /* a node that no longer reports must be read again */
     if (may_join(waiting, now)) {
         plan_poll(waiting, now);
-        actions->enter_queue = true;
         return true;
     }
     if (now >= waiting->poll_at && poll(waiting, event, now, actions)) return true;
@@ -288,8 +287,7 @@ void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, 
 
 /* Another client tried at the same time, or the lock was not free after all. The more often this
  * happens in a row, the longer this client stays away. */
-void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
-                       struct rl_actions *actions) {
+void rl_waiting_resume(struct rl_waiting *waiting, rl_ns now, struct rl_actions *actions) {
     if (waiting->losses < LOSSES_MAX) waiting->losses++;
     waiting->wary = true;
     waiting->fresh = waiting->free = waiting->held = waiting->freed = 0;
@@ -301,7 +299,6 @@ void rl_waiting_resume(struct rl_waiting *waiting, const struct rl_event *event,
     earlier(&waiting->watch_at,
             now + rl_draw_between(&waiting->random, 0,
                                   ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));
-    watch_when_due(waiting, event, now, actions);
 }
 
 rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting) {

@@ -4,12 +4,14 @@
  */
 #include "behaviour.h"
 
-#define WALKS 6000
+#define WALKS 8000
 #define EVENTS 120
 
 static rl_mask unlocked, watched, queued, peeked; /* asked by earlier actions, and not answered */
 static bool ranked;
 static bool watches, keeps; /* how the nodes help to wait */
+static bool held;           /* what most nodes say of the lock, and when it ends there */
+static rl_ns ends;
 
 static void fold_more(const struct rl_acquire *acquire, const struct rl_actions *actions) {
     fold_actions(actions);
@@ -38,37 +40,62 @@ static bool answers(rl_mask *asked, struct rl_event *event, enum rl_event_type t
     return false;
 }
 
+static void answer(struct rl_event *event) {
+    for (unsigned i = 0, at = (unsigned)draw(6); i < 6; i++) {
+        switch ((at + i) % 6) {
+        case 0:
+            if (answers(&asked_now, event, RL_EVENT_VOTE)) return;
+            break;
+        case 1:
+            if (answers(&unlocked, event, RL_EVENT_UNLOCKED)) return;
+            break;
+        case 2:
+            if (answers(&watched, event, RL_EVENT_WATCHED)) return;
+            break;
+        case 3:
+            if (answers(&queued, event, RL_EVENT_QUEUED)) return;
+            break;
+        case 4:
+            if (answers(&peeked, event, RL_EVENT_HINT)) return;
+            break;
+        default:
+            if (!ranked) break;
+            ranked = false;
+            event->type = RL_EVENT_RANK;
+            return;
+        }
+    }
+}
+
 static rl_ns draw_remaining(void) {
-    const rl_ns some[] = {-1, 0, RL_RESERVED, 5 * RL_MS, (rl_ns)draw(1000) * RL_MS, 20 * RL_MS};
-    return some[draw(6)];
+    const rl_ns some[] = {-1, 0, RL_RESERVED, 5 * RL_MS, 20 * RL_MS, 600 * RL_MS};
+    if (one_in(6)) return some[draw(6)];
+    const rl_ns left = ends + (rl_ns)draw(14) * RL_MS - now;
+    return left < 0 ? 0 : left;
+}
+
+static void change_the_lock(void) {
+    if (now < ends && !one_in(25)) return;
+    held = !one_in(3);
+    ends = now + (rl_ns)draw(1000) * RL_MS;
 }
 
 static struct rl_event drawn(const struct rl_acquire *acquire, unsigned granted_of_ten) {
-    static const enum rl_event_type alone[] = {RL_EVENT_TICK,   RL_EVENT_NODES, RL_EVENT_WAKE,
-                                               RL_EVENT_TURN,   RL_EVENT_HINT,  RL_EVENT_RANK,
-                                               RL_EVENT_QUEUED, RL_EVENT_VOTE,  RL_EVENT_WATCHED};
-    struct rl_event event = {.type = alone[draw(9)]};
+    static const enum rl_event_type alone[] = {RL_EVENT_TICK,    RL_EVENT_NODES,  RL_EVENT_WAKE,
+                                               RL_EVENT_TURN,    RL_EVENT_HINT,   RL_EVENT_RANK,
+                                               RL_EVENT_WAKE,    RL_EVENT_QUEUED, RL_EVENT_VOTE,
+                                               RL_EVENT_WATCHED, RL_EVENT_WAKE,   RL_EVENT_WAKE};
+    static const int32_t ranks[] = {0, 0, 1, 1, -1, -1, 2, 17};
+    struct rl_event event = {.type = alone[draw(12)]};
     event.node = (uint8_t)draw(terms.nodes + 1u);
-    const uint64_t which = draw(16);
-    if (which < 4)
-        (void)answers(&asked_now, &event, RL_EVENT_VOTE);
-    else if (which < 7)
-        (void)answers(&unlocked, &event, RL_EVENT_UNLOCKED);
-    else if (which < 9)
-        (void)answers(&watched, &event, RL_EVENT_WATCHED);
-    else if (which < 12)
-        (void)answers(&queued, &event, RL_EVENT_QUEUED);
-    else if (which < 13)
-        (void)answers(&peeked, &event, RL_EVENT_HINT);
-    else if (which < 14 && ranked)
-        event.type = RL_EVENT_RANK, ranked = one_in(4);
+    if (!one_in(5)) answer(&event);
     if (one_in(200)) event.type = RL_EVENT_CANCEL;
-    static const enum rl_vote waiting[] = {RL_VOTE_GRANTED, RL_VOTE_GRANTED, RL_VOTE_ABSENT,
-                                           RL_VOTE_FAILED};
+    const enum rl_vote waiting[] = {held ? RL_VOTE_GRANTED : RL_VOTE_ABSENT,
+                                    held ? RL_VOTE_ABSENT : RL_VOTE_GRANTED, RL_VOTE_FAILED};
     const bool waits = event.type == RL_EVENT_QUEUED || event.type == RL_EVENT_WATCHED;
-    event.vote = waits ? waiting[draw(4)] : draw_vote(granted_of_ten);
+    event.vote = waits ? waiting[one_in(5) ? draw(3) : 0] : draw_vote(granted_of_ten);
     event.remaining = draw_remaining();
-    event.rank = (int32_t)draw(4) - 1;
+    event.rank = ranks[draw(8)];
     if (terms.guarded) {
         event.voided = few(60);
         event.foreign = event.voided & few(3);
@@ -82,8 +109,9 @@ static struct rl_event drawn(const struct rl_acquire *acquire, unsigned granted_
 static void surround(struct rl_event *event, bool crowd) {
     event->ready = most();
     event->settled = one_in(8) ? most() : rl_all(terms.nodes);
-    event->watched = watches ? most() : few(4);
-    event->keepers = keeps ? most() : one_in(30) ? rl_all(terms.nodes) : few(4);
+    const rl_mask help = one_in(8) ? most() : rl_all(terms.nodes);
+    event->watched = watches ? help : few(4);
+    event->keepers = keeps ? help : one_in(30) ? rl_all(terms.nodes) : few(4);
     event->behind = crowd && one_in(6);
 }
 
@@ -94,17 +122,19 @@ static void walk(void) {
     if (one_in(3)) rules.retries_max = (uint32_t)draw(4);
     if (!one_in(3)) rules.deadline = (rl_ns)draw(3000) * RL_MS;
     rules.connect_timeout = (rl_ns)draw(200) * RL_MS;
-    rules.delay_min = one_in(3) ? 0 : (rl_ns)draw(60) * RL_MS;
+    rules.delay_min = one_in(3) ? 0 : (rl_ns)draw(one_in(2) ? 60 : 2000) * RL_MS;
     rules.delay_max = rules.delay_min + (rl_ns)draw(60) * RL_MS;
     const unsigned granted_of_ten = (unsigned)draw(7);
     const bool crowd = one_in(4);
     now = (rl_ns)draw(3);
     asked_now = unlocked = watched = queued = peeked = 0;
     ranked = false;
+    ends = 0;
     rl_acquire_init(&acquire, &terms, &rules);
     struct rl_event event = {.type = RL_EVENT_START, .seed = draw(UINT64_MAX)};
     event.crowded = one_in(4);
     for (unsigned i = 0; i < EVENTS; i++) {
+        change_the_lock();
         surround(&event, crowd);
         rl_acquire_step(&acquire, &event, now, &actions);
         fold_more(&acquire, &actions);
@@ -120,9 +150,12 @@ static void walk(void) {
 enum kind { POLLS, WATCHES, KEEPS, GUARDED_KEEPS, READERS, SLOTS, KINDS };
 
 static const struct kept_number kept[KINDS] = {
-    [POLLS] = {"polls", UINT64_C(0xf5e697e1303ecd5c)},     [WATCHES] = {"watches", UINT64_C(0xab9e066758b720b5)},
-    [KEEPS] = {"keeps", UINT64_C(0x2f2244cd98414825)},     [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0xd3c0d6f1b48042e2)},
-    [READERS] = {"readers", UINT64_C(0xbfb91d90d1d10c52)}, [SLOTS] = {"slots", UINT64_C(0x2368700866cd9e85)},
+    [POLLS] = {"polls", UINT64_C(0x3b0e42d77b81555d)},
+    [WATCHES] = {"watches", UINT64_C(0x5354ae2e5f73f145)},
+    [KEEPS] = {"keeps", UINT64_C(0x03270b355e4da989)},
+    [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0x06b0adcc3547c432)},
+    [READERS] = {"readers", UINT64_C(0xc82304d7e8368399)},
+    [SLOTS] = {"slots", UINT64_C(0x00e40f1a6e406715)},
 };
 
 static uint64_t number_of(unsigned kind) {
