@@ -40,11 +40,35 @@ static void carry_out(struct agent *agent, const struct rl_guard_actions *action
     }
 }
 
+uint64_t world_folded = RL_FNV_BASIS;
+
+static void fold(int64_t number) { world_folded = rl_fnv1a(world_folded, &number, sizeof number); }
+
+/* What the machine asks for, and what it makes of the nodes. */
+static void fold_step(const struct rl_guard *guard, const struct rl_guard_actions *actions) {
+    fold(actions->read | (int64_t)actions->write << 16 | (int64_t)actions->fences << 32);
+    fold(actions->reconnect | actions->changed << 16);
+    fold(actions->wake_at);
+    fold(guard->quorum.epoch | (int64_t)guard->quorum.ttl_max_ms << 32);
+    for (unsigned i = 0; i < guard->nodes; i++) {
+        const struct rl_guard_node *node = &guard->node[i];
+        fold((int64_t)node->eligibility | node->suspect << 8 | node->distrusted << 9);
+        fold(rl_guard_left(guard, i, gw.now));
+        if (!(actions->write & rl_bit(i))) continue;
+        fold((int64_t)node->writing.nonce);
+        fold((int64_t)node->writing.eligibility | (int64_t)node->writing.waited_ms << 8);
+        fold((int64_t)node->expected);
+        if (node->floor)
+            world_folded = rl_fnv1a(world_folded, node->floor, RL_STRIPES * sizeof *node->floor);
+    }
+}
+
 void world_step(unsigned index, struct rl_guard_event event) {
     struct agent *agent = &gw.agent[index];
     struct rl_guard_actions actions;
     event.random = rl_splitmix64(&agent->random);
     rl_guard_step(&agent->guard, &event, gw.now, &actions);
+    fold_step(&agent->guard, &actions);
     assert_true(actions.wake_at > gw.now); /* or it would spin */
     carry_out(agent, &actions);
 }

@@ -60,6 +60,8 @@ struct guard_world {
 };
 
 extern struct guard_world gw;
+/* Of all steps: another number is another behaviour. */
+extern uint64_t world_folded;
 
 uint64_t world_draw(uint64_t below);
 /* `nodes` intact members of one quorum, ttl_max 1000 ms; agents connected to all, having read
