@@ -130,9 +130,10 @@ static void judge(struct rl_break *machine, const struct rl_break_event *event, 
             now);
     } else if (members - rl_count(machine->others & event->members) < event->quorum) {
         end(machine, RL_BREAK_OUTCOME_CHANGED, event, now);
-    } else if (now < machine->give_up_at &&
+    } else if ((now < machine->give_up_at || !machine->confirms) &&
                rl_count(machine->gone & machine->raised & event->members) >= event->quorum) {
-        remove_keys(machine, event, now, actions); /* the round that confirms it */
+        machine->confirms = true;
+        remove_keys(machine, event, now, actions);
     } else {
         pause(machine, event, now);
     }

@@ -36,7 +36,7 @@ struct rl_break_wish {
     bool guarded;
     bool named;           /* break the lock only if RL_BREAK_WISHED holds it */
     rl_ns answer_timeout; /* > 0: of one round */
-    rl_ns patience;       /* deletes are repeated for this long */
+    rl_ns patience;       /* deletes are repeated for this long; one round confirms them anyway */
 };
 
 enum rl_break_event_type {
@@ -111,6 +111,7 @@ struct rl_break {
     uint8_t token;                /* to be deleted */
     int64_t fence, fence_seen;
     uint8_t raises;
+    bool confirms;             /* a round of deletes was repeated only to confirm them */
     rl_mask raised;            /* nodes that raised their fence, and had no token since then */
     rl_mask deleted, deleting; /* nodes that deleted the token: ever, in this round of deletes */
     rl_mask gone;              /* nodes that did not have it at some time since the raise ... */

@@ -6,7 +6,7 @@
  * whole conversation is written anew and compared byte for byte with the file.
  *
  *   # ...                               a comment
- *   given nodes=5 guarded               before the first input
+ *   given nodes=5 guarded impatient     before the first input; impatient: repeats nothing
  *   0ms nodes 1-3 hold A fence 7        an input; indented lines are what followed, and generated
  *
  * Inputs: nodes N-M hold LETTER [fence F] | are free | are silent (they do nothing and do not
@@ -49,7 +49,7 @@ struct letter {
 
 struct stage {
     unsigned nodes, letters;
-    bool guarded;
+    bool guarded, impatient;
     char named;
     bool runs;
     struct node node[RL_NODES_MAX];
@@ -266,11 +266,12 @@ static bool input(struct stage *stage, const char *text) {
     if (strncmp(text, "breaks", 6) == 0) {
         stage->named = text[6] == ' ' ? text[7] : '\0';
         stage->runs = true;
-        rl_break_init(&stage->machine, &(struct rl_break_wish){.nodes = (uint8_t)stage->nodes,
-                                                               .guarded = stage->guarded,
-                                                               .named = stage->named != '\0',
-                                                               .answer_timeout = TIMEOUT,
-                                                               .patience = PATIENCE});
+        rl_break_init(&stage->machine,
+                      &(struct rl_break_wish){.nodes = (uint8_t)stage->nodes,
+                                              .guarded = stage->guarded,
+                                              .named = stage->named != '\0',
+                                              .answer_timeout = TIMEOUT,
+                                              .patience = stage->impatient ? 0 : PATIENCE});
         step(stage, (struct rl_break_event){.type = RL_BREAK_BEGIN});
         return true;
     }
@@ -301,6 +302,7 @@ static bool play_line(struct stage *stage, const char *line) {
     if (line[0] == '#' || line[0] == '\0') return true;
     if (sscanf(line, "given nodes=%u", &stage->nodes) == 1) {
         stage->guarded = strstr(line, "guarded") != NULL;
+        stage->impatient = strstr(line, "impatient") != NULL;
         return stage->nodes >= 1 && stage->nodes <= RL_NODES_MAX;
     }
     if (sscanf(line, "%" SCNd64 "ms %n", &ms, &used) < 1 || ms * RL_MS < stage->now) return false;

@@ -98,6 +98,21 @@ static void test_a_token_that_does_not_hold_it_any_more(void **state) {
     redlock_client_free(client);
 }
 
+/* Nothing is repeated, and the delete is confirmed all the same. */
+static void test_without_patience(void **state) {
+    (void)state;
+    struct redlock_client *client = open_calm(&five);
+    struct redlock_break_options options;
+    redlock_break_options_init(&options);
+    options.retry_ms = 0;
+    put("hasty", "holds");
+    assert_int_equal(break_lock(client, "hasty", &options), REDLOCK_OK);
+    assert_int_equal(report.deleted, 1);
+    assert_int_equal(report.certain, 1);
+    assert_int_equal(servers_holding(&five, "hasty"), 0);
+    redlock_client_free(client);
+}
+
 static void test_the_prefix_is_a_part_of_the_key(void **state) {
     (void)state;
     struct redlock_client_options options;
@@ -139,6 +154,7 @@ int main(void) {
         cmocka_unit_test(test_the_holder_is_notified_at_its_next_renewal),
         cmocka_unit_test(test_a_lock_on_several_resources_is_lost_as_a_whole),
         cmocka_unit_test(test_a_token_that_does_not_hold_it_any_more),
+        cmocka_unit_test(test_without_patience),
         cmocka_unit_test(test_the_prefix_is_a_part_of_the_key),
         cmocka_unit_test(test_refused),
     };
