@@ -87,11 +87,15 @@ typedef void redlock_log_fn(void *context, int level, const char *text);
 
 struct redlock_client_options {
     size_t size;             /* set by _init() */
-    int64_t node_timeout_ms; /* 0: min(50, ttl/20), at least 5. How long a try waits for a node */
-    int64_t connect_timeout_ms; /* 1000. Connect, TLS and AUTH together; not part of a try */
-    int64_t stall_timeout_ms;   /* 5000. A connection with an answer overdue this long is reset */
-    uint32_t drift_ppm;         /* 10000 (1 %) of the TTL is subtracted for clock drift ... */
-    uint32_t drift_ms;          /* ... and 2 ms, the granularity of Redis's expiry */
+    int64_t node_timeout_ms; /* 0: min(50, ttl/20), at least 5. How long a try waits for a node; at
+                                most 60000, and below the TTL */
+    int64_t connect_timeout_ms; /* 1000; 1 to 600000. Connect, TLS and AUTH together; not part of a
+                                   try */
+    int64_t stall_timeout_ms;   /* 5000; 10 to 600000. A connection with an answer overdue this long
+                                   is reset */
+    uint32_t drift_ppm;         /* 10000 (1 %) of the TTL is subtracted for clock drift; at most
+                                   500000 ... */
+    uint32_t drift_ms;          /* ... and 2 ms, the granularity of Redis's expiry; at most 60000 */
     int service_thread;         /* 1: a thread renews and completes; 0: call redlock_process() */
     const char *key_prefix;     /* NULL: none. Key = prefix + resource */
     size_t key_prefix_bytes;    /* 0 with a prefix: strlen() */
@@ -149,10 +153,10 @@ REDLOCK_API void redlock_client_free(struct redlock_client *client);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_reload(struct redlock_client *client,
                                                          struct redlock_error *error);
 
-/* Waits for at most `wait_ms` until every node is connected or its last try to connect has failed.
- * Returns the number of nodes that are ready (guarded: that vote), or a negative result. The client
- * tries failed nodes again in the background (without a service thread: in redlock_process()). To
- * wait for servers that are starting, call it again. */
+/* Waits for at most `wait_ms` (0 to 86400000) until every node is connected or its last try to
+ * connect has failed. Returns the number of nodes that are ready (guarded: that vote), or a
+ * negative result. The client tries failed nodes again in the background (without a service thread:
+ * in redlock_process()). To wait for servers that are starting, call it again. */
 REDLOCK_API int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms);
 
 /* enum redlock_mode, as chosen; but a client in mode AUTO is GUARDED from the first record that it
@@ -182,7 +186,8 @@ static inline void redlock_node_status_init(struct redlock_node_status *status) 
 }
 /* The number of nodes that the client was opened with. */
 REDLOCK_API size_t redlock_client_nodes(const struct redlock_client *client);
-/* Fills *status with what the client knows of `node`. OK, BAD_ARGUMENT (`node` is out of range). */
+/* Fills *status with what the client knows of `node`. OK, BAD_ARGUMENT (`node` is out of range),
+ * FORKED. */
 REDLOCK_API int redlock_client_node(struct redlock_client *client, size_t node,
                                     struct redlock_node_status *status);
 
@@ -223,8 +228,9 @@ struct redlock_lock_options {
     int64_t validity_ms_min;    /* 1. A win that leaves less, or not more than lost_margin_ms, is
                                    released (EXPIRED) */
     int renew;                  /* 1: renew until released or lost; 0 */
-    int64_t renew_interval_ms;  /* 0: a third of the TTL */
-    int64_t hold_ms_max;        /* 0: no limit. Validity ends at most this long after acquiring */
+    int64_t renew_interval_ms;  /* 0: a third of the TTL; below the TTL */
+    int64_t hold_ms_max;        /* 0: no limit; at most 366 days. Validity ends at most this long
+                                   after acquiring */
     uint32_t renew_count_max;   /* 0: no limit */
     int64_t lost_margin_ms;     /* -1: ttl/10, at most 1000. LOST comes this long before validity
                                    ends */
@@ -232,7 +238,7 @@ struct redlock_lock_options {
     int64_t retry_delay_ms_min; /* 50. Each retry waits a random time in [min, max]; if servers
                                    report when the lock is free, this is the upper bound only
                                    (docs/waiting.md) */
-    int64_t retry_delay_ms_max; /* 250 */
+    int64_t retry_delay_ms_max; /* 250; at most 86400000 */
     const void *owner;          /* NULL: none. At most 128 bytes; part of the token, shown by
                                    `redlock show` */
     size_t owner_bytes;         /* 0 with an owner: strlen() */
@@ -298,8 +304,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_downgrade(struct redlock_lock *lock);
  * FORKED. */
 REDLOCK_API int redlock_release(struct redlock_lock *lock);
 
-/* The same without blocking. OK: started; `done` is called once, with an enum redlock_result.
- * Otherwise nothing was started. */
+/* The same without blocking. OK: started; `done` is called once, with an enum redlock_result,
+ * unless the lock is freed before. Otherwise nothing was started. */
 typedef void redlock_done_fn(void *context, struct redlock_lock *lock, int result);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms,
                                                          redlock_done_fn *done, void *context);
@@ -344,7 +350,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_all(struct redlock_lock *cons
  * redlock_release() work on it. This proves nothing: validity is 0, and nothing is renewed, until
  * an extension succeeds. The _start forms ask only connected nodes; see
  * redlock_client_wait_ready(). OK, BAD_ARGUMENT (empty, or over 1024 bytes), BUSY (in use, or
- * held). */
+ * held), FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt(struct redlock_lock *lock, const void *token,
                                                       size_t bytes);
 /* The same with the fencing token, which an extension in guarded mode needs (BAD_ARGUMENT without
