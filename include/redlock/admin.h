@@ -44,7 +44,8 @@ struct redlock_break_options {
     const void *token;
     size_t token_bytes;
     /* How long deletes are repeated while too few nodes answer, 0 to 86400000; 3000. The call takes
-     * up to four connect timeouts more. */
+     * up to four connect timeouts more. Who holds the lock is asked once: with fewer than a
+     * majority connected the call ends. */
     int64_t retry_ms;
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead. */

@@ -113,6 +113,23 @@ static void test_without_patience(void **state) {
     redlock_client_free(client);
 }
 
+/* The reason is that of the nodes that are down, and no word of the one that is up. */
+static void test_too_few_nodes_are_connected(void **state) {
+    (void)state;
+    char up[40], urls[128];
+    struct redlock_client *client;
+    snprintf(up, sizeof up, "redis://127.0.0.1:%d", five.at[0].port);
+    snprintf(urls, sizeof urls, "%s redis://127.0.0.1:1 redis://127.0.0.1:2", up);
+    assert_int_equal(redlock_client_open(urls, NULL, &client, NULL), REDLOCK_OK);
+    assert_int_equal(redlock_client_wait_ready(client, 2000), 1);
+    assert_int_equal(break_lock(client, "job", NULL), REDLOCK_NO_QUORUM);
+    assert_non_null(strstr(why.text, "127.0.0.1:1 (connection refused"));
+    assert_null(strstr(why.text, up));
+    assert_int_equal(report.verdicts[0], REDLOCK_VERDICT_NONE);
+    assert_int_equal(report.verdicts[1], REDLOCK_VERDICT_REFUSED);
+    redlock_client_free(client);
+}
+
 static void test_the_prefix_is_a_part_of_the_key(void **state) {
     (void)state;
     struct redlock_client_options options;
@@ -155,6 +172,7 @@ int main(void) {
         cmocka_unit_test(test_a_lock_on_several_resources_is_lost_as_a_whole),
         cmocka_unit_test(test_a_token_that_does_not_hold_it_any_more),
         cmocka_unit_test(test_without_patience),
+        cmocka_unit_test(test_too_few_nodes_are_connected),
         cmocka_unit_test(test_the_prefix_is_a_part_of_the_key),
         cmocka_unit_test(test_refused),
     };

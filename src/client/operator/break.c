@@ -139,8 +139,11 @@ static int no_quorum(const struct break_task *task, struct redlock_error *error)
     char nodes[384];
     const struct rl_break *machine = &task->machine;
     rl_mask missing = 0;
-    for (unsigned i = 0; i < machine->wish.nodes; i++)
-        if (reason_of(task, i) != REDLOCK_VERDICT_GRANTED) missing |= rl_bit(i);
+    for (unsigned i = 0; i < machine->wish.nodes; i++) {
+        const int reason = reason_of(task, i);
+        if (reason != REDLOCK_VERDICT_GRANTED && reason != REDLOCK_VERDICT_NONE)
+            missing |= rl_bit(i);
+    }
     put_silent(task, missing, nodes, sizeof nodes);
     const char *denied = denied_cure(task, missing);
     if (missing == 0)

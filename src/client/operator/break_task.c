@@ -135,6 +135,14 @@ static bool cannot_compare(const struct break_task *task) {
     return holder && holder->truncated;
 }
 
+/* Too few nodes are connected for a first question. */
+static void note_unasked(struct break_task *task) {
+    for (unsigned i = 0; i < task->client->nodes; i++) {
+        const int verdict = client_status(task->client, i).verdict;
+        task->view[i].verdict = verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_NONE : verdict;
+    }
+}
+
 static rl_mask step_once(struct break_task *task, struct rl_break_event event) {
     struct net *net = task->client->net;
     struct rl_break_actions actions;
@@ -148,6 +156,7 @@ static rl_mask step_once(struct break_task *task, struct rl_break_event event) {
     fill_in(task, &event);
     rl_break_step(&task->machine, &event, net_now(net), &actions);
     task->over = actions.over || cannot_compare(task);
+    if (task->over && task->machine.round == 0) note_unasked(task);
     if (!task->over) failed = ask(task, &actions);
     task->deletes = task->deletes || actions.raise != 0 || actions.remove != 0;
     task->confirms = task->confirms || actions.remove != 0;
