@@ -7,8 +7,8 @@
  * What readers add to that, and what is left out because another run can do all that it can:
  *  - The scripts of readers are one step each: key, places and fence are seen and changed together.
  *  - A place whose reader has gone on, or whose answer is not used, only stands in the way: it is gone at once. A place that
- *    a renewal did not reach is loose: it may end at any time, or be extended again. (A writer sets such a key again, a
- *    reader does not set such a place again.)
+ *    a renewal did not reach is loose: it may end at any time, be extended again, or be set again. So is a place that
+ *    was set again.
  *  - A reader uses an answer when the node gives it: its token is the highest of those used, in whatever order they come.
  *  - A reader takes the fence that it finds as its token. So here a higher fence does more than refuse, and the ZADD of a
  *    writer that did not get the key, or that comes late, is not left out: a fence may rise at any time, to any token.
@@ -309,6 +309,16 @@ inline node_share(c, n) {
     token[c] = (FIRST_FENCE && token[c] != 0 -> token[c] : HIGHER(fence[n], token[c]))
 }
 
+/* share.lua in its classic form: no fence is looked at, and none is raised. The place may end before the reader's validity
+ * does, where the reader has extended for longer than its TTL. */
+inline node_repair(c, n) {
+    if
+    :: key[n] == 0 -> key[n] = MARKER; place[PLACE(2, n)] = 0; place[PLACE(3, n)] = 0
+    :: else
+    fi;
+    place[PLACE(c, n)] = LOOSE
+}
+
 /* ZADD behind the SET, or the script that raises it again: at t. */
 inline node_vote(c, n, t) {
     if
@@ -382,6 +392,8 @@ inline install(n) {
     :: d_step { RENEWALS && at[c] == HOLDING && key[n] == MARKER && vote[AT(c, n)] == 0 && standing[n] == INTACT &&    \
         (EXTEND_UNLISTED || place[PLACE(c, n)] != 0) ->                                                                \
         printf("node %d: extension of reader %d\n", n, c); node_extend(c, n); i = 0 }                                  \
+    :: d_step { RENEWALS && at[c] == HOLDING && place[PLACE(c, n)] == 0 && (key[n] == 0 || key[n] == MARKER) ->        \
+        printf("node %d: the place of reader %d is set again\n", n, c); node_repair(c, n) }                            \
     :: d_step { place[PLACE(c, n)] == LOOSE ->                                                                         \
         printf("node %d: the place of reader %d ends\n", n, c); place_ends(c, n) }
 

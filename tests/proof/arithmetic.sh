@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# The validity that src/core computes is the one that the proof is about (docs/proof.md).
-# usage: arithmetic.sh CORE_PROGRAM PROOF_PROGRAM COUNT SEED
+# What the code computes is what the proof is about (docs/proof.md).
+# usage: arithmetic.sh CODE_PROGRAM PROOF_PROGRAM COUNT SEED
 set -euo pipefail
 [ -x "$2" ] || { echo "not extracted, because Coq is missing: scripts/proof-extract ${2%/*}"; exit 77; }
 "$1" "$3" "$4" | "$2" "$3"

@@ -42,7 +42,7 @@ plant "validity without drift" attempt.c 's/ + terms->ttl - rl_drift(terms, term
 plant "validity from the last vote" attempt.c 's/rl_ns validity_end = attempt->t1 /rl_ns validity_end = now /' validity_end
 plant "a win at the end of validity" attempt.c 's/left <= 0/left < 0/' won
 plant "an extension without drift" lease.c 's/lease->round_t1 + lease->round_ttl - rl_drift(lease->terms, lease->round_ttl);/lease->round_t1 + lease->round_ttl;/' extended_end
-plant "an extension that shortens" lease.c 's/if (validity_end > lease->validity_end) \(lease->validity_end = validity_end;\)/\1/' extended_end
+plant "an extension that shortens" lease.c 's|if (validity_end > lease->validity_end) { .* never shortens .*|{|' extended_end
 plant "validity that ends 1 ns late" lease.c 's/ ? lease->validity_end - now : 0/ ? lease->validity_end - now + 1 : 0/' validity_left
 plant "a wait without drift" guard.c 's/return ttl + rl_drift(&terms, ttl);/return ttl;/' quarantine
 

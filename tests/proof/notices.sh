@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# scripts/proof fails if something is not proved. Each case plants one fault in a copy of the smallest file.
+# scripts/proof fails if something is not proved. Each case plants one fault in a copy of the smallest file. Then rules are
+# taken from systems, or weakened: of slots, of shared locks, and of membership changes.
 # usage: notices.sh SOURCE_DIR
 set -euo pipefail
 source=$1
@@ -45,8 +46,52 @@ refuses "a theorem that the page quotes wrongly" "does not quote two"
 fresh
 printf 'Require Import ZArith.\n' > "$dir/tree/proof/Other.v"
 refuses "a file that is not listed" "does not list"
+# A rule of the system is weaker: a proof that needs it fails.
+weaker() { # WHAT FILES FILE FROM TO
+    rm -rf "$dir/tree"
+    mkdir -p "$dir/tree/proof" "$dir/tree/docs"
+    cp "$source/docs/proof.md" "$dir/tree/docs"
+    printf -- '-Q . Redlock\n' > "$dir/tree/proof/_CoqProject"
+    for file in $2; do
+        cp "$source/proof/$file.v" "$dir/tree/proof"
+        printf '%s.v\n' "$file" >> "$dir/tree/proof/_CoqProject"
+    done
+    grep -qF -- "$4" "$dir/tree/proof/$3.v" || { echo "$1: $3.v has no $4"; exit 1; }
+    python3 - "$dir/tree/proof/$3.v" "$4" "$5" << 'PYTHON'
+import sys
+name, old, new = sys.argv[1:]
+text = open(name, encoding="utf-8").read()
+open(name, "w", encoding="utf-8").write(text.replace(old, new))
+PYTHON
+    refuses "$1" "does not compile"
+}
+membership="Arithmetic Membership MembershipMajorities MembershipChosen"
+weaker "a promise to an equal ballot" "$membership" Membership "(ballot r <? number q)" "(ballot r <=? number q)"
+weaker "half of the members is a majority" "$membership" Membership "(majority_of (length l) <=? length held)" \
+    "(length l <=? 2 * length held)"
+weaker "one witness too few" "Arithmetic Membership MembershipMajorities MembershipLocks MembershipLives" MembershipLocks \
+    "(length l <? length held + majority_of (length l))" "(length l <=? length held + majority_of (length l))"
 # An axiom that no word of ours shows: one of the standard library.
 fresh
 printf 'Require Import Classical.\nTheorem middle : forall P : Prop, P \\/ ~ P.\nProof. exact classic. Qed.\n' >> "$dir/tree/proof/Arithmetic.v"
 printf 'Theorem middle : forall P : Prop, P \\/ ~ P.\n' >> "$dir/tree/docs/proof.md"
 refuses "an axiom of the standard library" "rests on more than Coq"
+
+# Without a rule of the system the proof does not pass.
+weaken() { # WHAT FILE FAILS SED_SCRIPT FILES...
+    local what=$1 file=$2 fails=$3 script=$4
+    shift 4
+    rm -rf "$dir/tree"
+    mkdir -p "$dir/tree/proof" "$dir/tree/docs"
+    cp "$source/docs/proof.md" "$dir/tree/docs"
+    for name in "$@"; do cp "$source/proof/$name" "$dir/tree/proof"; done
+    { echo '-Q . Redlock'; printf '%s\n' "$@"; } > "$dir/tree/proof/_CoqProject"
+    sed -i "$script" "$dir/tree/proof/$file"
+    if cmp -s "$dir/tree/proof/$file" "$source/proof/$file"; then echo "$what: nothing to change"; exit 1; fi
+    refuses "$what" "$fails does not compile"
+}
+weaken "an extension of another client's slot" Slots.v SlotsExclusion.v 's/if (owner key =? c)%nat$/if true/' \
+    Arithmetic.v Classic.v Slots.v SlotsExclusion.v
+weaken "a reader that is listed behind a writer's token" Shared.v SharedExclusion.v \
+    's/if reader_respects_writer y then (h, false)/if false then (h, false)/' \
+    Arithmetic.v Classic.v Shared.v SharedExclusion.v

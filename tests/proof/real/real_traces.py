@@ -5,7 +5,8 @@ usage: real_traces.py MODE BUILD_DIR CHECK [--seconds N] [--seed N] [--least FAC
 
 Three servers, each behind a recorder (recorder.py), and three processes of the library (worker.c). What they wrote down
 becomes the lines of sim/steps.h (steps.py), which the extracted checker reads. Messages are late, connections break, servers
-and processes stop for a while; in guarded mode, servers lose their data too.
+and processes stop for a while, and servers are killed and start again: in classic mode with all their data, in guarded mode
+without. There, servers also lose their data while they run.
 """
 import argparse
 import pathlib
@@ -20,7 +21,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "cli"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "chaos"))
 import mutants  # noqa: E402
-from servers import Server, ServerError, die_with_us, urls  # noqa: E402
+from servers import SAFE, Server, ServerError, die_with_us, urls  # noqa: E402
 from steps import World  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -54,7 +55,7 @@ def clocks_differ_by():
 
 def record(mode, worker_program, build, directory, seconds, seed):
     """Plays for some seconds; the logs are in the directory. False: the server cannot say when a key ends."""
-    servers = [Server() for _ in range(NODES)]
+    servers = [Server(*(() if mode == "guarded" else SAFE)) for _ in range(NODES)]
     started = []
     try:
         try:
@@ -67,7 +68,7 @@ def record(mode, worker_program, build, directory, seconds, seed):
         ports = free_ports(NODES * CLIENTS)
         recorders = [start([sys.executable, "-B", HERE / "recorder.py", ",".join(str(port) for port in ports[i::NODES]), server.port,
                             directory / f"node{i}", seed + i, SOURCE / "src/node",
-                            *(f"p0-{n}" for n in range(RESOURCES) if mode == "guarded")], started)
+                            *(f"p0-{n}" for n in range(RESOURCES) if mode == "guarded")], started, subprocess.PIPE)
                      for i, server in enumerate(servers)]
         for port in ports:
             wait_for(port)
@@ -77,7 +78,7 @@ def record(mode, worker_program, build, directory, seconds, seed):
             with open(directory / f"client{i}", "w", encoding="ascii") as out:
                 workers.append(start([worker_program, mine, mode, TTL_MS, THREADS, seed + 100 * i, RESOURCES,
                                       EPOCH_MS if mode == "classic" else 10**15], started, out))
-        play(workers, servers, recorders if mode == "guarded" else [], seconds, seed)
+        play(workers, servers, recorders, mode == "guarded", seconds, seed)
         for process in [*workers, *recorders]:
             process.send_signal(signal.SIGTERM)
             if process.wait(timeout=30) != 0:
@@ -113,7 +114,22 @@ def all_intact(servers):
     return all(b"intact" in record for record in records)
 
 
-def play(workers, servers, recorders, seconds, seed):
+def restart(server, recorder, pause):
+    def turn(answer):
+        recorder.send_signal(signal.SIGUSR2)
+        assert recorder.stdout.readline() == answer
+    turn(b"down\n")
+    server.process.kill()
+    server.process.wait()
+    time.sleep(pause)
+    server._start()
+    assert server._answers()
+    while b"loading:0" not in server.ask("INFO", "persistence"):
+        time.sleep(0.01)
+    turn(b"up\n")
+
+
+def play(workers, servers, recorders, may_lose, seconds, seed):
     """Servers and processes stop for a while now and then, and a server loses its data if all others have theirs."""
     draw = random.Random(seed)
     end = time.monotonic() + seconds
@@ -123,8 +139,12 @@ def play(workers, servers, recorders, seconds, seed):
         process.send_signal(signal.SIGSTOP)
         time.sleep(draw.choice([0.01, 0.1, 0.3, 1.2 * TTL_MS / 1000]))
         process.send_signal(signal.SIGCONT)
-        if recorders and draw.random() < 0.5 and all_intact(servers):
-            draw.choice(recorders).send_signal(signal.SIGUSR1)
+        if draw.random() < 0.5 and (not may_lose or all_intact(servers)):
+            which = draw.randrange(NODES)
+            if may_lose and draw.random() < 0.5:
+                recorders[which].send_signal(signal.SIGUSR1)
+            else:
+                restart(servers[which], recorders[which], draw.choice([0, 0.1, 0.5]))
 
 
 # ---- all ----

@@ -6,7 +6,9 @@ usage: recorder.py PORTS SERVER_PORT LOG SEED SCRIPTS_DIR [RESOURCE...]
 Each client has a port of its own, in PORTS, with commas; it is known by the place of this port.
 The recorder gives the server one request at a time and looks at the keys behind each, so that the order is known and every
 change has a cause. Requests and replies are late by times drawn from the seed, and connections break. SIGUSR1: the server
-loses its data. With resources, their fences are written down too, behind each record.
+loses its data. SIGUSR2: the server is about to be killed, and the second time it has been started again, without its data
+if there are resources, else with all of it; each time the recorder answers with a line on standard output. With resources,
+their fences are written down too, behind each record.
 
 The lines of the log, times in nanoseconds of CLOCK_BOOTTIME. AFTER is for each key what it is behind the request: its value
 ("-": none), when it ends in milliseconds of the server's clock, and the fence of its stripe:
@@ -158,8 +160,10 @@ class Recorder:
         for number, port in enumerate(ports):
             listener = socket.create_server(("127.0.0.1", port), backlog=128)
             self.selector.register(listener, selectors.EVENT_READ, (listener, number))
-        self.probe = socket.create_connection(("127.0.0.1", server_port))
-        self.probed = Resp()
+        self.clients = set()
+        self.turns = 0        # SIGUSR2s that are not handled yet
+        self.down = True
+        self.connect()
         self.late = []        # (when, number, what to do)
         self.number = 0
         self.slow_until = 0
@@ -167,6 +171,11 @@ class Recorder:
         self.fences = b""     # their name
         if resources:
             self.write_record()
+
+    def connect(self):
+        self.probe = socket.create_connection(("127.0.0.1", self.server_port))
+        self.probed = Resp()
+        self.down = False
 
     # ---- time ----
 
@@ -193,10 +202,15 @@ class Recorder:
         for each in (client.connection, client.server):
             self.selector.unregister(each)
         client.close()
+        self.clients.discard(client)
 
     def accept(self, listener, number):
         connection, _ = listener.accept()
+        if self.down:
+            connection.close()
+            return
         client = Client(connection, number, self.server_port)
+        self.clients.add(client)
         self.selector.register(client.connection, selectors.EVENT_READ, (client, True))
         self.selector.register(client.server, selectors.EVENT_READ, (client, False))
 
@@ -324,6 +338,22 @@ class Recorder:
         print("LOSS", now(), file=self.log)
         self.write_record()
 
+    def turn(self):
+        """Between two requests, so each request that the server has executed is written down."""
+        self.turns -= 1
+        if self.down:
+            self.connect()
+            if self.resources:
+                self.write_record()
+        else:
+            for client in list(self.clients):
+                self.drop(client)
+            self.probe.close()
+            self.down = True
+            if self.resources:
+                print("LOSS", now(), file=self.log)
+        print("down" if self.down else "up", flush=True)
+
     # ---- all ----
 
     def run(self):
@@ -337,8 +367,10 @@ class Recorder:
                     self.accept(first, second)
             while self.late and self.late[0][0] <= now():
                 heapq.heappop(self.late)[2]()
-            if self.to_lose:
+            if self.to_lose and not self.down:
                 self.lose()
+            if self.turns > 0:
+                self.turn()
         self.log.close()
 
 
@@ -350,8 +382,12 @@ def main(ports, server_port, log, seed, scripts, *resources):
 
     def lose(*_):
         recorder.to_lose = True
+
+    def turn(*_):
+        recorder.turns += 1
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGUSR1, lose)
+    signal.signal(signal.SIGUSR2, turn)
     recorder.run()
 
 

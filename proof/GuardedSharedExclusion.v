@@ -1,0 +1,643 @@
+(* SPDX-License-Identifier: BSD-2-Clause
+
+   Guarded mode with readers: a writer that is inside validity is alone, whatever data servers lose, if
+   clocks run. *)
+Require Import ZArith Lia List Bool Arith.
+From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTokens GuardedExclusion GuardedShared.
+From Redlock Require Shared SharedExclusion.
+Import ListNotations.
+Open Scope Z_scope.
+
+Notation present := SharedExclusion.present.
+Notation exclusive := SharedExclusion.exclusive.
+
+Lemma rules_are_followed : forall r, Shared.obeys server_rules r = true.
+Proof. now intros []. Qed.
+
+Section Exclusion.
+Variable y : shared_system.
+Hypothesis well : well_formed (core y).
+Hypothesis rules : obeys (core y).
+
+Notation clock b n := (server_clock (core y) b (time_at (core y) n)).
+Notation moment_of s := (moment_now (of_core s)).
+Notation home c := (resource_of (core y) c).
+
+(* Since the moment `set` this body had something for the attempt, with `ttl` to live from then on. It has
+   it still (or had it when it died), or that has ended by its clock. *)
+Definition kept (has : Shared.shelf -> attempt -> time -> Prop) (s : shared_state) (b : body) (c : attempt)
+  (began : nat) (ttl : Z) : Prop :=
+  exists set, (began <= set <= moment_of s)%nat /\
+    (has (shelf_of s b (home c)) c (clock b set + ttl) \/
+     (exists ended, (set <= ended <= moment_of s)%nat /\ clock b set + ttl <= clock b ended)).
+
+(* A place or a token; of a client that only wrote, the token. *)
+Definition safe (s : shared_state) (b : body) (c : attempt) (began : nat) (ttl : Z) : Prop :=
+  kept present s b c began ttl /\ (writes y s c = true -> kept exclusive s b c began ttl).
+
+Definition meant (s : shared_state) (o : seen) : Prop :=
+  forall c began ttl, asserts o c began ttl ->
+    phase_of (of_core s) c = Over \/ safe s (of_body o) c began ttl \/
+    exists i, birth_of (of_core s) (of_body o) = Some i /\ (began <= registered_at i)%nat.
+
+Record meaning (s : shared_state) : Prop := {
+  marker_is_nobody : phase_of (of_core s) marker = Idle;
+  sets_are_known : forall b c began ttl, In (b, c, began, ttl) (sets (of_core s)) -> life_of (of_core s) b <> Unborn;
+  sets_are_safe : forall b c began ttl, In (b, c, began, ttl) (sets (of_core s)) ->
+    phase_of (of_core s) c = Over \/ safe s b c began ttl;
+  all_meant : forall o, In o (log (of_core s)) -> meant s o;
+  holders_are_proven : forall c until, phase_of (of_core s) c = Holding until -> proven (core y) (of_core s) c until;
+}.
+
+(* A body changes a shelf for a reason. *)
+Definition changes_well (s s' : shared_state) : Prop :=
+  forall b x c least, life_of (of_core s) b <> Unborn ->
+    (present (shelf_of s b x) c least ->
+     present (shelf_of s' b x) c least \/ least <= clock b (moment_of s) \/ phase_of (of_core s') c = Over) /\
+    (writes y s' c = true -> exclusive (shelf_of s b x) c least ->
+     exclusive (shelf_of s' b x) c least \/ least <= clock b (moment_of s) \/ phase_of (of_core s') c = Over).
+
+Lemma safe_stays : forall s s' b c began ttl, (moment_of s <= moment_of s')%nat ->
+  (writes y s' c = true -> writes y s c = true) ->
+  changes_well s s' -> life_of (of_core s) b <> Unborn -> safe s b c began ttl ->
+  phase_of (of_core s') c = Over \/ safe s' b c began ttl.
+Proof.
+  intros s s' b c began ttl later writes_ change known [(set & past & there) alone].
+  destruct (change b (home c) c (clock b set + ttl) known) as [change_there _].
+  assert (alone' : writes y s' c = true -> phase_of (of_core s') c = Over \/ kept exclusive s' b c began ttl).
+  { intros w. destruct (alone (writes_ w)) as (set' & past' & there').
+    destruct (change b (home c) c (clock b set' + ttl) known) as [_ change_alone].
+    destruct there' as [has | (ended & ? & ?)].
+    - destruct (change_alone w has) as [? | [? | ?]]; [right | right | auto]; exists set'; (split; [lia |]).
+      + now left.
+      + right. exists (moment_of s). split; [lia | assumption].
+    - right. exists set'. split; [lia |]. right. exists ended. split; [lia | assumption]. }
+  assert (there' : phase_of (of_core s') c = Over \/ kept present s' b c began ttl).
+  { destruct there as [has | (ended & ? & ?)].
+    - destruct (change_there has) as [? | [? | ?]]; [right | right | auto]; exists set; (split; [lia |]).
+      + now left.
+      + right. exists (moment_of s). split; [lia | assumption].
+    - right. exists set. split; [lia |]. right. exists ended. split; [lia | assumption]. }
+  destruct there' as [? | there']; [auto |].
+  destruct (writes y s' c) eqn:w; [| right; split; [assumption | congruence]].
+  destruct (alone' eq_refl) as [? | ?]; [auto | right; split; auto].
+Qed.
+
+Lemma meaning_step_by : forall s s', history (core y) (of_core s) -> meaning s ->
+  (moment_of s <= moment_of s')%nat -> changes_well s s' ->
+  phase_of (of_core s') marker = Idle ->
+  (forall c, writes y s' c = true -> writes y s c = true) ->
+  (forall c, phase_of (of_core s) c = Over -> phase_of (of_core s') c = Over) ->
+  (forall b, life_of (of_core s) b <> Unborn -> life_of (of_core s') b <> Unborn) ->
+  (forall b i, birth_of (of_core s) b = Some i -> birth_of (of_core s') b = Some i) ->
+  (forall b c began ttl, In (b, c, began, ttl) (sets (of_core s')) ->
+    In (b, c, began, ttl) (sets (of_core s)) \/ life_of (of_core s') b <> Unborn /\ safe s' b c began ttl) ->
+  (forall o, In o (log (of_core s)) -> In o (log (of_core s'))) ->
+  (forall o, In o (log (of_core s')) -> In o (log (of_core s)) \/ meant s' o) ->
+  (forall c until, phase_of (of_core s') c = Holding until ->
+    (exists old, phase_of (of_core s) c = Holding old /\ until <= old) \/ proven (core y) (of_core s) c until) ->
+  meaning s'.
+Proof.
+  intros s s' h m later change nobody writes_ over life birth new_sets more new_log holding.
+  constructor; [assumption | | | |].
+  - intros b c began ttl f_in. destruct (new_sets b c began ttl f_in) as [before_ | [? _]]; [| assumption].
+    apply life. now apply (sets_are_known s m b c began ttl).
+  - intros b c began ttl f_in. destruct (new_sets b c began ttl f_in) as [before_ | [_ ?]]; [| auto].
+    destruct (sets_are_safe s m b c began ttl before_) as [? | k]; [auto |].
+    apply safe_stays with s; auto. now apply (sets_are_known s m b c began ttl).
+  - intros o o_in. destruct (new_log o o_in) as [before_ | ?]; [| assumption].
+    intros c began ttl is. destruct (all_meant s m o before_ c began ttl is) as [? | [k | (i & born & ?)]].
+    + auto.
+    + destruct (safe_stays s s' (of_body o) c began ttl later (writes_ c) change) as [? | ?]; auto.
+      destruct (was_intact (core y) (of_core s) h o before_); congruence.
+    + right; right. exists i. auto.
+  - assert (carry : forall c until, proven (core y) (of_core s) c until -> proven (core y) (of_core s') c until).
+    { intros c until (votes & began & ttl & [v of_log] & each & short & bound).
+      exists votes, began, ttl. repeat split; auto; apply v. }
+    intros c until at_c. destruct (holding c until at_c) as [(old & held & shorter) | p]; [| auto].
+    destruct (holders_are_proven s m c old held) as (votes & began & ttl & v & each & short & bound).
+    apply carry. exists votes, began, ttl. split; [assumption |]. split; [assumption |]. split; [assumption | lia].
+Qed.
+
+(* ---- how shelves change -------------------------------------------------------------------------- *)
+
+(* A key of Guarded.v changes for a reason, and the lists stay. *)
+Lemma from_core : forall s s', GuardedExclusion.changes_well (core y) (of_core s) (of_core s') ->
+  lists s' = lists s -> phase_of (of_core s') marker = Idle -> changes_well s s'.
+Proof.
+  intros s s' change same nobody b x c least known.
+  assert (token : exclusive (shelf_of s b x) c least ->
+    exclusive (shelf_of s' b x) c least \/ least <= clock b (moment_of s) \/ phase_of (of_core s') c = Over).
+  { intros (e & has & lives). unfold shelf_of in has. simpl in has.
+    destruct (keys (of_core s) b x) as [k |] eqn:at_k; [| discriminate]. simpl in has. unfold as_held in has.
+    destruct (Nat.eqb_spec (owner k) marker) as [|not]; [discriminate |]. inversion has; subst.
+    destruct (change b x k known at_k) as [(k' & has' & own' & longer) | [ended | over]].
+    - left. exists (ends k'). unfold shelf_of. simpl. rewrite has'. simpl. unfold as_held. rewrite own'.
+      apply Nat.eqb_neq in not. rewrite not. split; [reflexivity | lia].
+    - right; left. unfold now in ended. lia.
+    - auto. }
+  split; [| intros _; exact token].
+  intros [has | (e & p & has & key_lives & place & lives)]; [destruct (token has) as [? | ?]; [left; now left | auto] |].
+  unfold shelf_of in has, place. simpl in has, place.
+  destruct (keys (of_core s) b x) as [k |] eqn:at_k; [| discriminate]. simpl in has. unfold as_held in has.
+  destruct (Nat.eqb_spec (owner k) marker) as [own | not]; [| discriminate]. inversion has; subst.
+  destruct (change b x k known at_k) as [(k' & has' & own' & longer) | [ended | over]].
+  - left; right. exists (ends k'), p. unfold shelf_of. simpl. rewrite has', same. simpl. unfold as_held. rewrite own', own.
+    simpl. repeat split; [lia | assumption | assumption].
+  - right; left. unfold now in ended. lia.
+  - rewrite own in over. congruence.
+Qed.
+
+(* One shelf of one body is replaced by another. *)
+Lemma from_shelf : forall s s' b x h,
+  shelf_of s' b x = h -> (forall b' x', b' <> b \/ x' <> x -> shelf_of s' b' x' = shelf_of s b' x') ->
+  (forall c least, present (shelf_of s b x) c least ->
+    present h c least \/ least <= clock b (moment_of s) \/ phase_of (of_core s') c = Over) ->
+  (forall c least, writes y s' c = true -> exclusive (shelf_of s b x) c least ->
+    exclusive h c least \/ least <= clock b (moment_of s) \/ phase_of (of_core s') c = Over) ->
+  changes_well s s'.
+Proof.
+  intros s s' b x h is others there alone b' x' c least _.
+  destruct (Nat.eq_dec b' b) as [-> |]; [destruct (Nat.eq_dec x' x) as [-> |] |]; try (rewrite others by auto; auto).
+  rewrite is. auto.
+Qed.
+
+(* A shelf as Shared.v leaves it is a shelf of this system, if nobody in it is the marker. *)
+Lemma held_again : forall h, (forall o e, Shared.held h = Some (Shared.Token o e) -> o <> marker) ->
+  option_map as_held (option_map as_key (Shared.held h)) = Shared.held h.
+Proof.
+  intros h nobody. destruct (Shared.held h) as [[o e | e] |] eqn:has; simpl; try reflexivity.
+  unfold as_held. simpl. destruct (Nat.eqb_spec o marker) as [-> |]; [| reflexivity].
+  exfalso. now apply (nobody marker e).
+Qed.
+
+Lemma shelf_has_no_marker : forall s b x o e, Shared.held (shelf_of s b x) = Some (Shared.Token o e) -> o <> marker.
+Proof.
+  intros s b x o e has. unfold shelf_of in has. simpl in has. destruct (keys (of_core s) b x) as [k |]; [| discriminate].
+  simpl in has. unfold as_held in has. destruct (Nat.eqb_spec (owner k) marker); [discriminate |]. inversion has. congruence.
+Qed.
+
+(* A reader's request leaves a token that was there, or none. *)
+Lemma readers_set_no_token : forall cl a c ttl h h' granted, a = Shared.Share \/ a = Shared.Share_extend \/ a = Shared.Share_release ->
+  Shared.serve server_rules cl (Shared.ask a c 0 ttl) h = (h', granted) ->
+  forall o e, Shared.held h' = Some (Shared.Token o e) -> Shared.held h = Some (Shared.Token o e).
+Proof.
+  intros cl a c ttl h h' granted which served o e has.
+  destruct which as [-> | [-> | ->]]; unfold Shared.serve in served; simpl in served;
+    unfold Shared.share, Shared.share_extend, Shared.share_release in served;
+    destruct (Shared.held h) as [[o' e' | e'] |] eqn:at_h; simpl in served;
+    repeat match type of served with
+    | context [match ?m with _ => _ end] => destruct m eqn:?; simpl in served
+    end; inversion served; subst; simpl in has; try congruence.
+Qed.
+
+(* ---- the steps of Guarded.v ---------------------------------------------------------------------- *)
+
+Lemma core_changes_well : forall t e u, act (core y) t e = Some u ->
+  GuardedExclusion.changes_well (core y) t (next u).
+Proof.
+  intros t e u acts.
+  assert (same : forall v, keys v = keys t -> GuardedExclusion.changes_well (core y) t (next v)).
+  { intros v is b x k _ has. left. exists k. simpl. rewrite is. repeat split; [assumption | lia]. }
+  assert (one : forall v b held, keys v = update (keys t) b held ->
+    (forall x k, life_of t b <> Unborn -> keys t b x = Some k ->
+      (exists k', held x = Some k' /\ owner k' = owner k /\ ends k <= ends k') \/
+      ends k <= server_clock (core y) b (now (core y) t) \/ phase_of v (owner k) = Over) ->
+    GuardedExclusion.changes_well (core y) t (next v)).
+  { intros v b held is own b' x k alive_ has. simpl. rewrite is. destruct (Nat.eq_dec b' b) as [-> |].
+    - rewrite update_same. now apply own.
+    - rewrite update_other by assumption. left. exists k. repeat split; [assumption | lia]. }
+  destruct e; simpl in acts; rewrite ?(keeps_rule _ rules), ?rules in acts;
+    repeat match type of acts with
+    | (match ?m with _ => _ end) = Some _ => destruct m eqn:?; try discriminate
+    end;
+    try (apply when_some in acts as [ok ->]); try (inversion acts; subst; clear acts);
+    try (now apply same).
+  - (* Sets *)
+    eapply one; [reflexivity |]. intros x k _ has. left. exists k. rewrite update_other by congruence.
+    repeat split; [assumption | lia].
+  - (* Raises *)
+    eapply (one _ b (keys t b)); [reflexivity |]. intros x k _ has. left. exists k. repeat split; [assumption | lia].
+  - (* Bumps *)
+    eapply (one _ b (keys t b)); [reflexivity |]. intros x' k _ has. left. exists k. repeat split; [assumption | lia].
+  - (* Extends_ *)
+    rewrite !andb_true_iff in ok. destruct ok as ((_ & own) & _). apply Nat.eqb_eq in own.
+    eapply one; [reflexivity |]. intros x k' _ has. left. destruct (Nat.eq_dec x (home c)) as [-> |].
+    + rewrite update_same. eexists. split; [reflexivity |]. simpl. rewrite has in *.
+      match goal with same : Some _ = Some _ |- _ => inversion same; subst end. split; [congruence | lia].
+    + rewrite update_other by assumption. exists k'. repeat split; [assumption | lia].
+  - (* Deletes *)
+    apply andb_true_iff in ok as [_ own].
+    eapply one; [reflexivity |]. intros x k _ has. destruct (Nat.eq_dec x (home c)) as [-> |].
+    + right; right. rewrite has in own. simpl in own. apply Nat.eqb_eq in own. simpl. congruence.
+    + left. exists k. rewrite update_other by assumption. repeat split; [assumption | lia].
+  - (* Ends *)
+    apply andb_true_iff in ok as [_ ended]. apply Z.leb_le in ended.
+    eapply one; [reflexivity |]. intros x' k' _ has. destruct (Nat.eq_dec x' x) as [-> |].
+    + right; left. congruence.
+    + left. exists k'. rewrite update_other by assumption. repeat split; [assumption | lia].
+  - (* Learns *)
+    eapply (one _ b (keys t b)); [reflexivity |]. intros x k _ has. left. exists k. repeat split; [assumption | lia].
+  - (* Claims *)
+    eapply one; [reflexivity |]. intros x k alive_. congruence.
+  - (* Installs *)
+    eapply (one _ b (keys t b)); [reflexivity |]. intros x k _ has. left. exists k. repeat split; [assumption | lia].
+Qed.
+
+(* A token of this attempt, with the TTL to live from now on. *)
+Lemma token_is_safe : forall s b c began ttl e,
+  (began <= moment_of s)%nat -> c <> marker -> keys (of_core s) b (home c) = Some {| owner := c; ends := e |} ->
+  (exists set, (began <= set <= moment_of s)%nat /\ clock b set + ttl <= e) -> safe s b c began ttl.
+Proof.
+  intros s b c began ttl e past not has (set & between & lives).
+  assert (alone : kept exclusive s b c began ttl).
+  { exists set. split; [assumption |]. left. exists e. unfold shelf_of. simpl. rewrite has. simpl. unfold as_held. simpl.
+    apply Nat.eqb_neq in not. rewrite not. auto. }
+  split; [| auto]. destruct alone as (set' & ? & [? | ?]); exists set'; (split; [assumption |]); [left; now left | auto].
+Qed.
+
+Lemma meaning_core : forall s e t', history (core y) (of_core s) -> sayings (core y) (of_core s) -> meaning s ->
+  core_may y e = true -> act (core y) (of_core s) e = Some t' -> meaning (with_core s (next t')).
+Proof.
+  intros s e t' h sa m may acts. set (t := of_core s) in *.
+  assert (happens : step (core y) t e = Some (next t')) by (unfold step; now rewrite acts).
+  destruct (step_adds (core y) t e (next t') h sa happens) as (later & over & _).
+  pose proof (core_changes_well t e t' acts) as keys_change.
+  assert (nobody : phase_of t' marker = Idle).
+  { pose proof (marker_is_nobody s m) as idle. fold t in idle. clear keys_change.
+    destruct e; simpl in acts, may; rewrite ?(keeps_rule _ rules), ?rules in acts;
+      repeat match type of acts with
+      | (match ?x with _ => _ end) = Some _ => destruct x eqn:?; try discriminate
+      end;
+      try (apply when_some in acts as [ok ->]); try (inversion acts; subst; clear acts); simpl;
+      try assumption; try (apply andb_true_iff in may as [may _]);
+      (rewrite update_other; [assumption |]); intros <-; discriminate. }
+  assert (change : changes_well s (with_core s (next t'))) by (apply from_core; [exact keys_change | reflexivity | exact nobody]).
+  (* A step that changes neither phases, sets nor the log. *)
+  assert (quiet : phase_of t' = phase_of t -> sets t' = sets t -> (forall o, In o (log t') -> In o (log t) \/ meant (with_core s (next t')) o) ->
+    (forall o, In o (log t) -> In o (log t')) ->
+    (forall b, life_of t b <> Unborn -> life_of t' b <> Unborn) ->
+    (forall b i, birth_of t b = Some i -> birth_of t' b = Some i) -> meaning (with_core s (next t'))).
+  { intros ph se lo more li bi. apply (meaning_step_by s); simpl; fold t; auto.
+    - simpl in later. lia.
+    - rewrite se. auto.
+    - rewrite ph. intros c until at_c. left. exists until. split; [assumption | lia]. }
+  (* A step of one client. *)
+  assert (client : forall c p, phase_of t' = update (phase_of t) c p -> sets t' = sets t -> log t' = log t ->
+    life_of t' = life_of t -> birth_of t' = birth_of t ->
+    (forall until, p = Holding until -> (exists old, phase_of t c = Holding old /\ until <= old) \/ proven (core y) t c until) ->
+    meaning (with_core s (next t'))).
+  { intros c p ph se lo li bi holding. apply (meaning_step_by s); simpl; fold t; auto; rewrite ?se, ?lo, ?li, ?bi; auto.
+    - simpl in later. lia.
+    - rewrite ph. intros d until is. destruct (Nat.eq_dec d c) as [-> |].
+      + rewrite update_same in is. auto.
+      + rewrite update_other in is by assumption. left. exists until. split; [assumption | lia]. }
+  destruct e; simpl in acts, may; rewrite ?(keeps_rule _ rules), ?rules in acts.
+  - (* Passes *) inversion acts; subst. apply quiet; auto.
+  - (* Begins *)
+    destruct (phase_of t c) eqn:at_c; inversion acts; subst.
+    apply (client c (Trying (moment_now t) ttl)); auto. discriminate.
+  - (* Sets *)
+    destruct (keys t b (home c)) eqn:absent; [discriminate |]. apply when_some in acts as [ok ->].
+    rewrite !andb_true_iff in ok. destruct ok as ((alive_b & _) & begun). apply Nat.leb_le in begun.
+    assert (known_b : life_of t b <> Unborn) by (unfold alive in alive_b; destruct (life_of t b); congruence).
+    apply andb_true_iff in may as [not _]. apply negb_true_iff, Nat.eqb_neq in not.
+    apply (meaning_step_by s); simpl; fold t; auto.
+    + intros b' c' began' ttl' [same | f_in]; [| auto]. inversion same; subst. right. split; [assumption |].
+      eapply token_is_safe; simpl; fold t; [lia | assumption | now rewrite !update_same |].
+      exists (moment_now t). unfold now. split; [lia |]. lia.
+    + intros c' until at_c. left. exists until. split; [assumption | lia].
+  - (* Raises *)
+    apply when_some in acts as [ok ->]. rewrite ?(keeps_rule _ rules), ?rules in ok. rewrite !andb_true_iff in ok.
+    destruct ok as ((((alive_b & _) & begun) & _) & has). apply alive_is in alive_b. rewrite ?rules in *.
+    apply quiet; simpl; auto. intros o [<- | o_in]; [right | auto]. intros c' began' ttl' is.
+    assert (c' = c /\ began' = began /\ ttl' = ttl) as (-> & -> & ->)
+      by (destruct is as [[u0 is] | is]; simpl in is; inversion is; auto).
+    simpl. unfold may_have_key in has. apply orb_true_iff in has as [fact | late].
+    + apply existsb_exists in fact as ([[[b' c'] began'] ttl'] & f_in & same).
+      rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in same. destruct same as (((-> & ->) & ->) & ->).
+      destruct (sets_are_safe s m b c began ttl f_in) as [? | k]; [auto |].
+      assert (known_b : life_of (of_core s) b <> Unborn) by (fold t; congruence).
+      edestruct safe_stays with (s := s) (3 := change) (4 := known_b) (5 := k); simpl; fold t; auto.
+    + right; right. destruct (birth_of t b) as [i |]; [| discriminate]. exists i. split; [reflexivity |]. now apply Nat.leb_le.
+  - (* Bumps *) inversion acts; subst. apply quiet; auto.
+  - (* Extends_ *)
+    destruct (keys t b (home c)) as [k |] eqn:has; [| discriminate]. apply when_some in acts as [ok ->].
+    rewrite !andb_true_iff in ok. destruct ok as ((alive_b & own) & begun). apply Nat.leb_le in begun.
+    apply andb_true_iff in may as [not _]. apply negb_true_iff, Nat.eqb_neq in not.
+    apply quiet; simpl; auto. intros o [<- | o_in]; [right | auto]. intros c' began' ttl' is.
+    assert (c' = c /\ began' = began /\ ttl' = ttl) as (-> & -> & ->)
+      by (destruct is as [[u0 is] | is]; simpl in is; inversion is; auto).
+    right; left. eapply token_is_safe; simpl; fold t; [lia | assumption | now rewrite !update_same |].
+    exists (moment_now t). unfold now. split; [lia | lia].
+  - (* Deletes *)
+    destruct (phase_of t c) eqn:at_c; try discriminate. apply when_some in acts as [_ ->]. apply quiet; auto.
+  - (* Ends *)
+    destruct (keys t b x) as [k |]; [| discriminate]. apply when_some in acts as [_ ->]. apply quiet; auto.
+  - (* Confirms_ *)
+    apply when_some in acts as [_ ->]. apply quiet; simpl; auto.
+    intros o [<- | o_in]; [right | auto]. intros c' began' ttl' [[u0 is] | is]; discriminate.
+  - (* Reads *)
+    apply when_some in acts as [_ ->]. apply quiet; simpl; auto.
+    intros o [<- | o_in]; [right | auto]. intros c' began' ttl' [[u0 is] | is]; discriminate.
+  - (* Learns *) inversion acts; subst. apply quiet; auto.
+  - (* Dies *)
+    apply when_some in acts as [_ ->]. apply quiet; simpl; auto. intros b' known.
+    destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
+  - (* Claims *)
+    destruct (life_of t b) eqn:unborn_b; try discriminate. apply when_some in acts as [_ ->].
+    apply quiet; simpl; auto. intros b' known'.
+    destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
+  - (* Is_registered *)
+    destruct (life_of t b); try discriminate. apply when_some in acts as [_ ->]. apply quiet; simpl; auto.
+    + intros o o_in. apply in_app_iff in o_in as [o_in | o_in]; [right | auto].
+      apply in_map_iff in o_in as (b' & <- & _). intros c' began' ttl' [[u0 is] | is]; discriminate.
+    + intros o o_in. apply in_app_iff. auto.
+  - (* Installs *)
+    destruct (life_of t b) eqn:is; try discriminate. destruct (registered t b) as [r |] eqn:reg; [| discriminate].
+    destruct (pick (log t) places) as [l |]; [| discriminate].
+    destruct (waited (core y) (complete_at r) waits) as [[until time_waited] |]; [| discriminate].
+    apply when_some in acts as [_ ->]. apply quiet; simpl; auto.
+    + intros b' known. destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
+    + intros b' i born. destruct (Nat.eq_dec b' b) as [-> |]; [| now rewrite update_other].
+      destruct (births (core y) t h b i born) as ([? | ?] & _); congruence.
+  - (* Wins *)
+    destruct (phase_of t c) as [| began ttl | |] eqn:at_c; try discriminate.
+    destruct (pick (log t) places) as [votes |] eqn:chosen; [| discriminate].
+    assert (winning : is_view (core y) votes && forallb (is_vote c began ttl t0) votes && (ttl <=? ttl_max (core y)) &&
+        (client_clock (core y) c (now (core y) t) <? validity_end (core y) c began ttl) &&
+        (until <=? validity_end (core y) c began ttl) = true -> proven (core y) t c until).
+    { intros ok. rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((((v & for_it) & short) & _) & bound).
+      exists votes, began, ttl. split; [split; [now apply is_view_view | intros o; eapply picked; eassumption] |].
+      split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
+      intros o o_in. left. exists t0. now apply is_vote_why, for_it. }
+    destruct confirm as [again |].
+    + destruct (pick (log t) again); [| discriminate]. apply when_some in acts as [ok ->].
+      apply andb_true_iff in ok as [ok _]. apply andb_true_iff in ok as [ok _].
+      apply (client c (Holding until)); auto. intros u same. inversion same; subst. auto.
+    + apply when_some in acts as [ok ->].
+      apply (client c (Holding until)); auto. intros u same. inversion same; subst. auto.
+  - (* Extended *)
+    destruct (phase_of t c) as [| | old |] eqn:at_c; try discriminate.
+    destruct (pick (log t) places) as [votes |] eqn:chosen; [| discriminate]. apply when_some in acts as [ok ->].
+    rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((((v & for_it) & short) & _) & bound).
+    apply (client c (Holding (Z.max old until))); auto. intros u same. inversion same; subst.
+    destruct (Z.max_spec old until) as [[_ ->] | [_ ->]]; [right | left; exists old; split; [assumption | lia]].
+    exists votes, began, ttl. split; [split; [now apply is_view_view | intros o; eapply picked; eassumption] |].
+    split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
+    intros o o_in. right. now apply is_extension_why, for_it.
+  - (* Cuts *)
+    destruct (phase_of t c) as [| | old |] eqn:at_c; try discriminate. apply when_some in acts as [ok ->].
+    apply Z.leb_le in ok. apply (client c (Holding until)); auto.
+    intros u same. inversion same; subst. left. exists old. auto.
+  - (* Releases *) inversion acts; subst. apply (client c Over); auto. discriminate.
+Qed.
+
+(* ---- the steps of readers ------------------------------------------------------------------------ *)
+
+(* All that the theorem rests on. *)
+Record known (s : shared_state) : Prop := {
+  has_history : history (core y) (of_core s);
+  has_sayings : sayings (core y) (of_core s);
+  has_meaning : meaning s;
+}.
+
+Lemma known_core : forall s e t', known s -> core_may y e = true -> act (core y) (of_core s) e = Some t' ->
+  known (with_core s (next t')).
+Proof.
+  intros s e t' [h sa m] may acts.
+  assert (happens : step (core y) (of_core s) e = Some (next t')) by (unfold step; now rewrite acts).
+  constructor; simpl.
+  - eapply history_step; eauto.
+  - eapply sayings_step; eauto.
+  - eapply meaning_core; eauto.
+Qed.
+
+(* The shelf that a request of a reader leaves. *)
+Lemma shelf_after : forall s u b x h a c ttl granted,
+  Shared.serve server_rules (server_clock (core y) b (now (core y) (of_core s))) (Shared.ask a c 0 ttl) (shelf_of s b x) = (h, granted) ->
+  a = Shared.Share \/ a = Shared.Share_extend \/ a = Shared.Share_release ->
+  keys u = update (keys (of_core s)) b (update (keys (of_core s) b) x (option_map as_key (Shared.held h))) ->
+  let s' := with_core (with_list (with_core s u) b x (Shared.places h)) (next u) in
+  shelf_of s' b x = h /\ forall b' x', b' <> b \/ x' <> x -> shelf_of s' b' x' = shelf_of s b' x'.
+Proof.
+  intros s u b x h a c ttl granted served which changed s'. unfold s', shelf_of. simpl. rewrite changed. split.
+  - rewrite !update_same. rewrite held_again; [now destruct h |].
+    intros o e has. eapply shelf_has_no_marker. eapply readers_set_no_token; eauto.
+  - intros b' x' other. destruct (Nat.eq_dec b' b) as [-> |]; [| now rewrite !update_other].
+    rewrite !update_same. destruct other as [? | ?]; [congruence |]. now rewrite !update_other.
+Qed.
+
+Lemma known_asks : forall s b a c began ttl t_ s', known s -> shared_act y s (Asks b a c began ttl t_) = Some s' ->
+  known (with_core s' (next (of_core s'))).
+Proof.
+  intros s b a c began ttl t_ s' [h sa m] acts. simpl in acts.
+  destruct (grants_to_reader y s b a c ttl) as [shelf |] eqn:granted; [| discriminate].
+  destruct (intact (of_core s) b) eqn:is_intact; [| discriminate].
+  destruct (Nat.eqb_spec c marker) as [| not]; [discriminate |]. simpl in acts.
+  destruct (has_begun (of_core s) c) eqn:begun; [| discriminate].
+  destruct (began <=? moment_of s)%nat eqn:past; [| discriminate]. simpl in acts. apply Nat.leb_le in past.
+  inversion acts; subst; clear acts. simpl of_core. apply alive_is in is_intact.
+  unfold grants_to_reader in granted.
+  destruct (Shared.serve _ _ _ _) as [h' []] eqn:served; [| discriminate].
+  assert (which : (a = Shared.Share \/ a = Shared.Share_extend) /\ writes y s c = false /\ h' = shelf).
+  { destruct a; try discriminate.
+    - destruct (Shared.reads (begins_as y c)) eqn:reader; inversion granted. unfold writes. rewrite reader. auto.
+    - destruct (writes y s c); inversion granted. auto. }
+  destruct which as (which & reader & ->). clear granted.
+  set (u := with_log _ _). set (s' := with_core _ (next u)).
+  assert (which3 : a = Shared.Share \/ a = Shared.Share_extend \/ a = Shared.Share_release) by (destruct which; auto).
+  assert (after_ : shelf_of s' b (home c) = shelf /\
+    forall b' x', b' <> b \/ x' <> home c -> shelf_of s' b' x' = shelf_of s b' x')
+    by (eapply shelf_after; [exact served | exact which3 | reflexivity]).
+  destruct after_ as [is others].
+  assert (not_release : ~ SharedExclusion.is_release (Shared.ask a c 0 ttl))
+    by (unfold SharedExclusion.is_release; simpl; destruct which as [-> | ->]; intros [? | ?]; discriminate).
+  constructor.
+  - apply history_answer; auto. intros x. apply raised_grows.
+  - apply (sayings_grow (core y) (of_core s) _ [observe (of_core s) b (raised (fence (of_core s) b) (stripe_for (core y) c) t_) (Extends c began ttl)]);
+      simpl; auto. intros o [<- | []]. exact past.
+  - apply (meaning_step_by s); simpl; auto; try apply (marker_is_nobody s m).
+    + apply (from_shelf s s' b (home c) shelf is others).
+      * intros d least has.
+        destruct (SharedExclusion.serve_keeps server_rules rules_are_followed _ _ _ _ _ _ _ served has) as [? | [? | [_ release]]];
+          auto. contradiction.
+      * intros d least w has.
+        destruct (SharedExclusion.serve_keeps_exclusive server_rules rules_are_followed _ _ _ _ _ _ _ served has) as [? | [same _]];
+          auto. simpl in same. subst d. change (writes y s' c) with (writes y s c) in w. congruence.
+    + intros o [<- | o_in]; [right | auto]. intros c' began' ttl' asserts_.
+      assert (c' = c /\ began' = began /\ ttl' = ttl) as (-> & -> & ->)
+        by (destruct asserts_ as [[u0 asserts_] | asserts_]; simpl in asserts_; inversion asserts_; auto).
+      right; left. split; [| change (writes y s' c) with (writes y s c); congruence].
+      exists (moment_of s). simpl. split; [lia |].
+      destruct (SharedExclusion.serve_grants server_rules rules_are_followed _ _ _ _ served) as ([has | ended] & _ & _).
+      * left. rewrite is. exact has.
+      * right. exists (moment_of s). split; [lia | exact ended].
+    + intros d u0 at_d. left. exists u0. split; [assumption | lia].
+Qed.
+
+Lemma known_leaves : forall s b c s', known s -> shared_act y s (Leaves b c) = Some s' -> known (with_core s' (next (of_core s'))).
+Proof.
+  intros s b c s' [h sa m] acts. cbn [shared_act] in acts.
+  destruct (Shared.serve _ _ _ _) as [shelf granted] eqn:served.
+  destruct (phase_of (of_core s) c) eqn:over; try discriminate.
+  destruct (alive (of_core s) b && negb (c =? marker)%nat); [| discriminate]. inversion acts; subst; clear acts. simpl of_core.
+  set (u := with_body _ _ _ _ _). set (s' := with_core _ (next u)).
+  assert (after_ : shelf_of s' b (home c) = shelf /\
+    forall b' x', b' <> b \/ x' <> home c -> shelf_of s' b' x' = shelf_of s b' x')
+    by (eapply shelf_after; [exact served | auto | reflexivity]).
+  destruct after_ as [is others].
+  constructor.
+  - apply history_next, history_body; auto; intros; lia.
+  - apply (sayings_grow (core y) (of_core s) _ []); simpl; auto. contradiction.
+  - apply (meaning_step_by s); simpl; auto; try apply (marker_is_nobody s m).
+    + apply (from_shelf s s' b (home c) shelf is others).
+      * intros d least has.
+        destruct (SharedExclusion.serve_keeps server_rules rules_are_followed _ _ _ _ _ _ _ served has) as [? | [? | [<- _]]]; auto.
+      * intros d least w has.
+        destruct (SharedExclusion.serve_keeps_exclusive server_rules rules_are_followed _ _ _ _ _ _ _ served has) as [? | [<- _]]; auto.
+    + intros d u0 at_d. left. exists u0. split; [assumption | lia].
+Qed.
+
+Lemma known_place_ends : forall s b x c s', known s -> shared_act y s (Place_ends b x c) = Some s' ->
+  known (with_core s' (next (of_core s'))).
+Proof.
+  intros s b x c s' [h sa m] acts. cbn [shared_act] in acts.
+  destruct (Shared.place_of c (lists s b x)) as [e |] eqn:place; [| discriminate].
+  destruct (alive (of_core s) b); [| discriminate]. simpl in acts.
+  destruct (e <=? _) eqn:ended; [| discriminate]. inversion acts; subst; clear acts. simpl of_core.
+  apply Z.leb_le in ended. unfold now in ended.
+  set (s' := with_core _ _).
+  constructor.
+  - now apply history_next.
+  - apply (sayings_grow (core y) (of_core s) _ []); simpl; auto. contradiction.
+  - apply (meaning_step_by s); simpl; auto; try apply (marker_is_nobody s m).
+    + apply (from_shelf s s' b x {| Shared.held := Shared.held (shelf_of s b x); Shared.places := Shared.without_ c (lists s b x) |}).
+      * unfold s', shelf_of. simpl. now rewrite !update_same.
+      * intros b' x' other. unfold s', shelf_of. simpl. destruct (Nat.eq_dec b' b) as [-> |]; [| now rewrite !update_other].
+        rewrite update_same. destruct other as [? | ?]; [congruence |]. now rewrite update_other.
+      * intros d least [(e' & at_h & lives) | (e' & p & at_h & key_lives & has_d & lives)].
+        -- left; left. exists e'. auto.
+        -- destruct (Nat.eq_dec d c) as [-> | differ].
+           ++ right; left. simpl in has_d. rewrite place in has_d. inversion has_d. lia.
+           ++ left; right. exists e', p. simpl in *. rewrite SharedExclusion.place_without_other by assumption. auto.
+      * intros d least _ (e' & at_h & lives). left. exists e'. auto.
+    + intros d u0 at_d. left. exists u0. split; [assumption | lia].
+Qed.
+
+Lemma unchanged_shelves : forall s s', keys (of_core s') = keys (of_core s) -> lists s' = lists s -> changes_well s s'.
+Proof. intros s s' same same_lists b x c least _. unfold shelf_of. rewrite same, same_lists. auto. Qed.
+
+Lemma known_reader_wins : forall s c places until s', known s -> shared_act y s (Reader_wins c places until) = Some s' ->
+  known (with_core s' (next (of_core s'))).
+Proof.
+  intros s c places until s' [h sa m] acts. cbn [shared_act] in acts.
+  destruct (phase_of (of_core s) c) as [| began ttl | |] eqn:at_c; try discriminate.
+  destruct (pick (log (of_core s)) places) as [votes |] eqn:chosen; [| discriminate].
+  destruct (Shared.reads (begins_as y c)); [| discriminate]. cbn [andb] in acts.
+  destruct (is_view (core y) votes) eqn:v; [| discriminate]. cbn [andb] in acts.
+  destruct (forallb (is_extension c began ttl) votes) eqn:for_it; [| discriminate]. cbn [andb] in acts.
+  destruct (ttl <=? ttl_max (core y)) eqn:short; [| discriminate]. cbn [andb] in acts.
+  destruct (until <=? _) eqn:bound; [| discriminate]. inversion acts; subst; clear acts. simpl of_core.
+  rewrite forallb_forall in for_it. apply Z.leb_le in short, bound.
+  assert (not : c <> marker) by (intros ->; pose proof (marker_is_nobody s m); congruence).
+  constructor.
+  - apply history_next. apply (history_grows (core y) (of_core s)); auto; simpl; intros; lia.
+  - apply (sayings_grow (core y) (of_core s) _ []); simpl; auto. contradiction.
+  - apply (meaning_step_by s); simpl; auto.
+    + now apply unchanged_shelves.
+    + rewrite update_other by congruence. apply (marker_is_nobody s m).
+    + intros d is. destruct (Nat.eq_dec d c) as [-> |]; [congruence | now rewrite update_other].
+    + intros d u0 at_d. destruct (Nat.eq_dec d c) as [-> |].
+      * rewrite update_same in at_d. inversion at_d; subst. right. exists votes, began, ttl.
+        split; [split; [now apply is_view_view | intros o; eapply picked; eassumption] |].
+        split; [| split; assumption]. intros o o_in. right. now apply is_extension_why, for_it.
+      * rewrite update_other in at_d by assumption. left. exists u0. split; [assumption | lia].
+Qed.
+
+Lemma known_downgrades : forall s c s', known s -> shared_act y s (Downgrades c) = Some s' -> known (with_core s' (next (of_core s'))).
+Proof.
+  intros s c s' [h sa m] acts. cbn [shared_act] in acts.
+  destruct (phase_of (of_core s) c) eqn:at_c; try discriminate. inversion acts; subst; clear acts. simpl of_core.
+  constructor.
+  - now apply history_next.
+  - apply (sayings_grow (core y) (of_core s) _ []); simpl; auto. contradiction.
+  - apply (meaning_step_by s); simpl; auto; try apply (marker_is_nobody s m).
+    + now apply unchanged_shelves.
+    + intros d. unfold writes. simpl. destruct (Nat.eq_dec d c) as [-> |]; [rewrite update_same | now rewrite update_other].
+      simpl. now rewrite andb_false_r.
+    + intros d u0 at_d. left. exists u0. split; [assumption | lia].
+Qed.
+
+Lemma known_reachable : forall s, shared_reachable y s -> known s.
+Proof.
+  induction 1 as [| s e s' reached IH happens].
+  - constructor.
+    + now apply history_initial.
+    + constructor; simpl; contradiction.
+    + constructor; simpl; try contradiction; try discriminate. reflexivity.
+  - unfold shared_step in happens. destruct (shared_act y s e) as [u |] eqn:acts; [| discriminate].
+    inversion happens; subst; clear happens. destruct e.
+    + cbn [shared_act] in acts. destruct (core_may y e) eqn:may; [| discriminate].
+      destruct (act (core y) (of_core s) e) as [t' |] eqn:core_acts; [| discriminate]. inversion acts; subst.
+      exact (known_core s e t' IH may core_acts).
+    + eapply known_asks; eauto.
+    + eapply known_leaves; eauto.
+    + eapply known_place_ends; eauto.
+    + eapply known_reader_wins; eauto.
+    + eapply known_downgrades; eauto.
+Qed.
+
+(* ---- exclusion ----------------------------------------------------------------------------------- *)
+
+Hypothesis clocks : clocks_run (core y).
+
+(* What a vote or an extension means now for a client that is inside validity: the body has its place, and
+   of a writer its token. *)
+Lemma voter_has_it : forall s c o began ttl, known s -> phase_of (of_core s) c <> Over -> ttl <= ttl_max (core y) ->
+  client_clock (core y) c (now (core y) (of_core s)) < validity_end (core y) c began ttl ->
+  In o (log (of_core s)) -> asserts o c began ttl ->
+  (exists least, present (shelf_of s (of_body o) (home c)) c least) /\
+  (writes y s c = true -> exists least, exclusive (shelf_of s (of_body o) (home c)) c least).
+Proof.
+  intros s c o began ttl [h sa m] not_over short valid o_in is. unfold now in valid.
+  assert (has : forall what_, kept what_ s (of_body o) c began ttl -> exists least, what_ (shelf_of s (of_body o) (home c)) c least).
+  { intros what_ (set & past & [has | (ended & between & lived)]); [eauto | exfalso].
+    pose proof (ended_by_clock (core y) well clocks (of_core s) (of_body o) c began ttl set ended (moment_of s)
+      ltac:(lia) ltac:(lia) lived). lia. }
+  destruct (all_meant s m o o_in c began ttl is) as [over | [[there alone] | (i & born & first)]]; [congruence | |].
+  - split; [now apply has | intros w; now apply has, alone].
+  - exfalso. pose proof (ended_by_birth (core y) well clocks (of_core s) (of_body o) i c began ttl (moment_of s) h born first
+      short ltac:(lia)). lia.
+Qed.
+
+Lemma writer_is_alone : forall s c d x, shared_reachable y s -> has_lock (core y) (of_core s) c x ->
+  has_lock (core y) (of_core s) d x -> writes y s c = true -> c = d.
+Proof.
+  intros s c d x reached [in_c of_c] [in_d of_d] w. pose proof (known_reachable s reached) as k.
+  pose proof k as [h sa m]. unfold inside in in_c, in_d.
+  destruct (phase_of (of_core s) c) as [| | until_c |] eqn:at_c; try discriminate.
+  destruct (phase_of (of_core s) d) as [| | until_d |] eqn:at_d; try discriminate.
+  rewrite Z.ltb_lt in in_c, in_d.
+  destruct (holders_are_proven s m c until_c at_c) as (vc & bc & tc & view_c & each_c & short_c & bound_c).
+  destruct (holders_are_proven s m d until_d at_d) as (vd & bd & td & view_d & each_d & short_d & bound_d).
+  destruct (views_of_log_meet _ _ _ _ _ (is_lawful (core y) (of_core s) h) vc vd view_c view_d) as (o & p & o_in & p_in & same).
+  destruct (same_or_replaced _ _ _ _ _ (is_lawful (core y) (of_core s) h) o p (proj2 view_c o o_in) (proj2 view_d p p_in) same)
+    as [one | [(i & born & newer) | (i & born & newer)]].
+  - destruct (voter_has_it s c o bc tc k ltac:(congruence) short_c ltac:(lia) (proj2 view_c o o_in) (each_c o o_in)) as [_ alone].
+    destruct (voter_has_it s d p bd td k ltac:(congruence) short_d ltac:(lia) (proj2 view_d p p_in) (each_d p p_in)) as [there _].
+    destruct (alone w) as (least & e & has & _). destruct there as (least' & there).
+    rewrite one, of_c in has. rewrite of_d in there.
+    destruct there as [(e' & has' & _) | (e' & q & has' & _)]; congruence.
+  - exfalso. apply (not_replaced (core y) well clocks (of_core s) c vc bc tc o (of_body p) i); auto; lia.
+  - exfalso. apply (not_replaced (core y) well clocks (of_core s) d vd bd td p (of_body o) i); auto; lia.
+Qed.
+
+End Exclusion.
+
+(* While a client that writes is inside validity nobody else is, neither a writer nor a reader. *)
+Theorem guarded_shared_exclusion : forall y, well_formed (core y) -> obeys (core y) -> clocks_run (core y) ->
+  forall s, shared_reachable y s ->
+  forall c d x, has_lock (core y) (of_core s) c x -> has_lock (core y) (of_core s) d x ->
+  writes y s c = true -> c = d.
+Proof. intros y well rules clocks s reached c d x. now apply writer_is_alone. Qed.
