@@ -20,10 +20,12 @@
 #include "diagnostics.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "failure.h"
 #include "majority.h"
 #include "message.h"
 #include "readers.h"
 #include "session.h"
+#include "votes.h"
 
 enum { EXIT_DECLINED = 1, HEAD_BYTES = 8 };
 
@@ -295,6 +297,8 @@ static void print_json(const struct breaking *breaking, const char *outcome, int
         json_object_set_new(object, "fence", json_integer(breaking->report.fence));
     if (breaking->report.deleted)
         json_object_set_new(object, "certain", json_boolean(breaking->report.certain));
+    if (breaking->report.unlisted)
+        json_object_set_new(object, "unlisted", json_integer(breaking->report.unlisted));
     for (size_t i = 0; session->client != NULL && i < redlock_client_nodes(session->client); i++)
         json_array_append_new(nodes, node_json(breaking, i));
     json_object_set_new(object, "nodes", nodes);
@@ -330,6 +334,12 @@ static void warn_of_silent(struct breaking *breaking) {
             complain("%s did not confirm that the key is gone (%s), and may still have it%s", url,
                      verdict_name(verdict), end);
     }
+    if (breaking->report.unlisted)
+        complain("the list of nodes lacks %" PRIu32
+                 " of the quorum's members, which may still have the key%s: list all of them "
+                 "(redlock quorum status)",
+                 breaking->report.unlisted, end);
+    uncertain = uncertain || breaking->report.unlisted != 0;
     if (uncertain) complain("if the holder works on nevertheless, break the lock again");
 }
 

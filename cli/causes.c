@@ -22,13 +22,17 @@ static bool counts(int verdict) {
     return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_NONE;
 }
 
-static const char *phrase(int verdict, bool one, char *out, size_t size) {
+static const char *phrase(const struct session *session, int verdict, bool one, char *out,
+                          size_t size) {
     switch (verdict) {
     case REDLOCK_VERDICT_TIMEOUT: return " timed out";
     case REDLOCK_VERDICT_REFUSED: return " cannot be reached";
     case REDLOCK_VERDICT_DISCONNECTED: return " closed the connection";
     case REDLOCK_VERDICT_CONNECTING: return one ? " is not connected" : " are not connected";
-    case REDLOCK_VERDICT_ABSENT: return one ? " does not have the key" : " do not have the key";
+    case REDLOCK_VERDICT_ABSENT:
+        if (session->settings->shared)
+            return one ? " has no place of this reader" : " have no place of this reader";
+        return one ? " does not have the key" : " do not have the key";
     case REDLOCK_VERDICT_DENIED: return one ? " has another token" : " have another token";
     case REDLOCK_VERDICT_RECOVERING: return one ? " lost its lock data" : " lost their lock data";
     case REDLOCK_VERDICT_NOPERM:
@@ -46,7 +50,7 @@ static size_t group_text(struct session *session, const int *verdicts, size_t co
     for (size_t i = 0; i < count; i++) all += verdicts[i] == verdicts[first];
     if (all == count && count > 2) {
         snprintf(out, size, "all %zu nodes%s", count,
-                 phrase(verdicts[first], false, text, sizeof text));
+                 phrase(session, verdicts[first], false, text, sizeof text));
         return all;
     }
     for (size_t i = first; i < count && used < size; i++) {
@@ -58,7 +62,7 @@ static size_t group_text(struct session *session, const int *verdicts, size_t co
     }
     if (used < size)
         snprintf(out + used, size - used, "%s",
-                 phrase(verdicts[first], all == 1, text, sizeof text));
+                 phrase(session, verdicts[first], all == 1, text, sizeof text));
     return all;
 }
 

@@ -11,6 +11,7 @@
 
 #include "doctor.h"
 #include "message.h"
+#include "votes.h"
 
 #define URL_COLUMNS 21 /* an IPv4 address with its port */
 

@@ -43,6 +43,7 @@ static bool is_there(const char *name) {
     const char *path = getenv("PATH");
     char file[PATH_MAX];
     if (strchr(name, '/') != NULL) return access(name, X_OK) == 0;
+    if (name[0] == '\0') return false;
     while (path != NULL && *path != '\0') {
         const size_t length = strcspn(path, ":");
         const int wanted = snprintf(file, sizeof file, "%.*s/%s", (int)length, path, name);

@@ -8,6 +8,7 @@
 
 #include <redlock/admin.h>
 
+#include "failure.h"
 #include "session.h"
 
 struct denials {

@@ -15,6 +15,7 @@
 #include "duration.h"
 #include "exit_codes.h"
 #include "message.h"
+#include "votes.h"
 
 struct doctor {
     struct session session;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "finding_rules.h"
+#include "votes.h"
 
 /* ---- a node that does not answer our commands ---- */
 

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "finding_rules.h"
+#include "majority.h"
+#include "votes.h"
 
 size_t count_served(const struct checkup *checkup) {
     size_t served = 0;

@@ -8,8 +8,10 @@
 
 #include <redlock/admin.h>
 
+#include "failure.h"
 #include "message.h"
 #include "show.h"
+#include "votes.h"
 
 static bool grow(struct found *found) {
     if (found->count < found->room) return true;

@@ -21,13 +21,16 @@
 #include "diagnostics.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "failure.h"
 #include "job.h"
 #include "lock_json.h"
+#include "majority.h"
 #include "message.h"
 #include "metrics_file.h"
 #include "run.h"
 #include "session.h"
 #include "verdict.h"
+#include "votes.h"
 #include "wait_line.h"
 
 /* Reports that no node answers: an endless wait must show its cause. */
@@ -35,11 +38,13 @@
 #define REPORT_AFTER                                                                               \
     (500 * MS) /* with -v: reports the holder, if the lock is not acquired at once */
 #define REPORT_AGAIN (10000 * MS)
+#define FRONT_AGAIN (200 * MS) /* whether it is stopped */
 
 enum phase {
     PHASE_WAITING, /* for the lock */
     PHASE_FAILED,  /* to take it: the reason is not reported yet */
     PHASE_TAKEN,   /* for the front's note to start */
+    PHASE_ASIDE,   /* for the front to continue, without the lock */
     PHASE_RUNNING,
     PHASE_ENDING, /* the command has ended, members of its group have not */
     PHASE_RELEASING,
@@ -60,6 +65,8 @@ struct holder {
     struct outcome outcome;
     int64_t validity_end; /* the last proved value; the library's is 0 once the lock is lost */
     int64_t report_at;
+    int64_t front_at;   /* TAKEN, ASIDE: the next look at the front */
+    int64_t wait_until; /* by CLOCK_BOOTTIME; NEVER: no limit */
     int64_t fence;
     char loss[600];                   /* why the lock was lost; "": it was not */
     int failure;                      /* FAILED: enum redlock_result */
@@ -70,6 +77,11 @@ static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void set_outcome(struct holder *holder, enum outcome_kind kind, int status) {
     holder->outcome = (struct outcome){.kind = kind, .exit = status, .command_status = -1};
+}
+
+static void set_cancelled(struct holder *holder) {
+    set_outcome(holder, OUTCOME_CANCELLED,
+                EXIT_BY_SIGNAL + (holder->cancelled_by != 0 ? holder->cancelled_by : SIGKILL));
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */
@@ -241,8 +253,7 @@ static void on_failure(struct holder *holder) {
     int result = holder->failure;
     holder->phase = PHASE_DONE;
     if (holder->cancelled_by != 0 || holder->front_gone) {
-        set_outcome(holder, OUTCOME_CANCELLED,
-                    EXIT_BY_SIGNAL + (holder->cancelled_by != 0 ? holder->cancelled_by : SIGKILL));
+        set_cancelled(holder);
         return;
     }
     if (result == REDLOCK_CANCELLED && holder->shut_out) result = REDLOCK_NO_QUORUM;
@@ -262,6 +273,83 @@ static int refuse_without_terms(void) {
     return EXIT_CONFIG;
 }
 
+/* ---- a front that is stopped while it waits ---------------------------------------------------
+ */
+
+/* Of a job that was stopped, nobody knows when it continues. It must not keep the lock until then.
+ */
+static bool front_is_stopped(const struct holder *holder) {
+    char path[40], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)holder->plan->front);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return false;
+    const bool read = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    const char *name_end = strrchr(line, ')');
+    return read && name_end != NULL && name_end[1] == ' ' &&
+           (name_end[2] == 'T' || name_end[2] == 't');
+}
+
+static void left_aside(void *context, struct redlock_lock *lock, int result) {
+    struct holder *holder = context;
+    (void)lock;
+    (void)result; /* what could not be released ends with its TTL */
+    holder->lost = holder->unsure = false;
+    holder->loss[0] = '\0';
+    holder->fence = 0;
+    holder->front_at = now_ns();
+    if (holder->cancelled_by == 0 && !holder->front_gone) return;
+    set_cancelled(holder);
+    holder->phase = PHASE_DONE;
+}
+
+static void step_aside(struct holder *holder) {
+    holder->phase = PHASE_ASIDE;
+    holder->front_at = NEVER; /* until the lock is released */
+    const int result = redlock_release_start(holder->lock, left_aside, holder);
+    if (result != REDLOCK_OK) left_aside(holder, holder->lock, result);
+}
+
+static void on_taken(void *context, struct redlock_lock *lock, int result);
+
+static int begin_wait(struct holder *holder) {
+    int64_t wait_ms = REDLOCK_WAIT_FOREVER;
+    if (holder->wait_until != NEVER) {
+        const int64_t left = holder->wait_until - now_ns();
+        wait_ms = left > 0 ? (left + MS - 1) / MS : 0;
+    }
+    holder->phase = PHASE_WAITING;
+    const int result = redlock_acquire_start(holder->lock, wait_ms, on_taken, holder);
+    wait_line_begin(&holder->line, &holder->session, holder->lock, holder->plan->resource, wait_ms,
+                    getpgid(holder->plan->front));
+    return result;
+}
+
+static void check_front(struct holder *holder) {
+    const int64_t now = now_ns();
+    if ((holder->phase != PHASE_TAKEN && holder->phase != PHASE_ASIDE) || now < holder->front_at)
+        return;
+    holder->front_at = now + FRONT_AGAIN;
+    if (front_is_stopped(holder)) {
+        if (holder->phase == PHASE_TAKEN) {
+            step_aside(holder);
+        } else if (now >= holder->wait_until) {
+            complain("%s: %s", holder->plan->resource,
+                     session_wait_is_over(&holder->session, "its wait ended while it was stopped"));
+            set_outcome(holder, OUTCOME_HELD, (int)holder->settings->conflict_exit_code);
+            holder->phase = PHASE_DONE;
+        }
+    } else if (holder->phase == PHASE_ASIDE) {
+        const int result = begin_wait(holder);
+        if (result == REDLOCK_OK) return;
+        holder->failure = result;
+        holder->phase = PHASE_FAILED;
+    }
+}
+
+/* ---- the lock and the command -----------------------------------------------------------------
+ */
+
 static void on_taken(void *context, struct redlock_lock *lock, int result) {
     struct holder *holder = context;
     if (result != REDLOCK_OK) {
@@ -277,6 +365,11 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
         begin_release(holder);
         return;
     }
+    if (front_is_stopped(holder)) {
+        step_aside(holder);
+        return;
+    }
+    holder->front_at = now_ns() + FRONT_AGAIN;
     if (holder->settings->verbose && holder->plan->elects && holder->fence > 0)
         complain("leading '%.100s', term %" PRId64, holder->plan->resource, holder->fence);
     else if (holder->settings->verbose)
@@ -321,9 +414,12 @@ static void on_start(struct holder *holder, bool lend) {
 /* The command has not started: only the lock is released. */
 static void cancel(struct holder *holder) {
     if (holder->phase == PHASE_WAITING) redlock_cancel(holder->lock);
+    if (holder->phase == PHASE_ASIDE && holder->front_at != NEVER) {
+        set_cancelled(holder);
+        holder->phase = PHASE_DONE;
+    }
     if (holder->phase != PHASE_TAKEN) return;
-    set_outcome(holder, OUTCOME_CANCELLED,
-                EXIT_BY_SIGNAL + (holder->cancelled_by != 0 ? holder->cancelled_by : SIGKILL));
+    set_cancelled(holder);
     begin_release(holder);
 }
 
@@ -362,7 +458,7 @@ static void reap(struct holder *holder) {
 
 static void check_waiting(struct holder *holder) {
     if (holder->phase != PHASE_WAITING) return;
-    if (!holder->shut_out && session_shut_out(&holder->session, holder->lock)) {
+    if (!holder->shut_out && session_waits_in_vain(&holder->session, holder->lock)) {
         holder->shut_out = true;
         redlock_cancel(holder->lock);
     } else if (now_ns() >= holder->report_at) {
@@ -381,8 +477,10 @@ static void check_nodes(struct holder *holder) {
 static int timeout_ms(const struct holder *holder) {
     int64_t at = NEVER, now = now_ns();
     if (holder->phase == PHASE_WAITING)
-        at = lesser(holder->report_at, wait_line_due(&holder->line));
+        at = lesser(lesser(holder->report_at, session_shut_out_due(&holder->session)),
+                    wait_line_due(&holder->line));
     if (holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING) at = job_due(&holder->job);
+    if (holder->phase == PHASE_TAKEN || holder->phase == PHASE_ASIDE) at = holder->front_at;
     if (at == NEVER) return -1;
     return at <= now ? 0 : (int)lesser((at - now + MS - 1) / MS, 60000);
 }
@@ -414,6 +512,7 @@ static void step(struct holder *holder) {
     }
     if (holder->phase == PHASE_FAILED) on_failure(holder);
     check_waiting(holder);
+    check_front(holder);
     check_nodes(holder);
     check_group(holder);
     metrics_file_warn();
@@ -448,11 +547,10 @@ static int open_lock(struct holder *holder) {
     status =
         session_lock(&holder->session, holder->plan->resource, lock_options, holder, &holder->lock);
     if (status != 0) return status;
-    int64_t wait_ms =
+    const int64_t wait_ms =
         holder->settings->wait_ms == WAIT_UNSET ? REDLOCK_WAIT_FOREVER : holder->settings->wait_ms;
-    int result = redlock_acquire_start(holder->lock, wait_ms, on_taken, holder);
-    wait_line_begin(&holder->line, &holder->session, holder->lock, holder->plan->resource, wait_ms,
-                    getpgid(holder->plan->front));
+    holder->wait_until = wait_ms == REDLOCK_WAIT_FOREVER ? NEVER : now_ns() + wait_ms * MS;
+    const int result = begin_wait(holder);
     if (result != REDLOCK_OK)
         return session_failure(&holder->session, holder->lock, holder->plan->resource, result);
     return 0;

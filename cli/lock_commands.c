@@ -15,10 +15,13 @@
 #include "boottime.h"
 #include "commands.h"
 #include "exit_codes.h"
+#include "failure.h"
 #include "lock_json.h"
+#include "majority.h"
 #include "message.h"
 #include "session.h"
 #include "signals.h"
+#include "votes.h"
 #include "wait_line.h"
 
 struct taking {
@@ -31,8 +34,9 @@ static void taken(void *context, struct redlock_lock *lock, int result) {
     *(struct taking *)context = (struct taking){true, result};
 }
 
-static int line_timeout_ms(const struct wait_line *line) {
-    const int64_t at = wait_line_due(line), now = now_ns();
+static int timeout_ms(const struct session *session, const struct wait_line *line) {
+    const int64_t now = now_ns(), due = session_shut_out_due(session);
+    const int64_t at = wait_line_due(line) < due ? wait_line_due(line) : due;
     if (at == NEVER) return -1;
     return at <= now ? 0 : (int)((at - now + MS - 1) / MS);
 }
@@ -48,7 +52,7 @@ static int take(struct session *session, struct redlock_lock *lock, struct wait_
                            {.fd = signal_fd, .events = POLLIN}};
     bool shut_out = false;
     while (!taking.done) {
-        if (poll(fds, 2, line_timeout_ms(line)) < 0 && errno != EINTR) redlock_cancel(lock);
+        if (poll(fds, 2, timeout_ms(session, line)) < 0 && errno != EINTR) redlock_cancel(lock);
         for (int signal; (signal = signals_next(signal_fd)) != 0;) {
             if (signal == SIGTSTP)
                 raise(SIGSTOP); /* this loop reads ^Z, so the kernel does not act on it */
@@ -59,7 +63,7 @@ static int take(struct session *session, struct redlock_lock *lock, struct wait_
         result = redlock_process(session->client);
         if (result != REDLOCK_OK) return result;
         if (!taking.done) wait_line_step(line);
-        if (!taking.done && !shut_out && session_shut_out(session, lock)) {
+        if (!taking.done && !shut_out && session_waits_in_vain(session, lock)) {
             shut_out = true;
             redlock_cancel(lock);
         }
@@ -98,7 +102,9 @@ static int print_json(struct session *session, struct redlock_lock *lock, const 
 /* The failure as JSON, if that is wanted; returns the exit status. */
 static int failed(struct session *session, struct redlock_lock *lock, const char *resource,
                   int status) {
-    if (status != EXIT_OK && session->settings->json)
+    /* -E 0 is a failure that exits with 0 */
+    const bool has_failed = status != EXIT_OK || session->failed.result != REDLOCK_OK;
+    if (has_failed && session->settings->json)
         json_print(failure_json(session, lock, resource, status));
     return status;
 }
@@ -222,6 +228,13 @@ static int token_is_fit(struct token *token, const char *from) {
         complain("the token %s is longer than %d bytes", from, REDLOCK_TOKEN_BYTES_MAX);
         return EXIT_USAGE_ERROR;
     }
+    const size_t marker = strlen(REDLOCK_SHARED_MARKER);
+    if (token->count == marker && memcmp(token->bytes, REDLOCK_SHARED_MARKER, marker) == 0) {
+        complain("the token %s is the marker of a shared lock; give the reader's token, which "
+                 "redlock acquire --shared printed, and --shared",
+                 from);
+        return EXIT_USAGE_ERROR;
+    }
     return 0;
 }
 
@@ -329,6 +342,31 @@ static void refuse_fence(int64_t fence) {
              fence, (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
+/* A slot's token names how many slots there are behind its 40 hex digits: docs/slots.md. */
+static bool is_of_slot(const struct token *token) {
+    return token->count > 41 && token->bytes[40] == '/' &&
+           strspn((const char *)token->bytes, "0123456789abcdef") == 40;
+}
+
+static bool is_read(struct session *session, const char *resource) {
+    struct redlock_view views[REDLOCK_NODES_MAX];
+    if (redlock_peek(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX) !=
+        REDLOCK_OK)
+        return false;
+    const struct majority majority = majority_of(views, redlock_client_nodes(session->client));
+    return majority.verdict == MAJORITY_HELD && is_shared(&views[majority.holder]);
+}
+
+/* The token may be right, and what it is used for wrong. */
+static void explain_loss(struct session *session, const char *resource, const struct token *token) {
+    if (is_of_slot(token) && strstr(resource, ":slot:") == NULL)
+        complain("this is the token of a slot: name the slot that redlock acquire printed, as in "
+                 "'%s:slot:1'",
+                 resource);
+    else if (!session->settings->shared && is_read(session, resource))
+        complain("'%s' is a shared lock now: with a reader's token, give --shared", resource);
+}
+
 static int adopt(struct session *session, struct settings *settings, bool input,
                  const struct token *token, const char *resource, adopted_fn *act) {
     struct redlock_lock *lock = NULL;
@@ -346,6 +384,7 @@ static int adopt(struct session *session, struct settings *settings, bool input,
     status = result == REDLOCK_OK ? act(session, lock, resource)
                                   : session_failure(session, lock, resource, result);
     if (result == REDLOCK_BAD_ARGUMENT && fence != 0) refuse_fence(fence);
+    if (status == EXIT_LOST) explain_loss(session, resource, token);
     failed(session, lock, resource, status);
     redlock_lock_free(lock);
     return status;

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "exit_codes.h"
 #include "message.h"
+#include "votes.h"
 
 /* REDLOCK_NO_QUORUM: "no_quorum". */
 static const char *result_name(int result, char *out, size_t size) {

@@ -11,6 +11,9 @@
 
 #include <redlock/admin.h>
 
+/* The least count that is more than half of them. */
+size_t quorum_of(size_t nodes);
+
 /* FOREIGN: a majority holds a value that is not a string, as Redisson's locks are. */
 enum majority_verdict {
     MAJORITY_HELD,

@@ -9,7 +9,9 @@
 #include "boottime.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "failure.h"
 #include "message.h"
+#include "votes.h"
 
 #define PEEK_AGAIN (250 * MS)
 #define URL_BYTES 512

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "doctor.h"
+#include "majority.h"
 #include "message.h"
+#include "votes.h"
 
 #define COLUMNS 79
 #define INDENT 9

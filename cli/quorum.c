@@ -16,11 +16,13 @@
 #include "exit_codes.h"
 #include "held.h"
 #include "lock_json.h"
+#include "majority.h"
 #include "membership.h"
 #include "message.h"
 #include "nearest.h"
 #include "progress.h"
 #include "refusals.h"
+#include "votes.h"
 
 /* An added node is intact ttl_max after it was registered; drift and a busy machine add to that. */
 #define OTHER_CHANGE_WITHIN (3000 * MS)

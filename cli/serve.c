@@ -9,9 +9,11 @@
 
 #include "diagnostics.h"
 #include "exit_codes.h"
+#include "majority.h"
 #include "message.h"
 #include "program.h"
 #include "session.h"
+#include "votes.h"
 
 /* Once a majority votes, the quorum is known without a wait. */
 static bool find_quorum_status(struct session *session, size_t voting,

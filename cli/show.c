@@ -13,9 +13,11 @@
 #include "commands.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "failure.h"
 #include "majority.h"
 #include "message.h"
 #include "show.h"
+#include "votes.h"
 
 #define HEAD_BYTES 8
 

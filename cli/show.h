@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "denials.h"
+#include "failure.h"
 #include "readers.h"
 #include "session.h"
 

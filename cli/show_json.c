@@ -7,6 +7,7 @@
 #include "majority.h"
 #include "message.h"
 #include "show.h"
+#include "votes.h"
 
 static json_t *bytes_json(const void *bytes, size_t count) {
     json_t *text = json_stringn(bytes, count);

@@ -17,6 +17,7 @@
 #include "boottime.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "failure.h"
 #include "majority.h"
 #include "message.h"
 #include "show.h"

@@ -17,6 +17,7 @@
 #include "top_screen.h"
 #include "top_text.h"
 #include "top_words.h"
+#include "votes.h"
 
 enum { INTERVAL_MS_LEAST = 200, INTERVAL_MS_MOST = 60000, KEY_WAIT_MS = 100, SLICE_MS = 25 };
 

@@ -7,7 +7,9 @@
 
 #include "boottime.h"
 #include "denials.h"
+#include "failure.h"
 #include "message.h"
+#include "votes.h"
 
 enum {
     BATCH = 64,               /* resources of one survey ... */

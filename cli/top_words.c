@@ -7,6 +7,7 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "majority.h"
 #include "message.h"
 #include "session.h"
 

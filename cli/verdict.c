@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "duration.h"
+#include "failure.h"
 #include "majority.h"
 #include "membership.h"
 #include "message.h"
+#include "votes.h"
 
 static bool still_waits(struct redlock_lock *lock) {
     return lock == NULL || redlock_lock_state(lock) == REDLOCK_STATE_ACQUIRING;

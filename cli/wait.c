@@ -12,11 +12,13 @@
 #include "boottime.h"
 #include "commands.h"
 #include "exit_codes.h"
+#include "failure.h"
 #include "lock_json.h"
 #include "message.h"
 #include "progress.h"
 #include "session.h"
 #include "verdict.h"
+#include "votes.h"
 #include "wait_line.h"
 
 #define SLICE_MS 1000 /* between two looks at what this command reports */
@@ -76,7 +78,7 @@ static int await_one(struct wait *wait, const char *resource, bool *waited) {
         const int64_t left_ms =
             wait->deadline_ns == NEVER ? SLICE_MS : (wait->deadline_ns - now_ns() + MS - 1) / MS;
         *waited = true;
-        if (left_ms <= 0 || session_shut_out(wait->session, NULL)) break;
+        if (left_ms <= 0 || session_waits_in_vain(wait->session, NULL)) break;
         result = redlock_await_free(wait->session->client, resource, bytes,
                                     left_ms < slice_ms ? left_ms : slice_ms);
         if (result == REDLOCK_OK) break;

@@ -10,6 +10,7 @@
 
 #include "boottime.h"
 #include "duration.h"
+#include "majority.h"
 #include "message.h"
 
 #define FIRST_AFTER (400 * MS) /* a shorter wait shows nothing */

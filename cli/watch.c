@@ -16,9 +16,11 @@
 #include "commands.h"
 #include "duration.h"
 #include "exit_codes.h"
+#include "failure.h"
 #include "lock_json.h"
 #include "message.h"
 #include "session.h"
+#include "votes.h"
 
 #define ANSWER_WITHIN (2000 * MS) /* until a report that is due is given up */
 
@@ -76,8 +78,9 @@ static int print_text(const struct watch *watch, const struct redlock_leader *le
     switch (leader->state) {
     case REDLOCK_LEADER_NONE: printf("%s %s: no leader\n", at, watch->name); break;
     case REDLOCK_LEADER_UNKNOWN:
-        printf("%s %s: not known: too few nodes answer, or the leader is not renewed\n", at,
-               watch->name);
+        printf(
+            "%s %s: not known: too few nodes answer, the leader is not renewed, or what holds the name is no leader\n",
+            at, watch->name);
         break;
     default:
         printf("%s %s: %s leads, term %" PRId64 ", sure for %s\n", at, watch->name,
@@ -147,16 +150,18 @@ static int watch_leader(struct watch *watch) {
 
 int command_watch(struct settings *settings, int argc, char **argv) {
     struct watch watch = {.name = argc == 1 ? argv[0] : NULL};
-    if (argc != 1) {
-        complain("redlock watch needs one name; try 'redlock watch --help'");
-        return EXIT_USAGE_ERROR;
-    }
+    int status = EXIT_USAGE_ERROR;
     settings->only_looks = true;
-    int status = resource_check(settings, watch.name);
+    if (argc != 1)
+        complain("redlock watch needs one name; try 'redlock watch --help'");
+    else
+        status = resource_check(settings, watch.name);
     if (status == 0) status = session_open(&watch.session, settings);
-    if (status == 0) {
-        status = watch_leader(&watch);
-        session_close(&watch.session);
+    if (status != 0) {
+        refuse_any(settings, status, argc, argv);
+        return status;
     }
+    status = watch_leader(&watch);
+    session_close(&watch.session);
     return status;
 }

@@ -105,7 +105,7 @@ struct redlock_client_options {
     const char *tls_server_name; /* NULL: the host in the URL. The name to send and to verify */
     redlock_log_fn *log;         /* NULL: silence */
     void *log_context;
-    int log_level; /* REDLOCK_LOG_WARNING */
+    int log_level; /* enum redlock_log_level; WARNING */
     int mode;      /* enum redlock_mode; AUTO */
     int confirm;   /* guarded. 1: ask a majority once more before a lock counts, at one more round
                       trip. The order of fencing tokens then needs no clock at all, not even if a
@@ -299,9 +299,9 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_extend(struct redlock_lock *lock, int
  * it is called again. After any other result the lock is exclusive as before. On a shared lock it
  * is an extension. The next acquisition is exclusive again. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_downgrade(struct redlock_lock *lock);
-/* Deletes our keys on all nodes. OK: a majority deleted them. LOST: a majority did not have them.
- * NO_QUORUM: unknown; what is left ends with its TTL. The lock is free in each case. BUSY,
- * FORKED. */
+/* Deletes our keys on all nodes. OK: a majority deleted them, and nobody else has held the lock
+ * meanwhile. LOST: a majority did not have them. NO_QUORUM: unknown; what is left ends with its
+ * TTL. The lock is free in each case. BUSY, FORKED. */
 REDLOCK_API int redlock_release(struct redlock_lock *lock);
 
 /* The same without blocking. OK: started; `done` is called once, with an enum redlock_result,
@@ -349,8 +349,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_all(struct redlock_lock *cons
 /* Takes over a lock that was acquired elsewhere, by its token, so that redlock_extend() and
  * redlock_release() work on it. This proves nothing: validity is 0, and nothing is renewed, until
  * an extension succeeds. The _start forms ask only connected nodes; see
- * redlock_client_wait_ready(). OK, BAD_ARGUMENT (empty, or over 1024 bytes), BUSY (in use, or
- * held), FORKED. */
+ * redlock_client_wait_ready(). OK, BAD_ARGUMENT (empty, or over 1024 bytes; or the lock has the
+ * option `leader`: only an acquisition proves the term), BUSY (in use, or held), FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt(struct redlock_lock *lock, const void *token,
                                                       size_t bytes);
 /* The same with the fencing token, which an extension in guarded mode needs (BAD_ARGUMENT without

@@ -232,7 +232,7 @@ static int break_lock(struct server_ctx *ctx, struct server_string **argv, int a
     if (!begin_vote(&words, ctx, argv, argc) || !read_key(&words, &request) ||
         !read_token(&words, &request) || !read_fence(&words, &request))
         return SERVER_OK;
-    switch (node_break(node.table, request.keys[0], request.token, request.nonce, request.fence,
+    switch (node_break(node.table, request.keys[0], request.token, request.nonce, 0, request.fence,
                        request.stripes, request.stripes_count, node.now_ms, &highest)) {
     case NODE_GONE: return reply_integer(ctx, -2);
     case NODE_STALE: node.counts.stale++; return reply_integer(ctx, highest);

@@ -115,7 +115,7 @@ static int extend(struct server_ctx *ctx, struct server_string **argv, int argc)
         !read_token(&words, &request) || !read_share(&words, &what))
         return SERVER_OK;
     const bool held = is_in_table(&before), wrote = held && same(before.token, request.token);
-    enum node_answer answer = node_share_extend(node.table, &what, node.now_ms);
+    enum node_answer answer = node_share_extend_in_turn(node.table, node.queue, &what, node.now_us);
     ends_changed();
     switch (answer) {
     case NODE_GRANTED: break;

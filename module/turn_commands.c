@@ -83,8 +83,8 @@ static int unwait(struct server_ctx *ctx, struct server_string **argv, int argc)
         return refuse(ctx, "ERR redlock: a waiter's name has 1 to 128 bytes");
     if (!is_word(skip, "0") && !is_word(skip, "1"))
         return refuse(ctx, "ERR redlock: skip is 0 or 1");
-    size_t remain =
-        node_queue_leave(node.queue, request.keys[0], waiter, is_word(skip, "1"), node.now_us);
+    size_t remain = node_leave_turn(node.table, node.queue, request.keys[0], waiter,
+                                    is_word(skip, "1"), node.now_us);
     ends_changed();
     server.ReplyWithLongLong(ctx, (long long)remain);
     return SERVER_OK;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <redlock/admin.h>
+
 #include "channel.h"
 #include "gateway.h"
 
@@ -137,6 +139,12 @@ static bool make_lock(struct key_op *op, int64_t ttl_ms, struct script_bytes own
     return false;
 }
 
+static bool is_read(const struct observation *observation) {
+    const size_t bytes = sizeof REDLOCK_SHARED_MARKER - 1;
+    return observation->token_bytes == bytes &&
+           memcmp(observation->token, REDLOCK_SHARED_MARKER, bytes) == 0;
+}
+
 /* Returns the lock that this operation has observed: the cached one, else one made from its token.
  * NULL: *value holds the reason. */
 static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms,
@@ -144,6 +152,11 @@ static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms,
     struct redlock_lock *kept = key_lock(op->key, &op->observation);
     op->since_ns = gateway_now_ns();
     if (kept != NULL) return kept;
+    if (is_read(&op->observation)) {
+        *value = sentence(op, "ERR this is a shared lock: each reader releases and extends its own "
+                              "place, and redlock break ends it for all");
+        return NULL;
+    }
     if (!make_lock(op, ttl_ms, (struct script_bytes){NULL, 0}, value)) return NULL;
     int result =
         redlock_lock_adopt_fenced(op->lock, op->observation.token, op->observation.token_bytes, 0);

@@ -46,6 +46,7 @@ static void write_broken(struct actor *actor) {
     struct world *world = actor->world;
     struct history_record broken = breaking_record(actor, HISTORY_BROKEN);
     broken.message = rl_count(rl_break_silent(&task->machine, break_members(task)));
+    broken.message += break_unlisted(task);
     world_write(world, &broken);
     if (world->reg[actor->breaks].fence < broken.value)
         world->reg[actor->breaks].fence = broken.value;

@@ -6,9 +6,9 @@
  *   - A break deletes the keys of the token that its BREAK names, and no other client's. If the
  *     operator has named a token (OPERATE), it is that one.
  *   - BROKEN is true: at one moment since BREAK, a majority of the nodes did not have the token.
- *   - The lock stays broken. If all nodes have reported (BROKEN without silent nodes), no majority
- *     extends the token's keys afterwards. With silent nodes, a repair that was under way may
- *     complete a majority: that is documented, and not judged.
+ *   - The lock stays broken. If all members have reported (BROKEN without silent or unlisted
+ *     nodes), no majority extends the token's keys afterwards. With such nodes, a repair that was
+ *     under way may complete a majority: that is documented, and not judged.
  *   - The fence of the break is above that of the broken lock, and fences off no one else: no other
  *     client that holds the lock then, or acquires it later, has a lower one. (That tokens acquired
  *     after the break are higher is FENCE, register.c.) A break without a fence promises none: in

@@ -209,6 +209,7 @@ static void post_guarded(const struct conn *conn, const struct net_request *requ
     message->guarded = request->nonces != NULL;
     if (request->nonces) message->nonce = request->nonces[conn->slot];
     message->fence = request->fence;
+    if (request->op == NET_BREAK) message->added = request->nonce;
     for (size_t i = 0; i < request->stripes_count; i++) {
         assert(i < WORLD_RESOURCES_MAX);
         message->stripes[message->stripes_count++] = request->stripes[i];

@@ -121,6 +121,7 @@ struct message {
     uint8_t slots, order_count, order[WORLD_SLOTS_MAX], given, other_slots;
     bool was_kept, keep;
     uint64_t nonce, expected;
+    uint64_t added; /* BREAK: to the nonce */
     int64_t fence;
     struct message_body *body;
 };
@@ -226,7 +227,7 @@ struct places {
 };
 
 /* A change of record or fences, replayed up to the time to which a node rolls back. */
-enum guard_change_kind { GUARD_RAISED, GUARD_WRITTEN, GUARD_FLUSHED, GUARD_DELETED };
+enum guard_change_kind { GUARD_RAISED, GUARD_WRITTEN, GUARD_RENAMED, GUARD_FLUSHED, GUARD_DELETED };
 struct guard_change {
     rl_ns at;
     uint8_t what, stripes_count;
@@ -366,6 +367,7 @@ enum node_answer turns_acquire(struct server *server, struct message *request,
 enum node_answer turns_share(struct server *server, struct message *request,
                              const struct node_share *share);
 /* `what` without what only the keyspace has. */
+enum node_answer turns_share_extend(struct server *server, const struct node_share *share);
 struct node_slot_answer turns_acquire_slot(struct server *server, struct message *request,
                                            struct node_slot_request *what);
 void turns_serve(struct server *server, struct message *request); /* TURN_* */

@@ -192,15 +192,17 @@ void server_announce(struct server *server) {
         if (is_announced_to(server, link)) wire_announce(world, link, true);
 }
 
-/* The client that changed the record knows the change. When several clients change it within one
- * turn of the server, only the first one gets no announcement, as in Redis: it learns the others'
- * changes from its next vote. */
+/* A stock server announces a change also to the client whose script made it: NOLOOP holds for plain
+ * commands. A native node does not. When several clients change its record within one turn of the
+ * server, only the first one gets no announcement: it learns the others' changes from its next
+ * vote. */
 void server_announce_record(struct server *server) {
     struct world *world = server->world;
     if (!server->up || !server->record_changed) return;
     server->record_changed = false;
     for (struct link *link = NULL; (link = link_next(world, link));) {
-        bool changed_it = link == server->changer && link->connection == server->changer_connection;
+        const bool changed_it = server->native && link == server->changer &&
+                                link->connection == server->changer_connection;
         if (is_announced_to(server, link) && !changed_it) wire_announce(world, link, false);
     }
 }

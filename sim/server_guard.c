@@ -95,6 +95,7 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
                             change->stripes_count);
             break;
         case GUARD_WRITTEN: (void)write_record(table, change); break;
+        case GUARD_RENAMED: node_rename(table, change->expected, change->nonce); break;
         case GUARD_FLUSHED: node_flush_all(table); break;
         case GUARD_DELETED: (void)node_delete(table, record_name, 0); break;
         }
@@ -274,17 +275,27 @@ static void raise(struct server *server, struct message *request) {
     if (request->verdict == REDLOCK_VERDICT_STALE) request->fence = highest;
 }
 
+static void renamed(struct server *server, const struct message *request) {
+    server_record_changed(server);
+    if (server->old) return;
+    remember(server, (struct guard_change){.at = server->world->now,
+                                           .what = GUARD_RENAMED,
+                                           .expected = request->nonce,
+                                           .nonce = request->added});
+}
+
 /* On a native node also a key that holds the token and has no lock. */
 static void break_lock(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
     int64_t highest = 0;
     enum node_answer answer =
-        node_break(server->table, what.keys[0], what.token, request->nonce, request->fence,
-                   request->stripes, request->stripes_count, what.now_ms, &highest);
+        node_break(server->table, what.keys[0], what.token, request->nonce, request->added,
+                   request->fence, request->stripes, request->stripes_count, what.now_ms, &highest);
     bool raised = answer == NODE_GRANTED || answer == NODE_ABSENT || answer == NODE_DENIED;
     if (answer == NODE_ABSENT && server->native) answer = native_release(server, &what);
     request->verdict = verdict_of(answer);
     if (raised) remember_raise(server, request);
+    if (raised && !server->native) renamed(server, request);
     if (answer == NODE_STALE) request->fence = highest;
 }
 

@@ -151,7 +151,7 @@ struct node_bytes native_get(struct server *server, struct node_bytes key) {
 /* The key of a writer that becomes a reader: the marker takes its place among the keys too. */
 static enum node_answer extend_place(struct server *server, const struct node_request *what,
                                      const struct node_share *share) {
-    enum node_answer answer = node_share_extend(server->own, share, what->now_ms);
+    enum node_answer answer = turns_share_extend(server, share);
     if (answer != NODE_GRANTED) return answer;
     (void)node_release(server->keys, what->keys, 1, share->reader, server_wall_ms(server));
     native_copy(server, what);

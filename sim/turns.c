@@ -127,6 +127,12 @@ static int64_t sooner(int64_t a_ms, int64_t b_ms) {
     return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
 }
 
+enum node_answer turns_share_extend(struct server *server, const struct node_share *share) {
+    return server->turns
+               ? node_share_extend_in_turn(server->own, server->turns, share, now_us(server))
+               : node_share_extend(server->own, share, server_now_ms(server));
+}
+
 struct node_slot_answer turns_acquire_slot(struct server *server, struct message *request,
                                            struct node_slot_request *what) {
     struct node_slot_answer answer = {.answer = NODE_DENIED, .remaining_ms = -1};
@@ -192,9 +198,9 @@ void turns_serve(struct server *server, struct message *request) {
         wait(server, request);
     } else {
         request->count =
-            (int64_t)node_queue_leave(server->turns, resource_key(request->keys[0]),
-                                      (struct node_bytes){request->name, request->name_bytes},
-                                      request->passes, now_us(server));
+            (int64_t)node_leave_turn(server->own, server->turns, resource_key(request->keys[0]),
+                                     (struct node_bytes){request->name, request->name_bytes},
+                                     request->passes, now_us(server));
         request->verdict = REDLOCK_VERDICT_GRANTED;
     }
     server_await_expiry(server);

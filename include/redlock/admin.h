@@ -61,8 +61,8 @@ struct redlock_break_report {
      * was free already, or became free. */
     int deleted;
     /* 1: every node reported after the break that it does not have the token. 0: a node in `silent`
-     * may have it. If the holder renewed while its keys were deleted, and reaches a silent node, it
-     * may keep the lock: break it again then. */
+     * may have it, or one of the `unlisted`. If the holder renewed while its keys were deleted, and
+     * reaches such a node, it may keep the lock: break it again then. */
     int certain;
     /* guarded: every later holder has a higher fence than this, and the broken one a lower; 0:
      * classic, or nothing was broken. */
@@ -75,6 +75,8 @@ struct redlock_break_report {
     /* enum redlock_verdict, by node. GRANTED: it deleted the key; ABSENT: it has none; DENIED: it
      * holds another client's token, which was left alone; else why it did not answer. */
     int verdicts[15];
+    uint32_t unlisted; /* guarded: how many members of the quorum this client does not list, and so
+                          did not ask */
 };
 static inline void redlock_break_report_init(struct redlock_break_report *report) {
     memset(report, 0, sizeof *report);

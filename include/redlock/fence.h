@@ -71,7 +71,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_fence_admit(struct redlock_fence_gate
                                                        const void *resource, size_t bytes,
                                                        int64_t fence);
 
-/* What redlock_fence_do() runs. It must not call a function of the same gate. */
+/* What redlock_fence_do() runs. It must not call a function of the same gate. NULL: nothing, so the
+ * call is redlock_fence_admit(). */
 typedef void redlock_fence_act_fn(void *context);
 /* As redlock_fence_admit(), and runs `act` once, in this thread, while no other operation is inside
  * the gate: an operation that is admitted later finds it done. The fence is remembered whether or

@@ -121,6 +121,7 @@ static void voters_changed(struct redlock_client *client) {
     locks_check(client);
     gatherings_check(client);
     tasks_check(client);
+    breaks_check(client);
     observers_check(client);
 }
 

@@ -81,6 +81,7 @@ struct redlock_client {
     struct gathering *gatherings; /* client.c: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */
     struct quorum_task *tasks;    /* operator: running commands */
+    struct break_task *breaks;    /* operator */
     struct watcher *watchers;     /* operator: threads that wait until a key is gone */
     struct redlock_observer *observers; /* operator */
     unsigned trackers;                  /* callers that nodes notify of changes */

@@ -58,7 +58,9 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
         !in_range(error, "connect_timeout_ms", to->connect_timeout_ms, 1, 600000) ||
         !in_range(error, "stall_timeout_ms", to->stall_timeout_ms, 10, 600000) ||
         !in_range(error, "drift_ppm", to->drift_ppm, 0, 500000) ||
-        !in_range(error, "drift_ms", to->drift_ms, 0, 60000))
+        !in_range(error, "drift_ms", to->drift_ms, 0, 60000) ||
+        !in_range(error, "service_thread", to->service_thread, 0, 1) ||
+        !in_range(error, "log_level", to->log_level, REDLOCK_LOG_ERROR, REDLOCK_LOG_DEBUG))
         return false;
     if (to->key_prefix && to->key_prefix_bytes == 0) to->key_prefix_bytes = strlen(to->key_prefix);
     if (!to->key_prefix) to->key_prefix_bytes = 0;
@@ -95,6 +97,7 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
     if (!in_range(error, "ttl_ms", to->ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX) ||
         !in_range(error, "validity_ms_min", to->validity_ms_min, 0, below_ttl_ms) ||
         !in_range(error, "lost_margin_ms", to->lost_margin_ms, 0, below_ttl_ms) ||
+        !in_range(error, "renew", to->renew, 0, 1) ||
         !in_range(error, "renew_interval_ms", to->renew_interval_ms, 1, below_ttl_ms) ||
         !in_range(error, "hold_ms_max", to->hold_ms_max, 0, INT64_C(366) * 86400000) ||
         !in_range(error, "shared", to->shared, 0, 1) ||

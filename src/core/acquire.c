@@ -89,9 +89,17 @@ static void use_hints(struct rl_acquire *acquire, rl_ns now) {
     wake_by(acquire, at > now + SLEEP_MIN ? at : now + SLEEP_MIN);
 }
 
+/* Too many nodes did not vote. So a key that is free is no reason to try again at once: that try
+ * would be lost as well, and so on as fast as the network allows. */
+static bool is_starved(const struct rl_acquire *acquire) {
+    const unsigned failed = rl_count(acquire->attempt.tally.failed);
+    return acquire->terms->nodes - failed < acquire->attempt.tally.quorum;
+}
+
 /* "it should try again after a random delay in order to try to desynchronize multiple clients" */
 static void sleep_before_retry(struct rl_acquire *acquire, rl_ns now) {
     move(acquire, RL_ACQUIRE_SLEEPING, now);
+    acquire->starved = is_starved(acquire);
     rl_ns delay =
         rl_draw_between(&acquire->random, acquire->rules.delay_min, acquire->rules.delay_max);
     acquire->wake_at = now + (delay > SLEEP_MIN ? delay : SLEEP_MIN);
@@ -224,7 +232,9 @@ static void wait_until_hinted(struct rl_acquire *acquire) {
 /* Either a try was just lost, or other clients waited already when this one came. */
 static void lie_down(struct rl_acquire *acquire, const struct rl_event *event, rl_ns now,
                      struct rl_actions *actions) {
-    if (!stays_parked(acquire, event, now)) {
+    const bool parked = stays_parked(acquire, event, now);
+    if (acquire->starved) acquire->waiting.active = acquire->turns.active = false;
+    if (!parked && !acquire->starved) {
         if (acquire->waiting.active) rl_waiting_resume(&acquire->waiting, now, actions);
         if (acquire->turns.active)
             rl_turns_resume(&acquire->turns, acquire->cleaning.granted, now, actions);
@@ -263,6 +273,7 @@ static bool is_roused(struct rl_acquire *acquire, const struct rl_event *event, 
         wake_by(acquire, acquire->rules.deadline);
         return now >= acquire->wake_at;
     }
+    if (acquire->starved) return now >= acquire->wake_at;
     use_watchers(acquire, event, now, actions);
     if (acquire->waiting.active || acquire->turns.active) {
         bool tries = acquire->turns.active

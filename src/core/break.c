@@ -45,7 +45,7 @@ const char *rl_break_outcome_name(enum rl_break_outcome outcome) {
 
 /* The nodes that count: see break.h. */
 static rl_mask proven(const struct rl_break *machine, const struct rl_break_event *event) {
-    return machine->confirmed & machine->raised & event->members;
+    return machine->confirmed & machine->raised & event->members & (rl_mask)~event->unread;
 }
 
 /* The only place where the state changes. */
@@ -113,10 +113,15 @@ static void record_delete(struct rl_break *machine, const struct rl_break_event 
     if ((machine->others & node) == 0) machine->gone |= node;
 }
 
+/* Nodes that have confirmed, and whose record is not read yet. */
+static rl_mask awaited(const struct rl_break *machine, const struct rl_break_event *event) {
+    return machine->confirmed & event->unread;
+}
+
 /* The nodes that were silent before are not waited for again. */
 static bool is_confirmed(const struct rl_break *machine, const struct rl_break_event *event) {
     return rl_count(proven(machine, event)) >= event->quorum &&
-           (machine->pending & machine->was_gone) == 0;
+           ((machine->pending | awaited(machine, event)) & machine->was_gone) == 0;
 }
 
 /* Called when a round is over. */
@@ -240,7 +245,7 @@ static uint8_t most_common(const struct rl_break *machine, rl_mask members, bool
         const uint8_t token = machine->holder[i];
         const unsigned count = token == 0 ? 0 : nodes_of(machine, members, token);
         if (count > most) *twin = false;
-        if (count > 0 && count == most && token != best) *twin = true;
+        if (count == most && token != best) *twin = true;
         if (count <= most) continue;
         most = count;
         best = token;
@@ -258,9 +263,8 @@ static void find_holder(struct rl_break *machine, const struct rl_break_event *e
     const unsigned answered = rl_count(machine->answered & counted);
     const uint8_t token = most_common(machine, counted, &twin);
     const unsigned has_it = token == 0 ? 0 : nodes_of(machine, counted, token);
-    const bool held = has_it >= event->quorum;
     const bool free = answered - has_it >= event->quorum;
-    if (answered < event->quorum || (twin && !held && !free)) {
+    if (answered < event->quorum || (twin && !free)) {
         end(machine, RL_BREAK_OUTCOME_NO_QUORUM, event, now);
     } else if (free) {
         end(machine, RL_BREAK_OUTCOME_FREE, event, now);
@@ -292,7 +296,9 @@ static void advance(struct rl_break *machine, const struct rl_break_event *event
         break;
     case RL_BREAK_RAISING: count_raises(machine, event, late, now, actions); break;
     case RL_BREAK_DELETING:
-        if (ended || is_confirmed(machine, event)) judge(machine, event, now, actions);
+        if (late || is_confirmed(machine, event) ||
+            (machine->pending | awaited(machine, event)) == 0)
+            judge(machine, event, now, actions);
         break;
     case RL_BREAK_PAUSING:
         if (now < machine->since + pause_of(machine)) break;
@@ -310,12 +316,11 @@ static void advance(struct rl_break *machine, const struct rl_break_event *event
 }
 
 static void note(struct rl_break *machine, const struct rl_break_event *event) {
-    const bool from_node = event->type == RL_BREAK_READ || event->type == RL_BREAK_RAISED ||
-                           event->type == RL_BREAK_DELETED;
+    machine->unread = event->unread;
     /* A node that is not eligible, or was not since the raise, may have lost the fence, and with it
      * the key of a client with a lower one. */
     if (machine->wish.guarded) machine->raised &= (rl_mask)~event->voided;
-    if (!from_node || event->node >= machine->wish.nodes) return;
+    if (event->node >= machine->wish.nodes) return;
     if (machine->state == RL_BREAK_READING && event->type == RL_BREAK_READ)
         record_read(machine, event);
     if (event->type == RL_BREAK_RAISED) record_raise(machine, event);
@@ -342,5 +347,5 @@ void rl_break_step(struct rl_break *machine, const struct rl_break_event *event,
 }
 
 rl_mask rl_break_silent(const struct rl_break *machine, rl_mask members) {
-    return members & (rl_mask) ~(machine->confirmed | machine->others);
+    return members & (rl_mask) ~((machine->confirmed & ~machine->unread) | machine->others);
 }

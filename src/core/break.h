@@ -46,7 +46,7 @@ enum rl_break_event_type {
      * neither: STALE (with `fence`, 0: unknown), FAILED. */
     RL_BREAK_RAISED,
     RL_BREAK_DELETED, /* GRANTED, ABSENT, DENIED, or FAILED */
-    RL_BREAK_NODES,   /* `voters` or `voided` changed */
+    RL_BREAK_NODES,   /* `voters`, `voided` or `unread` changed */
     RL_BREAK_TICK
 };
 
@@ -58,9 +58,13 @@ struct rl_break_event {
     uint32_t round; /* of the actions that asked */
     int64_t fence;
     /* Every event. */
-    rl_mask ready;      /* nodes that can be asked now */
-    rl_mask voters;     /* of these, nodes that may vote; classic: the same */
-    rl_mask voided;     /* guarded: nodes that were not eligible at some time since `raised_at` */
+    rl_mask ready;  /* nodes that can be asked now */
+    rl_mask voters; /* of these, nodes that may vote; classic: the same */
+    rl_mask voided; /* guarded: nodes that were not eligible at some time since `raised_at` */
+    /* guarded: nodes whose record is being read again. After a push their data may be of an earlier
+     * state, so what they have reported counts only when they are read, and not voided then. (A
+     * stock server also pushes the change that our own step has made.) */
+    rl_mask unread;
     rl_mask members;    /* of the listed nodes, those that may be members */
     uint8_t quorum;     /* rl_quorum() of the members */
     int64_t fence_hint; /* guarded: the least value for a proposal made now */
@@ -117,6 +121,7 @@ struct rl_break {
     rl_mask gone;              /* nodes that did not have it at some time since the raise ... */
     rl_mask was_gone;          /* ... and already when this round began ... */
     rl_mask confirmed;         /* ... and again in this round */
+    rl_mask unread;            /* as at the last event */
     rl_mask others;            /* nodes whose first answer was another client's token */
 };
 void rl_break_init(struct rl_break *machine, const struct rl_break_wish *wish);

@@ -67,7 +67,8 @@ struct rl_terms {
 rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl);
 
 enum rl_event_type {
-    RL_EVENT_START,    /* acquisition: begin; lease: begin with `validity_end` and `asked` */
+    /* acquisition: begin; lease: begin with `validity_end`, `asked` and `granted` */
+    RL_EVENT_START,
     RL_EVENT_VOTE,     /* `node` answered the SET, extension or repair with `vote` */
     RL_EVENT_UNLOCKED, /* `node` answered the release with `vote` */
     RL_EVENT_HINT,     /* acquisition: on `node` the holder's key has `remaining` left */
@@ -106,6 +107,7 @@ struct rl_event {
     /* Every event: nodes that are connected, or whose last try to connect has failed. */
     rl_mask settled;
     rl_mask asked;      /* lease START: nodes that may hold our key */
+    rl_mask granted;    /* lease START: of these, nodes that have answered that they do */
     rl_ns validity_end; /* lease START */
     rl_ns remaining;    /* HINT, WATCHED, QUEUED */
     /* Every event of an acquisition: nodes that report the key's next change (WAKE) after a
@@ -164,7 +166,7 @@ struct rl_actions {
      * majority has proven. */
     rl_mask repair;
     rl_mask extend; /* compare-and-pexpire to `extend_ttl` */
-    rl_ns extend_ttl;
+    rl_ns extend_ttl, repair_ttl;
     rl_mask release;  /* compare-and-delete, queued behind all that was sent to that node before */
     rl_mask peek;     /* read how long the holder's key has left (a hint) */
     rl_mask watch;    /* the same, answered by WATCHED; the node also notifies of the next change */
@@ -281,9 +283,10 @@ struct rl_waiting {
     rl_ns watch_at, expire_at, poll_at;
     rl_ns watched_at, rtt; /* when the last watches began; how long they take */
     rl_ns poll_min, poll_max;
-    unsigned losses; /* tries in a row since the lock was last seen held */
-    bool wary;       /* a reported change looked like a release and was not one */
-    bool joins;      /* a reader that has just become the first: those before it may be readers */
+    rl_ns away_until; /* after a lost try */
+    unsigned losses;  /* tries in a row since the lock was last seen held */
+    bool wary;        /* a reported change looked like a release and was not one */
+    bool joins;       /* a reader that has just become the first: those before it may be readers */
     uint64_t random;
 };
 void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min,
@@ -373,6 +376,7 @@ struct rl_acquire {
     rl_ns wake_at;
     bool cancelled;
     bool crowded, parked;        /* parked: other callers of this process are before us */
+    bool starved;                /* in the last try too many nodes could not vote */
     rl_ns free_at[RL_NODES_MAX]; /* hints: when the holder's key ends on a node; 0 unknown */
     struct rl_waiting waiting;   /* at most one of the two is active */
     struct rl_turns turns;
@@ -406,10 +410,15 @@ struct rl_lease {
     enum rl_lease_state state;
     rl_ns began;
     rl_ns validity_end;
+    rl_ns keys_end; /* the keys that prove it last at least so long */
     rl_ns renew_at; /* next renewal; RL_NEVER */
     uint32_t renewals;
     rl_mask asked; /* nodes that may hold our key; a release goes to them */
-    bool adopted;  /* known by its token only: no validity is proven yet */
+    /* Nodes that held it while the lease ran, by their last answers. A SET that is still under way
+     * when the lease is lost may set the key after another client has held the lock, and then a
+     * release finds it there. */
+    rl_mask kept;
+    bool adopted; /* known by its token only: no validity is proven yet */
     bool round_open;
     bool round_by_caller;
     bool round_proven; /* a majority extended in this round */
@@ -426,6 +435,8 @@ struct rl_lease {
 };
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
                    const struct rl_lease_rules *rules);
+/* The START of the lease that a won attempt brings, without what every event carries. */
+struct rl_event rl_lease_start(const struct rl_attempt *won);
 /* START with validity_end = 0 adopts a lock by its token. The first proven extension then brings
  * the state HELD. */
 void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now,

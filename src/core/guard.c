@@ -66,10 +66,7 @@ rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
 
 /* ---- what happened --------------------------------------------------------------------------- */
 
-static void stop_waiting(struct rl_guard_node *node) {
-    node->waits_for = node->peeks_for = 0;
-    node->waited = false;
-}
+static void stop_waiting(struct rl_guard_node *node) { node->waits_for = node->peeks_for = 0; }
 
 /* Keys of leases may be gone there. That matters until each of these leases has ended, or was
  * extended there since. */
@@ -216,6 +213,11 @@ static void no_fences(struct rl_guard_node *node) {
     if (node->pending_op != RL_PENDING_WRITE) node->read = false;
 }
 
+static void renamed(struct rl_guard_node *node, const struct rl_guard_event *event) {
+    if (node->pending_op == RL_PENDING_READ) node->stale = true; /* it may be older */
+    if (node->record.nonce == event->expected) node->record.nonce = event->nonce;
+}
+
 static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_ns now) {
     assert(event->node < guard->nodes);
     struct rl_guard_node *node = &guard->node[event->node];
@@ -230,6 +232,7 @@ static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_
     case RL_GUARD_FENCES: fences_came(guard, event->node, event->fences); break;
     case RL_GUARD_FAILED: failed(guard, event->node, now); break;
     case RL_GUARD_NO_FENCES: no_fences(node); break;
+    case RL_GUARD_RENAMED: renamed(node, event); break;
     case RL_GUARD_PEEK: node->reread = true; break;
     case RL_GUARD_JUMPED: suspect(guard, node, now); break;
     case RL_GUARD_LEAVE: guard->leaving = true; break;
@@ -416,7 +419,6 @@ static void finish(struct rl_guard *guard, struct rl_guard_node *node,
         return;
     }
     if (guard->installing < 0) {
-        stop_installing(guard);
         guard->installing = index;
         memset(guard->floor, 0, sizeof guard->floor);
     }
@@ -443,7 +445,7 @@ static void give_way(struct rl_guard *guard, struct rl_guard_node *node, rl_ns n
 
 static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
                     struct rl_guard_actions *actions) {
-    if (node->id == 0 || !guard->known) return;
+    assert(node->id != 0 && guard->known);
     if (eligibility_is_superseded(guard, node)) {
         give_way(guard, node, now, actions);
         return;
@@ -455,10 +457,10 @@ static void recover(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
     if (node->waits_for != node->record.loss && !is_registered(guard, node, now)) return;
     start_waiting(guard, node, now);
     rl_ns enough = node->waits_since + rl_guard_quarantine(guard);
-    if (guard->leaving && node->hand_on_at == RL_NEVER) return;
+    if (node->hand_on_at == RL_NEVER) return; /* the client ends, and has recorded the time */
     if (guard->leaving) {
         hand_on(guard, node, now, actions);
-        node->hand_on_at = RL_NEVER; /* once */
+        node->hand_on_at = RL_NEVER;
     } else if (now >= enough + node->jitter) {
         finish(guard, node, actions);
     } else if (now >= node->hand_on_at) {
@@ -541,7 +543,6 @@ static void plan(struct rl_guard *guard, struct rl_guard_node *node, rl_ns now,
     if (node->read && !node->reread && !guard->read_only) plan_write(guard, node, now, actions);
     if (node->pending_op != RL_PENDING_NONE || (node->read && !node->reread)) return;
     node->pending_op = RL_PENDING_READ;
-    node->stale = false;
     actions->read |= bit;
 }
 
@@ -661,5 +662,5 @@ void rl_guard_step(struct rl_guard *guard, const struct rl_guard_event *event, r
     for (int round = 0; round < 2; round++)
         for (unsigned i = 0; i < guard->nodes; i++) plan(guard, &guard->node[i], now, actions);
     for (unsigned i = 0; i < guard->nodes; i++) plan_wake(guard, &guard->node[i], now, actions);
-    if (guard->follow_at != 0) wake_by(actions, guard->follow_at, now);
+    wake_by(actions, guard->follow_at, now);
 }

@@ -149,6 +149,9 @@ enum rl_guard_event_type {
     RL_GUARD_FAILED, /* `node` did not answer its request (read, write or fences) */
     /* the node answered a vote under the known nonce: no fences of that name exist */
     RL_GUARD_NO_FENCES,
+    /* a request of ours has changed the nonce of the record and the fences, and nothing else:
+     * `expected` is now `nonce` */
+    RL_GUARD_RENAMED,
     RL_GUARD_PEEK,   /* read `node`'s record again; until then the known one counts */
     RL_GUARD_JUMPED, /* only `node`'s wall clock moved forward: suspect */
     /* the client ends: record the time waited; from then on, only answers are stepped */
@@ -164,6 +167,7 @@ struct rl_guard_event {
     uint64_t evicted;
     const struct rl_record *record;
     const int64_t *fences;
+    uint64_t expected, nonce;
     uint64_t random; /* every event: 64 fresh random bits */
 };
 

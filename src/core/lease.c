@@ -207,15 +207,20 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
     actions->extend_ttl = ttl;
 }
 
+/* The key must last as long as those that prove the lease, after a longer extension, say. */
+static rl_ns repair_ttl(const struct rl_lease *lease, rl_ns now) {
+    const rl_ns left = lease->keys_end - now;
+    return left > lease->round_ttl ? left : lease->round_ttl;
+}
+
 /* A node that restarted without its data may get our key back, but only while a majority proves the
  * lease. Otherwise two clients could each repair their way to a majority. */
-static void repair(struct rl_lease *lease, const struct rl_event *event,
+static void repair(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                    struct rl_actions *actions) {
     assert(lease->round_proven && holding(lease) && rl_tally_won(&lease->round));
     rl_mask absent = lease->round.absent & (rl_mask) ~(lease->repaired | event->voided);
-    if (absent == 0) return;
     actions->repair = absent;
-    actions->extend_ttl = lease->round_ttl;
+    actions->repair_ttl = repair_ttl(lease, now);
     lease->repaired |= absent;
     lease->asked |= absent;
 }
@@ -239,7 +244,10 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     lease->round_proven = true;
     note_members(lease, event);
     lease->renewals++;
-    if (validity_end > lease->validity_end) lease->validity_end = validity_end; /* never shortens */
+    if (validity_end > lease->validity_end) { /* never shortens */
+        lease->validity_end = validity_end;
+        lease->keys_end = lease->round_t1 + lease->round_ttl;
+    }
     if (lease->state == RL_LEASE_UNSURE) actions->notices |= RL_NOTICE_SURE;
     if (lease->state != RL_LEASE_HELD) move(lease, RL_LEASE_HELD, now);
     if (lease->round_by_caller)
@@ -250,7 +258,7 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     if (!lease->round_by_caller || !was_proven || lease->round_ttl >= lease->terms->ttl)
         schedule_renewal(lease, lease->round_t1, now);
     announce(lease, event, actions);
-    repair(lease, event, actions);
+    repair(lease, event, now, actions);
 }
 
 /* No later round can win. */
@@ -265,7 +273,7 @@ static bool majority_gone(const struct rl_lease *lease) {
 static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                         struct rl_actions *actions) {
     if (lease->round_proven) {
-        repair(lease, event, actions);
+        repair(lease, event, now, actions);
     } else if (rl_tally_won(&lease->round)) {
         round_won(lease, event, now, actions);
     } else if (majority_gone(lease)) {
@@ -278,8 +286,16 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
     if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;
 }
 
+static void note_key(struct rl_lease *lease, const struct rl_event *event) {
+    const rl_mask bit = rl_bit(event->node);
+    if (event->vote == RL_VOTE_GRANTED) lease->kept |= bit;
+    if (event->vote == RL_VOTE_DENIED || event->vote == RL_VOTE_ABSENT)
+        lease->kept &= (rl_mask)~bit;
+}
+
 static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
+    if (holding(lease)) note_key(lease, event);
     if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote))
         judge_round(lease, event, now, actions);
 }
@@ -337,20 +353,26 @@ static void want_extension(struct rl_lease *lease, const struct rl_event *event,
 
 /* ---- release ------------------------------------------------------------------------------ */
 
-/* Whether the key was ours on a majority of one list of members, by the answers so far.
- * MAY_BE_OURS: answers that are still to come can show it. UNCERTAIN: they cannot. */
-enum ownership { MAY_BE_OURS, WAS_OURS, NOT_OURS, UNCERTAIN };
+/* Whether the key was ours all the time on a majority of one list of members, by the answers so
+ * far. OPEN: answers that are still to come may show it. UNCERTAIN: they cannot. */
+enum ownership { OPEN, WAS_OURS, NOT_OURS, UNCERTAIN };
 
-static enum ownership by_list(const struct rl_tally *votes, rl_mask list, unsigned quorum) {
-    unsigned deleted = rl_count(votes->granted & list);
+static enum ownership by_list(const struct rl_lease *lease, rl_mask list, unsigned quorum) {
+    const struct rl_tally *votes = &lease->unlocking;
+    unsigned deleted = rl_count(votes->granted & list & lease->kept);
     unsigned not_ours = rl_count((votes->denied | votes->absent) & list);
     if (deleted >= quorum) return WAS_OURS;
     if (rl_count(list) - not_ours < quorum) return NOT_OURS;
-    return deleted + rl_count(rl_tally_pending(votes) & list) < quorum ? UNCERTAIN : MAY_BE_OURS;
+    const rl_mask pending = rl_tally_pending(votes) & list;
+    if (deleted + rl_count(pending & lease->kept) >= quorum) return OPEN;
+    /* Where nothing proves the lease, it is worth the wait to know that the key was not ours. */
+    const bool proven = lease->proven_members != 0;
+    return !proven && rl_count(list) - not_ours - rl_count(pending) < quorum ? OPEN : UNCERTAIN;
 }
 
-/* OK: a majority deleted our key. LOST: so many nodes did not have it that no majority was ours,
- * whatever the silent nodes hold. Else NO_QUORUM: the silent nodes decide.
+/* OK: a majority deleted our key, which it has held all the time. LOST: so many nodes did not have
+ * it that no majority was ours, whatever the silent nodes hold. Else NO_QUORUM: the silent nodes
+ * decide.
  *
  * A majority of which members? A key on a node that is no longer a member says nothing: the present
  * members may have granted the lock to another client. But the lease that runs was proven by the
@@ -359,18 +381,17 @@ static enum ownership by_list(const struct rl_tally *votes, rl_mask list, unsign
  * lease runs, and only the present one afterwards. */
 static void count_unlocked(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                            struct rl_actions *actions) {
-    const struct rl_tally *votes = &lease->unlocking;
     const rl_mask list = members(lease, event);
     const unsigned quorum = lease->terms->quorum;
-    enum ownership present = by_list(votes, list, quorum), proven = present;
+    enum ownership present = by_list(lease, list, quorum), proven = present;
     if (lease->proven_members != 0 &&
         (lease->proven_members != list || lease->proven_quorum != quorum))
-        proven = by_list(votes, lease->proven_members, lease->proven_quorum);
+        proven = by_list(lease, lease->proven_members, lease->proven_quorum);
     if (present == WAS_OURS || proven == WAS_OURS)
         actions->outcome = RL_OUTCOME_OK;
     else if (present == NOT_OURS && proven == NOT_OURS)
         actions->outcome = RL_OUTCOME_LOST;
-    else if (present != MAY_BE_OURS && proven != MAY_BE_OURS)
+    else if (present != OPEN && proven != OPEN)
         actions->outcome = RL_OUTCOME_NO_QUORUM;
     else
         return;
@@ -381,6 +402,7 @@ static void release(struct rl_lease *lease, const struct rl_event *event, rl_ns 
                     struct rl_actions *actions) {
     if (lease->state == RL_LEASE_RELEASING || lease->state == RL_LEASE_RELEASED) return;
     if (!holding(lease)) lease->proven_members = 0;
+    if (lease->state != RL_LEASE_LOST) lease->kept = rl_all(lease->terms->nodes);
     drop_rounds(lease, actions);
     move(lease, RL_LEASE_RELEASING, now);
     rl_tally_open(&lease->unlocking, lease->terms->nodes, lease->terms->quorum, lease->asked);
@@ -405,13 +427,22 @@ static void close_late_release(struct rl_lease *lease, const struct rl_event *ev
 
 /* ---- the step ----------------------------------------------------------------------------- */
 
+struct rl_event rl_lease_start(const struct rl_attempt *won) {
+    return (struct rl_event){.type = RL_EVENT_START,
+                             .validity_end = won->validity_end,
+                             .asked = won->tally.asked,
+                             .granted = won->tally.granted};
+}
+
 static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                   struct rl_actions *actions) {
     lease->began = now;
     lease->asked = event->asked & rl_all(lease->terms->nodes);
+    lease->kept = event->granted & lease->asked;
     lease->adopted = event->validity_end == 0; /* the caller knows no validity */
     if (lease->adopted) return; /* this proves nothing: the state is NONE until an extension does */
     lease->validity_end = event->validity_end;
+    lease->keys_end = event->validity_end + rl_drift(lease->terms, lease->terms->ttl);
     if (lease->rules.hold_max != 0 && now + lease->rules.hold_max < lease->validity_end)
         lease->validity_end = now + lease->rules.hold_max;
     if (now >= lease->validity_end) {

@@ -127,10 +127,7 @@ void rl_membership_init(struct rl_membership *m, const struct rl_membership_wish
     memset(m, 0, sizeof *m);
     m->wish = *wish;
     m->quorum_id = wish->quorum_id;
-    m->wake_at = RL_NEVER;
-    m->problem.node = -1;
     rl_guard_init(&m->view, wish->nodes, wish->drift_ppm, wish->drift_fixed);
-    m->view.read_only = true;
 }
 
 /* ---- chance and results ---------------------------------------------------------------------- */
@@ -220,13 +217,9 @@ void membership_judge(struct rl_membership *m) {
     struct rl_guard *view = &m->view;
     memset(&view->quorum, 0, sizeof view->quorum);
     view->known = view->decided = view->settled = false;
-    view->other_quorum = 0;
     view->votes_needed = rl_quorum(m->wish.nodes);
     view->pinned = m->quorum_id ? m->quorum_id : only_quorum(m);
-    for (unsigned i = 0; i < m->wish.nodes; i++) {
-        view->node[i].id = 0;
-        view->node[i].was_incarnation = false;
-    }
+    for (unsigned i = 0; i < m->wish.nodes; i++) view->node[i].id = 0;
     (void)eligibility_judge(view);
 }
 
@@ -351,7 +344,6 @@ static void written(struct rl_membership *m, unsigned node, bool done) {
     }
     at->record = at->writing;
     at->has_record = true;
-    at->unreadable = false;
     m->written |= rl_bit(node);
 }
 
@@ -407,8 +399,6 @@ static void read_all(struct rl_membership *m, struct rl_membership_actions *acti
 /* The question has all the answers that it will get. */
 static void answered(struct rl_membership *m) {
     m->stage = RL_STAGE_NONE;
-    m->pending = 0;
-    m->wake_at = RL_NEVER;
     if (m->asking == RL_ASK_READ) membership_judge(m);
     states[m->state].answered(m);
 }

@@ -278,9 +278,8 @@ struct rl_membership {
     unsigned tries, refused, switches;
     /* Settling. */
     struct {
-        /* the change that made the epoch is known; it was found, not made by this run */
-        bool known, begun;
-        struct rl_change last;
+        struct rl_change last; /* that made the epoch; NONE: unknown */
+        bool begun;            /* it was found, not made by this run */
         uint32_t epoch;
         rl_mask witnesses;
         unsigned needed, rounds, tries;

@@ -94,30 +94,25 @@ static bool find_accepted(const struct rl_membership *m, rl_mask nodes, struct r
     return highest > 0;
 }
 
-/* The change that made the present epoch, if a record names it: "Which change made epoch e + 1
- * stays readable there, as `accepted` with ballot 0." */
-static bool find_last(const struct rl_membership *m, struct rl_change *last) {
+/* The change that made the present epoch: "Which change made epoch e + 1 stays readable there, as
+ * `accepted` with ballot 0." NONE: no record names it. */
+static struct rl_change find_last(const struct rl_membership *m) {
     rl_mask intact = membership_intact(m);
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = &m->view.node[i].record;
         if (!(intact & rl_bit(i)) || record->accepted_ballot != 0 ||
             record->accepted.kind == RL_CHANGE_NONE)
             continue;
-        *last = record->accepted;
-        return true;
+        return record->accepted;
     }
-    return false;
+    return (struct rl_change){.kind = RL_CHANGE_NONE};
 }
 
 static void settle_begun(struct rl_membership *m) {
-    struct rl_change last;
-    bool known = find_last(m, &last);
-    if (is_pending(m)) { /* only a change of ttl_max makes such an epoch */
-        last = next_change(m);
-        known = true;
-    }
+    /* only a change of ttl_max makes an epoch that is between two */
+    const struct rl_change last = is_pending(m) ? next_change(m) : find_last(m);
     m->settling.begun = true;
-    membership_settle(m, known ? &last : NULL);
+    membership_settle(m, &last);
 }
 
 /* Above every ballot that was seen. The lower bits keep two operators apart; the compare-and-set
@@ -388,7 +383,7 @@ void membership_added_seen(struct rl_membership *m) {
 static void settled_begun(struct rl_membership *m) {
     if (is_pending(m))
         go_on(m);
-    else if (!m->settling.known || !rl_change_same(&m->settling.last, &m->wanted))
+    else if (!rl_change_same(&m->settling.last, &m->wanted))
         try_again(m);
     else if (adds(m))
         membership_peek(m, RL_ADDED_PEEK, 0);

@@ -223,7 +223,6 @@ static void install(struct rl_membership *m, enum rl_membership_state state, rl_
                     int64_t ttl_max_ms) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         struct rl_record *to = &m->view.node[i].writing;
-        if (!(nodes & rl_bit(i))) continue;
         *to = m->view.node[i].record;
         to->eligibility = RL_RECORD_INTACT;
         to->loss = 0;

@@ -115,7 +115,7 @@ MEMBERSHIP_HANDLERS(MEMBERSHIP_DECLARE)
 #undef MEMBERSHIP_DECLARE
 
 /* membership_settle.c: settles the present epoch, then calls membership_settled(). `last`: the
- * change that made it; NULL: unknown. */
+ * change that made it; NONE: unknown. */
 void membership_settle(struct rl_membership *m, const struct rl_change *last);
 /* membership_change.c: the epoch is settled. */
 void membership_settled(struct rl_membership *m);

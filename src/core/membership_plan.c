@@ -152,7 +152,6 @@ static void plan_member(struct rl_membership *m, unsigned node) {
     bool keep = own && own->quorum_id == to->quorum_id && !rl_record_member(to, own->node_id);
     member->id = keep ? own->node_id : membership_random(m);
     memcpy(member->url, m->view.node[node].url, sizeof member->url);
-    member->incarnation.number = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
         bool ours = record && record->quorum_id == to->quorum_id;
@@ -201,9 +200,7 @@ void membership_plan_records(struct rl_membership *m) {
     }
     to->epoch = m->plan.never_intact && !m->wish.pinned ? epoch + 1 : epoch_after(m, epoch);
     to->begun = to->epoch;
-    to->format = RL_RECORD_FORMAT;
     to->settled = true;
     to->ttl_max_ms = to->ttl_next_ms = ttl_max_of_new(m);
-    to->members_count = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) plan_member(m, i);
 }

@@ -23,7 +23,7 @@ static rl_ns quarantine(const struct rl_membership *m) {
  * counts when the locks of the longer one have ended". */
 static rl_ns wait_for_leases(const struct rl_membership *m) {
     const struct rl_record *quorum = &m->view.quorum;
-    bool same_members = m->settling.known && m->settling.last.kind == RL_CHANGE_TTL_MAX;
+    bool same_members = m->settling.last.kind == RL_CHANGE_TTL_MAX;
     bool lowers = quorum->ttl_next_ms < quorum->ttl_max_ms;
     return same_members && !lowers ? 0 : quarantine(m);
 }
@@ -60,8 +60,7 @@ static bool has_switched(const struct rl_membership *m, unsigned node) {
 static void find_witnesses(struct rl_membership *m) {
     const struct rl_change *last = &m->settling.last;
     const struct rl_record *quorum = &m->view.quorum;
-    bool add = m->settling.known && last->kind == RL_CHANGE_ADD;
-    bool same = m->settling.known && last->kind == RL_CHANGE_TTL_MAX;
+    bool add = last->kind == RL_CHANGE_ADD, same = last->kind == RL_CHANGE_TTL_MAX;
     unsigned before = quorum->members_count + (add || same ? 0u : 1u) - (add ? 1u : 0u);
     m->settling.needed = before - rl_quorum(before) + 1;
     m->settling.witnesses = 0;
@@ -105,8 +104,7 @@ static void begin_round(struct rl_membership *m) {
 }
 
 void membership_settle(struct rl_membership *m, const struct rl_change *last) {
-    m->settling.known = last != NULL;
-    if (last) m->settling.last = *last;
+    m->settling.last = *last;
     m->settling.epoch = m->view.quorum.epoch;
     m->settling.rounds = 0;
     begin_round(m);
@@ -119,7 +117,6 @@ static void fail(struct rl_membership *m, enum rl_problem_kind kind) {
 
 static void mark(struct rl_membership *m) {
     m->settling.tries = 0;
-    m->settling.done = 0;
     membership_peek(m, RL_MARK_PEEK, 0);
 }
 
@@ -242,8 +239,7 @@ void membership_raise_read(struct rl_membership *m) {
     /* A node that was written to since may have lost its raised fences. */
     m->settling.done = membership_unchanged(m, m->settling.done);
     rl_mask nodes = membership_intact(m) & (rl_mask)~m->settling.done;
-    for (unsigned i = 0; i < m->wish.nodes; i++)
-        if (nodes & rl_bit(i)) m->view.node[i].writing = m->view.node[i].record;
+    for (unsigned i = 0; i < m->wish.nodes; i++) m->view.node[i].writing = m->view.node[i].record;
     membership_write(m, RL_RAISE_WRITE, nodes, true);
 }
 
@@ -283,7 +279,7 @@ void membership_mark_read(struct rl_membership *m) {
     m->settling.done = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         struct rl_guard_node *at = &m->view.node[i];
-        if ((nodes & rl_bit(i)) && at->record.settled) m->settling.done |= rl_bit(i);
+        if (at->record.settled) m->settling.done |= rl_bit(i);
         at->writing = at->record;
         at->writing.settled = true;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Two well-known functions that scatter bits. They are not cryptographic: numbers that must not be
- * guessed come from the kernel. */
+ * Functions on numbers. Two well-known ones scatter bits. They are not cryptographic: numbers that
+ * must not be guessed come from the kernel. */
 #ifndef RL_CORE_MIX_H
 #define RL_CORE_MIX_H
 
@@ -32,6 +32,12 @@ static inline uint64_t rl_fnv1a(uint64_t hash, const void *data, size_t bytes) {
     const unsigned char *at = data;
     for (size_t i = 0; i < bytes; i++) hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
     return hash;
+}
+
+/* What a break makes of a node's nonce (node/break.lua): each half is added by itself. */
+static inline uint64_t rl_nonce_sum(uint64_t nonce, uint64_t added) {
+    const uint32_t high = (uint32_t)((nonce >> 32) + (added >> 32));
+    return (uint64_t)high << 32 | (uint32_t)(nonce + added);
 }
 
 #endif

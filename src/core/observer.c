@@ -95,7 +95,6 @@ static rl_ns next_look(struct rl_observer *observer, const struct rl_observer_ev
 }
 
 static void rest(struct rl_observer *observer, const struct rl_observer_event *event, rl_ns now) {
-    observer->pending = observer->pending_terms = 0;
     observer->look_at = next_look(observer, event, now);
     move(observer, RL_OBSERVER_RESTING, now);
 }
@@ -118,7 +117,6 @@ static void look(struct rl_observer *observer, const struct rl_observer_event *e
     observer->round++;
     observer->woken = false;
     observer->answered = observer->proven = 0;
-    observer->candidate = 0;
     memset(observer->token, 0, sizeof observer->token);
     memset(observer->announced, 0, sizeof observer->announced);
     observer->pending = observer->pending_terms = event->ready & rl_all(observer->rules.nodes);
@@ -129,10 +127,11 @@ static void look(struct rl_observer *observer, const struct rl_observer_event *e
     miss(observer, event, now, actions);
 }
 
-static rl_mask holders(const struct rl_observer *observer, uint8_t token) {
+/* Of these nodes. */
+static rl_mask holders(const struct rl_observer *observer, rl_mask answered, uint8_t token) {
     rl_mask nodes = 0;
     for (unsigned i = 0; i < observer->rules.nodes; i++)
-        if ((observer->answered & rl_bit(i)) && observer->token[i] == token) nodes |= rl_bit(i);
+        if ((answered & rl_bit(i)) && observer->token[i] == token) nodes |= rl_bit(i);
     return nodes;
 }
 
@@ -153,7 +152,6 @@ static void prove(struct rl_observer *observer, rl_mask nodes, rl_ns now,
                   struct rl_observer_actions *actions) {
     observer->round++;
     observer->pending = nodes;
-    observer->pending_terms = 0;
     actions->prove = nodes;
     actions->token = observer->candidate;
     actions->term = observer->candidate_term;
@@ -172,8 +170,8 @@ static void judge_reading(struct rl_observer *observer, const struct rl_observer
     rl_mask most = 0;
     const rl_mask answered = observer->answered & (rl_mask)~event->voided;
     for (unsigned i = 0; i < observer->rules.nodes; i++) {
-        if (!(answered & rl_bit(i)) || observer->token[i] == 0) continue;
-        const rl_mask same = holders(observer, observer->token[i]) & answered;
+        if (observer->token[i] == 0) continue;
+        const rl_mask same = holders(observer, answered, observer->token[i]);
         if (rl_count(same) <= rl_count(most)) continue;
         most = same;
         observer->candidate = observer->token[i];
@@ -243,8 +241,7 @@ static void judge_proof(struct rl_observer *observer, const struct rl_observer_e
                                   .term = observer->candidate_term,
                                   .sure_until = sure_until(observer, proven, event->quorum)};
     /* What was promised before for the same leader still holds. */
-    if (observer->known.state == RL_OBSERVED_LEADER && observer->known.token == news.token &&
-        observer->known.sure_until > news.sure_until)
+    if (observer->known.token == news.token && observer->known.sure_until > news.sure_until)
         news.sure_until = observer->known.sure_until;
     if (news.sure_until <= now) {
         miss(observer, event, now, actions);
@@ -285,9 +282,7 @@ static void take(struct rl_observer *observer, const struct rl_observer_event *e
 
 /* Nodes that are silent count as failed. */
 static void close_late(struct rl_observer *observer, rl_ns now) {
-    const bool asks =
-        observer->state == RL_OBSERVER_READING || observer->state == RL_OBSERVER_PROVING;
-    if (!asks || now < observer->since + observer->rules.answer_timeout) return;
+    if (now < observer->since + observer->rules.answer_timeout) return;
     observer->pending = observer->pending_terms = 0;
 }
 

@@ -104,9 +104,10 @@ struct rl_observer {
     struct rl_observer_rules rules;
     enum rl_observer_state state;
     uint32_t round;
-    rl_ns asked_at;                  /* when the questions of READING went out ... */
-    rl_ns since;                     /* ... and those of this state */
-    rl_mask pending, pending_terms;  /* not answered yet: keys, or proofs; announcements */
+    rl_ns asked_at; /* when the questions of READING went out ... */
+    rl_ns since;    /* ... and those of this state */
+    /* READING, PROVING: not answered yet: keys, or proofs; announcements */
+    rl_mask pending, pending_terms;
     rl_mask answered;                /* whose key is known: ... */
     uint8_t token[RL_NODES_MAX];     /* ... the token, or 0 ... */
     rl_ns ends[RL_NODES_MAX];        /* ... and until when it is there for sure */

@@ -255,7 +255,8 @@ bool rl_waiting_step(struct rl_waiting *waiting, const struct rl_event *event, r
         return false;
     }
     bool asks = event->type == RL_EVENT_RANK || event->type == RL_EVENT_NODES;
-    if (asks && !is_second(waiting)) earlier(&waiting->watch_at, now);
+    const rl_ns soon = now > waiting->away_until ? now : waiting->away_until;
+    if (asks && !is_second(waiting)) earlier(&waiting->watch_at, soon);
     bool reported = event->type == RL_EVENT_WAKE, seen = event->type == RL_EVENT_WATCHED;
     if (is_first(waiting) && (reported || seen)) return heed(waiting, event, now, actions);
     if (reported || (seen && (changed(waiting) & (rl_mask)~waiting->watching) != 0))
@@ -296,9 +297,9 @@ void rl_waiting_resume(struct rl_waiting *waiting, rl_ns now, struct rl_actions 
     plan_poll(waiting, now);
     actions->enter_queue = true;
     if (is_far_behind(waiting)) return;
-    earlier(&waiting->watch_at,
-            now + rl_draw_between(&waiting->random, 0,
-                                  ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting)));
+    const rl_ns away_max = ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting);
+    waiting->away_until = now + rl_draw_between(&waiting->random, 0, away_max);
+    earlier(&waiting->watch_at, waiting->away_until);
 }
 
 rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting) {

@@ -57,6 +57,9 @@ static int take_options(const struct redlock_fence_gate_options *given,
     if (options->resources < 1 || options->resources > REDLOCK_FENCE_RESOURCES_MAX)
         return fail(error, REDLOCK_BAD_ARGUMENT, "a gate is made for 1 to %d resources, not %zu",
                     REDLOCK_FENCE_RESOURCES_MAX, options->resources);
+    if (options->create != 0 && options->create != 1)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "create is %d; it must be 0 or 1",
+                    options->create);
     if (options->path && options->path[0] == '\0')
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "the path of the gate's file is empty; NULL means a gate in memory");
@@ -68,8 +71,7 @@ static int open_file(struct redlock_fence_gate *gate,
                      struct redlock_error *error) {
     const char *failed = "";
     gate->in_file = true;
-    if (gate_file_open(&gate->file, options->path, options->create != 0, gate->count, &failed) ==
-        0) {
+    if (gate_file_open(&gate->file, options->path, options->create, gate->count, &failed) == 0) {
         gate->salt = gate->file.salt;
         gate->count = gate->file.buckets;
         return REDLOCK_OK;

@@ -318,6 +318,7 @@ struct turn {
     size_t key;                   /* this turn's key */
     char name[FENCES_NAME_BYTES]; /* of the fences, or their nonce */
     char fence[FENCE_WORD_BYTES];
+    char digits[NET_NONCE_BYTES];
 };
 
 static void add_all(struct words *words, const struct net_request *request) {
@@ -389,6 +390,10 @@ static void add_named(struct words *words, char what, struct turn *turn) {
             words_text(words, NET_KEPT);
         else
             add_nonce(words, turn->name, turn->nonce);
+        return;
+    case 'z':
+        write_nonce(turn->digits, request->nonce);
+        words_bytes(words, (struct net_bytes){turn->digits, NET_NONCE_BYTES});
         return;
     case '#': words_number(words, request->keys_count); return;
     case 'f': words_number(words, (uint64_t)request->fence); return;

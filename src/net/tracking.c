@@ -178,7 +178,8 @@ static void proven(struct node *node) {
 static bool is_proven(const struct node *node) { return policy_of(node)->tracking_live; }
 
 static void disproved(struct conn *notifier) {
-    static const char text[] = "it is accepted, but changes are not reported";
+    static const char text[] =
+        "it is accepted, but the change that tests it was not reported, or was refused";
     refuse(notifier->node, "CLIENT TRACKING", REDLOCK_VERDICT_ERROR,
            (struct net_bytes){text, sizeof(text) - 1});
     conn_fail(notifier, REDLOCK_VERDICT_ERROR, "does not notify of changes");

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: BSD-2-Clause
--- Takes one slot of a resource: the first free one, in the order of this client. Slot n is the plain lock KEYS[1]:slot:n.
+-- Takes one slot of a resource: one that is ours already, else the first free one, in the order of this client. Slot n is
+-- the plain lock KEYS[1]:slot:n.
 -- A slot's token is 40 hexadecimal digits, '/', and the number of slots, so that number lives exactly as long as the slots
 -- do, on each node that holds one. Any slot held with another number is a refusal: such holders exclude each other.
 -- KEYS[1]: the resource; guarded: KEYS[2]: the fences. ARGV[1]: token, ARGV[2]: ttl in milliseconds, ARGV[3]: the number of
@@ -40,11 +41,19 @@ for _, token in ipairs(held) do
         end
     end
 end
+-- A slot that is ours already comes first: a request that comes late, or twice, must not move the slot that counts by now.
 local taken
 for word in string.gmatch(ARGV[4], '%d+') do
     local slot = tonumber(word)
+    if held[slot] == ARGV[1] then
+        taken = slot
+        break
+    end
+end
+for word in string.gmatch(taken and '' or ARGV[4], '%d+') do
+    local slot = tonumber(word)
     -- NX: a key of another type has no value here, and is not free.
-    if held[slot] == ARGV[1] or (not held[slot] and redis.call('SET', names[slot], ARGV[1], 'NX', 'PX', ARGV[2])) then
+    if not held[slot] and redis.call('SET', names[slot], ARGV[1], 'NX', 'PX', ARGV[2]) then
         taken = slot
         break
     end

@@ -102,8 +102,9 @@ static uint32_t reversed(uint32_t bits) {
 
 struct item *buckets_scan(const struct buckets *buckets, uint32_t cursor, uint32_t *next) {
     uint32_t index = index_of(buckets, reversed(cursor)), power = power_below(buckets->count);
-    bool is_split = index >= power || index < buckets->count - power;
-    /* its positions are those with the same highest bits as `index` reversed */
+    bool is_split = index < buckets->count - power;
+    /* its positions are those with the same highest bits as `index` reversed; those of the second
+     * half of a bucket that was split end where those of the whole bucket did */
     uint32_t range = UINT32_MAX / (is_split ? 2 * power : power) + 1;
     *next = (reversed(index) & ~(range - 1)) + range;
     return *bucket_at(buckets, index);

@@ -81,7 +81,6 @@ void ends_remove(struct ends *ends, struct item *item) {
     assert(slot_at(ends, place)->item == item);
     struct slot last = *slot_at(ends, --ends->count);
     if (last.item != item) {
-        slot_at(ends, place)->item = last.item;
         last.item->place = (uint32_t)place;
         ends_move(ends, last.item, last.time);
     }

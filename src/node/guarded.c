@@ -290,6 +290,10 @@ static void drop_record(struct record *record) {
     record->fields_count = record->bytes = 0;
 }
 
+static bool is_text(struct node_bytes bytes, const char *text) {
+    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
+}
+
 /* ---- votes ---- */
 
 enum node_answer node_zadd(struct node_table *table, uint64_t nonce, int64_t fence,
@@ -365,13 +369,33 @@ enum node_answer node_raise(struct node_table *table, const struct node_bytes *k
     return NODE_GRANTED;
 }
 
+void node_rename(struct node_table *table, uint64_t nonce, uint64_t added) {
+    char digits[NONCE_DIGITS + 1];
+    struct record *record = &table->record;
+    struct fences *fences = of_nonce(table, nonce);
+    const uint64_t name = rl_nonce_sum(nonce, added);
+    if (!fences || record->nonce != nonce) return;
+    assert(!table->options.native && name != 0);
+    snprintf(digits, sizeof digits, "%016" PRIx64, name);
+    for (size_t i = 0; i < record->fields_count; i++) {
+        const struct node_field *field = &record->fields[i];
+        if (is_text(field->name, "nonce"))
+            memcpy(record->data + ((const char *)field->value.data - record->data), digits,
+                   NONCE_DIGITS);
+    }
+    record->nonce = name;
+    if (name == nonce) return;
+    drop(table, name);
+    fences->name = name;
+}
+
 enum node_answer node_break(struct node_table *table, struct node_bytes key,
-                            struct node_bytes token, uint64_t nonce, int64_t fence,
+                            struct node_bytes token, uint64_t nonce, uint64_t added, int64_t fence,
                             const uint16_t *stripes, size_t stripes_count, int64_t now_ms,
                             int64_t *highest) {
     const struct claim claim = {NULL, 0, stripes, stripes_count, now_ms};
     struct fences *fences = of_nonce(table, nonce);
-    if (!fences) return NODE_GONE;
+    if (!fences || table->record.nonce != nonce) return NODE_GONE;
     int64_t found = fence_of(table, fences, &claim, HIGHEST);
     if (found >= fence) {
         *highest = found;
@@ -380,6 +404,7 @@ enum node_answer node_break(struct node_table *table, struct node_bytes key,
     const struct entry *entry = table_find(table, key, now_ms, HOLDS);
     if (entry && entry->other_type) return NODE_WRONGTYPE;
     raise_fences(table, fences, fence, &claim);
+    if (!table->options.native) node_rename(table, nonce, added);
     return entry ? node_release(table, &key, 1, token, now_ms) : NODE_ABSENT;
 }
 
@@ -404,10 +429,6 @@ size_t node_record(const struct node_table *table, const struct node_field **fie
 const int64_t *node_fences(const struct node_table *table, uint64_t nonce) {
     const struct fences *fences = find(table, nonce);
     return fences ? fences->highest : NULL;
-}
-
-static bool is_text(struct node_bytes bytes, const char *text) {
-    return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
 }
 
 static bool names_its_nonce(const struct node_record_write *write) {

@@ -265,7 +265,6 @@ static struct waiter *make_waiter(struct node_queue *queue, struct line *line,
     size_t bytes = from->name.bytes;
     struct waiter *waiter = node_memory_take(sizeof *waiter + bytes);
     if (!waiter) return NULL;
-    memset(waiter, 0, sizeof *waiter);
     memcpy(waiter->name, from->name.data, bytes);
     waiter->name_bytes = (uint16_t)bytes;
     waiter->reads = from->reads;
@@ -410,7 +409,6 @@ static void move_up(struct waiter *waiter, int64_t since_us) {
     if (line->reserved && since_us <= first->since_us) since_us = first->since_us + 1;
     if (since_us >= waiter->since_us) return;
     tree_remove(waiter);
-    waiter->left = waiter->right = NULL;
     waiter->since_us = since_us;
     tree_add(waiter);
 }

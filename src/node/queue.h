@@ -129,5 +129,13 @@ enum node_answer node_share_in_turn(struct node_table *table, struct node_queue 
                                     const struct node_share *share,
                                     const struct node_waiter *waiter, int64_t now_us,
                                     int64_t *fence, struct node_turn *turn);
+/* A node_share_extend(). When it makes a writer a reader, the first that waits is let in, if it
+ * reads. */
+enum node_answer node_share_extend_in_turn(struct node_table *table, struct node_queue *queue,
+                                           const struct node_share *share, int64_t now_us);
+/* A node_queue_leave(). When a writer that waited among readers leaves, the reader behind it is let
+ * in. */
+size_t node_leave_turn(struct node_table *table, struct node_queue *queue, struct node_bytes key,
+                       struct node_bytes waiter, bool skipping, int64_t now_us);
 
 #endif

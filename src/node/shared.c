@@ -21,10 +21,8 @@ static struct readers *find(struct node_table *table, struct node_bytes key, int
     return NULL;
 }
 
-/* The list lives as long as its last reader; returns that end. */
-static int64_t settle(struct readers *list) {
-    return list->expires_ms = list->last ? list->last->expires_ms : 0;
-}
+/* The list lives as long as its last reader: it has one. Returns that end. */
+static int64_t settle(struct readers *list) { return list->expires_ms = list->last->expires_ms; }
 
 void shared_entry_goes(struct node_table *table, const struct entry *entry, struct node_bytes key) {
     if (!table->readers.first || !table_holds(entry, marker)) return;

@@ -83,14 +83,18 @@ static bool is_barred(const struct node_slot_request *request, unsigned slot) {
     return request->barred >> (slot - 1) & 1;
 }
 
-/* 0: all are taken. */
+/* 0: all are taken. One that is ours already comes first: a request that comes late, or twice, must
+ * not move the slot that counts by now. */
 static unsigned take_first(struct node_table *table, const struct node_slot_request *request,
-                           int64_t now_ms, enum node_answer *answer) {
+                           uint64_t ours, int64_t now_ms, enum node_answer *answer) {
     *answer = NODE_DENIED;
-    for (unsigned i = 0; i < request->order_count && *answer == NODE_DENIED; i++) {
+    for (unsigned i = 0; i < request->order_count; i++) {
         const unsigned slot = request->order[i];
         assert(slot >= 1 && slot <= request->count);
-        if (is_ours(table, request, slot, now_ms)) return slot;
+        if (ours >> (slot - 1) & 1) return slot;
+    }
+    for (unsigned i = 0; i < request->order_count && *answer == NODE_DENIED; i++) {
+        const unsigned slot = request->order[i];
         if (is_barred(request, slot)) continue;
         *answer = node_acquire(table, &request->names[slot - 1], 1, request->token, request->ttl_ms,
                                now_ms);
@@ -136,7 +140,7 @@ static struct node_slot_answer acquire(struct node_table *table,
                                        const struct node_slot_request *request, uint64_t ours,
                                        int64_t now_ms) {
     struct node_slot_answer answer = {.answer = NODE_DENIED, .remaining_ms = -1};
-    answer.slot = take_first(table, request, now_ms, &answer.answer);
+    answer.slot = take_first(table, request, ours, now_ms, &answer.answer);
     if (answer.answer == NODE_NO_MEMORY) return answer;
     for (unsigned slot = 1; slot <= request->count; slot++)
         if ((ours >> (slot - 1) & 1) && slot != answer.slot)

@@ -194,11 +194,14 @@ enum node_answer node_raise(struct node_table *table, const struct node_bytes *k
                             struct node_bytes token, uint64_t nonce, int64_t fence,
                             const uint16_t *stripes, size_t stripes_count, int64_t now_ms,
                             int64_t *highest);
-/* break.lua: raises the fence as a raise without keys does, and in the same step deletes the key if
- * it holds the token. GRANTED: raised and deleted; ABSENT, DENIED (another token): raised. GONE,
- * STALE (*highest as above), WRONGTYPE: nothing was changed. */
+/* Stock tables only. The record and its fences get the nonce rl_nonce_sum(nonce, added). */
+void node_rename(struct node_table *table, uint64_t nonce, uint64_t added);
+/* break.lua: raises the fence as a raise without keys does, and in the same step renames and
+ * deletes the key if it holds the token. (A native table, where a vote is one step, keeps its
+ * nonce.) GRANTED: raised and deleted; ABSENT, DENIED (another token): raised. GONE, STALE
+ * (*highest as above), WRONGTYPE: nothing was changed. */
 enum node_answer node_break(struct node_table *table, struct node_bytes key,
-                            struct node_bytes token, uint64_t nonce, int64_t fence,
+                            struct node_bytes token, uint64_t nonce, uint64_t added, int64_t fence,
                             const uint16_t *stripes, size_t stripes_count, int64_t now_ms,
                             int64_t *highest);
 /* GRANTED: every key holds the token and every stripe is at least the fence. GONE. Else STALE. */

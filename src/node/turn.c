@@ -94,3 +94,20 @@ enum node_answer node_share_in_turn(struct node_table *table, struct node_queue 
     if (turn->others) node_queue_shared(queue, share->key, now_us);
     return answer;
 }
+
+enum node_answer node_share_extend_in_turn(struct node_table *table, struct node_queue *queue,
+                                           const struct node_share *share, int64_t now_us) {
+    const int64_t now_ms = now_us / US_PER_MS;
+    const bool was_shared = node_is_shared(table, share->key, now_ms);
+    const enum node_answer answer = node_share_extend(table, share, now_ms);
+    if (answer == NODE_GRANTED && !was_shared) node_queue_shared(queue, share->key, now_us);
+    return answer;
+}
+
+size_t node_leave_turn(struct node_table *table, struct node_queue *queue, struct node_bytes key,
+                       struct node_bytes waiter, bool skipping, int64_t now_us) {
+    const size_t remain = node_queue_leave(queue, key, waiter, skipping, now_us);
+    if (remain > 0 && node_is_shared(table, key, now_us / US_PER_MS))
+        node_queue_shared(queue, key, now_us);
+    return remain;
+}

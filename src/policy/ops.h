@@ -34,7 +34,7 @@
  *     %n the name of the fences of the node's nonce   %N the same, or NET_KEY_KEPT if `was_kept`
  *     %f fence   %s all stripes   %m REDLOCK_TOKEN_BYTES_MAX   %M one more than that
  *     %# how many keys   %F "FENCE=nonce:fence:stripe,stripe", the nonce being the node's
- *     %O the node's nonce, or "kept" if `was_kept`
+ *     %O the node's nonce, or "kept" if `was_kept`   %z `nonce`
  *     %a age_us   %r RL_WAITING_ARMED   %b the lock's key, from a wait queue's name   %p passes
  *     %S slots   %o slot_order   %e effort   %x skip
  *     %u waiter   %v since_us, waited_us and remember_us
@@ -103,9 +103,10 @@ enum {
       ANY(SCRIPT_ANSWERS(RAISE, 1, "%K %n | %t %f %s", RAISE)),                                    \
       NATIVE(COMMANDS(1, "REDLOCK.RAISE %# %K %t %F", RAISE, RAISE)))                              \
     /* One key: the same whatever it holds, and in the same step compare-and-delete: GRANTED, or   \
-     * ABSENT or DENIED as RELEASE; STALE with `fence`: nothing was deleted. */                    \
+     * ABSENT or DENIED as RELEASE; STALE with `fence`: nothing was deleted. `nonce` was added to   \
+     * the node's (rl_nonce_sum()), unless the node is native. */                                \
     X(BREAK, RECORD, NET_OP_TOKEN | NET_OP_GUARDED | NET_OP_GROWS,                                 \
-      ANY(SCRIPT_ANSWERS(BREAK, 1, "%K %n | %t %f %s", BREAK)),                                    \
+      ANY(SCRIPT_ANSWERS(BREAK, 2, "%K " NET_KEY_RECORD " %n | %t %f %z %s", BREAK)),              \
       NATIVE(COMMANDS(1, "REDLOCK.BREAK %k %t %F", BREAK, BREAK)))                                 \
     /* GRANTED: each key still holds the token and each stripe's fence is at least the request's;  \
      * else STALE. */                                                                              \

@@ -141,7 +141,8 @@ struct net_request {
     /* RECORD_WRITE, to one node. The old fences keep their scores under the new name, whichever
      * names they are. */
     uint64_t expected; /* the nonce of the record that must be there; 0: there must be none */
-    uint64_t nonce;    /* the new one, also among the fields */
+    /* the new one, also among the fields. BREAK: what is added to the nodes' own */
+    uint64_t nonce;
     bool was_kept,
         keep; /* the fences are, or will be, under NET_KEY_KEPT and not under the nonce's name */
     /* RL_STRIPES: afterwards every stripe exists and is at least this; NULL: unchanged */

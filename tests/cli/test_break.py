@@ -264,6 +264,16 @@ def test_one_node_stopped(three, resource):
     assert values(three.servers, resource)[::2] == [None] * 2
 
 
+def test_members_that_are_not_listed(three, guarded, resource):
+    guarded("acquire", resource)
+    two = {"REDLOCK_NODES": ",".join(server.url for server in three.servers[:2])}
+    done = guarded("break", "--json", *WHY, resource, environ=two)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["result"], told["certain"], told["unlisted"]) == (0, "broken", False, 1)
+    assert b"the list of nodes lacks 1 of the quorum's members, which may still have the key, for " in done.stderr
+    assert [value is None for value in values(three.servers, resource)] == [True, True, False]
+
+
 def test_two_nodes_down(three, resource):
     redlock = Redlock(three.nodes)
     put(three.servers, resource, "hung", "PX", "60000")

@@ -201,6 +201,23 @@ def test_a_token_that_is_not_there(redlock3):
     assert re.search(r"x: lost: .* have another token$", lines(redlock3("extend", "--token", TOKEN, "x"))[0])
 
 
+@pytest.mark.parametrize("command", ["extend", "release"])
+def test_a_token_of_a_reader_or_a_slot(redlock3, command):
+    reader = redlock3("acquire", "--shared", "r").stdout.decode().split()[0]
+    said = lines(redlock3(command, "--token", reader, "r"))
+    assert said[1:] == ["redlock: 'r' is a shared lock now: with a reader's token, give --shared"]
+    assert redlock3(command, "--shared", "--token", reader, "r").returncode == 0
+
+    slot = redlock3("acquire", "--slots", "2", "s").stdout.decode().split()
+    said = lines(redlock3(command, "--token", slot[0], "s"))
+    assert said[1:] == ["redlock: this is the token of a slot: name the slot that redlock acquire printed, as in 's:slot:1'"]
+    assert redlock3(command, "--token", slot[0], f"s:{slot[-1]}").returncode == 0
+
+    done = redlock3(command, "--token", "redlock:shared", "r")
+    assert done.returncode == USAGE
+    assert lines(done)[0].startswith("redlock: the token given by --token is the marker of a shared lock; give the reader's token")
+
+
 # ---- show ----
 
 @pytest.mark.parametrize("token", [
@@ -234,12 +251,23 @@ def test_acquire_that_fails_prints_json(three, redlock3):
     assert 20000 < found["remaining_ms"] <= 30000 and found["reason"].startswith("held by me, ")
     assert [node["url"] for node in found["nodes"]] == [server.url for server in three.servers]
     assert [node["verdict"] for node in found["nodes"]].count("denied") >= 2
+    done = redlock3("acquire", "--json", "-E", "0", "x")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["result"], found["exit"], found["owner"]) == (0, "held", 0, "me")
     for server in three.servers[:2]:
         server.close()
     found = json.loads(redlock3("acquire", "--json", "y").stdout)
     assert (found["result"], found["exit"], found["reason"]) == ("no_quorum", NO_QUORUM, "no quorum: 1 of 3 nodes answered, 2 needed")
     assert [node["verdict"] for node in found["nodes"]] == ["refused", "refused", "none"]
     assert "Connection refused" in found["nodes"][0]["reason"] and "reason" not in found["nodes"][2]
+
+
+def test_release_says_why_nodes_do_not_answer(three, redlock3):
+    for server in three.servers:
+        server.close()
+    done = redlock3("release", "--token", TOKEN, "x")
+    assert done.returncode == NO_QUORUM
+    assert lines(done)[1:] == [f"redlock:   {server.url}: cannot connect: Connection refused" for server in three.servers]
 
 
 def test_extend_and_release_that_fail_print_json(redlock3):
@@ -257,6 +285,9 @@ def test_errors_before_a_client_exists_print_json(redlock):
     assert (found["result"], found["exit"], done.returncode) == ("config", CONFIG, CONFIG)
     assert found["reason"] in done.stderr.decode()
     assert json.loads(redlock("acquire", "--json").stdout)["result"] == "usage"
+    done = redlock("watch", "--json", "x", environ={"REDLOCK_NODES": "http://h"})
+    assert (json.loads(done.stdout)["result"], done.returncode) == ("config", CONFIG)
+    assert json.loads(redlock("watch", "--json").stdout)["result"] == "usage"
 
 
 def test_run_json_is_the_last_line_of_standard_error(three, redlock3):

@@ -48,6 +48,7 @@ def test_a_script_whose_interpreter_is_missing(locked, resource, tmp_path, named
     locked.environ["PATH"] = f"{locked.environ['PATH']}:{tmp_path}"
     done = locked("run", resource, str(script) if named else script.name)
     assert done.returncode == 127 and b"the interpreter that its first line names is missing" in done.stderr
+    assert b"cannot run '': No such file" in locked("run", resource, "").stderr
 
 
 def test_holds_the_lock_meanwhile(locked, quorum, resource, tmp_path):

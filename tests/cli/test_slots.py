@@ -31,6 +31,20 @@ def test_acquire_release(locked, quorum, resource):
     assert acquire(locked, "--slots", "2", resource)[1] == slot
 
 
+def test_slots_that_are_never_free(locked, quorum, resource):
+    for server in quorum.servers:
+        server.ask("RPUSH", f"{resource}:slot:1", "x")
+    said = locked("acquire", "--slots", "1", resource).stderr.decode()
+    assert f"none of its 1 slots is free; '{resource}:slot:1': the key holds a list: not a lock" in said
+    for server in quorum.servers:
+        server.ask("DEL", f"{resource}:slot:1")
+        server.ask("SET", f"{resource}:slot:1", "x")
+    said = locked("acquire", "--slots", "1", resource).stderr.decode()
+    assert f"none of its 1 slots is free; '{resource}:slot:1': the key has no TTL, so it never ends" in said
+    for server in quorum.servers:
+        server.ask("DEL", f"{resource}:slot:1")
+
+
 def test_json(locked, resource):
     done = locked("acquire", "--json", "--slots", "3", resource)
     assert done.returncode == 0, done.stderr

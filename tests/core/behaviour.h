@@ -34,6 +34,7 @@ static inline void fold_actions(const struct rl_actions *actions) {
     fold(actions->extend | (int64_t)actions->release << 16 | (int64_t)actions->raise << 32);
     fold(actions->confirm | (int64_t)actions->announce << 16);
     fold(actions->extend_ttl);
+    if (actions->repair) fold(actions->repair_ttl);
     fold(actions->fence);
     fold(actions->wake_at);
     fold(actions->notices);

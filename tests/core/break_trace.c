@@ -11,7 +11,8 @@
  *
  * Inputs: nodes N-M hold LETTER [fence F] | are free | are silent (they do nothing and do not
  * answer) | answer | are deaf (what they do is not answered) | lose their data (they do not vote
- * from then on) | cannot raise | recover; breaks [LETTER] (with a letter: only that token);
+ * from then on) | cannot raise | recover | are unread (their record is being read again) | are
+ * read; breaks [LETTER] (with a letter: only that token);
  * until: nothing but time.
  */
 #include <ctype.h>
@@ -31,7 +32,7 @@ enum { QUEUE = 256, TEXT = 65536 };
 struct node {
     char key; /* 0: none */
     int64_t fence;
-    bool silent, deaf, lost, cannot_raise;
+    bool silent, deaf, lost, cannot_raise, unread;
     rl_ns lost_at;
 };
 
@@ -123,7 +124,9 @@ static void step(struct stage *stage, struct rl_break_event event) {
     struct rl_break_actions actions;
     const enum rl_break_state before = stage->machine.state;
     event.ready = event.members = rl_all(stage->nodes);
-    event.voters = event.ready & (rl_mask)~lost_since(stage, stage->now);
+    for (unsigned i = 0; i < stage->nodes; i++)
+        if (stage->node[i].unread) event.unread |= rl_bit(i);
+    event.voters = event.ready & (rl_mask) ~(lost_since(stage, stage->now) | event.unread);
     if (stage->guarded) event.voided = lost_since(stage, stage->machine.raised_at);
     event.quorum = (uint8_t)rl_quorum(stage->nodes);
     rl_break_step(&stage->machine, &event, stage->now, &actions);
@@ -253,6 +256,8 @@ static bool befall(struct node *node, rl_ns now, const char *what) {
         node->cannot_raise = true;
     } else if (strcmp(what, "recover") == 0) {
         node->lost = node->cannot_raise = false;
+    } else if (strcmp(what, "are unread") == 0 || strcmp(what, "are read") == 0) {
+        node->unread = strcmp(what, "are unread") == 0;
     } else {
         return false;
     }
@@ -280,6 +285,9 @@ static bool input(struct stage *stage, const char *text) {
         return false;
     for (unsigned i = first - 1; i < last; i++)
         if (!befall(&stage->node[i], stage->now, text + used)) return false;
+    const bool known = strstr(text, "read") != NULL || strstr(text, "lose") != NULL;
+    if (stage->runs && known)
+        step(stage, (struct rl_break_event){.type = RL_BREAK_NODES, .node = RL_NODES_MAX});
     return true;
 }
 

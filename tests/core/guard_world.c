@@ -31,6 +31,7 @@ static void carry_out(struct agent *agent, const struct rl_guard_actions *action
         memset(pending_op, 0, offsetof(struct pending_op, fences));
         pending_op->what = node->pending_op;
         gw.node[i].reads += node->pending_op == RL_PENDING_READ;
+        gw.node[i].fence_reads += node->pending_op == RL_PENDING_FENCES;
         pending_op->expected =
             node->pending_op == RL_PENDING_FENCES ? node->record.nonce : node->expected;
         if (node->pending_op != RL_PENDING_WRITE) continue;
@@ -69,6 +70,7 @@ void world_step(unsigned index, struct rl_guard_event event) {
     event.random = rl_splitmix64(&agent->random);
     rl_guard_step(&agent->guard, &event, gw.now, &actions);
     fold_step(&agent->guard, &actions);
+    agent->changes += actions.changed;
     assert_true(actions.wake_at > gw.now); /* or it would spin */
     carry_out(agent, &actions);
 }
@@ -178,6 +180,17 @@ void world_lose(unsigned index, bool restarted) {
     if (restarted) new_incarnation(node);
 }
 
+void world_go_back(unsigned node, const struct world_node *then) {
+    unsigned losses = gw.node[node].losses + 1, installs = gw.node[node].installs;
+    uint64_t evicted = gw.node[node].evicted;
+    gw.node[node] = *then;
+    gw.node[node].losses = losses;
+    gw.node[node].installs = installs;
+    gw.node[node].evicted = evicted;
+    gw.node[node].lost_at = gw.now;
+    world_promote(node);
+}
+
 static bool reconnect_all(void) {
     bool any = false;
     for (unsigned a = 0; a < gw.agents; a++)
@@ -263,4 +276,25 @@ void world_begin(unsigned nodes, unsigned agents, uint64_t seed) {
             snprintf(gw.agent[a].guard.node[i].url, RL_URL_BYTES, "redis://n%u", i);
         for (unsigned i = 0; i < nodes; i++) world_connect(a, i);
     }
+}
+
+void world_begin_read(unsigned nodes, unsigned agents) {
+    world_begin(nodes, agents, 1);
+    world_run(gw.now);
+}
+
+void world_peek(unsigned node) {
+    for (unsigned a = 0; a < gw.agents; a++)
+        world_step(a, (struct rl_guard_event){.type = RL_GUARD_PEEK, .node = (uint8_t)node});
+    world_run(gw.now);
+}
+
+void world_lack_sources(rl_mask away) {
+    world_lose(0, false);
+    world_peek(0);
+    world_run(gw.now + WORLD_QUARANTINE / 2);
+    for (unsigned i = 0; i < gw.nodes; i++)
+        if (away & rl_bit(i)) world_disconnect(0, i);
+    world_run(gw.now + WORLD_QUARANTINE);
+    assert_int_equal(gw.agent[0].guard.installing, 0);
 }

@@ -18,6 +18,7 @@
 
 #define WORLD_NODES_MAX 7
 #define WORLD_AGENTS_MAX 3
+#define WORLD_QUARANTINE ((1000 + 10 + 2) * RL_MS) /* of ttl_max, with the drift */
 
 struct world_node {
     bool up, has_record, has_fences;
@@ -27,7 +28,7 @@ struct world_node {
     struct rl_record record;
     int64_t fences[RL_STRIPES];
     rl_ns lost_at; /* its last loss */
-    unsigned losses, installs, reads;
+    unsigned losses, installs, reads, fence_reads;
 };
 
 /* One request of one agent at one node. */
@@ -45,6 +46,7 @@ struct agent {
     struct rl_guard guard;
     struct pending_op pending_op[WORLD_NODES_MAX];
     rl_ns wake_at;
+    unsigned changes;  /* how many steps have reported one */
     rl_mask reconnect; /* asked for; world_run() does it, if `reconnects` */
     uint64_t random;
 };
@@ -67,9 +69,14 @@ uint64_t world_draw(uint64_t below);
 /* `nodes` intact members of one quorum, ttl_max 1000 ms; agents connected to all, having read
  * nothing yet. */
 void world_begin(unsigned nodes, unsigned agents, uint64_t seed);
+/* The same, of seed 1, and every agent has read every node. */
+void world_begin_read(unsigned nodes, unsigned agents);
 void world_lose(unsigned node,
                 bool new_incarnation); /* all data; with a new incarnation it was a restart */
 void world_promote(unsigned node);     /* another replication id */
+/* A round trip: its replica, which lags, is promoted; it becomes that one's replica and is promoted
+ * back. */
+void world_go_back(unsigned node, const struct world_node *then);
 void world_step(unsigned agent, struct rl_guard_event event);
 void world_state(
     unsigned agent,
@@ -82,6 +89,10 @@ void world_connect(unsigned agent, unsigned node);
 void world_disconnect(unsigned agent, unsigned node);
 /* Answers everything and fires timers until nothing happens before `until`; then it is `until`. */
 void world_run(rl_ns until);
+void world_peek(unsigned node); /* every agent reads the node again */
+/* Node 0 loses its data and has waited. Agent 0 installs it, and lacks sources, because it is not
+ * connected to `away` any more. */
+void world_lack_sources(rl_mask away);
 rl_mask world_intact(unsigned agent);
 
 #endif

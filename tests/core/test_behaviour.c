@@ -132,6 +132,7 @@ static void lease_walk(bool adopted) {
     struct rl_event event = {.type = RL_EVENT_START};
     event.ready = most();
     event.asked = most();
+    event.granted = most();
     const rl_ns ends[] = {now + 1, now + 990 * RL_MS, now + 500 * RL_MS,
                           beside(now + rules.hold_max)};
     event.validity_end = adopted ? 0 : ends[draw(4)];
@@ -176,9 +177,9 @@ static const struct kept_number kept[KINDS] = {
     [SLOTS] = {"slots", UINT64_C(0x19bb469ca93f8eea)},
     [GUARDED_SLOTS] = {"guarded slots", UINT64_C(0xc0db2d23e413b722)},
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
-    [LEASE] = {"lease", UINT64_C(0x1bd9f54338b0dba8)},
-    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0xd51e8ed42b2934e5)},
-    [ADOPTED] = {"adopted", UINT64_C(0x1b5c5b169b467d95)},
+    [LEASE] = {"lease", UINT64_C(0xda115d73716fd754)},
+    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0xdde09e9b982929b7)},
+    [ADOPTED] = {"adopted", UINT64_C(0x4314f50030c3d70c)},
 };
 
 static uint64_t number_of(unsigned kind) {

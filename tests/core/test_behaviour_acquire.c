@@ -150,12 +150,12 @@ static void walk(void) {
 enum kind { POLLS, WATCHES, KEEPS, GUARDED_KEEPS, READERS, SLOTS, KINDS };
 
 static const struct kept_number kept[KINDS] = {
-    [POLLS] = {"polls", UINT64_C(0x3b0e42d77b81555d)},
-    [WATCHES] = {"watches", UINT64_C(0x5354ae2e5f73f145)},
-    [KEEPS] = {"keeps", UINT64_C(0x03270b355e4da989)},
-    [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0x06b0adcc3547c432)},
-    [READERS] = {"readers", UINT64_C(0xc82304d7e8368399)},
-    [SLOTS] = {"slots", UINT64_C(0x00e40f1a6e406715)},
+    [POLLS] = {"polls", UINT64_C(0xbc8975838bbed4a0)},
+    [WATCHES] = {"watches", UINT64_C(0x56c20217c4784505)},
+    [KEEPS] = {"keeps", UINT64_C(0x13bb8fae630f946e)},
+    [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0x11af2ddf472532b1)},
+    [READERS] = {"readers", UINT64_C(0xb5f5f84a2419170c)},
+    [SLOTS] = {"slots", UINT64_C(0xdcb01082ecf49826)},
 };
 
 static uint64_t number_of(unsigned kind) {

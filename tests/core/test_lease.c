@@ -22,12 +22,16 @@ static void step(struct rl_event event, rl_ns now) {
     rl_lease_step(&lease, &event, now, &actions);
 }
 
+/* `nodes` have granted the lock, and no others were asked. */
+static void win(rl_ns validity_end, rl_mask nodes, rl_ns now) {
+    step(
+        (struct rl_event){
+            .type = RL_EVENT_START, .validity_end = validity_end, .asked = nodes, .granted = nodes},
+        now);
+}
 static void begin(void) {
     rl_lease_init(&lease, &terms, &rules);
-    step((struct rl_event){.type = RL_EVENT_START,
-                           .validity_end = 990 * RL_MS,
-                           .asked = rl_all(terms.nodes)},
-         0);
+    win(990 * RL_MS, rl_all(terms.nodes), 0);
 }
 static void adopt(void) {
     rl_lease_init(&lease, &terms, &rules);
@@ -70,8 +74,7 @@ static void test_start_comes_first_and_once(void **state) {
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
     assert_int_equal(actions.extend, 0);
     begin();
-    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 2000 * RL_MS, .asked = 31},
-         RL_MS);
+    win(2000 * RL_MS, 31, RL_MS);
     assert_int_equal(lease.validity_end, 990 * RL_MS);
 }
 
@@ -107,12 +110,11 @@ static void test_start_too_late(void **state) {
     (void)state;
     setup(5);
     rl_lease_init(&lease, &terms, &rules);
-    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 5, .asked = 31}, 5);
+    win(5, 31, 5);
     assert_int_equal(lease.state, RL_LEASE_LOST);
     assert_int_equal(actions.notices, RL_NOTICE_LOST);
     rl_lease_init(&lease, &terms, &rules);
-    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 50 * RL_MS, .asked = 31},
-         0); /* inside the margin */
+    win(50 * RL_MS, 31, 0); /* inside the margin */
     assert_int_equal(lease.state, RL_LEASE_LOST);
     assert_int_equal(actions.notices, RL_NOTICE_LOST);
 }
@@ -121,7 +123,7 @@ static void test_a_slow_win_is_renewed_in_time(void **state) {
     (void)state;
     setup(5);
     rl_lease_init(&lease, &terms, &rules);
-    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 300 * RL_MS, .asked = 31}, 0);
+    win(300 * RL_MS, 31, 0);
     assert_int_equal(actions.wake_at,
                      100 * RL_MS);   /* half of what is left until it would be told lost */
     rules.renew_every = 890 * RL_MS; /* that is when it would be lost */
@@ -431,7 +433,7 @@ static void test_repair_after_proof_only(void **state) {
     (void)state;
     setup(5);
     rl_lease_init(&lease, &terms, &rules);
-    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 0x07}, 0);
+    win(990 * RL_MS, 0x07, 0);
     tick(300 * RL_MS);
     say(3, RL_VOTE_ABSENT, 301 * RL_MS);
     say(0, RL_VOTE_GRANTED, 301 * RL_MS);
@@ -440,7 +442,7 @@ static void test_repair_after_proof_only(void **state) {
     assert_int_equal(lease.asked, 0x07);
     say(2, RL_VOTE_GRANTED, 302 * RL_MS);
     assert_int_equal(actions.repair, 0x08);
-    assert_int_equal(actions.extend_ttl, terms.ttl);
+    assert_int_equal(actions.repair_ttl, terms.ttl);
     assert_int_equal(lease.asked, 0x0f); /* the release must go there, too */
     say(3, RL_VOTE_FAILED, 303 * RL_MS); /* the repair's answer is ignored */
     say(4, RL_VOTE_ABSENT, 304 * RL_MS);
@@ -453,6 +455,30 @@ static void test_repair_after_proof_only(void **state) {
     assert_int_equal(actions.repair, 0x08);
     release_it(610 * RL_MS);
     assert_int_equal(actions.release, 0x1f);
+}
+
+/* A caller's extension has proven more than the renewal that repairs, or the win has. */
+static void test_a_repair_lasts_as_long_as_what_is_proven(void **state) {
+    (void)state;
+    setup(3);
+    rules.renew_every = 0;
+    begin(); /* by keys that last until 1000 */
+    extend(100 * RL_MS, 200 * RL_MS);
+    grant_first(2, 201 * RL_MS);
+    say(2, RL_VOTE_ABSENT, 202 * RL_MS);
+    assert_int_equal(actions.repair, 4);
+    assert_int_equal(actions.repair_ttl, 798 * RL_MS);
+    extend(5000 * RL_MS, 300 * RL_MS);
+    grant_first(3, 301 * RL_MS);
+    extend(terms.ttl, 400 * RL_MS);
+    grant_first(2, 401 * RL_MS);
+    say(2, RL_VOTE_ABSENT, 402 * RL_MS);
+    assert_int_equal(actions.repair, 4);
+    assert_int_equal(actions.repair_ttl, 4898 * RL_MS);
+    extend(6000 * RL_MS, 500 * RL_MS);
+    grant_first(2, 501 * RL_MS);
+    say(2, RL_VOTE_ABSENT, 502 * RL_MS);
+    assert_int_equal(actions.repair_ttl, 6000 * RL_MS);
 }
 
 static void test_denied_is_never_repaired(void **state) {
@@ -555,6 +581,11 @@ static void test_hold_max(void **state) {
     tick(actions.wake_at);
     assert_int_equal(actions.notices, RL_NOTICE_LOST);
 
+    rules.hold_max = 1290 * RL_MS; /* the whole TTL ends just then */
+    begin();
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend_ttl, 1000 * RL_MS);
+
     rules.hold_max = 200 * RL_MS; /* shorter than the first TTL */
     begin();
     assert_int_equal(lease.validity_end, 200 * RL_MS);
@@ -606,7 +637,7 @@ static void test_release_crosses_a_renewal(void **state) {
 static enum rl_outcome release_with(const char *votes, rl_mask asked) {
     setup(5);
     rl_lease_init(&lease, &terms, &rules);
-    step((struct rl_event){.type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = asked}, 0);
+    win(990 * RL_MS, asked, 0);
     release_it(RL_MS);
     enum rl_outcome outcome = actions.outcome;
     for (unsigned node = 0; votes[node] != '\0'; node++) {
@@ -641,6 +672,48 @@ static void test_release_outcomes(void **state) {
                      RL_OUTCOME_NO_QUORUM); /* the silent two decide: cannot know */
     assert_int_equal(release_with("ggf", 0x07), RL_OUTCOME_NO_QUORUM);
     assert_int_equal(release_with("", 0), RL_OUTCOME_LOST);
+}
+
+/* The SET on node 2 is under way until the lease is lost, and another client may hold the lock
+ * before it sets the key there. Then the release finds the key on a majority all the same. Found by
+ * seed 100355815. */
+static void test_a_key_that_came_late_proves_nothing(void **state) {
+    (void)state;
+    const struct rl_event won = {
+        .type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 0x1f, .granted = 0x15};
+    setup(5);
+    rl_lease_init(&lease, &terms, &rules);
+    step(won, 0);
+    tick(300 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(2, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(3, RL_VOTE_ABSENT, 301 * RL_MS);
+    tick(1000 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    release_it(1001 * RL_MS);
+    unlocked(0, RL_VOTE_GRANTED, 1002 * RL_MS);
+    unlocked(1, RL_VOTE_GRANTED, 1002 * RL_MS);
+    unlocked(2, RL_VOTE_GRANTED, 1002 * RL_MS);
+    assert_int_equal(actions.outcome, RL_OUTCOME_NONE);
+    unlocked(4, RL_VOTE_ABSENT, 1002 * RL_MS);
+    assert_int_equal(actions.outcome, RL_OUTCOME_NO_QUORUM);
+
+    /* A node that had the key again by a renewal counts, and while the lease runs each does. */
+    rl_lease_init(&lease, &terms, &rules);
+    step(won, 0);
+    tick(300 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 301 * RL_MS);
+    tick(1000 * RL_MS);
+    release_it(1001 * RL_MS);
+    for (unsigned node = 0; node < 3; node++) unlocked(node, RL_VOTE_GRANTED, 1002 * RL_MS);
+    assert_int_equal(actions.outcome, RL_OUTCOME_OK);
+    rl_lease_init(&lease, &terms, &rules);
+    step(won, 0);
+    release_it(RL_MS);
+    unlocked(1, RL_VOTE_GRANTED, 2 * RL_MS);
+    unlocked(3, RL_VOTE_GRANTED, 2 * RL_MS);
+    unlocked(0, RL_VOTE_GRANTED, 2 * RL_MS);
+    assert_int_equal(actions.outcome, RL_OUTCOME_OK);
 }
 
 /* Nodes 4 and 5 are removed one after the other, while the lease runs or after it was lost. */
@@ -964,6 +1037,7 @@ int main(void) {
         cmocka_unit_test(test_a_short_extension_does_not_put_off_the_renewal),
         cmocka_unit_test(test_extension_waits_for_the_renewal),
         cmocka_unit_test(test_repair_after_proof_only),
+        cmocka_unit_test(test_a_repair_lasts_as_long_as_what_is_proven),
         cmocka_unit_test(test_denied_is_never_repaired),
         cmocka_unit_test(test_adopted_lock_proves_nothing),
         cmocka_unit_test(test_adopted_lock_proven_too_late_to_renew),
@@ -974,6 +1048,7 @@ int main(void) {
         cmocka_unit_test(test_release_crosses_a_renewal),
         cmocka_unit_test(test_release_outcomes),
         cmocka_unit_test(test_release_counts_members),
+        cmocka_unit_test(test_a_key_that_came_late_proves_nothing),
         cmocka_unit_test(test_an_unlock_of_an_expired_lock_that_hangs_or_retries_ten_times),
         cmocka_unit_test(test_two_extensions_at_once_are_the_callers_mistake),
         cmocka_unit_test(test_a_leader_announces_its_term),

@@ -53,12 +53,10 @@ static void start(bool crowded, rl_ns deadline) {
     step((struct rl_event){.type = RL_EVENT_START, .seed = 42, .crowded = crowded}, 0);
 }
 
-/* Denied by all five, and all told that nothing of ours is there. */
-static void lose_and_sleep(rl_ns now) {
+/* Three nodes vote so, and no node has a key of ours. */
+static void lose_by(enum rl_vote vote, rl_ns now) {
     for (unsigned node = 0; node < 3; node++)
-        step(
-            (struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = RL_VOTE_DENIED},
-            now);
+        step((struct rl_event){.type = RL_EVENT_VOTE, .node = (uint8_t)node, .vote = vote}, now);
     for (unsigned node = 0; node < 5; node++)
         step((struct rl_event){.type = RL_EVENT_UNLOCKED,
                                .node = (uint8_t)node,
@@ -66,6 +64,8 @@ static void lose_and_sleep(rl_ns now) {
              now);
     assert_int_equal(acquire.state, RL_ACQUIRE_SLEEPING);
 }
+
+static void lose_and_sleep(rl_ns now) { lose_by(RL_VOTE_DENIED, now); }
 
 /* First in the line, and has seen it held everywhere with so much left. */
 static void first_in_line(rl_ns remaining) {
@@ -329,6 +329,11 @@ static void test_after_a_split_it_stays_away_for_longer_each_time(void **state) 
         rl_ns away = actions.wake_at - now;
         if (away > longest) longest = away;
         assert_in_range(away, 0, 16 * RL_MS);
+        if (away > 0) { /* the first in the queue does so, too */
+            rank(0, now);
+            assert_int_equal(actions.watch, 0);
+            assert_int_equal(actions.wake_at, now + away);
+        }
         now = actions.wake_at;
         tick(now);
         assert_int_not_equal(actions.watch, 0);
@@ -336,8 +341,35 @@ static void test_after_a_split_it_stays_away_for_longer_each_time(void **state) 
     assert_true(longest > RL_MS);
 }
 
+/* The key is free on all nodes, and three of them cannot vote. */
+static void test_where_nodes_cannot_vote_the_random_delay_decides(void **state) {
+    (void)state;
+    watched = rl_all(5);
+    start(false, RL_NEVER);
+    lose_by(RL_VOTE_FAILED, RL_MS);
+    for (unsigned tries = 1; tries < 4; tries++) {
+        const rl_ns at = actions.wake_at, lost = acquire.since;
+        assert_in_range(at, lost + 100 * RL_MS, lost + 200 * RL_MS);
+        assert_int_equal(actions.watch, 0);
+        rank(0, lost + RL_MS);
+        wake(0, lost + RL_MS);
+        for (unsigned node = 0; node < 5; node++) seen_free(node, lost + RL_MS);
+        step((struct rl_event){.type = RL_EVENT_NODES}, lost + RL_MS);
+        assert_int_equal(actions.watch | actions.acquire, 0);
+        assert_false(actions.enter_queue);
+        assert_int_equal(actions.wake_at, at);
+        tick(at);
+        assert_int_equal(actions.acquire, 0x1f);
+        lose_by(RL_VOTE_FAILED, at);
+    }
+    tick(actions.wake_at);
+    lose_and_sleep(actions.wake_at);
+    assert_true(actions.enter_queue); /* they vote again */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_where_nodes_cannot_vote_the_random_delay_decides),
         cmocka_unit_test(test_without_watchers_the_random_delay_decides),
         cmocka_unit_test(test_after_a_lost_try_it_asks_for_its_rank),
         cmocka_unit_test(test_the_first_contends_when_a_majority_has_reported),

@@ -128,7 +128,7 @@ static void give(struct rl_event event) {
     send(actions.acquire, OP_SET, w.terms.ttl);
     if (actions.extend != 0) w.round++, w.granted = 0;
     send(actions.extend, OP_EXTEND, actions.extend_ttl);
-    send(actions.repair, OP_REPAIR, actions.extend_ttl);
+    send(actions.repair, OP_REPAIR, actions.repair_ttl);
     send(actions.release, OP_RELEASE, 0);
     w.wake_at = actions.wake_at;
     w.lost += (actions.notices & RL_NOTICE_LOST) != 0;
@@ -149,8 +149,7 @@ static void give(struct rl_event event) {
     assert_int_equal(w.acquire.attempt.tally.asked, w.asked);
     rl_lease_init(&w.lease, &w.terms, &w.rules);
     w.leased = true;
-    give((struct rl_event){
-        .type = RL_EVENT_START, .validity_end = w.acquire.attempt.validity_end, .asked = w.asked});
+    give(rl_lease_start(&w.acquire.attempt));
 }
 
 static void begin(void) {

@@ -174,11 +174,9 @@ static void step_acquire(struct play *play, struct rl_event *event) {
     text_add(&play->text, "    == won with ");
     text_nodes(&play->text, attempt->tally.granted);
     if (play->terms.guarded) text_add(&play->text, ", fence %lld", (long long)attempt->fence);
-    struct rl_event start = {.type = RL_EVENT_START,
-                             .validity_end = attempt->validity_end,
-                             .asked = attempt->tally.asked,
-                             .voided = play->voided,
-                             .foreign = play->foreign};
+    struct rl_event start = rl_lease_start(attempt);
+    start.voided = play->voided;
+    start.foreign = play->foreign;
     play->leased = true;
     rl_lease_step(&play->lease, &start, play->now, &actions);
     const struct trace_context context = context_of(play);

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every link of the documents leads to a file, and to a heading of it; every document is in the README's table."""
+import os
+import pathlib
 import re
 import string
+import subprocess
 
 import pytest
 
@@ -11,30 +14,44 @@ PAGES = sorted(path.relative_to(SOURCE) for place in (".", "docs") for path in (
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 
 
-def prose(path):
-    return BLOCK.sub("", (SOURCE / path).read_text(encoding="utf-8"))
+def prose(path, tree=SOURCE):
+    return BLOCK.sub("", (tree / path).read_text(encoding="utf-8"))
 
 
-def anchors(path):
+def anchors(path, tree):
     """As GitHub makes them."""
     found = set()
-    for heading in re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE):
+    for heading in re.findall(r"^#+ (.+)$", prose(path, tree), re.MULTILINE):
         kept = "".join(each for each in heading.lower() if each not in string.punctuation or each in "-_")
         found.add(kept.replace(" ", "-"))
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_links(page):
+def broken_links(page, tree):
     broken = []
-    for link in LINK.findall(prose(page)):
+    for link in LINK.findall(prose(page, tree)):
         if re.match(r"[a-z]+:", link):
             continue
         name, _, anchor = link.partition("#")
-        target = (SOURCE / page).parent / name if name else SOURCE / page
-        if not target.exists() or (anchor and anchor not in anchors(target)):
+        target = (tree / page).parent / name if name else tree / page
+        if not target.exists() or (anchor and anchor not in anchors(target, tree)):
             broken.append(link)
-    assert broken == []
+    return broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links(page):
+    assert broken_links(page, SOURCE) == []
+
+
+def test_links_of_installed_documents(tmp_path):
+    build = pathlib.Path(os.environ["REDLOCK_BUILD"])
+    subprocess.run(["cmake", "--install", build, "--prefix", tmp_path], check=True, capture_output=True)
+    documents = next(tmp_path.rglob("getting-started.md")).parent
+    pages = [path.relative_to(documents) for path in documents.glob("*.md")]
+    assert len(pages) > 20
+    assert {str(page): found for page in pages if (found := broken_links(page, documents))} == {}
+    assert "](examples/tracing.c)" in prose("metrics.md", documents)
 
 
 def test_every_document_is_listed():

@@ -234,6 +234,10 @@ static void test_arguments(void **state) {
     options.resources = REDLOCK_FENCE_RESOURCES_MAX + 1;
     assert_int_equal(redlock_fence_gate_open(&options, &gate, &error), REDLOCK_BAD_ARGUMENT);
     redlock_fence_gate_options_init(&options);
+    options.create = 2;
+    assert_int_equal(redlock_fence_gate_open(&options, &gate, &error), REDLOCK_BAD_ARGUMENT);
+    assert_string_equal(error.text, "create is 2; it must be 0 or 1");
+    redlock_fence_gate_options_init(&options);
     options.path = "";
     assert_int_equal(redlock_fence_gate_open(&options, &gate, &error), REDLOCK_BAD_ARGUMENT);
     struct {

@@ -4,7 +4,7 @@ from crowd import EIGHT, NO_QUORUM, RESOURCE, SHORT, Crowd, init, members, now, 
 from nodes import Group, until, urls
 
 TTL = 1000
-FOREIGN = "it is not, or no longer, a member of this quorum: update the list of nodes"
+FOREIGN = "its record is not that of a present member of this quorum"
 
 
 def goes_on(crowd, workers):

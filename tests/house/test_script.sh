@@ -83,7 +83,7 @@ try "all well" 0 "51 passed, 0 failed" "" "10 0 0" 0 --share 6
 called "all well" 5 '^cmake --build'
 called "a share" 4 '^ctest .* -E \^\(model\[\.\]a\|model\[\.\]b\|model\[\.\]d\)\$'
 called "a share" 1 '^ctest .*tests-redict-7.xml .* -E \^\(model\[\.\]b\|model\[\.\]c\|model\[\.\]d\)\$ on .*redict-7$'
-called "a share" 1 '^cmake .*-DREDLOCK_MUTANTS_SHARE=6/12'
+called "a share" 1 '^cmake .*-DREDLOCK_MUTANTS_SHARE=6/16'
 REDLOCK_TEST_SHARE=5 try "the share by the environment" 0 "51 passed, 0 failed" "" "10 0 0" 0
 called "the share by the environment" 4 ' -E \^\(model\[\.\]a\|model\[\.\]c\|model\[\.\]d\)\$'
 try "the share by the commit" 0 "51 passed, 0 failed" "" "10 0 0" 0

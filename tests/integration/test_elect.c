@@ -127,6 +127,22 @@ static void reports_term_and_id(void **state) {
     redlock_client_free(other);
 }
 
+/* With a token and a wrong fence it would announce a term that was another leader's. */
+static void a_leader_adopts_no_token(void **state) {
+    (void)state;
+    struct redlock_client *client = open_guarded(&five);
+    struct redlock_lock *lock = candidate(client, "adopted", "a", 3000),
+                        *other = candidate(client, "adopted", "a", 3000);
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    const struct redlock_bytes token = redlock_token(lock);
+    assert_result(redlock_lock_adopt_fenced(other, token.data, token.bytes, redlock_fence(lock)),
+                  REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    redlock_lock_free(other);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
 static void a_lock_without_the_option_is_no_leader(void **state) {
     (void)state;
     struct redlock_client *client = open_guarded(&five), *watches = open_guarded(&five);
@@ -346,6 +362,7 @@ static void the_announcement_is_no_lock(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reports_term_and_id),
+        cmocka_unit_test(a_leader_adopts_no_token),
         cmocka_unit_test(a_lock_without_the_option_is_no_leader),
         cmocka_unit_test(resignations_hand_over),
         cmocka_unit_test(nobody_leads_before_the_sure_time),

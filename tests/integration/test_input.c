@@ -126,6 +126,14 @@ static void bad_client_options(void **state) {
     assert_result(redlock_client_open(three.urls, &options, &client, &error), REDLOCK_BAD_ARGUMENT);
     assert_says(&error, "drift_ppm is 500001", "500000");
     redlock_client_options_init(&options);
+    options.service_thread = 2;
+    assert_result(redlock_client_open(three.urls, &options, &client, &error), REDLOCK_BAD_ARGUMENT);
+    assert_says(&error, "service_thread is 2", "between 0 and 1");
+    redlock_client_options_init(&options);
+    options.log_level = 7; /* syslog's LOG_DEBUG */
+    assert_result(redlock_client_open(three.urls, &options, &client, &error), REDLOCK_BAD_ARGUMENT);
+    assert_says(&error, "log_level is 7", "between 0 and 3");
+    redlock_client_options_init(&options);
     options.key_prefix = "x";
     options.key_prefix_bytes = REDLOCK_RESOURCE_BYTES_MAX;
     assert_result(redlock_client_open(three.urls, &options, &client, &error), REDLOCK_BAD_ARGUMENT);
@@ -184,6 +192,9 @@ static void bad_lock_options(void **state) {
     options.owner = owner;
     options.owner_bytes = sizeof owner;
     assert_refused(client, "r", 1, &options, "129", "128");
+    options = lock_options(30000);
+    options.renew = -1;
+    assert_refused(client, "r", 1, &options, "renew is -1", "between 0 and 1");
     redlock_client_free(client);
 
     struct redlock_client_options client_options;
@@ -206,12 +217,19 @@ static void bad_resources(void **state) {
     assert_refused(client, "", 0, NULL, "empty", "1 to 65536");
     assert_refused(client, big, REDLOCK_RESOURCE_BYTES_MAX + 1, NULL, "65537", "65536");
     static const char *const reserved[] = {
-        "redlock:node",      "redlock:fences:x", "redlock:term:x",   "redlock:waiting:x",
-        "redlock:waiters:x", "redlock:setnx:x",  "redlock:shared:x", "redlock:shared:"};
+        "redlock:node", "redlock:fences:x", "redlock:term:x", "redlock:waiting:x",
+        "redlock:waiters:x", "redlock:setnx:x", "redlock:shared:x", "redlock:shared:",
+        /* "redlock:shared:slot:1" is where the readers of "slot:1" are listed. */
+        "redlock:shared", "redlock:term", "redlock:waiting"};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
         assert_refused(client, reserved[i], strlen(reserved[i]), NULL, "is reserved", "another");
-    assert_result(redlock_lock_new(client, "redlock:node-1", 14, NULL, &lock, &error), REDLOCK_OK);
-    redlock_lock_free(lock);
+    static const char *const free_names[] = {"redlock:node-1", "redlock:share", "redlock:shared-"};
+    for (size_t i = 0; i < sizeof free_names / sizeof free_names[0]; i++) {
+        assert_result(
+            redlock_lock_new(client, free_names[i], strlen(free_names[i]), NULL, &lock, &error),
+            REDLOCK_OK);
+        redlock_lock_free(lock);
+    }
     for (size_t i = 0; i <= REDLOCK_RESOURCES_MAX; i++)
         names[i] = (struct redlock_bytes){big, i + 1};
     assert_result(

@@ -309,7 +309,7 @@ static void ask_twin(const struct request *request, struct text *to) {
                                      : -1);
         break;
     case BREAK:
-        answer = node_break(test.twin, keys[0], token, nonce, request->fence, stripes, count,
+        answer = node_break(test.twin, keys[0], token, nonce, 0, request->fence, stripes, count,
                             test.now_ms, &found);
         say(to, "%" PRId64,
             answer == NODE_STALE     ? found
@@ -549,13 +549,16 @@ static void ask_stock(const struct request *request, struct text *to) {
         word(&words, "nonce");
         word(&words, nonce);
     } else {
-        bool fenced = request->fenced && request->op != RELEASE;
-        number(&words, (int64_t)request->count + fenced);
+        const bool fenced = request->fenced && request->op != RELEASE,
+                   breaks = request->op == BREAK;
+        number(&words, (int64_t)request->count + fenced + breaks);
         for (unsigned i = 0; i < request->count; i++) word(&words, test.keys[request->key[i]]);
+        if (breaks) word(&words, "redlock:node");
         if (fenced) word(&words, fences);
         word(&words, tokens[request->token]);
         if (request->op == ACQUIRE || request->op == EXTEND) number(&words, request->ttl_ms);
         if (fenced) number(&words, request->fence);
+        if (breaks) word(&words, "0000000000000000"); /* a native node keeps its nonce */
         for (unsigned i = 0; fenced && i < count; i++) number(&words, stripes[i]);
     }
     send(&test.stock, &words, to);

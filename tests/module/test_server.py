@@ -137,6 +137,8 @@ def load_of(node, draw):
         send(*draw.choice([("REDLOCK.ACQUIRE", 1, key, token, ttl), ("REDLOCK.ACQUIRE", 2, key, "k0", token, ttl, fenced(NONCE, fence, 1, 2)),
                            ("REDLOCK.LOCK", key, token, ttl), ("REDLOCK.LOCK", key, token, f"{ttl}:{NONCE}:{fence}:{i}"),
                            ("REDLOCK.EXTEND", 1, key, token, ttl), ("REDLOCK.RELEASE", 1, key, token), ("REDLOCK.UNLOCK", f"k{draw.randrange(i + 1)}", token),
+                           ("REDLOCK.SHARE", f"k{draw.randrange(i + 1)}", token, ttl), ("REDLOCK.SHAREEXTEND", key, token, f"{ttl}:{NONCE}:{fence}:{i}"),
+                           ("REDLOCK.UNSHARE", f"k{draw.randrange(i + 1)}", token), ("REDLOCK.SLOT", f"s{i % 9}", f"{i:040x}/3", 3, "2 3 1", ttl),
                            ("REDLOCK.WAIT", key, token, 0, 100000, 100000), ("REDLOCK.BREAK", key, token, fenced(NONCE, fence, i)),
                            ("SET", key, token, "NX", "PX", ttl), ("DEL", key)]))
     send(*draw.choice([("PING",), ("BGSAVE",), ("BGREWRITEAOF",), ("FLUSHALL",), ("REDLOCK.RECORDWRITE", "", "", NONCE, "", 1, "nonce", NONCE)]))

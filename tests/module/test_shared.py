@@ -209,6 +209,20 @@ def test_readers_stand_behind_a_writer(either):
     assert readers(node) == [b"r3", b"r4"] and node("REDLOCK.QUEUE", "a")[0] == 0
 
 
+def test_a_downgrade_and_a_writer_that_gives_up_let_readers_in(either):
+    node = either
+    reader, other = listen(node, "R"), listen(node, "Q")
+    assert node.acquire("a", token="w") == 1
+    assert node("REDLOCK.SHARE", "a", "r1", 30000, "WAITER", "R", 0, 0, MINUTE)[2] == 0
+    assert node("REDLOCK.SHAREEXTEND", "a", "w", 30000) == 1 and hear(reader) == b"turn a"
+    assert node("REDLOCK.SHARE", "a", "r1", 30000, "WAITER", "R", 0, 0, MINUTE) == 0
+    assert node("REDLOCK.ACQUIRE", 1, "a", "w2", 30000, "WAITER", "W", 0, 0, MINUTE)[2] == 0
+    assert node("REDLOCK.SHARE", "a", "r2", 30000, "WAITER", "Q", 0, 0, MINUTE)[2] == 1
+    assert node("REDLOCK.UNWAIT", "a", "W", 0) == 1 and hear(other) == b"turn a"
+    assert node("REDLOCK.SHARE", "a", "r2", 30000, "WAITER", "Q", 0, 0, MINUTE) == 0
+    assert sorted(readers(node)) == [b"r1", b"r2", b"w"]
+
+
 @pytest.mark.parametrize("mirror", ["yes", "no"])
 def test_a_sleeping_server_and_a_step_of_the_wall_clock(mirror):
     clock = native.WallClock()

@@ -458,7 +458,8 @@ static void expect_probe(const char *answer, bool trusted, const char *logged) {
 static void test_a_server_that_accepts_tracking_and_does_not_notify(void **state) {
     (void)state;
     expect_probe(NULL, false,
-                 "CLIENT TRACKING is refused: it is accepted, but changes are not reported");
+                 "CLIENT TRACKING is refused: it is accepted, but the change that tests it was not "
+                 "reported, or was refused");
     expect_probe("+OK\r\n:-2\r\n-OOM no memory\r\n:0\r\n+OK\r\n:1\r\n", false, NULL);
     /* This user may not make the test. */
     expect_probe("+OK\r\n:-2\r\n-NOPERM x\r\n:0\r\n+OK\r\n:1\r\n", true, NULL);

@@ -274,7 +274,7 @@ static void check_form(const struct form *form) {
         assert_int_equal(form->replies, script ? 1 : commands_in(form->text));
         assert_int_equal(strchr(form->text, '|') != NULL, script);
         for (const char *at = form->text; (at = strchr(at, '%')); at++)
-            assert_non_null(strchr("kKtlLcnNfsmMarbp#FOuvqSoexR", at[1]));
+            assert_non_null(strchr("kKtlLcnNfsmMarbp#FOuvqSoexRz", at[1]));
     }
     assert_int_equal(form->verdicts != NULL, form->shape[0] == SHAPE_VERDICTS);
     if (!form->verdicts) return;

@@ -241,6 +241,17 @@ static void one_break(struct world *world, struct server *server) {
     assert_int_equal(ask_fence(world, NET_BREAK, "k", "t1", FENCE + 4), REDLOCK_VERDICT_WRONGTYPE);
     assert_int_equal(score(server, 0xabc, 0), FENCE + 3);
     server_ask_integer(server, "DEL k");
+    ask_init(&ask, NET_BREAK, "k", "t1", 60000);
+    static const uint16_t stripe = 0;
+    ask_guard(&ask, nonces, FENCE + 5, &stripe, 1);
+    ask.request.nonce = UINT64_C(0xfffffffe00000001); /* the halves: two less, and one more */
+    assert_int_equal(ask_and_wait(world, &ask), REDLOCK_VERDICT_ABSENT);
+    assert_int_equal(score(server, 0xabc, 0), -1);
+    assert_int_equal(score(server, UINT64_C(0xfffffffe00000abd), 0), FENCE + 5);
+    assert_int_equal(ask_fence(world, NET_BREAK, "k", "t1", FENCE + 6), REDLOCK_VERDICT_RECOVERING);
+    redisReply *reply = server_ask(server, "HGET redlock:node nonce");
+    assert_string_equal(reply->str, "fffffffe00000abd");
+    freeReplyObject(reply);
 }
 
 static void wrong_nonce(struct world *world, struct server *server) {

@@ -97,8 +97,9 @@ static void test_locks(void **state) {
     EXPECT_WORDS(&request, 3, false, "EVALSHA", node_scripts[NODE_RAISE].sha1, "3", "k0", "k01",
                  names[3], "TOKEN", "1700000000000000", "4095", "4094");
     request = guarded(NET_BREAK, 1);
-    EXPECT_WORDS(&request, 1, false, "EVALSHA", node_scripts[NODE_BREAK].sha1, "2", "k0", names[1],
-                 "TOKEN", "1700000000000000", "4095");
+    request.nonce = UINT64_C(0x123456789abcdef);
+    EXPECT_WORDS(&request, 1, false, "EVALSHA", node_scripts[NODE_BREAK].sha1, "3", "k0",
+                 "redlock:node", names[1], "TOKEN", "1700000000000000", "0123456789abcdef", "4095");
     request = guarded(NET_CONFIRM, 2);
     EXPECT_WORDS(&request, 0, false, "EVALSHA", node_scripts[NODE_CONFIRM].sha1, "3", "k0", "k01",
                  names[0], "TOKEN", "1700000000000000", "4095", "4094");

@@ -169,7 +169,8 @@ static enum node_answer break_lock(struct node_table *table, const struct reques
     int64_t highest = 0;
     enum node_answer what =
         node_break(table, keys[0], request_token(request->token), request_nonce(request->nonce),
-                   request->fence, request->stripes, request->stripes_count, now_ms, &highest);
+                   request_added(request), request->fence, request->stripes, request->stripes_count,
+                   now_ms, &highest);
     if (what == NODE_STALE)
         answer_line(answer, "(%" PRId64 ")", highest);
     else

@@ -19,17 +19,21 @@ static void word_stripes(struct words *words, const struct request *request) {
 static void do_script(struct real *real, enum node_script script, const struct request *request,
                       struct answer *answer) {
     struct words words = {0};
-    char fences[REQUEST_NAME_BYTES];
+    char fences[REQUEST_NAME_BYTES], added[REQUEST_NONCE_BYTES];
+    const bool breaks = script == NODE_BREAK;
     snprintf(fences, sizeof(fences), "redlock:fences:%016" PRIx64, request_nonce(request->nonce));
     word_text(&words, "EVALSHA");
     word_text(&words, node_scripts[script].sha1);
-    word_number(&words, (int64_t)request->keys_count + 1);
+    word_number(&words, (int64_t)request->keys_count + 1 + breaks);
     for (unsigned i = 0; i < request->keys_count; i++) word(&words, request_key(request->keys[i]));
+    if (breaks) word_text(&words, "redlock:node");
     word_text(&words, fences);
     word(&words, request_token(request->token));
     if (script == NODE_ACQUIRE_GUARDED || script == NODE_EXTEND_GUARDED)
         word_number(&words, request->number);
     word_number(&words, request->fence);
+    request_nonce_text(request_added(request), added);
+    if (breaks) word_text(&words, added);
     word_stripes(&words, request);
     send_words(real, &words, answer);
 }

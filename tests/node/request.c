@@ -71,6 +71,12 @@ uint64_t request_nonce(uint8_t number) {
     return nonces[number];
 }
 
+uint64_t request_added(const struct request *request) {
+    const uint64_t from = request_nonce(request->nonce),
+                   to = request_nonce((uint8_t)(1 + request->expected % (REQUEST_NONCES - 1)));
+    return ((to >> 32) - (from >> 32)) << 32 | (uint32_t)(to - from);
+}
+
 void request_nonce_text(uint64_t nonce, char digits[REQUEST_NONCE_BYTES]) {
     snprintf(digits, REQUEST_NONCE_BYTES, "%016" PRIx64, nonce);
 }

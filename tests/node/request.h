@@ -106,6 +106,9 @@ struct node_bytes request_list_key(uint8_t number);
 
 /* Number 0 is no nonce. Names: 0 the kept fences, 1 to 3 those of the nonces, 4 the record. */
 uint64_t request_nonce(uint8_t number);
+struct request;
+/* BREAK: what turns its nonce into the one that `expected` numbers (never 0). */
+uint64_t request_added(const struct request *request);
 enum {
     REQUEST_NONCES = 4,
     REQUEST_NONCE_PRESENT = REQUEST_NONCES,

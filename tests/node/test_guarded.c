@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause Record and fences on a node, one rule after the other; that
  * real servers have the same is the differential test's. */
 #include <setjmp.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "core/mix.h"
 #include "node/table.h"
 
 #define B(text) ((struct node_bytes){text, sizeof(text) - 1})
@@ -18,17 +21,25 @@
 #define NOW 1000
 
 /* -Wl,--wrap=malloc: after so many the next one fails, and all after it, or only that one. */
-static long allocations_left = -1;
+static long allocations_left = -1, pieces;
 static bool one_fails;
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
+void __real_free(void *memory);
+void __wrap_free(void *memory);
 void *__wrap_malloc(size_t bytes) {
     if (allocations_left == 0) {
         if (one_fails) allocations_left = -1;
         return NULL;
     }
     if (allocations_left > 0) allocations_left--;
+    pieces++;
     return __real_malloc(bytes);
+}
+
+void __wrap_free(void *memory) {
+    if (memory) pieces--;
+    __real_free(memory);
 }
 
 static const struct node_bytes token = {"x", 1}, others = {"y", 1};
@@ -132,7 +143,7 @@ static void test_extend_needs_the_fences(void **state) {
 static enum node_answer break_a(struct node_table *table, struct node_bytes holder, int64_t fence,
                                 int64_t *highest) {
     const struct node_bytes a = B("a");
-    return node_break(table, a, holder, A, fence, s12, 2, NOW, highest);
+    return node_break(table, a, holder, A, 0, fence, s12, 2, NOW, highest);
 }
 
 static void test_break_raises_and_deletes_in_one_step(void **state) {
@@ -155,11 +166,46 @@ static void test_break_raises_and_deletes_in_one_step(void **state) {
     assert_int_equal(node_raise(table, &a, 1, token, A, 30, s12, 2, NOW, &highest), NODE_DENIED);
     assert_int_equal(break_a(table, token, 23, &highest), NODE_ABSENT);
     expect_fence(table, A, 1, 23);
-    assert_int_equal(node_break(table, a, token, C, 24, s12, 2, NOW, &highest), NODE_GONE);
+    assert_int_equal(node_break(table, a, token, C, 0, 24, s12, 2, NOW, &highest), NODE_GONE);
     assert_int_equal(node_set_other_type(table, a, NOW), NODE_GRANTED);
     assert_int_equal(break_a(table, token, 24, &highest), NODE_WRONGTYPE);
     expect_fence(table, A, 1, 23);
     assert_int_equal(highest, 20);
+    node_table_free(table);
+}
+
+/* A vote is a SET and a ZADD, and a break may come between the two. */
+static void test_break_changes_the_nonce(void **state) {
+    struct node_table *table = intact_table();
+    const struct node_bytes a = B("a");
+    const struct node_field *fields;
+    int64_t highest = -1;
+    char digits[17];
+    (void)state;
+    const uint64_t added = UINT64_C(0x1ffffffff), after = rl_nonce_sum(A, added);
+    assert_int_equal(after >> 32, (A >> 32) + 1);
+    assert_int_equal((uint32_t)after, (uint32_t)A - 1);
+    assert_int_equal(node_acquire(table, &a, 1, token, TTL, NOW), NODE_GRANTED);
+    assert_int_equal(node_break(table, a, token, A, added, 20, s12, 2, NOW, &highest),
+                     NODE_GRANTED);
+    assert_int_equal(node_zadd(table, A, 30, s12, 2), NODE_STALE); /* it was sent before */
+    assert_null(node_fences(table, A));
+    expect_fence(table, after, 1, 20);
+    snprintf(digits, sizeof digits, "%016" PRIx64, after);
+    const size_t count = node_record(table, &fields);
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].name.bytes == 5 && memcmp(fields[i].name.data, "nonce", 5) == 0)
+            assert_memory_equal(fields[i].value.data, digits, 16);
+    assert_int_equal(node_break(table, a, token, A, added, 40, s12, 2, NOW, &highest), NODE_GONE);
+    assert_int_equal(node_break(table, a, token, after, added, 40, s12, 2, NOW, &highest),
+                     NODE_ABSENT);
+    expect_fence(table, rl_nonce_sum(after, added), 1, 40);
+    /* the record is gone, and the fences are there */
+    assert_true(node_delete(table, (struct node_bytes){"redlock:node", 12}, NOW));
+    assert_int_equal(
+        node_break(table, a, token, rl_nonce_sum(after, added), added, 50, s12, 2, NOW, &highest),
+        NODE_GONE);
+    assert_int_equal(highest, -1);
     node_table_free(table);
 }
 
@@ -427,12 +473,22 @@ static void test_one_piece_of_memory_is_missing(void **state) {
     node_table_free(full);
 }
 
+static void test_all_memory_is_given_back(void **state) {
+    const long before = pieces;
+    struct node_table *table = intact_table();
+    (void)state;
+    assert_true(pieces > before);
+    node_table_free(table);
+    assert_int_equal(pieces, before);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zadd_raises_strictly),
         cmocka_unit_test(test_acquire_is_one_step),
         cmocka_unit_test(test_extend_needs_the_fences),
         cmocka_unit_test(test_break_raises_and_deletes_in_one_step),
+        cmocka_unit_test(test_break_changes_the_nonce),
         cmocka_unit_test(test_raise_reports_the_highest),
         cmocka_unit_test(test_confirm_changes_nothing),
         cmocka_unit_test(test_record_is_compare_and_set),
@@ -445,6 +501,7 @@ int main(void) {
         cmocka_unit_test(test_renamed_over_others),
         cmocka_unit_test(test_bytes_used),
         cmocka_unit_test(test_one_piece_of_memory_is_missing),
+        cmocka_unit_test(test_all_memory_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

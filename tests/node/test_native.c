@@ -338,16 +338,16 @@ static void test_a_break(void **state) {
     int64_t highest = -1;
     (void)state;
     assert_int_equal(acquire(table, 0, 100, NOW), NODE_GRANTED);
-    assert_int_equal(node_break(table, k[0], token, A, 100, s, 1, NOW, &highest), NODE_STALE);
+    assert_int_equal(node_break(table, k[0], token, A, 5, 100, s, 1, NOW, &highest), NODE_STALE);
     assert_int_equal(highest, 100);
-    assert_int_equal(node_break(table, k[0], others, A, 110, s, 1, NOW, &highest), NODE_DENIED);
+    assert_int_equal(node_break(table, k[0], others, A, 5, 110, s, 1, NOW, &highest), NODE_DENIED);
     assert_int_equal(node_confirm(table, k, 1, token, A, 100, s, 1, NOW), NODE_GRANTED);
-    assert_int_equal(node_break(table, k[0], token, A, 120, s, 1, NOW, &highest), NODE_GRANTED);
+    assert_int_equal(node_break(table, k[0], token, A, 5, 120, s, 1, NOW, &highest), NODE_GRANTED);
     expect_highest(table, s[0], 120);
     assert_int_equal(raise_key(table, 0, 130, &highest), NODE_DENIED);
     assert_int_equal(acquire(table, 0, 120, NOW), NODE_STALE);
     assert_int_equal(raise_key(table, 0, 121, &highest), NODE_GRANTED);
-    assert_int_equal(node_break(table, k[0], token, A, 130, s, 1, NOW + TTL, &highest),
+    assert_int_equal(node_break(table, k[0], token, A, 5, 130, s, 1, NOW + TTL, &highest),
                      NODE_ABSENT);
     node_table_free(table);
 }

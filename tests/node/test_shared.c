@@ -369,7 +369,7 @@ static void test_native_break(void **state) {
     assert_int_equal(node_record_write(table, &record), NODE_GRANTED);
     assert_int_equal(join(table, "a", TTL_MS, 0), NODE_GRANTED);
     assert_int_equal(
-        node_break(table, text("job"), text(NODE_SHARED_MARKER), 7, 50, &stripe, 1, 1, &highest),
+        node_break(table, text("job"), text(NODE_SHARED_MARKER), 7, 1, 50, &stripe, 1, 1, &highest),
         NODE_GRANTED);
     assert_int_equal(node_lists(table), 0);
     assert_int_equal(extend(table, "a", TTL_MS, 2), NODE_ABSENT);
@@ -516,6 +516,38 @@ static void test_native_queue(void **state) {
     node_table_free(table);
 }
 
+/* A downgrade lets readers in, and so does a writer that gives up among readers. */
+static void test_native_readers_are_let_in(void **state) {
+    char turn[16] = "";
+    struct node_table *table = native_table(0);
+    struct node_queue *queue = node_queue_new(&(struct node_queue_options){
+        .reserve_us = NODE_RESERVE_US, .notify = note_turn, .context = turn});
+    const struct node_bytes key = text("job");
+    const struct node_share writer_reads = of("w", TTL_MS);
+    const struct node_waiter writer = {
+        .name = text("V"), .since_us = NODE_SINCE_UNKNOWN, .remember_us = 10000000};
+    struct node_turn result;
+    (void)state;
+    assert_int_equal(node_acquire(table, &key, 1, text("w"), TTL_MS, 1), NODE_GRANTED);
+    assert_int_equal(join_in_turn(table, queue, "d", "D", 0, 2), NODE_DENIED);
+    assert_int_equal(node_share_extend_in_turn(table, queue, &writer_reads, 3000), NODE_GRANTED);
+    assert_string_equal(turn, "D");
+    assert_int_equal(join_in_turn(table, queue, "d", "D", 0, 4), NODE_GRANTED);
+    assert_int_equal(node_acquire_in_turn(table, queue, &key, 1, text("v"), TTL_MS, NULL, &writer,
+                                          5000, &result),
+                     NODE_DENIED);
+    assert_int_equal(join_in_turn(table, queue, "e", "E", 0, 6), NODE_DENIED);
+    /* an extension of a reader changes nothing */
+    assert_int_equal(node_share_extend_in_turn(table, queue, &writer_reads, 7000), NODE_GRANTED);
+    assert_int_equal(node_queue_reservations(queue), 0);
+    assert_int_equal(node_leave_turn(table, queue, key, text("V"), false, 8000), 1);
+    assert_string_equal(turn, "E");
+    assert_int_equal(join_in_turn(table, queue, "e", "E", 0, 9), NODE_GRANTED);
+    assert_int_equal(node_leave_turn(table, queue, key, text("E"), false, 10000), 0);
+    node_queue_free(queue);
+    node_table_free(table);
+}
+
 /* A reader's turn that a writer comes before is nobody's: the writer keeps its place. */
 static void test_native_writer_keeps_its_place(void **state) {
     char turn[16] = "";
@@ -592,6 +624,7 @@ int main(void) {
         cmocka_unit_test(test_native_fences),
         cmocka_unit_test(test_native_limit),
         cmocka_unit_test(test_native_queue),
+        cmocka_unit_test(test_native_readers_are_let_in),
         cmocka_unit_test(test_native_writer_keeps_its_place),
         cmocka_unit_test(test_native_no_memory),
     };

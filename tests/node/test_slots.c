@@ -159,6 +159,9 @@ static void test_settle(void **state) {
     assert_true(holds(table, 3, HEX "1/3", 0));
     expect_slot(take(table, HEX "1/3", 3, "3", 0), 3); /* the same request again */
     assert_true(holds(table, 3, HEX "1/3", 0));
+    /* the first request, late or again: slot 3 counts by now */
+    expect_slot(take(table, HEX "1/3", 3, "123", 0), 3);
+    assert_false(holds(table, 1, HEX "1/3", 0));
     expect_slot(take(table, HEX "2/3", 3, "2", 0), 2);
     /* the slot is another's: ours is left all the same */
     assert_int_equal(take(table, HEX "1/3", 3, "2", 0).answer, NODE_DENIED);
@@ -516,7 +519,7 @@ static void test_no_memory(void **state) {
     (void)state;
     expect_slot(take(table, HEX "1/3", 3, "1", 0), 1);
     memory_left = 0;
-    struct node_slot_answer answer = take(table, HEX "1/3", 3, "31", 0);
+    struct node_slot_answer answer = take(table, HEX "1/3", 3, "3", 0);
     assert_int_equal(answer.answer, NODE_NO_MEMORY);
     assert_int_equal(answer.slot, 0);
     memory_left = -1;

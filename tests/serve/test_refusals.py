@@ -74,6 +74,17 @@ def test_a_key_that_holds_too_much(quorum, client, key):
     assert client("SET", key, "v", "NX", "PX", 1000) is None
 
 
+@pytest.mark.parametrize("words", [("DEL",), ("PEXPIRE", 20000), ("EVAL", RELEASE)], ids=lambda words: words[0])
+def test_a_lock_of_readers(quorum, client, key, words):
+    marker = "redlock:shared"
+    for server in quorum.servers:
+        server.ask("SET", key, marker, "PX", 20000)
+    assert client("SET", key, "v", "NX", "PX", 1000) is None
+    request = ("EVAL", RELEASE, 1, key, marker) if words[0] == "EVAL" else (words[0], key, *words[1:])
+    assert "each reader releases and extends its own place" in str(client.error(*request))
+    assert [server.ask("GET", key) for server in quorum.servers] == [marker.encode()] * len(quorum.servers)
+
+
 GARBAGE = [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"*1\r\n:5\r\n", b"*1\r\n*1\r\n$1\r\na\r\n", b"*100000\r\n", b"*1\r\n$-1\r\n",
            b"*x\r\n", b"*1\r\n$x\r\n", b"*2\r\n$1\r\na\r\nb\r\n", b"*1\r\n+OK\r\n", b"\x00\x00\x00\x00\n", b'GET "k\r\n', b"x" * 5000,
            b"*-5\r\n", b"*1\r\n$99999999999999999999\r\n"]

@@ -107,14 +107,12 @@ static void carry_out(struct guard *guard, const struct rl_guard_actions *action
 
 /* ---- steps ---- */
 
-/* Its vote is not asked for, and nothing but a read shows when that changes: it does not vote, or
- * our TTL is too long for the quorum. */
+/* It announces no changes. While it is not asked for votes, nothing but a read shows that it has
+ * lost its data, or that it votes again, or allows longer TTLs. */
 static bool needs_peeks(const struct guard *guard, unsigned index) {
     const struct rl_guard_node *node = &guard->machine.node[index];
-    bool idle = node->eligibility == RL_ELIGIBILITY_INTACT
-                    ? guard->refused_ttl
-                    : node->eligibility != RL_ELIGIBILITY_UNKNOWN;
-    return node->up && !node->unfit && idle && !guard->node[index].announces;
+    return node->up && !node->unfit && node->eligibility != RL_ELIGIBILITY_UNKNOWN &&
+           !guard->node[index].announces;
 }
 
 static void keep_peeking(struct guard *guard) {
@@ -229,7 +227,6 @@ static void on_peek(struct net_timer *timer) {
     for (unsigned i = 0; i < guard->machine.nodes; i++) {
         if (needs_peeks(guard, i)) step_node(guard, RL_GUARD_PEEK, i);
     }
-    guard->refused_ttl = false;
     note_eligibilities(guard);
 }
 
@@ -238,6 +235,13 @@ void guard_no_fences(struct guard *guard, unsigned node, uint64_t nonce) {
      * learn. */
     if (!(guard->client->voters & rl_bit(node)) || guard->nonces[node] != nonce) return;
     step_node(guard, RL_GUARD_NO_FENCES, node);
+}
+
+void guard_renamed(struct guard *guard, unsigned node, uint64_t expected, uint64_t nonce) {
+    step(guard, (struct rl_guard_event){.type = RL_GUARD_RENAMED,
+                                        .node = (uint8_t)node,
+                                        .expected = expected,
+                                        .nonce = nonce});
 }
 
 void guard_jumped(struct guard *guard, unsigned node) {
@@ -352,15 +356,8 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     if (verdict == REDLOCK_VERDICT_NOPERM) guard_report(guard);
 }
 
-static bool is_too_long(const struct guard *guard, int64_t ttl_ms) {
+bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms) {
     return guard->machine.known && ttl_ms > guard_ttl_max_ms(guard);
-}
-
-bool guard_ttl_too_long(struct guard *guard, int64_t ttl_ms) {
-    if (!is_too_long(guard, ttl_ms)) return false;
-    guard->refused_ttl = true;
-    keep_peeking(guard);
-    return true;
 }
 
 const struct node_mode guarded_nodes = {.start = start,

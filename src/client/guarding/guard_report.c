@@ -125,11 +125,13 @@ static void guard_text(const struct guard *guard, unsigned node, char *text, siz
         break;
     case RL_ELIGIBILITY_FOREIGN:
         snprintf(text, size, "%s",
-                 is_replaced(&guard->machine)
+                 guard_is_being_made(guard, node)
+                     ? "quorum init or add is writing its record: it votes when that has ended"
+                 : is_replaced(&guard->machine)
                      ? "no node is of the quorum any more that this client found first (redlock "
                        "quorum init replaced it): open the client again"
-                     : "it is not, or no longer, a member of this quorum: update the list of nodes "
-                       "(redlock quorum status names the members)");
+                     : "its record is not that of a present member of this quorum: redlock quorum "
+                       "status names the members, and what to do");
         break;
     case RL_ELIGIBILITY_NO_RECORD: no_quorum_text(guard, node, text, size); break;
     case RL_ELIGIBILITY_REFUSED:
@@ -190,22 +192,28 @@ static void report_node(struct guard *guard, unsigned node) {
         client_log(guard->client, REDLOCK_LOG_WARNING, "%s: does not vote: %s", url, text);
 }
 
-/* An outdated list of nodes works as long as it names a majority. The log warns before it no longer
- * does. */
-static void report_list(struct guard *guard) {
+unsigned guard_unlisted(const struct guard *guard, const struct rl_member **first) {
     const struct rl_record *quorum = &guard->machine.quorum;
     const unsigned nodes = guard->machine.nodes;
     unsigned lacking = 0, unplaced = 0;
-    const struct rl_member *first = NULL;
+    *first = NULL;
     for (unsigned i = 0; i < quorum->members_count; i++) {
         unsigned at = 0;
         while (at < nodes && guard->machine.node[at].id != quorum->members[i].id) at++;
-        if (at == nodes && lacking++ == 0) first = &quorum->members[i];
+        if (at == nodes && lacking++ == 0) *first = &quorum->members[i];
     }
     for (unsigned i = 0; i < nodes; i++)
         unplaced += guard->machine.node[i].eligibility == RL_ELIGIBILITY_UNKNOWN &&
                     guard->machine.node[i].id == 0;
-    lacking = lacking > unplaced ? lacking - unplaced : 0; /* each of these may be one of them */
+    return lacking > unplaced ? lacking - unplaced : 0; /* each of these may be one of them */
+}
+
+/* An outdated list of nodes works as long as it names a majority. The log warns before it no longer
+ * does. */
+static void report_list(struct guard *guard) {
+    const struct rl_record *quorum = &guard->machine.quorum;
+    const struct rl_member *first;
+    const unsigned lacking = guard_unlisted(guard, &first);
     if (lacking == guard->logged_lacking && quorum->epoch == guard->logged_epoch) return;
     guard->logged_lacking = lacking;
     guard->logged_epoch = quorum->epoch;

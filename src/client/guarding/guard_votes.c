@@ -11,6 +11,14 @@
 
 /* ---- nodes ---- */
 
+bool guard_is_being_made(const struct guard *guard, unsigned node) {
+    const struct rl_guard_node *at = &guard->machine.node[node];
+    return at->eligibility == RL_ELIGIBILITY_FOREIGN && at->has_record && !at->unreadable &&
+           at->record.eligibility == RL_RECORD_RECOVERING &&
+           (at->record.quorum_id != guard->machine.quorum.quorum_id ||
+            at->record.epoch >= guard->machine.quorum.epoch);
+}
+
 int guard_verdict(const struct redlock_client *client, unsigned node, int verdict) {
     const struct guard *guard = client->guard;
     if (verdict != REDLOCK_VERDICT_GRANTED) return verdict;
@@ -21,7 +29,9 @@ int guard_verdict(const struct redlock_client *client, unsigned node, int verdic
                                             : REDLOCK_VERDICT_UNACCEPTED;
     case RL_ELIGIBILITY_RECOVERING:
     case RL_ELIGIBILITY_BEHIND: return REDLOCK_VERDICT_RECOVERING;
-    case RL_ELIGIBILITY_FOREIGN: return REDLOCK_VERDICT_FOREIGN;
+    case RL_ELIGIBILITY_FOREIGN:
+        return guard_is_being_made(guard, node) ? REDLOCK_VERDICT_RECOVERING
+                                                : REDLOCK_VERDICT_FOREIGN;
     case RL_ELIGIBILITY_NO_RECORD: return REDLOCK_VERDICT_NO_RECORD;
     case RL_ELIGIBILITY_REFUSED: return REDLOCK_VERDICT_UNFIT;
     case RL_ELIGIBILITY_UNKNOWN: break;
@@ -30,6 +40,7 @@ int guard_verdict(const struct redlock_client *client, unsigned node, int verdic
 }
 
 int64_t guard_recovering_ms(const struct guard *guard, unsigned node) {
+    if (guard_is_being_made(guard, node)) return -1;
     if (guard->machine.node[node].eligibility != RL_ELIGIBILITY_RECOVERING) return 0;
     rl_ns left = rl_guard_left(&guard->machine, node, net_now(guard->client->net));
     return left < 0 ? -1 : (left + RL_MS - 1) / RL_MS;

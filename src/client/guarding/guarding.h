@@ -89,7 +89,6 @@ struct guard {
     rl_mask reread;                /* of the unread: intact in their last record */
     rl_mask failed;                /* nodes that could not be asked; for after the step */
     bool stepping, changed;
-    bool refused_ttl; /* a TTL was too long, so no vote showed whether ttl_max is longer by now */
     int64_t fence_seen, fence_ahead, fence_proposed;
     uint32_t logged_epoch;
     unsigned logged_lacking;
@@ -113,6 +112,8 @@ void guard_changed(struct redlock_client *client, unsigned node);
 struct net_request guard_write_request(const struct rl_guard_node *node, struct record_text *text);
 /* A vote under this nonce was answered: no fences of that name exist. */
 void guard_no_fences(struct guard *guard, unsigned node, uint64_t nonce);
+/* A break of ours has changed the node's nonce: see node/break.lua. */
+void guard_renamed(struct guard *guard, unsigned node, uint64_t expected, uint64_t nonce);
 /* The node's state; `unfit`: why it may not vote, "" when it may. */
 void guard_stated(struct guard *guard, unsigned node, const struct net_state *state,
                   const char *unfit);
@@ -125,11 +126,16 @@ void guard_peek(struct guard *guard, unsigned node);
 
 /* What the node's answer of this verdict is worth. */
 int guard_verdict(const struct redlock_client *client, unsigned node, int verdict);
+/* It has a record of another quorum, or of no earlier epoch, that is not counted yet: an init or an
+ * add has begun there. The quorum that comes of it may be this client's. */
+bool guard_is_being_made(const struct guard *guard, unsigned node);
 /* -1: unknown; 0: it does not recover */
 int64_t guard_recovering_ms(const struct guard *guard, unsigned node);
 /* Enough nodes carry the quorum's record. It is not decided yet because a node that may carry
  * another one was neither read nor given up. */
 bool guard_asks_for_quorum(const struct guard *guard);
+/* How many members of the quorum the list of nodes lacks; *first is one of them, or NULL. */
+unsigned guard_unlisted(const struct guard *guard, const struct rl_member **first);
 /* Logs changes of eligibility, and members that the list lacks. */
 void guard_report(struct guard *guard);
 void guard_status(const struct redlock_client *client, unsigned node,
@@ -140,7 +146,7 @@ bool guard_is_unread(const struct guard *guard, unsigned node);
 rl_mask guard_voided_since(const struct guard *guard, rl_ns since);
 /* false while nothing is known of the quorum */
 int64_t guard_ttl_max_ms(const struct guard *guard); /* 0: not known */
-bool guard_ttl_too_long(struct guard *guard, int64_t ttl_ms);
+bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms);
 
 /* Above every fence that this client has seen: a clock in microseconds, moved forward when other
  * clients' fences are ahead. */

@@ -13,9 +13,7 @@ static void send_votes(struct redlock_lock *lock, const struct rl_actions *actio
     if (lock->slots)
         lock_send(lock, actions->acquire, slots_request(lock, actions), round->calls, now);
     const rl_mask plain = lock->slots ? 0 : actions->acquire;
-    /* a reader that has lost its place on a node does not take it back (docs/shared.md) */
-    const rl_mask repair = lock_reads(lock) ? 0 : actions->repair;
-    lock_send(lock, plain | repair, &round->acquire, round->calls, now);
+    lock_send(lock, plain | actions->repair, &round->acquire, round->calls, now);
     lock_send(lock, actions->extend, &round->extend, round->calls, now);
 }
 

@@ -35,8 +35,8 @@ static void carry_fences(struct net_request *request, const struct round *round)
 }
 
 /* Each request keeps the nonces and the fence that it was sent with, because it may be encoded
- * again while it is under way. A repair is the classic SET: it proves nothing about the fences; the
- * next extension does. */
+ * again while it is under way. A repair is the classic request: it proves nothing about the fences;
+ * the next extension does. */
 static void round_carry(struct round *round) {
     unsigned nodes = round->lock->config->terms.nodes;
     round->repair = (struct net_request *)(void *)&round->calls[3 * nodes];
@@ -122,8 +122,7 @@ static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *a
         guard_proposed_fence(lock->client->guard, actions->fence);
         send_votes(lock, actions->acquire, request, now);
     }
-    if (!lock_reads(lock)) /* see classic.c */
-        lock_send(lock, actions->repair, round->repair, round->calls, now);
+    lock_send(lock, actions->repair, round->repair, round->calls, now);
     if (actions->extend) send_extension(lock, actions, now);
     if (actions->raise) send_again(lock, NET_RAISE, actions->raise, actions->fence, now);
     if (actions->confirm) send_again(lock, NET_CONFIRM, actions->confirm, actions->fence, now);

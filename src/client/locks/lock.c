@@ -293,6 +293,9 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
     if (lock_is_freed(lock)) result = REDLOCK_CANCELLED;
+    /* Observers are told the term of a leader, and only its acquisition proves which one that is.
+     */
+    if (result == REDLOCK_OK && lock->config->options.leader) result = REDLOCK_BAD_ARGUMENT;
     if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
     if (result == REDLOCK_OK) result = lock->config->mode->adopt(lock, fence);
     if (result == REDLOCK_OK) lock->reads = false;

@@ -34,13 +34,15 @@ static bool resources_valid(const struct redlock_client *client,
 }
 
 /* Nodes keep the record, the fences, the queues, the readers and the leaders of locks under such
- * names. A lock there would destroy those of another lock, or they would destroy it. */
+ * names. A lock there would destroy those of another lock, or they would destroy it. A name that
+ * lacks only the colon is reserved too: its slots would be there ("redlock:shared:slot:1"). */
 static const char *reserved_for(struct net_bytes key) {
     static const char *const beginnings[] = {NET_KEY_FENCES,  NET_KEY_TERM,  NET_KEY_WAITING,
                                              NET_KEY_WAITERS, NET_KEY_SETNX, NET_KEY_SHARED};
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
         const size_t bytes = strlen(beginnings[i]);
-        if (key.bytes >= bytes && memcmp(key.data, beginnings[i], bytes) == 0) return beginnings[i];
+        const size_t same = key.bytes == bytes - 1 ? bytes - 1 : bytes;
+        if (key.bytes >= same && memcmp(key.data, beginnings[i], same) == 0) return beginnings[i];
     }
     return net_is_text(key, NET_KEY_RECORD) ? NET_KEY_RECORD : NULL;
 }

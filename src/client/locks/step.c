@@ -75,12 +75,10 @@ static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tal
     }
 }
 
-/* The writer's extensions are still under way on slow nodes, and a request must not change
- * meanwhile: a reader's go in a round of their own. */
+/* A reader's requests go in a round of their own, repairs too: the writer's may still be under way
+ * on slow nodes, and a request must not change meanwhile. */
 static void leave_writers_round(struct redlock_lock *lock) {
-    const struct round *round = lock->round;
-    if (lock->reads && round && round->voting && round->extend.op == NET_EXTEND)
-        lock_drop_round(lock);
+    if (lock->reads && lock->round && lock->round->acquire.op == NET_ACQUIRE) lock_drop_round(lock);
 }
 
 static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions,
@@ -121,6 +119,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (lock->slots) slots_settle(lock);
     if (actions->acquire) wait_queue_try(lock, &round->acquire, now);
     if (actions->repair) wait_queue_repair(round->repair);
+    if (actions->repair) round->repair->ttl_ms = (actions->repair_ttl + RL_MS - 1) / RL_MS;
     if (actions->peek) round_fill_in(round, &round->peek);
     if (actions->extend) round_fill_in(round, &round->extend);
     if (actions->extend) round->extend.ttl_ms = (actions->extend_ttl + RL_MS - 1) / RL_MS;
@@ -162,10 +161,7 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
                              struct rl_event *start) {
     wait_queue_leave(lock);
     if (outcome == RL_OUTCOME_OK) {
-        const struct rl_attempt *attempt = &lock->acquisition->machine.attempt;
-        *start = (struct rl_event){.type = RL_EVENT_START,
-                                   .validity_end = attempt->validity_end,
-                                   .asked = attempt->tally.asked};
+        *start = rl_lease_start(&lock->acquisition->machine.attempt);
         if (lock->config->mode->won) lock->config->mode->won(lock);
         if (lock->slots) slots_won(lock);
         events_acquired(lock, now);

@@ -88,7 +88,8 @@ static void put_report(const struct break_task *task, struct redlock_break_repor
         if (machine->deleted & rl_bit(i)) report.verdicts[i] = REDLOCK_VERDICT_GRANTED;
     }
     if (task->deletes) report.silent = silent;
-    report.certain = ok && report.silent == 0;
+    report.unlisted = break_unlisted(task);
+    report.certain = ok && report.silent == 0 && report.unlisted == 0;
     if (machine->outcome == RL_BREAK_OUTCOME_BROKEN) report.fence = machine->fence;
     sized_fill(program, program->size, &report, sizeof report);
 }

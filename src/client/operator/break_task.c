@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "break_task.h"
 #include "client/guarding/guarding.h"
 #include "core/mix.h"
 #include "operator.h"
@@ -39,6 +38,12 @@ rl_mask break_members(const struct break_task *task) {
     const rl_mask all = rl_all(task->client->nodes);
     const bool guarded = task->machine.wish.guarded && task->client->guard;
     return guarded ? all & (rl_mask)~task->client->guard->foreign : all;
+}
+
+unsigned break_unlisted(const struct break_task *task) {
+    const struct rl_member *first;
+    const bool guarded = task->machine.wish.guarded && task->client->guard;
+    return guarded ? guard_unlisted(task->client->guard, &first) : 0;
 }
 
 /* ---- asking ---- */
@@ -97,6 +102,8 @@ static rl_mask ask(struct break_task *task, const struct rl_break_actions *actio
         task->no_memory = task->over = true;
         return 0;
     }
+    if (actions->raise && net_random(net, &round->request.nonce, sizeof round->request.nonce) != 0)
+        return nodes;
     for (unsigned i = 0; i < task->client->nodes; i++) { /* the reason, if it never answers */
         int verdict = client_status(task->client, i).verdict;
         if (verdict == REDLOCK_VERDICT_GRANTED) verdict = REDLOCK_VERDICT_TIMEOUT;
@@ -125,6 +132,8 @@ static void fill_in(struct break_task *task, struct rl_break_event *event) {
     if (!guard) return;
     event->voters = client_ready(client, net_now(client->net));
     event->voided = guard_voided_since(guard, task->machine.raised_at);
+    for (unsigned i = 0; i < client->nodes; i++)
+        if (guard_is_unread(guard, i)) event->unread |= rl_bit(i);
     if (guard->machine.votes_needed > 0) event->quorum = (uint8_t)guard->machine.votes_needed;
     event->fence_hint = guard_fence_hint(guard);
 }
@@ -232,13 +241,17 @@ static void take_key(struct break_task *task, unsigned node, const struct net_re
     if (event->vote == RL_VOTE_GRANTED) event->token = number_of(task, node);
 }
 
-/* An answer after a push proves nothing: the node's data may have gone back to an earlier state. */
-static void learn(struct guard *guard, const struct net_call *call, const struct net_reply *reply,
-                  struct rl_break_event *event) {
+static void learn(struct guard *guard, const struct net_call *call, const struct net_reply *reply) {
     if (reply->verdict == REDLOCK_VERDICT_STALE) guard_saw_fence(guard, reply->fence);
     if (reply->verdict == REDLOCK_VERDICT_RECOVERING)
         guard_no_fences(guard, call->node, call->request->nonces[call->node]);
-    if (guard_is_unread(guard, call->node)) event->vote = RL_VOTE_FAILED;
+}
+
+void breaks_check(struct redlock_client *client) {
+    for (struct break_task *task = client->breaks, *next; task; task = next) {
+        next = task->next;
+        step(task, (struct rl_break_event){.type = RL_BREAK_NODES, .node = RL_NODES_MAX});
+    }
 }
 
 /* A delete that was kept for the next connection ends so; the reason why the node did not answer is
@@ -247,13 +260,26 @@ static void note_verdict(struct break_task *task, unsigned node, int verdict) {
     if (verdict != REDLOCK_VERDICT_DISCONNECTED) task->view[node].verdict = verdict;
 }
 
+/* The server does not announce our own change of its record, also if its answer is lost. */
+static void note_nonce(struct guard *guard, const struct net_call *call, int verdict) {
+    const struct net_request *request = call->request;
+    const uint64_t nonce = request->nonces[call->node];
+    if (client_status(guard->client, call->node).native || verdict == REDLOCK_VERDICT_STALE) return;
+    if (vote_of(verdict) != RL_VOTE_FAILED)
+        guard_renamed(guard, call->node, nonce, rl_nonce_sum(nonce, request->nonce));
+    else
+        guard_peek(guard, call->node);
+}
+
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct break_round *round = call->owner;
     struct break_task *task = round->task;
+    struct guard *guard = round->client->closing ? NULL : round->client->guard;
+    if (guard && call->request->op == NET_BREAK) note_nonce(guard, call, reply->verdict);
     struct rl_break_event event = {
         .node = call->node, .vote = vote_of(reply->verdict), .round = round->number};
     if (task && !task->over && !task->client->closing) {
-        if (task->client->guard) learn(task->client->guard, call, reply, &event);
+        if (guard) learn(guard, call, reply);
         if (call->request->op == NET_PEEK_VALUE) {
             take_key(task, call->node, reply, &event);
         } else if (call->request->op == NET_BREAK) {
@@ -281,6 +307,8 @@ struct break_task *break_start(struct redlock_client *client, struct net_bytes k
         return NULL;
     }
     task->client = client;
+    task->next = client->breaks;
+    client->breaks = task;
     task->timer.fire = on_timer;
     task->notify = notify;
     task->context = context;
@@ -306,6 +334,9 @@ void break_free(struct break_task *task) {
     struct redlock_client *client = task->client;
     if (client_enter(client) != REDLOCK_OK) return;
     net_timer_set(client->net, &task->timer, RL_NEVER);
+    struct break_task **at = &client->breaks;
+    while (*at != task) at = &(*at)->next;
+    *at = task->next;
     for (struct break_round *round = task->rounds, *next; round; round = next) {
         next = round->next;
         round->task = NULL;

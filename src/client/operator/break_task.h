@@ -24,6 +24,7 @@ struct break_task {
     bool deletes;  /* the first requests that delete are sent; guarded: with the raise */
     bool confirms; /* ... and, guarded, a majority has raised the fence */
     bool over;
+    struct break_task *next; /* of the client's */
     /* Called when the deletes begin, and at the end. It must not free the task. */
     void (*notify)(struct break_task *task);
     void *context; /* the owner's */
@@ -46,10 +47,14 @@ struct break_task *break_start(struct redlock_client *client, struct net_bytes k
                                struct net_bytes named, rl_ns patience,
                                void (*notify)(struct break_task *task), void *context);
 void break_free(struct break_task *task); /* stops it in any state */
+/* What is known of the nodes has changed. */
+void breaks_check(struct redlock_client *client);
 
 /* The token that is, or was, to be deleted; NULL: none was found. */
 const struct break_view *break_holder(const struct break_task *task);
 /* Of the listed nodes, those that may be members. */
 rl_mask break_members(const struct break_task *task);
+/* The members that are not listed, and so were not asked. */
+unsigned break_unlisted(const struct break_task *task);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "redlock/admin.h"
 #include "client/client.h"
+#include "break_task.h"
 #include "observe.h"
 #include "task.h"
 
