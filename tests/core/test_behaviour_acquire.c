@@ -142,6 +142,7 @@ static void walk(void) {
         if (one_in(4)) pass(beside(actions.wake_at));
         if (one_in(60)) pass(beside(rules.deadline));
         if (one_in(60)) pass(beside(acquire.since + terms.node_timeout));
+        if (acquire.waiting.active && one_in(20)) pass(beside(acquire.waiting.away_until));
         if (one_in(3)) pass(now + (rl_ns)draw(3 * RL_MS));
         event = drawn(&acquire, granted_of_ten);
     }
@@ -150,12 +151,12 @@ static void walk(void) {
 enum kind { POLLS, WATCHES, KEEPS, GUARDED_KEEPS, READERS, SLOTS, KINDS };
 
 static const struct kept_number kept[KINDS] = {
-    [POLLS] = {"polls", UINT64_C(0xbc8975838bbed4a0)},
-    [WATCHES] = {"watches", UINT64_C(0x56c20217c4784505)},
-    [KEEPS] = {"keeps", UINT64_C(0x13bb8fae630f946e)},
-    [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0x11af2ddf472532b1)},
-    [READERS] = {"readers", UINT64_C(0xb5f5f84a2419170c)},
-    [SLOTS] = {"slots", UINT64_C(0xdcb01082ecf49826)},
+    [POLLS] = {"polls", UINT64_C(0xe3c3066ad78fa1da)},
+    [WATCHES] = {"watches", UINT64_C(0x04b29291368dc15c)},
+    [KEEPS] = {"keeps", UINT64_C(0x8507552f25f4c762)},
+    [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0x4a4f925b28a94647)},
+    [READERS] = {"readers", UINT64_C(0x29ea462fbd71498d)},
+    [SLOTS] = {"slots", UINT64_C(0x05f9401cf6178ef5)},
 };
 
 static uint64_t number_of(unsigned kind) {

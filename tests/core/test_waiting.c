@@ -150,8 +150,24 @@ static void test_an_old_lock_that_is_gone_on_one_node_is_released(void **state) 
     seen_free(3, 6 * RL_MS);
     assert_int_equal(actions.acquire,
                      0); /* two of five told, one is seen free: the fourth decides */
+    wake(1, 6 * RL_MS);
+    assert_int_equal(actions.watch | actions.acquire, 0); /* the reports count: no need to look */
     wake(2, 6 * RL_MS);
     assert_int_equal(actions.acquire, 0x1f);
+}
+
+/* Somebody renewed a lock that was just taken, so reports of such a lock are read, too. */
+static void test_after_a_try_in_vain_a_young_lock_may_be_renewed(void **state) {
+    (void)state;
+    first_in_line(YOUNG);
+    for (unsigned node = 0; node < 3; node++) wake(node, 5 * RL_MS);
+    lose_and_sleep(6 * RL_MS);
+    const rl_ns now = actions.wake_at;
+    rank(0, now);
+    assert_int_equal(actions.watch, 0x1f);
+    for (unsigned node = 0; node < 5; node++) seen_held(node, YOUNG, now);
+    wake(0, now);
+    assert_int_equal(actions.watch, 0x01);
 }
 
 static void test_what_is_reported_during_a_look_is_looked_at_again(void **state) {
@@ -375,6 +391,7 @@ int main(void) {
         cmocka_unit_test(test_the_first_contends_when_a_majority_has_reported),
         cmocka_unit_test(test_a_renewal_costs_looks_and_no_try),
         cmocka_unit_test(test_an_old_lock_that_is_gone_on_one_node_is_released),
+        cmocka_unit_test(test_after_a_try_in_vain_a_young_lock_may_be_renewed),
         cmocka_unit_test(test_what_is_reported_during_a_look_is_looked_at_again),
         cmocka_unit_test(test_what_was_reported_before_a_look_is_no_news_after_it),
         cmocka_unit_test(test_an_expiry_is_timed_and_not_waited_for),
