@@ -92,8 +92,6 @@ int64_t ends_time(const struct ends *ends, const struct item *item) {
     return slot_at(ends, item->place)->time;
 }
 
-void ends_replace(struct ends *ends, struct item *item) { slot_at(ends, item->place)->item = item; }
-
 struct item *ends_first(const struct ends *ends) {
     return ends->count ? slot_at(ends, 0)->item : NULL;
 }

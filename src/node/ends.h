@@ -16,11 +16,10 @@ struct ends {
 bool ends_reserve(struct ends *ends, size_t more);
 size_t ends_bytes_more(const struct ends *ends, size_t more);      /* what that would take */
 void ends_add(struct ends *ends, struct item *item, int64_t time); /* there is room */
+/* Also of an item that has moved in memory, with its place. */
 void ends_move(struct ends *ends, struct item *item, int64_t time);
 void ends_remove(struct ends *ends, struct item *item);
 int64_t ends_time(const struct ends *ends, const struct item *item);
-/* The same place for an item that has moved in memory. */
-void ends_replace(struct ends *ends, struct item *item);
 struct item *ends_first(const struct ends *ends); /* NULL: none */
 int64_t ends_next(const struct ends *ends);       /* its time; INT64_MAX: none */
 void ends_free(struct ends *ends);

@@ -374,15 +374,11 @@ void node_rename(struct node_table *table, uint64_t nonce, uint64_t added) {
     struct record *record = &table->record;
     struct fences *fences = of_nonce(table, nonce);
     const uint64_t name = rl_nonce_sum(nonce, added);
-    if (!fences || record->nonce != nonce) return;
-    assert(!table->options.native && name != 0);
+    assert(!table->options.native && fences && record->nonce == nonce && name != 0);
     snprintf(digits, sizeof digits, "%016" PRIx64, name);
-    for (size_t i = 0; i < record->fields_count; i++) {
-        const struct node_field *field = &record->fields[i];
-        if (is_text(field->name, "nonce"))
-            memcpy(record->data + ((const char *)field->value.data - record->data), digits,
-                   NONCE_DIGITS);
-    }
+    const struct node_field *field = record->fields;
+    while (!is_text(field->name, "nonce")) field++; /* a record names its nonce */
+    memcpy(record->data + ((const char *)field->value.data - record->data), digits, NONCE_DIGITS);
     record->nonce = name;
     if (name == nonce) return;
     drop(table, name);

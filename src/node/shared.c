@@ -61,7 +61,7 @@ static struct reader *listed(struct node_table *table, const struct node_share *
     if (mine) return mine;
     if (!list && !(list = lists_add(&table->readers, share->key))) return NULL;
     mine = lists_add_reader(&table->readers, list, share->reader, end_ms);
-    if (!mine && !list->first) lists_drop(&table->readers, list);
+    if (!list->first) lists_drop(&table->readers, list);
     return mine;
 }
 
@@ -70,7 +70,7 @@ static struct reader *listed(struct node_table *table, const struct node_share *
 static bool lists_all(struct node_table *table, const struct node_share *share,
                       const struct entry *entry, int64_t now_ms) {
     const struct readers *list = find(table, share->key, now_ms);
-    if (!list || !list->last) return false;
+    if (!list) return false;
     const int64_t end_ms = table_end(table, entry);
     return lists_reader(&table->readers, list, share->reader) || end_ms == INT64_MAX ||
            end_ms <= list->last->expires_ms;
@@ -78,7 +78,7 @@ static bool lists_all(struct node_table *table, const struct node_share *share,
 
 bool node_is_shared(struct node_table *table, struct node_bytes key, int64_t now_ms) {
     const struct entry *entry = table_find(table, key, now_ms, LOOKS);
-    return entry && !entry->other_type && table_holds(entry, marker);
+    return entry && table_holds(entry, marker);
 }
 
 bool node_share_is_listed(struct node_table *table, struct node_bytes key, struct node_bytes reader,
@@ -95,8 +95,8 @@ enum node_answer node_share(struct node_table *table, const struct node_share *s
     if (share->guarded && !guarded_has_fences(table, share->nonce)) return NODE_GONE;
     struct entry *entry = table_find(table, share->key, now_ms, WRITES);
     const bool held = entry != NULL;
-    if (held && (entry->other_type || !table_holds(entry, marker))) return NODE_DENIED;
-    if (held && !lists_all(table, share, entry, now_ms)) return NODE_DENIED;
+    if (held && (!table_holds(entry, marker) || !lists_all(table, share, entry, now_ms)))
+        return NODE_DENIED;
     if (!fits(table, share) && !node_share_is_listed(table, share->key, share->reader, now_ms))
         return NODE_NO_MEMORY;
     const struct reader *mine = listed(table, share, held, now_ms, now_ms + share->ttl_ms);

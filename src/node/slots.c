@@ -46,7 +46,7 @@ bool node_slot_first(struct node_bytes key, struct node_bytes *first,
     size_t bytes = key.bytes;
     while (bytes > 0 && key.bytes - bytes < 2 && text[bytes - 1] >= '0' && text[bytes - 1] <= '9')
         bytes--;
-    if (bytes == key.bytes || bytes < SUFFIX_BYTES || bytes >= NODE_SLOT_KEY_BYTES_MAX ||
+    if (bytes == key.bytes || bytes < SUFFIX_BYTES ||
         memcmp(text + bytes - SUFFIX_BYTES, SUFFIX, SUFFIX_BYTES) != 0)
         return false;
     const struct node_bytes resource = {text, bytes - SUFFIX_BYTES};
@@ -120,7 +120,6 @@ static enum node_answer raise(struct node_table *table, const struct node_slot_r
     const struct node_bytes *key = &request->names[slot - 1];
     const uint16_t *stripe = &request->stripes[slot - 1];
     int64_t highest;
-    if (!table->options.native) return node_zadd(table, request->nonce, request->fence, stripe, 1);
     return node_raise(table, key, 1, request->token, request->nonce, request->fence, stripe, 1,
                       now_ms, &highest) == NODE_GRANTED
                ? NODE_GRANTED
@@ -189,22 +188,18 @@ struct node_slot_answer node_acquire_slot_in_turn(struct node_table *table,
     static const struct node_bytes nobody = {"", 0};
     const struct node_bytes first = request->names[0];
     const int64_t now_ms = now_us / US_PER_MS;
-    const bool crowded = node_queue_waiters(queue) > 0;
     struct node_slot_answer answer = {.answer = NODE_DENIED, .remaining_ms = -1};
     assert(request->count >= 1 && request->count <= NODE_SLOTS_MAX);
     *turn = (struct node_turn){.key = first, .rank = -1};
     answer.other_count = other_count(table, request, now_ms);
     if (answer.other_count != 0) return answer;
-    if (crowded) expire(table, request, now_ms);
     const uint64_t ours = our_slots(table, request, now_ms);
-    turn->reserved =
-        crowded && ours == 0 && !node_queue_admits(queue, first, waiter, now_us, &turn->left_us);
+    turn->reserved = ours == 0 && !node_queue_admits(queue, first, waiter, now_us, &turn->left_us);
     if (!turn->reserved) answer = acquire(table, request, ours, now_ms);
     if (answer.answer == NODE_NO_MEMORY) return answer;
     if (answer.answer == NODE_DENIED) {
         /* what is taken is reserved for nobody: see node_share_in_turn() */
-        if (crowded && !has_free(table, request, now_ms))
-            (void)node_queue_taken(queue, first, nobody, now_us);
+        if (!has_free(table, request, now_ms)) (void)node_queue_taken(queue, first, nobody, now_us);
         if (waiter->name.bytes) turn->rank = node_queue_enter(queue, first, waiter, now_us);
         return answer;
     }

@@ -359,11 +359,11 @@ uint64_t node_scan(const struct node_table *table, uint64_t cursor, size_t count
 
 /* ---- what others do ---- */
 
-/* Takes the place of another with the same key, in a piece of memory that is large enough. */
+/* Takes the place of another with the same key, in a piece of memory that is large enough. The
+ * caller sets its end. */
 static struct entry *replace(struct node_table *table, struct entry *old, struct node_bytes value) {
     struct entry *entry = make_entry(key_of(old), old->item.hash, value);
     if (!entry) return NULL;
-    int64_t expires_ms = expiry(table, old);
     buckets_remove(&table->buckets, &old->item);
     entry->item.place = old->item.place;
     entry->previous = old->previous;
@@ -373,9 +373,6 @@ static struct entry *replace(struct node_table *table, struct entry *old, struct
     if (table->recent == old) table->recent = entry;
     *(entry->previous ? &entry->previous->next : &table->first) = entry;
     *(entry->next ? &entry->next->previous : &table->last) = entry;
-    ends_replace(&table->ends, &entry->item);
-    assert(expiry(table, entry) == expires_ms);
-    (void)expires_ms;
     buckets_add(&table->buckets, &entry->item, true);
     table->entries_bytes += charge_of(entry) - charge_of(old);
     node_memory_give(old);
@@ -464,7 +461,7 @@ void node_expire_due(struct node_table *table, int64_t now_ms) {
 }
 
 void node_expire_key(struct node_table *table, struct node_bytes key, int64_t now_ms) {
-    if (table->options.native && node_next_expiry(table) > now_ms) return; /* none has ended */
+    if (node_next_expiry(table) > now_ms) return; /* none has ended */
     (void)table_find(table, key, now_ms, WRITES);
 }
 

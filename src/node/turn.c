@@ -73,14 +73,12 @@ enum node_answer node_share_in_turn(struct node_table *table, struct node_queue 
                                     const struct node_waiter *waiter, int64_t now_us,
                                     int64_t *fence, struct node_turn *turn) {
     const int64_t now_ms = now_us / US_PER_MS;
-    const bool crowded = node_queue_waiters(queue) > 0;
     const bool again = node_share_is_listed(table, share->key, share->reader, now_ms);
     enum node_answer answer = NODE_DENIED;
     *turn = (struct node_turn){.rank = -1};
-    if (crowded) node_expire_key(table, share->key, now_ms);
-    if (crowded && !again && is_reserved(queue, &share->key, 1, waiter, now_us, turn))
-        return NODE_DENIED;
-    if (!crowded || again || may_join(table, queue, share, waiter, now_us))
+    node_expire_key(table, share->key, now_ms);
+    if (!again && is_reserved(queue, &share->key, 1, waiter, now_us, turn)) return NODE_DENIED;
+    if (again || may_join(table, queue, share, waiter, now_us))
         answer = node_share(table, share, now_ms, fence);
     if (answer == NODE_DENIED) {
         /* what is held is reserved for nobody: a reader may have a turn while others read, and a
@@ -89,7 +87,7 @@ enum node_answer node_share_in_turn(struct node_table *table, struct node_queue 
         denied_by(table, &share->key, 1, now_ms, turn);
         enter(queue, waiter, now_us, turn);
     }
-    if (answer != NODE_GRANTED || again || !crowded) return answer;
+    if (answer != NODE_GRANTED || again) return answer;
     turn->others = node_queue_taken(queue, share->key, waiter->name, now_us);
     if (turn->others) node_queue_shared(queue, share->key, now_us);
     return answer;
@@ -107,7 +105,6 @@ enum node_answer node_share_extend_in_turn(struct node_table *table, struct node
 size_t node_leave_turn(struct node_table *table, struct node_queue *queue, struct node_bytes key,
                        struct node_bytes waiter, bool skipping, int64_t now_us) {
     const size_t remain = node_queue_leave(queue, key, waiter, skipping, now_us);
-    if (remain > 0 && node_is_shared(table, key, now_us / US_PER_MS))
-        node_queue_shared(queue, key, now_us);
+    if (node_is_shared(table, key, now_us / US_PER_MS)) node_queue_shared(queue, key, now_us);
     return remain;
 }

@@ -150,7 +150,7 @@ static void change_ends(struct ends *ends, bool grows) {
         const uint32_t from = draw_in(true), to = draw_out(ENDS_MOST);
         const struct item moved = items[from];
         items[to] = moved;
-        ends_replace(ends, &items[to]);
+        ends_move(ends, &items[to], ends_time(ends, &items[to]));
     } else {
         struct item *item = &items[draw_in(false)];
         const int64_t time = ends_time(ends, item);

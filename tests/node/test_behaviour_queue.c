@@ -249,7 +249,7 @@ static void call_both(void) {
     struct node_turn turn = {.key = nobody};
     int64_t fence = -7;
     if (one_in(5)) waiter.name = nobody;
-    const uint64_t what = draw(30);
+    const uint64_t what = draw(36);
     if (what < 9)
         take(&waiter);
     else if (what < 13)
@@ -266,6 +266,12 @@ static void call_both(void) {
         fold((int64_t)node_expire_some(table, now_ms(), 1 + draw(3)));
     else if (what < 26)
         fold(node_extend(table, &share.key, 1, text("x"), share.ttl_ms, now_ms()));
+    else if (what < 29)
+        fold(node_share_extend_in_turn(table, queue, &share, now_us));
+    else if (what < 31)
+        fold((int64_t)node_leave_turn(table, queue, share.key, waiter.name, one_in(4), now_us));
+    else if (what < 32 && one_in(4)) /* without an end */
+        fold(node_set(table, share.key, draw_token(), 0, now_ms()));
     else
         call_queue();
     fold(fence);
@@ -363,7 +369,7 @@ enum kind { ALONE, IN_TURN, KINDS };
 
 static const struct kept_number kept[KINDS] = {
     [ALONE] = {"queue", UINT64_C(0x026599fafc673572)},
-    [IN_TURN] = {"in turn", UINT64_C(0xbcf6e59fc8fb75cc)},
+    [IN_TURN] = {"in turn", UINT64_C(0x5a6cb8312b89db0b)},
 };
 
 static uint64_t number_of(unsigned kind) {

@@ -209,6 +209,38 @@ static void test_a_reader_that_was_a_writer_leaves(void **state) {
     node_table_free(table);
 }
 
+/* At its end, as at any other time: a stock node has its key until then. */
+static void test_the_only_reader_leaves_at_its_end(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(join(table, "a", TTL_MS, 0), NODE_GRANTED);
+    assert_int_equal(leave(table, "a", TTL_MS), NODE_GRANTED);
+    assert_int_equal(node_count(table) + node_lists(table), 0);
+    assert_int_equal(join(table, "a", TTL_MS, 0), NODE_GRANTED);
+    assert_int_equal(join(table, "b", TTL_MS + 1, 0), NODE_GRANTED);
+    assert_int_equal(leave(table, "a", TTL_MS), NODE_ABSENT);
+    assert_int_equal(readers(table, TTL_MS), 1);
+    node_table_free(table);
+}
+
+static void test_a_copy_without_memory(void **state) {
+    (void)state;
+    struct node_table *from = node_table_new(NULL, NULL);
+    assert_int_equal(join(from, "a", TTL_MS, 0), NODE_GRANTED);
+    assert_int_equal(join(from, "b", TTL_MS, 0), NODE_GRANTED);
+    bool copied = false;
+    for (long left = 0; !copied; left++) {
+        struct node_table *to = node_table_new(NULL, NULL);
+        memory_left = left;
+        copied = node_table_copy(to, from);
+        memory_left = -1;
+        assert_true(!copied || readers(to, 0) == 2);
+        node_table_free(to);
+        assert_true(left < 40);
+    }
+    node_table_free(from);
+}
+
 static void test_a_downgrade_without_memory(void **state) {
     (void)state;
     for (long left = 0;; left++) {
@@ -347,6 +379,7 @@ static void test_native_ended_readers_do_not_hold(void **state) {
     assert_int_equal(extend(table, "reader-500", TTL_MS, TTL_MS), NODE_ABSENT);
     assert_int_equal(leave(table, "reader-501", TTL_MS), NODE_ABSENT);
     assert_int_equal(leave(table, "reader-0", TTL_MS), NODE_GRANTED);
+    assert_int_equal(node_count(table) + node_lists(table), 0);
     assert_true(memory_pieces + 60 >= before);
     assert_int_equal(write_lock(table, TTL_MS), NODE_GRANTED);
     while (node_free_some(table, 10) == 10) continue;
@@ -614,6 +647,8 @@ int main(void) {
         cmocka_unit_test(test_a_writer_becomes_a_reader),
         cmocka_unit_test(test_a_downgrade_begins_a_new_list),
         cmocka_unit_test(test_a_reader_that_was_a_writer_leaves),
+        cmocka_unit_test(test_the_only_reader_leaves_at_its_end),
+        cmocka_unit_test(test_a_copy_without_memory),
         cmocka_unit_test(test_a_downgrade_without_memory),
         cmocka_unit_test(test_fences),
         cmocka_unit_test(test_no_memory),
