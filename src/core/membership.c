@@ -333,7 +333,10 @@ static void record_came(struct rl_guard_node *at, const struct rl_membership_eve
     at->unreadable = event->unreadable;
     at->has_record = event->record != NULL;
     at->up = at->stated = at->read = true;
-    if (event->record) at->record = *event->record;
+    if (event->record)
+        at->record = *event->record;
+    else
+        memset(&at->record, 0, sizeof at->record);
 }
 
 static void written(struct rl_membership *m, unsigned node, bool done) {

@@ -43,7 +43,7 @@ bool membership_check_intact_after(struct rl_membership *m, const struct rl_chan
 static const struct rl_member *member_of(const struct rl_membership *m,
                                          const struct rl_guard_node *at) {
     const struct rl_record *quorum = &m->view.quorum;
-    if (at->has_record && rl_record_member(quorum, at->record.node_id))
+    if (rl_record_member(quorum, at->record.node_id))
         return rl_record_member(quorum, at->record.node_id);
     for (unsigned i = 0; i < quorum->members_count; i++) {
         const struct rl_member *member = &quorum->members[i];

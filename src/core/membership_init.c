@@ -76,7 +76,7 @@ static bool check_nodes(struct rl_membership *m) {
 }
 
 static void begin_anew(struct rl_membership *m);
-static void finish(struct rl_membership *m);
+static void take_over(struct rl_membership *m);
 
 void membership_init_read(struct rl_membership *m) {
     if (!check_nodes(m)) {
@@ -91,7 +91,7 @@ void membership_init_read(struct rl_membership *m) {
     }
     m->left = left_by_init(m) | left_by_others(m);
     if (m->left) {
-        finish(m);
+        take_over(m);
         return;
     }
     struct rl_problem *problem = membership_problem(m, RL_PROBLEM_ALIVE);
@@ -150,6 +150,17 @@ static int first_node(const struct rl_membership *m, rl_mask nodes) {
     return -1;
 }
 
+/* What is there now may name another quorum or ttl_max. */
+static void claim_again(struct rl_membership *m, unsigned denied) {
+    if (++m->tries == TRIES) {
+        membership_refuse(m, RL_PROBLEM_WRITTEN_NOW, denied);
+        membership_end(m);
+        return;
+    }
+    m->quorum_id = m->wish.quorum_id;
+    membership_peek_again(m, RL_INIT_PEEK, m->tries - 1);
+}
+
 void membership_init_claimed(struct rl_membership *m) {
     int silent = first_node(m, all(m) & (rl_mask) ~(m->written | m->denied));
     int denied = first_node(m, m->denied);
@@ -158,14 +169,8 @@ void membership_init_claimed(struct rl_membership *m) {
         membership_end(m);
         return;
     }
-    if (denied >= 0 && ++m->tries == TRIES) {
-        membership_refuse(m, RL_PROBLEM_WRITTEN_NOW, (unsigned)denied);
-        membership_end(m);
-        return;
-    }
-    if (denied >= 0) { /* begin again: what is there now may name another quorum or ttl_max */
-        m->quorum_id = m->wish.quorum_id;
-        membership_peek_again(m, RL_INIT_PEEK, m->tries - 1);
+    if (denied >= 0) {
+        claim_again(m, (unsigned)denied);
         return;
     }
     membership_remember(m, all(m));
@@ -182,9 +187,9 @@ static rl_mask handed_on(const struct rl_membership *m) {
     rl_mask nodes = 0;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_record *record = membership_record_at(m, i);
-        if (record && membership_same_server(m, i) && rl_record_of_init(record) &&
-            was_handed_on(record) && record->quorum_id == claim->quorum_id &&
-            record->epoch == claim->epoch && record->node_id == claim->members[i].id)
+        if (membership_same_server(m, i) && rl_record_of_init(record) && was_handed_on(record) &&
+            record->quorum_id == claim->quorum_id && record->epoch == claim->epoch &&
+            record->node_id == claim->members[i].id)
             nodes |= rl_bit(i);
     }
     return nodes;
@@ -283,7 +288,7 @@ void membership_init_reviewed(struct rl_membership *m) {
     else if (rl_count(written) < rl_quorum(m->wish.nodes))
         fail_left(m);
     else
-        finish(m);
+        take_over(m);
 }
 
 /* ---- finishing ------------------------------------------------------------------------------- */
@@ -303,11 +308,6 @@ static void take_over(struct rl_membership *m) {
         nodes |= rl_bit(i);
     }
     membership_write(m, RL_FINISH_TAKE, nodes, false);
-}
-
-static void finish(struct rl_membership *m) {
-    m->tries = 0;
-    take_over(m);
 }
 
 void membership_finish_taken(struct rl_membership *m) {
