@@ -7,5 +7,5 @@
 set -euo pipefail
 share=${REDLOCK_TEST_SHARE:-0}
 which=()
-if [ "$share" != all ]; then which=(--share "$share/48"); fi
+if [ "$share" != all ]; then which=(--share "$share/144"); fi
 exec "$1/scripts/mutate" --judged --build-dir "$2" --until behaviour --jobs 1 "${which[@]}"
