@@ -22,9 +22,11 @@ static const struct node_bytes record_name = {NET_KEY_RECORD, sizeof(NET_KEY_REC
 
 /* ---- the log of changes, for replay --------------------------------------------------------- */
 
-/* Of what is among the keys: nothing rolls a native node back. */
+/* Of what is among the keys: nothing rolls a native node back. But its keys may be those of a stock
+ * node, which it was and becomes again. */
 static void remember(struct server *server, struct guard_change change) {
-    if (server->native) {
+    const bool of_keys = change.what == GUARD_FLUSHED || change.what == GUARD_DELETED;
+    if (server->native && !of_keys) {
         body_drop(server->world, change.body);
         return;
     }
