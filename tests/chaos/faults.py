@@ -17,7 +17,7 @@ class Faults(Commands):
         self.world, self.random = world, world.random
         self.losses = losses
         everywhere = {self.stop_server: 4, self.stop_worker: 3, self.kill_worker: 1, self.kill_run: 1, self.delay: 4, self.cut: 5,
-                      self.reset: 4, self.refuse: 2, self.noise: 2}
+                      self.reset: 4, self.refuse: 2, self.noise: 2, self.minority: 0.7}
         of_mode = {
             "classic": {self.kill_with_data: 2, self.rolling: 0.1},
             "guarded": {self.bare: 2, self.kill_leader: 1, self.kill_with_data: 1.5, self.kill_empty: 2, self.flush: 2, self.policy: 0.7,
@@ -239,28 +239,44 @@ class Faults(Commands):
         yield span
         self.world.links.tell(pairs, "refuse", 0)
 
-    def bare(self):
-        """Some clients are cut off from as many nodes as they can do without, so that their leases lie on bare majorities; then data
-        is lost. The others reach all nodes: they bring back what was lost, and want the locks."""
-        world, nodes = self.world, self.world.members
-        if not [node for node in nodes if world.fine(node)]:
-            return
-        span, pairs = self._span(0.8, 2), []
-        clients = sorted({client for client, _ in world.links.of()})
-        for client in self.random.sample(clients, self.random.randint(1, len(clients) - 1)):
-            pairs += [(client, node.number) for node in self.random.sample(nodes, len(nodes) - world.majority)]
-        world.note("bare_majorities", " ".join(f"{client}:{node}" for client, node in pairs), span)
+    def _cut_off(self, kind, clients, lacking, span):
+        """Each of these clients loses its links to `lacking` nodes. What undoes it."""
+        world = self.world
+        pairs = [(client, node.number) for client in clients for node in self.random.sample(world.members, lacking)]
+        world.note(kind, " ".join(f"{client}:{node}" for client, node in pairs), span)
         for worker in world.workers:
             worker.troubled_until = max(worker.troubled_until, time.monotonic() + span)
         word, value = self.random.choice((("hold", 1), ("hold", 3), ("refuse", 1)))
         world.links.tell(pairs, word, value)
         if word == "refuse":
             world.links.tell(pairs, "reset", 100)
+        return lambda: world.links.tell(pairs, word, 0)
+
+    def _clients(self):
+        return sorted({client for client, _ in self.world.links.of()})
+
+    def minority(self):
+        """Some clients reach fewer nodes than a majority, for longer than a TTL: the others take over what they hold."""
+        clients, span = self._clients(), self._span(1.2, 3) * self.world.ttl_ms / 1000
+        clients = self.random.sample(clients, self.random.randint(1, max(1, len(clients) // 2)))
+        restore = self._cut_off("minority", clients, self.world.majority, span)
+        yield span
+        restore()
+
+    def bare(self):
+        """Some clients are cut off from as many nodes as they can do without, so that their leases lie on bare majorities; then data
+        is lost. The others reach all nodes: they bring back what was lost, and want the locks."""
+        world = self.world
+        if not [node for node in world.members if world.fine(node)]:
+            return
+        clients, span = self._clients(), self._span(0.8, 2)
+        clients = self.random.sample(clients, self.random.randint(1, len(clients) - 1))
+        restore = self._cut_off("bare_majorities", clients, len(world.members) - world.majority, span)
         yield self._span(0.2, 0.5)
         for loss in self.random.sample((self.flush, self.kill_empty, self.kill_with_data), 3 if world.mode == "native" else 1):
             world.play(loss())
         yield span
-        world.links.tell(pairs, word, 0)
+        restore()
 
     def go_beyond(self):
         """Classic: what it does not promise to survive."""
