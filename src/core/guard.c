@@ -265,7 +265,7 @@ static struct rl_record *own_record(const struct rl_guard *guard, struct rl_guar
     to->node_id = node->id;
     to->eligibility = eligibility;
     to->settled = false;
-    to->loss = 0;
+    to->loss = node->record.loss;
     to->waited_ms = 0;
     to->ballot = to->accepted_ballot = 0;
     memset(&to->accepted, 0, sizeof to->accepted);

@@ -78,7 +78,8 @@ struct rl_record {
     /* ttl_max, and the value that a change under way gives it; they are equal while there is none.
      * Use the three functions below. */
     int64_t ttl_max_ms, ttl_next_ms;
-    /* RECOVERING: identifies the loss; an agent that finds another one starts again */
+    /* RECOVERING: identifies the loss; an agent that finds another one starts again. INTACT: the
+     * last loss that this node has recovered from; 0: none, or an init. */
     uint64_t loss;
     /* RECOVERING: the time since the registration that all agents together have waited */
     int64_t waited_ms;

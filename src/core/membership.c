@@ -420,7 +420,6 @@ static bool advance(struct rl_membership *m, const struct rl_membership_event *e
             answered(m);
             return true;
         } else {
-            m->looked_at = m->now;
             ask(m, RL_ASK_GATHER, 0, actions);
         }
         return false;

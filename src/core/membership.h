@@ -251,7 +251,6 @@ struct rl_membership {
     /* The results of the last question. */
     rl_mask written, denied;
     rl_mask reported, without; /* fences were read; no fences of that name */
-    rl_ns looked_at;           /* when the last peek began */
     /* Valid during one step. */
     rl_ns now, wake_at;
     enum rl_membership_report report;
@@ -284,7 +283,7 @@ struct rl_membership {
         rl_mask witnesses;
         unsigned needed, rounds, tries;
         char run_id[RL_NODES_MAX][RL_RUN_ID_BYTES]; /* of the witnesses */
-        rl_ns seen[RL_NODES_MAX];                   /* nothing read before this time counts */
+        uint64_t loss[RL_NODES_MAX];                /* the last one of each */
         rl_ns until, reported_at;
         rl_mask done;
     } settling;

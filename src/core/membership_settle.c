@@ -10,7 +10,6 @@
 
 #define PAUSE (200 * RL_MS)
 #define PEEK_EVERY (1000 * RL_MS)
-#define GAP_MIN (2500 * RL_MS) /* peeks are a second apart, and a machine may be busy */
 #define PATIENCE 20            /* tries of short steps ... */
 #define ROUNDS 5               /* ... and of steps that include the wait */
 
@@ -72,25 +71,21 @@ static void find_witnesses(struct rl_membership *m) {
         if (added || at->eligibility != RL_ELIGIBILITY_INTACT) continue;
         m->settling.witnesses |= rl_bit(i);
         memcpy(m->settling.run_id[i], at->run_id, sizeof m->settling.run_id[i]);
-        m->settling.seen[i] = m->looked_at;
+        m->settling.loss[i] = at->record.loss;
     }
 }
 
 /* "look that they still carry e + 1 unbroken". A node that cannot be asked now is asked again. A
- * node is out if it answers for another server, if it recovers, or if it was unread for so long
- * that it may have lost its data and recovered meanwhile. */
+ * node is out if it answers for another server, if it recovers, or if it has recovered meanwhile:
+ * each recovery draws another number. */
 static bool still_witnesses(struct rl_membership *m) {
-    /* The shortest time in which a client recovers a node: it may know only the epoch before. */
-    rl_ns gap = membership_quarantine(m, m->view.quorum.ttl_max_ms);
-    if (gap < GAP_MIN) gap = GAP_MIN;
     if (is_over(m)) return false;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_guard_node *at = &m->view.node[i];
         if (!(m->settling.witnesses & rl_bit(i)) || !at->up) continue;
         bool same = has_switched(m, i) && strcmp(at->run_id, m->settling.run_id[i]) == 0;
-        if (!same || m->now - m->settling.seen[i] >= gap)
+        if (!same || at->record.loss != m->settling.loss[i])
             m->settling.witnesses &= (rl_mask)~rl_bit(i);
-        m->settling.seen[i] = m->looked_at;
     }
     return rl_count(m->settling.witnesses) >= m->settling.needed;
 }

@@ -467,6 +467,8 @@ static void recovers(struct node *node, unsigned index) {
     node->record = *newest;
     node->record.node_id = id;
     node->record.nonce = nonce;
+    static uint64_t losses = 500;
+    node->record.loss = ++losses;
     node->record.ballot = node->record.accepted_ballot = 0;
     run_id(node->record.run_id, node->process);
     replid(node->record.replid, node->promoted);
