@@ -261,26 +261,29 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     repair(lease, event, now, actions);
 }
 
-/* No later round can win. */
-static bool majority_gone(const struct rl_lease *lease) {
-    unsigned not_ours = rl_count(lease->round.denied | lease->round.absent);
+/* No later round can win if the key is not ours on these nodes. */
+static bool majority_gone(const struct rl_lease *lease, rl_mask not_ours) {
     /* the quorum may have shrunk by a member since the round began */
     unsigned quorum =
         lease->terms->quorum < lease->round.quorum ? lease->terms->quorum : lease->round.quorum;
-    return lease->terms->nodes - not_ours < quorum;
+    return lease->terms->nodes - rl_count(not_ours) < quorum;
 }
 
 static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                         struct rl_actions *actions) {
+    const rl_mask not_ours = lease->round.denied | lease->round.absent;
     if (lease->round_proven) {
         repair(lease, event, now, actions);
     } else if (rl_tally_won(&lease->round)) {
         round_won(lease, event, now, actions);
-    } else if (majority_gone(lease)) {
+    } else if (majority_gone(lease, not_ours)) {
         /* So many nodes report that the key is not ours that no extension can win. Setting the key
          * again would be a second lock, not this one. */
         lose(lease, now, actions);
-    } else if (rl_tally_hopeless(&lease->round)) {
+    } else if (rl_tally_hopeless(&lease->round) &&
+               !majority_gone(lease, not_ours | rl_tally_pending(&lease->round))) {
+        /* Else the answers that are still to come may show that the lock is gone: with some nodes
+         * out of reach, one report of a missing key already means that this round cannot win. */
         round_failed(lease, now, actions);
     }
     if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;

@@ -10,8 +10,8 @@
 
 #define PAUSE (200 * RL_MS)
 #define PEEK_EVERY (1000 * RL_MS)
-#define PATIENCE 20            /* tries of short steps ... */
-#define ROUNDS 5               /* ... and of steps that include the wait */
+#define PATIENCE 20 /* tries of short steps ... */
+#define ROUNDS 5    /* ... and of steps that include the wait */
 
 static rl_ns quarantine(const struct rl_membership *m) {
     return membership_quarantine(m, rl_record_ttl_wait(&m->view.quorum));

@@ -893,7 +893,45 @@ static void test_a_voided_vote_is_dropped(void **state) {
     say(0, RL_VOTE_ABSENT, 301 * RL_MS);
     tick_voided(1, 301 * RL_MS); /* the old incarnation has no key, the new one may */
     say(1, RL_VOTE_ABSENT, 302 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD); /* the last answer may show that it is lost */
+    say(2, RL_VOTE_GRANTED, 302 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_UNSURE);
+}
+
+/* A round that cannot win any more goes on while its answers may show that the lock is gone. */
+static void test_a_lock_that_is_gone_is_lost_while_nodes_are_down(void **state) {
+    const enum rl_vote others[] = {RL_VOTE_ABSENT, RL_VOTE_DENIED};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        setup(5);
+        begin();
+        ready = 7; /* two are out of reach */
+        tick(300 * RL_MS);
+        assert_int_equal(actions.extend, 7);
+        say(0, others[i], 301 * RL_MS);
+        say(1, RL_VOTE_ABSENT, 301 * RL_MS);
+        assert_int_equal(lease.state, RL_LEASE_HELD);
+        say(2, others[i], 301 * RL_MS);
+        assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    }
+
+    setup(5);
+    begin();
+    ready = 7;
+    tick(300 * RL_MS);
+    say(0, RL_VOTE_ABSENT, 301 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 301 * RL_MS); /* now they cannot */
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+
+    setup(5);
+    begin();
+    ready = 7;
+    tick(300 * RL_MS);
+    say(0, RL_VOTE_ABSENT, 301 * RL_MS);
+    say(1, RL_VOTE_ABSENT, 301 * RL_MS);
+    tick(300 * RL_MS + terms.node_timeout); /* the last one does not answer in time */
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+    assert_int_not_equal(lease.renew_at, RL_NEVER);
 }
 
 static void test_what_is_proven_stays_proven(void **state) {
@@ -943,6 +981,7 @@ static void test_a_quorum_that_changes_under_way(void **state) {
     say(0, RL_VOTE_FAILED, 301 * RL_MS);
     terms.quorum = 3;
     tick(302 * RL_MS);
+    grant_first(3, 302 * RL_MS);
     assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
 
     begin_guarded_round(4, 3);
@@ -1055,6 +1094,7 @@ int main(void) {
         cmocka_unit_test(test_quorum_is_that_of_the_members),
         cmocka_unit_test(test_stale_is_no_vote_for_a_lease),
         cmocka_unit_test(test_a_voided_vote_is_dropped),
+        cmocka_unit_test(test_a_lock_that_is_gone_is_lost_while_nodes_are_down),
         cmocka_unit_test(test_what_is_proven_stays_proven),
         cmocka_unit_test(test_a_quorum_that_changes_under_way),
         cmocka_unit_test(test_transitions),

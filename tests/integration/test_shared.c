@@ -331,6 +331,20 @@ static void a_release_finds_the_writers_key_too(struct servers *servers,
     free_all(client, &lock, 1);
 }
 
+/* One node is silent from the acquisition to the release, so all that is asked is of one round. */
+static void a_release_after_a_downgrade_is_a_readers(struct servers *servers,
+                                                     struct redlock_client *client) {
+    struct redlock_lock *lock = make(client, false, 3 * TTL_MS, false);
+    struct server *silent = &servers->at[servers->count - 1];
+    server_pause(silent);
+    assert_result(redlock_acquire(lock, 1000), REDLOCK_OK);
+    assert_result(redlock_downgrade(lock), REDLOCK_OK);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    server_resume(silent);
+    nothing_is_left(servers);
+    free_all(client, &lock, 1);
+}
+
 /* ---- classic ---- */
 
 #define IN_CLASSIC(test)                                                                           \
@@ -348,6 +362,7 @@ IN_CLASSIC(a_downgrade_has_no_gap)
 IN_CLASSIC(the_next_acquisition_is_exclusive)
 IN_CLASSIC(a_downgrade_of_a_minority_is_completed_later)
 IN_CLASSIC(a_release_finds_the_writers_key_too)
+IN_CLASSIC(a_release_after_a_downgrade_is_a_readers)
 
 /* Readers of several programs come without a pause: one of them always holds the lock. */
 struct crowd {
@@ -469,6 +484,7 @@ IN_GUARDED(a_token_from_elsewhere_is_a_reader_again)
 IN_GUARDED(a_downgrade_has_no_gap)
 IN_GUARDED(the_next_acquisition_is_exclusive)
 IN_GUARDED(a_release_finds_the_writers_key_too)
+IN_GUARDED(a_release_after_a_downgrade_is_a_readers)
 
 static void set_fence(struct server *server, int64_t fence) {
     freeReplyObject(server_ask(server, "EVAL %s 0 %lld",
@@ -582,6 +598,7 @@ int main(void) {
         cmocka_unit_test(classic_the_next_acquisition_is_exclusive),
         cmocka_unit_test(classic_a_downgrade_of_a_minority_is_completed_later),
         cmocka_unit_test(classic_a_release_finds_the_writers_key_too),
+        cmocka_unit_test(classic_a_release_after_a_downgrade_is_a_readers),
         cmocka_unit_test(some_locks_are_not_downgraded),
         cmocka_unit_test(a_writer_gets_in_between_readers),
         cmocka_unit_test(several_resources_are_refused),
@@ -596,6 +613,7 @@ int main(void) {
         cmocka_unit_test(guarded_a_downgrade_has_no_gap),
         cmocka_unit_test(guarded_the_next_acquisition_is_exclusive),
         cmocka_unit_test(guarded_a_release_finds_the_writers_key_too),
+        cmocka_unit_test(guarded_a_release_after_a_downgrade_is_a_readers),
         cmocka_unit_test(a_writer_after_a_downgrade_has_a_higher_token),
         cmocka_unit_test(tokens_of_readers_and_writers_are_ordered),
         cmocka_unit_test(a_higher_fence_of_a_minority_is_written_back),

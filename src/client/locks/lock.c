@@ -176,7 +176,6 @@ static int downgrade_begin(struct redlock_lock *lock, redlock_done_fn *done, voi
     if (!all_may_list_readers(lock->client)) return REDLOCK_NO_SHARED;
     if (!lock->pair && !(lock->pair = lock_pair_new(lock->keys[0]))) return REDLOCK_NO_MEMORY;
     lock->reads = true;
-    if (lock->round) round_fill_in(lock->round, &lock->round->release);
     return extend_begin(lock, 0, done, context);
 }
 
