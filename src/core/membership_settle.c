@@ -43,11 +43,11 @@ static bool is_over(const struct rl_membership *m) {
 
 /* ---- witnesses ------------------------------------------------------------------------------- */
 
-/* Intact as a node of this epoch, even if it is no longer a member. */
+/* It carries this epoch, even if it is no longer a member. */
 static bool has_switched(const struct rl_membership *m, unsigned node) {
     const struct rl_record *record = &m->view.node[node].record;
-    return membership_same_server(m, node) && record->eligibility == RL_RECORD_INTACT &&
-           record->epoch == m->settling.epoch && record->quorum_id == m->view.quorum.quorum_id;
+    return membership_same_server(m, node) && record->epoch == m->settling.epoch &&
+           record->quorum_id == m->view.quorum.quorum_id;
 }
 
 /* The witnesses are the members of the epoch before: the present ones, without an added one. A
@@ -76,13 +76,13 @@ static void find_witnesses(struct rl_membership *m) {
 }
 
 /* "look that they still carry e + 1 unbroken". A node that cannot be asked now is asked again. A
- * node is out if it answers for another server, if it recovers, or if it has recovered meanwhile:
- * each recovery draws another number. */
+ * node is out if it answers for another server, or if it has lost its data meanwhile: each loss has
+ * another number, which the record keeps when the node is intact again. */
 static bool still_witnesses(struct rl_membership *m) {
     if (is_over(m)) return false;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_guard_node *at = &m->view.node[i];
-        if (!(m->settling.witnesses & rl_bit(i)) || !at->up) continue;
+        if (!at->up) continue;
         bool same = has_switched(m, i) && strcmp(at->run_id, m->settling.run_id[i]) == 0;
         if (!same || at->record.loss != m->settling.loss[i])
             m->settling.witnesses &= (rl_mask)~rl_bit(i);
