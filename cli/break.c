@@ -217,17 +217,24 @@ static volatile sig_atomic_t caught;
 
 static void note_signal(int number) { caught = number; }
 
+static const int held[] = {SIGINT, SIGTERM, SIGHUP};
+static struct sigaction before[sizeof held / sizeof held[0]];
+
 /* A break that ends halfway has no result and no fence. It is bounded in time, so the first signal
  * of each kind waits for its end; the second one kills. */
 static void hold_signals(void) {
-    static const int held[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
-        struct sigaction old,
-            action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+        struct sigaction action = {.sa_handler = note_signal,
+                                   .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+        sigaction(held[i], NULL, &before[i]);
         /* nohup(1) ignores HUP on purpose. */
-        if (sigaction(held[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
-        sigaction(held[i], &action, NULL);
+        if (before[i].sa_handler != SIG_IGN) sigaction(held[i], &action, NULL);
     }
+}
+
+/* To write the result is not bounded in time: nobody may read it. */
+static void release_signals(void) {
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) sigaction(held[i], &before[i], NULL);
 }
 
 /* ---- the result ---------------------------------------------------------------------------- */
@@ -330,6 +337,10 @@ static void warn_of_silent(struct breaking *breaking) {
                      url);
         else if (node_is_silent(verdict))
             complain("%s did not answer and may still have the key%s", url, end);
+        else if (verdict == REDLOCK_VERDICT_GRANTED)
+            complain(
+                "%s deleted the key, but has not confirmed since that it is gone, and may have it again%s",
+                url, end);
         else
             complain("%s did not confirm that the key is gone (%s), and may still have it%s", url,
                      verdict_name(verdict), end);
@@ -508,6 +519,7 @@ static int break_it(struct breaking *breaking) {
         redlock_break(breaking->session.client, breaking->resource, strlen(breaking->resource),
                       &options, &breaking->report, &breaking->error);
     log_break(breaking, what_happened(breaking));
+    release_signals();
     if (caught != 0) complain("a signal came during the break, which ran to its end");
     return finish(breaking);
 }
@@ -541,7 +553,7 @@ static int check_arguments(const struct settings *settings, int argc, char **arg
                            : "redlock break takes one resource; try 'redlock break --help'");
         return EXIT_USAGE_ERROR;
     }
-    if (settings->reason == NULL || settings->reason[0] == '\0') {
+    if (settings->reason == NULL || settings->reason[strspn(settings->reason, " \t")] == '\0') {
         complain("say why the lock is broken, for the log: --reason TEXT");
         return EXIT_USAGE_ERROR;
     }

@@ -208,6 +208,14 @@ def test_a_split_that_nobody_holds(three, resource):
     assert b"one of them never ends" in redlock("break", *WHY, resource).stderr
 
 
+def test_a_split_while_a_node_is_down(three, resource):
+    kill(three.servers[0])
+    for server, token in zip(three.servers[1:], "AB"):
+        put([server], resource, token * 40, "PX", "20000")
+    done = Redlock(three.nodes)("break", *WHY, resource)
+    assert done.returncode == NO_QUORUM and b"no quorum: no holder has 2 of 3 nodes" in done.stderr
+
+
 def test_a_split_of_four(own_quorum, resource):
     """Two tokens on two of four nodes each: reading again does not help."""
     nodes = own_quorum.servers[:4]
@@ -272,6 +280,52 @@ def test_members_that_are_not_listed(three, guarded, resource):
     assert (done.returncode, told["result"], told["certain"], told["unlisted"]) == (0, "broken", False, 1)
     assert b"the list of nodes lacks 1 of the quorum's members, which may still have the key, for " in done.stderr
     assert [value is None for value in values(three.servers, resource)] == [True, True, False]
+
+
+def test_a_listed_member_that_is_a_replica_now(three, guarded, resource):
+    guarded("acquire", "-t", "20s", resource)
+    three.servers[2].ask("REPLICAOF", "127.0.0.1", "1")
+    done = guarded("break", *WHY, resource)
+    assert done.returncode == 0, done.stderr
+    assert f"{three.servers[2].url} did not " in done.stderr.decode()
+    assert b"the list of nodes lacks" not in done.stderr
+
+
+@pytest.mark.parametrize("mode", ("classic", "guarded"))
+def test_the_holder_ends_at_its_first_renewal_while_a_node_is_down(three, guarded, resource, mode):
+    redlock = guarded if mode == "guarded" else Redlock(three.nodes, {"REDLOCK_MODE": "classic"})
+    kill(three.servers[2])
+    began = time.monotonic()
+    held = redlock.start("run", "-t", "6s", "-k", "300ms", "-g", "500ms", resource, "--", "sleep", "20")
+    until(lambda: all(values(three.servers[:2], resource)))
+    assert redlock("break", *WHY, resource).returncode == 0
+    output, errors = held.communicate(timeout=10)
+    assert held.returncode == LOST, errors
+    assert time.monotonic() - began < 4, "a third of the TTL, and not all of it"
+    assert errors.count(b"do not have the key") == 1 and b" and " in errors.split(b"do not have the key")[0].split(b"lost ")[1]
+
+
+def test_nobody_reads_the_result(three, resource):
+    """It is broken; then a signal ends it."""
+    put(three.servers, resource, "hung", "PX", "60000")
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    try:
+        while True:
+            os.write(writes, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(writes, True)
+    process = subprocess.Popen([BINARY, "break", "--json", *WHY, resource], stdout=writes, stderr=subprocess.PIPE,
+                               env={**os.environ, "REDLOCK_CONFIG": "/dev/null", "REDLOCK_NODES": three.nodes})
+    errors = b""
+    while b" broke " not in errors:
+        errors += process.stderr.read1(1000)
+    time.sleep(0.3)
+    assert process.poll() is None, "it waits for a reader"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(5) == -signal.SIGTERM
+    os.close(reads)
+    os.close(writes)
 
 
 def test_two_nodes_down(three, resource):
@@ -388,7 +442,7 @@ def test_it_asks_only_on_a_terminal_and_only_with_a_reason(locked, quorum, resou
     done = locked("break", "--reason", "x", resource)
     assert done.returncode == USAGE
     assert b"confirm with --yes" in done.stderr
-    for reason in ((), ("--reason", "")):
+    for reason in ((), ("--reason", ""), ("--reason", " ")):
         done = locked("break", "--yes", *reason, resource)
         assert done.returncode == USAGE
         assert b"--reason TEXT" in done.stderr

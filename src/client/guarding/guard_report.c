@@ -202,9 +202,11 @@ unsigned guard_unlisted(const struct guard *guard, const struct rl_member **firs
         while (at < nodes && guard->machine.node[at].id != quorum->members[i].id) at++;
         if (at == nodes && lacking++ == 0) *first = &quorum->members[i];
     }
-    for (unsigned i = 0; i < nodes; i++)
-        unplaced += guard->machine.node[i].eligibility == RL_ELIGIBILITY_UNKNOWN &&
-                    guard->machine.node[i].id == 0;
+    for (unsigned i = 0; i < nodes; i++) {
+        const struct rl_guard_node *node = &guard->machine.node[i];
+        unplaced += node->id == 0 && (node->eligibility == RL_ELIGIBILITY_UNKNOWN ||
+                                      node->eligibility == RL_ELIGIBILITY_REFUSED);
+    }
     return lacking > unplaced ? lacking - unplaced : 0; /* each of these may be one of them */
 }
 
