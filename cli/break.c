@@ -337,6 +337,8 @@ static void warn_of_silent(struct breaking *breaking) {
                      url);
         else if (node_is_silent(verdict))
             complain("%s did not answer and may still have the key%s", url, end);
+        else if (verdict == REDLOCK_VERDICT_ABSENT)
+            complain("%s has no such key, but does not vote now, so this proves nothing", url);
         else if (verdict == REDLOCK_VERDICT_GRANTED)
             complain(
                 "%s deleted the key, but has not confirmed since that it is gone, and may have it again%s",

@@ -61,6 +61,18 @@ rl_ns gather_until(struct redlock_client *client) {
     return net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
 }
 
+rl_mask gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patience) {
+    const rl_ns until = gather_until(client);
+    rl_mask ready;
+    do {
+        const rl_ns next = net_now(client->net) + patience;
+        gather(client, next < until ? next : until);
+        ready = client_ready(client, net_now(client->net));
+    } while (rl_count(ready) < quorum && client_settled(client) != rl_all(client->nodes) &&
+             net_now(client->net) < until);
+    return ready;
+}
+
 int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {
     if (wait_ms < 0 || wait_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;

@@ -95,6 +95,9 @@ void client_wait_until(struct redlock_client *client, struct waiter *waiter, rl_
 /* Waits until every node is connected or has failed. Returns the nodes that are ready. */
 rl_mask gather(struct redlock_client *client, rl_ns until);
 rl_ns gather_until(struct redlock_client *client); /* now plus the connect timeout */
+/* The same, but a node that hangs is waited for in vain: `patience` is enough once so many nodes
+ * may vote. */
+rl_mask gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patience);
 
 /* options.c: defaults, validation, copies */
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,

@@ -282,8 +282,7 @@ struct rl_membership {
         uint32_t epoch;
         rl_mask witnesses;
         unsigned needed, rounds, tries;
-        char run_id[RL_NODES_MAX][RL_RUN_ID_BYTES]; /* of the witnesses */
-        uint64_t loss[RL_NODES_MAX];                /* the last one of each */
+        uint64_t loss[RL_NODES_MAX]; /* the last one of each witness */
         rl_ns until, reported_at;
         rl_mask done;
     } settling;

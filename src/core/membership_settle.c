@@ -70,21 +70,19 @@ static void find_witnesses(struct rl_membership *m) {
         bool added = add && id == last->id;
         if (added || at->eligibility != RL_ELIGIBILITY_INTACT) continue;
         m->settling.witnesses |= rl_bit(i);
-        memcpy(m->settling.run_id[i], at->run_id, sizeof m->settling.run_id[i]);
         m->settling.loss[i] = at->record.loss;
     }
 }
 
 /* "look that they still carry e + 1 unbroken". A node that cannot be asked now is asked again. A
- * node is out if it answers for another server, or if it has lost its data meanwhile: each loss has
+ * node is out if it has lost its data meanwhile, or another process has its place: each loss has
  * another number, which the record keeps when the node is intact again. */
 static bool still_witnesses(struct rl_membership *m) {
     if (is_over(m)) return false;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         const struct rl_guard_node *at = &m->view.node[i];
         if (!at->up) continue;
-        bool same = has_switched(m, i) && strcmp(at->run_id, m->settling.run_id[i]) == 0;
-        if (!same || at->record.loss != m->settling.loss[i])
+        if (!has_switched(m, i) || at->record.loss != m->settling.loss[i])
             m->settling.witnesses &= (rl_mask)~rl_bit(i);
     }
     return rl_count(m->settling.witnesses) >= m->settling.needed;

@@ -193,7 +193,7 @@ int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *contex
  * the first round waits until the nodes are connected, as an acquisition does. */
 void gather_for_adopted(struct redlock_lock *lock) {
     if (lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE)
-        gather(lock->client, gather_until(lock->client));
+        gather_majority(lock->client, lock->config->terms.quorum, lock->config->terms.node_timeout);
 }
 
 enum verb { ACQUIRE, EXTEND, DOWNGRADE, RELEASE };

@@ -74,12 +74,15 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     inquiry_answered(&look->inquiry, is_free(look) || others < quorum_of(look));
 }
 
+static rl_ns look_timeout(const struct look *look) {
+    const int64_t chosen_ms = look->inquiry.client->options.node_timeout_ms;
+    return chosen_ms > 0 ? chosen_ms * RL_MS : LOOK_TIMEOUT;
+}
+
 /* A node that has not answered the look before is not asked again. */
 static void look_now(struct look *look) {
     struct redlock_client *client = look->inquiry.client;
-    const int64_t chosen_ms = client->options.node_timeout_ms;
-    const rl_ns now = net_now(client->net),
-                until = now + (chosen_ms > 0 ? chosen_ms * RL_MS : LOOK_TIMEOUT);
+    const rl_ns now = net_now(client->net), until = now + look_timeout(look);
     rl_mask nodes = client_ready(client, now);
     for (unsigned i = 0; i < client->nodes; i++)
         if (look->calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
@@ -187,7 +190,7 @@ int redlock_await_free(struct redlock_client *client, const void *resource, size
     if (look && net_random(client->net, &look->random, sizeof look->random) != 0)
         result = REDLOCK_SYSTEM;
     if (result == REDLOCK_OK) {
-        gather(client, gather_until(client));
+        gather_majority(client, quorum_of(look), look_timeout(look));
         const rl_ns now = net_now(client->net);
         const bool endless = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS;
         result = await_free(look, endless ? RL_NEVER : now + wait_ms * RL_MS);
