@@ -182,7 +182,7 @@ static void no_quorum_text(struct session *session, const int *verdicts, size_t 
         granted += verdict == REDLOCK_VERDICT_GRANTED;
         silent += !can && node_is_silent(verdict);
     }
-    if (votes >= needed && granted >= needed) { /* they answered, and differ in what they hold */
+    if (granted >= needed) { /* they answered, and differ in what they hold */
         snprintf(out, size, "no quorum: no holder has %zu of %zu nodes", needed, count);
     } else if (votes >= needed) {
         snprintf(out, size, "no quorum: %zu of %zu nodes agree, %zu needed", granted, count,

@@ -61,16 +61,14 @@ rl_ns gather_until(struct redlock_client *client) {
     return net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
 }
 
-rl_mask gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patience) {
+void gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patience) {
     const rl_ns until = gather_until(client);
-    rl_mask ready;
+    rl_ns now = net_now(client->net);
     do {
-        const rl_ns next = net_now(client->net) + patience;
-        gather(client, next < until ? next : until);
-        ready = client_ready(client, net_now(client->net));
-    } while (rl_count(ready) < quorum && client_settled(client) != rl_all(client->nodes) &&
-             net_now(client->net) < until);
-    return ready;
+        gather(client, now + patience < until ? now + patience : until);
+        now = net_now(client->net);
+    } while (rl_count(client_ready(client, now)) < quorum &&
+             client_settled(client) != rl_all(client->nodes) && now < until);
 }
 
 int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {
@@ -287,9 +285,7 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
 
 /* Releases may be under way on live connections: wait one node timeout for them. */
 static void drain(struct redlock_client *client) {
-    rl_ns timeout =
-        client->options.node_timeout_ms ? client->options.node_timeout_ms * RL_MS : 50 * RL_MS;
-    rl_ns end = net_now(client->net) + timeout;
+    rl_ns end = net_now(client->net) + client_node_timeout(client);
     if (client->node_mode->leave) client->node_mode->leave(client);
     net_flush(client->net);
     while (net_busy_writes(client->net) && net_now(client->net) < end) {

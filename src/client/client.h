@@ -95,9 +95,9 @@ void client_wait_until(struct redlock_client *client, struct waiter *waiter, rl_
 /* Waits until every node is connected or has failed. Returns the nodes that are ready. */
 rl_mask gather(struct redlock_client *client, rl_ns until);
 rl_ns gather_until(struct redlock_client *client); /* now plus the connect timeout */
-/* The same, but a node that hangs is waited for in vain: `patience` is enough once so many nodes
- * may vote. */
-rl_mask gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patience);
+/* Waits like gather(), at most until gather_until(), but not longer than `patience` for the other
+ * nodes once so many may vote: one of them may hang. */
+void gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patience);
 
 /* options.c: defaults, validation, copies */
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,
@@ -120,6 +120,11 @@ void copy_text(struct net_bytes from, char *to, size_t size);
 void client_log(struct redlock_client *client, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* For requests that belong to no lock. */
+static inline rl_ns client_node_timeout(const struct redlock_client *client) {
+    return client->options.node_timeout_ms > 0 ? client->options.node_timeout_ms * RL_MS
+                                               : 50 * RL_MS;
+}
 /* Nodes that net_settled() returns and whose state the mode knows. */
 static inline rl_mask client_settled(struct redlock_client *client) {
     rl_mask settled = net_settled(client->net);

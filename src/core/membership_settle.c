@@ -43,7 +43,8 @@ static bool is_over(const struct rl_membership *m) {
 
 /* ---- witnesses ------------------------------------------------------------------------------- */
 
-/* It carries this epoch, even if it is no longer a member. */
+/* The record there is of this epoch and of the server that runs there. The node may have been
+ * removed from the quorum. */
 static bool has_switched(const struct rl_membership *m, unsigned node) {
     const struct rl_record *record = &m->view.node[node].record;
     return membership_same_server(m, node) && record->epoch == m->settling.epoch &&

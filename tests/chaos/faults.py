@@ -164,6 +164,9 @@ class Faults(Commands):
 
     # ---- links ----
 
+    def _clients(self):
+        return sorted({client for client, _ in self.world.links.of()})
+
     def _some_links(self):
         """Of one node, of one client, or one alone; and the nodes they lead to."""
         links, kind = self.world.links, self.random.choice(("node", "client", "pair", "pair"))
@@ -171,7 +174,7 @@ class Faults(Commands):
             node = self._spared()
             return (links.of(node=node.number), f"all to node {node.number}", node) if node else (None, "", None)
         if kind == "client":
-            client = self._any(sorted({client for client, _ in links.of()}))
+            client = self._any(self._clients())
             return links.of(client=client), f"all of client {client}", None
         pair = self._any(links.of())
         return [pair], f"client {pair[0]} to node {pair[1]}", None
@@ -251,9 +254,6 @@ class Faults(Commands):
         if word == "refuse":
             world.links.tell(pairs, "reset", 100)
         return lambda: world.links.tell(pairs, word, 0)
-
-    def _clients(self):
-        return sorted({client for client, _ in self.world.links.of()})
 
     def minority(self):
         """Some clients reach fewer nodes than a majority, for longer than a TTL: the others take over what they hold."""

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from blocked import fill
 from conftest import BINARY, Redlock
 from servers import until
 
@@ -309,12 +310,7 @@ def test_nobody_reads_the_result(three, resource):
     """It is broken; then a signal ends it."""
     put(three.servers, resource, "hung", "PX", "60000")
     reads, writes = os.pipe()
-    os.set_blocking(writes, False)
-    try:
-        while True:
-            os.write(writes, b"x" * 4096)
-    except BlockingIOError:
-        os.set_blocking(writes, True)
+    fill(writes)
     process = subprocess.Popen([BINARY, "break", "--json", *WHY, resource], stdout=writes, stderr=subprocess.PIPE,
                                env={**os.environ, "REDLOCK_CONFIG": "/dev/null", "REDLOCK_NODES": three.nodes})
     errors = b""

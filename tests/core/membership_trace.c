@@ -452,6 +452,7 @@ static unsigned node_number(const char *word) {
 
 /* A client has brought it back. */
 static void recovers(struct node *node, unsigned index) {
+    static uint64_t losses = 500;
     const struct rl_record *newest = NULL;
     for (unsigned i = 0; i < world.nodes; i++) {
         const struct node *other = &world.node[i];
@@ -467,7 +468,6 @@ static void recovers(struct node *node, unsigned index) {
     node->record = *newest;
     node->record.node_id = id;
     node->record.nonce = nonce;
-    static uint64_t losses = 500;
     node->record.loss = ++losses;
     node->record.ballot = node->record.accepted_ballot = 0;
     run_id(node->record.run_id, node->process);

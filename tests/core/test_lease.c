@@ -898,16 +898,21 @@ static void test_a_voided_vote_is_dropped(void **state) {
     assert_int_equal(lease.state, RL_LEASE_UNSURE);
 }
 
+/* Two of five nodes are out of reach. */
+static void ask_three_of_five(void) {
+    setup(5);
+    begin();
+    ready = 7;
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend, 7);
+}
+
 /* A round that cannot win any more goes on while its answers may show that the lock is gone. */
 static void test_a_lock_that_is_gone_is_lost_while_nodes_are_down(void **state) {
     const enum rl_vote others[] = {RL_VOTE_ABSENT, RL_VOTE_DENIED};
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
-        setup(5);
-        begin();
-        ready = 7; /* two are out of reach */
-        tick(300 * RL_MS);
-        assert_int_equal(actions.extend, 7);
+        ask_three_of_five();
         say(0, others[i], 301 * RL_MS);
         say(1, RL_VOTE_ABSENT, 301 * RL_MS);
         assert_int_equal(lease.state, RL_LEASE_HELD);
@@ -915,18 +920,12 @@ static void test_a_lock_that_is_gone_is_lost_while_nodes_are_down(void **state) 
         assert_int_equal(actions.notices, RL_NOTICE_LOST);
     }
 
-    setup(5);
-    begin();
-    ready = 7;
-    tick(300 * RL_MS);
+    ask_three_of_five();
     say(0, RL_VOTE_ABSENT, 301 * RL_MS);
     say(1, RL_VOTE_GRANTED, 301 * RL_MS); /* now they cannot */
     assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
 
-    setup(5);
-    begin();
-    ready = 7;
-    tick(300 * RL_MS);
+    ask_three_of_five();
     say(0, RL_VOTE_ABSENT, 301 * RL_MS);
     say(1, RL_VOTE_ABSENT, 301 * RL_MS);
     tick(300 * RL_MS + terms.node_timeout); /* the last one does not answer in time */

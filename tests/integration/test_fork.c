@@ -130,8 +130,9 @@ static void a_child_beside_a_service_thread(void **state) {
     struct redlock_client *client = open_calm(&three);
     struct redlock_lock *lock = new_lock(client, "forked", &options);
     assert_result(redlock_try(lock), REDLOCK_OK);
-    nap_ms(
-        50); /* the last answers: the allocator of a sanitizer does not survive a fork beside it */
+    /* The last answers arrive: a sanitizer's allocator does not survive a fork beside a busy
+     * thread. */
+    nap_ms(50);
     pid_t child = fork();
     if (child == 0) {
         child_is_refused_everywhere(client, lock);

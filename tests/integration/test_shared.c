@@ -333,7 +333,7 @@ static void a_release_finds_the_writers_key_too(struct servers *servers,
     free_all(client, &lock, 1);
 }
 
-/* One node is silent from the acquisition to the release, so all that is asked is of one round. */
+/* One node is silent from the acquisition to the release, and then gets all requests at once. */
 static void a_release_after_a_downgrade_is_a_readers(struct servers *servers,
                                                      struct redlock_client *client) {
     struct redlock_lock *lock = make(client, false, 3 * TTL_MS, false);

@@ -192,6 +192,11 @@ static void report_node(struct guard *guard, unsigned node) {
         client_log(guard->client, REDLOCK_LOG_WARNING, "%s: does not vote: %s", url, text);
 }
 
+unsigned guard_votes_needed(const struct guard *guard) {
+    return guard->machine.votes_needed > 0 ? guard->machine.votes_needed
+                                           : rl_quorum(guard->client->nodes);
+}
+
 unsigned guard_unlisted(const struct guard *guard, const struct rl_member **first) {
     const struct rl_record *quorum = &guard->machine.quorum;
     const unsigned nodes = guard->machine.nodes;

@@ -134,6 +134,8 @@ int64_t guard_recovering_ms(const struct guard *guard, unsigned node);
 /* Enough nodes carry the quorum's record. It is not decided yet because a node that may carry
  * another one was neither read nor given up. */
 bool guard_asks_for_quorum(const struct guard *guard);
+/* Of the quorum; of the list while no record was read. */
+unsigned guard_votes_needed(const struct guard *guard);
 /* How many members of the quorum the list of nodes lacks; *first is one of them, or NULL. */
 unsigned guard_unlisted(const struct guard *guard, const struct rl_member **first);
 /* Logs changes of eligibility, and members that the list lacks. */

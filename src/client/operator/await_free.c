@@ -18,8 +18,7 @@
 /* The nodes notify of one change one after the other, and a busy lock changes often. */
 #define SETTLE_MIN (5 * RL_MS)
 #define SETTLE_MAX (15 * RL_MS)
-#define EXPIRY_LATE (1 * RL_MS)   /* a key's PTTL is in whole milliseconds */
-#define LOOK_TIMEOUT (50 * RL_MS) /* if the client does not name one */
+#define EXPIRY_LATE (1 * RL_MS) /* a key's PTTL is in whole milliseconds */
 
 struct watcher {
     struct watcher *next;
@@ -74,15 +73,10 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     inquiry_answered(&look->inquiry, is_free(look) || others < quorum_of(look));
 }
 
-static rl_ns look_timeout(const struct look *look) {
-    const int64_t chosen_ms = look->inquiry.client->options.node_timeout_ms;
-    return chosen_ms > 0 ? chosen_ms * RL_MS : LOOK_TIMEOUT;
-}
-
 /* A node that has not answered the look before is not asked again. */
 static void look_now(struct look *look) {
     struct redlock_client *client = look->inquiry.client;
-    const rl_ns now = net_now(client->net), until = now + look_timeout(look);
+    const rl_ns now = net_now(client->net), until = now + client_node_timeout(client);
     rl_mask nodes = client_ready(client, now);
     for (unsigned i = 0; i < client->nodes; i++)
         if (look->calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
@@ -190,7 +184,7 @@ int redlock_await_free(struct redlock_client *client, const void *resource, size
     if (look && net_random(client->net, &look->random, sizeof look->random) != 0)
         result = REDLOCK_SYSTEM;
     if (result == REDLOCK_OK) {
-        gather_majority(client, quorum_of(look), look_timeout(look));
+        gather_majority(client, quorum_of(look), client_node_timeout(client));
         const rl_ns now = net_now(client->net);
         const bool endless = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS;
         result = await_free(look, endless ? RL_NEVER : now + wait_ms * RL_MS);

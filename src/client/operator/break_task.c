@@ -134,7 +134,7 @@ static void fill_in(struct break_task *task, struct rl_break_event *event) {
     event->voided = guard_voided_since(guard, task->machine.raised_at);
     for (unsigned i = 0; i < client->nodes; i++)
         if (guard_is_unread(guard, i)) event->unread |= rl_bit(i);
-    if (guard->machine.votes_needed > 0) event->quorum = (uint8_t)guard->machine.votes_needed;
+    event->quorum = (uint8_t)guard_votes_needed(guard);
     event->fence_hint = guard_fence_hint(guard);
 }
 

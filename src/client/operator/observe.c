@@ -14,7 +14,6 @@
 #define POLL_MAX (250 * RL_MS)
 #define NOTIFIED_POLL_MIN (500 * RL_MS)
 #define NOTIFIED_POLL_MAX (1000 * RL_MS)
-#define ANSWER_TIMEOUT (50 * RL_MS) /* if the client does not name one */
 
 /* One round of questions. It has copies of all that it sends: it lives until the last node has
  * answered, which may be after the observer has ended. */
@@ -148,8 +147,7 @@ static void step_once(struct redlock_observer *observer, struct rl_observer_even
     event.voided = guard_voided_since(guard, observer->machine.asked_at);
     event.notified = net_tracked(client->net);
     event.members = rl_all(client->nodes) & (rl_mask)~guard->foreign;
-    event.quorum = guard->machine.votes_needed > 0 ? (uint8_t)guard->machine.votes_needed
-                                                   : (uint8_t)rl_quorum(client->nodes);
+    event.quorum = (uint8_t)guard_votes_needed(guard);
     rl_observer_step(&observer->machine, &event, now, &actions);
     if (actions.report) report(observer);
     if (actions.read) read_nodes(observer, &actions);
@@ -338,7 +336,6 @@ bool observers_report(struct redlock_client *client, const struct notified *noti
 static struct redlock_observer *observer_new(struct redlock_client *client, const void *resource,
                                              size_t bytes) {
     const size_t prefix = client->options.key_prefix_bytes, head = sizeof NET_KEY_TERM - 1;
-    const int64_t chosen_ms = client->options.node_timeout_ms;
     struct redlock_observer *observer = calloc(1, sizeof *observer + head + prefix + bytes);
     if (!observer) return NULL;
     unsigned char *key = observer->bytes + head;
@@ -353,8 +350,7 @@ static struct redlock_observer *observer_new(struct redlock_client *client, cons
     observer->timer.fire = on_timer;
     rl_observer_init(&observer->machine,
                      &(struct rl_observer_rules){.nodes = (uint8_t)client->nodes,
-                                                 .answer_timeout = chosen_ms > 0 ? chosen_ms * RL_MS
-                                                                                 : ANSWER_TIMEOUT,
+                                                 .answer_timeout = client_node_timeout(client),
                                                  .drift_ppm = client->options.drift_ppm,
                                                  .drift_fixed = client->options.drift_ms * RL_MS,
                                                  .poll_min = POLL_MIN,

@@ -133,10 +133,7 @@ int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_sta
     if (quorum->size < FIRST_QUORUM || !sized_array_fits(members, count, FIRST_MEMBER))
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    gather_majority(client,
-                    client->guard->machine.votes_needed > 0 ? client->guard->machine.votes_needed
-                                                            : rl_quorum(client->nodes),
-                    PEEK_PATIENCE);
+    gather_majority(client, guard_votes_needed(client->guard), PEEK_PATIENCE);
     int result = peek_at_all(client, quorum, members, count);
     client_leave_notifying(client);
     return result;
