@@ -337,8 +337,10 @@ static void warn_of_silent(struct breaking *breaking) {
                      url);
         else if (node_is_silent(verdict))
             complain("%s did not answer and may still have the key%s", url, end);
-        else if (verdict == REDLOCK_VERDICT_ABSENT)
+        else if (verdict == REDLOCK_VERDICT_ABSENT && breaking->result == REDLOCK_OK)
             complain("%s has no such key, but does not vote now, so this proves nothing", url);
+        else if (verdict == REDLOCK_VERDICT_ABSENT)
+            continue; /* the break is not complete, whatever this node says */
         else if (verdict == REDLOCK_VERDICT_GRANTED)
             complain(
                 "%s deleted the key, but has not confirmed since that it is gone, and may have it again%s",
@@ -353,7 +355,8 @@ static void warn_of_silent(struct breaking *breaking) {
                  "(redlock quorum status)",
                  breaking->report.unlisted, end);
     uncertain = uncertain || breaking->report.unlisted != 0;
-    if (uncertain) complain("if the holder works on nevertheless, break the lock again");
+    if (uncertain && breaking->result == REDLOCK_OK)
+        complain("if the holder works on nevertheless, break the lock again");
 }
 
 static int finish(struct breaking *breaking) {
@@ -377,17 +380,6 @@ static int finish(struct breaking *breaking) {
 }
 
 /* ---- the command --------------------------------------------------------------------------- */
-
-/* A key on a node that does not vote is not a lock, and no key there proves nothing. */
-static void leave_out_nonvoters(struct breaking *breaking, size_t count) {
-    if (session_mode(&breaking->session) != REDLOCK_MODE_GUARDED) return;
-    for (size_t i = 0; i < count; i++) {
-        struct redlock_node_status status = {.size = sizeof status};
-        if (redlock_client_node(breaking->session.client, i, &status) == REDLOCK_OK &&
-            status.verdict != REDLOCK_VERDICT_GRANTED)
-            breaking->views[i].verdict = status.verdict;
-    }
-}
 
 static size_t nodes_with(const struct breaking *breaking, int verdict) {
     size_t nodes = 0;
@@ -482,7 +474,7 @@ static int look(struct breaking *breaking, bool *over) {
     for (size_t i = 0; i < count; i++) breaking->report.verdicts[i] = breaking->views[i].verdict;
     if (result != REDLOCK_OK)
         return session_unseen(session, breaking->views, breaking->resource, result);
-    leave_out_nonvoters(breaking, count);
+    session_drop_nonvoters(session, breaking->views);
     for (size_t i = 0; i < count; i++) breaking->report.verdicts[i] = breaking->views[i].verdict;
     const enum majority_verdict verdict = majority_of(breaking->views, count).verdict;
     if (verdict == MAJORITY_FOREIGN) {

@@ -116,22 +116,6 @@ void sight_print(struct session *session, const struct sight *sight, FILE *out) 
     readers_print(session, &sight->readers, sight->count, out);
 }
 
-/* A key on a node that does not vote is not a lock. Returns how many other nodes reported their
- * key. */
-static size_t count_voters(struct session *session, struct redlock_view *views, size_t count) {
-    size_t reported = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct redlock_node_status status = {.size = sizeof status};
-        bool votes = redlock_client_node(session->client, i, &status) != REDLOCK_OK ||
-                     status.verdict == REDLOCK_VERDICT_GRANTED;
-        if (!votes) views[i].verdict = status.verdict;
-        reported += views[i].verdict == REDLOCK_VERDICT_GRANTED ||
-                    views[i].verdict == REDLOCK_VERDICT_ABSENT ||
-                    views[i].verdict == REDLOCK_VERDICT_WRONGTYPE;
-    }
-    return reported;
-}
-
 /* A value of another form is most likely a cached string, unless a node did not answer. */
 bool sight_is_lock(const struct sight *sight) {
     size_t keys = 0;
@@ -150,12 +134,13 @@ void sight_take(struct session *session, const char *resource, size_t bytes, boo
                             .count = redlock_client_nodes(session->client),
                             .readers = {.total = -1}};
     sight->result = redlock_peek(session->client, resource, bytes, sight->views, REDLOCK_NODES_MAX);
-    if (sight->result == REDLOCK_OK && session_mode(session) == REDLOCK_MODE_GUARDED &&
-        count_voters(session, sight->views, sight->count) < quorum_of(sight->count))
+    if (sight->result == REDLOCK_OK) session_drop_nonvoters(session, sight->views);
+    const struct majority majority = majority_of(sight->views, sight->count);
+    if (sight->result == REDLOCK_OK && majority.answered < quorum_of(sight->count))
         sight->result = REDLOCK_NO_QUORUM;
-    const bool foreign = majority_of(sight->views, sight->count).verdict == MAJORITY_FOREIGN;
-    if (foreign && redlock_key_type(session->client, resource, bytes, sight->type,
-                                    sizeof sight->type) != REDLOCK_OK)
+    if (majority.verdict == MAJORITY_FOREIGN &&
+        redlock_key_type(session->client, resource, bytes, sight->type, sizeof sight->type) !=
+            REDLOCK_OK)
         sight->type[0] = '\0';
     const bool seen = sight->result == REDLOCK_OK || sight->result == REDLOCK_NO_QUORUM;
     if (seen && !readers_take(session, resource, bytes, sight->views, sight->count,

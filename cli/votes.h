@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <redlock.h>
+
 #include "session.h"
 
 /* Whether a majority cannot be read because this user may not, though the nodes take its locks. */
@@ -49,6 +51,10 @@ enum reach session_reach(struct session *session);
 enum reach session_reach_of_records(struct session *session);
 /* Why a node does not vote, once: `detail` is the text of its status. Returns `out`. */
 char *reason_text(int verdict, const char *detail, char *out, size_t size);
+
+/* Guarded mode: what a node that does not vote answered is replaced with why it does not. A key
+ * there is not a lock, and no key there proves nothing. */
+void session_drop_nonvoters(struct session *session, struct redlock_view *views);
 
 /* How many votes a lock needs: of the members in guarded mode, else of the listed nodes. */
 size_t session_votes_needed(struct session *session);

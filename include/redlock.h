@@ -395,8 +395,9 @@ struct redlock_view {
     int token_truncated;  /* 1: the key holds more */
     unsigned char token[REDLOCK_TOKEN_BYTES_MAX];
 };
-/* Reads what each node holds; views[i] is node i's; `count` is at least redlock_client_nodes(). OK,
- * NO_QUORUM (views are filled as well), BAD_ARGUMENT, NO_MEMORY, FORKED. */
+/* Reads what each node holds; views[i] is node i's; `count` is at least redlock_client_nodes().
+ * Waits at most the connect timeout for connections, but once a majority is connected only 250 ms
+ * for the other nodes. OK, NO_QUORUM (views are filled as well), BAD_ARGUMENT, NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek(struct redlock_client *client, const void *resource,
                                                 size_t bytes, struct redlock_view *views,
                                                 size_t count);

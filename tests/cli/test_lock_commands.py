@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from conftest import Redlock
 from servers import until
 
 HELD, LOST, NO_QUORUM = 75, 80, 69
@@ -180,3 +181,27 @@ def test_a_signal_ends_the_wait_and_leaves_nothing(locked, quorum, resource):
         process.send_signal(number)
         assert process.wait(5) == 128 + number
         assert until(lambda: quorum.values(resource) == [holder.encode()] * 5)
+
+
+def test_a_node_that_hangs_is_not_waited_for(three, resource):
+    """The kernel accepts its connections, so only time shows that it hangs: not all of --connect-timeout, once a
+    majority is connected."""
+    redlock = Redlock(three.nodes, {"REDLOCK_MODE": "guarded"})
+    done = redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", "60s")
+    assert done.returncode == 0, done.stderr
+    done = redlock("acquire", "-t", "30s", resource)
+    token, _, fence = done.stdout.decode().rsplit(" ", 2)
+    hung = three.servers[1].process
+    hung.send_signal(signal.SIGSTOP)
+    try:
+        for status, command in ((0, ["extend", "--token", token, "--fence", fence.strip(), resource]), (0, ["show", resource]),
+                                (HELD, ["wait", "-w", "0s", resource]), (0, ["show"]),
+                                (0, ["release", "--token", token, resource]),
+                                (0, ["acquire", resource]),
+                                (0, ["break", "--yes", "--no-syslog", "--reason", "a test", resource])):
+            started = time.monotonic()
+            done = redlock(*command, "--connect-timeout", "8s")
+            assert done.returncode == status, (command, done.stderr)
+            assert time.monotonic() - started < 5, command
+    finally:
+        hung.send_signal(signal.SIGCONT)

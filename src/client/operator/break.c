@@ -124,14 +124,18 @@ static void put_silent(const struct break_task *task, rl_mask nodes, char *text,
     }
 }
 
-/* NULL: no permission is missing. */
-static const char *denied_cure(const struct break_task *task, rl_mask nodes) {
+/* What to correct before the command can succeed. NULL: nothing. */
+static const char *cure_of(const struct break_task *task, rl_mask nodes) {
     const char *cure = NULL;
     for (unsigned i = 0; i < task->machine.wish.nodes; i++) {
-        if (!(nodes & rl_bit(i)) || reason_of(task, i) != REDLOCK_VERDICT_NOPERM) continue;
-        if (client_status(task->client, i).native)
+        if (!(nodes & rl_bit(i))) continue;
+        const int reason = reason_of(task, i);
+        if (reason == REDLOCK_VERDICT_NOPERM && client_status(task->client, i).native)
             return "allow this user +redlock.break and what redlock doctor names";
-        cure = "allow this user the commands that redlock doctor names";
+        if (reason == REDLOCK_VERDICT_NOPERM)
+            cure = "allow this user the commands that redlock doctor names";
+        if (reason == REDLOCK_VERDICT_OOM && !cure)
+            cure = "raise maxmemory there, and run the command again";
     }
     return cure;
 }
@@ -146,7 +150,7 @@ static int no_quorum(const struct break_task *task, struct redlock_error *error)
             missing |= rl_bit(i);
     }
     put_silent(task, missing, nodes, sizeof nodes);
-    const char *denied = denied_cure(task, missing);
+    const char *cure = cure_of(task, missing);
     if (missing == 0)
         return fail(error, REDLOCK_NO_QUORUM,
                     "no token is on a majority of the nodes: read again in a moment");
@@ -157,7 +161,7 @@ static int no_quorum(const struct break_task *task, struct redlock_error *error)
                 task->confirms ? "too few nodes report that the lock is gone; not %s; %s"
                                : "too few nodes can raise the fence; not %s; %s",
                 nodes,
-                denied          ? denied
+                cure            ? cure
                 : task->deletes ? "run the command again"
                                 : "no key was deleted");
 }
@@ -219,7 +223,8 @@ int redlock_break(struct redlock_client *client, const void *resource, size_t by
     if (result == REDLOCK_OK) result = check(client, resource, bytes, &own, error);
     if (result != REDLOCK_OK) return result;
     if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
-    gather(client, gather_until(client)); /* mode auto learns here whether there are records */
+    /* Mode auto learns here whether there are records. */
+    gather_majority(client, rl_quorum(client->nodes), LOOK_PATIENCE);
     result = client_refusal(client);
     client_leave_notifying(client);
     if (result != REDLOCK_OK) return fail(error, result, "%s", redlock_result_text(result));

@@ -11,6 +11,10 @@
 #include "observe.h"
 #include "task.h"
 
+/* How long a look at the nodes waits for the others when a majority is connected. One that hangs
+ * is left out; one that is far away has connected by then. */
+#define LOOK_PATIENCE (250 * RL_MS)
+
 /* ---- inquiry.c ----
  *
  * Questions to some nodes, and a thread or a callback that waits for the answers until a deadline.

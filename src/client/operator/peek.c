@@ -54,7 +54,7 @@ static void peek_end(struct peek *peek) {
     for (unsigned i = 0; i < client->nodes; i++) {
         if (peek->seen[i].answered) continue;
         int verdict = client_status(client, i).verdict;
-        if (verdict == REDLOCK_VERDICT_GRANTED)
+        if (verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_CONNECTING)
             verdict = peek->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
         peek->seen[i].view.verdict = verdict;
     }
@@ -140,6 +140,12 @@ static void peek_ask(struct peek *peek, rl_mask nodes) {
     peek_end(peek);
 }
 
+/* The nodes that can be asked. Of a minority that hangs, the verdict is the answer. */
+static rl_mask nodes_to_ask(struct redlock_client *client) {
+    gather_majority(client, rl_quorum(client->nodes), LOOK_PATIENCE);
+    return net_ready(client->net, net_now(client->net));
+}
+
 int redlock_peek(struct redlock_client *client, const void *resource, size_t bytes,
                  struct redlock_view *views, size_t count) {
     if (!resource || bytes < 1 || !views || count < client->nodes) return REDLOCK_BAD_ARGUMENT;
@@ -149,7 +155,7 @@ int redlock_peek(struct redlock_client *client, const void *resource, size_t byt
     struct peek *peek = peek_new(client, NET_PEEK_VALUE, resource, bytes);
     int result = REDLOCK_NO_MEMORY;
     if (peek) {
-        peek_ask(peek, gather(client, gather_until(client)));
+        peek_ask(peek, nodes_to_ask(client));
         result = peek_result(peek, views);
         inquiry_unref(&peek->inquiry);
     }
@@ -200,7 +206,7 @@ int redlock_key_type(struct redlock_client *client, const void *resource, size_t
     struct peek *peek = peek_new(client, NET_TYPE, resource, bytes);
     int result = REDLOCK_NO_MEMORY;
     if (peek) {
-        peek_ask(peek, gather(client, gather_until(client)));
+        peek_ask(peek, nodes_to_ask(client));
         type[0] = '\0';
         for (unsigned i = 0; i < client->nodes; i++)
             if (copy_type(&peek->seen[i].view, type, size)) break;
@@ -275,7 +281,7 @@ static int scan_node(struct redlock_client *client, unsigned node, redlock_resou
 int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void *context) {
     if (!each) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    rl_mask ready = gather(client, gather_until(client));
+    rl_mask ready = nodes_to_ask(client);
     unsigned reported = 0;
     int result = REDLOCK_OK;
     for (unsigned i = 0; i < client->nodes && result != REDLOCK_NO_MEMORY; i++) {

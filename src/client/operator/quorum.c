@@ -93,9 +93,6 @@ static void fill_change(struct redlock_quorum_status *out, const struct rl_guard
     snprintf(out->change_id, sizeof out->change_id, "%016" PRIx64, change->id);
 }
 
-/* For a node that hangs. One that is far away has connected by then. */
-#define PEEK_PATIENCE (250 * RL_MS)
-
 /* The mutex is held. */
 static int peek_at_all(struct redlock_client *client, struct redlock_quorum_status *quorum,
                        struct redlock_member *members, size_t count) {
@@ -133,7 +130,7 @@ int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_sta
     if (quorum->size < FIRST_QUORUM || !sized_array_fits(members, count, FIRST_MEMBER))
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    gather_majority(client, guard_votes_needed(client->guard), PEEK_PATIENCE);
+    gather_majority(client, guard_votes_needed(client->guard), LOOK_PATIENCE);
     int result = peek_at_all(client, quorum, members, count);
     client_leave_notifying(client);
     return result;
