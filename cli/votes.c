@@ -157,7 +157,6 @@ static enum cure cure_of(const struct redlock_node_status *status) {
     }
 }
 
-/* The list may hold more nodes than the quorum has members. */
 void session_drop_nonvoters(struct session *session, struct redlock_view *views) {
     if (session_mode(session) != REDLOCK_MODE_GUARDED) return;
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
@@ -171,6 +170,7 @@ void session_drop_nonvoters(struct session *session, struct redlock_view *views)
     }
 }
 
+/* The list may hold more nodes than the quorum has members. */
 size_t session_votes_needed(struct session *session) {
     const size_t nodes = redlock_client_nodes(session->client);
     struct redlock_quorum_status quorum = {.size = sizeof quorum};

@@ -397,7 +397,8 @@ struct redlock_view {
 };
 /* Reads what each node holds; views[i] is node i's; `count` is at least redlock_client_nodes().
  * Waits at most the connect timeout for connections, but once a majority is connected only 250 ms
- * for the other nodes. OK, NO_QUORUM (views are filled as well), BAD_ARGUMENT, NO_MEMORY, FORKED. */
+ * for the other nodes. OK, NO_QUORUM (views are filled as well), BAD_ARGUMENT, NO_MEMORY, FORKED.
+ */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek(struct redlock_client *client, const void *resource,
                                                 size_t bytes, struct redlock_view *views,
                                                 size_t count);

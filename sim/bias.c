@@ -357,6 +357,35 @@ static void vote_and_news(const struct moment *moment) {
     }
 }
 
+/* The holder's machine stops with its clock between its request and the votes. A node forgets its
+ * vote, others hold the lock meanwhile, and a third client comes after the holder is back. The
+ * clocks that tokens are taken from differ, so the forgotten one may be the highest. */
+static void stopped_machine(const struct moment *moment) {
+    struct plan *plan = moment->plan;
+    const unsigned nodes = plan->options.nodes, clients = plan->options.clients - plan->operators;
+    const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
+    const uint8_t third = (uint8_t)((2u * clients - moment->holder - moment->rival) % clients);
+    const rl_ns delay = plan->options.link.delay_max, at = moment->at;
+    const rl_ns span = moment->wait * between(plan, 8, 30) / 8;
+    struct plan_action *action = add(moment, PLAN_CLIENT_CLOCK, at / 2);
+    action->number = between(plan, 0, 600000) * RL_MS;
+    cut(moment, moment->holder, apart, at / 2, at / 2 + span);
+    if (chance(plan, 70)) {
+        action = add(moment, PLAN_DELAY, 0);
+        action->at = at > RL_MS ? at - RL_MS : 0;
+        action->node = moment->other;
+        action->number = span * between(plan, 800, 1000) / 1000;
+    }
+    add_session(moment, moment->holder, 0, moment->ttl)->at = at;
+    action = add(moment, PLAN_CLIENT_FREEZE, 0);
+    action->at = at + between(plan, 1, 3 * delay);
+    action->span = span;
+    lose(moment, moment->node, at + moment->ttl / 8);
+    for (int64_t left = between(plan, 1, 3); left > 0; left--)
+        add_session(moment, moment->rival, at + span * between(plan, 1, 8) / 8, RL_MS);
+    add_session(moment, third, at + span, moment->ttl / 8)->number = 2 * moment->ttl / RL_MS;
+}
+
 /* ---- a plan ---------------------------------------------------------------------------------- */
 
 static struct moment draw_moment(struct plan *plan) {
@@ -406,6 +435,10 @@ void bias_actions(struct plan *plan) {
     thin_out(plan);
     for (int64_t left = between(plan, 2, GROUPS_MOST); left > 0; left--) {
         const struct moment moment = draw_moment(plan);
+        if (plan->broken == PLAN_BREAK_VM_STOP && chance(plan, 50)) {
+            stopped_machine(&moment);
+            continue;
+        }
         groups[between(plan, 0, plan->guarded ? GROUPS - 1 : GROUPS - 1 - GUARDED_ONLY)](&moment);
     }
     leave_out_late(plan);

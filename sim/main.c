@@ -61,8 +61,9 @@ static void print_help(void) {
     PLAN_BREAKS(BREAK_HELP)
 #undef BREAK_HELP
     fputs(
-        "                  (guarded mode: data-loss alone, of more than a minority at a time; then nothing\n"
-        "                  need be granted any more, but whatever is must be right)\n"
+        "                  (guarded mode: data-loss, of more than a minority at a time; then nothing need\n"
+        "                  be granted any more, but whatever is must be right. Or vm-stop; then two may\n"
+        "                  believe that they hold a lock, but tokens must grow)\n"
         "  --operators     operators break locks and, in guarded mode, change the quorum, in every world,\n"
         "                  not in one of twenty\n"
         "  --stock, --mixed, --native\n"
@@ -192,8 +193,11 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
     if (optind < argc) return complain("unknown argument ", argv[optind]);
     enum plan_break broken = line->options.wish.broken;
     if (line->options.wish.guarded && broken != PLAN_BREAK_NOTHING &&
-        broken != PLAN_BREAK_DATA_LOSS)
+        broken != PLAN_BREAK_DATA_LOSS && broken != PLAN_BREAK_VM_STOP)
         return complain("guarded mode stands against it, or has no such assumption: --break ",
+                        plan_break_word(broken));
+    if (!line->options.wish.guarded && broken == PLAN_BREAK_VM_STOP)
+        return complain("classic mode has no tokens that would stand against it: --break ",
                         plan_break_word(broken));
     if (line->has_seeds && line->has_seed) return complain("either --seeds or --seed", "");
     if (!line->has_seeds && !line->has_seed)

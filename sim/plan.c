@@ -40,6 +40,11 @@ static rl_ns node_timeout(const struct plan *plan) {
     return timeout < 5 * RL_MS ? 5 * RL_MS : timeout;
 }
 
+/* At most a minority of the nodes loses its data at a time. */
+static bool loses_few(const struct plan *plan) {
+    return plan->broken == PLAN_BREAK_NOTHING || plan->broken == PLAN_BREAK_VM_STOP;
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 /* One node timeout is for a whole attempt: one round trip of votes, or, guarded, also one to raise
@@ -104,7 +109,7 @@ static void draw_guarded_client(struct plan *plan, unsigned index) {
     struct world_client_options *client = &plan->options.client[index];
     client->client.mode = REDLOCK_MODE_GUARDED;
     client->client.allow_replicas = 1; /* these nodes are promoted */
-    client->client.confirm = chance(plan, 30);
+    client->client.confirm = chance(plan, 30) || plan->broken == PLAN_BREAK_VM_STOP;
     if (plan->clocks_apart) client->wall_off = between(plan, -3600000, 3600000) * RL_MS;
     if (plan->patient)
         client->client.node_timeout_ms =
@@ -294,6 +299,7 @@ static void draw_details(struct plan *plan, struct plan_action *action) {
         break;
     case PLAN_DELAY: action->number = log_between(plan, RL_MS, ttl); break;
     case PLAN_CLIENT_PAUSE: action->span = log_between(plan, RL_MS, ttl * 3); break;
+    case PLAN_CLIENT_FREEZE: action->span = log_between(plan, RL_MS, ttl * 6); break;
     case PLAN_CLIENT_CLOCK: action->number = between(plan, -3600000, 3600000) * RL_MS; break;
     case PLAN_CLIENT_CRASH:
         action->client = (uint8_t)between(plan, 1, plan->options.clients - 1);
@@ -333,6 +339,7 @@ static void draw_guarded(struct plan *plan) {
     draw_faults(plan, PLAN_NODE_SPLIT, 50, 8);
     draw_faults(plan, PLAN_NODE_STEP, 10, 8);
     draw_faults(plan, PLAN_NODE_EVICT, 10, 6);
+    if (plan->broken == PLAN_BREAK_VM_STOP) draw_faults(plan, PLAN_CLIENT_FREEZE, 100, 8);
 }
 
 void plan_sort(struct plan *plan) {
@@ -563,7 +570,7 @@ static void befall_operators(struct plan *plan) {
 static void draw_membership(struct plan *plan, bool always) {
     plan->random = random_named(plan->seed, 11);
     struct world_options *options = &plan->options;
-    bool fits = plan->guarded && plan->broken == PLAN_BREAK_NOTHING && options->others == 0;
+    bool fits = plan->guarded && loses_few(plan) && options->others == 0;
     bool drawn = chance(plan, 5);
     if (!fits || !(drawn || always)) return;
     draw_operators(plan);
@@ -621,7 +628,7 @@ static void add_breaks(struct plan *plan) {
  * seeds without breaks stay what they were. */
 static void draw_breaks(struct plan *plan, bool always) {
     plan->random = random_named(plan->seed, 13);
-    const bool fits = plan->broken == PLAN_BREAK_NOTHING && plan->options.others == 0;
+    const bool fits = loses_few(plan) && plan->options.others == 0;
     const bool drawn = chance(plan, 8);
     if (fits && (drawn || always)) add_breaks(plan);
 }
@@ -790,8 +797,7 @@ static void draw_shared(struct plan *plan, bool always) {
     struct world_options *options = &plan->options;
     plan->random = random_named(plan->seed, 18);
     const bool drawn = chance(plan, 12);
-    const bool fits =
-        plan->broken == PLAN_BREAK_NOTHING && !options->slots && !options->client[0].lock.leader;
+    const bool fits = loses_few(plan) && !options->slots && !options->client[0].lock.leader;
     if (!fits || !(drawn || always)) return;
     options->shared = true;
     for (unsigned i = 0; i < options->clients; i++) {

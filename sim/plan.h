@@ -12,8 +12,9 @@
 #include "random.h"
 #include "world.h"
 
-/* Assumptions, which can be switched off one at a time. Guarded mode has one: at most a minority
- * has lost its data at a time. The others are those of classic mode. X(name, word, sentence) */
+/* Assumptions, which can be switched off one at a time. Guarded mode has two: at most a minority
+ * has lost its data at a time, and the clients' clocks run, which tokens do not need if clients
+ * confirm. The others are those of classic mode. X(name, word, sentence) */
 #define PLAN_BREAKS(X)                                                                             \
     X(NOTHING, "nothing", "classic mode's assumptions hold")                                       \
     X(DATA_LOSS, "data-loss",                                                                      \
@@ -21,7 +22,8 @@
     X(CLOCK_STEP, "clock-step", "nodes' wall clocks step, stand still and run false")              \
     X(PAUSE_WRITE, "pause-write",                                                                  \
       "a client is stopped between the look at its validity and its write")                        \
-    X(MIXED_CONFIG, "mixed-config", "clients list different nodes")
+    X(MIXED_CONFIG, "mixed-config", "clients list different nodes")                                \
+    X(VM_STOP, "vm-stop", "clients' machines stop together with their clocks; all confirm")
 
 /* X(name, sentence) */
 #define PLAN_KINDS(X)                                                                              \
@@ -49,6 +51,7 @@
     X(LOSE_ANSWER, "loses the next answer")                                                        \
     X(DELAY, "has its next request delayed")                                                       \
     X(CLIENT_PAUSE, "is stopped")                                                                  \
+    X(CLIENT_FREEZE, "is stopped together with its clocks")                                        \
     X(CLIENT_CRASH, "is killed")                                                                   \
     X(CLIENT_CLOCK, "has its wall clock stepped")                                                  \
     X(POWER_CUT, "loses power, as all others, and its data")                                       \

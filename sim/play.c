@@ -398,6 +398,7 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
     case PLAN_NODE_PAUSE: node_resume(world, action->node); break;
     case PLAN_NODE_MODE: node_mode(world, action->node, REDLOCK_VERDICT_GRANTED); break;
     case PLAN_CUT: link_heal(world, action->client, action->node); break;
+    case PLAN_CLIENT_FREEZE:
     case PLAN_CLIENT_PAUSE: actor_resume(world, action->client); break;
     case PLAN_POWER_CUT: end_power_cut(world, action); break;
     default: break;
@@ -506,6 +507,7 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     case PLAN_LOSE_ANSWER: link_lose_next_answer(world, action->client, action->node); break;
     case PLAN_DELAY: link_delay(world, action->client, action->node, action->number); break;
     case PLAN_CLIENT_PAUSE: actor_pause(world, action->client); break;
+    case PLAN_CLIENT_FREEZE: actor_freeze(world, action->client); break;
     case PLAN_CLIENT_CRASH: actor_crash(world, action->client); break;
     case PLAN_CLIENT_CLOCK: actor_clock_step(world, action->client, action->number); break;
     case PLAN_POWER_CUT:
@@ -657,6 +659,12 @@ static unsigned rules_of(const struct player *player) {
      * happens. */
     if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS)
         all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_RECOVERED);
+    /* Two clients may believe in a lock, and the tokens tell them apart. To a client whose own
+     * clock stood still, those of nodes have stepped, and one may seem to have done so alone. */
+    if (plan->broken == PLAN_BREAK_VM_STOP)
+        all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER |
+                 1u << CHECK_RESURRECTED | 1u << CHECK_LATE_LOSS | 1u << CHECK_BROKEN |
+                 1u << CHECK_SURE | 1u << CHECK_LIVENESS | 1u << CHECK_RECOVERED);
     if (plan->guarded && player->evicts_at_once) all &= ~(1u << CHECK_UNFIT_VOTE);
     if (plan->guarded && player->clocks_step)
         all &= ~(1u << CHECK_LIVENESS | 1u << CHECK_ORPHAN | 1u << CHECK_RECOVERED);

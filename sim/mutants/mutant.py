@@ -9,6 +9,7 @@
     nodes: native (all nodes of these worlds are native, or some: mixed; else none)
     shared: yes (in each of these worlds some locks are shared)
     slots: yes (in each of these worlds the locks have slots)
+    broken: vm-stop (these worlds do without an assumption: redlock sim --break)
     test: tests/net/test_timers.c (what the simulator does not have: this program must fail; all its files)
     file: src/core/tally.c
     old:
@@ -25,7 +26,7 @@ import pathlib
 import re
 import sys
 
-WORDS = ("rule", "source", "equivalent", "mode", "operators", "nodes", "shared", "slots", "test")
+WORDS = ("rule", "source", "equivalent", "mode", "operators", "nodes", "shared", "slots", "broken", "test")
 
 
 class Mistake(Exception):
@@ -42,7 +43,8 @@ class Mutant:
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.name = self.path.stem
-        self.rule = self.source = self.equivalent = self.mode = self.operators = self.nodes = self.shared = self.slots = self.test = ""
+        for word in WORDS:
+            setattr(self, word, "")
         self.edits = []  # (file, old, new)
         self._read()
 

@@ -57,6 +57,7 @@ add_test(NAME sim.split_votes COMMAND redlock-sim --mode guarded --native --star
 add_test(NAME sim.split_votes_shared
   COMMAND redlock-sim --mode guarded --native --shared --start 25301 --seeds 1 --jobs 1)
 explore(sim.guarded.data-loss ${guarded_seeds} --mode guarded --break data-loss)
+explore(sim.guarded.vm-stop ${guarded_seeds} --mode guarded --break vm-stop --biased)
 
 foreach(assumption data-loss clock-step pause-write mixed-config)
   add_test(NAME sim.break.${assumption}
