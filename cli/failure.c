@@ -306,7 +306,8 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
     case REDLOCK_TWO_QUORUMS:
         report_quorums(session);
         complain(
-            "leave the nodes of one of them out of the list, or name the quorum that is meant: --quorum ID");
+            "leave the nodes of one of them out of the list, or name the quorum that is meant: --quorum ID; "
+            "if these are the traces of two inits at the same time: run redlock quorum init once more");
         return EXIT_CONFIG;
     case REDLOCK_GUARDED_NODES:
         report_nodes(session, verdicts, count, need, true);

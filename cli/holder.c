@@ -173,7 +173,20 @@ static int64_t lost_margin_ms(const struct settings *settings) {
 }
 
 /* A renewal that is under way when the lock is lost has no verdict of a slow node: that of the
- * renewal before it counts. */
+ * renewal before it counts. If all of them do not explain the loss, the nodes that have not
+ * answered do. */
+static void fill_in_silent(const struct holder *holder, int *verdicts, size_t count) {
+    size_t granted = 0, silent = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (verdicts[i] == REDLOCK_VERDICT_NONE) verdicts[i] = holder->unsure_by[i];
+        granted += verdicts[i] == REDLOCK_VERDICT_GRANTED;
+        silent += verdicts[i] == REDLOCK_VERDICT_NONE;
+    }
+    if (granted >= quorum_of(count) || granted + silent < quorum_of(count)) return;
+    for (size_t i = 0; i < count; i++)
+        if (verdicts[i] == REDLOCK_VERDICT_NONE) verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
+}
+
 static void loss_text(struct holder *holder, char *out, size_t size) {
     if (holder->fence == 0 && redlock_client_mode(holder->session.client) == REDLOCK_MODE_GUARDED) {
         snprintf(out, size,
@@ -183,9 +196,7 @@ static void loss_text(struct holder *holder, char *out, size_t size) {
     }
     int verdicts[REDLOCK_NODES_MAX] = {0};
     const size_t count = redlock_verdicts(holder->lock, verdicts, REDLOCK_NODES_MAX);
-    for (size_t i = 0; i < count; i++) {
-        if (verdicts[i] == REDLOCK_VERDICT_NONE) verdicts[i] = holder->unsure_by[i];
-    }
+    fill_in_silent(holder, verdicts, count);
     if (count - causes_text(&holder->session, verdicts, count, out, size) < quorum_of(count))
         return;
     struct redlock_stats stats;
@@ -203,8 +214,8 @@ static void loss_text(struct holder *holder, char *out, size_t size) {
     }
     snprintf(out, size, "%s",
              stood_still ? "its validity ended while this process, or the machine, stood still"
-                         : "it could not be renewed in time, although no node refused it: this "
-                           "process, or the machine, may have stood still");
+                         : "it could not be renewed in time, although no node refused it: answers "
+                           "came too late, or this process, or the machine, stood still");
 }
 
 static void on_lost(struct holder *holder) {

@@ -41,6 +41,17 @@ static int timeout_ms(const struct session *session, const struct wait_line *lin
     return at <= now ? 0 : (int)((at - now + MS - 1) / MS);
 }
 
+/* A signal that asks the command to end; 0: none. */
+static int end_signal(int signal_fd) {
+    int end = 0;
+    for (int signal; (signal = signals_next(signal_fd)) != 0;) {
+        if (signal == SIGTSTP)
+            raise(SIGSTOP); /* this loop reads ^Z, so the kernel does not act on it */
+        if (signal_is_passed_on(signal)) end = signal;
+    }
+    return end;
+}
+
 /* A try that ^C interrupts releases what it had acquired: so there is a loop, and signals come from
  * a descriptor. Returns the result; *interrupted is the signal that ended it, or 0. */
 static int take(struct session *session, struct redlock_lock *lock, struct wait_line *line,
@@ -53,10 +64,8 @@ static int take(struct session *session, struct redlock_lock *lock, struct wait_
     bool shut_out = false;
     while (!taking.done) {
         if (poll(fds, 2, timeout_ms(session, line)) < 0 && errno != EINTR) redlock_cancel(lock);
-        for (int signal; (signal = signals_next(signal_fd)) != 0;) {
-            if (signal == SIGTSTP)
-                raise(SIGSTOP); /* this loop reads ^Z, so the kernel does not act on it */
-            if (!signal_is_passed_on(signal)) continue;
+        const int signal = end_signal(signal_fd);
+        if (signal != 0) {
             *interrupted = signal;
             redlock_cancel(lock);
         }
@@ -104,7 +113,10 @@ static int failed(struct session *session, struct redlock_lock *lock, const char
                   int status) {
     /* -E 0 is a failure that exits with 0 */
     const bool has_failed = status != EXIT_OK || session->failed.result != REDLOCK_OK;
-    if (has_failed && session->settings->json)
+    if (!has_failed || !session->settings->json) return status;
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    /* A signal ended the command: it must not wait for a reader now. */
+    if (status <= EXIT_BY_SIGNAL || poll(&output, 1, 0) != 0)
         json_print(failure_json(session, lock, resource, status));
     return status;
 }
@@ -152,6 +164,20 @@ static int one_resource(struct settings *settings, const char *command, int argc
     return failed(&none, NULL, NULL, EXIT_USAGE_ERROR);
 }
 
+/* Whoever gets the token must get it while the lock is held: a full pipe is waited for until then,
+ * or until a signal. What is printed is less than PIPE_BUF, so it does not block afterwards. */
+static int wait_for_reader(struct redlock_lock *lock, int signal_fd, int *interrupted) {
+    struct pollfd fds[] = {{.fd = STDOUT_FILENO, .events = POLLOUT},
+                           {.fd = signal_fd, .events = POLLIN}};
+    for (;;) {
+        const int64_t left_ms = redlock_validity_ms(lock);
+        if (left_ms <= 0) return REDLOCK_LOST;
+        poll(fds, 2, left_ms > 60000 ? 60000 : (int)left_ms);
+        if ((*interrupted = end_signal(signal_fd)) != 0) return REDLOCK_CANCELLED;
+        if (fds[0].revents != 0) return REDLOCK_OK;
+    }
+}
+
 static int acquire_with(struct session *session, struct redlock_lock *lock, const char *resource,
                         int signal_fd) {
     const struct settings *settings = session->settings;
@@ -165,6 +191,12 @@ static int acquire_with(struct session *session, struct redlock_lock *lock, cons
     if (result != REDLOCK_OK) return session_failure(session, lock, resource, result);
     /* acquired but unwanted: freeing the lock releases it */
     if (interrupted != 0) return EXIT_BY_SIGNAL + interrupted;
+    result = wait_for_reader(lock, signal_fd, &interrupted);
+    if (result == REDLOCK_CANCELLED) return EXIT_BY_SIGNAL + interrupted;
+    if (result != REDLOCK_OK) {
+        complain("nobody read the token until the lock had ended");
+        return EXIT_LOST;
+    }
     if (print_lock(session, lock, resource) != 0) {
         complain("cannot write the token, so the lock is released again: %s", strerror(errno));
         clearerr(stdout);

@@ -58,6 +58,28 @@ void report_passing(const char *format, ...) {
     diagnostics_write_passing(line, head + length);
 }
 
+/* A message may repeat a word of the user's, and the word may be a URL in the wrong place. Without
+ * an @, as in a word that was cut off, what follows the host and is no port may be the password. */
+static void leave_out_password(char *url) {
+    char *const end = url + strcspn(url, " \t\n'\","), *at = NULL;
+    for (char *here = url; here < end; here++)
+        if (*here == '@') at = here;
+    char *const colon = url + strcspn(url, " \t\n'\",:@[/");
+    if (*colon != ':') return;
+    if (at != NULL) {
+        char *const rest = colon == url ? at + 1 : at; /* a password without a user */
+        memmove(colon, rest, strlen(rest) + 1);
+        return;
+    }
+    const size_t digits = strspn(colon + 1, "0123456789");
+    if (digits > 0 ? strchr("/?:;.) \t\n'\",", colon[1 + digits]) == NULL : colon[1] != ' ')
+        memmove(colon + 1, end, strlen(end) + 1);
+}
+
+static void leave_out_passwords(char *text) {
+    for (char *url = text; (url = strstr(url, "://")) != NULL;) leave_out_password(url += 3);
+}
+
 void complain(const char *format, ...) {
     char text[2048] = "redlock: ", line[DIAGNOSTIC_BYTES_MAX];
     size_t head = strlen(text), length = 0;
@@ -66,6 +88,7 @@ void complain(const char *format, ...) {
     int wanted = vsnprintf(text + head, sizeof text - head, format, arguments);
     va_end(arguments);
     if (wanted < 0) return;
+    leave_out_passwords(text + head);
     snprintf(last, sizeof last, "%.*s", (int)sizeof last - 1, text + head);
     if (line_is_passing) {
         line_is_passing = 0;

@@ -60,7 +60,9 @@ static int status_of(struct task *task) {
     case MEMBERSHIP_LOST:
     case MEMBERSHIP_ABSENT: break;
     }
-    return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    return session_is_refused(&task->session) || session_must_be_corrected(&task->session)
+               ? EXIT_CONFIG
+               : EXIT_NO_QUORUM;
 }
 
 static int open_and_peek(struct task *task) {
@@ -127,6 +129,8 @@ static int act_status(struct task *task, char **operands) {
         print_json(task);
     } else if (!task->settings->quiet) {
         membership_print(&task->session, &task->membership, stdout);
+        fflush(stdout);
+        refusals_warn(&task->session, &task->membership, NULL);
     }
     return status_of(task);
 }
@@ -607,7 +611,9 @@ static void announce_replacement(struct task *task, const struct replacement *pl
     if (plan->adds_first && old != NULL)
         complain("when it is intact, %s is removed", member_url(&task->session, old));
     if (plan->adds_first || old == NULL) return;
-    if (plan->new_at >= 0) complain("%s is a member already", plan->url);
+    if (plan->new_at >= 0)
+        complain("%s is a member already, so nothing is added, and the quorum has one member less",
+                 plan->url);
     complain("%s is removed", member_url(&task->session, old));
     if (plan->new_at < 0)
         complain("then %s becomes a member", plan->url);

@@ -44,6 +44,6 @@ void refusals_warn(struct session *session, const struct membership *membership,
     const size_t needed = members / 2 + 1;
     if (refuse > 0 && grant < needed)
         complain(
-            "warning: then %zu of %zu members could grant a lock, and %zu must: no lock could be acquired until that is corrected",
-            grant, members, needed);
+            "warning: %s%zu of %zu members could grant a lock, and %zu must: no lock could be acquired until that is corrected",
+            leaves != NULL ? "then " : "", grant, members, needed);
 }

@@ -164,8 +164,10 @@ void session_drop_nonvoters(struct session *session, struct redlock_view *views)
         const bool answered = views[i].verdict == REDLOCK_VERDICT_GRANTED ||
                               views[i].verdict == REDLOCK_VERDICT_ABSENT ||
                               views[i].verdict == REDLOCK_VERDICT_WRONGTYPE;
-        if (answered && redlock_client_node(session->client, i, &status) == REDLOCK_OK &&
-            status.verdict != REDLOCK_VERDICT_GRANTED)
+        if (!answered || redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
+        /* CONNECTING: its record has changed and is being read again, which says nothing. */
+        if (status.verdict != REDLOCK_VERDICT_GRANTED &&
+            status.verdict != REDLOCK_VERDICT_CONNECTING)
             views[i].verdict = status.verdict;
     }
 }
@@ -199,6 +201,10 @@ static bool lacks_majority(struct session *session, const int *votes, bool by_li
     }
     if (by_list && session_reach(session) == REACH_ALL) bad += unlisted;
     return nodes - bad < quorum_of(nodes) && nodes - bad < session_votes_needed(session);
+}
+
+bool session_must_be_corrected(struct session *session) {
+    return lacks_majority(session, NULL, false);
 }
 
 bool votes_shut_out(struct session *session, const int *verdicts) {

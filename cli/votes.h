@@ -27,7 +27,9 @@ bool session_writes_refused(struct session *session, struct redlock_lock *lock);
  * the list) that a majority is impossible, however long the command waits. `lock`, which may be
  * NULL, knows the last votes. */
 bool session_shut_out(struct session *session, struct redlock_lock *lock);
-/* The same, with the verdicts of the last try; NULL: there was none. */
+/* The same, of what a majority lacks whatever the records say. */
+bool session_must_be_corrected(struct session *session);
+/* As session_shut_out(), with the verdicts of the last try; NULL: there was none. */
 bool votes_shut_out(struct session *session, const int *verdicts);
 /* The same for a command that waits: records must have been wrong for a second, because they are
  * for a short time while quorum init writes them. */

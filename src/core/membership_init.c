@@ -62,6 +62,19 @@ static bool check_alone(struct rl_membership *m) {
     return true;
 }
 
+/* A majority is intact, so init is not needed. */
+static bool is_alive(const struct rl_membership *m) {
+    return m->view.known && rl_count(membership_intact(m)) >= m->view.votes_needed;
+}
+
+/* If a majority is intact, there is most likely nothing to do, and a minority may be down. */
+static rl_mask must_answer(const struct rl_membership *m) {
+    rl_mask up = 0;
+    for (unsigned i = 0; i < m->wish.nodes; i++)
+        if (m->view.node[i].up) up |= rl_bit(i);
+    return is_alive(m) ? up : all(m);
+}
+
 static bool check_nodes(struct rl_membership *m) {
     if (m->tries > 0 && !check_alone(m)) return false;
     for (unsigned i = 0; i < m->wish.nodes; i++) {
@@ -69,7 +82,7 @@ static bool check_nodes(struct rl_membership *m) {
         if (m->wish.url_too_long & rl_bit(i))
             return membership_refuse(m, RL_PROBLEM_LISTED_URL_TOO_LONG, i);
     }
-    if (!membership_check_fit(m, all(m))) return false;
+    if (!membership_check_fit(m, must_answer(m))) return false;
     for (unsigned i = 0; i < m->wish.nodes; i++)
         if (m->view.node[i].unreadable) return membership_refuse(m, RL_PROBLEM_UNREADABLE, i);
     return membership_plan_begin(m);
@@ -83,20 +96,22 @@ void membership_init_read(struct rl_membership *m) {
         membership_end(m);
         return;
     }
-    unsigned intact = rl_count(membership_intact(m));
-    bool alive = m->view.known && intact >= m->view.votes_needed;
-    if (!alive) {
+    if (!is_alive(m)) {
         begin_anew(m);
         return;
     }
     m->left = left_by_init(m) | left_by_others(m);
+    if (m->left && !membership_check_fit(m, all(m))) {
+        membership_end(m);
+        return;
+    }
     if (m->left) {
         take_over(m);
         return;
     }
     struct rl_problem *problem = membership_problem(m, RL_PROBLEM_ALIVE);
     problem->id[0] = m->view.quorum.quorum_id;
-    problem->count[0] = intact;
+    problem->count[0] = rl_count(membership_intact(m));
     problem->count[1] = m->view.quorum.members_count;
     membership_end(m);
 }

@@ -315,6 +315,13 @@ def test_a_node_that_is_down_is_no_warning(made, three):
 
 # ---- each cause once ----
 
+@pytest.mark.parametrize("words", [["redis://u:geheim@h"], ["run", "-t", "redis://u:geheim@h", "x", "true"],
+                                   ["redis://u:geheim" + "x" * 60 + "@h"], ["show", "--mode", "redis://u:geheim@h"]])
+def test_a_url_in_the_wrong_place_shows_no_password(words):
+    done = Redlock("redis://127.0.0.1:1")(*words)
+    assert done.returncode == 64 and b"geheim" not in done.stderr, done.stderr
+
+
 def test_a_cause_is_said_once():
     server = Server("--requirepass", "richtig")
     try:

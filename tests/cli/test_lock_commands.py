@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """acquire, extend, release: round trips, tokens of any bytes, what is not ours."""
 import json
+import os
 import re
 import signal
 import time
 
 import pytest
 
+from blocked import fill
 from conftest import Redlock
 from servers import until
 
@@ -35,6 +37,34 @@ def test_round_trip(locked, quorum, resource):
     done = locked("release", resource, environ={"REDLOCK_TOKEN": token})
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert quorum.values(resource) == [None] * 5
+
+
+@pytest.mark.parametrize("json_too", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_nobody_reads_the_token(locked, quorum, resource, json_too, number):
+    """A signal ends the command, which takes the lock back."""
+    reader, writer = os.pipe()
+    fill(writer)
+    process = locked.start("acquire", "-t", "30s", *(["--json"] if json_too else []), resource, stdout=writer)
+    os.close(writer)
+    until(lambda: quorum.values(resource).count(None) <= 2, what="the lock")
+    time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(5) == 128 + number
+    process.stderr.close()
+    os.close(reader)
+    until(lambda: quorum.values(resource) == [None] * 5, what="the release")
+
+
+def test_nobody_reads_the_token_in_time(locked, resource):
+    reader, writer = os.pipe()
+    fill(writer)
+    process = locked.start("acquire", "-t", "300ms", resource, stdout=writer)
+    os.close(writer)
+    assert process.wait(5) == LOST
+    assert b"nobody read the token" in process.stderr.read()
+    process.stderr.close()
+    os.close(reader)
 
 
 def test_extend_never_shortens(locked, quorum, resource):

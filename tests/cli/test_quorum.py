@@ -155,6 +155,15 @@ def test_interrupted_and_run_again(three):
     assert look(redlock)[0] == 0
 
 
+def test_init_while_a_minority_is_down(made, three):
+    """A unit that runs init when its machine starts does not fail because another server is down."""
+    three[1].close()
+    for words, status in (([], 0), (["--ttl-max", TTL_MAX], 0), (["--ttl-max", "9s"], HELD)):
+        done = made("quorum", "init", "--yes", *words)
+        assert done.returncode == status, (words, done.stderr)
+        assert b"run the command again" not in done.stderr
+
+
 def test_init_names_the_node_that_is_not_there(three):
     redlock = guarded(three.nodes)
     three[1].close()
@@ -681,6 +690,13 @@ def test_an_interrupted_add_is_named(made, three, spare):
     assert (status, report["settled"], report["unfinished"]) == (0, True, None)
 
 
+def test_replace_by_a_member_says_that_it_only_removes(made, three):
+    done = made("quorum", "replace", "--yes", three[0].url, three[1].url)
+    assert done.returncode == 0, done.stderr
+    assert f"{three[1].url} is a member already, so nothing is added, and the quorum has one member less".encode() in done.stderr
+    assert b"With two nodes" in done.stderr
+
+
 def test_replace_is_finished_by_the_next_run(made, three, spare):
     words = ["quorum", "replace", "--yes", three[0].url, spare.url]
     for pause in (0.5, 1.5, 2.5, 3.5):
@@ -770,6 +786,17 @@ def test_a_remove_warns_of_members_that_refuse_every_lock(made, three, resource)
     assert made("acquire", "-t", TTL, resource).returncode != 0
     full.ask("CONFIG", "SET", "maxmemory", "0")
     take(made, resource)
+
+
+def test_status_warns_of_members_that_refuse_every_lock(made, three):
+    for server in three.servers[:2]:
+        server.ask("CONFIG", "SET", "maxmemory", "1")
+    done = made("quorum", "status")
+    assert done.returncode == 0, done
+    for server in three.servers[:2]:
+        assert f"{server.url} is intact, but refuses every new lock: its memory is used up".encode() in done.stderr
+    assert b"warning: 1 of 3 members could grant a lock, and 2 must" in done.stderr
+    assert made("quorum", "status", "-q").stderr == b""
 
 
 def test_refusals_say_what_to_do(three, spare):
@@ -906,6 +933,15 @@ def test_a_recovery_that_the_acl_forbids(three, made, command, reason):
     lacking = Redlock(three.nodes.replace("//", "//lacks:geheim@"), {"REDLOCK_MODE": "guarded"})
     done = lacking("quorum", "status", "--wait=4s")
     assert done.returncode == 1 and reason in done.stdout, done
+
+
+def test_a_status_without_permission_for_scripts(three, made):
+    for server in three.servers[:2]:
+        server.ask("ACL", "SETUSER", "lacks", "on", ">geheim", "allkeys", "allchannels", "+@all", "-eval", "-evalsha")
+        server.ask("ACL", "SETUSER", "default", "on", "nopass")
+    nodes = ",".join([*(server.url.replace("//", "//lacks:geheim@") for server in three.servers[:2]), three[2].url])
+    done = Redlock(nodes, {"REDLOCK_MODE": "guarded"})("quorum", "status")
+    assert done.returncode == 78, (done.stdout, done.stderr)
 
 
 def test_the_minimal_acl(three, spare, resource):
