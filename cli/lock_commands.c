@@ -46,7 +46,7 @@ static int end_signal(int signal_fd) {
     int end = 0;
     for (int signal; (signal = signals_next(signal_fd)) != 0;) {
         if (signal == SIGTSTP)
-            raise(SIGSTOP); /* this loop reads ^Z, so the kernel does not act on it */
+            signals_suspend(); /* this loop reads ^Z, so the kernel does not act on it */
         if (signal_is_passed_on(signal)) end = signal;
     }
     return end;

@@ -51,6 +51,13 @@ struct action {
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
+/* CONFIG: another try would fail, too. */
+static int no_quorum(struct task *task) {
+    return session_is_refused(&task->session) || session_must_be_corrected(&task->session)
+               ? EXIT_CONFIG
+               : EXIT_NO_QUORUM;
+}
+
 static int status_of(struct task *task) {
     if (task->membership.unaccepted[0] != '\0')
         return session_shut_out(&task->session, NULL) ? EXIT_CONFIG : EXIT_NO_QUORUM;
@@ -60,9 +67,7 @@ static int status_of(struct task *task) {
     case MEMBERSHIP_LOST:
     case MEMBERSHIP_ABSENT: break;
     }
-    return session_is_refused(&task->session) || session_must_be_corrected(&task->session)
-               ? EXIT_CONFIG
-               : EXIT_NO_QUORUM;
+    return no_quorum(task);
 }
 
 static int open_and_peek(struct task *task) {
@@ -161,8 +166,7 @@ static int failure(struct task *task, int result, const struct redlock_error *er
     complain("%s", error->text);
     keep_reason(task);
     switch (result) {
-    case REDLOCK_NO_QUORUM:
-        return session_is_refused(&task->session) ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    case REDLOCK_NO_QUORUM: return no_quorum(task);
     case REDLOCK_CONFLICT: return EXIT_HELD;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
     case REDLOCK_TWICE_LISTED:
@@ -284,7 +288,7 @@ static void announce_init(struct task *task) {
             "fewer than a majority of this quorum is intact. Init writes its records again on all %zu nodes, under the same id, with ttl_max %s, and fencing tokens continue above all that can still be read",
             nodes, most);
     } else {
-        complain("a new quorum of %zu nodes is made, with ttl_max %s", nodes, most);
+        complain("a new quorum of %zu nodes will be made, with ttl_max %s", nodes, most);
     }
     announce_wait(task);
 }
@@ -394,7 +398,7 @@ static int enough_after(struct task *task, size_t members, size_t intact) {
             : reach == REACH_SOME
                 ? "no record of a quorum can be read: first start or correct the nodes that cannot be asked"
                 : "no record of a quorum can be read: bring the servers back, or if all of them are new: redlock quorum init");
-        return EXIT_NO_QUORUM;
+        return no_quorum(task);
     }
     if (intact >= needed) return 0;
     complain(
@@ -410,7 +414,7 @@ static int enough_after(struct task *task, size_t members, size_t intact) {
                      "recognised by that URL alone",
                      member->url);
     }
-    return EXIT_NO_QUORUM;
+    return no_quorum(task);
 }
 
 static int add_node(struct task *task, size_t node) {
@@ -473,7 +477,7 @@ static int await_member(struct task *task, const char *url) {
     if (status != 0 || (at >= 0 && is_intact(&task->membership.members[at]))) return status;
     complain("%s is a member, but not intact yet; `redlock quorum status --wait` waits for that",
              url);
-    return EXIT_NO_QUORUM;
+    return no_quorum(task);
 }
 
 /* The nodes of this client, and the new one behind them unless the list has it: its index. 0, or

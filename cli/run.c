@@ -81,7 +81,7 @@ static void on_signal(struct front *front, int signal) {
     case SIGTSTP:
         if (front->group == 0) {
             /* Z while waiting: the command does not start before the job continues */
-            raise(SIGSTOP);
+            signals_suspend();
         } else {
             note_send(front->socket, NOTE_SIGNAL, SIGTSTP, NULL);
         }

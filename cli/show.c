@@ -194,6 +194,15 @@ bool lists_every_value(struct session *session) {
             status.scheme != REDLOCK_SCHEME_SET);
 }
 
+/* A node that lost its data reports no key, and that proves nothing. */
+static bool majority_votes(struct session *session) {
+    struct redlock_view views[REDLOCK_NODES_MAX] = {0};
+    const size_t count = redlock_client_nodes(session->client);
+    for (size_t i = 0; i < count; i++) views[i].verdict = REDLOCK_VERDICT_ABSENT;
+    session_drop_nonvoters(session, views);
+    return majority_of(views, count).answered >= quorum_of(count);
+}
+
 static int show_all(struct session *session, json_t *all) {
     struct found found;
     struct unlisted unlisted;
@@ -224,6 +233,8 @@ static int show_all(struct session *session, json_t *all) {
         if (status == EXIT_OK) status = one;
     }
     const bool speaks = all == NULL && !session->settings->quiet;
+    if (found.count == hidden && status == EXIT_OK && !majority_votes(session))
+        status = session_failure(session, NULL, "the list of locks", REDLOCK_NO_QUORUM);
     if (found.count == hidden && status == EXIT_OK && speaks) complain("no locks");
     if (hidden > 0 && speaks)
         complain(hidden == 1 ? "%zu other key does not have the form of a lock; --all shows it"

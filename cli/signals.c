@@ -58,6 +58,19 @@ int signals_next(int fd) {
     return (int)info.ssi_signo;
 }
 
+/* In an orphaned process group, the kernel drops TSTP, but not STOP. */
+void signals_suspend(void) {
+    sigset_t one, before;
+    struct sigaction plain = {.sa_handler = SIG_DFL}, old;
+    sigemptyset(&one);
+    sigaddset(&one, SIGTSTP);
+    sigaction(SIGTSTP, &plain, &old);
+    kill(getpid(), SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &one, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    sigaction(SIGTSTP, &old, NULL);
+}
+
 int signal_is_passed_on(int signal) {
     for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
         if (passed_on[i] == signal) return 1;

@@ -27,6 +27,9 @@ void signals_restore(const struct inherited_signals *inherited);
 int signals_open(const struct inherited_signals *inherited);
 /* Returns the next signal, 0 when there is none. */
 int signals_next(int fd);
+/* Does what ^Z would have done, had signals_take() not blocked it: stops this process, unless no
+ * shell could continue it (an orphaned process group, as of ssh -t). */
+void signals_suspend(void);
 /* Whether it is one of TERM, INT, HUP, QUIT, USR1, USR2, which are passed to a command. */
 int signal_is_passed_on(int signal);
 

@@ -144,7 +144,7 @@ static void on_signal(struct up *up, int signal) {
         continue_command(up);
     } else if (signal == SIGTSTP) {
         if (up->child > 0) group_signal(up->child, SIGTSTP);
-        if (up->child == 0) raise(SIGSTOP); /* the servers are in another group and continue */
+        if (up->child == 0) signals_suspend(); /* the servers are in another group and continue */
     } else {
         up->ended_by = signal;
         group_signal(up->child, signal);

@@ -312,17 +312,22 @@ static void vote_in_flight(const struct moment *moment) {
     const uint8_t third = (uint8_t)((2u * clients - moment->holder - moment->rival) % clients);
     const rl_ns delay = plan->options.link.delay_max, at = moment->at;
     struct plan_action *ahead = add(moment, PLAN_CLIENT_CLOCK, at / 2);
-    ahead->number = between(plan, 0, 600000) * RL_MS;
+    /* The floor of an init is above all tokens only if no clock is as far ahead as an operator's.
+     */
+    ahead->number = between(plan, 0, plan->operators ? 600000 : 3 * 3600000) * RL_MS;
+    plan->patient = true; /* the holder waits for the late answer */
+    struct world_client_options *holder = &plan->options.client[moment->holder];
+    holder->client.node_timeout_ms = holder->lock.ttl_ms * 3 / 4;
     cut(moment, moment->holder, apart, at / 2, at / 2 + moment->ttl);
     struct plan_action *late = add(moment, PLAN_DELAY, 0), *session;
     late->at = at > RL_MS ? at - RL_MS : 0;
     late->node = moment->other;
-    late->number = between(plan, moment->ttl / 16, moment->ttl * 3 / 5);
+    late->number = between(plan, moment->ttl / 8, moment->ttl * 3 / 5);
     session = add_session(moment, moment->holder, 0, moment->ttl / 2);
     session->at = at;
     struct plan_action *loss = add(moment, PLAN_NODE_FLUSH, 0);
     loss->at = at + between(plan, 2 * delay, 8 * delay);
-    if (chance(plan, 70)) {
+    if (chance(plan, 90)) {
         struct plan_action *apart_now = add(moment, PLAN_CUT, 0);
         apart_now->at = at + between(plan, 2 * delay, 4 * delay);
         apart_now->number = LINK_BOTH;
@@ -355,6 +360,38 @@ static void vote_and_news(const struct moment *moment) {
     } else {
         lose(moment, moment->node, asks->at + between(plan, 0, 2 * delay));
     }
+}
+
+/* A lock is broken while its holder acquires or renews it; what is under way arrives late, and a
+ * node of the break's majority loses its data. */
+static void broken_lock(const struct moment *moment) {
+    struct plan *plan = moment->plan;
+    const unsigned nodes = plan->options.nodes, clients = plan->options.clients - plan->operators;
+    const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
+    const uint8_t third = (uint8_t)((2u * clients - moment->holder - moment->rival) % clients);
+    const rl_ns at = moment->at, renewed = at + moment->ttl / 3;
+    const rl_ns broken = near_to(moment, chance(plan, 50) ? at : renewed) + soon(moment);
+    struct plan_action *action = add(moment, PLAN_CLIENT_CLOCK, at / 2);
+    action->client = third;
+    action->number = -between(plan, 0, 3 * 3600000) * RL_MS;
+    if (chance(plan, 60)) cut(moment, third, apart, at / 2, 4 * moment->wait);
+    if (chance(plan, 60)) {
+        action = add(moment, PLAN_DELAY, 0);
+        action->at = chance(plan, 50) ? at - RL_MS : broken - RL_MS;
+        if (action->at < 0) action->at = 0;
+        action->node = moment->other;
+        action->client = chance(plan, 50) ? moment->holder : third;
+        action->number = soon(moment);
+    }
+    add_session(moment, moment->holder, 0, 3 * moment->ttl)->at = at;
+    action = add(moment, PLAN_BREAKS_LOCK, 0);
+    action->at = broken;
+    action->client = third;
+    action->think = chance(plan, 50) ? 0 : soon(moment);
+    if (chance(plan, 60))
+        lose(moment, chance(plan, 50) ? moment->node : moment->other, broken + soon(moment));
+    add_session(moment, moment->rival, broken + soon(moment), moment->ttl / 4);
+    add_session(moment, moment->rival, broken + moment->wait, moment->ttl / 4);
 }
 
 /* The holder's machine stops with its clock between its request and the votes. A node forgets its
@@ -417,10 +454,17 @@ static void thin_out(struct plan *plan) {
     size_t kept = 0;
     for (size_t i = 0; i < plan->count; i++) {
         const enum plan_kind kind = (enum plan_kind)plan->actions[i].kind;
-        if (kind == PLAN_OPERATE || kind == PLAN_POWER_CUT || chance(plan, FAULTS_KEPT_PERCENT))
+        if (kind == PLAN_OPERATE || kind == PLAN_BREAKS_LOCK || kind == PLAN_POWER_CUT ||
+            chance(plan, FAULTS_KEPT_PERCENT))
             plan->actions[kept++] = plan->actions[i];
     }
     plan->count = kept;
+}
+
+static bool has_breaks(const struct plan *plan) {
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->actions[i].kind == PLAN_BREAKS_LOCK) return true;
+    return false;
 }
 
 void bias_actions(struct plan *plan) {
@@ -432,14 +476,17 @@ void bias_actions(struct plan *plan) {
     enum { GROUPS = sizeof groups / sizeof groups[0], GUARDED_ONLY = 2 };
     plan->random = random_named(plan->seed, 18);
     if (plan->options.nodes < 2) return;
+    const bool breaks = has_breaks(plan);
     thin_out(plan);
     for (int64_t left = between(plan, 2, GROUPS_MOST); left > 0; left--) {
         const struct moment moment = draw_moment(plan);
-        if (plan->broken == PLAN_BREAK_VM_STOP && chance(plan, 50)) {
+        if (plan->broken == PLAN_BREAK_VM_STOP && chance(plan, 50))
             stopped_machine(&moment);
-            continue;
-        }
-        groups[between(plan, 0, plan->guarded ? GROUPS - 1 : GROUPS - 1 - GUARDED_ONLY)](&moment);
+        else if (breaks && chance(plan, 50))
+            broken_lock(&moment);
+        else
+            groups[between(plan, 0, plan->guarded ? GROUPS - 1 : GROUPS - 1 - GUARDED_ONLY)](
+                &moment);
     }
     leave_out_late(plan);
     plan_sort(plan);

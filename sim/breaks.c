@@ -11,8 +11,9 @@
  *     under way may complete a majority: that is documented, and not judged.
  *   - The fence of the break is above that of the broken lock, and fences off no one else: no other
  *     client that holds the lock then, or acquires it later, has a lower one. (That tokens acquired
- *     after the break are higher is FENCE, register.c.) A break without a fence promises none: in
- *     classic mode, and by a client in mode auto that has not met a record yet.
+ *     after the break are higher is FENCE, register.c.) In guarded mode a break has a fence. One
+ *     without promises none: in classic mode, and by a client in mode auto that has not met a
+ *     record yet.
  *
  * A shared lock is broken by the marker that its key holds (BREAK with JUDGE_SHARED): with it, each
  * node drops the places of all readers. A reader that comes meanwhile sets the marker again. So
@@ -293,6 +294,11 @@ static void end_break(struct bench *bench, size_t index) {
                     judge_client(record->client).text, judge_ms(record->at).text,
                     judge_resource(record->resource).text);
     breaking->open = false;
+    if (record->value == 0 && (bench->report->history->guarded >> record->client & 1) != 0)
+        judge_found(bench->report, CHECK_BROKEN, breaking->began, index, record->at, record->at,
+                    "%s reported at %s that the lock on %s is broken, without a fence",
+                    judge_client(record->client).text, judge_ms(record->at).text,
+                    judge_resource(record->resource).text);
     for (unsigned i = 0; i < JUDGE_CLIENTS && record->value != 0; i++) {
         const struct hold *hold = &holds[i];
         if (hold->token == 0 || hold->until <= record->at || hold->fence == 0) continue;

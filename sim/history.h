@@ -123,6 +123,7 @@ struct history {
     rl_ns liveness_bound; /* after FAULTS_END, a client must acquire within this time */
     uint32_t others;      /* bits: nodes outside the quorum in which locks are granted */
     uint32_t refused;     /* bits: clients that must not be granted a lock */
+    uint32_t guarded;     /* bits: clients in guarded mode, whatever they have met */
 };
 
 void history_init(struct history *history, unsigned clients, unsigned nodes, unsigned resources);

@@ -78,9 +78,12 @@ void world_begin(struct world *world, const struct world_options *options,
     history->nodes = options->nodes;
     history->resources = options->resources;
     history->others = options->others;
-    history->refused = 0;
-    for (unsigned i = 0; i < options->clients; i++)
-        if (options->client[i].refused) history->refused |= UINT32_C(1) << i;
+    history->refused = history->guarded = 0;
+    for (unsigned i = 0; i < options->clients; i++) {
+        const struct world_client_options *client = &options->client[i];
+        if (client->refused) history->refused |= UINT32_C(1) << i;
+        if (client->client.mode == REDLOCK_MODE_GUARDED) history->guarded |= UINT32_C(1) << i;
+    }
     world->now = 0;
     world->events.count = 0;
     world->events.sequence = 0;

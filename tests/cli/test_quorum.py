@@ -79,7 +79,7 @@ def test_a_new_quorum(three):
 
     done = redlock("quorum", "init", "--never-used")
     assert done.returncode == USAGE
-    assert b"a new quorum of 3 nodes is made" in done.stderr and b"--yes" in done.stderr
+    assert b"a new quorum of 3 nodes will be made" in done.stderr and b"--yes" in done.stderr
     assert look(redlock)[0] == NO_QUORUM  # nothing was done
 
     done = redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", TTL_MAX)
@@ -546,6 +546,14 @@ def test_show_does_not_count_who_does_not_vote(made, three, resource):
     assert json.loads(done.stdout)[0]["verdict"] == "unknown"
 
 
+def test_a_list_of_nodes_that_do_not_vote_is_no_list(made, three):
+    """They have no keys because they lost their data."""
+    assert made("show").stderr == b"redlock: no locks\n"
+    lose(*three.servers[:2])
+    done = made("show")
+    assert done.returncode in (NO_QUORUM, CONFIG) and b"no locks" not in done.stderr, done
+
+
 def test_a_minority_that_holds_the_lock_is_not_called_free(made, three, resource):
     take(made, resource, "-o", "first")
     three[2].ask("DEL", resource)
@@ -933,6 +941,14 @@ def test_a_recovery_that_the_acl_forbids(three, made, command, reason):
     lacking = Redlock(three.nodes.replace("//", "//lacks:geheim@"), {"REDLOCK_MODE": "guarded"})
     done = lacking("quorum", "status", "--wait=4s")
     assert done.returncode == 1 and reason in done.stdout, done
+
+
+@pytest.mark.parametrize("words", [["add", "redis://127.0.0.1:1"], ["remove", "0123456789abcdef"], ["set-ttl-max", "1s"], ["status"]])
+def test_a_password_that_all_refuse(made, three, words):
+    for server in three.servers:
+        server.ask("CONFIG", "SET", "requirepass", "geheim")
+    done = made("quorum", words[0], *([] if words == ["status"] else ["--yes"]), *words[1:])
+    assert done.returncode == 78, done
 
 
 def test_a_status_without_permission_for_scripts(three, made):

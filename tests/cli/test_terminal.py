@@ -245,6 +245,20 @@ def test_stop_without_a_shell_to_go_on_stops_nothing(locked, tmp_path, arguments
         alone.close()
 
 
+@pytest.mark.parametrize("arguments", [["run", "-v", "-t", "2s"], ["acquire", "-w", "20s"]], ids=["run", "acquire"])
+def test_stop_while_waiting_without_a_shell_to_go_on(locked, resource, arguments):
+    locked("acquire", "-t", "1500ms", resource)
+    alone = Terminal(locked.environ, BINARY, *arguments, resource, *(["true"] if arguments[0] == "run" else []))
+    try:
+        time.sleep(0.3)  # it waits
+        for _ in range(3):
+            alone.type("\x1a")
+            time.sleep(0.1)
+        assert until(lambda: state(alone.pid) in (None, "Z"))
+    finally:
+        alone.close()
+
+
 def test_lost_while_stopped_ends_the_job(terminal, quorum, resource, tmp_path):
     pid = tmp_path / "pid"
     terminal.type(f"$redlock run -t 1s {resource} -- sh -c 'echo $$ >{pid}; exec sleep 60'\n")
