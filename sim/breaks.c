@@ -96,9 +96,9 @@ static bool is_break_of_readers(const struct history *history, size_t index) {
 
 /* A break has dropped a place of the reader. Or it may have: a native node that restarts loses the
  * places and keeps the marker's copy, which goes on refusing writers until a break deletes it; the
- * history does not have the copy. */
+ * history does not have the copy, nor the places on an old master that lives on. */
 static bool lost_its_place(const struct history *history, uint32_t token, size_t before) {
-    uint32_t listed = 0, copied = 0;
+    uint32_t listed = 0, copied = 0, split = 0;
     int resource = -1;
     rl_ns restarted[JUDGE_NODES] = {0};
     for (size_t i = 0; i < before && i < history->count; i++) {
@@ -106,6 +106,10 @@ static bool lost_its_place(const struct history *history, uint32_t token, size_t
         const uint32_t node = record->node >= 0 ? 1u << record->node : 0;
         if (record->kind == HISTORY_NODE_RESTART) {
             restarted[record->node] = record->at;
+        } else if (record->kind == HISTORY_NODE_SPLIT) {
+            split |= node;
+        } else if (record->kind == HISTORY_NODE_OLD_ENDS) {
+            split &= ~node;
         } else if (record->kind == HISTORY_READER_LISTED && record->token == token) {
             listed |= node;
             copied &= ~node;
@@ -117,7 +121,7 @@ static bool lost_its_place(const struct history *history, uint32_t token, size_t
                    is_break_of_readers(history, i)) {
             return true;
         } else if (record->kind == HISTORY_BREAK && record->result == JUDGE_SHARED &&
-                   record->resource == resource && copied != 0) {
+                   record->resource == resource && (copied | split) != 0) {
             return true;
         }
     }
