@@ -59,7 +59,8 @@ struct front {
     pid_t holder, group; /* group 0: the command does not run */
     int stopped_by;      /* the signal; 0: neither the command nor this job is stopped */
     int64_t complain_at; /* NEVER: the command was not ended by the front, or that is reported */
-    bool holder_gone, socket_closed, has_result, start_reported, passed_interrupt, lent_once;
+    bool holder_gone, socket_closed, has_result, start_reported, stop_waits, passed_interrupt,
+        lent_once;
     struct outcome outcome;
 };
 
@@ -79,12 +80,14 @@ static void on_signal(struct front *front, int signal) {
         break;
     case SIGCONT: continue_command(front); break;
     case SIGTSTP:
-        if (front->group == 0) {
-            /* Z while waiting: the command does not start before the job continues */
-            signals_suspend();
-        } else {
+        /* Z while waiting: the command does not start before the job continues. While it starts, it
+         * cannot be stopped yet. */
+        if (front->group != 0)
             note_send(front->socket, NOTE_SIGNAL, SIGTSTP, NULL);
-        }
+        else if (front->start_reported)
+            front->stop_waits = true;
+        else
+            signals_suspend();
         break;
     default:
         if (signal == SIGINT) front->passed_interrupt = true;
@@ -103,7 +106,11 @@ static void on_note(struct front *front, const struct note *note) {
         front->start_reported = true;
         note_send(front->socket, NOTE_START, front->terminal.lent, NULL);
         break;
-    case NOTE_STARTED: front->group = note->value; break;
+    case NOTE_STARTED:
+        front->group = note->value;
+        if (front->stop_waits) note_send(front->socket, NOTE_SIGNAL, SIGTSTP, NULL);
+        front->stop_waits = false;
+        break;
     case NOTE_STOPPED: front->stopped_by = note->value; break;
     case NOTE_RESULT:
         front->outcome = note->outcome;

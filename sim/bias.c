@@ -370,10 +370,13 @@ static void broken_lock(const struct moment *moment) {
     const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
     const uint8_t third = (uint8_t)((2u * clients - moment->holder - moment->rival) % clients);
     const rl_ns at = moment->at, renewed = at + moment->ttl / 3;
-    const rl_ns broken = near_to(moment, chance(plan, 50) ? at : renewed) + soon(moment);
+    /* One draw a statement: compilers differ in the order within one expression. */
+    rl_ns broken = near_to(moment, chance(plan, 50) ? at : renewed);
+    broken += soon(moment);
     struct plan_action *action = add(moment, PLAN_CLIENT_CLOCK, at / 2);
     action->client = third;
     action->number = -between(plan, 0, 3 * 3600000) * RL_MS;
+    plan->options.client[third].stranger = false; /* its break would reach the copies alone */
     if (chance(plan, 60)) cut(moment, third, apart, at / 2, 4 * moment->wait);
     if (chance(plan, 60)) {
         action = add(moment, PLAN_DELAY, 0);
@@ -388,8 +391,10 @@ static void broken_lock(const struct moment *moment) {
     action->at = broken;
     action->client = third;
     action->think = chance(plan, 50) ? 0 : soon(moment);
-    if (chance(plan, 60))
-        lose(moment, chance(plan, 50) ? moment->node : moment->other, broken + soon(moment));
+    if (chance(plan, 60)) {
+        const uint8_t lost = chance(plan, 50) ? moment->node : moment->other;
+        lose(moment, lost, broken + soon(moment));
+    }
     add_session(moment, moment->rival, broken + soon(moment), moment->ttl / 4);
     add_session(moment, moment->rival, broken + moment->wait, moment->ttl / 4);
 }

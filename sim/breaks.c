@@ -94,12 +94,23 @@ static bool is_break_of_readers(const struct history *history, size_t index) {
     return false;
 }
 
+/* -1: it has had no place. */
+static int resource_of_reader(const struct history *history, uint32_t token, size_t before) {
+    for (size_t i = 0; i < before && i < history->count; i++) {
+        const struct history_record *record = &history->records[i];
+        if (record->kind == HISTORY_READER_LISTED && record->token == token)
+            return record->resource;
+    }
+    return -1;
+}
+
 /* A break has dropped a place of the reader. Or it may have: a native node that restarts loses the
  * places and keeps the marker's copy, which goes on refusing writers until a break deletes it; the
  * history does not have the copy, nor the places on an old master that lives on. */
 static bool lost_its_place(const struct history *history, uint32_t token, size_t before) {
     uint32_t listed = 0, copied = 0, split = 0;
-    int resource = -1;
+    uint32_t breaking = 0; /* clients, whose breaks are under way */
+    const int resource = resource_of_reader(history, token, before);
     rl_ns restarted[JUDGE_NODES] = {0};
     for (size_t i = 0; i < before && i < history->count; i++) {
         const struct history_record *record = &history->records[i];
@@ -113,7 +124,6 @@ static bool lost_its_place(const struct history *history, uint32_t token, size_t
         } else if (record->kind == HISTORY_READER_LISTED && record->token == token) {
             listed |= node;
             copied &= ~node;
-            resource = record->resource;
         } else if (record->kind == HISTORY_READER_GONE && record->token == token) {
             if (restarted[record->node] == record->at) copied |= listed & node;
             listed &= ~node;
@@ -121,9 +131,12 @@ static bool lost_its_place(const struct history *history, uint32_t token, size_t
                    is_break_of_readers(history, i)) {
             return true;
         } else if (record->kind == HISTORY_BREAK && record->result == JUDGE_SHARED &&
-                   record->resource == resource && (copied | split) != 0) {
-            return true;
+                   record->resource == resource) {
+            breaking |= 1u << record->client;
+        } else if (record->kind == HISTORY_OPERATED) {
+            breaking &= ~(1u << record->client);
         }
+        if (breaking != 0 && resource >= 0 && (copied | split) != 0) return true;
     }
     return false;
 }

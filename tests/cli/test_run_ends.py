@@ -4,11 +4,13 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import time
 
 import pytest
 
-from processes import gone, holder_of, state
+from conftest import BINARY
+from processes import children, gone, holder_of, name, state
 from servers import LIBC, until
 
 LOST = 80
@@ -148,3 +150,18 @@ def test_sigkill_of_both_lets_the_next_in_when_the_ttl_ends(locked, quorum, reso
     output, _ = waiter.communicate(timeout=10)
     assert waiter.returncode == 0
     assert ends - 0.05 < float(output) < ends + 0.3
+
+
+def test_a_stop_while_the_command_starts(locked, resource):
+    """Either all of the job is stopped or nothing is: a shell that reports it as stopped has its terminal back."""
+    for attempt in range(25):
+        process = subprocess.Popen([BINARY, "run", "-t", "2s", resource, "sleep", "0.8"], env=locked.environ,
+                                   preexec_fn=os.setpgrp)  # in a job of its own, whose shell is this test
+        time.sleep(attempt / 1000)
+        os.killpg(process.pid, signal.SIGTSTP)
+        time.sleep(0.25)
+        holder = holder_of(process.pid)
+        running = [child for child in children(holder or 0) if name(child) == "sleep" and state(child) not in ("T", "Z")]
+        assert state(process.pid) != "T" or not running, attempt
+        os.killpg(process.pid, signal.SIGCONT)
+        assert process.wait(20) == 0

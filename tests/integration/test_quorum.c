@@ -897,7 +897,7 @@ static void init_killed_in_its_last_step_is_finished(void **state) {
     server_kill(&nodes.at[0]);
     server_kill(&nodes.at[1]);
     assert_true(take(client, "r") > INT64_C(5000000000000000));
-    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_NO_QUORUM, error);
+    assert_quorum(redlock_quorum_init(client, &options, &error), REDLOCK_CONFLICT, error);
     redlock_client_free(client);
 }
 
