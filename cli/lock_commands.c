@@ -164,8 +164,9 @@ static int one_resource(struct settings *settings, const char *command, int argc
     return failed(&none, NULL, NULL, EXIT_USAGE_ERROR);
 }
 
-/* Whoever gets the token must get it while the lock is held: a full pipe is waited for until then,
- * or until a signal. What is printed is less than PIPE_BUF, so it does not block afterwards. */
+/* The reader must get the token while the lock is held. So this waits for room in the pipe until
+ * the lock ends or a signal comes. The output is smaller than PIPE_BUF, so the write does not
+ * block afterwards. */
 static int wait_for_reader(struct redlock_lock *lock, int signal_fd, int *interrupted) {
     struct pollfd fds[] = {{.fd = STDOUT_FILENO, .events = POLLOUT},
                            {.fd = signal_fd, .events = POLLIN}};

@@ -50,6 +50,11 @@ static size_t votes_for(const struct redlock_view *views, size_t count, size_t c
     return votes;
 }
 
+bool is_answer(const struct redlock_view *view) {
+    return view->verdict == REDLOCK_VERDICT_ABSENT || view->verdict == REDLOCK_VERDICT_GRANTED ||
+           view->verdict == REDLOCK_VERDICT_WRONGTYPE;
+}
+
 struct majority majority_of(const struct redlock_view *views, size_t count) {
     struct majority majority = {.verdict = MAJORITY_UNKNOWN, .remaining_ms = -1};
     const size_t quorum = quorum_of(count);
@@ -58,9 +63,7 @@ struct majority majority_of(const struct redlock_view *views, size_t count) {
         int verdict = views[i].verdict;
         absent += verdict == REDLOCK_VERDICT_ABSENT;
         foreign += verdict == REDLOCK_VERDICT_WRONGTYPE;
-        majority.answered += verdict == REDLOCK_VERDICT_ABSENT ||
-                             verdict == REDLOCK_VERDICT_GRANTED ||
-                             verdict == REDLOCK_VERDICT_WRONGTYPE;
+        majority.answered += is_answer(&views[i]);
     }
     for (size_t i = 0; i < count; i++) {
         int64_t remaining[REDLOCK_NODES_MAX];

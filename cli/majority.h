@@ -31,6 +31,8 @@ struct majority {
     int64_t remaining_ms; /* HELD: until fewer than a majority hold it; -1: it never ends */
 };
 
+/* The node said what it has under the key. */
+bool is_answer(const struct redlock_view *view);
 struct majority majority_of(const struct redlock_view *views, size_t count);
 
 /* Both nodes have a key, with the same token. */

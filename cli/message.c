@@ -58,8 +58,8 @@ void report_passing(const char *format, ...) {
     diagnostics_write_passing(line, head + length);
 }
 
-/* A message may repeat a word of the user's, and the word may be a URL in the wrong place. Without
- * an @, as in a word that was cut off, what follows the host and is no port may be the password. */
+/* A message may repeat a word of the user's, and that word may be a URL. A word that was cut off
+ * has no @: then the text after the colon may be the password, unless it is a port. */
 static void leave_out_password(char *url) {
     char *const end = url + strcspn(url, " \t\n'\","), *at = NULL;
     for (char *here = url; here < end; here++)

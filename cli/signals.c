@@ -58,18 +58,20 @@ int signals_next(int fd) {
     return (int)info.ssi_signo;
 }
 
-/* In an orphaned process group, the kernel drops TSTP, but not STOP. */
-void signals_suspend(void) {
+void signals_let_through(pid_t to, int signal) {
     sigset_t one, before;
     struct sigaction plain = {.sa_handler = SIG_DFL}, old;
     sigemptyset(&one);
-    sigaddset(&one, SIGTSTP);
-    sigaction(SIGTSTP, &plain, &old);
-    kill(getpid(), SIGTSTP);
+    sigaddset(&one, signal);
+    sigaction(signal, &plain, &old);
+    kill(to, signal);
     sigprocmask(SIG_UNBLOCK, &one, &before);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    sigaction(SIGTSTP, &old, NULL);
+    sigaction(signal, &old, NULL);
 }
+
+/* In an orphaned process group, the kernel drops TSTP, but not STOP. */
+void signals_suspend(void) { signals_let_through(getpid(), SIGTSTP); }
 
 int signal_is_passed_on(int signal) {
     for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {

@@ -27,6 +27,9 @@ void signals_restore(const struct inherited_signals *inherited);
 int signals_open(const struct inherited_signals *inherited);
 /* Returns the next signal, 0 when there is none. */
 int signals_next(int fd);
+/* Sends a signal, as kill(2) does, to this process or to a group that it is in, and takes it with
+ * the default action, although it is blocked. */
+void signals_let_through(pid_t to, int signal);
 /* Does what ^Z would have done, had signals_take() not blocked it: stops this process, unless no
  * shell could continue it (an orphaned process group, as of ssh -t). */
 void signals_suspend(void);

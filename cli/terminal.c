@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "signals.h"
+
 /* ksh93 makes its pipes of sockets. */
 static bool is_pipe(int fd) {
     struct stat found;
@@ -43,19 +45,6 @@ void terminal_take(struct terminal *terminal, pid_t group) {
     terminal->lent = false;
 }
 
-/* Blocked signals do not stop a process: lets this one through briefly, with its default action. */
-static void stop_by(int signal) {
-    sigset_t one, before;
-    struct sigaction plain = {.sa_handler = SIG_DFL}, old;
-    sigemptyset(&one);
-    sigaddset(&one, signal);
-    sigaction(signal, &plain, &old);
-    kill(0, signal);
-    sigprocmask(SIG_UNBLOCK, &one, &before);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    sigaction(signal, &old, NULL);
-}
-
 bool terminal_stop_job(struct terminal *terminal, pid_t group, int signal) {
     if (terminal->shared && (signal == SIGTTIN || signal == SIGTTOU) && is_ours(terminal)) {
         terminal->shared = false;
@@ -65,7 +54,7 @@ bool terminal_stop_job(struct terminal *terminal, pid_t group, int signal) {
     if (signal == SIGSTOP) {
         raise(SIGSTOP);
     } else {
-        stop_by(signal);
+        signals_let_through(0, signal);
     }
     /* The SIGCONT that ended the stop is blocked, so it is pending. In an orphaned process group
      * nothing stopped. */

@@ -161,10 +161,8 @@ void session_drop_nonvoters(struct session *session, struct redlock_view *views)
     if (session_mode(session) != REDLOCK_MODE_GUARDED) return;
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
         struct redlock_node_status status = {.size = sizeof status};
-        const bool answered = views[i].verdict == REDLOCK_VERDICT_GRANTED ||
-                              views[i].verdict == REDLOCK_VERDICT_ABSENT ||
-                              views[i].verdict == REDLOCK_VERDICT_WRONGTYPE;
-        if (!answered || redlock_client_node(session->client, i, &status) != REDLOCK_OK) continue;
+        if (!is_answer(&views[i]) || redlock_client_node(session->client, i, &status) != REDLOCK_OK)
+            continue;
         /* CONNECTING: its record has changed and is being read again, which says nothing. */
         if (status.verdict != REDLOCK_VERDICT_GRANTED &&
             status.verdict != REDLOCK_VERDICT_CONNECTING)

@@ -14,9 +14,9 @@ enum { FAULTS_KEPT_PERCENT = 40, GROUPS_MOST = 8 };
 /* One group. */
 struct moment {
     struct plan *plan;
-    rl_ns at, ttl, wait; /* `wait`: of a recovering node */
-    uint8_t node, other; /* different nodes */
-    uint8_t holder, rival;
+    rl_ns at, ttl, wait;          /* `wait`: of a recovering node */
+    uint8_t node, other, apart;   /* different nodes, if there are three */
+    uint8_t holder, rival, third; /* different clients, if there are three */
     uint8_t resource;
 };
 
@@ -35,6 +35,9 @@ static rl_ns near_to(const struct moment *moment, rl_ns at) {
     rl_ns off = chance(plan, 20) ? 0 : between(plan, -most, most);
     return at + off > 0 ? at + off : 0;
 }
+
+/* From then on, the next request is the one that is sent at this time. */
+static rl_ns just_before(rl_ns at) { return at > RL_MS ? at - RL_MS : 0; }
 
 static rl_ns almost(const struct moment *moment, rl_ns span) {
     return span * between(moment->plan, 900, 1050) / 1000;
@@ -225,7 +228,7 @@ static void disturb(const struct moment *moment, rl_ns asked) {
     switch (between(plan, 0, 4)) {
     case 0:
         action = add(moment, PLAN_DELAY, 0);
-        action->at = asked > RL_MS ? asked - RL_MS : 0;
+        action->at = just_before(asked);
         action->number = soon(moment);
         break;
     case 1:
@@ -265,12 +268,10 @@ static void replace(const struct moment *moment) {
  * loses its data. */
 static void two_sides(const struct moment *moment) {
     struct plan *plan = moment->plan;
-    const unsigned nodes = plan->options.nodes;
-    const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
     const rl_ns before = moment->at > 16 * RL_MS ? moment->at - 16 * RL_MS : 0;
     const rl_ns asks[] = {before, moment->at + moment->wait * 3 / 5, moment->at + moment->wait};
     const rl_ns asked = near_to(moment, asks[between(plan, 0, 2)]);
-    cut(moment, moment->holder, apart, before / 2, 4 * moment->wait);
+    cut(moment, moment->holder, moment->apart, before / 2, 4 * moment->wait);
     if (chance(plan, 60))
         cut(moment, moment->rival, moment->other, before / 2,
             moment->at - before / 2 + almost(moment, moment->wait));
@@ -290,10 +291,8 @@ static void two_sides(const struct moment *moment) {
  * majority with it, and a rival that waits has the others. */
 static void evicting_node(const struct moment *moment) {
     struct plan *plan = moment->plan;
-    const unsigned nodes = plan->options.nodes;
-    const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
     const rl_ns span = 8000 * RL_MS;
-    cut(moment, moment->holder, apart, moment->at / 2, span);
+    cut(moment, moment->holder, moment->apart, moment->at / 2, span);
     cut(moment, moment->rival, moment->other, moment->at / 2, span);
     add_session(moment, moment->holder, moment->at, span);
     struct plan_action *policy = add(moment, PLAN_NODE_POLICY, moment->at);
@@ -307,9 +306,6 @@ static void evicting_node(const struct moment *moment) {
  * is. */
 static void vote_in_flight(const struct moment *moment) {
     struct plan *plan = moment->plan;
-    const unsigned nodes = plan->options.nodes, clients = plan->options.clients - plan->operators;
-    const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
-    const uint8_t third = (uint8_t)((2u * clients - moment->holder - moment->rival) % clients);
     const rl_ns delay = plan->options.link.delay_max, at = moment->at;
     struct plan_action *ahead = add(moment, PLAN_CLIENT_CLOCK, at / 2);
     /* The floor of an init is above all tokens only if no clock is as far ahead as an operator's.
@@ -318,9 +314,9 @@ static void vote_in_flight(const struct moment *moment) {
     plan->patient = true; /* the holder waits for the late answer */
     struct world_client_options *holder = &plan->options.client[moment->holder];
     holder->client.node_timeout_ms = holder->lock.ttl_ms * 3 / 4;
-    cut(moment, moment->holder, apart, at / 2, at / 2 + moment->ttl);
+    cut(moment, moment->holder, moment->apart, at / 2, at / 2 + moment->ttl);
     struct plan_action *late = add(moment, PLAN_DELAY, 0), *session;
-    late->at = at > RL_MS ? at - RL_MS : 0;
+    late->at = just_before(at);
     late->node = moment->other;
     late->number = between(plan, moment->ttl / 8, moment->ttl * 3 / 5);
     session = add_session(moment, moment->holder, 0, moment->ttl / 2);
@@ -335,18 +331,16 @@ static void vote_in_flight(const struct moment *moment) {
     }
     session = add_session(moment, moment->rival, 0, RL_MS);
     session->at = loss->at + soon(moment);
-    cut(moment, third, moment->other, at + moment->wait, 2 * moment->wait);
-    add_session(moment, third, loss->at + moment->wait, moment->ttl / 4)->number =
+    cut(moment, moment->third, moment->other, at + moment->wait, 2 * moment->wait);
+    add_session(moment, moment->third, loss->at + moment->wait, moment->ttl / 4)->number =
         2 * moment->ttl / RL_MS;
 }
 
 /* A rival's vote and the news that the node has other data are on their way together. */
 static void vote_and_news(const struct moment *moment) {
     struct plan *plan = moment->plan;
-    const unsigned nodes = plan->options.nodes;
-    const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
     const rl_ns delay = plan->options.link.delay_max;
-    cut(moment, moment->holder, apart, moment->at / 2, 3 * moment->wait);
+    cut(moment, moment->holder, moment->apart, moment->at / 2, 3 * moment->wait);
     cut(moment, moment->rival, moment->other, moment->at / 2, 3 * moment->wait);
     add_session(moment, moment->holder, moment->at, 3 * moment->ttl);
     struct plan_action *asks = add_session(moment, moment->rival, 0, moment->ttl / 4);
@@ -366,30 +360,27 @@ static void vote_and_news(const struct moment *moment) {
  * node of the break's majority loses its data. */
 static void broken_lock(const struct moment *moment) {
     struct plan *plan = moment->plan;
-    const unsigned nodes = plan->options.nodes, clients = plan->options.clients - plan->operators;
-    const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
-    const uint8_t third = (uint8_t)((2u * clients - moment->holder - moment->rival) % clients);
     const rl_ns at = moment->at, renewed = at + moment->ttl / 3;
     /* One draw a statement: compilers differ in the order within one expression. */
     rl_ns broken = near_to(moment, chance(plan, 50) ? at : renewed);
     broken += soon(moment);
     struct plan_action *action = add(moment, PLAN_CLIENT_CLOCK, at / 2);
-    action->client = third;
+    action->client = moment->third;
     action->number = -between(plan, 0, 3 * 3600000) * RL_MS;
-    plan->options.client[third].stranger = false; /* its break would reach the copies alone */
-    if (chance(plan, 60)) cut(moment, third, apart, at / 2, 4 * moment->wait);
+    /* The break of another project's client would reach the copies alone. */
+    plan->options.client[moment->third].stranger = false;
+    if (chance(plan, 60)) cut(moment, moment->third, moment->apart, at / 2, 4 * moment->wait);
     if (chance(plan, 60)) {
         action = add(moment, PLAN_DELAY, 0);
-        action->at = chance(plan, 50) ? at - RL_MS : broken - RL_MS;
-        if (action->at < 0) action->at = 0;
+        action->at = just_before(chance(plan, 50) ? at : broken);
         action->node = moment->other;
-        action->client = chance(plan, 50) ? moment->holder : third;
+        action->client = chance(plan, 50) ? moment->holder : moment->third;
         action->number = soon(moment);
     }
     add_session(moment, moment->holder, 0, 3 * moment->ttl)->at = at;
     action = add(moment, PLAN_BREAKS_LOCK, 0);
     action->at = broken;
-    action->client = third;
+    action->client = moment->third;
     action->think = chance(plan, 50) ? 0 : soon(moment);
     if (chance(plan, 60)) {
         const uint8_t lost = chance(plan, 50) ? moment->node : moment->other;
@@ -404,17 +395,14 @@ static void broken_lock(const struct moment *moment) {
  * clocks that tokens are taken from differ, so the forgotten one may be the highest. */
 static void stopped_machine(const struct moment *moment) {
     struct plan *plan = moment->plan;
-    const unsigned nodes = plan->options.nodes, clients = plan->options.clients - plan->operators;
-    const uint8_t apart = (uint8_t)((2u * nodes - moment->node - moment->other) % nodes);
-    const uint8_t third = (uint8_t)((2u * clients - moment->holder - moment->rival) % clients);
     const rl_ns delay = plan->options.link.delay_max, at = moment->at;
     const rl_ns span = moment->wait * between(plan, 8, 30) / 8;
     struct plan_action *action = add(moment, PLAN_CLIENT_CLOCK, at / 2);
     action->number = between(plan, 0, 600000) * RL_MS;
-    cut(moment, moment->holder, apart, at / 2, at / 2 + span);
+    cut(moment, moment->holder, moment->apart, at / 2, at / 2 + span);
     if (chance(plan, 70)) {
         action = add(moment, PLAN_DELAY, 0);
-        action->at = at > RL_MS ? at - RL_MS : 0;
+        action->at = just_before(at);
         action->node = moment->other;
         action->number = span * between(plan, 800, 1000) / 1000;
     }
@@ -425,7 +413,8 @@ static void stopped_machine(const struct moment *moment) {
     lose(moment, moment->node, at + moment->ttl / 8);
     for (int64_t left = between(plan, 1, 3); left > 0; left--)
         add_session(moment, moment->rival, at + span * between(plan, 1, 8) / 8, RL_MS);
-    add_session(moment, third, at + span, moment->ttl / 8)->number = 2 * moment->ttl / RL_MS;
+    add_session(moment, moment->third, at + span, moment->ttl / 8)->number =
+        2 * moment->ttl / RL_MS;
 }
 
 /* ---- a plan ---------------------------------------------------------------------------------- */
@@ -443,6 +432,8 @@ static struct moment draw_moment(struct plan *plan) {
     moment.resource = (uint8_t)between(plan, 0, options->resources - 1);
     moment.other = (uint8_t)((moment.node + between(plan, 1, options->nodes - 1)) % options->nodes);
     moment.rival = (uint8_t)((moment.holder + between(plan, 1, clients - 1)) % clients);
+    moment.apart = (uint8_t)((2u * options->nodes - moment.node - moment.other) % options->nodes);
+    moment.third = (uint8_t)((2u * clients - moment.holder - moment.rival) % clients);
     return moment;
 }
 
@@ -466,12 +457,6 @@ static void thin_out(struct plan *plan) {
     plan->count = kept;
 }
 
-static bool has_breaks(const struct plan *plan) {
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->actions[i].kind == PLAN_BREAKS_LOCK) return true;
-    return false;
-}
-
 void bias_actions(struct plan *plan) {
     static void (*const groups[])(
         const struct moment *) = {grant_and_loss, loss_after_loss, loss_in_wait,   late_request,
@@ -481,7 +466,7 @@ void bias_actions(struct plan *plan) {
     enum { GROUPS = sizeof groups / sizeof groups[0], GUARDED_ONLY = 2 };
     plan->random = random_named(plan->seed, 18);
     if (plan->options.nodes < 2) return;
-    const bool breaks = has_breaks(plan);
+    const bool breaks = plan_has_breaks(plan);
     thin_out(plan);
     for (int64_t left = between(plan, 2, GROUPS_MOST); left > 0; left--) {
         const struct moment moment = draw_moment(plan);

@@ -633,7 +633,7 @@ static void draw_breaks(struct plan *plan, bool always) {
     if (fits && (drawn || always)) add_breaks(plan);
 }
 
-static bool has_breaks(const struct plan *plan) {
+bool plan_has_breaks(const struct plan *plan) {
     for (size_t i = 0; i < plan->count; i++)
         if (plan->actions[i].kind == PLAN_BREAKS_LOCK) return true;
     return false;
@@ -768,7 +768,7 @@ static void draw_slots(struct plan *plan, bool always) {
     const bool drawn = chance(plan, 10);
     bool fits = plan->broken == PLAN_BREAK_NOTHING && !options->changes && plan->operators == 0 &&
                 options->others == 0 && !plan->fresh && !options->client[0].lock.leader &&
-                !has_breaks(plan);
+                !plan_has_breaks(plan);
     if (!fits || !(drawn || always)) return;
     options->slots = true;
     options->resources = 1;
@@ -810,7 +810,7 @@ static void draw_shared(struct plan *plan, bool always) {
         if (action->kind == PLAN_SESSION && !action->many && chance(plan, 40))
             action->downgrade_at = log_between(plan, 1, action->span + 1);
     }
-    if (always && options->others == 0 && !has_breaks(plan) && chance(plan, 30)) {
+    if (always && options->others == 0 && !plan_has_breaks(plan) && chance(plan, 30)) {
         add_breaks(plan);
         breakers_are_ours(plan);
     }

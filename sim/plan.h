@@ -140,7 +140,8 @@ void plan_print_action(const struct plan *plan, size_t index, FILE *out);
 const char *plan_break_word(enum plan_break broken);
 const char *plan_nodes_word(enum plan_nodes nodes);
 
-void plan_sort(struct plan *plan); /* the actions, by time */
+bool plan_has_breaks(const struct plan *plan); /* of locks */
+void plan_sort(struct plan *plan);             /* the actions, by time */
 
 /* bias.c. Its draws are of its own: nothing else in a seed changes with them. */
 void bias_actions(struct plan *plan);
