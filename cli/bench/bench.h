@@ -43,7 +43,7 @@ enum kind {
      * connections */
     KIND_HANDOVER,
     KIND_FLIGHT,    /* many at a time, through the client's descriptor */
-    KIND_CONTENDED, /* one resource; each waiter is a process */
+    KIND_CONTENDED, /* one resource; each waiter is a process; floor: ring.h */
     KIND_HELD,      /* very many locks, held and renewed */
     KIND_DISTINCT,  /* many resources */
     KIND_GATEWAY,   /* one at a time, through redlock serve */
@@ -161,9 +161,9 @@ int flight_idle(struct redlock_client *client, int64_t until_ns);
 int library_flight(struct bench *bench, const struct measure *measure, unsigned locks_count,
                    struct meter *meter);
 
-/* contended.c, held.c */
-int contended_run(struct bench *bench, const struct measure *measure, struct meter *meter,
-                  struct sample *sample);
+/* contended.c; `floor`: with the processes of ring.h in place of the library. held.c */
+int contended_run(struct bench *bench, const struct measure *measure, bool floor,
+                  struct meter *meter, struct sample *sample);
 int held_run(struct bench *bench, const struct measure *measure, struct meter *meter,
              struct sample *sample);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One resource and many waiters, each a process with its own client: how many holds a second, how
- * long the waits, and how evenly the turns fall. The library's defaults stay unchanged here, the
- * node timeout included.
+ * One resource and many waiters, each a process with its own client, or, for the floor, with a
+ * place in a ring: how many holds a second, how long the waits, and how evenly the turns fall. The
+ * library's defaults stay unchanged here, the node timeout included.
  */
 #include <errno.h>
 #include <math.h>
@@ -23,13 +23,22 @@
 #include "exit_codes.h"
 #include "floor.h"
 #include "message.h"
+#include "ring.h"
 
-enum { HOLD_NS = 1000000, CONNECT_MS = 20000, READY_MS = 30000, FLOOR_MS = 50, WAIT_AGAIN_MS = 5 };
+enum {
+    HOLD_NS = 1000000,
+    CONNECT_MS = 20000,
+    READY_MS = 30000,
+    FLOOR_MS = 50,
+    WAIT_AGAIN_MS = 5,
+    JOINING_TURNS = 2
+};
 
 struct seat {
     uint32_t turns;
     uint64_t splits;
     int failure; /* enum redlock_result */
+    bool broken; /* of the ring, which has told why */
     struct histogram waits;
 };
 
@@ -43,6 +52,7 @@ struct board {
 
 struct crowd {
     struct bench *bench;
+    bool floor; /* a ring */
     struct board *board;
     unsigned count;
     pid_t pids[WAITERS_MAX];
@@ -52,20 +62,28 @@ struct crowd {
 
 /* ---- a waiter's process ---------------------------------------------------------------------- */
 
+static void hold(struct board *board, struct seat *seat) {
+    const struct timespec span = {.tv_nsec = HOLD_NS};
+    seat->turns++;
+    if (atomic_fetch_add(&board->inside, 1) != 0) atomic_fetch_add(&board->overlaps, 1);
+    nanosleep(&span, NULL);
+    atomic_fetch_sub(&board->inside, 1);
+}
+
+/* At first all come at once, open the connections that notify them, and form the queue: a wait that
+ * began then, the first or the second one, is no wait in a queue. A waiter that never got its turn
+ * has waited at least until the end: that wait counts, else starvation is not seen. */
+static void note_wait(struct seat *seat, int64_t ns, bool in_vain) {
+    if (seat->turns >= JOINING_TURNS || in_vain) histogram_add(&seat->waits, ns);
+}
+
 static int take_a_turn(struct board *board, struct seat *seat, struct redlock_lock *lock) {
-    const struct timespec hold = {.tv_nsec = HOLD_NS};
     const int64_t from = now_ns(), left = atomic_load(&board->closes) - from;
     int result = redlock_acquire(lock, left / MS);
     const int64_t until = now_ns() < from + left ? now_ns() : from + left;
-    /* At first all come at once, open the connections that notify them, and form the queue: that is
-     * not a wait in a queue. A waiter that never got its turn has waited at least until the end:
-     * that wait counts, else starvation is not seen. */
-    if (seat->turns > 0 || result != REDLOCK_OK) histogram_add(&seat->waits, until - from);
+    note_wait(seat, until - from, result != REDLOCK_OK);
     if (result != REDLOCK_OK) return result;
-    seat->turns++;
-    if (atomic_fetch_add(&board->inside, 1) != 0) atomic_fetch_add(&board->overlaps, 1);
-    nanosleep(&hold, NULL);
-    atomic_fetch_sub(&board->inside, 1);
+    hold(board, seat);
     redlock_release(lock);
     return REDLOCK_OK;
 }
@@ -81,20 +99,20 @@ static struct redlock_client *open_waiter(struct crowd *crowd) {
     return client;
 }
 
-static _Noreturn void wait_in_line(struct crowd *crowd, struct seat *seat, pid_t parent) {
+static void wait_for_start(const struct crowd *crowd) {
     char byte = 'r';
+    if (write(crowd->ready[1], &byte, 1) != 1 || read(crowd->start[0], &byte, 1) != 0) _exit(1);
+}
+
+static void wait_in_queue(struct crowd *crowd, struct seat *seat) {
     struct redlock_lock_options options;
     struct redlock_lock *lock = NULL;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* so that a hold of 1 ms takes 1 ms */
-    if (getppid() != parent) _exit(1);
-    close(crowd->start[1]);
     struct redlock_client *client = open_waiter(crowd);
     library_lock_options(crowd->bench, &options);
     if (client == NULL || redlock_lock_new(client, "redlock-bench:contended", 23, &options, &lock,
                                            NULL) != REDLOCK_OK)
         seat->failure = REDLOCK_NO_MEMORY;
-    if (write(crowd->ready[1], &byte, 1) != 1 || read(crowd->start[0], &byte, 1) != 0) _exit(1);
+    wait_for_start(crowd);
     int result = seat->failure;
     while (now_ns() < atomic_load(&crowd->board->closes) &&
            (result == REDLOCK_OK || result == REDLOCK_NO_QUORUM))
@@ -106,6 +124,35 @@ static _Noreturn void wait_in_line(struct crowd *crowd, struct seat *seat, pid_t
     if (client != NULL && redlock_client_stats(client, &stats) == REDLOCK_OK)
         seat->splits = stats.splits;
     redlock_client_free(client);
+}
+
+static void wait_in_ring(struct crowd *crowd, struct seat *seat) {
+    const unsigned number = (unsigned)(seat - crowd->board->seats);
+    struct ring *ring = NULL;
+    seat->broken = ring_open(crowd->bench->nodes, number, crowd->count,
+                             crowd->bench->settings->ttl_ms, &ring) != 0;
+    wait_for_start(crowd);
+    const int64_t closes = atomic_load(&crowd->board->closes);
+    while (!seat->broken && now_ns() < closes) {
+        const int64_t from = now_ns();
+        const int taken = ring_take(ring, closes);
+        seat->broken = taken < 0;
+        if (taken != 1) break;
+        note_wait(seat, now_ns() - from, false);
+        hold(crowd->board, seat);
+        seat->broken = ring_pass(ring) != 0;
+    }
+}
+
+static _Noreturn void take_part(struct crowd *crowd, struct seat *seat, pid_t parent) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* so that a hold of 1 ms takes 1 ms */
+    if (getppid() != parent) _exit(1);
+    close(crowd->start[1]);
+    if (crowd->floor)
+        wait_in_ring(crowd, seat);
+    else
+        wait_in_queue(crowd, seat);
     _exit(0);
 }
 
@@ -116,7 +163,7 @@ static int summon(struct crowd *crowd) {
     const pid_t parent = getpid();
     for (unsigned i = 0; i < crowd->count; i++) {
         crowd->pids[i] = fork();
-        if (crowd->pids[i] == 0) wait_in_line(crowd, &crowd->board->seats[i], parent);
+        if (crowd->pids[i] == 0) take_part(crowd, &crowd->board->seats[i], parent);
         if (crowd->pids[i] < 0) {
             complain("cannot start a process: %s", strerror(errno));
             crowd->count = i;
@@ -171,6 +218,7 @@ static int judge(const struct crowd *crowd, double perfect_ns, struct meter *met
     double holds = 0, splits = 0;
     for (unsigned i = 0; i < crowd->count; i++) {
         const struct seat *seat = &crowd->board->seats[i];
+        if (seat->broken) return EXIT_NO_QUORUM;
         if (seat->failure != 0 && seat->failure != REDLOCK_NO_QUORUM)
             return library_failed("a waiter", seat->failure);
         if (seat->turns < fewest) fewest = seat->turns;
@@ -190,7 +238,7 @@ static int judge(const struct crowd *crowd, double perfect_ns, struct meter *met
     sample->figures[FIGURE_FEWEST] = fewest;
     sample->figures[FIGURE_MOST] = most;
     sample->figures[FIGURE_EVENNESS] = most > 0 ? (double)fewest / most : 0;
-    sample->figures[FIGURE_SPLITS] = holds > 0 ? splits / holds : NAN;
+    sample->figures[FIGURE_SPLITS] = holds > 0 && !crowd->floor ? splits / holds : NAN;
     sample->figures[FIGURE_QUEUE] = (double)meter->latency.most / perfect_ns;
     return 0;
 }
@@ -213,8 +261,8 @@ static int contend(struct crowd *crowd, struct meter *meter) {
     return status;
 }
 
-int contended_run(struct bench *bench, const struct measure *measure, struct meter *meter,
-                  struct sample *sample) {
+int contended_run(struct bench *bench, const struct measure *measure, bool floor,
+                  struct meter *meter, struct sample *sample) {
     static struct crowd crowd;
     double perfect_ns = 0;
     int status = perfect_wait(bench, measure->in_flight, &perfect_ns);
@@ -225,7 +273,8 @@ int contended_run(struct bench *bench, const struct measure *measure, struct met
         complain("no memory to share: %s", strerror(errno));
         return EXIT_SYSTEM;
     }
-    crowd = (struct crowd){.bench = bench, .board = shared, .count = measure->in_flight};
+    crowd = (struct crowd){
+        .bench = bench, .floor = floor, .board = shared, .count = measure->in_flight};
     status = contend(&crowd, meter);
     if (status == 0) status = judge(&crowd, perfect_ns, meter, sample);
     munmap(shared, sizeof(struct board));

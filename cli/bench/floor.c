@@ -162,7 +162,7 @@ static int dial_with_password(char *user, char *host, const char *port) {
 }
 
 /* Left out: TLS, databases, IPv6 addresses in brackets, and passwords that have to be encoded. */
-static int dial(const char *url, size_t length) {
+int floor_dial(const char *url, size_t length) {
     char text[256], *host, *port;
     if (length >= sizeof text) return -1;
     memcpy(text, url, length);
@@ -199,7 +199,7 @@ static int open_node(struct floor *floor, const char *url, size_t length) {
     struct node *node = floor->nodes < NODES_MAX ? calloc(1, sizeof *node) : NULL;
     if (node == NULL) return -1;
     floor->node[floor->nodes++] = node;
-    node->fd = dial(url, length);
+    node->fd = floor_dial(url, length);
     if (node->fd < 0) return -1;
     for (enum said said = SAID_ACQUIRE; said < SAIDS; said++) {
         if (load_script(floor, node->fd, said) != 0) return -1;

@@ -32,5 +32,7 @@ int floor_open(const char *nodes, struct floor **floor);
 /* Runs until the meter ends, then until all replies have come. 0, or -1 after a message. */
 int floor_run(struct floor *floor, const struct floor_work *work, struct meter *meter);
 void floor_close(struct floor *floor);
+/* A blocking connection to one URL of such a list, of that length. -1: errno says why. */
+int floor_dial(const char *url, size_t length);
 
 #endif

@@ -84,6 +84,7 @@ bool measure_is_pair(const struct measure *measure) {
 size_t measure_sides(const struct measure *measure) {
     if (measure->kind == KIND_DISTINCT) return SIDES_MAX;
     if (measure->kind == KIND_NATIVE) return NATIVE_SIDES;
+    if (measure->kind == KIND_CONTENDED) return 2;
     return measure_is_pair(measure) ? 2 : 1;
 }
 
@@ -97,7 +98,8 @@ void measure_side_name(const struct measure *measure, size_t side, char *out, si
     } else if (measure->kind == KIND_HANDOVER) {
         snprintf(out, size, "%s", side == 0 ? "floor" : "threads");
     } else {
-        snprintf(out, size, "%s", measure_has_floor(measure) && side == 0 ? "floor" : "library");
+        const bool has = measure_has_floor(measure) || measure->kind == KIND_CONTENDED;
+        snprintf(out, size, "%s", has && side == 0 ? "floor" : "library");
     }
 }
 
@@ -164,7 +166,7 @@ static int run(struct bench *bench, const struct measure *measure, size_t side, 
     case KIND_HANDOVER: return measure_floor(bench, measure, true, meter);
     case KIND_FLIGHT: return library_flight(bench, measure, measure->in_flight, meter);
     case KIND_DISTINCT: return library_flight(bench, measure, distinct_counts[side], meter);
-    case KIND_CONTENDED: return contended_run(bench, measure, meter, sample);
+    case KIND_CONTENDED: return contended_run(bench, measure, side == 0, meter, sample);
     case KIND_HELD: return held_run(bench, measure, meter, sample);
     case KIND_NATIVE: return native_run(bench, measure, side, meter, sample);
     case KIND_GATEWAY:

@@ -95,7 +95,8 @@ static void print_line(const struct result *result, size_t side) {
     char text[24];
     const struct measure *measure = result->measure;
     measure_side_name(measure, side, text, sizeof text);
-    printf("%-14s", measure->kind == KIND_DISTINCT ? text : measure->name);
+    const bool of_floor = measure->kind == KIND_CONTENDED && side == 0;
+    printf("%-14s", measure->kind == KIND_DISTINCT ? text : of_floor ? "its floor" : measure->name);
     for (enum figure figure = FIGURE_RATE; figure < FIGURES; figure++) {
         if (!figure_applies(measure, figure)) continue;
         double value = result_spread(result, side, figure).median;
@@ -138,7 +139,9 @@ static void print_natives(const struct result *result) {
 
 static void print_alone(const struct result *result, bool first) {
     if (first) print_columns(result);
-    for (size_t side = 0; side < result->sides; side++) print_line(result, side);
+    const bool contended = result->measure->kind == KIND_CONTENDED;
+    if (contended) print_line(result, 1);
+    for (size_t side = 0; side < result->sides - contended; side++) print_line(result, side);
 }
 
 static const char *mode_words(const struct bench *bench) {

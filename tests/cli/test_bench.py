@@ -130,10 +130,14 @@ def test_modes(bench, mode, nodes):
 def test_contended(bench):
     _, found = measured(bench, "-n", "3", "--only", "contended-2,contended-8")
     for name, most in (("contended-2", 2), ("contended-8", 8)):
-        (side,) = found[name]["sides"]
-        assert found[name]["unit"] == "holds" and found[name]["ratios"] == []
-        check_spread(side["per_s"])
-        assert side["per_s"]["max"] <= 1000  # each holds for 1 ms, and one at a time
+        floor, side = found[name]["sides"]
+        (ratio,) = found[name]["ratios"]
+        assert found[name]["unit"] == "holds" and (floor["side"], side["side"], ratio["side"]) == ("floor", "library", "library")
+        assert floor["splits_per_hold"]["median"] is None
+        for one in floor, side, ratio:
+            check_spread(one["per_s"])
+        assert max(side["per_s"]["max"], floor["per_s"]["max"]) <= 1000  # each holds for 1 ms, and one at a time
+        assert floor["turns_most"]["median"] - floor["turns_fewest"]["median"] <= 1  # in a ring, each comes in its turn
         assert side["turns_fewest"]["median"] <= side["turns_most"]["median"]
         assert side["evenness"]["median"] == pytest.approx(side["turns_fewest"]["median"] / side["turns_most"]["median"], rel=1e-4)
         holds = side["per_s"]["median"] * 8 * SECONDS
@@ -203,7 +207,7 @@ def test_table(bench):
     assert done.returncode == 0 and done.stderr == b""
     assert re.search(r"^flight-16: .*; 1 node$", text, re.M)
     assert re.search(r"^  a second +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ to [\d.]+$", text, re.M)
-    assert re.search(r"^contended-2 ( +[\d.]+){10}$", text, re.M)
+    assert re.search(r"^contended-2 ( +[\d.]+){10}\nits floor   ( +[\d.]+){9} +-$", text, re.M)
     assert max(len(line) for line in text.splitlines()) < 100
 
 
@@ -216,7 +220,7 @@ def test_plot(bench, tmp_path):
     words = [text.text for text in root.iter(f"{space}text")]
     assert {"blocking", "flight-16", "contended-2", "50 %", "99 %"} <= set(words)
     lines = [path.get("d") for path in root.iter(f"{space}path") if path.get("class") in ("c c0", "c c1")]
-    assert len(lines) == 2 + 2 + 2 + 1  # the legend's, and of each panel the library's and where there is one the floor's
+    assert len(lines) == 2 + 3 * 2  # the legend's, and of each panel the library's and the floor's
     width, height = (float(number) for number in root.get("viewBox").split()[2:])
     for line in lines[2:]:
         points = [tuple(map(float, point.split())) for point in re.split("[ML]", line)[1:]]
