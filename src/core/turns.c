@@ -76,7 +76,9 @@ static void note_queued(struct rl_turns *turns, const struct rl_event *event, rl
     }
     if (is_held(turns, now)) turns->losses = 0;
     if (asked == 0 || turns->asked != 0) return;
-    const rl_ns rtt = now - turns->asked_at;
+    rl_ns rtt = now - turns->asked_at;
+    /* A node that was stopped must not make us wait as long as it was. */
+    if (rtt > turns->terms->node_timeout) rtt = turns->terms->node_timeout;
     turns->rtt = turns->rtt == 0 ? rtt : turns->rtt + (rtt - turns->rtt) / RTT_PART;
 }
 

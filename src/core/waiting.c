@@ -81,6 +81,9 @@ static void earlier(rl_ns *timer, rl_ns at) {
 
 static void note_watched(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now) {
     rl_mask node = rl_bit(event->node), was_held = waiting->held;
+    /* A question of the acquisition before: its answer is old news, and says nothing about how long
+     * a question takes. */
+    if ((waiting->watching & node) == 0) return;
     waiting->watching &= (rl_mask)~node;
     waiting->free &= (rl_mask)~node;
     waiting->held &= (rl_mask)~node;
@@ -105,6 +108,8 @@ static void note_watched(struct rl_waiting *waiting, const struct rl_event *even
     }
     if (waiting->watching != 0) return;
     rl_ns rtt = now - waiting->watched_at;
+    /* A node that was stopped must not make us wait as long as it was. */
+    if (rtt > waiting->terms->node_timeout) rtt = waiting->terms->node_timeout;
     waiting->rtt = waiting->rtt == 0 ? rtt : waiting->rtt + (rtt - waiting->rtt) / RTT_PART;
     await_expiry(waiting);
 }

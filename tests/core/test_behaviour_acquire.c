@@ -152,11 +152,11 @@ enum kind { POLLS, WATCHES, KEEPS, GUARDED_KEEPS, READERS, SLOTS, KINDS };
 
 static const struct kept_number kept[KINDS] = {
     [POLLS] = {"polls", UINT64_C(0xe3c3066ad78fa1da)},
-    [WATCHES] = {"watches", UINT64_C(0x04b29291368dc15c)},
-    [KEEPS] = {"keeps", UINT64_C(0x8507552f25f4c762)},
-    [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0x4a4f925b28a94647)},
-    [READERS] = {"readers", UINT64_C(0x29ea462fbd71498d)},
-    [SLOTS] = {"slots", UINT64_C(0x05f9401cf6178ef5)},
+    [WATCHES] = {"watches", UINT64_C(0x6a8791e7d61daa96)},
+    [KEEPS] = {"keeps", UINT64_C(0xaecd8b6aad600654)},
+    [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0xd4f8c82a56d5785d)},
+    [READERS] = {"readers", UINT64_C(0x84b963bcf63261fa)},
+    [SLOTS] = {"slots", UINT64_C(0xd48f82c333b89ab4)},
 };
 
 static uint64_t number_of(unsigned kind) {

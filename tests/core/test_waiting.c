@@ -383,6 +383,40 @@ static void test_where_nodes_cannot_vote_the_random_delay_decides(void **state) 
     assert_true(actions.enter_queue); /* they vote again */
 }
 
+/* A question of the acquisition before is answered late. This machine asked nothing, so the answer
+ * says nothing about how long a question takes: else the next lost try would be followed by a pause
+ * as long as the machine's uptime. */
+static void test_an_answer_to_nothing_is_no_news(void **state) {
+    (void)state;
+    const rl_ns uptime = 3600 * 1000 * RL_MS;
+    watched = rl_all(5);
+    behind = false;
+    start(false, RL_NEVER);
+    lose_and_sleep(uptime);
+    seen_free(0, uptime);
+    assert_int_equal(acquire.waiting.free | acquire.waiting.fresh, 0);
+    assert_int_equal(acquire.waiting.rtt, 0);
+    rank(0, uptime + RL_MS);
+    assert_int_equal(actions.watch, 0x1f);
+    for (unsigned node = 0; node < 3; node++) seen_free(node, uptime + 2 * RL_MS);
+    assert_int_equal(actions.acquire, 0x1f);
+    lose_and_sleep(uptime + 3 * RL_MS);
+    assert_in_range(acquire.waiting.away_until, uptime, uptime + 10 * RL_MS);
+}
+
+/* It was stopped for ten seconds: the others do not wait that long for their turn. */
+static void test_a_slow_answer_does_not_make_it_slow(void **state) {
+    (void)state;
+    first_in_line(YOUNG);
+    rank(1, 2 * RL_MS);
+    tick(acquire.waiting.watch_at);
+    tick(acquire.waiting.poll_at);
+    assert_int_equal(acquire.waiting.watching, 0x1f);
+    for (unsigned node = 0; node < 5; node++)
+        seen_held(node, YOUNG, acquire.waiting.watched_at + 10000 * RL_MS);
+    assert_true(acquire.waiting.rtt <= terms.node_timeout);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_where_nodes_cannot_vote_the_random_delay_decides),
@@ -403,6 +437,8 @@ int main(void) {
         cmocka_unit_test(test_whoever_does_not_wait_tries_in_any_crowd),
         cmocka_unit_test(test_watchers_that_go_leave_the_random_delay),
         cmocka_unit_test(test_after_a_split_it_stays_away_for_longer_each_time),
+        cmocka_unit_test(test_an_answer_to_nothing_is_no_news),
+        cmocka_unit_test(test_a_slow_answer_does_not_make_it_slow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
