@@ -42,8 +42,7 @@ static void freed(struct node_bytes key) {
     struct node_bytes first;
     if (node_queue_waiters(node.queue) == 0) return;
     node_queue_freed(node.queue, key, node.now_us);
-    if (node_slot_first(key, &first, text))
-        node_queue_freed(node.queue, first, node.now_us);
+    if (node_slot_first(key, &first, text)) node_queue_freed(node.queue, first, node.now_us);
 }
 
 /* Watchers and tracking clients learn of each change, as they do of a plain key. */
@@ -148,11 +147,12 @@ static int refuse_what_cannot_vote(struct server_ctx *ctx) {
     if (flags & SERVER_IS_REPLICA)
         return refuse_to_load(
             ctx, "this server is a replica; a lock node must be a master (REPLICAOF NO ONE)");
-    /* They would go on with plain keys, which only the mirror makes both kinds see. */
-    if (!node.mirror && is_running(ctx))
+    /* They would go on with plain keys and the record of the stock node. Neither the module nor a
+     * later init of the quorum reaches those. */
+    if (is_running(ctx))
         return refuse_to_load(
-            ctx, "with 'mirror no', clients that are connected now would not see the locks of "
-                 "others; load it at the start of the server (loadmodule in its configuration)");
+            ctx, "clients that are connected now would go on as if it were not there; load it at "
+                 "the start of the server (loadmodule in its configuration)");
     return SERVER_OK;
 }
 

@@ -417,6 +417,83 @@ static void stopped_machine(const struct moment *moment) {
         2 * moment->ttl / RL_MS;
 }
 
+/* ---- what needs a long TTL --------------------------------------------------------------------
+ */
+
+/* For a moment, the holder cannot reach the third node, so its majority is bare. */
+static void add_bare_session(const struct moment *moment) {
+    const rl_ns span = 20 * moment->plan->options.link.delay_max;
+    struct plan_action *apart = add(moment, PLAN_CUT, 0);
+    apart->at = just_before(moment->at);
+    apart->node = moment->apart;
+    apart->number = LINK_BOTH;
+    apart->span = RL_MS + span;
+    add_session(moment, moment->holder, 0, moment->ttl)->at = moment->at;
+    if (chance(moment->plan, 70)) moment->plan->options.client[moment->holder].lock.renew = false;
+}
+
+/* Rivals come when all clients can know that the clock of a node of the holder's majority stepped.
+ * Meanwhile the third node is cut off, or recovers, so that too few can act at once. */
+static void stepped_clock(const struct moment *moment) {
+    struct plan *plan = moment->plan;
+    const rl_ns stepped = moment->at + between(plan, 100 * RL_MS, moment->ttl / 4);
+    add_bare_session(moment);
+    struct plan_action *step = add(moment, PLAN_NODE_STEP, 0), *action;
+    step->at = stepped;
+    step->number = between(plan, moment->ttl / 4, moment->ttl);
+    const rl_ns back = stepped + between(plan, -500, 1500) * RL_MS;
+    switch (between(plan, 0, 2)) {
+    case 0:
+        action = add(moment, PLAN_NODE_FLUSH, 0);
+        action->node = moment->apart;
+        action->at = back > moment->wait ? back - moment->wait : 0;
+        break;
+    case 1: {
+        const rl_ns from = stepped - between(plan, 100, 1200) * RL_MS;
+        for (unsigned i = 0; i < plan->options.clients; i++) {
+            action = add(moment, PLAN_CUT, 0);
+            action->at = from > 0 ? from : 0;
+            action->client = (uint8_t)i;
+            action->node = moment->apart;
+            action->number = LINK_BOTH;
+            action->span = back + 500 * RL_MS - action->at;
+            if (action->span <= 0) action->span = RL_MS;
+        }
+        break;
+    }
+    default: break;
+    }
+    for (int64_t left = between(plan, 1, 3); left > 0; left--)
+        add_session(moment, moment->rival, stepped + between(plan, 2300 * RL_MS, moment->ttl),
+                    RL_MS);
+}
+
+/* An operator lowers ttl_max, and a node of the holder's majority loses its data: it must wait for
+ * the longer value. The rival's TTL is one that the shorter value allows. */
+static void lowered_ttl_max(const struct moment *moment) {
+    struct plan *plan = moment->plan;
+    struct world_client_options *rival = &plan->options.client[moment->rival];
+    const int64_t shorter_ms = moment->ttl / RL_MS / 4;
+    if (moment->rival == 0 || plan->patient) return; /* the first client's TTL is the longest */
+    rival->lock.ttl_ms = shorter_ms;
+    rival->lock.hold_ms_max = 0;
+    rival->client.node_timeout_ms = plan_node_timeout(plan) / RL_MS;
+    add_bare_session(moment);
+    struct plan_action *action = add(moment, PLAN_OPERATE, 0);
+    action->at = moment->at + soon(moment);
+    if (chance(plan, 30)) action->at = just_before(moment->at);
+    action->client = (uint8_t)(plan->options.clients - 1);
+    action->number = OPERATION_SET_TTL_MAX;
+    action->extend_ms = shorter_ms;
+    action->updates = 2;
+    action->think = moment->ttl / 32;
+    const rl_ns lost = action->at + between(plan, moment->ttl / 64, moment->ttl / 2);
+    lose(moment, moment->node, lost);
+    for (int64_t left = between(plan, 1, 3); left > 0; left--)
+        add_session(moment, moment->rival, lost + between(plan, moment->ttl / 4, moment->ttl),
+                    RL_MS);
+}
+
 /* ---- a plan ---------------------------------------------------------------------------------- */
 
 static struct moment draw_moment(struct plan *plan) {
@@ -435,6 +512,20 @@ static struct moment draw_moment(struct plan *plan) {
     moment.apart = (uint8_t)((2u * options->nodes - moment.node - moment.other) % options->nodes);
     moment.third = (uint8_t)((2u * clients - moment.holder - moment.rival) % clients);
     return moment;
+}
+
+/* From a sequence of its own: the other actions of a seed stay what they were. */
+static void add_long(struct plan *plan) {
+    plan->random = random_named(plan->seed, 19);
+    const bool lowers = plan->operators != 0 && chance(plan, 40), steps = chance(plan, 40);
+    if (!plan->guarded) return;
+    for (int64_t left = between(plan, 1, 3); left > 0; left--) {
+        const struct moment moment = draw_moment(plan);
+        if (lowers)
+            lowered_ttl_max(&moment);
+        else if (steps && moment.ttl > 3000 * RL_MS)
+            stepped_clock(&moment);
+    }
 }
 
 /* The faults have an end. */
@@ -478,6 +569,7 @@ void bias_actions(struct plan *plan) {
             groups[between(plan, 0, plan->guarded ? GROUPS - 1 : GROUPS - 1 - GUARDED_ONLY)](
                 &moment);
     }
+    add_long(plan);
     leave_out_late(plan);
     plan_sort(plan);
 }

@@ -13,6 +13,10 @@
  * A lock that an operator breaks is lost at its next renewal, and its holder believes until then:
  * its validity breaks no exclusion with clients that acquire after the break began (breaks.c).
  *
+ * Keys that end early because a stock node's clock stepped, or because it evicted, may let another
+ * client in until all clients can know. So a lock that is granted meanwhile (UNSEEN) breaks no
+ * exclusion, neither with an earlier one nor with a later one.
+ *
  * A pause does not end validity: the client that resumes believes what it believed before. A late
  * report is not a fault of the library while the client is stopped; once it runs, the report must
  * come in the same instant. A client whose clock stood still during its pause (VM-STOP) gets no
@@ -22,6 +26,7 @@
 
 struct hold {
     bool held, shared;
+    bool unseen; /* granted while keys may have ended early unnoticed */
     uint32_t token;
     size_t since; /* the record that began it */
     size_t moved; /* the record that last said `until` */
@@ -36,6 +41,7 @@ struct leases {
     const struct history_record *records;
     size_t count;
     rl_ns paused_since[JUDGE_CLIENTS]; /* RL_NEVER: it runs */
+    uint32_t unseen;                   /* bits: nodes */
     struct hold holds[JUDGE_RESOURCES][JUDGE_CLIENTS];
 };
 
@@ -113,7 +119,7 @@ static void judge_slots(struct leases *leases, size_t index) {
     for (unsigned slot = JUDGE_SLOT_FIRST; slot < JUDGE_RESOURCES; slot++) {
         for (unsigned client = 0; client < JUDGE_CLIENTS; client++) {
             const struct hold *hold = &leases->holds[slot][client];
-            if (!hold->held || hold->until <= record->at) continue;
+            if (!hold->held || hold->unseen || hold->until <= record->at) continue;
             if ((int)slot == record->resource && (int)client == record->client) continue;
             const struct history_record *other = &leases->records[hold->since];
             if (other->kind != HISTORY_ACQUIRED) continue; /* RESURRECTED reports it */
@@ -122,7 +128,8 @@ static void judge_slots(struct leases *leases, size_t index) {
             if (hold->since < first) first = hold->since;
         }
     }
-    if (record->message == 0 || holders <= allowed || record->until <= record->at) return;
+    if (record->message == 0 || leases->unseen || holders <= allowed || record->until <= record->at)
+        return;
     judge_found(leases->report, CHECK_EXCLUSION, first, index, record->at, record->until,
                 "%s acquired %s at %s: %u hold slots at once, and there are %u",
                 judge_client(record->client).text, judge_resource(record->resource).text,
@@ -136,12 +143,13 @@ static void begin(struct leases *leases, size_t index) {
                                                          : holds[record->client].shared;
     for (unsigned client = 0; client < JUDGE_CLIENTS; client++) {
         if (holds[client].held && holds[client].until > record->at &&
-            !(shared && holds[client].shared))
+            !(shared && holds[client].shared) && !holds[client].unseen && !leases->unseen)
             judge_overlap(leases, &holds[client], index);
     }
     end(leases, &holds[record->client], index); /* acquired anew without a release */
     holds[record->client] = (struct hold){.held = true,
                                           .shared = shared,
+                                          .unseen = leases->unseen != 0,
                                           .token = record->token,
                                           .since = index,
                                           .moved = index,
@@ -238,6 +246,10 @@ static void step(struct leases *leases, size_t index) {
             leases->paused_since[record->client] = record->at;
         break;
     case HISTORY_RESUME: resume(leases, record); break;
+    case HISTORY_UNSEEN:
+        leases->unseen &= ~(1u << record->node);
+        leases->unseen |= (uint32_t)record->value << record->node;
+        break;
     case HISTORY_CLIENT_CRASH: each_end(leases, record->client, index); break;
     default: break;
     }

@@ -98,6 +98,17 @@ bool world_is_usable(const struct world *world) {
     return intact >= rl_quorum(list->count);
 }
 
+rl_mask world_strays(const struct world *world) {
+    const struct member_list *list = newest(world);
+    rl_mask strays = 0;
+    for (unsigned i = 0; list && i < world->options.nodes; i++) {
+        const unsigned carried = world->server[i].list;
+        const bool other = carried && world->lists[carried - 1].quorum_id != list->quorum_id;
+        if (other && !(list->nodes & rl_bit(i))) strays |= rl_bit(i);
+    }
+    return strays;
+}
+
 int world_unclaimed(const struct world *world) {
     const struct member_list *list = newest(world);
     for (unsigned i = 0; list && i < world->options.nodes; i++) {

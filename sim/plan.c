@@ -34,7 +34,7 @@ static int64_t log_between(struct plan *plan, int64_t low, int64_t high) {
 
 static rl_ns ttl_of(const struct plan *plan) { return plan->options.client[0].lock.ttl_ms * RL_MS; }
 
-static rl_ns node_timeout(const struct plan *plan) {
+rl_ns plan_node_timeout(const struct plan *plan) {
     rl_ns timeout = ttl_of(plan) / 20;
     if (timeout > 50 * RL_MS) return 50 * RL_MS;
     return timeout < 5 * RL_MS ? 5 * RL_MS : timeout;
@@ -52,7 +52,7 @@ static bool loses_few(const struct plan *plan) {
  */
 static void draw_link(struct plan *plan) {
     struct world_link *link = &plan->options.link;
-    rl_ns timeout = node_timeout(plan) / (plan->guarded ? 3 : 1);
+    rl_ns timeout = plan_node_timeout(plan) / (plan->guarded ? 3 : 1);
     link->delay_max = log_between(plan, timeout / 64, timeout * 2 / 5);
     link->delay_min = between(plan, link->delay_max / 16, link->delay_max);
     if (chance(plan, 40)) {
@@ -292,7 +292,6 @@ static void draw_details(struct plan *plan, struct plan_action *action) {
         if (action->many) action->span = between(plan, 2500, 8000) * RL_MS;
         break;
     case PLAN_NODE_POLICY: action->span = between(plan, 2500, 8000) * RL_MS; break;
-    case PLAN_NODE_LOAD: action->span = log_between(plan, RL_MS, ttl * 4); break;
     case PLAN_CUT:
         action->number = between(plan, LINK_REQUESTS, LINK_BOTH);
         action->span = log_between(plan, RL_MS, ttl * 2);
@@ -590,7 +589,7 @@ static void draw_membership(struct plan *plan, bool always) {
  * times (for other reasons than a wrong list). Again from a sequence of its own. */
 static void draw_ttl_max(struct plan *plan) {
     struct world_options *options = &plan->options;
-    int64_t ttl_ms = options->client[0].lock.ttl_ms, timeout_ms = node_timeout(plan) / RL_MS;
+    int64_t ttl_ms = options->client[0].lock.ttl_ms, timeout_ms = plan_node_timeout(plan) / RL_MS;
     plan->random = random_named(plan->seed, 12);
     if (plan->operators == 0 || !chance(plan, 40)) return;
     if (chance(plan, 30)) options->ttl_ms_max = between(plan, ttl_ms / 4, ttl_ms);
@@ -713,7 +712,6 @@ static void draw_upgrades(struct plan *plan) {
         action->many = (uint8_t)between(plan, NODE_KEEPS_NOTHING, NODE_LOSES_LAST_SECOND);
         if (!plan->guarded) action->many = NODE_KEEPS_ALL;
     }
-    if (plan->guarded) draw_faults(plan, PLAN_NODE_LOAD, 40, 4);
 }
 
 /* A stranger's key may be in the way of clients, and keys that outlive their locks (those of a
@@ -828,7 +826,7 @@ static rl_ns bound_of(const struct plan *plan) {
         if (client->client.stall_timeout_ms * RL_MS > stall)
             stall = client->client.stall_timeout_ms * RL_MS;
     }
-    bound += stall + 30 * (longest + 2 * (plan->patient ? ttl_of(plan) : node_timeout(plan)));
+    bound += stall + 30 * (longest + 2 * (plan->patient ? ttl_of(plan) : plan_node_timeout(plan)));
     /* A node that lost its data waits; clients that check once a second then find it, read the
      * fences and install them. */
     if (plan->guarded) bound += 2 * (plan->ttl_ms_longest * RL_MS * 102 / 100) + 5000 * RL_MS;

@@ -43,7 +43,6 @@
       "has its policy switched, and evicts the key if clients have had time to see it")            \
     X(NODE_EVICT_APART, "loses its connections, and evicts the key before anybody is back")        \
     X(NODE_KIND, "is restarted as a native node (1), or as a stock one (0)")                       \
-    X(NODE_LOAD, "loads the module while it runs; connections that are open stay stock")           \
     X(NODE_STRANGER,                                                                               \
       "is touched by a stranger (0 deletes the key, 1 sets it, 2: the record, 3 swaps)")           \
     X(CUT, "is cut off silently")                                                                  \
@@ -140,8 +139,9 @@ void plan_print_action(const struct plan *plan, size_t index, FILE *out);
 const char *plan_break_word(enum plan_break broken);
 const char *plan_nodes_word(enum plan_nodes nodes);
 
-bool plan_has_breaks(const struct plan *plan); /* of locks */
-void plan_sort(struct plan *plan);             /* the actions, by time */
+bool plan_has_breaks(const struct plan *plan);    /* of locks */
+rl_ns plan_node_timeout(const struct plan *plan); /* long enough for an attempt */
+void plan_sort(struct plan *plan);                /* the actions, by time */
 
 /* bias.c. Its draws are of its own: nothing else in a seed changes with them. */
 void bias_actions(struct plan *plan);

@@ -28,13 +28,20 @@ struct player {
     bool down[RL_NODES_MAX];
     /* What has befallen stock nodes, whose keys a clock and the server's own memory can end.
      * Guarded: */
-    bool keys_end_early; /* by stepped clocks or eviction: judges fences, not exclusion */
+    bool keys_end_early; /* by stepped clocks or eviction: until clients know, fences alone hold */
     bool clocks_step;
     bool evicts_at_once; /* a node evicts keys before clients can notice that it may */
     bool found;          /* all clients can find the quorum when the run ends */
     /* the time since which no fault has kept clients from seeing its present state */
     rl_ns undisturbed[RL_NODES_MAX];
     uint32_t doubts[RL_NODES_MAX], doubts_count; /* 0: what clients believe of it is known */
+    rl_ns calm[RL_NODES_MAX];                    /* how long all clients have been in touch */
+    rl_mask known; /* nodes whose present process all clients have been in touch with */
+    rl_mask early; /* nodes whose keys end early, perhaps unseen */
+    struct early_ends {
+        rl_mask known; /* by then; 0: nobody can notice */
+        rl_ns since, undisturbed;
+    } early_ends[RL_NODES_MAX];
     uint32_t serial[PLAN_KIND_COUNT][WORLD_CLIENTS_MAX]
                    [RL_NODES_MAX]; /* numbers the faults of a kind; the latest one counts */
     uint64_t acquisitions;
@@ -337,6 +344,16 @@ static void end_power_cut(struct world *world, const struct plan_action *action)
     }
 }
 
+static rl_mask members_of(const struct player *player) {
+    const struct world_options *options = &player->plan->options;
+    const rl_mask ours = rl_all(options->nodes) & ~(rl_mask)options->others;
+    return options->changes ? world_members(player->world) : ours;
+}
+
+static bool is_member(const struct player *player, unsigned node) {
+    return members_of(player) & rl_bit(node);
+}
+
 /* ---- what clients have noticed --------------------------------------------------------------- */
 
 /* A client promises to look about once a second. This looks whether no fault kept it from that. */
@@ -365,6 +382,68 @@ static void begin_doubt(struct world *world, unsigned node) {
     doubt(world, NULL, (int64_t)player->doubts[node] << 8 | (int64_t)node);
 }
 
+/* ---- keys that end early ----------------------------------------------------------------------
+ */
+
+/* Where a stock node's clock steps, or where it evicts, keys end early. Clients act on it when all
+ * of this has been so for a while: they are in touch with the node, and with a majority of others
+ * that are intact and whose clocks they knew before. Nothing can come of it any more once every
+ * lease from before would have ended. Smaller steps may be drift. */
+#define STEP_NOTICED (100 * RL_MS)
+
+static void note_unseen(struct player *player, unsigned node, bool unseen) {
+    node_note_unseen(player->world, node, unseen);
+    player->early &= ~rl_bit(node);
+    if (unseen) player->early |= rl_bit(node);
+}
+
+static void end_early(struct player *player, const struct plan_action *action) {
+    const bool steps = action->kind == PLAN_NODE_STEP;
+    if (!player->plan->guarded || (steps && action->number <= 0)) return;
+    const bool noticed =
+        player->known & rl_bit(action->node) && (!steps || action->number >= STEP_NOTICED);
+    player->early_ends[action->node] = (struct early_ends){.known = noticed ? player->known : 0,
+                                                           .since = world_now(player->world)};
+    note_unseen(player, action->node, true);
+}
+
+static void forget_process(struct player *player, unsigned node) {
+    player->known &= ~rl_bit(node);
+    player->calm[node] = 0;
+    for (unsigned i = 0; i < RL_NODES_MAX; i++)
+        player->early_ends[i].known = i == node ? 0 : player->early_ends[i].known & player->known;
+}
+
+static bool is_seen(struct player *player, unsigned node, rl_mask steady) {
+    struct early_ends *ends = &player->early_ends[node];
+    const unsigned quorum = rl_quorum(rl_count(members_of(player)));
+    const bool acts = player->calm[node] > 0 && ends->known & rl_bit(node) &&
+                      rl_count(steady & ends->known & ~rl_bit(node)) >= quorum;
+    ends->undisturbed = acts ? ends->undisturbed + CHANGE_EVERY : 0;
+    const rl_ns longest = player->plan->ttl_ms_longest * RL_MS * 103 / 100;
+    return ends->undisturbed >= CHANGE_SEEN || world_now(player->world) > ends->since + longest;
+}
+
+static void look_at_clocks(struct world *world, void *argument, int64_t number) {
+    struct player *player = world_owner(world);
+    const unsigned nodes = player->plan->options.nodes;
+    rl_mask steady = 0;
+    (void)argument;
+    (void)number;
+    for (unsigned i = 0; i < nodes; i++) {
+        if (!node_is_up(world, i)) forget_process(player, i);
+        player->calm[i] = node_is_in_touch(world, i) ? player->calm[i] + CHANGE_EVERY : 0;
+        if (player->calm[i] >= CHANGE_SEEN) player->known |= rl_bit(i);
+        if (player->calm[i] > 0 && is_member(player, i) && world_is_intact(world, i))
+            steady |= rl_bit(i);
+    }
+    steady &= ~player->early;
+    for (unsigned i = 0; i < nodes; i++)
+        if (player->early & rl_bit(i) && is_seen(player, i, steady)) note_unseen(player, i, false);
+    if (player->early != 0 || !player->healed)
+        world_at(world, world_now(world) + CHANGE_EVERY, look_at_clocks, NULL, 0);
+}
+
 /* ---- faults and their ends ------------------------------------------------------------------- */
 
 /* The end of a fault that a later one of its kind has replaced does nothing. */
@@ -388,7 +467,6 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
         player->down[action->node] = false;
         node_restart_as(world, action->node, (enum node_keeps)action->many, action->number != 0);
         break;
-    case PLAN_NODE_LOAD:
     case PLAN_NODE_SPLIT: node_old_ends(world, action->node); break;
     case PLAN_NODE_TRIP: node_promote(world, action->node); break;
     case PLAN_NODE_POLICY:
@@ -403,12 +481,6 @@ static void end_fault(struct world *world, void *argument, int64_t number) {
     case PLAN_POWER_CUT: end_power_cut(world, action); break;
     default: break;
     }
-}
-
-static bool is_member(const struct player *player, unsigned node) {
-    const struct world_options *options = &player->plan->options;
-    rl_mask members = options->changes ? world_members(player->world) : (rl_mask)~options->others;
-    return members & rl_bit(node);
 }
 
 /* Guarded mode withstands the loss of any minority: until the lost nodes are intact again, the
@@ -492,7 +564,6 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
         else
             node_demote(world, action->node, action->number, action->late);
         break;
-    case PLAN_NODE_LOAD: node_load(world, action->node); break;
     case PLAN_NODE_REPLICA: node_gets_replica(world, action->node); break;
     case PLAN_NODE_POLICY:
         node_policy(world, action->node, true);
@@ -529,10 +600,14 @@ static bool ends_process(unsigned kind) {
            kind == PLAN_NODE_SPLIT;
 }
 
+static bool changes_process(unsigned kind) { return ends_process(kind) || kind == PLAN_NODE_TRIP; }
+
 static void note_stock(struct player *player, const struct plan_action *action) {
     player->clocks_step |= action->kind == PLAN_NODE_STEP;
     player->evicts_at_once |= action->kind == PLAN_NODE_EVICT;
-    player->keys_end_early |= action->kind == PLAN_NODE_STEP || action->kind == PLAN_NODE_EVICT;
+    const bool early = action->kind == PLAN_NODE_STEP || action->kind == PLAN_NODE_EVICT;
+    player->keys_end_early |= early;
+    if (early) end_early(player, action);
 }
 
 static void act(struct world *world, void *argument, int64_t number) {
@@ -556,6 +631,7 @@ static void act(struct world *world, void *argument, int64_t number) {
     bool bounded = player->plan->guarded && player->plan->broken != PLAN_BREAK_DATA_LOSS;
     if (loses && bounded && is_one_too_many(player, action->node)) return;
     if (of_node && !native) note_stock(player, action);
+    if (of_node && changes_process(action->kind)) forget_process(player, action->node);
     begin_fault(world, action);
     uint32_t serial = ++*latest(player, action);
     if (action->span > 0)
@@ -620,6 +696,9 @@ static void begin(struct player *player, const struct plan *plan) {
     memset(player->down, 0, sizeof(player->down));
     memset(player->doubts, 0, sizeof(player->doubts));
     player->keys_end_early = player->clocks_step = player->evicts_at_once = false;
+    memset(player->calm, 0, sizeof(player->calm));
+    memset(player->early_ends, 0, sizeof(player->early_ends));
+    player->known = player->early = 0;
     memset(player->serial, 0, sizeof(player->serial));
     memset(player->operations, 0, sizeof(player->operations));
     memset(player->pursuits, 0, sizeof(player->pursuits));
@@ -633,15 +712,16 @@ static void begin(struct player *player, const struct plan *plan) {
 
 /* A client that names no quorum accepts one only if more than half of the nodes in its list carry
  * its record. Native nodes that are members no more lose theirs in any restart, so an operator must
- * shorten the list, or name the quorum; here none does. */
+ * shorten the list, or name the quorum; here none does. The same holds where a server that was
+ * removed goes back to data from before, when it had a record of another quorum. */
 static bool all_find_the_quorum(const struct player *player) {
     const struct world_options *options = &player->plan->options;
-    const rl_mask carriers = world_carriers(player->world);
+    const rl_mask carriers = world_carriers(player->world), strays = world_strays(player->world);
     for (unsigned i = 0; i < options->clients && options->changes; i++) {
         const struct world_client_options *client = &options->client[i];
         const rl_mask nodes = client->nodes ? client->nodes : rl_all(options->nodes);
-        if (!client->client.quorum && 2 * rl_count(nodes & carriers) <= rl_count(nodes))
-            return false;
+        if (client->client.quorum) continue;
+        if (2 * rl_count(nodes & carriers) <= rl_count(nodes) || (nodes & strays)) return false;
     }
     return true;
 }
@@ -653,8 +733,8 @@ static unsigned rules_of(const struct player *player) {
     unsigned all = (1u << CHECK_RULE_COUNT) - 1;
     if (!player->found) all &= ~(1u << CHECK_LIVENESS);
     if (plan->guarded && player->keys_end_early)
-        all &= ~(1u << CHECK_EXCLUSION | 1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER |
-                 1u << CHECK_BROKEN | 1u << CHECK_SURE);
+        all &= ~(1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER | 1u << CHECK_BROKEN |
+                 1u << CHECK_SURE);
     /* More than a minority lost its data: an operator must decide. Until then no wrong grant
      * happens. */
     if (plan->guarded && plan->broken == PLAN_BREAK_DATA_LOSS)
@@ -679,6 +759,7 @@ void player_play(struct player *player, const struct plan *plan, const struct pl
     for (size_t i = 0; i < plan->count; i++)
         if (plan_mask_has(mask, i))
             world_at(player->world, plan->actions[i].at, act, NULL, (int64_t)i);
+    if (plan->guarded) look_at_clocks(player->world, NULL, 0);
     world_run_until(player->world, plan->faults_end);
     run_healed(player);
     player->found = all_find_the_quorum(player);

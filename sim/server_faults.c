@@ -149,20 +149,6 @@ void node_split(struct world *world, unsigned node, rl_ns lag) {
     server_guard_check(server);
 }
 
-/* In truth both share the keys, which refuse each other's locks. Guarded mode must hold without. */
-void node_load(struct world *world, unsigned node) {
-    struct server *server = &world->server[node];
-    if (!server->up || server->paused || server->replica || server->native) return;
-    const bool may_evict = server->may_evict;
-    node_old_ends(world, node);
-    server_write(server, HISTORY_NODE_SPLIT, 0);
-    live_on(server, &world->old[node]);
-    native_begin(server, true);
-    server_new_process(server);
-    server->may_evict = may_evict;
-    server_guard_check(server);
-}
-
 void node_old_ends(struct world *world, unsigned node) {
     struct server *old = &world->old[node];
     if (!old->up) return;
@@ -305,6 +291,10 @@ static void clock_changed(struct server *server) {
     server_forget_ends(server);
     if (server->up && !server->paused) node_expire_due(server->keys, server_wall_ms(server));
     server_await_expiry(server);
+}
+
+void node_note_unseen(struct world *world, unsigned node, bool unseen) {
+    server_write(&world->server[node], HISTORY_UNSEEN, unseen);
 }
 
 void node_clock_step(struct world *world, unsigned node, rl_ns step) {

@@ -189,9 +189,6 @@ void node_crash(struct world *world, unsigned node);
 void node_restart(struct world *world, unsigned node, enum node_keeps keeps);
 /* The server is started with the module, or without it: a native node, or a stock one. */
 void node_restart_as(struct world *world, unsigned node, enum node_keeps keeps, bool native);
-/* MODULE LOAD into a running stock server. Clients that are connected go on with its keys, as if
- * they were connected to another server, until node_old_ends(). */
-void node_load(struct world *world, unsigned node);
 bool node_is_native(const struct world *world, unsigned node);
 void node_flush(struct world *world, unsigned node);
 void node_evict(struct world *world, unsigned node, unsigned resource);
@@ -232,6 +229,8 @@ int64_t world_ttl_allowed(const struct world *world);
 bool world_is_usable(const struct world *world);
 /* The nodes that carry a record. */
 rl_mask world_carriers(const struct world *world);
+/* Those that carry a record of another quorum, and are no members. */
+rl_mask world_strays(const struct world *world);
 /* A member that still carries the identity of the member it was before; -1: none. The add that made
  * it a member again must be run again. */
 int world_unclaimed(const struct world *world);
@@ -242,6 +241,8 @@ bool node_may_lose(const struct world *world, unsigned node);
 bool node_is_in_touch(struct world *world, unsigned node);
 /* The wall clock. The locks of a native node end by CLOCK_BOOTTIME, which follows only rates that
  * drift allows for. */
+/* Notes that its keys end early and clients may not know, or that they do. */
+void node_note_unseen(struct world *world, unsigned node, bool unseen);
 void node_clock_step(struct world *world, unsigned node, rl_ns step);
 void node_clock_rate(struct world *world, unsigned node, uint32_t ppm);
 /* READONLY, OOM, LOADING, MISCONF...; GRANTED: normal */

@@ -29,6 +29,8 @@ def server_version():
 
 
 VERSION = server_version()
+# a client may send MODULE
+MAY_LOAD = ["--enable-module-command", "local"] if VERSION >= (7, 0) else []
 
 
 def fenced(nonce="", fence=None, *stripes):
@@ -110,11 +112,17 @@ class Push:
         self.items = items
 
 
+def log_of(server):
+    """Of one that was started with --logfile log."""
+    return pathlib.Path(server.directory, "log").read_text(encoding="utf-8")
+
+
 class Node(Server):
     """A native node, and a connection to it: node("GET", "a")."""
 
     def __init__(self, *options, arguments=(), environ=None, module=MODULE):
-        more = ["--enable-debug-command", "local", "--enable-module-command", "local"] if VERSION >= (7, 0) else []
+        more = ["--enable-debug-command", "local"] if VERSION >= (7, 0) else []
+        more += MAY_LOAD
         super().__init__(*more, *arguments, "--logfile", "log", "--loadmodule", module, *options,
                          environ={**SANITIZED, **(environ or {})})
         self.connection = Connection(self.port)
@@ -142,7 +150,7 @@ class Node(Server):
 
     @property
     def log(self):
-        return pathlib.Path(self.directory, "log").read_text(encoding="utf-8")
+        return log_of(self)
 
     def close(self):
         self.connection.close()

@@ -27,25 +27,29 @@ def test_does_not_load_in_cluster_mode():
 
 def test_does_not_load_on_a_replica():
     assert "is a replica" in native.start_fails("--replicaof", "127.0.0.1", "1")
-    with native.server(*(["--enable-module-command", "local"] if native.VERSION >= (7, 0) else []), environ=native.SANITIZED) as stock:
+    with native.server(*native.MAY_LOAD, "--logfile", "log", environ=native.SANITIZED) as stock:
         stock.ask("REPLICAOF", "127.0.0.1", 1)
         with pytest.raises(native.ServerError):
             stock.ask("MODULE", "LOAD", native.MODULE)
-        stock.ask("REPLICAOF", "NO", "ONE")
-        assert stock.ask("MODULE", "LOAD", native.MODULE) == b"OK"
-        with pytest.raises(native.ServerError):
-            stock.ask("MODULE", "LOAD", native.MODULE)
-        assert stock.ask("REDLOCK.ACQUIRE", 1, "a", "t", 1000) == 1
-        assert stock.ask("REDLOCK.RELEASE", 1, "a", "t") == 1
-        assert stock.ask("MODULE", "UNLOAD", "redlock") == b"OK"
-        with pytest.raises(native.ServerError, match="unknown command"):
-            stock.ask("REDLOCK.STATE")
-        # A client that is connected now would go on with plain keys, and not see the locks.
-        with pytest.raises(native.ServerError):
-            stock.ask("MODULE", "LOAD", native.MODULE, "mirror", "no")
-        with pytest.raises(native.ServerError, match="unknown command"):
-            stock.ask("REDLOCK.STATE")
-        assert stock.ask("MODULE", "LOAD", native.MODULE) == b"OK"
+        assert "this server is a replica" in native.log_of(stock)
+
+
+def test_does_not_load_while_clients_may_be_connected():
+    """They would go on with plain keys and the stock node's record, which no later init reaches: two holders."""
+    with native.server(*native.MAY_LOAD, "--logfile", "log", environ=native.SANITIZED) as stock:
+        for options in [], ["mirror", "yes"], ["mirror", "no"]:
+            with pytest.raises(native.ServerError):
+                stock.ask("MODULE", "LOAD", native.MODULE, *options)
+            assert "load it at the start of the server" in native.log_of(stock)
+            with pytest.raises(native.ServerError, match="unknown command"):
+                stock.ask("REDLOCK.STATE")
+
+
+def test_unloads_when_it_holds_nothing():
+    with native.node() as node:
+        assert node("MODULE", "UNLOAD", "redlock") == b"OK"
+        assert "unknown command" in node.error("REDLOCK.STATE")
+        assert "load" in node.error("MODULE", "LOAD", native.MODULE)
 
 
 @pytest.mark.parametrize("options", ["mirror", "mirror maybe", "memory 5", "memory 1023kb", "memory x", "memory 1tb", "memory",

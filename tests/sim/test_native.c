@@ -257,32 +257,6 @@ static void upgraded_node_recovers(void **state) {
     stage_close(&stage);
 }
 
-/* Who is connected goes on with the keys of before, until it learns of the other incarnation. */
-static void module_is_loaded_at_run_time(void **state) {
-    struct stage stage;
-    (void)state;
-    open_native(&stage, true);
-    stage.options.native = 0;
-    stage.options.client[A].client.recover = 1;
-    stage.options.client[B].client.recover = 1;
-    stage_begin(&stage);
-    actor_act(stage.world, A, ACTION_ACQUIRE, 0, 0);
-    stage_run(&stage, 100);
-    node_load(stage.world, 0);
-    assert_true(node_is_native(stage.world, 0));
-    assert_false(node_is_intact(stage.world, 0));
-    assert_int_equal(stage_count(&stage, HISTORY_DISCONNECTED, ANYBODY, ANYBODY), 0);
-    actor_act(stage.world, A, ACTION_EXTEND, 0, 0);
-    stage_run(&stage, 200);
-    assert_int_equal(stage_message(&stage, HISTORY_ANSWERED, NET_EXTEND, A, 0, 0)->result,
-                     REDLOCK_VERDICT_GRANTED);
-    link_break(stage.world, B, 0); /* B finds the native node, and registers it */
-    stage_run(&stage, 30000);
-    assert_int_equal(stage_count(&stage, HISTORY_DISCONNECTED, A, 0), 1);
-    assert_true(node_is_intact(stage.world, 0));
-    stage_close(&stage);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_reaches_locks_record_and_fences),
@@ -295,7 +269,6 @@ int main(void) {
         cmocka_unit_test(copy_is_made_again),
         cmocka_unit_test(locks_of_before_the_upgrade),
         cmocka_unit_test(upgraded_node_recovers),
-        cmocka_unit_test(module_is_loaded_at_run_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
