@@ -383,6 +383,19 @@ static void test_where_nodes_cannot_vote_the_random_delay_decides(void **state) 
     assert_true(actions.enter_queue); /* they vote again */
 }
 
+/* The first has had its time since the report, and not only since the second has looked. */
+static void test_the_second_counts_from_the_report(void **state) {
+    (void)state;
+    first_in_line(YOUNG);
+    rank(1, 2 * RL_MS);
+    for (unsigned node = 0; node < 3; node++) wake(node, 5 * RL_MS);
+    wake(3, 5 * RL_MS + 9 * RL_MS / 10);
+    tick(6 * RL_MS);
+    assert_int_equal(actions.watch, 0x0f);
+    for (unsigned node = 0; node < 3; node++) seen_free(node, 6 * RL_MS + RL_MS / 10);
+    assert_int_equal(actions.acquire, 0x1f);
+}
+
 /* A question of the acquisition before is answered late. This machine asked nothing, so the answer
  * says nothing about how long a question takes: else the next lost try would be followed by a pause
  * as long as the machine's uptime. */
@@ -437,6 +450,7 @@ int main(void) {
         cmocka_unit_test(test_whoever_does_not_wait_tries_in_any_crowd),
         cmocka_unit_test(test_watchers_that_go_leave_the_random_delay),
         cmocka_unit_test(test_after_a_split_it_stays_away_for_longer_each_time),
+        cmocka_unit_test(test_the_second_counts_from_the_report),
         cmocka_unit_test(test_an_answer_to_nothing_is_no_news),
         cmocka_unit_test(test_a_slow_answer_does_not_make_it_slow),
     };
