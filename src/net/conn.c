@@ -42,16 +42,23 @@ static void begin_handshake(struct conn *conn) {
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
 }
 
-void conn_step_tls(struct conn *conn) {
+/* A server that speaks TLS 1.3 refuses our certificate after our part of its handshake. Later, a
+ * failure is that of the transport. */
+void conn_tls_failed(struct conn *conn) {
     char text[160];
+    bool begins = conn->state == CONN_TLS || conn->state == CONN_HANDSHAKE;
+    bool refused = begins && tls_is_refused(conn->tls);
+    tls_failure(conn->tls, text, sizeof(text));
+    conn_fail(conn, refused ? REDLOCK_VERDICT_TLS : REDLOCK_VERDICT_DISCONNECTED, text);
+}
+
+void conn_step_tls(struct conn *conn) {
     enum tls_status status = tls_handshake(conn->tls);
     conn_flush(conn); /* also after a failure: the server logs the reason in our alert */
-    if (status == TLS_OK) {
+    if (status == TLS_OK)
         begin_handshake(conn);
-    } else if (status != TLS_MORE) {
-        tls_failure(conn->tls, text, sizeof(text));
-        conn_fail(conn, REDLOCK_VERDICT_TLS, text);
-    }
+    else if (status != TLS_MORE)
+        conn_tls_failed(conn);
 }
 
 static void connected(struct conn *conn) {

@@ -199,6 +199,7 @@ void conn_event(struct conn *conn, uint32_t events);
 /* `failure` NULL: none */
 void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure);
 void conn_step_tls(struct conn *conn);
+void conn_tls_failed(struct conn *conn);
 /* Marks the connection; net_process() closes it. */
 void conn_break(struct conn *conn, int verdict, const char *text);
 void conn_give_up_broken(struct conn *conn);

@@ -210,6 +210,34 @@ bool tls_drain(struct tls *tls, struct buffer *cipher, size_t limit) {
     return true;
 }
 
+/* What the two sides do not agree on, which another try meets again: a certificate, a protocol, a
+ * cipher. Every other failure may come from bytes that were damaged on their way. */
+bool tls_is_refused(const struct tls *tls) {
+    if (ERR_GET_LIB(tls->error) != ERR_LIB_SSL) return false;
+    switch (ERR_GET_REASON(tls->error)) {
+    case SSL_R_CERTIFICATE_VERIFY_FAILED: /* also of a wrong host name */
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_NO_PROTOCOLS_AVAILABLE:
+    case SSL_R_NO_CIPHERS_AVAILABLE:
+    case SSL_R_EE_KEY_TOO_SMALL:
+    case SSL_R_DH_KEY_TOO_SMALL:
+    case SSL_R_UNSAFE_LEGACY_RENEGOTIATION_DISABLED:
+    case SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE:
+    case SSL_AD_REASON_OFFSET + SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_REASON_OFFSET + SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_REASON_OFFSET + SSL_AD_UNKNOWN_CA:
+    case SSL_AD_REASON_OFFSET + SSL_AD_ACCESS_DENIED:
+    case SSL_AD_REASON_OFFSET + SSL_AD_PROTOCOL_VERSION:
+    case SSL_AD_REASON_OFFSET + SSL_AD_INSUFFICIENT_SECURITY:
+    case SSL_AD_REASON_OFFSET + SSL_AD_UNRECOGNIZED_NAME:
+    case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_REQUIRED: return true;
+    default: return false;
+    }
+}
+
 void tls_failure(struct tls *tls, char *text, size_t bytes) {
     long verification = SSL_get_verify_result(tls->openssl);
     if (verification != X509_V_OK)

@@ -34,6 +34,8 @@ enum tls_status tls_read(struct tls *tls, char *plain, size_t capacity, size_t *
 enum tls_status tls_write(struct tls *tls, const char *plain, size_t bytes, size_t *written);
 /* Moves the bytes that are to be sent into the buffer; false: no memory. */
 bool tls_drain(struct tls *tls, struct buffer *cipher, size_t limit);
+/* The last call failed for a cause that waiting does not cure. */
+bool tls_is_refused(const struct tls *tls);
 /* Why the last call failed. */
 void tls_failure(struct tls *tls, char *text, size_t bytes);
 

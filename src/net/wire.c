@@ -77,7 +77,7 @@ static void take_plain(struct conn *conn, const char *data, size_t bytes) {
 }
 
 static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
-    char plain[READ_BYTES], text[160];
+    char plain[READ_BYTES];
     uint32_t generation = conn->generation;
     if (!tls_feed(conn->tls, data, bytes)) {
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
@@ -93,8 +93,7 @@ static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
         } else if (status == TLS_CLOSED) {
             conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, "the server closed the connection");
         } else {
-            tls_failure(conn->tls, text, sizeof(text));
-            conn_fail(conn, REDLOCK_VERDICT_TLS, text);
+            conn_tls_failed(conn);
         }
     }
 }
@@ -168,7 +167,7 @@ static bool encrypt(struct conn *conn) {
             tls_write(conn->tls, buffer_data(&conn->out), buffer_bytes(&conn->out), &written);
         if (status == TLS_MORE) break;
         if (status != TLS_OK) {
-            conn_break(conn, REDLOCK_VERDICT_TLS, "TLS failed while writing");
+            conn_break(conn, REDLOCK_VERDICT_DISCONNECTED, "TLS failed while writing");
             return false;
         }
         buffer_consume(&conn->out, written);

@@ -9,10 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proxy.h"
 #include "servers.h"
 
 static char ca[128], stranger[128], cert[128], key[128], missing[128], noise[128];
 static char tls_port[8], server_cert[128], server_key[128];
+
+static char protocols[16] = "TLSv1.2 TLSv1.3";
 
 static const char *const arguments[] = {"--tls-port",
                                         tls_port,
@@ -22,6 +25,8 @@ static const char *const arguments[] = {"--tls-port",
                                         server_key,
                                         "--tls-ca-cert-file",
                                         ca,
+                                        "--tls-protocols",
+                                        protocols,
                                         NULL};
 
 static void path(char *to, const char *name) {
@@ -139,6 +144,41 @@ static void test_without_client_certificate(void **state) {
     world_close(&world);
 }
 
+static void test_no_common_protocol(void **state) {
+    struct server *server = *state;
+    struct net_options options = options_for("127.0.0.1");
+    snprintf(protocols, sizeof(protocols), "TLSv1.1");
+    server_restart(server);
+    expect_refused(&options, "protocol version");
+    snprintf(protocols, sizeof(protocols), "TLSv1.2 TLSv1.3");
+    server_restart(server);
+}
+
+/* Bytes that were damaged on their way say nothing about what the two sides are. */
+static void test_damaged_bytes_are_a_lost_connection(void **state) {
+    struct world world;
+    struct proxy *proxy = proxy_start(atoi(tls_port));
+    char url[64];
+    (void)state;
+    struct net_options options = options_for("127.0.0.1");
+    snprintf(url, sizeof(url), "rediss://127.0.0.1:%d", proxy_port(proxy));
+    options.nodes = url;
+    proxy_damage(proxy, 1);
+    world_open(&world, &options);
+    for (int round = 0; round < 2; round++) { /* in the handshake, and in an answer */
+        if (round == 1)
+            assert_int_equal(ask_one(&world, NET_ACQUIRE, "k", "t", 60000),
+                             REDLOCK_VERDICT_DISCONNECTED);
+        world_until_verdict(&world, 0, REDLOCK_VERDICT_DISCONNECTED);
+        assert_non_null(strstr(world_node(&world, 0).text, "TLS failed: "));
+        proxy_damage(proxy, 0);
+        world_until_ready(&world, 1);
+        proxy_damage(proxy, 1);
+    }
+    world_close(&world);
+    proxy_stop(proxy);
+}
+
 /* It waits for the end of a line that TLS never sends. */
 static void test_not_a_tls_server(void **state) {
     struct server *server = *state;
@@ -208,6 +248,8 @@ int main(void) {
         cmocka_unit_test(test_not_trusted),
         cmocka_unit_test(test_server_of_another_name),
         cmocka_unit_test(test_without_client_certificate),
+        cmocka_unit_test(test_no_common_protocol),
+        cmocka_unit_test(test_damaged_bytes_are_a_lost_connection),
         cmocka_unit_test(test_not_a_tls_server),
         cmocka_unit_test(test_a_tls_server_without_tls),
         cmocka_unit_test(test_bad_files),

@@ -36,7 +36,7 @@ struct proxy {
     pthread_t thread;
     int listener, kick, port, server_port;
     long delay_ms;
-    int swallow;
+    int swallow, damage;
     bool cut, stopping;
     struct link links[LINKS_MAX];
     int links_count;
@@ -106,6 +106,7 @@ static bool take_answer(struct proxy *proxy, struct link *link) {
     pthread_mutex_lock(&proxy->mutex);
     bool keep = got > 0 && !proxy->swallow;
     chunk->due_ms = now() + (double)proxy->delay_ms;
+    if (got > 0 && proxy->damage) chunk->data[got - 1] ^= 1;
     pthread_mutex_unlock(&proxy->mutex);
     if (!keep) {
         free(chunk);
@@ -229,6 +230,12 @@ void proxy_delay(struct proxy *proxy, long ms) {
 void proxy_swallow(struct proxy *proxy, int on) {
     pthread_mutex_lock(&proxy->mutex);
     proxy->swallow = on;
+    pthread_mutex_unlock(&proxy->mutex);
+}
+
+void proxy_damage(struct proxy *proxy, int on) {
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->damage = on;
     pthread_mutex_unlock(&proxy->mutex);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A TCP proxy in front of one server, in a thread of its own: it makes answers late, keeps them to
- * itself or cuts the connections. Requests always pass, so that what a server did and what its
+ * itself, damages them or cuts the connections. Requests always pass, so that what a server did and what its
  * client was told can differ.
  */
 #ifndef TESTS_PROXY_H
@@ -19,6 +19,8 @@ void proxy_delay(struct proxy *proxy, long ms);
 /* What the server says from now on is dropped. A stream with a hole is of no use: cut before
  * letting answers pass again. */
 void proxy_swallow(struct proxy *proxy, int on);
+/* Of what the server says from now on, one bit is wrong. */
+void proxy_damage(struct proxy *proxy, int on);
 /* Ends all connections there are; new ones are welcome. */
 void proxy_cut(struct proxy *proxy);
 
