@@ -259,11 +259,24 @@ static void on_change(void *context, struct redlock_lock *lock, int change) {
     }
 }
 
+static int begin_wait(struct holder *holder);
+
+/* The wait was given up, and while the keys were released the nodes came back. */
+static bool waits_again(struct holder *holder) {
+    if (!holder->shut_out || holder->failure != REDLOCK_CANCELLED) return false;
+    if (now_ns() >= holder->wait_until || session_shut_out(&holder->session, holder->lock))
+        return false;
+    holder->shut_out = false;
+    return begin_wait(holder) == REDLOCK_OK;
+}
+
 /* Outside of the library's callback: it asks the nodes who holds the lock. */
 static void on_failure(struct holder *holder) {
     int result = holder->failure;
+    const bool cancelled = holder->cancelled_by != 0 || holder->front_gone;
+    if (!cancelled && waits_again(holder)) return;
     holder->phase = PHASE_DONE;
-    if (holder->cancelled_by != 0 || holder->front_gone) {
+    if (cancelled) {
         set_cancelled(holder);
         return;
     }

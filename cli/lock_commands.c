@@ -52,10 +52,9 @@ static int end_signal(int signal_fd) {
     return end;
 }
 
-/* A try that ^C interrupts releases what it had acquired: so there is a loop, and signals come from
- * a descriptor. Returns the result; *interrupted is the signal that ended it, or 0. */
-static int take(struct session *session, struct redlock_lock *lock, struct wait_line *line,
-                int64_t wait_ms, int signal_fd, int *interrupted) {
+/* Until it is done, or given up: because of a signal, or because the nodes must be corrected. */
+static int take_once(struct session *session, struct redlock_lock *lock, struct wait_line *line,
+                     int64_t wait_ms, int signal_fd, int *interrupted) {
     struct taking taking = {0};
     int result = redlock_acquire_start(lock, wait_ms, taken, &taking);
     if (result != REDLOCK_OK) return result;
@@ -77,8 +76,22 @@ static int take(struct session *session, struct redlock_lock *lock, struct wait_
             redlock_cancel(lock);
         }
     }
-    if (taking.result == REDLOCK_CANCELLED && *interrupted == 0) return REDLOCK_NO_QUORUM;
     return taking.result;
+}
+
+/* A try that ^C interrupts releases what it had acquired: so there is a loop, and signals come from
+ * a descriptor. Returns the result; *interrupted is the signal that ended it, or 0. */
+static int take(struct session *session, struct redlock_lock *lock, struct wait_line *line,
+                int64_t wait_ms, int signal_fd, int *interrupted) {
+    const bool endless = wait_ms == REDLOCK_WAIT_FOREVER;
+    const int64_t until = endless ? NEVER : now_ns() + wait_ms * MS;
+    for (int64_t left_ms = wait_ms;;) {
+        int result = take_once(session, lock, line, left_ms, signal_fd, interrupted);
+        if (result != REDLOCK_CANCELLED || *interrupted != 0) return result;
+        /* It was given up, and while the keys were released the nodes may have come back. */
+        if (now_ns() >= until || session_shut_out(session, lock)) return REDLOCK_NO_QUORUM;
+        if (!endless) left_ms = (until - now_ns() + MS - 1) / MS;
+    }
 }
 
 static json_t *token_json(json_t *object, struct redlock_bytes token) {

@@ -69,7 +69,9 @@ int session_verdict(struct session *session, size_t node, int verdict, char *rea
         (status.verdict == REDLOCK_VERDICT_NOPERM || status.verdict == REDLOCK_VERDICT_REFUSED ||
          status.verdict == REDLOCK_VERDICT_NAME || status.verdict == REDLOCK_VERDICT_TLS))
         verdict = status.verdict;
-    if (status.verdict == REDLOCK_VERDICT_AUTH) verdict = status.verdict;
+    if (status.verdict == REDLOCK_VERDICT_AUTH ||
+        (verdict == REDLOCK_VERDICT_DISCONNECTED && status.verdict == REDLOCK_VERDICT_TLS))
+        verdict = status.verdict;
     /* If too few nodes vote, those that would vote are not asked. */
     if (verdict == REDLOCK_VERDICT_NONE && session_mode(session) == REDLOCK_MODE_GUARDED) {
         snprintf(reason, size, "intact");

@@ -11,9 +11,9 @@ def bulk(text):
     return f"${len(text)}\r\n{text}\r\n".encode()
 
 
-def old_redis(version):
+def old_redis(version, run_id=RUN_ID):
     """The answers of a Redis of that version to a handshake."""
-    info = f"redis_version:{version}\r\nredis_mode:standalone\r\nrun_id:{RUN_ID}\r\n"
+    info = f"redis_version:{version}\r\nredis_mode:standalone\r\nrun_id:{run_id}\r\n"
 
     def answer(words):
         name = words[0].upper()

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -210,6 +211,53 @@ def refused_at_once(redlock, *words):
     assert time.monotonic() - began < 5
     assert done.returncode == CONFIG, done
     return done.stderr.decode()
+
+
+class Returning:
+    """A node that hangs up on the first lock, then refuses the login until `open` is set, and then is as before."""
+
+    def __init__(self, run_id):
+        self.open, self.has_refused, self.is_back = threading.Event(), threading.Event(), threading.Event()
+        self.handshake = old_redis("7.0.0", run_id)
+        self.was_asked = False
+        self.refused = 0
+
+    def __call__(self, words):
+        if not self.open.is_set():
+            if self.was_asked:
+                self.refused += words[0].upper() == "REDLOCK.HELLO"
+                if self.refused > 1:  # the client has taken note of the first refusal
+                    self.has_refused.set()
+                return b"-NOAUTH Authentication required.\r\n"
+            self.was_asked = words[0].upper() == "SET"
+            return None if self.was_asked else self.handshake(words)
+        if is_release(words):  # kept until the client was connected again
+            self.is_back.set()
+            return b":1\r\n"
+        return self.handshake(words)
+
+
+def is_release(words):
+    return words[0].upper() in ("EVAL", "EVALSHA") and words[2] == "1"
+
+
+@pytest.mark.parametrize("words", [["run", "x", "true"], ["acquire", "x"]], ids=lambda words: words[0])
+def test_nodes_that_come_back_while_the_wait_is_given_up(words):
+    """Two of three refuse the login, and no longer do so when what the third had granted is released."""
+    returning = [Returning("a" * 40), Returning("b" * 40)]
+
+    def third(words):
+        if is_release(words):
+            assert all(node.has_refused.wait(10) for node in returning)
+            for node in returning:
+                node.open.set()
+            assert all(node.is_back.wait(10) for node in returning)
+            return b":1\r\n"
+        return old_redis("7.0.0")(words)
+
+    with FakeNode(returning[0]) as a, FakeNode(returning[1]) as b, FakeNode(third) as c:
+        done = Redlock(f"{a.url},{b.url},{c.url}")(words[0], "--mode", "classic", "--node-timeout", "10s", "-w", "20s", *words[1:], timeout=25)
+    assert done.returncode == 0, done.stderr
 
 
 def test_missing_records_end_the_wait(three):
