@@ -459,6 +459,13 @@ def test_one_by_one(shell, label):
         assert holder.wait(10) == 128 + signal.SIGTERM
 
 
+@pytest.mark.parametrize("page", ["docs/runbook.md", "docs/native.md", "docs/guarded.md", "docs/redlock.1"])
+def test_each_page_with_a_rolling_restart_has_its_rule(page):
+    """Without it, a quorum of three loses the locks that are held."""
+    rule = "With three servers, also wait one TTL of the longest held lock before the next restart."
+    assert rule in (SOURCE / page).read_text(encoding="utf-8").replace("\n", " ")
+
+
 def test_restart_in_classic_mode(shell):
     script = PAGE.one("sh", "restart classic")
     assert script.count("sleep 40") == 1
