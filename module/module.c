@@ -235,11 +235,14 @@ EXPORTED int RedisModule_OnUnload(struct server_ctx *ctx) {
     ends_all();
     bool has_record = node_record(node.table, &fields) > 0;
     if (has_record || node_count(node.table) > 0) {
-        server.Log(
-            ctx, "warning",
-            "not unloaded: the node holds %zu locks and %s; a node without them would "
-            "vote as if they were free. Remove it from the quorum first (redlock quorum remove), or stop the server",
-            node_count(node.table), has_record ? "a record" : "no record");
+        server.Log(ctx, "warning",
+                   "not unloaded: the node holds %zu locks and %s; a node without them would "
+                   "vote as if they were free. %s",
+                   node_count(node.table), has_record ? "a record" : "no record",
+                   has_record
+                       ? "The record stays while the module is loaded: to take the module out, "
+                         "restart the server without loadmodule"
+                       : "Wait until they have ended");
         return SERVER_ERR;
     }
     leave_nothing();

@@ -675,10 +675,10 @@ def test_a_server_of_a_quorum_that_is_gone(made, three, spare):
     assert guarded(spare.url)("quorum", "init", "--yes", "--never-used").returncode == 0
     done = made("quorum", "add", "--yes", "--quorum", id_at(three[0]), spare.url)
     assert done.returncode != 0
-    assert b"gone for good, empty the server (FLUSHALL)" in done.stderr
+    assert b"gone for good, empty the server (FLUSHALL; a native node: restart it)" in done.stderr
     done = guarded(three[0].url)("quorum", "init", "--yes", "--ttl-max", TTL_MAX)
     assert done.returncode != 0
-    assert b"gone for good, empty the server (FLUSHALL), and give --ttl-max of at least 2000ms" in done.stderr, done.stderr
+    assert b"gone for good, empty the server (FLUSHALL; a native node: restart it), and give --ttl-max of at least 2000ms" in done.stderr, done.stderr
     spare.ask("FLUSHALL")
     done = made("quorum", "add", "--yes", spare.url, timeout=60)
     assert done.returncode == 0, done.stderr

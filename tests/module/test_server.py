@@ -71,12 +71,27 @@ def test_unloading_is_refused_while_it_holds_something():
     with native.node() as node:
         assert node.acquire("a", ttl=500) == 1
         assert "nload" in node.error("MODULE", "UNLOAD", "redlock")
-        assert "holds 1 locks and no record" in node.log
+        assert re.search("holds 1 locks and no record.*Wait until they have ended", node.log)
         assert node.acquire("a")[0] == 0
         time.sleep(0.6)
         assert node("REDLOCK.RECORDWRITE", "", "", NONCE, "", 1, "nonce", NONCE) == 1
+        node("FLUSHALL")
         assert "nload" in node.error("MODULE", "UNLOAD", "redlock")
+        assert re.search("holds 0 locks and a record.*restart the server without loadmodule", node.log)
         assert node("REDLOCK.RECORD")
+
+
+def test_a_server_that_refuses_every_write_refuses_extensions_and_releases():
+    """As a stock one. A lack of memory does not stop them."""
+    with native.node() as node:
+        assert node.acquire("a") == node.acquire("b") == 1
+        node("CONFIG", "SET", "min-replicas-to-write", 1)
+        for words in (("EXTEND", 1, "a", "t", 1000), ("RELEASE", 1, "a", "t"), ("UNLOCK", "a", "t")):
+            assert node.error("REDLOCK." + words[0], *words[1:]).startswith("NOREPLICAS"), words
+        node("CONFIG", "SET", "min-replicas-to-write", 0)
+        node("CONFIG", "SET", "maxmemory", 1)
+        assert node.error("REDLOCK.LOCK", "c", "t", 1000).startswith("OOM")
+        assert node.extend("a") == node.release("a") == 1
 
 
 # ---- roles and restarts ------------------------------------------------------------------------

@@ -45,7 +45,7 @@ static const char *const texts[] = {
     [RL_PROBLEM_TWO_QUORUMS] =
         "%u belongs to quorum %q, %o to quorum %i: leave out the nodes of one of them, or name "
         "the quorum that is meant (--quorum); where %q is gone for good, empty its nodes "
-        "(FLUSHALL)",
+        "(FLUSHALL; a native node: restart it)",
     [RL_PROBLEM_NO_RECORD] = "no node of the list has a record: redlock quorum init makes them",
     [RL_PROBLEM_NO_RECORD_OF] =
         "no node of the list has a record of quorum %i: correct the list, or the quorum that is "
@@ -60,15 +60,15 @@ static const char *const texts[] = {
     [RL_PROBLEM_ADDED_UNHEARD] = "%s. Only a node that answers can be added",
     [RL_PROBLEM_ADDED_UNREADABLE] =
         "%u has a record that this version cannot read: if it is not needed any more, "
-        "empty the server (FLUSHALL)",
+        "empty the server (FLUSHALL; a native node: restart it)",
     [RL_PROBLEM_OF_OTHER_QUORUM] =
         "%u belongs to quorum %i: take it out there (redlock quorum remove), or if that quorum is "
-        "gone for good, empty the server (FLUSHALL)",
+        "gone for good, empty the server (FLUSHALL; a native node: restart it)",
     [RL_PROBLEM_ALREADY_MEMBER] = "%u is a member already, as %i (%m)",
     [RL_PROBLEM_MEMBERS_FULL] = "the quorum has %n members, and cannot have more",
     [RL_PROBLEM_QUORUM_OF_ONE] =
         "cannot add a node to a quorum of one: there is no majority from which a second node "
-        "could recover. List all nodes, empty %m (FLUSHALL), and redlock quorum init with "
+        "could recover. List all nodes, empty %m (FLUSHALL; a native node: restart it), and redlock quorum init with "
         "--ttl-max of at least %t and a --floor: the record that names its ttl_max and its fences "
         "is gone then",
     [RL_PROBLEM_NOT_A_MEMBER] =
@@ -101,11 +101,11 @@ static const char *const texts[] = {
         "again when they are stable",
     [RL_PROBLEM_UNREADABLE] =
         "%u has a record that this version cannot read: use the version that wrote it; or if it "
-        "is not needed any more, empty the server (FLUSHALL)",
+        "is not needed any more, empty the server (FLUSHALL; a native node: restart it)",
     [RL_PROBLEM_MEMBERS_UNLISTED] =
         "%u belongs to quorum %i, and %0 of its %1 members are not in the list (%m, ...): list "
         "them too; or take %u out of that quorum, or if that is gone for good, "
-        "empty the server (FLUSHALL), and give --ttl-max of at least %l and a --floor: the "
+        "empty the server (FLUSHALL; a native node: restart it), and give --ttl-max of at least %l and a --floor: the "
         "record that names its ttl_max and its fences is gone then",
     [RL_PROBLEM_ALIVE] =
         "quorum %i has a majority that is intact (%0 of %1 members), so init is not needed: nodes "
