@@ -66,11 +66,27 @@ static void unknown_option(const struct command *command, const char *word) {
     }
 }
 
+/* getopt_long() takes the beginning of a long option for the option. But the full name of another
+ * command's option is meant as that one. */
+static bool is_of_another(const char *word, int what) {
+    if (what < LONG_BASE) return false;
+    const char *name = word + strlen("--");
+    const size_t length = strcspn(name, "=");
+    if (length == strlen(option_entries[what - LONG_BASE].name)) return false;
+    for (size_t i = 0; i < option_entries_count; i++) {
+        const char *whole = option_entries[i].name;
+        if (strlen(whole) == length && strncmp(whole, name, length) == 0) return true;
+    }
+    return false;
+}
+
 static void refuse(const struct command *command, int what, char **argv) {
     const char *word = argv[optind - 1];
     char letter[] = {'-', (char)optopt, '\0'};
     const char *name = optopt > 0 && optopt < LONG_BASE ? letter : word;
-    if (what == ':') {
+    if (is_of_another(word, optopt)) {
+        unknown_option(command, word);
+    } else if (what == ':') {
         complain("option '%.60s' of 'redlock %s' needs a value; try 'redlock %s --help'", name,
                  command->name, command->name);
     } else if (optopt >= LONG_BASE) {
@@ -91,6 +107,11 @@ int arguments_read(const struct command *command, struct settings *settings, int
     while ((what = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         if (what == '?' || what == ':') {
             refuse(command, what, argv);
+            return -1;
+        }
+        const char *word = argv[optind - (optarg != NULL && optarg == argv[optind - 1] ? 2 : 1)];
+        if (is_of_another(word, what)) {
+            unknown_option(command, word);
             return -1;
         }
         const struct option_entry *entry =
