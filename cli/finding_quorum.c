@@ -35,27 +35,37 @@ static bool is_half_added(const struct checkup *checkup, size_t node) {
     return false;
 }
 
-/* A node that does not answer may be a member under another URL. */
-static const char *unlisted_member(const struct checkup *checkup) {
+/* The add that makes this member one again was interrupted. */
+static bool waits_for_add(const struct checkup *checkup, const struct redlock_member *member) {
+    for (size_t i = 0; i < checkup->count; i++)
+        if (is_of_half_added(&checkup->membership, member, &checkup->nodes[i].status)) return true;
+    return false;
+}
+
+/* The last of the members that no node of the list is known to be; NULL: there is none. `sure`: a
+ * node that does not answer may be a member under another URL, and there are fewer of those. */
+static const char *unlisted_member(const struct checkup *checkup, bool *sure) {
     const struct membership *membership = &checkup->membership;
     const char *url = NULL;
     size_t lacking = 0, unplaced = 0;
-    for (size_t i = 0; i < checkup->count; i++) {
-        unplaced += is_half_added(checkup, i);
+    for (size_t i = 0; i < checkup->count; i++)
         unplaced += !is_served(&checkup->nodes[i]) && checkup->nodes[i].status.node_id[0] == '\0';
-    }
     for (size_t i = 0; i < membership->quorum.members; i++) {
-        if (membership->members[i].node >= 0) continue;
+        const struct redlock_member *member = &membership->members[i];
+        if (member->node >= 0 || waits_for_add(checkup, member)) continue;
         lacking++;
-        url = membership->members[i].url;
+        url = member->url;
     }
-    return lacking > unplaced ? url : NULL;
+    *sure = lacking > unplaced;
+    return url;
 }
 
 /* A server that lost its record is known by its URL alone: it may be the member that seems to be
  * unlisted. */
 static bool may_be_renamed(const struct checkup *checkup) {
-    return checkup->membership.state <= MEMBERSHIP_DEGRADED && unlisted_member(checkup) != NULL;
+    bool sure;
+    return checkup->membership.state <= MEMBERSHIP_DEGRADED &&
+           unlisted_member(checkup, &sure) != NULL && sure;
 }
 
 /* A node without a record. A quorum whose members are lost cannot add it. */
@@ -180,7 +190,8 @@ static void judge_absent_quorum(const struct checkup *checkup, struct findings *
 void judge_membership(const struct checkup *checkup, struct findings *findings) {
     const struct membership *membership = &checkup->membership;
     const struct redlock_quorum_status *quorum = &membership->quorum;
-    const char *unlisted = unlisted_member(checkup);
+    bool sure;
+    const char *unlisted = unlisted_member(checkup, &sure);
     const bool outage = is_outage(checkup);
     if (membership->state == MEMBERSHIP_LOST) {
         ERROR(
@@ -204,7 +215,10 @@ void judge_membership(const struct checkup *checkup, struct findings *findings) 
     if (unlisted != NULL) {
         WARNING("NOT-LISTED", EVERY_NODE,
                 "Give every client all members: redlock quorum status names them.",
-                "The member %.200s is not in the list of nodes, so its vote is missing.", unlisted);
+                sure ? "The member %.200s is not in the list of nodes, so its vote is missing."
+                     : "The member %.200s is not in the list of nodes by this URL, so its vote is "
+                       "missing, unless a node that does not answer is the same server.",
+                unlisted);
     }
     if (membership->state > MEMBERSHIP_DEGRADED || quorum->settled) return;
     char command[400];

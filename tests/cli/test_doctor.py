@@ -380,6 +380,19 @@ def test_a_member_that_is_not_listed(guarded):
     assert (status, found(report)["NOT-LISTED"]) == (0, ("warning", [1, 2]))
 
 
+def test_a_member_that_is_listed_by_another_url(guarded):
+    """The node hangs, and its record is unknown: that the list lacks the member is known all the same."""
+    with socket.create_server(("127.0.0.1", 0)) as hangs:
+        others, port = guarded.nodes.rsplit(",", 1)[0], hangs.getsockname()[1]
+        status, report = examine_guarded(f"{others},redis://127.0.0.1:{port}")
+        assert found(report)["UNREACHABLE"] == ("warning", [3])
+        assert found(report)["NOT-LISTED"] == ("warning", [1, 2, 3])
+        why = next(finding["why"] for finding in report["findings"] if finding["name"] == "NOT-LISTED")
+        assert guarded[2].url in why and "unless a node that does not answer is the same server" in why
+    guarded[2].close()
+    assert "NOT-LISTED" not in found(examine_guarded(guarded.nodes)[1])
+
+
 def test_a_change_that_was_not_finished(guarded):
     with started(SAFE) as (spare,):
         with Redlock(guarded.nodes).start("quorum", "add", "--yes", "-v", spare.url) as process:
