@@ -225,7 +225,9 @@ static int must_be_fit(struct task *task, size_t node) {
              reason_text(status.verdict, status.text, reason, sizeof reason));
     keep_reason(task);
     if (node_is_silent(status.verdict)) complain("start it, or correct its URL or the network");
-    return status.verdict == REDLOCK_VERDICT_AUTH ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    const bool refused =
+        status.verdict == REDLOCK_VERDICT_AUTH || status.verdict == REDLOCK_VERDICT_TLS;
+    return refused ? EXIT_CONFIG : EXIT_NO_QUORUM;
 }
 
 /* ---- init --------------------------------------------------------------------------------- */

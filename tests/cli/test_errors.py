@@ -203,6 +203,14 @@ def test_an_untrusted_certificate_ends_the_wait(tls, command):
     assert b"waiting is no cure" in done.stderr and time.monotonic() - began < 5
 
 
+def test_an_untrusted_certificate_ends_a_change_of_the_quorum(tls, made, three):
+    url = f"rediss://127.0.0.1:{tls[0]}"
+    for redlock, words in ((made, ["add", "--yes", url]), (Redlock(url), ["init", "--yes", "--never-used"])):
+        done = redlock("quorum", *words)
+        assert (done.returncode, b"certificate was refused" in done.stderr) == (CONFIG, True), done
+    assert made("quorum", "status").stdout.endswith(b"All 3 members are intact.\n")
+
+
 # ---- waiting that no time can end ----
 
 def refused_at_once(redlock, *words):
