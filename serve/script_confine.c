@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "script_confine.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -37,12 +38,18 @@ void confine_descriptors(void) {
 
 /* ---- limits ---- */
 
-/* The type of what is limited differs between C libraries: a function would need its name. */
+static rlim_t lower(rlim_t one, rlim_t other) { return one < other ? one : other; }
+
+/* The type of what is limited differs between C libraries: a function would need its name. Only
+ * root may raise a limit, so one that is lower already stays. */
 #define LIMIT(what, most)                                                                          \
-    (setrlimit((what), &(const struct rlimit){.rlim_cur = (most), .rlim_max = (most)}) == 0)
+    (getrlimit((what), &limit) == 0 &&                                                             \
+     (limit.rlim_cur = limit.rlim_max = lower((most), limit.rlim_max),                             \
+      setrlimit((what), &limit) == 0))
 
 /* A sanitizer reserves terabytes, and has deeper frames. */
 bool confine_limits(void) {
+    struct rlimit limit;
     bool all = LIMIT(RLIMIT_CORE, 0) && LIMIT(RLIMIT_FSIZE, 0) && LIMIT(RLIMIT_NOFILE, 0) &&
                LIMIT(RLIMIT_NPROC, 0) && LIMIT(RLIMIT_MEMLOCK, 0) && LIMIT(RLIMIT_MSGQUEUE, 0);
 #ifndef SCRIPT_SANITIZED
@@ -70,7 +77,10 @@ bool confine_limits(void) {
 #endif
 
 #ifndef ARCHITECTURE
-bool confine_system_calls(void) { return false; }
+bool confine_system_calls(void) {
+    errno = ENOSYS;
+    return false;
+}
 #else
 
 /* A sanitizer uses calls that are not listed here to report what it found. They fail, but the

@@ -11,12 +11,12 @@
 /* Closes all descriptors but 0; standard error stays open for the reports of sanitizers, if one is
  * built in. */
 void confine_descriptors(void);
-/* Forbids files, processes and core dumps, and limits memory. False: it could not set all limits.
- */
+/* Forbids files, processes and core dumps, and limits memory. A lower limit that is there already
+ * stays. False: it could not set all limits; errno holds the reason. */
 bool confine_limits(void);
 /* From here on the process reads and writes descriptor 0, takes memory that is not executable, and
  * ends; any other system call kills it. False: the kernel has no such filter, or this program does
- * not know the processor. */
+ * not know the processor; errno holds the reason. */
 bool confine_system_calls(void);
 
 #endif

@@ -147,7 +147,9 @@ static _Noreturn void run_worker(void) {
     warm_up(scripts);
     confine_descriptors();
     message.limited = confine_limits();
+    if (!message.limited) message.error = errno;
     message.filtered = confine_system_calls();
+    if (message.limited && !message.filtered) message.error = errno;
     send_message(&message);
     receive_message(&message);
     while (true) {

@@ -98,6 +98,7 @@ static void body(struct wire *wire, struct wire_message *message, struct script_
         message->pid = number(wire, message->pid, 1, INT32_MAX);
         message->limited = number(wire, message->limited, 0, 1) != 0;
         message->filtered = number(wire, message->filtered, 0, 1) != 0;
+        message->error = (int)number(wire, message->error, 0, INT16_MAX);
         return;
     case WIRE_LOAD: script(wire, message); return;
     case WIRE_LOADED: return;

@@ -35,6 +35,7 @@ struct wire_message {
     enum wire_kind kind;
     int64_t pid;                    /* READY */
     bool limited, filtered;         /* READY: it has resource limits, a filter of system calls */
+    int error;                      /* READY: why it has one of them not; else 0 */
     char sha[SCRIPT_SHA_BYTES + 1]; /* LOAD, RUN */
     struct script_bytes text; /* LOAD, RUN: the script. REFUSED: the reason, in one sentence */
     struct script_bytes key;  /* RUN */

@@ -2,7 +2,9 @@
 #include "workers.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -256,18 +258,21 @@ void task_close(struct worker_task *task) {
 
 /* ---- messages of workers ---- */
 
-#define NOT_CONFINED "this system cannot confine the process that runs them (seccomp)"
-
 /* Scripts of clients do not run in an unconfined process, unless the options allow it. */
 static bool is_confined(struct workers *workers, const struct wire_message *ready) {
     const struct serve_options *options = workers->gateway->options;
+    char why[256];
     if (ready->limited && ready->filtered) return true;
-    if (options->scripts != SERVE_SCRIPTS_UNCONFINED) {
-        complain(workers, NOT_CONFINED "; see --scripts");
+    const bool runs = options->scripts == SERVE_SCRIPTS_UNCONFINED;
+    snprintf(why, sizeof why, "this system cannot confine the process that runs them (%s: %s)%s",
+             ready->limited ? "seccomp" : "setrlimit", strerror(ready->error),
+             runs ? "" : "; see --scripts");
+    if (!runs) {
+        complain(workers, why);
         workers->none = true;
         return false;
     }
-    if (!workers->complained) options->say("scripts run anyway: " NOT_CONFINED);
+    if (!workers->complained) options->say("scripts run anyway: %s", why);
     workers->complained = true;
     return true;
 }

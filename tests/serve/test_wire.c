@@ -39,7 +39,7 @@ static struct script_bytes room[WIRE_ARGUMENTS_MAX];
 
 static struct wire_message messages[] = {
     {.kind = WIRE_READY, .pid = 4711, .limited = true},
-    {.kind = WIRE_READY, .pid = 1, .filtered = true},
+    {.kind = WIRE_READY, .pid = 1, .filtered = true, .error = 22},
     {.kind = WIRE_LOAD, .sha = SHA, .text = {"return 1", 8}},
     {.kind = WIRE_LOADED},
     {.kind = WIRE_REFUSED, .text = {"ERR no", 6}},
@@ -76,6 +76,7 @@ static void is_read_as_it_was_written(void **state) {
         assert_int_equal(read.pid, message->pid);
         assert_int_equal(read.limited, message->limited);
         assert_int_equal(read.filtered, message->filtered);
+        assert_int_equal(read.error, message->error);
         assert_string_equal(read.sha, message->sha);
         assert_bytes(read.text, message->text);
         assert_bytes(read.key, message->key);

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import random
+import resource
 import shutil
 import subprocess
 import threading
@@ -190,7 +191,19 @@ def test_where_there_are_no_filters_scripts_are_refused(start, quorum, key):
         serves_known_scripts_alone(client, key)
         serves_known_scripts_alone(client, key)
     said = until(lambda: [line for line in gateway.said if "seccomp" in line], what="a line about seccomp")
-    assert len(said) == 1 and "--scripts" in said[0], gateway.said
+    assert len(said) == 1 and "(seccomp: Invalid argument); see --scripts" in said[0], gateway.said
+
+
+def test_a_lower_limit_on_memory_stays_and_is_no_lack_of_confinement(start, quorum, key):
+    if any(name in pathlib.Path(BINARY).read_bytes() for name in (b"__asan_init", b"__tsan_init")):
+        pytest.skip("a sanitizer needs terabytes")
+    most = 28 << 20
+    gateway = start(quorum.nodes, preexec=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)))
+    with gateway.connect() as client:
+        assert client("EVAL", COUNTS, 1, key) == 55
+        for pid in processes.workers(gateway):
+            assert processes.limits(pid)["Max address space"] == (str(most), str(most))
+    assert not [line for line in gateway.said if "confine" in line], gateway.said
 
 
 def test_unconfined_they_have_their_limits_all_the_same(start, quorum, key):
