@@ -26,10 +26,9 @@ static bool find_quorum_status(struct session *session, size_t voting,
            redlock_quorum_peek(session->client, quorum, members, REDLOCK_NODES_MAX) == REDLOCK_OK;
 }
 
-static void report_ready(void *context) {
+static void report_ready(void *context, const char *addresses) {
     struct session *session = context;
     const size_t nodes = redlock_client_nodes(session->client);
-    const char *listen = session->settings->listen;
     struct redlock_quorum_status quorum = {0};
     size_t voting = 0;
     if (session->settings->quiet) return;
@@ -39,9 +38,8 @@ static void report_ready(void *context) {
         voting += status.verdict == REDLOCK_VERDICT_GRANTED;
     }
     const bool known = find_quorum_status(session, voting, &quorum);
-    complain("serving on %s: %s mode%s%s, %zu of %zu nodes vote",
-             listen != NULL ? listen : "the sockets of systemd", mode_name(session_mode(session)),
-             known ? ", quorum " : "", quorum.id, voting, nodes);
+    complain("serving on %s: %s mode%s%s, %zu of %zu nodes vote", addresses,
+             mode_name(session_mode(session)), known ? ", quorum " : "", quorum.id, voting, nodes);
     session_warn(session);
 }
 

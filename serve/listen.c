@@ -302,6 +302,38 @@ bool listen_open(struct gateway *gateway) {
     return false;
 }
 
+/* A Unix socket by its path, as --listen has it. */
+static void name_of(const struct listener *listener, char *out, size_t size) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage storage;
+        struct sockaddr_un un;
+    } address = {0};
+    socklen_t bytes = sizeof address.storage;
+    snprintf(out, size, "?");
+    if (getsockname(evconnlistener_get_fd(listener->events), &address.any, &bytes) != 0) return;
+    if (address.any.sa_family == AF_UNIX)
+        snprintf(out, size, "unix://%s", address.un.sun_path);
+    else
+        address_text(&address.any, out, size);
+}
+
+/* The list begins with the last one. */
+char *listen_names(const struct gateway *gateway, char *out, size_t size) {
+    char name[sizeof(struct sockaddr_un) + sizeof "unix://"];
+    size_t at = size - 1;
+    out[at] = '\0';
+    for (const struct listener *one = gateway->listeners; one != NULL; one = one->next) {
+        name_of(one, name, sizeof name);
+        const size_t bytes = strlen(name), comma = at < size - 1;
+        if (at < bytes + comma) break;
+        at -= bytes + comma;
+        memcpy(out + at, name, bytes);
+        if (comma > 0) out[at + bytes] = ',';
+    }
+    return memmove(out, out + at, size - at);
+}
+
 void listen_close(struct gateway *gateway) {
     while (gateway->listeners != NULL) {
         struct listener *listener = gateway->listeners;

@@ -281,7 +281,9 @@ enum serve_result serve_run(const struct serve_options *options) {
          * not delay the start for long. */
         redlock_client_wait_ready(gateway.client, options->connect_timeout_ms);
         sd_notify(0, "READY=1");
-        if (options->ready != NULL) options->ready(options->ready_context);
+        char names[1024];
+        if (options->ready != NULL)
+            options->ready(options->ready_context, listen_names(&gateway, names, sizeof names));
         if (options->verbose) options->say("ready");
         serve(&gateway);
     }

@@ -36,8 +36,9 @@ struct serve_options {
     enum serve_scripts scripts;
     bool busy_poll; /* stays awake for a short time after each message, for the next one */
     bool verbose;
-    /* called once, when clients are accepted and the nodes had time to connect; must not wait */
-    void (*ready)(void *context);
+    /* called once, when clients are accepted and the nodes had time to connect; must not wait.
+     * `addresses` are those that it listens on, separated by commas */
+    void (*ready)(void *context, const char *addresses);
     void *ready_context;
     /* logs for the operator */
     void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2)));

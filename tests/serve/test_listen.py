@@ -120,6 +120,16 @@ def test_too_few_files_for_any_client(quorum, count):
     assert (done.returncode, count < 8 or b"LimitNOFILE=)\n" in done.stderr) == (71, True), done
 
 
+def test_the_start_names_the_addresses_in_use(start, quorum, tmp_path):
+    path = str(tmp_path / "socket")
+    gateway = start(quorum.nodes, "--listen", f"127.0.0.1:0,unix://{path}", listen=False)
+    host, port = gateway.address()
+    said = until(lambda: [line for line in gateway.said if "serving on" in line], what="its addresses")
+    assert f"serving on {host}:{port},unix://{path}: " in said[0] and port != 0
+    with Connection((host, port)) as client:
+        assert client("PING") == "PONG"
+
+
 def test_starts_before_its_nodes_do(start, key):
     with start("redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3").connect() as client:
         assert client.error("SET", key, "v", "NX", "PX", 20000).code == "NOQUORUM"
