@@ -125,11 +125,10 @@ static bool may_run(struct connection *connection, const struct command *command
     return true;
 }
 
-bool command_begin(struct connection *connection, struct script_bytes key,
-                   const struct observation *watched, key_op_program *program, key_op_over *over) {
+bool command_begin(struct connection *connection, struct script_bytes key, key_op_program *program,
+                   key_op_over *over) {
     connection->busy = true;
-    if (key_op_begin(&connection->op, connection->gateway, key, watched, program, over))
-        return true;
+    if (key_op_begin(&connection->op, connection->gateway, key, program, over)) return true;
     reply_error(&connection->reply, "OOM out of memory");
     connection_answered(connection);
     return false;

@@ -75,8 +75,8 @@ bool command_number(struct script_bytes word, int64_t *number);
 void command_refuse(struct connection *connection, const char *what, const char *why);
 /* Begins an operation on the key, whose end answers the request. False after an error: the request
  * is answered. */
-bool command_begin(struct connection *connection, struct script_bytes key,
-                   const struct observation *watched, key_op_program *program, key_op_over *over);
+bool command_begin(struct connection *connection, struct script_bytes key, key_op_program *program,
+                   key_op_over *over);
 
 /* command_lock.c: commands about a lock */
 bool plan_set(struct connection *connection, struct plan *plan);

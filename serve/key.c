@@ -77,7 +77,18 @@ static void key_rest(struct key *key) {
     }
     /* The loop's clock is coarse: the event may fire some milliseconds too early. */
     if (key->lock != NULL && !evtimer_pending(key->end, NULL) && !watch_end(key)) key_forget(key);
-    if (key->lock == NULL) key_free(key);
+    if (key->lock == NULL && key->watchers == 0) key_free(key);
+}
+
+struct key *key_watch(struct gateway *gateway, struct script_bytes name) {
+    struct key *key = key_get(gateway, name);
+    if (key != NULL) key->watchers++;
+    return key;
+}
+
+void key_unwatch(struct key *key) {
+    key->watchers--;
+    key_rest(key);
 }
 
 /* ---- the cached lock ---- */
@@ -198,19 +209,17 @@ void key_ops_close(struct gateway *gateway) {
 }
 
 bool key_op_begin(struct key_op *op, struct gateway *gateway, struct script_bytes name,
-                  const struct observation *watched, key_op_program *program, key_op_over *over) {
+                  key_op_program *program, key_op_over *over) {
     struct key *key = key_get(gateway, name);
     if (key == NULL) return false;
     op->gateway = gateway;
     op->key = key;
     op->program = program;
     op->over = over;
-    op->running = op->is_ready = op->changed = false;
+    op->running = op->is_ready = op->watched = op->changed = op->asks = false;
     op->calls = op->effects = op->restarts = op->peeks = 0;
     op->since_ns = gateway_now_ns();
-    op->watched = watched != NULL;
     op->observation.state = OBSERVED_NONE;
-    if (watched != NULL) op->observation = *watched;
     const bool waits = !TAILQ_EMPTY(&key->queue);
     TAILQ_INSERT_TAIL(&key->queue, op, queued);
     if (waits) return true;
@@ -257,6 +266,11 @@ static void go_on(struct key_op *op, enum script_step step, struct script_call *
     }
     if (step == SCRIPT_WAITS) return;
     step_close(op);
+void key_op_assume(struct key_op *op, const struct observation *observation) {
+    op->watched = true;
+    op->observation = *observation;
+}
+
     op->running = false;
     leave(op);
     op->over(op, result);

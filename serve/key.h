@@ -50,6 +50,8 @@ struct key {
     TAILQ_HEAD(key_queue, key_op) queue; /* operations that want the key; the first one has it */
     struct redlock_lock *lock;           /* NULL: no lock is cached */
     bool lost;                           /* counted in keys.lost */
+    unsigned watchers;                   /* while there are any, the key stays */
+    uint64_t version;                    /* counts its changes that this gateway knows of */
     int64_t ends_ns;                     /* when the key has expired on the nodes */
     int64_t believed_until_ns;
     struct event *end;
@@ -73,12 +75,13 @@ struct key_op {
     key_op_program *program;
     key_op_over *over;
     struct observation observation; /* what this operation knows of the key; NONE: nothing yet */
-    bool watched;                   /* `observation` comes from WATCH; if it no longer holds ... */
+    bool watched;                   /* `observation` is assumed; if it does not hold ... */
     bool changed;                   /* ... this is set, and the operation does not restart */
     unsigned calls, effects, restarts, peeks, tries;
     int64_t since_ns; /* the time it was queued; later, when the current step began */
     struct script_call call;
     struct redlock_lock *lock; /* of the current step, unless it uses the cached one */
+    bool asks;                      /* it reads the nodes, however fresh the cache is */
     struct redlock_view *views;
     char text[1024]; /* the sentence of an error */
 };
@@ -113,6 +116,10 @@ bool key_believed(const struct key *key, struct observation *observation);
 void keys_close(struct gateway *gateway);
 
 /* ---- operations ---- */
+/* Keeps the key, with its version, for a client that watches it. NULL: out of memory. */
+struct key *key_watch(struct gateway *gateway, struct script_bytes name);
+void key_unwatch(struct key *key);
+
 
 bool key_ops_open(struct gateway *gateway);
 void key_ops_close(struct gateway *gateway);
@@ -120,7 +127,10 @@ void key_ops_close(struct gateway *gateway);
 /* Asks for the key; the operation may end before this returns. *observation is what WATCH observed,
  * or NULL. False: out of memory. */
 bool key_op_begin(struct key_op *op, struct gateway *gateway, struct script_bytes key,
-                  const struct observation *watched, key_op_program *program, key_op_over *over);
+                  key_op_program *program, key_op_over *over);
+/* For a program that begins: its effects apply to the lock that was observed earlier, if that is
+ * still there. */
+void key_op_assume(struct key_op *op, const struct observation *observation);
 /* Reports the next step of a program that answered WAITS. */
 void key_op_said(struct key_op *op, enum script_step step, const struct script_call *call,
                  const struct script_value *result);

@@ -172,6 +172,7 @@ static void on_released(void *context, struct redlock_lock *lock, int result) {
     struct script_value value = one;
     step_measure(op, METRIC_RELEASE, result);
     if (result == REDLOCK_OK) {
+        op->key->version++;
         op->effects++;
         op->observation.state = OBSERVED_ABSENT;
         channel_notify(op->gateway, op->key->name, "del");
@@ -216,6 +217,7 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
         int64_t ends_ns = gateway_now_ns() + op->call.ttl_ms * GATEWAY_MS;
         if (op->observation.ends_ns == OBSERVED_NEVER_ENDS || ends_ns > op->observation.ends_ns)
             op->observation.ends_ns = ends_ns;
+        op->key->version++;
         op->effects++;
         if (lock == op->lock) op->lock = NULL;
         key_keep(op->key, lock, op->observation.ends_ns);
@@ -260,6 +262,7 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
         struct redlock_bytes token = redlock_token(lock);
         int64_t ends_ns = gateway_now_ns() + op->call.ttl_ms * GATEWAY_MS;
         observation_set(&op->observation, token.data, token.bytes, ends_ns);
+        op->key->version++;
         op->effects++;
         op->lock = NULL;
         key_keep(op->key, lock, ends_ns);
@@ -396,7 +399,8 @@ static bool peek(struct key_op *op, struct script_value *value) {
 
 bool step_call(struct key_op *op, const struct script_call *call, struct script_value *value) {
     op->call = *call;
-    if (op->observation.state == OBSERVED_NONE) key_believed(op->key, &op->observation);
+    if (op->observation.state == OBSERVED_NONE && !op->asks)
+        key_believed(op->key, &op->observation);
     /* An operation that only takes finds out by trying; but if a lock is cached here, a peek is
      * cheaper. */
     bool tries = call->command == SCRIPT_TAKE &&

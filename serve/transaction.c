@@ -13,8 +13,9 @@ enum { PLANS_MAX = 32 };
 
 struct transaction {
     bool open, broken, watching;
-    char *watched_key; /* NULL: none */
-    size_t watched_key_bytes;
+    bool looks;      /* EXEC reads the lock first, to compare it with the watched one */
+    struct key *key; /* the watched one; NULL: none */
+    uint64_t version;
     struct observation watched;
     size_t count, at;
     struct plan plans[PLANS_MAX];
@@ -28,16 +29,17 @@ void transaction_free(struct connection *connection) {
     if (transaction == NULL) return;
     for (size_t i = 0; i < transaction->count; i++) free(transaction->bytes[i]);
     if (transaction->answers.out != NULL) evbuffer_free(transaction->answers.out);
-    free(transaction->watched_key);
-    free(transaction);
     connection->transaction = NULL;
+    if (transaction->key != NULL) key_unwatch(transaction->key);
+    free(transaction);
 }
 
 size_t transaction_weight(const struct connection *connection) {
     const struct transaction *transaction = connection->transaction;
     if (transaction == NULL) return 0;
-    return sizeof *transaction + transaction->watched_key_bytes + transaction->bytes_kept +
-           evbuffer_get_length(transaction->answers.out);
+    const struct key *key = transaction->key;
+    return sizeof *transaction + (key != NULL ? sizeof *key + key->name.bytes : 0) +
+           transaction->bytes_kept + evbuffer_get_length(transaction->answers.out);
 }
 
 /* Returns the connection's transaction, and makes one if necessary; NULL after an error. */
@@ -64,14 +66,17 @@ void transaction_break(struct connection *connection) {
 
 /* ---- WATCH ---- */
 
-/* It only reads: the operation keeps what it has observed. */
+/* It only reads: what it has observed is what EXEC compares with. */
 static enum script_step watch_program(struct key_op *op, const struct script_value *answer,
                                       struct script_call *call, struct script_value *result) {
-    (void)op;
+    struct transaction *transaction = connection_of(op)->transaction;
     if (answer == NULL) {
         *call = (struct script_call){.command = SCRIPT_GET};
         return SCRIPT_CALLS;
     }
+    transaction->watching = true;
+    transaction->watched = op->observation;
+    transaction->version = op->key->version;
     *result = (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}};
     if (answer->kind == SCRIPT_ERROR) *result = *answer;
     return SCRIPT_ENDS;
@@ -79,19 +84,13 @@ static enum script_step watch_program(struct key_op *op, const struct script_val
 
 static void watch_over(struct key_op *op, const struct script_value *result) {
     struct connection *connection = connection_of(op);
-    if (result->kind == SCRIPT_ERROR) {
-        transaction_free(connection);
-    } else {
-        connection->transaction->watching = true;
-        connection->transaction->watched = op->observation;
-    }
+    if (result->kind == SCRIPT_ERROR) transaction_free(connection);
     if (connection->wire != NULL) reply_value(&connection->reply, result);
     connection_answered(connection);
 }
 
 static bool is_watched(const struct transaction *transaction, struct script_bytes key) {
-    const struct script_bytes watched = {transaction->watched_key, transaction->watched_key_bytes};
-    return script_bytes_equal(watched, key);
+    return script_bytes_equal(transaction->key->name, key);
 }
 
 void command_watch(struct connection *connection) {
@@ -102,7 +101,7 @@ void command_watch(struct connection *connection) {
     }
     struct transaction *transaction = get(connection);
     if (transaction == NULL) return;
-    bool watches = transaction->watched_key != NULL;
+    const bool watches = transaction->key != NULL;
     if (connection->reader.count > 2 || (watches && !is_watched(transaction, key))) {
         command_refuse(connection, "WATCH of several keys", "a transaction here is on one lock");
         return;
@@ -111,16 +110,13 @@ void command_watch(struct connection *connection) {
         reply_status(&connection->reply, "OK");
         return;
     }
-    transaction->watched_key = malloc(key.bytes + 1);
-    if (transaction->watched_key == NULL) {
+    transaction->key = key_watch(connection->gateway, key);
+    if (transaction->key == NULL) {
         reply_error(&connection->reply, "OOM out of memory");
         transaction_free(connection);
         return;
     }
-    memcpy(transaction->watched_key, key.data, key.bytes);
-    transaction->watched_key_bytes = key.bytes;
-    if (!command_begin(connection, key, NULL, watch_program, watch_over))
-        transaction_free(connection);
+    if (!command_begin(connection, key, watch_program, watch_over)) transaction_free(connection);
 }
 
 void command_unwatch(struct connection *connection) {
@@ -152,7 +148,7 @@ void command_discard(struct connection *connection) {
 
 static bool same_key(const struct transaction *transaction, struct script_bytes key) {
     if (transaction->count > 0) return script_bytes_equal(transaction->plans[0].key, key);
-    return transaction->watched_key == NULL || is_watched(transaction, key);
+    return transaction->key == NULL || is_watched(transaction, key);
 }
 
 void transaction_queue(struct connection *connection, const struct plan *plan) {
@@ -186,6 +182,32 @@ void transaction_queue(struct connection *connection, const struct plan *plan) {
 
 /* ---- EXEC ---- */
 
+/* Whether the first command finds out by itself whether the watched lock is still there. */
+static bool needs_no_look(const struct key_op *op, const struct transaction *transaction) {
+    const struct plan *first = &transaction->plans[0];
+    const bool takes = first->call.command == SCRIPT_TAKE,
+               extends = first->call.command == SCRIPT_EXTEND;
+    if (first->shape == PLAN_OLD) return false;
+    if (transaction->watched.state != OBSERVED_LOCK) return takes;
+    /* By its token, which is there, or is not. Guarded, an extension needs the fencing token too.
+     */
+    if (extends && gateway_is_guarded(op->gateway))
+        return key_lock(op->key, &transaction->watched) != NULL;
+    return extends || first->call.command == SCRIPT_DELETE;
+}
+
+/* What this gateway has changed, or seen to be changed, it knows without asking the nodes. */
+static bool begin_exec(struct key_op *op, struct transaction *transaction) {
+    transaction->at = 0;
+    evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
+    if (!transaction->watching) return true;
+    if (op->key->version != transaction->version) return false;
+    transaction->looks = op->asks = !needs_no_look(op, transaction);
+    if (!transaction->looks && transaction->watched.state == OBSERVED_LOCK)
+        key_op_assume(op, &transaction->watched);
+    return true;
+}
+
 /* Whether the watched key has changed; the operation has just peeked, or tried. */
 static bool was_changed(const struct key_op *op, const struct transaction *transaction) {
     if (op->changed) return true;
@@ -193,17 +215,26 @@ static bool was_changed(const struct key_op *op, const struct transaction *trans
     return looked && !observation_same(&op->observation, &transaction->watched);
 }
 
+static enum script_step end_with(const struct script_value *value, struct script_value *result) {
+    *result = *value;
+    return SCRIPT_ENDS;
+}
+
 /* NIL: the watched lock has changed. An error ends the transaction: "cannot know" must not look
  * like an EXEC that succeeded. */
 static enum script_step exec_program(struct key_op *op, const struct script_value *answer,
                                      struct script_call *call, struct script_value *result) {
+    static const struct script_value nil = {.kind = SCRIPT_NIL};
     struct transaction *transaction = connection_of(op)->transaction;
-    if (answer == NULL) {
-        transaction->at = 0;
-        evbuffer_drain(transaction->answers.out, evbuffer_get_length(transaction->answers.out));
-    } else if (was_changed(op, transaction)) {
-        *result = (struct script_value){.kind = SCRIPT_NIL};
-        return SCRIPT_ENDS;
+    const bool begins = answer == NULL;
+    if (!begins && answer->kind == SCRIPT_ERROR) return end_with(answer, result);
+    if (begins ? !begin_exec(op, transaction) : was_changed(op, transaction))
+        return end_with(&nil, result);
+    if (transaction->looks) {
+        transaction->looks = begins;
+        *call = (struct script_call){.command = SCRIPT_GET};
+        if (begins) return SCRIPT_CALLS;
+        answer = NULL;
     }
     while (transaction->at < transaction->count) {
         struct plan *plan = &transaction->plans[transaction->at];
@@ -248,13 +279,6 @@ void command_exec(struct connection *connection) {
         return;
     }
     transaction->answers.protocol = connection->reply.protocol;
-    /* The lock that WATCH observed is deleted or extended by its token, without another peek: the
-     * token is there, or it is not. */
-    const struct plan *first = &transaction->plans[0];
-    const bool acts = first->shape != PLAN_OLD && (first->call.command == SCRIPT_DELETE ||
-                                                   first->call.command == SCRIPT_EXTEND);
-    const struct observation *watched =
-        transaction->watching && acts ? &transaction->watched : NULL;
-    if (!command_begin(connection, first->key, watched, exec_program, exec_over))
+    if (!command_begin(connection, transaction->plans[0].key, exec_program, exec_over))
         transaction_free(connection);
 }

@@ -156,7 +156,7 @@ static double abandoning(unsigned count) {
     ops_over = 0;
     for (size_t i = 0; i < count; i++)
         assert_true(
-            key_op_begin(&ops[i], gateway, (struct script_bytes){"key", 3}, NULL, waits, is_over));
+            key_op_begin(&ops[i], gateway, (struct script_bytes){"key", 3}, waits, is_over));
     const double began = cpu_ms();
     for (size_t i = count - 1; i > 0; i--) assert_true(key_op_abandon(&ops[i]));
     const double took = cpu_ms() - began;

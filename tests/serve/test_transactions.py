@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """WATCH, MULTI, EXEC as StackExchange.Redis sends them for LockRelease and LockExtend, and what else may come."""
+import itertools
+import time
+
 import pytest
 
+from conftest import guarded
+from resp import Connection
+from servers import Quorum
 
 @pytest.fixture
 def held(client, key):
@@ -157,3 +163,124 @@ def test_nil_of_exec_in_resp3(gateway, held):
         client("DEL", held)
         client.send("EXEC")
         assert client._line() == b"_"
+
+
+# ---- what changed between WATCH and EXEC ----
+
+HELD = [("held", "DEL"), ("held", "DEL SET"), ("held", "DEL SET DEL"), ("held", "PEXPIRE"), ("free", "SET"), ("free", "SET DEL"), ("free", "SET DEL SET")]
+COMMANDS = ["GET", "EXISTS", "PTTL", "DEL", "PEXPIRE", "SET"]
+
+
+def words(name, key, value):
+    return {"SET": ("SET", key, value, "NX", "PX", 20000), "PEXPIRE": ("PEXPIRE", key, 30000)}.get(name, (name, key))
+
+
+def executed(client, other, key, first, meanwhile, command):
+    client("DEL", key)
+    if first == "held":
+        client(*words("SET", key, "mine"))
+    client("WATCH", key)
+    client("GET", key)
+    for name in meanwhile.split():
+        other(*words(name, key, "theirs"))
+    client("MULTI")
+    client(*words(command, key, "new"))
+    return client("EXEC")
+
+
+@pytest.fixture(scope="module")
+def guarded_quorum():
+    with Quorum(5) as servers:
+        yield guarded(servers)
+
+
+@pytest.fixture(params=["classic", "guarded"])
+def nodes(request):
+    if request.param == "classic":
+        return request.getfixturevalue("quorum").nodes
+    return request.getfixturevalue("guarded_quorum").nodes
+
+
+def test_nil_when_it_changed_through_this_gateway(start, nodes, key):
+    """Even if it is as it was, and whatever the transaction would do."""
+    with start(nodes).connect() as client, Connection(client.socket.getpeername()) as other:
+        for (first, meanwhile), command in itertools.product(HELD, COMMANDS):
+            found = executed(client, other, key, first, meanwhile, command)
+            assert found is None, (first, meanwhile, command, found)
+            assert client("GET", key) == (b"theirs" if meanwhile.endswith("SET") else b"mine" if meanwhile == "PEXPIRE" else None)
+
+
+def test_not_nil_when_it_did_not_change(start, nodes, key):
+    with start(nodes).connect() as client, Connection(client.socket.getpeername()) as other:
+        for first, command in itertools.product(["held", "free"], COMMANDS):
+            found = executed(client, other, key, first, "", command)
+            assert found is not None and len(found) == 1, (first, command, found)
+            assert first == "free" or command in ("GET", "PTTL") or found == [{"SET": None}.get(command, 1)]
+
+
+def test_nil_when_it_changed_through_another_gateway(start, nodes, key):
+    one, another = start(nodes), start(nodes)
+    with one.connect() as client, another.connect() as other:
+        for (first, meanwhile), command in itertools.product([("held", "DEL"), ("held", "DEL SET"), ("free", "SET")], ["DEL", "PEXPIRE", "SET"]):
+            found = executed(client, other, key, first, meanwhile, command)
+            assert found is None, (first, meanwhile, command, found)
+            assert other("GET", key) == (b"theirs" if meanwhile.endswith("SET") else None)
+            other("DEL", key)
+
+
+def test_nil_when_its_time_ended(start, nodes, key):
+    with start(nodes).connect() as client:
+        for command in ["DEL", "PEXPIRE", "SET"]:
+            client("SET", key, "mine", "NX", "PX", 600)
+            client("WATCH", key)
+            time.sleep(0.7)
+            client("MULTI")
+            client(*words(command, key, "new"))
+            assert client("EXEC") is None
+
+
+def test_a_lock_of_another_gateway_that_did_not_change(start, nodes, key):
+    """Guarded, its fencing token is not known here: that is an error, and no nil."""
+    one, another = start(nodes), start(nodes)
+    with one.connect() as here, another.connect() as there:
+        there("SET", key, "v", "NX", "PX", 20000)
+        for command, answer in [("SET", [None]), ("GET", [b"v"]), ("PEXPIRE", [1]), ("DEL", [1])]:
+            here("WATCH", key)
+            here("MULTI")
+            here(*words(command, key, "new"))
+            here.send("EXEC")
+            found = here.read()
+            assert found == answer or (command == "PEXPIRE" and "fencing token is not known" in str(found)), (command, found)
+
+
+@pytest.mark.parametrize("command", ["GET", "SET", "DEL", "PEXPIRE"])
+def test_an_error_when_it_cannot_know(start, own_quorum, key, command):
+    """Nothing has changed, as far as it knows, and too few nodes answer."""
+    one, another = start(own_quorum.nodes), start(own_quorum.nodes)
+    with one.connect() as here, another.connect() as there:
+        there("SET", key, "v", "NX", "PX", 20000)
+        here("WATCH", key)
+        for server in own_quorum.servers[:3]:
+            server.pause()
+        here("MULTI")
+        here(*words(command, key, "new"))
+        assert here.error("EXEC").code == "NOQUORUM"
+        for server in own_quorum.servers[:3]:
+            server.resume()
+
+
+def test_a_watched_key_is_forgotten_with_its_client(start, quorum, key):
+    """One that watches keeps the key; those that leave, in whatever state, leave nothing."""
+    gateway = start(quorum.nodes)
+    with gateway.connect() as client:
+        for last in [(), ("MULTI",), ("UNWATCH",), ("RESET",)]:
+            with gateway.connect() as one:
+                one("WATCH", key)
+                client("SET", key, "v", "NX", "PX", 20000)
+                client("DEL", key)
+                if last:
+                    one(*last)
+        with gateway.connect() as one:
+            one.send("WATCH", key)
+        assert client("SET", key, "v", "NX", "PX", 20000) == "OK"
+        assert client("DEL", key) == 1
