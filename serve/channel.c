@@ -13,27 +13,9 @@
 #include "connection.h"
 #include "gateway.h"
 
-/* A channel or a pattern that has a subscriber. */
-struct channel {
-    bool is_pattern;
-    struct script_bytes name; /* stored behind the struct */
-    TAILQ_HEAD(listeners, subscription) listeners;
-    /* of a pattern: */
-    struct prefix *prefix;
-    LIST_ENTRY(channel) same_prefix;
-    size_t wild_bytes;
-};
-
 struct prefix {
     struct script_bytes text; /* stored behind the struct */
     LIST_HEAD(patterns, channel) patterns;
-};
-
-struct subscription {
-    struct connection *connection;
-    struct channel *channel;
-    LIST_ENTRY(subscription) of_connection;
-    TAILQ_ENTRY(subscription) of_channel;
 };
 
 static int compare_bytes(struct script_bytes one, struct script_bytes other) {
@@ -79,11 +61,21 @@ static struct prefix *prefix_get(struct channels *channels, struct script_bytes 
 
 /* ---- channels ---- */
 
-static struct channel *channel_find(const struct channels *channels, struct script_bytes name,
-                                    bool is_pattern) {
+struct channel *channel_find(const struct channels *channels, struct script_bytes name,
+                             bool is_pattern) {
     const struct channel wanted = {.is_pattern = is_pattern, .name = name};
     struct channel *const *found = tfind(&wanted, &channels->names, compare_channels);
     return found != NULL ? *found : NULL;
+}
+
+struct channel *channel_first_pattern(const struct channels *channels, struct script_bytes text) {
+    if (channels->prefixes_of[text.bytes] == 0) return NULL;
+    const struct prefix *prefix = prefix_find(channels, text);
+    return prefix != NULL ? LIST_FIRST(&prefix->patterns) : NULL;
+}
+
+struct channel *channel_next_pattern(const struct channel *pattern) {
+    return LIST_NEXT(pattern, same_prefix);
 }
 
 static void channel_free(struct channels *channels, struct channel *channel) {
@@ -154,6 +146,7 @@ static void leave(struct subscription *one) {
     struct connection *connection = one->connection;
     struct channels *channels = &connection->gateway->channels;
     struct channel *channel = one->channel;
+    notifications_pass_over(&connection->gateway->notifications, one);
     LIST_REMOVE(one, of_connection);
     TAILQ_REMOVE(&channel->listeners, one, of_channel);
     connection->channel_bytes -= weight(channel);
@@ -183,7 +176,9 @@ const char *channel_subscribe(struct connection *connection, struct script_bytes
         free(one);
         return "out of memory";
     }
-    *one = (struct subscription){.connection = connection, .channel = channel};
+    *one = (struct subscription){.connection = connection,
+                                 .channel = channel,
+                                 .after = connection->gateway->notifications.events};
     LIST_INSERT_HEAD(&connection->subscriptions, one, of_connection);
     TAILQ_INSERT_TAIL(&channel->listeners, one, of_channel);
     channels->subscriptions++;
@@ -257,67 +252,4 @@ void command_unsubscribe(struct connection *connection) {
     }
     if (of_all && !any)
         confirm(connection, what, (struct script_bytes){NULL, 0}, connection->channels);
-}
-
-/* ---- notifications ---- */
-
-static void send_to(const struct subscription *one, struct script_bytes name,
-                    struct script_bytes message) {
-    const struct channel *channel = one->channel;
-    struct connection *connection = one->connection;
-    if (!connection_may_write(connection)) {
-        /* closed for this reason: a client that reconnects knows that it may have missed messages
-         */
-        connection->missed = true;
-        return;
-    }
-    struct reply *reply = &connection->reply;
-    reply_push(reply, channel->is_pattern ? 4 : 3);
-    reply_text(reply, channel->is_pattern ? "pmessage" : "message");
-    if (channel->is_pattern) reply_bytes(reply, channel->name.data, channel->name.bytes);
-    reply_bytes(reply, name.data, name.bytes);
-    reply_bytes(reply, message.data, message.bytes);
-    connection->gateway->metrics.notifications++;
-    connection_flush(connection);
-}
-
-static void send_to_all(const struct channel *channel, struct script_bytes name,
-                        struct script_bytes message) {
-    const struct subscription *one;
-    TAILQ_FOREACH(one, &channel->listeners, of_channel) send_to(one, name, message);
-}
-
-static void send_to_patterns(const struct channels *channels, struct script_bytes name,
-                             struct script_bytes message) {
-    for (size_t bytes = 0; bytes <= CHANNEL_PATTERN_BYTES_MAX && bytes <= name.bytes; bytes++) {
-        if (channels->prefixes_of[bytes] == 0) continue;
-        const struct prefix *prefix =
-            prefix_find(channels, (struct script_bytes){name.data, bytes});
-        if (prefix == NULL) continue;
-        const struct channel *pattern;
-        LIST_FOREACH(pattern, &prefix->patterns, same_prefix) {
-            if (pattern_matches(pattern->name, name)) send_to_all(pattern, name, message);
-        }
-    }
-}
-
-static void publish(struct gateway *gateway, const char *kind, struct script_bytes about,
-                    struct script_bytes message) {
-    const struct channels *channels = &gateway->channels;
-    const size_t head = strlen(kind);
-    char text[CHANNEL_BYTES_MAX];
-    if (head + about.bytes > sizeof text) return; /* no client can subscribe to that name */
-    memcpy(text, kind, head);
-    memcpy(text + head, about.data, about.bytes);
-    const struct script_bytes name = {text, head + about.bytes};
-    const struct channel *channel = channel_find(channels, name, false);
-    if (channel != NULL) send_to_all(channel, name, message);
-    send_to_patterns(channels, name, message);
-}
-
-void channel_notify(struct gateway *gateway, struct script_bytes key, const char *event) {
-    if (gateway->channels.subscriptions == 0) return;
-    const struct script_bytes what = {event, strlen(event)};
-    publish(gateway, "__keyspace@0__:", key, what);
-    publish(gateway, "__keyevent@0__:", what, key);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Keyspace notifications that a lock has ended, as a Redis with notify-keyspace-events "KEgx" sends
- * them. The gateway sends them for locks that end through it, or whose time ends while it keeps
- * them, and for no others.
+ * The channels and patterns that clients listen to. notification.h tells them what happens.
  */
 #ifndef SERVE_CHANNEL_H
 #define SERVE_CHANNEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 #include "script.h"
@@ -22,8 +21,26 @@
 #define CHANNEL_WILD_BYTES_MAX 4096
 
 struct connection;
-struct gateway;
-struct subscription;
+struct prefix;
+
+/* A channel or a pattern that has a subscriber. */
+struct channel {
+    bool is_pattern;
+    struct script_bytes name; /* stored behind the struct */
+    TAILQ_HEAD(listeners, subscription) listeners;
+    /* of a pattern: */
+    struct prefix *prefix;
+    LIST_ENTRY(channel) same_prefix;
+    size_t wild_bytes;
+};
+
+struct subscription {
+    struct connection *connection;
+    struct channel *channel;
+    uint64_t after; /* it is told of events with a higher number */
+    LIST_ENTRY(subscription) of_connection;
+    TAILQ_ENTRY(subscription) of_channel;
+};
 
 LIST_HEAD(subscriptions, subscription);
 
@@ -41,8 +58,13 @@ const char *channel_subscribe(struct connection *connection, struct script_bytes
 void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern);
 void channel_leave_all(struct connection *connection);
 
-/* `event` is "del" or "expired". */
-void channel_notify(struct gateway *gateway, struct script_bytes key, const char *event);
+/* NULL: nobody listens to it. */
+struct channel *channel_find(const struct channels *channels, struct script_bytes name,
+                             bool is_pattern);
+/* The first pattern that begins with exactly this text before its first wildcard, and the next one.
+ * NULL: there is none. */
+struct channel *channel_first_pattern(const struct channels *channels, struct script_bytes text);
+struct channel *channel_next_pattern(const struct channel *pattern);
 
 /* ---- pattern.c: patterns as PSUBSCRIBE takes them, * ? [a-z] [^x] \x, over bytes ---- */
 

@@ -16,7 +16,6 @@
 /* Limits on one client's requests in a row, and on their time, before others have their turn; and
  * on the bytes of one read. */
 enum { REQUESTS_AT_ONCE = 64, READ_BYTES = 16 * 1024 };
-#define SHARE_NS (GATEWAY_MS / 2)
 
 /* ---- memory ---- */
 
@@ -61,6 +60,7 @@ void connection_close(struct connection *connection) {
     connection->reply.out = NULL;
     connection->gateway->connections_count--;
     channel_leave_all(connection);
+    notifications_forget(connection);
     set_weight(connection, 0);
     if (connection->busy && (guess_abandon(connection) || key_op_abandon(&connection->op)))
         connection->busy = false;
@@ -161,7 +161,7 @@ static void go_on(struct connection *connection) {
     bool more = true;
     if (connection->working) return;
     connection->working = true;
-    const int64_t until_ns = gateway_now_ns() + SHARE_NS;
+    const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
     for (int i = 0; i < REQUESTS_AT_ONCE && more && may_go_on(connection); i++) {
         more = next_request(connection);
         if (gateway_now_ns() >= until_ns) break;
@@ -314,7 +314,7 @@ static bool keeps_us_waiting(struct connection *connection, int64_t now) {
     connection->unread_since_ns = since(connection->unread_since_ns, unread(connection) > 0, now);
     if (half && now - connection->midway_since_ns >= CONNECTION_HALF_NS) return true;
     if (!connection->authenticated && now - connection->began_ns >= CONNECTION_HALF_NS) return true;
-    if (connection->missed || unread(connection) > CONNECTION_OUTPUT_MAX) return true;
+    if (unread(connection) > CONNECTION_OUTPUT_MAX) return true;
     return connection->unread_since_ns != 0 &&
            now - connection->unread_since_ns >= CONNECTION_UNREAD_NS;
 }

@@ -14,6 +14,7 @@
 #include "command.h"
 #include "known.h"
 #include "listen.h"
+#include "notification.h"
 #include "password.h"
 #include "reply.h"
 #include "request.h"
@@ -52,12 +53,15 @@ struct connection {
     bool working;            /* its requests are being processed */
     bool busy;               /* a request is not answered yet */
     bool ended;              /* the client sends no more */
-    bool missed;             /* a message was dropped because its output was full */
+    bool missed;             /* it was not told of an event, and is closed soon */
+    bool is_unsent;          /* in the gateway's list of those with notifications to write */
     bool last;               /* closes when the pending answers have been written */
     int64_t midway_since_ns; /* 0: no partial request is here */
     int64_t unread_since_ns; /* 0: all is written */
     char name[CONNECTION_NAME_BYTES_MAX + 1];
     char peer[ADDRESS_TEXT_BYTES];
+    TAILQ_ENTRY(connection) unsent;
+    struct notified notified;
     struct subscriptions subscriptions;
     unsigned channels;    /* the number of its subscriptions */
     size_t channel_bytes; /* the memory that these take */

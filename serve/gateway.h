@@ -15,6 +15,7 @@
 #include "channel.h"
 #include "key.h"
 #include "metrics.h"
+#include "notification.h"
 #include "password.h"
 #include "script_cache.h"
 #include "serve.h"
@@ -22,6 +23,9 @@
 
 #define GATEWAY_MS INT64_C(1000000)
 #define NOTICE_PAUSE_NS INT64_C(10000000000)
+/* For work that many clients or locks cause at once: what is left waits for the next turn of the
+ * loop, so that other connections and timers have theirs. */
+#define GATEWAY_SHARE_NS (GATEWAY_MS / 2)
 
 struct connection;
 struct event;
@@ -49,12 +53,13 @@ struct gateway {
     size_t client_bytes;  /* memory of their requests, answers and subscriptions, approximate */
     struct event *weighs; /* fires when client_bytes exceeds the limit */
     struct channels channels;
+    struct notifications notifications;
     struct keys keys;
     struct ops key_ops;
     struct script_cache texts; /* of scripts, as SCRIPT LOAD keeps them */
     struct workers workers;
     struct metrics metrics;
-    struct notice accept_fails, metrics_fail, too_heavy, not_requests, wrong_password,
+    struct notice accept_fails, metrics_fail, too_heavy, too_costly, not_requests, wrong_password,
         wrong_passwords;
     struct guesses guesses;
     char *password; /* NULL: clients need no password */
@@ -72,6 +77,10 @@ int64_t gateway_now_ns(void);
 static inline bool gateway_is_guarded(const struct gateway *gateway) {
     return redlock_client_mode(gateway->client) == REDLOCK_MODE_GUARDED;
 }
+/* Such work is an event. It runs in this turn of the loop, unless it waits for the next one. */
+void gateway_soon(struct event *event);
+/* It runs in the next turn, after the sockets that are ready by then. */
+void gateway_next_turn(struct event *event);
 /* Prints the text, or counts it. `text` is one line without its newline. */
 void notice_say(struct notice *notice, const struct serve_options *options, const char *text);
 

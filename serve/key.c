@@ -7,7 +7,6 @@
 
 #include <event2/event.h>
 
-#include "channel.h"
 #include "gateway.h"
 
 /* A script may call without end, and many clients may change a key again and again. */
@@ -38,8 +37,14 @@ static struct key *key_get(struct gateway *gateway, struct script_bytes name) {
     return NULL;
 }
 
+static void leave_due(struct key *key) {
+    if (key->is_due) TAILQ_REMOVE(&key->gateway->keys.due, key, due);
+    key->is_due = false;
+}
+
 static void key_free(struct key *key) {
     key_forget(key);
+    leave_due(key);
     tdelete(key, &key->gateway->keys.tree, compare);
     if (key->end != NULL) event_free(key->end);
     free(key);
@@ -50,11 +55,32 @@ static void key_rest(struct key *key);
 /* A node keeps time in whole milliseconds: a key disappears up to one of them after its TTL. */
 static int64_t gone_ns(const struct key *key) { return key->ends_ns + GATEWAY_MS; }
 
-/* While an operation has the key, the end of that operation handles this. */
+/* The time of many locks may end at once. */
 static void on_end(evutil_socket_t fd, short what, void *context) {
+    struct key *key = context;
+    struct keys *keys = &key->gateway->keys;
     (void)fd;
     (void)what;
-    key_rest(context);
+    if (key->is_due) return;
+    key->is_due = true;
+    TAILQ_INSERT_TAIL(&keys->due, key, due);
+    gateway_soon(keys->ends);
+}
+
+/* While an operation has the key, the end of that operation handles this. */
+static void on_ends(evutil_socket_t fd, short what, void *context) {
+    struct gateway *gateway = context;
+    struct keys *keys = &gateway->keys;
+    const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
+    (void)fd;
+    (void)what;
+    while (!TAILQ_EMPTY(&keys->due) && !notifications_are_many(gateway) &&
+           gateway_now_ns() < until_ns) {
+        struct key *key = TAILQ_FIRST(&keys->due);
+        leave_due(key);
+        key_rest(key);
+    }
+    if (!TAILQ_EMPTY(&keys->due)) gateway_next_turn(keys->ends);
 }
 
 static bool watch_end(struct key *key) {
@@ -66,15 +92,19 @@ static bool watch_end(struct key *key) {
     return evtimer_add(key->end, &after) == 0;
 }
 
-/* Frees the key when no operation uses it and no lock is cached. */
+/* Once the lock has expired on the nodes too: a waiter would get it now. */
+static void end_in_time(struct key *key) {
+    if (key->lock == NULL || gateway_now_ns() < gone_ns(key)) return;
+    key_forget(key);
+    key->version++;
+    key->gateway->metrics.expired++;
+    notify(key->gateway, key->name, "expired");
+}
+
+/* Frees the key when nobody uses it and no lock is cached. */
 static void key_rest(struct key *key) {
     if (!TAILQ_EMPTY(&key->queue)) return;
-    if (key->lock != NULL && gateway_now_ns() >= gone_ns(key)) {
-        /* It has expired on the nodes too: a waiter would get it now. */
-        key_forget(key);
-        key->gateway->metrics.expired++;
-        channel_notify(key->gateway, key->name, "expired");
-    }
+    end_in_time(key);
     /* The loop's clock is coarse: the event may fire some milliseconds too early. */
     if (key->lock != NULL && !evtimer_pending(key->end, NULL) && !watch_end(key)) key_forget(key);
     if (key->lock == NULL && key->watchers == 0) key_free(key);
@@ -177,8 +207,10 @@ void keys_close(struct gateway *gateway) {
 
 /* ---- the queue of a key ---- */
 
+/* Its turn may come before that of the lock's end. */
 static void start(struct key_op *op) {
     op->running = true;
+    end_in_time(op->key);
     durations_add(&op->gateway->metrics.waits, gateway_now_ns() - op->since_ns);
     key_op_go(op, NULL);
 }
@@ -192,20 +224,27 @@ static void on_ready(evutil_socket_t fd, short what, void *context) {
     (void)fd;
     (void)what;
     struct gateway *gateway = context;
-    for (struct key_op *op; (op = TAILQ_FIRST(&gateway->key_ops.ready)) != NULL;) {
-        take_from_ready(&gateway->key_ops, op);
+    struct ops *ops = &gateway->key_ops;
+    const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
+    while (!TAILQ_EMPTY(&ops->ready) && gateway_now_ns() < until_ns) {
+        struct key_op *op = TAILQ_FIRST(&ops->ready);
+        take_from_ready(ops, op);
         start(op);
     }
+    if (!TAILQ_EMPTY(&ops->ready)) gateway_next_turn(ops->event);
 }
 
 bool key_ops_open(struct gateway *gateway) {
     TAILQ_INIT(&gateway->key_ops.ready);
+    TAILQ_INIT(&gateway->keys.due);
     gateway->key_ops.event = event_new(gateway->base, -1, 0, on_ready, gateway);
-    return gateway->key_ops.event != NULL;
+    gateway->keys.ends = event_new(gateway->base, -1, 0, on_ends, gateway);
+    return gateway->key_ops.event != NULL && gateway->keys.ends != NULL;
 }
 
 void key_ops_close(struct gateway *gateway) {
     if (gateway->key_ops.event != NULL) event_free(gateway->key_ops.event);
+    if (gateway->keys.ends != NULL) event_free(gateway->keys.ends);
 }
 
 bool key_op_begin(struct key_op *op, struct gateway *gateway, struct script_bytes name,
@@ -227,6 +266,11 @@ bool key_op_begin(struct key_op *op, struct gateway *gateway, struct script_byte
     return true;
 }
 
+void key_op_assume(struct key_op *op, const struct observation *observation) {
+    op->watched = true;
+    op->observation = *observation;
+}
+
 static void leave(struct key_op *op) {
     struct key *key = op->key;
     const bool was_first = TAILQ_FIRST(&key->queue) == op;
@@ -237,7 +281,7 @@ static void leave(struct key_op *op) {
         /* Not at once: a long queue would make a deep stack. */
         TAILQ_INSERT_TAIL(&op->gateway->key_ops.ready, next, ready);
         next->is_ready = true;
-        event_active(op->gateway->key_ops.event, 0, 0);
+        gateway_soon(op->gateway->key_ops.event);
     }
     key_rest(key);
 }
@@ -266,11 +310,6 @@ static void go_on(struct key_op *op, enum script_step step, struct script_call *
     }
     if (step == SCRIPT_WAITS) return;
     step_close(op);
-void key_op_assume(struct key_op *op, const struct observation *observation) {
-    op->watched = true;
-    op->observation = *observation;
-}
-
     op->running = false;
     leave(op);
     op->over(op, result);

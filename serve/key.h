@@ -41,20 +41,24 @@ struct key_op;
 struct keys {
     void *tree; /* tsearch(3) */
     size_t kept, kept_bytes;
-    size_t lost;       /* of the kept: lost when the nodes were made a guarded quorum */
-    uint64_t not_kept; /* locks that did not fit */
+    struct event *ends;            /* works off `due` in turns */
+    TAILQ_HEAD(key_ends, key) due; /* keys whose time has ended */
+    size_t lost;                   /* of the kept: lost when the nodes were made a guarded quorum */
+    uint64_t not_kept;             /* locks that did not fit */
 };
 
 struct key {
     struct gateway *gateway;
     TAILQ_HEAD(key_queue, key_op) queue; /* operations that want the key; the first one has it */
-    struct redlock_lock *lock;           /* NULL: no lock is cached */
-    bool lost;                           /* counted in keys.lost */
     unsigned watchers;                   /* while there are any, the key stays */
     uint64_t version;                    /* counts its changes that this gateway knows of */
+    struct redlock_lock *lock;           /* NULL: no lock is cached */
+    bool lost;                           /* counted in keys.lost */
     int64_t ends_ns;                     /* when the key has expired on the nodes */
     int64_t believed_until_ns;
     struct event *end;
+    TAILQ_ENTRY(key) due;
+    bool is_due;
     struct script_bytes name; /* stored behind the struct */
 };
 
@@ -77,11 +81,11 @@ struct key_op {
     struct observation observation; /* what this operation knows of the key; NONE: nothing yet */
     bool watched;                   /* `observation` is assumed; if it does not hold ... */
     bool changed;                   /* ... this is set, and the operation does not restart */
+    bool asks;                      /* it reads the nodes, however fresh the cache is */
     unsigned calls, effects, restarts, peeks, tries;
     int64_t since_ns; /* the time it was queued; later, when the current step began */
     struct script_call call;
     struct redlock_lock *lock; /* of the current step, unless it uses the cached one */
-    bool asks;                      /* it reads the nodes, however fresh the cache is */
     struct redlock_view *views;
     char text[1024]; /* the sentence of an error */
 };
@@ -112,20 +116,20 @@ size_t keys_turn_guarded(struct gateway *gateway);
 /* Whether the gateway may answer from the cache, without asking the nodes; fills *observation. */
 bool key_believed(const struct key *key, struct observation *observation);
 
-/* Frees all cached locks. */
-void keys_close(struct gateway *gateway);
-
-/* ---- operations ---- */
 /* Keeps the key, with its version, for a client that watches it. NULL: out of memory. */
 struct key *key_watch(struct gateway *gateway, struct script_bytes name);
 void key_unwatch(struct key *key);
 
+/* Frees all cached locks. */
+void keys_close(struct gateway *gateway);
 
+/* ---- operations ---- */
+
+/* And what ends the locks whose time has passed. */
 bool key_ops_open(struct gateway *gateway);
 void key_ops_close(struct gateway *gateway);
 
-/* Asks for the key; the operation may end before this returns. *observation is what WATCH observed,
- * or NULL. False: out of memory. */
+/* Asks for the key; the operation may end before this returns. False: out of memory. */
 bool key_op_begin(struct key_op *op, struct gateway *gateway, struct script_bytes key,
                   key_op_program *program, key_op_over *over);
 /* For a program that begins: its effects apply to the lock that was observed earlier, if that is

@@ -129,7 +129,8 @@ static void write_clients(const struct gateway *gateway, struct evbuffer *out) {
                                                   [REFUSED_REQUEST] = "request",
                                                   [REFUSED_PROTOCOL] = "protocol",
                                                   [REFUSED_SLOW] = "slow",
-                                                  [REFUSED_MEMORY] = "memory"};
+                                                  [REFUSED_MEMORY] = "memory",
+                                                  [REFUSED_NOTIFICATIONS] = "notifications"};
     number(out, "redlock_serve_connections", "gauge", gateway->connections_count,
            "Clients connected.");
     number(out, "redlock_serve_connections_max", "gauge", gateway->options->connections_max,

@@ -30,10 +30,11 @@ enum metric_outcome { METRIC_DONE, METRIC_NOT, METRIC_NO_QUORUM, METRIC_FAILED, 
 enum metric_refusal {
     REFUSED_CONNECTION, /* too many connections */
     REFUSED_PASSWORD,
-    REFUSED_REQUEST,  /* a command, or a form of it, that the gateway does not support */
-    REFUSED_PROTOCOL, /* not a request */
-    REFUSED_SLOW,     /* closed: half a request, or answers that the client did not read */
-    REFUSED_MEMORY,   /* closed: clients took too much memory, and this one the most */
+    REFUSED_REQUEST,       /* a command, or a form of it, that the gateway does not support */
+    REFUSED_PROTOCOL,      /* not a request */
+    REFUSED_SLOW,          /* closed: half a request, or answers that the client did not read */
+    REFUSED_MEMORY,        /* closed: clients took too much memory, and this one the most */
+    REFUSED_NOTIFICATIONS, /* closed: events waited for subscribers, and this one cost the most */
     REFUSALS
 };
 

@@ -35,6 +35,17 @@ int64_t gateway_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+void gateway_soon(struct event *event) {
+    if (!evtimer_pending(event, NULL)) event_active(event, 0, 0);
+}
+
+/* An event that is activated by itself would run again before the loop looks at its sockets. */
+void gateway_next_turn(struct event *event) {
+    static const struct timeval at_once = {0};
+    event_del(event);
+    event_add(event, &at_once);
+}
+
 void notice_say(struct notice *notice, const struct serve_options *options, const char *text) {
     const int64_t now = gateway_now_ns();
     if (now < notice->silent_until_ns) {
@@ -187,7 +198,9 @@ static bool feed_watchdog(struct gateway *gateway) {
 static bool open_loop(struct gateway *gateway) {
     static const int numbers[] = {SIGTERM, SIGINT};
     gateway->base = event_base_new();
-    if (gateway->base == NULL || !key_ops_open(gateway) || !connections_open(gateway)) return false;
+    if (gateway->base == NULL || !key_ops_open(gateway) || !notifications_open(gateway) ||
+        !connections_open(gateway))
+        return false;
     gateway->client_event = event_new(gateway->base, redlock_client_fd(gateway->client),
                                       EV_READ | EV_PERSIST, on_client, gateway);
     gateway->sweep_event = event_new(gateway->base, -1, EV_PERSIST, on_sweep, gateway);
@@ -208,6 +221,7 @@ static void close_all(struct gateway *gateway) {
     connections_close(gateway);
     keys_close(gateway);
     key_ops_close(gateway);
+    notifications_close(gateway);
     workers_close(gateway);
     cache_clear(&gateway->texts);
     struct event *events[] = {gateway->client_event, gateway->sweep_event, gateway->watchdog_event,

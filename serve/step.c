@@ -7,7 +7,6 @@
 
 #include <redlock/admin.h>
 
-#include "channel.h"
 #include "gateway.h"
 
 /* With silent nodes, the votes of a try under way may look as if they could decide. They soon
@@ -172,10 +171,10 @@ static void on_released(void *context, struct redlock_lock *lock, int result) {
     struct script_value value = one;
     step_measure(op, METRIC_RELEASE, result);
     if (result == REDLOCK_OK) {
-        op->key->version++;
         op->effects++;
+        op->key->version++;
         op->observation.state = OBSERVED_ABSENT;
-        channel_notify(op->gateway, op->key->name, "del");
+        notify(op->gateway, op->key->name, "del");
     } else if (result != REDLOCK_LOST) {
         value = failure(op, result, lock);
     }
@@ -217,8 +216,8 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
         int64_t ends_ns = gateway_now_ns() + op->call.ttl_ms * GATEWAY_MS;
         if (op->observation.ends_ns == OBSERVED_NEVER_ENDS || ends_ns > op->observation.ends_ns)
             op->observation.ends_ns = ends_ns;
-        op->key->version++;
         op->effects++;
+        op->key->version++;
         if (lock == op->lock) op->lock = NULL;
         key_keep(op->key, lock, op->observation.ends_ns);
     } else if (result == REDLOCK_LOST) {
@@ -262,8 +261,8 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
         struct redlock_bytes token = redlock_token(lock);
         int64_t ends_ns = gateway_now_ns() + op->call.ttl_ms * GATEWAY_MS;
         observation_set(&op->observation, token.data, token.bytes, ends_ns);
-        op->key->version++;
         op->effects++;
+        op->key->version++;
         op->lock = NULL;
         key_keep(op->key, lock, ends_ns);
     } else if (result == REDLOCK_HELD) {
@@ -341,7 +340,8 @@ static void compare_kept(struct key_op *op) {
                      : op->observation.ends_ns + asking_ns);
     } else if (redlock_validity_ms(key->lock) > 0) {
         key_forget(key);
-        channel_notify(op->gateway, key->name, "del");
+        key->version++;
+        notify(op->gateway, key->name, "del");
     }
 }
 
