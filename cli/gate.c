@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -242,11 +243,44 @@ static int guarded(struct redlock_fence_gate *gate, const struct settings *setti
     return status;
 }
 
-/* FILE.fence, of a file that has a gate. */
-static bool is_memory(const char *name) {
+/* The name decides even if the file is absent or damaged: FILE.fence is that of FILE. The content
+ * decides whatever the name is: a program keeps its gate where it likes. */
+static bool is_memory(const char *target) {
     static const char end[] = ".fence";
-    const size_t bytes = strlen(name), ending = sizeof end - 1;
-    return bytes > ending && strcmp(name + bytes - ending, end) == 0 && access(name, F_OK) == 0;
+    const size_t bytes = strlen(target), ending = sizeof end - 1;
+    struct redlock_fence_gate_options options;
+    struct redlock_fence_gate *gate = NULL;
+    if (bytes > ending && strcmp(target + bytes - ending, end) == 0) return true;
+    redlock_fence_gate_options_init(&options);
+    options.path = target;
+    options.create = 0;
+    if (redlock_fence_gate_open(&options, &gate, NULL) != REDLOCK_OK) return false;
+    redlock_fence_gate_free(gate);
+    return true;
+}
+
+/* Whether `target`, which is free of links, may have a gate. 0, or the exit status after a
+ * message. */
+static int check_target(const char *target) {
+    char *path = NULL;
+    struct stat status;
+    if (is_memory(target)) {
+        complain("%s is the memory of a gate, which nothing may replace", target);
+        return EXIT_USAGE_ERROR;
+    }
+    if (asprintf(&path, "%s.fence", target) < 0) {
+        complain("out of memory");
+        return EXIT_SYSTEM;
+    }
+    const bool linked = lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+    if (linked)
+        complain(
+            "%s is a symbolic link: the memory of a gate must be a file there, because what it "
+            "links to may be the memory of another gate, or be replaced; put the file in its "
+            "place, or remove the link if no holder of an older fence is alive",
+            path);
+    free(path);
+    return linked ? EXIT_USAGE_ERROR : EXIT_OK;
 }
 
 int command_gate(struct settings *settings, int argc, char **argv) {
@@ -259,10 +293,6 @@ int command_gate(struct settings *settings, int argc, char **argv) {
         complain("'redlock gate' needs a command that writes the file to its standard output");
         return EXIT_USAGE_ERROR;
     }
-    if (is_memory(argv[0])) {
-        complain("%s is the memory of a gate, which nothing may replace", argv[0]);
-        return EXIT_USAGE_ERROR;
-    }
     int status = read_fence(settings);
     if (status != EXIT_OK) return status;
     char text[32];
@@ -271,7 +301,8 @@ int command_gate(struct settings *settings, int argc, char **argv) {
     if (setenv("REDLOCK_FENCE", text, 1) != 0 || draft_open(&draft, argv[0]) != 0)
         return EXIT_SYSTEM;
     struct redlock_fence_gate *gate = NULL;
-    status = open_gate(draft.target, &gate);
+    status = check_target(draft.target);
+    if (status == EXIT_OK) status = open_gate(draft.target, &gate);
     if (status == EXIT_OK) status = guarded(gate, settings, &draft, argv + command);
     redlock_fence_gate_free(gate);
     draft_close(&draft);

@@ -86,11 +86,68 @@ def test_a_later_reader_stops_an_earlier_writer(redlock, file):
     assert file.read_text() == "0\n"
 
 
-def test_the_memory_of_a_gate_is_not_replaced(redlock, file):
+# Each makes a name for report.fence or its equal, of which the gate must find out what it is.
+NAMES_OF_A_MEMORY = {
+    "itself": lambda at: at / "report.fence",
+    "link": lambda at: linked(at / "link", at / "report.fence"),
+    "relative link": lambda at: linked(at / "link", "report.fence"),
+    "chain of links": lambda at: linked(at / "second", linked(at / "first", "report.fence").name),
+    "linked directory": lambda at: linked(at / "directory", ".") / "report.fence",
+    "hard link": lambda at: hard_linked(at / "hard", at / "report.fence"),
+    "of a program": lambda at: (at / "report.fence").rename(at / "service-gate"),
+}
+
+
+def linked(name, target):
+    name.symlink_to(target)
+    return name
+
+
+def hard_linked(name, target):
+    os.link(target, name)
+    return name
+
+
+@pytest.mark.parametrize("name", NAMES_OF_A_MEMORY)
+def test_the_memory_of_a_gate_is_not_replaced(redlock, file, name):
     gate(redlock, 5, file, "echo", "five")
+    memory = (file.parent / "report.fence").read_bytes()
+    other = NAMES_OF_A_MEMORY[name](file.parent)
+    before = left(file)
+    done = redlock("gate", "--fence", "9", str(other), "--", "echo", "nine")
+    assert done.returncode == USAGE and b"is the memory of a gate" in done.stderr, done
+    assert (other.read_bytes(), left(file)) == (memory, before)
+    if name != "of a program":
+        assert gate(redlock, 4, file, "echo", "four").returncode == LOST and file.read_text() == "five\n"
+
+
+def test_the_memory_of_another_gate_does_not_come_through_a_link(redlock, file):
+    """Else a holder could write the memory of a gate that has seen less, and a stale one would pass."""
+    low, link = file.parent / "low", file.parent / "link"
+    gate(redlock, 1, low, "echo", "one")
+    gate(redlock, 50, file, "echo", "fifty")
+    link.symlink_to("report.fence")
+    assert gate(redlock, 60, link, "cat", f"{low}.fence").returncode == USAGE
+    assert gate(redlock, 3, file, "echo", "stale").returncode == LOST and file.read_text() == "fifty\n"
+
+
+def test_a_name_of_a_memory_is_kept_free(redlock, file):
+    """A command could write there what the gate of `report` has not seen."""
     done = redlock("gate", "--fence", "9", f"{file}.fence", "--", "echo", "nine")
-    assert done.returncode == USAGE and b"is the memory of a gate" in done.stderr
-    assert gate(redlock, 4, file, "echo", "four").returncode == LOST and file.read_text() == "five\n"
+    assert done.returncode == USAGE and b"is the memory of a gate" in done.stderr, done
+    assert left(file) == []
+
+
+@pytest.mark.parametrize("target", ["other.fence", "other", "absent"])
+def test_a_memory_is_no_link(redlock, file, target):
+    """It would be that of another gate, or be replaced by another gate."""
+    gate(redlock, 5, file.with_name("other"), "echo", "five")
+    file.with_name("report.fence").symlink_to(target)
+    before = left(file)
+    done = gate(redlock, 9, file, "echo", "nine")
+    assert (done.returncode, b"report.fence is a symbolic link" in done.stderr) == (USAGE, True), done
+    assert left(file) == before
+    assert gate(redlock, 4, file.with_name("other"), "echo", "four").returncode == LOST
 
 
 @pytest.mark.parametrize("script, status", [("echo half; exit 3", 3), ("echo half; kill -9 $$", 137), ("exit 80", 80)])
