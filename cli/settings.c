@@ -122,10 +122,11 @@ static int within(int64_t *field, const char *value, int64_t least, int64_t most
 
 static int number(int64_t *field, const char *value, int64_t least, int64_t most, char *error,
                   size_t size) {
-    char *end = NULL;
+    /* strtoll(3) would pass over blanks and '+' */
+    const bool digits = value[0] != '\0' && value[strspn(value, "0123456789")] == '\0';
     errno = 0;
-    long long given = strtoll(value, &end, 10);
-    if (errno != 0 || end == value || *end != '\0' || given < least || given > most) {
+    const long long given = digits ? strtoll(value, NULL, 10) : 0;
+    if (!digits || errno != 0 || given < least || given > most) {
         snprintf(error, size, "'%.60s' is not a number from %" PRId64 " to %" PRId64, value, least,
                  most);
         return -1;
