@@ -427,7 +427,8 @@ struct redlock_leader {
     int64_t term;
     struct redlock_bytes id; /* the `owner` of its lock; valid during the call */
     /* In nanoseconds of CLOCK_BOOTTIME. Before it no other client leads, unless this leader
-     * resigned or an operator broke its lock. It does not promise that the leader still runs. */
+     * released its lock (it resigned, or was losing the lock) or an operator broke it. It does not
+     * promise that the leader still runs. */
     int64_t sure_until_ns;
 };
 struct redlock_observer;

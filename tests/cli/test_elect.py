@@ -10,6 +10,7 @@ import time
 import pytest
 
 from conftest import Redlock
+from processes import children, gone, holder_of
 from servers import Quorum, until
 
 
@@ -135,6 +136,39 @@ def test_sigkill(redlock, resource, two_watchers):
     first.stdout.close()
     first.stderr.close()
     assert [wait_for(watcher, "b") for watcher in two_watchers] == [later] * 2
+    end(second)
+
+
+def test_sigkill_of_the_front_alone_is_a_resignation(redlock, resource, two_watchers):
+    """The holder notices, ends the command and releases; sure_until is far away then."""
+    first = candidate(redlock, resource, "a")
+    term = leads(first)
+    command = children(holder_of(first.pid))[0]
+    wait_for(two_watchers[0], "a")
+    second = candidate(redlock, resource, "b")
+    time.sleep(0.5)
+    began = time.monotonic()
+    assert end(first, signal.SIGKILL) == -signal.SIGKILL
+    later = leads(second)
+    assert (later > term, gone(command)) == (True, True)
+    assert time.monotonic() - began < 5  # the TTL is 30 s
+    assert [wait_for(watcher, "b") for watcher in two_watchers] == [later] * 2
+    end(second)
+
+
+def test_sigkill_of_the_holder_alone_is_none(redlock, resource):
+    """Nobody releases: the keys last for the TTL. It was renewed a third of the TTL before, at the earliest."""
+    first = candidate(redlock, resource, "a", "-t", "6s", "-k", "300ms", "--once")
+    term = leads(first)
+    command = children(holder_of(first.pid))[0]
+    second = candidate(redlock, resource, "b", "-t", "6s", "-k", "300ms")
+    time.sleep(0.5)
+    began = time.monotonic()
+    os.kill(holder_of(first.pid), signal.SIGKILL)
+    assert first.wait(timeout=3) == 80 and gone(command)
+    assert leads(second) > term
+    assert 3 < time.monotonic() - began < 6 + 1.5
+    end(first)
     end(second)
 
 
