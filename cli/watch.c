@@ -148,6 +148,15 @@ static int watch_leader(struct watch *watch) {
     return followed;
 }
 
+/* 0, or the exit status after a message: this mode reads no records, and the nodes may have them.
+ */
+static int check_mode(const struct session *session) {
+    if (session->mode != REDLOCK_MODE_CLASSIC) return 0;
+    complain(
+        "mode classic, set by --mode, REDLOCK_MODE or the configuration file, knows no leaders: terms are in the records of a guarded quorum; add --mode auto if the nodes are one, else 'redlock show --watch' shows who holds a lock");
+    return EXIT_CONFIG;
+}
+
 int command_watch(struct settings *settings, int argc, char **argv) {
     struct watch watch = {.name = argc == 1 ? argv[0] : NULL};
     int status = EXIT_USAGE_ERROR;
@@ -157,7 +166,9 @@ int command_watch(struct settings *settings, int argc, char **argv) {
     else
         status = resource_check(settings, watch.name);
     if (status == 0) status = session_open(&watch.session, settings);
+    if (status == 0) status = check_mode(&watch.session);
     if (status != 0) {
+        session_close(&watch.session);
         refuse_any(settings, status, argc, argv);
         return status;
     }

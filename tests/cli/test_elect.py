@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import Redlock
+from conftest import BINARY, Redlock
 from processes import children, gone, holder_of
 from servers import Quorum, until
 
@@ -241,6 +241,18 @@ def test_needs_a_guarded_quorum(locked, resource):
     assert locked("watch", resource).returncode == 78
     done = locked("elect", "--mode", "classic", resource, "--", "sh", "-c", "echo ${REDLOCK_TERM-none}", environ={"REDLOCK_TERM": "7"})
     assert (done.returncode, done.stdout) == (0, b"none\n")
+
+
+@pytest.mark.parametrize("way", ["option", "environment", "inherited"])
+def test_mode_classic_watches_nobody(redlock, resource, way):
+    """The nodes do carry a record; what is wrong is the mode."""
+    done = {"option": lambda: redlock("watch", "--mode", "classic", resource),
+            "environment": lambda: redlock("watch", resource, environ={"REDLOCK_MODE": "classic"}),
+            "inherited": lambda: redlock("run", "--mode", "classic", "other", "--", BINARY, "watch", resource)}[way]()
+    said = done.stderr.decode()
+    assert done.returncode == 78, said
+    assert "mode classic" in said and "--mode auto" in said and "no record" not in said and "quorum init" not in said, said
+    assert redlock("watch", "--once", "--mode", "auto", resource, environ={"REDLOCK_MODE": "classic"}).returncode == 75
 
 
 def test_nodes_that_do_not_answer(redlock, resource):
