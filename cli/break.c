@@ -562,7 +562,7 @@ int command_break(struct settings *settings, int argc, char **argv) {
     redlock_break_report_init(&breaking->report);
     settings->only_looks = true;
     int status = check_arguments(settings, argc, argv);
-    if (status == 0) status = session_open(&breaking->session, settings);
+    if (status == 0) status = session_open_named(&breaking->session, settings, argc, argv);
     if (status == 0) {
         status = with_session(breaking);
         readers_free(&breaking->readers);

@@ -218,6 +218,18 @@ int session_lock(struct session *session, const char *resource, lock_options_fn 
     return result == REDLOCK_BAD_ARGUMENT ? EXIT_USAGE_ERROR : EXIT_SYSTEM;
 }
 
+int session_open_named(struct session *session, const struct settings *settings, int count,
+                       char *const *names) {
+    int status = session_open(session, settings);
+    for (int i = 0; status == 0 && i < count; i++) {
+        struct redlock_lock *lock = NULL;
+        status = session_lock(session, names[i], NULL, NULL, &lock);
+        redlock_lock_free(lock);
+    }
+    if (status != 0) session_close(session);
+    return status;
+}
+
 const char *node_url(struct session *session, size_t node) {
     struct redlock_node_status status = {.size = sizeof status};
     if (redlock_client_node(session->client, node, &status) != REDLOCK_OK) return "?";

@@ -30,8 +30,12 @@ struct session {
 
 /* The list to use: -N, else the environment, else the file; NULL: there is none. */
 const char *find_nodes(const struct settings *settings);
-/* 0, or the exit status after a message. */
+/* 0, or the exit status after a message. Nothing has to be closed then. */
 int session_open(struct session *session, const struct settings *settings);
+/* The same for a command that only looks at locks of these names: refuses what no lock can be
+ * called. */
+int session_open_named(struct session *session, const struct settings *settings, int count,
+                       char *const *names);
 /* Waits for connections where an operation does not wait: until every node is connected or has
  * failed, or until a majority is connected and one more node timeout has passed. */
 void session_connect(struct session *session);

@@ -269,7 +269,7 @@ static int show(struct settings *settings, int argc, char **argv) {
     }
     struct session session;
     settings->only_looks = true;
-    int status = session_open(&session, settings);
+    int status = session_open_named(&session, settings, argc, argv);
     if (status != 0) {
         refuse_any(settings, status, 0, NULL);
         return status;

@@ -157,7 +157,7 @@ int command_wait(struct settings *settings, int argc, char **argv) {
             return failure(&session, argc, argv, argv[i], status);
     }
     settings->only_looks = true;
-    if ((status = session_open(&session, settings)) != 0)
+    if ((status = session_open_named(&session, settings, argc, argv)) != 0)
         return failure(&session, argc, argv, NULL, status);
     const int64_t begun = now_ns(); /* the time to connect is part of the wait */
     session_connect(&session);

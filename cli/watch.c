@@ -165,7 +165,7 @@ int command_watch(struct settings *settings, int argc, char **argv) {
         complain("redlock watch needs one name; try 'redlock watch --help'");
     else
         status = resource_check(settings, watch.name);
-    if (status == 0) status = session_open(&watch.session, settings);
+    if (status == 0) status = session_open_named(&watch.session, settings, argc, argv);
     if (status == 0) status = check_mode(&watch.session);
     if (status != 0) {
         session_close(&watch.session);

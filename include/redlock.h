@@ -261,7 +261,8 @@ static inline void redlock_lock_options_init(struct redlock_lock_options *option
 /* Makes a lock on one resource; with _multi, on all of several: all or nothing on each node. It
  * acquires nothing yet. A lock can be used again after its release. Refuses the names of what nodes
  * keep of locks: redlock:node, and names that begin with redlock: and then fences:, term:,
- * waiting:, waiters:, setnx: or shared:. OK, BAD_ARGUMENT, NO_MEMORY, FORKED. */
+ * waiting:, waiters:, setnx: or shared:. So do redlock_observe_start(), redlock_await_free() and
+ * redlock_break(). OK, BAD_ARGUMENT, NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_new(struct redlock_client *client,
                                                     const void *resource, size_t bytes,
                                                     const struct redlock_lock_options *options,
@@ -438,7 +439,8 @@ struct redlock_observer;
 typedef void redlock_observe_fn(void *context, const struct redlock_leader *leader);
 /* Reports who leads `resource`, from now on and until redlock_observe_stop(), which comes before
  * redlock_client_free(). Until the first call it is UNKNOWN. Takes nothing. OK, BAD_ARGUMENT (a
- * client in mode CLASSIC: there are no terms), NO_MEMORY, SYSTEM, FORKED. */
+ * client in mode CLASSIC: there are no terms; a name that no lock can have), NO_MEMORY, SYSTEM,
+ * FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_observe_start(struct redlock_client *client,
                                                          const void *resource, size_t bytes,
                                                          redlock_observe_fn *each, void *context,

@@ -32,6 +32,28 @@ def findings(redlock, *options):
     return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
 
 
+# ---- names that no lock can have ----
+
+@pytest.mark.parametrize("words", [
+    ("acquire", "NAME"), ("run", "NAME", "true"), ("elect", "--mode", "classic", "NAME", "true"), ("extend", "--token", "t", "NAME"),
+    ("release", "--token", "t", "NAME"), ("show", "NAME"), ("show", "good", "NAME"), ("show", "--watch", "--", "NAME"),
+    ("show", "--slots", "2", "NAME"), ("wait", "NAME"), ("wait", "good", "NAME"), ("break", "-y", "--reason", "t", "NAME"), ("watch", "NAME"),
+], ids=" ".join)
+def test_a_reserved_name_is_refused_by_all_in_the_same_words(quorum, words):
+    name = "redlock:shared" if "--slots" in words else "redlock:node"
+    reserved = "redlock:shared:..." if "--slots" in words else name
+    done = Redlock(quorum.nodes)(*(name if word == "NAME" else word for word in words), timeout=10)
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (
+        USAGE, b"", f"redlock: the name {reserved} is reserved for what nodes keep of locks: choose another resource\n")
+
+
+def test_a_reserved_name_in_json(quorum):
+    for words in (("show",), ("wait",), ("watch",), ("break", "-y", "--reason", "t")):
+        done = Redlock(quorum.nodes)(*words, "--json", "redlock:node", timeout=10)
+        said = json.loads(done.stdout)
+        assert done.returncode == USAGE and "is reserved for what nodes keep" in json.dumps(said), (words, said)
+
+
 # ---- servers that cannot be used ----
 
 def test_an_old_redis_is_named_as_such():

@@ -586,8 +586,25 @@ static void a_refused_lock_leaves_its_release_alone(void **state) {
     redlock_client_free(client);
 }
 
+static void ignore_leader(void *context, const struct redlock_leader *leader) {
+    (void)context;
+    (void)leader;
+}
+
+/* Whoever names a lock, to take it or to look at it. */
 static void refuse_resource(struct redlock_client *client, const char *resource, int expected) {
+    const size_t bytes = strlen(resource);
     struct redlock_lock *lock = NULL;
+    struct redlock_observer *observer = NULL;
+    struct redlock_break_report report;
+    redlock_break_report_init(&report);
+    assert_result(redlock_await_free(client, resource, bytes, 0), expected);
+    assert_result(redlock_break(client, resource, bytes, NULL, &report, NULL), expected);
+    if (redlock_client_mode(client) != REDLOCK_MODE_CLASSIC)
+        assert_result(
+            redlock_observe_start(client, resource, bytes, ignore_leader, NULL, &observer, NULL),
+            expected);
+    redlock_observe_stop(observer);
     struct redlock_error error = {0};
     const struct redlock_lock_options options = lock_options(TTL_MAX);
     assert_result(redlock_lock_new(client, resource, strlen(resource), &options, &lock, &error),

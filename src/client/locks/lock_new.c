@@ -6,6 +6,35 @@
 
 #include "lock.h"
 
+/* Nodes keep the record, the fences, the queues, the readers and the leaders of locks under such
+ * names. A lock there would destroy those of another lock, or they would destroy it. A name that
+ * lacks only the colon is reserved too: its slots would be there ("redlock:shared:slot:1"). */
+static const char *reserved_for(struct net_bytes key) {
+    static const char *const beginnings[] = {NET_KEY_FENCES,  NET_KEY_TERM,  NET_KEY_WAITING,
+                                             NET_KEY_WAITERS, NET_KEY_SETNX, NET_KEY_SHARED};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        const size_t bytes = strlen(beginnings[i]);
+        const size_t same = key.bytes == bytes - 1 ? bytes - 1 : bytes;
+        if (key.bytes >= same && memcmp(key.data, beginnings[i], same) == 0) return beginnings[i];
+    }
+    return net_is_text(key, NET_KEY_RECORD) ? NET_KEY_RECORD : NULL;
+}
+
+bool resource_permitted(const struct redlock_client *client, struct redlock_bytes resource,
+                        struct redlock_error *error) {
+    unsigned char head[32]; /* longer than what is reserved, and than what its names begin with */
+    const size_t given = client->options.key_prefix_bytes;
+    const size_t prefix = given < sizeof head ? given : sizeof head, room = sizeof head - prefix;
+    const size_t rest = resource.bytes < room ? resource.bytes : room;
+    if (prefix) memcpy(head, client->key_prefix, prefix);
+    if (rest) memcpy(head + prefix, resource.data, rest);
+    const char *reserved = reserved_for((struct net_bytes){head, prefix + rest});
+    if (!reserved) return true;
+    return bad_argument(
+        error, "the name %s%s is reserved for what nodes keep of locks: choose another resource",
+        reserved, strcmp(reserved, NET_KEY_RECORD) == 0 ? "" : "...");
+}
+
 static bool resources_valid(const struct redlock_client *client,
                             const struct redlock_bytes *resources, size_t count,
                             struct redlock_error *error) {
@@ -22,6 +51,7 @@ static bool resources_valid(const struct redlock_client *client,
             return bad_argument(
                 error, "the resource has %zu bytes; at most %zu are allowed (%d with prefix)",
                 resources[i].bytes, most, REDLOCK_RESOURCE_BYTES_MAX);
+        if (!resource_permitted(client, resources[i], error)) return false;
         for (size_t j = 0; j < i; j++) {
             if (resources[i].bytes == resources[j].bytes &&
                 memcmp(resources[i].data, resources[j].data, resources[i].bytes) == 0)
@@ -29,32 +59,6 @@ static bool resources_valid(const struct redlock_client *client,
                                     "resource %zu is the same as resource %zu: name each once",
                                     i + 1, j + 1);
         }
-    }
-    return true;
-}
-
-/* Nodes keep the record, the fences, the queues, the readers and the leaders of locks under such
- * names. A lock there would destroy those of another lock, or they would destroy it. A name that
- * lacks only the colon is reserved too: its slots would be there ("redlock:shared:slot:1"). */
-static const char *reserved_for(struct net_bytes key) {
-    static const char *const beginnings[] = {NET_KEY_FENCES,  NET_KEY_TERM,  NET_KEY_WAITING,
-                                             NET_KEY_WAITERS, NET_KEY_SETNX, NET_KEY_SHARED};
-    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
-        const size_t bytes = strlen(beginnings[i]);
-        const size_t same = key.bytes == bytes - 1 ? bytes - 1 : bytes;
-        if (key.bytes >= same && memcmp(key.data, beginnings[i], same) == 0) return beginnings[i];
-    }
-    return net_is_text(key, NET_KEY_RECORD) ? NET_KEY_RECORD : NULL;
-}
-
-static bool keys_valid(const struct redlock_lock *lock, struct redlock_error *error) {
-    for (size_t i = 0; i < lock->keys_count; i++) {
-        const char *reserved = reserved_for(lock->keys[i]);
-        if (reserved)
-            return bad_argument(error,
-                                "the name %s%s is reserved for what nodes keep of locks: choose "
-                                "another resource",
-                                reserved, strcmp(reserved, NET_KEY_RECORD) == 0 ? "" : "...");
     }
     return true;
 }
@@ -172,11 +176,6 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
         lock = NULL;
     }
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
-    if (!keys_valid(lock, error)) {
-        free(lock->slots);
-        free(lock);
-        return REDLOCK_BAD_ARGUMENT;
-    }
     if (client->lock_layout->choose_stripes) client->lock_layout->choose_stripes(lock);
     pthread_mutex_lock(&client->schedule.mutex);
     lock->config = lock_config_of(client, &checked);

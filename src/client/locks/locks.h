@@ -35,6 +35,11 @@ void lock_give_back(struct redlock_lock *lock, int result);
 const struct net_bytes *lock_key(const struct redlock_lock *lock);
 rl_ns lock_node_timeout(const struct redlock_lock *lock);
 
+/* False, with the reason: what nodes keep of locks is there, so no lock can be. The mutex need not
+ * be held. */
+bool resource_permitted(const struct redlock_client *client, struct redlock_bytes resource,
+                        struct redlock_error *error);
+
 /* See handlers.wake() in net.h. */
 void wait_queue_wake(void *client, unsigned node, struct net_bytes key, int rank);
 

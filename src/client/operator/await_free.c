@@ -178,6 +178,8 @@ int redlock_await_free(struct redlock_client *client, const void *resource, size
     if (!resource || bytes < 1 || wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
     if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
         return REDLOCK_BAD_ARGUMENT;
+    if (!resource_permitted(client, (struct redlock_bytes){resource, bytes}, NULL))
+        return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct look *look = look_new(client, resource, bytes);
     int result = look ? REDLOCK_OK : REDLOCK_NO_MEMORY;

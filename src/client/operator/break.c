@@ -7,6 +7,7 @@
 
 #include "abi/sized.h"
 #include "break_task.h"
+#include "client/locks/locks.h"
 #include "operator.h"
 
 _Static_assert(sizeof((struct redlock_break_report *)NULL)->verdicts == RL_NODES_MAX * sizeof(int),
@@ -28,6 +29,8 @@ static int check(struct redlock_client *client, const void *resource, size_t byt
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "a resource has 1 to %zu bytes (%d with the key prefix)",
                     (size_t)REDLOCK_RESOURCE_BYTES_MAX - prefix, REDLOCK_RESOURCE_BYTES_MAX);
+    if (!resource_permitted(client, (struct redlock_bytes){resource, bytes}, error))
+        return REDLOCK_BAD_ARGUMENT;
     if (options->token && options->token_bytes > REDLOCK_TOKEN_BYTES_MAX)
         return fail(error, REDLOCK_BAD_ARGUMENT, "a token has at most %d bytes",
                     REDLOCK_TOKEN_BYTES_MAX);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/guarding/guarding.h"
+#include "client/locks/locks.h"
 #include "core/mix.h"
 #include "operator.h"
 
@@ -369,6 +370,8 @@ int redlock_observe_start(struct redlock_client *client, const void *resource, s
     if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
         return fail(error, REDLOCK_BAD_ARGUMENT, "the resource has more than %d bytes",
                     REDLOCK_RESOURCE_BYTES_MAX);
+    if (!resource_permitted(client, (struct redlock_bytes){resource, bytes}, error))
+        return REDLOCK_BAD_ARGUMENT;
     if (client->options.mode == REDLOCK_MODE_CLASSIC || client->scheme != REDLOCK_SCHEME_SET)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "a client in mode classic cannot observe leaders: without records there are no "
