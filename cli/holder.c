@@ -68,8 +68,9 @@ struct holder {
     int64_t front_at;   /* TAKEN, ASIDE: the next look at the front */
     int64_t wait_until; /* by CLOCK_BOOTTIME; NEVER: no limit */
     int64_t fence;
-    char loss[600];                   /* why the lock was lost; "": it was not */
-    int failure;                      /* FAILED: enum redlock_result */
+    char loss[600];                 /* why the lock was lost; "": it was not */
+    int lost_by[REDLOCK_NODES_MAX]; /* the verdicts that `loss` tells of: the release has others */
+    int failure;                    /* FAILED: enum redlock_result */
     int unsure_by[REDLOCK_NODES_MAX]; /* the verdicts of the renewal that failed last */
 };
 
@@ -90,9 +91,8 @@ static void released(void *context, struct redlock_lock *lock, int result) {
     struct holder *holder = context;
     holder->phase = PHASE_DONE;
     if (result == REDLOCK_LOST && !holder->lost) {
-        int verdicts[REDLOCK_NODES_MAX] = {0};
-        size_t count = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
-        causes_text(&holder->session, verdicts, count, holder->loss, sizeof holder->loss);
+        size_t count = redlock_verdicts(lock, holder->lost_by, REDLOCK_NODES_MAX);
+        causes_text(&holder->session, holder->lost_by, count, holder->loss, sizeof holder->loss);
         complain("lost '%.100s': %s; noticed when it was released", holder->plan->resource,
                  holder->loss);
         if (!holder->settings->on_lost_ignore && holder->outcome.kind == OUTCOME_COMMAND) {
@@ -187,17 +187,14 @@ static void fill_in_silent(const struct holder *holder, int *verdicts, size_t co
         if (verdicts[i] == REDLOCK_VERDICT_NONE) verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
 }
 
-static void loss_text(struct holder *holder, char *out, size_t size) {
+static void loss_text(struct holder *holder, size_t count, char *out, size_t size) {
     if (holder->fence == 0 && redlock_client_mode(holder->session.client) == REDLOCK_MODE_GUARDED) {
         snprintf(out, size,
                  "its nodes were made a guarded quorum, and locks that were taken as classic end; "
                  "take it again");
         return;
     }
-    int verdicts[REDLOCK_NODES_MAX] = {0};
-    const size_t count = redlock_verdicts(holder->lock, verdicts, REDLOCK_NODES_MAX);
-    fill_in_silent(holder, verdicts, count);
-    if (count - causes_text(&holder->session, verdicts, count, out, size) < quorum_of(count))
+    if (count - causes_text(&holder->session, holder->lost_by, count, out, size) < quorum_of(count))
         return;
     struct redlock_stats stats;
     redlock_stats_init(&stats);
@@ -222,6 +219,8 @@ static void on_lost(struct holder *holder) {
     holder->lost = true;
     char hold[64];
     const bool over = hold_is_over(holder);
+    const size_t count = redlock_verdicts(holder->lock, holder->lost_by, REDLOCK_NODES_MAX);
+    fill_in_silent(holder, holder->lost_by, count);
     const bool ends = holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore;
     /* The job comes first, its messages afterwards. */
     const int sent = ends ? job_end(&holder->job, holder->validity_end) : 0;
@@ -234,7 +233,7 @@ static void on_lost(struct holder *holder) {
                  duration_text(hold, sizeof hold, holder->settings->max_hold_ms));
         complain("%s%s", holder->loss, then);
     } else {
-        loss_text(holder, holder->loss, sizeof holder->loss);
+        loss_text(holder, count, holder->loss, sizeof holder->loss);
         complain("lost '%.100s': %s%s", holder->plan->resource, holder->loss, then);
     }
 }
@@ -586,6 +585,7 @@ static void set_facts(struct holder *holder) {
     struct outcome *outcome = &holder->outcome;
     const char *resource = holder->plan->resource;
     if (!holder->settings->json) return;
+    if (holder->loss[0] != '\0') holder->session.failed.verdicts = holder->lost_by;
     json_t *facts = outcome->kind == OUTCOME_COMMAND || outcome->kind == OUTCOME_NOT_RUN
                         ? lock_json(&holder->session, holder->lock, resource)
                         : failure_json(&holder->session, holder->lock, resource, outcome->exit);

@@ -46,11 +46,17 @@ static json_t *nodes_json(struct session *session, struct redlock_lock *lock, bo
     json_t *nodes = json_array();
     int verdicts[REDLOCK_NODES_MAX] = {0};
     const size_t count = redlock_client_nodes(session->client);
+    const int *kept = session->failed.verdicts;
     if (lock != NULL) redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
     for (size_t i = 0; i < count; i++) {
         char reason[300];
-        int verdict = verdicts[i];
-        if (failed) verdict = session_verdict(session, i, verdict, reason, sizeof reason);
+        int verdict = kept != NULL ? kept[i] : verdicts[i];
+        const int now =
+            failed ? session_verdict(session, i, verdict, reason, sizeof reason) : verdict;
+        if (kept == NULL)
+            verdict = now;
+        else if (now != verdict) /* the node is in another state since */
+            reason_text(verdict, "", reason, sizeof reason);
         json_t *node =
             json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict", verdict_name(verdict));
         if (failed && verdict != REDLOCK_VERDICT_NONE && verdict != REDLOCK_VERDICT_GRANTED)

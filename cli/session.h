@@ -25,6 +25,7 @@ struct session {
         char reason[700]; /* in a sentence, without the name of the resource */
         char owner[REDLOCK_OWNER_BYTES_MAX * 4 + 1]; /* HELD: by this client; "": unknown */
         int64_t remaining_ms;                        /* HELD: -1: unknown, or without an end */
+        const int *verdicts; /* on which `reason` rests; NULL: the lock has them still */
     } failed;
 };
 

@@ -102,6 +102,26 @@ def test_keys_removed_by_somebody(locked, quorum, resource, tmp_path):
     assert quorum.values(resource) == [None] * 5  # not resurrected
 
 
+def test_reason_and_nodes_of_the_status_file_agree(three, resource, tmp_path):
+    """Both tell of the loss. The release comes later, and a node that it need not wait for has no verdict then."""
+    report, go = tmp_path / "status", tmp_path / "go"
+    script = f"exec 2>/dev/null; trap 'until [ -e {go} ]; do sleep 0.02; done; exit 5' TERM; echo $$ >{{0}}; while :; do sleep 0.02; done"
+    process = start(Redlock(three.nodes), tmp_path / "pid", "-j", "--status-file", str(report), "-t", "2s", "-k", "10s", resource, script=script)
+    for server in three.servers:
+        server.ask("DEL", resource)
+    said = process.stderr.readline().decode()
+    assert "not have the key; sent TERM" in said, said
+    blamed = [server for server in three.servers if "all 3 nodes" in said or f":{server.port}" in said]
+    blamed[-1].pause()
+    go.touch()
+    process.communicate(timeout=10)
+    told = json.loads(report.read_text())
+    assert (told["outcome"], told["result"], process.returncode) == ("lost", "lost", LOST), told
+    assert told["reason"] in said
+    assert [node["url"] for node in told["nodes"] if node["verdict"] == "absent"] == [server.url for server in blamed], told
+    assert [node["reason"] for node in told["nodes"] if node["verdict"] == "absent"] == ["key absent"] * len(blamed), told
+
+
 def test_keys_removed_under_a_command_that_ends_before_renewal(locked, quorum, resource, tmp_path):
     process = start(locked, tmp_path / "pid", "-t", "60s", resource, script="echo $$ >{0}; sleep 0.5; exit 0")
     for server in quorum.servers:
