@@ -10,6 +10,8 @@
  * redlock_client_reload().
  * Memory: options, names and URLs are copied. What a function returns belongs to the object it came
  * from. `_free(NULL)` is fine. A failed call leaves its output parameters alone.
+ * NULL: a function that returns enum redlock_result answers BAD_ARGUMENT for a client, a lock or a
+ * gate that is NULL. Queries, which return something else, and redlock_cancel() need an object.
  * Output: the library never prints, exits, installs a signal handler or logs a token or a password.
  * It calls your log function, if you set one.
  *

@@ -72,7 +72,7 @@ void gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patie
 }
 
 int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {
-    if (wait_ms < 0 || wait_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
+    if (!client || wait_ms < 0 || wait_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     gather(client, net_now(client->net) + wait_ms * RL_MS);
     int ready = (int)rl_count(client_ready(client, net_now(client->net)));
@@ -270,6 +270,7 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
 int redlock_client_reload(struct redlock_client *client, struct redlock_error *error) {
     struct tls_context *fresh = NULL;
     struct net_error net_error = {0};
+    if (!client) return fail_null(error);
     if (schedule_is_forked(&client->schedule)) return fail_forked(error);
     /* reading files may be slow, and locks do not wait for it */
     pthread_mutex_lock(&client->reload_mutex);
@@ -325,7 +326,8 @@ size_t redlock_client_nodes(const struct redlock_client *client) { return client
 
 int redlock_client_node(struct redlock_client *client, size_t node,
                         struct redlock_node_status *out) {
-    if (node >= client->nodes || !out || out->size < FIRST_NODE_STATUS) return REDLOCK_BAD_ARGUMENT;
+    if (!client || node >= client->nodes || !out || out->size < FIRST_NODE_STATUS)
+        return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct net_node_status status = client_status(client, (unsigned)node);
     struct redlock_node_status seen = {.url = status.url,
@@ -350,7 +352,7 @@ int redlock_client_mode(struct redlock_client *client) {
 }
 
 int redlock_client_stats(struct redlock_client *client, struct redlock_stats *stats) {
-    if (!stats || stats->size < FIRST_STATS) return REDLOCK_BAD_ARGUMENT;
+    if (!client || !stats || stats->size < FIRST_STATS) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct redlock_stats seen = client->stats;
     for (unsigned i = 0; i < client->nodes; i++) {
@@ -375,6 +377,7 @@ int redlock_client_fd(struct redlock_client *client) {
 }
 
 int redlock_process(struct redlock_client *client) {
+    if (!client) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = client->schedule.service_runs ? REDLOCK_BAD_ARGUMENT : REDLOCK_OK;
     if (result == REDLOCK_OK) net_process(client->net, NULL);

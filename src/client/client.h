@@ -112,6 +112,7 @@ void histogram_count(struct redlock_histogram *histogram);
 int fail(struct redlock_error *error, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* returns `result` */
 int fail_forked(struct redlock_error *error);
+int fail_null(struct redlock_error *error); /* for a client */
 /* false, for functions that check arguments */
 #define bad_argument(error, ...) (fail(error, REDLOCK_BAD_ARGUMENT, __VA_ARGS__) == REDLOCK_OK)
 /* Text from a server, of any length and content. */

@@ -52,6 +52,10 @@ int fail(struct redlock_error *error, int result, const char *format, ...) {
     return result;
 }
 
+int fail_null(struct redlock_error *error) {
+    return fail(error, REDLOCK_BAD_ARGUMENT, "the client must not be NULL");
+}
+
 int fail_forked(struct redlock_error *error) {
     return fail(error, REDLOCK_FORKED, "%s", redlock_result_text(REDLOCK_FORKED));
 }

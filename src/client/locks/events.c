@@ -147,6 +147,7 @@ void events_disowned(const struct redlock_lock *lock, rl_ns now) {
 }
 
 int redlock_client_observe(struct redlock_client *client, redlock_event_fn *each, void *context) {
+    if (!client) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     client->observer = each;
     client->observer_context = context;

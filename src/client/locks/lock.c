@@ -224,6 +224,7 @@ int op_await(struct redlock_lock *lock, struct op *op, int result) {
 }
 
 static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms) {
+    if (!lock) return REDLOCK_BAD_ARGUMENT;
     struct op *op = verb == EXTEND || verb == DOWNGRADE ? &lock->extension : &lock->op;
     if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
     if (verb != ACQUIRE) gather_for_adopted(lock);
@@ -232,7 +233,7 @@ static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms)
 
 static int begin_async(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
                        void *context) {
-    if (!done) return REDLOCK_BAD_ARGUMENT;
+    if (!lock || !done) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = begin(lock, verb, ms, done, context);
     client_leave(lock->client);
@@ -282,8 +283,9 @@ void redlock_cancel(struct redlock_lock *lock) {
 
 int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size_t bytes,
                               int64_t fence) {
+    if (!lock || !token || bytes < 1 || bytes > REDLOCK_TOKEN_BYTES_MAX)
+        return REDLOCK_BAD_ARGUMENT;
     struct redlock_client *client = lock->client;
-    if (!token || bytes < 1 || bytes > REDLOCK_TOKEN_BYTES_MAX) return REDLOCK_BAD_ARGUMENT;
     if (fence < 0 || fence > REDLOCK_FENCE_MAX) return REDLOCK_BAD_ARGUMENT;
     /* It stands for all readers: a release with it would end the locks of all of them. */
     if (net_is_text((struct net_bytes){token, bytes}, NET_SHARED_MARKER))
@@ -313,6 +315,7 @@ int redlock_lock_adopt(struct redlock_lock *lock, const void *token, size_t byte
 }
 
 int redlock_lock_disown(struct redlock_lock *lock) {
+    if (!lock) return REDLOCK_BAD_ARGUMENT;
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock->phase == PHASE_FREE ? REDLOCK_LOST : REDLOCK_OK;

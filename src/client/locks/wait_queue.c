@@ -475,7 +475,7 @@ static int64_t count_ahead(const struct redlock_lock *lock) {
 }
 
 int redlock_lock_wait_status(struct redlock_lock *lock, struct redlock_wait_status *status) {
-    if (!status || status->size < FIRST_WAIT_STATUS) return REDLOCK_BAD_ARGUMENT;
+    if (!lock || !status || status->size < FIRST_WAIT_STATUS) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct redlock_wait_status now = {.ahead = -1};
     if (waits(lock)) {

@@ -175,7 +175,8 @@ static int await_free(struct look *look, rl_ns deadline) {
 
 int redlock_await_free(struct redlock_client *client, const void *resource, size_t bytes,
                        int64_t wait_ms) {
-    if (!resource || bytes < 1 || wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
+    if (!client || !resource || bytes < 1 || wait_ms < REDLOCK_WAIT_FOREVER)
+        return REDLOCK_BAD_ARGUMENT;
     if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
         return REDLOCK_BAD_ARGUMENT;
     if (!resource_permitted(client, (struct redlock_bytes){resource, bytes}, NULL))

@@ -219,6 +219,7 @@ int redlock_break(struct redlock_client *client, const void *resource, size_t by
                   const struct redlock_break_options *options, struct redlock_break_report *report,
                   struct redlock_error *error) {
     struct redlock_break_options own;
+    if (!client) return fail_null(error);
     if (!report || report->size < FIRST_BREAK_REPORT)
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "give a report that redlock_break_report_init() has filled");

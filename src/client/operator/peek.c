@@ -148,7 +148,8 @@ static rl_mask nodes_to_ask(struct redlock_client *client) {
 
 int redlock_peek(struct redlock_client *client, const void *resource, size_t bytes,
                  struct redlock_view *views, size_t count) {
-    if (!resource || bytes < 1 || !views || count < client->nodes) return REDLOCK_BAD_ARGUMENT;
+    if (!client || !resource || bytes < 1 || !views || count < client->nodes)
+        return REDLOCK_BAD_ARGUMENT;
     if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
@@ -165,6 +166,7 @@ int redlock_peek(struct redlock_client *client, const void *resource, size_t byt
 
 int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
                        redlock_done_fn *done, void *context) {
+    if (!lock) return REDLOCK_BAD_ARGUMENT;
     struct redlock_client *client = lock_client(lock);
     const struct net_bytes *key = lock_key(lock);
     if (!views || count < client->nodes || !done || !key) return REDLOCK_BAD_ARGUMENT;
@@ -199,7 +201,7 @@ static bool copy_type(const struct redlock_view *view, char *type, size_t size) 
 
 int redlock_key_type(struct redlock_client *client, const void *resource, size_t bytes, char *type,
                      size_t size) {
-    if (!resource || bytes < 1 || !type || size < 1) return REDLOCK_BAD_ARGUMENT;
+    if (!client || !resource || bytes < 1 || !type || size < 1) return REDLOCK_BAD_ARGUMENT;
     if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
@@ -279,7 +281,7 @@ static int scan_node(struct redlock_client *client, unsigned node, redlock_resou
 }
 
 int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void *context) {
-    if (!each) return REDLOCK_BAD_ARGUMENT;
+    if (!client || !each) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     rl_mask ready = nodes_to_ask(client);
     unsigned reported = 0;

@@ -126,7 +126,8 @@ static int peek_at_all(struct redlock_client *client, struct redlock_quorum_stat
 
 int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_status *quorum,
                         struct redlock_member *members, size_t count) {
-    if (!quorum || (!members && count > 0) || !client->guard) return REDLOCK_BAD_ARGUMENT;
+    if (!client || !quorum || (!members && count > 0) || !client->guard)
+        return REDLOCK_BAD_ARGUMENT;
     if (quorum->size < FIRST_QUORUM || !sized_array_fits(members, count, FIRST_MEMBER))
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
@@ -227,6 +228,7 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
                const struct redlock_quorum_options *options, struct redlock_error *error) {
     struct redlock_quorum_options own;
     struct run run = {.task = NULL};
+    if (!client) return fail_null(error);
     int result = copy_options(&own, options, error);
     if (result != REDLOCK_OK) return result;
     if (client->options.mode != REDLOCK_MODE_GUARDED)
@@ -264,6 +266,7 @@ int redlock_quorum_init(struct redlock_client *client, const struct redlock_quor
 
 int redlock_quorum_add(struct redlock_client *client, size_t node,
                        const struct redlock_quorum_options *options, struct redlock_error *error) {
+    if (!client) return fail_null(error);
     if (node >= redlock_client_nodes(client))
         return fail(error, REDLOCK_BAD_ARGUMENT, "cannot add node %zu: the client has %zu nodes",
                     node, redlock_client_nodes(client));

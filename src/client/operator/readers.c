@@ -243,8 +243,8 @@ int redlock_readers(struct redlock_client *client, const struct redlock_bytes *r
                     size_t count, size_t most, redlock_reader_fn *each, void *context,
                     struct redlock_readers_view *views) {
     if (count == 0) return REDLOCK_OK;
-    if (!resources || !views || count > REDLOCK_SURVEY_MAX || most > REDLOCK_READERS_MAX ||
-        (most > 0 && !each))
+    if (!client || !resources || !views || count > REDLOCK_SURVEY_MAX ||
+        most > REDLOCK_READERS_MAX || (most > 0 && !each))
         return REDLOCK_BAD_ARGUMENT;
     const size_t longest = REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes;
     for (size_t i = 0; i < count; i++)

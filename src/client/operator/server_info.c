@@ -330,7 +330,7 @@ int redlock_server_info(struct redlock_client *client, int what, struct redlock_
                         size_t count) {
     if (what < REDLOCK_SERVER_INFO_CLOCK || what > REDLOCK_SERVER_INFO_PERMISSIONS)
         return REDLOCK_BAD_ARGUMENT;
-    if (!servers || count < client->nodes ||
+    if (!client || !servers || count < client->nodes ||
         !sized_array_fits(servers, client->nodes, FIRST_SERVER))
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;

@@ -146,7 +146,8 @@ static bool any_answered(const struct step *step) {
 
 int redlock_scan(struct redlock_client *client, struct redlock_walk *walk, redlock_scan_fn *each,
                  void *context) {
-    if (!walk || walk->size < FIRST_WALK || !each || walk->effort < 1 || walk->effort > EFFORT_MAX)
+    if (!client || !walk || walk->size < FIRST_WALK || !each || walk->effort < 1 ||
+        walk->effort > EFFORT_MAX)
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct step *step = step_new(client, walk);
@@ -321,7 +322,7 @@ static int survey_result(struct survey *survey, struct redlock_view *views,
 int redlock_survey(struct redlock_client *client, const struct redlock_bytes *resources,
                    size_t count, struct redlock_view *views, struct redlock_queue_view *queues) {
     if (count == 0) return REDLOCK_OK;
-    if (!resources || !views || count > REDLOCK_SURVEY_MAX) return REDLOCK_BAD_ARGUMENT;
+    if (!client || !resources || !views || count > REDLOCK_SURVEY_MAX) return REDLOCK_BAD_ARGUMENT;
     const size_t most = REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes;
     for (size_t i = 0; i < count; i++)
         if (!resources[i].data || resources[i].bytes < 1 || resources[i].bytes > most)
