@@ -95,7 +95,7 @@
     X(READER_GONE, "node lists token no more among the readers of resource; `value` 1: its end had come") \
     X(DOWNGRADE, "client, as holder, is a reader from now on, whatever comes of it") \
     /* guarded, stock nodes */ \
-    X(UNSEEN, "keys end early at node, and clients may not know (`value` 1), or all have had the time to notice, or the keys would have ended by now (0)")
+    X(NODE_UNSEEN, "keys end early at node, and clients may not know (`value` 1), or all have had the time to notice, or the keys would have ended by now (0)")
 /* clang-format on */
 
 enum history_kind {

@@ -14,7 +14,7 @@
  * its validity breaks no exclusion with clients that acquire after the break began (breaks.c).
  *
  * Keys that end early because a stock node's clock stepped, or because it evicted, may let another
- * client in until all clients can know. So a lock that is granted meanwhile (UNSEEN) breaks no
+ * client in until all clients can know. So a lock that is granted meanwhile (NODE_UNSEEN) breaks no
  * exclusion, neither with an earlier one nor with a later one.
  *
  * A pause does not end validity: the client that resumes believes what it believed before. A late
@@ -246,7 +246,7 @@ static void step(struct leases *leases, size_t index) {
             leases->paused_since[record->client] = record->at;
         break;
     case HISTORY_RESUME: resume(leases, record); break;
-    case HISTORY_UNSEEN:
+    case HISTORY_NODE_UNSEEN:
         leases->unseen &= ~(1u << record->node);
         leases->unseen |= (uint32_t)record->value << record->node;
         break;

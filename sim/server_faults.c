@@ -294,7 +294,7 @@ static void clock_changed(struct server *server) {
 }
 
 void node_note_unseen(struct world *world, unsigned node, bool unseen) {
-    server_write(&world->server[node], HISTORY_UNSEEN, unseen);
+    server_write(&world->server[node], HISTORY_NODE_UNSEEN, unseen);
 }
 
 void node_clock_step(struct world *world, unsigned node, rl_ns step) {

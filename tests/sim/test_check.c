@@ -47,6 +47,20 @@ static void exclusion_ends_early(void **state) {
     spans(200, 800);
 }
 
+/* A clock has stepped. What is granted before all clients can know is excused, with locks of before
+ * and of afterwards; the others are not. */
+static void exclusion_waits_until_a_step_can_be_known(void **state) {
+    (void)state;
+    HOLDS(EXCLUSION, TAKES(100, A, 1, 900), NODE(110, 1, UNSEEN, .value = 1), TAKES(200, B, 2, 900),
+          NODE(300, 1, UNSEEN), TAKES(400, C, 3, 900), DOES(400, A, RELEASE));
+    BREAKS(EXCLUSION, 0, 3, TAKES(100, A, 1, 900), NODE(110, 1, UNSEEN, .value = 1),
+           NODE(300, 1, UNSEEN), TAKES(400, C, 3, 900));
+    HOLDS(EXCLUSION, TAKES(100, A, 1, 900), NODE(110, 1, UNSEEN, .value = 1),
+          NODE(120, 2, UNSEEN, .value = 1), NODE(300, 1, UNSEEN), TAKES(400, C, 3, 900));
+    BREAKS(EXCLUSION, 0, 1, TAKES(100, A, 1, 900), TAKES(109, B, 2, 900),
+           NODE(110, 1, UNSEEN, .value = 1));
+}
+
 static void exclusion_follows_renewals(void **state) {
     (void)state;
     BREAKS(EXCLUSION, 0, 2, TAKES(100, A, 1, 200), DOES(199, A, RENEWED, .token = 1, .until = 301),
@@ -193,6 +207,7 @@ int main(void) {
         cmocka_unit_test(exclusion_meets_in_one_instant),
         cmocka_unit_test(exclusion_says_it_plainly),
         cmocka_unit_test(exclusion_ends_early),
+        cmocka_unit_test(exclusion_waits_until_a_step_can_be_known),
         cmocka_unit_test(exclusion_follows_renewals),
         cmocka_unit_test(exclusion_of_one_client_with_itself),
         cmocka_unit_test(exclusion_counts_each_pair),
