@@ -422,7 +422,6 @@ static void test_a_slow_answer_does_not_make_it_slow(void **state) {
     (void)state;
     first_in_line(YOUNG);
     rank(1, 2 * RL_MS);
-    tick(acquire.waiting.watch_at);
     tick(acquire.waiting.poll_at);
     assert_int_equal(acquire.waiting.watching, 0x1f);
     for (unsigned node = 0; node < 5; node++)
