@@ -59,8 +59,8 @@ struct gateway {
     struct script_cache texts; /* of scripts, as SCRIPT LOAD keeps them */
     struct workers workers;
     struct metrics metrics;
-    struct notice accept_fails, metrics_fail, too_heavy, too_costly, not_requests, wrong_password,
-        wrong_passwords;
+    struct notice accept_fails, metrics_fail, too_heavy, too_costly, too_slow, not_requests,
+        wrong_password, wrong_passwords;
     struct guesses guesses;
     char *password; /* NULL: clients need no password */
     char run_id[41];

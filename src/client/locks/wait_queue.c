@@ -43,6 +43,7 @@ struct wait_queue {
     rl_mask entered;  /* nodes where we have a place */
     rl_mask queued;   /* native nodes where we may have one */
     bool asking;      /* a question for our rank is under way, ... */
+    rl_mask asked;    /* ... to this node, ... */
     bool outdated;    /* ... sent for a caller that has left since */
     int32_t reported; /* The rank that nodes reported since the question; INT32_MAX: none. */
     struct net_bytes key, names[2];
@@ -208,7 +209,7 @@ static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
 
 static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
     queue->entered &= (rl_mask)~nodes;
-    queue->outdated = queue->asking;
+    if (queue->asked & nodes) queue->outdated = queue->asking;
     queue->leave.token = net_waiter(queue->client->net);
     send_calls(queue, nodes, &queue->leave, LEAVES, now);
 }
@@ -220,11 +221,12 @@ static rl_ns lease_of(const struct redlock_lock *lock) {
     return lease < LEASE_MAX ? lease : LEASE_MAX;
 }
 
-/* False: no node can report our rank. */
+/* False: no node can report our rank. A node that owes an answer keeps the queue no longer: else
+ * its waiters would wait until the connection is given up, while others pass on the lock. */
 static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now) {
     struct net *net = queue->client->net;
-    if (queue->asking) return true;
     rl_mask node = keeper(queue, now);
+    if (queue->asking && (node == queue->asked || node == 0)) return true;
     if (queue->entered & (rl_mask)~node) leave_nodes(queue, queue->entered & (rl_mask)~node, now);
     if (node == 0) return false;
     queue->enter.token = net_waiter(net);
@@ -234,6 +236,7 @@ static bool enter(struct wait_queue *queue, struct redlock_lock *lock, rl_ns now
     send_calls(queue, node, &queue->enter, ENTERS, now);
     if (queue->busy == busy) return false;
     queue->asking = true;
+    queue->asked = node;
     queue->outdated = false;
     queue->reported = INT32_MAX;
     queue->entered |= node;
@@ -566,9 +569,14 @@ static void watched(struct wait_queue *queue, const struct net_call *call,
 static void entered(struct wait_queue *queue, const struct net_call *call,
                     const struct net_reply *reply) {
     struct redlock_client *client = queue->client;
+    const rl_mask node = rl_bit(call->node);
     bool reported = reply->verdict == REDLOCK_VERDICT_GRANTED, outdated = queue->outdated;
+    if (!reported) queue->entered &= (rl_mask)~node;
+    if (node != queue->asked) { /* it was overdue, and we are in another node's queue */
+        if (reported) leave_nodes(queue, node, net_now(client->net));
+        return;
+    }
     queue->asking = queue->outdated = false;
-    if (!reported) queue->entered &= (rl_mask)~rl_bit(call->node);
     if (reply->verdict == REDLOCK_VERDICT_NOPERM) {
         client->locks->wait_queues->refused |= rl_bit(call->node);
         client_log(client, REDLOCK_LOG_INFO, "waiting: a node keeps no wait queue: %s",
