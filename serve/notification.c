@@ -211,8 +211,9 @@ static bool tell(struct notifications *notifications) {
     const char *text = (const char *)evbuffer_pullup(notifications->message, -1);
     if (text == NULL || !connection_may_write(connection)) {
         miss(connection, REFUSED_SLOW);
-        notice_say(&connection->gateway->too_slow, connection->gateway->options,
-                   "a subscriber that does not read its messages is closed");
+        if (connection->wire != NULL)
+            notice_say(&connection->gateway->too_slow, connection->gateway->options,
+                       "a subscriber that does not read its messages is closed");
         return true;
     }
     evbuffer_add(connection->reply.out, connection->reply.protocol == 3 ? ">" : "*", 1);
