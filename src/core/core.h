@@ -289,6 +289,12 @@ struct rl_waiting {
     bool joins;       /* a reader that has just become the first: those before it may be readers */
     uint64_t random;
 };
+/* For both ways to wait. The mean with one more measurement; a node that was stopped must not make
+ * us wait as long as it was. */
+rl_ns rl_round_trip(rl_ns mean, rl_ns took, const struct rl_terms *terms);
+/* What each client before us has for its turn. */
+rl_ns rl_round_trip_step(rl_ns mean);
+
 void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, rl_ns poll_min,
                       rl_ns poll_max, uint64_t random, rl_ns now, struct rl_actions *actions);
 /* After a lost try whose keys are deleted. */

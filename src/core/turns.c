@@ -14,13 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define STEP_MIN (1 * RL_MS)
-#define RTT_PART 8 /* a new measurement counts one part in this many */
 #define LOSSES_MAX 5
-
-static rl_ns step_of(const struct rl_turns *turns) {
-    return 2 * turns->rtt > STEP_MIN ? 2 * turns->rtt : STEP_MIN;
-}
 
 static bool is_our_turn(const struct rl_turns *turns) {
     return rl_count(turns->ours) >= turns->terms->quorum;
@@ -76,10 +70,7 @@ static void note_queued(struct rl_turns *turns, const struct rl_event *event, rl
     }
     if (is_held(turns, now)) turns->losses = 0;
     if (asked == 0 || turns->asked != 0) return;
-    rl_ns rtt = now - turns->asked_at;
-    /* A node that was stopped must not make us wait as long as it was. */
-    if (rtt > turns->terms->node_timeout) rtt = turns->terms->node_timeout;
-    turns->rtt = turns->rtt == 0 ? rtt : turns->rtt + (rtt - turns->rtt) / RTT_PART;
+    turns->rtt = rl_round_trip(turns->rtt, now - turns->asked_at, turns->terms);
 }
 
 void rl_turns_note(struct rl_turns *turns, const struct rl_event *event, rl_ns now) {
@@ -147,7 +138,7 @@ static rl_ns ask_at(const struct rl_turns *turns) {
             if (turns->free_at[other] > turns->free_at[node]) taken |= rl_bit(other);
         if (!out_of_reach(turns, taken & turns->taken)) end = turns->free_at[node];
     }
-    return end == RL_NEVER ? end : end + step_of(turns);
+    return end == RL_NEVER ? end : end + rl_round_trip_step(turns->rtt);
 }
 
 /* A reservation ends soon, and with it our place. The next poll asks for another. */
@@ -164,7 +155,7 @@ static bool settle(struct rl_turns *turns, rl_ns now, struct rl_actions *actions
     if (!turns->asks) {
         if (now < turns->try_at) return false;
         turns->asks = true;
-        turns->try_at = now + step_of(turns);
+        turns->try_at = now + rl_round_trip_step(turns->rtt);
         ask(turns, turns->keepers & (rl_mask)~turns->ours, now, actions);
         return false;
     }
@@ -175,7 +166,7 @@ static bool settle(struct rl_turns *turns, rl_ns now, struct rl_actions *actions
 }
 
 static void await_others(struct rl_turns *turns, rl_ns now) {
-    const rl_ns step = step_of(turns), most = (rl_ns)1 << turns->losses;
+    const rl_ns step = rl_round_trip_step(turns->rtt), most = (rl_ns)1 << turns->losses;
     turns->try_at = now + step + rl_draw_between(&turns->random, 0, most * step);
 }
 
@@ -241,7 +232,8 @@ void rl_turns_resume(struct rl_turns *turns, rl_mask granted, rl_ns now,
         return;
     }
     const rl_ns most = (rl_ns)1 << turns->splits;
-    turns->away_until = now + 1 + rl_draw_between(&turns->random, 0, most * step_of(turns));
+    turns->away_until =
+        now + 1 + rl_draw_between(&turns->random, 0, most * rl_round_trip_step(turns->rtt));
     if (turns->away_until > turns->poll_at) turns->away_until = turns->poll_at;
 }
 

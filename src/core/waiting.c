@@ -26,13 +26,16 @@
 #define YOUNG_PART 4   /* younger than this part of our own TTL */
 #define LOSSES_MAX 5
 
-static rl_ns step_of(const struct rl_waiting *waiting) {
-    return 2 * waiting->rtt > STEP_MIN ? 2 * waiting->rtt : STEP_MIN;
+rl_ns rl_round_trip(rl_ns mean, rl_ns took, const struct rl_terms *terms) {
+    if (took > terms->node_timeout) took = terms->node_timeout;
+    return mean == 0 ? took : mean + (took - mean) / RTT_PART;
 }
+
+rl_ns rl_round_trip_step(rl_ns mean) { return 2 * mean > STEP_MIN ? 2 * mean : STEP_MIN; }
 
 static rl_ns stagger(const struct rl_waiting *waiting) {
     rl_ns before = waiting->rank >= 0 ? waiting->rank : waiting->guess;
-    return (before < BEFORE_MAX ? before : BEFORE_MAX) * step_of(waiting);
+    return (before < BEFORE_MAX ? before : BEFORE_MAX) * rl_round_trip_step(waiting->rtt);
 }
 
 static bool is_first(const struct rl_waiting *waiting) { return stagger(waiting) == 0; }
@@ -107,10 +110,7 @@ static void note_watched(struct rl_waiting *waiting, const struct rl_event *even
         waiting->losses = 0;
     }
     if (waiting->watching != 0) return;
-    rl_ns rtt = now - waiting->watched_at;
-    /* A node that was stopped must not make us wait as long as it was. */
-    if (rtt > waiting->terms->node_timeout) rtt = waiting->terms->node_timeout;
-    waiting->rtt = waiting->rtt == 0 ? rtt : waiting->rtt + (rtt - waiting->rtt) / RTT_PART;
+    waiting->rtt = rl_round_trip(waiting->rtt, now - waiting->watched_at, waiting->terms);
     await_expiry(waiting);
 }
 
@@ -302,7 +302,7 @@ void rl_waiting_resume(struct rl_waiting *waiting, rl_ns now, struct rl_actions 
     plan_poll(waiting, now);
     actions->enter_queue = true;
     if (is_far_behind(waiting)) return;
-    const rl_ns away_max = ((rl_ns)1 << (waiting->losses - 1)) * step_of(waiting);
+    const rl_ns away_max = ((rl_ns)1 << (waiting->losses - 1)) * rl_round_trip_step(waiting->rtt);
     waiting->away_until = now + rl_draw_between(&waiting->random, 0, away_max);
     earlier(&waiting->watch_at, waiting->away_until);
 }
