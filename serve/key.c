@@ -92,13 +92,17 @@ static bool watch_end(struct key *key) {
     return evtimer_add(key->end, &after) == 0;
 }
 
+void key_ended(struct key *key, const char *what) {
+    key->version++;
+    notify(key->gateway, key->name, what);
+}
+
 /* Once the lock has expired on the nodes too: a waiter would get it now. */
 static void end_in_time(struct key *key) {
     if (key->lock == NULL || gateway_now_ns() < gone_ns(key)) return;
     key_forget(key);
-    key->version++;
     key->gateway->metrics.expired++;
-    notify(key->gateway, key->name, "expired");
+    key_ended(key, "expired");
 }
 
 /* Frees the key when nobody uses it and no lock is cached. */

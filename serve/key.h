@@ -116,6 +116,9 @@ size_t keys_turn_guarded(struct gateway *gateway);
 /* Whether the gateway may answer from the cache, without asking the nodes; fills *observation. */
 bool key_believed(const struct key *key, struct observation *observation);
 
+/* Its lock is gone from the nodes: "del" or "expired". Tells the subscribers. */
+void key_ended(struct key *key, const char *what);
+
 /* Keeps the key, with its version, for a client that watches it. NULL: out of memory. */
 struct key *key_watch(struct gateway *gateway, struct script_bytes name);
 void key_unwatch(struct key *key);

@@ -172,9 +172,8 @@ static void on_released(void *context, struct redlock_lock *lock, int result) {
     step_measure(op, METRIC_RELEASE, result);
     if (result == REDLOCK_OK) {
         op->effects++;
-        op->key->version++;
         op->observation.state = OBSERVED_ABSENT;
-        notify(op->gateway, op->key->name, "del");
+        key_ended(op->key, "del");
     } else if (result != REDLOCK_LOST) {
         value = failure(op, result, lock);
     }
@@ -340,8 +339,7 @@ static void compare_kept(struct key_op *op) {
                      : op->observation.ends_ns + asking_ns);
     } else if (redlock_validity_ms(key->lock) > 0) {
         key_forget(key);
-        key->version++;
-        notify(op->gateway, key->name, "del");
+        key_ended(key, "del");
     }
 }
 
