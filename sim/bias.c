@@ -67,6 +67,16 @@ static struct plan_action *add_session(const struct moment *moment, uint8_t clie
     return action;
 }
 
+static struct plan_action *cut(const struct moment *moment, uint8_t client, uint8_t node, rl_ns at,
+                               rl_ns span) {
+    struct plan_action *action = add(moment, PLAN_CUT, at);
+    action->client = client;
+    action->node = node;
+    action->number = LINK_BOTH;
+    action->span = span;
+    return action;
+}
+
 /* ---- losses ---------------------------------------------------------------------------------- */
 
 static void lose_process(const struct moment *moment, struct plan_action *loss) {
@@ -162,12 +172,8 @@ static void stopped_holder(const struct moment *moment) {
  * the cut ends. */
 static void bare_majority(const struct moment *moment) {
     const rl_ns span = almost(moment, 2 * moment->ttl);
-    for (unsigned i = 0; i < moment->plan->options.clients; i++) {
-        struct plan_action *cut = add(moment, PLAN_CUT, moment->at);
-        cut->client = (uint8_t)i;
-        cut->number = LINK_BOTH;
-        cut->span = span;
-    }
+    for (unsigned i = 0; i < moment->plan->options.clients; i++)
+        cut(moment, (uint8_t)i, moment->node, moment->at, span);
     add_session(moment, moment->holder, moment->at, 3 * moment->ttl);
     lose(moment, moment->other, moment->at + span);
     add_session(moment, moment->rival, moment->at + span, moment->ttl / 4);
@@ -209,14 +215,6 @@ static rl_ns soon(const struct moment *moment) {
     const rl_ns delay = plan->options.link.delay_max;
     const rl_ns most[] = {delay, 4 * delay, 16 * delay, moment->ttl / 8, moment->ttl * 3 / 4};
     return between(plan, delay / 4, most[between(plan, 0, 4)]);
-}
-
-static void cut(const struct moment *moment, uint8_t client, uint8_t node, rl_ns at, rl_ns span) {
-    struct plan_action *action = add(moment, PLAN_CUT, at);
-    action->client = client;
-    action->node = node;
-    action->number = LINK_BOTH;
-    action->span = span;
 }
 
 /* Something happens between the holder and a node of its side just after it has asked for the
@@ -324,10 +322,8 @@ static void vote_in_flight(const struct moment *moment) {
     struct plan_action *loss = add(moment, PLAN_NODE_FLUSH, 0);
     loss->at = at + between(plan, 2 * delay, 8 * delay);
     if (chance(plan, 90)) {
-        struct plan_action *apart_now = add(moment, PLAN_CUT, 0);
+        struct plan_action *apart_now = cut(moment, moment->holder, moment->node, 0, moment->wait);
         apart_now->at = at + between(plan, 2 * delay, 4 * delay);
-        apart_now->number = LINK_BOTH;
-        apart_now->span = moment->wait;
     }
     session = add_session(moment, moment->rival, 0, RL_MS);
     session->at = loss->at + soon(moment);
@@ -423,11 +419,7 @@ static void stopped_machine(const struct moment *moment) {
 /* For a moment, the holder cannot reach the third node, so its majority is bare. */
 static void add_bare_session(const struct moment *moment) {
     const rl_ns span = 20 * moment->plan->options.link.delay_max;
-    struct plan_action *apart = add(moment, PLAN_CUT, 0);
-    apart->at = just_before(moment->at);
-    apart->node = moment->apart;
-    apart->number = LINK_BOTH;
-    apart->span = RL_MS + span;
+    cut(moment, moment->holder, moment->apart, 0, RL_MS + span)->at = just_before(moment->at);
     add_session(moment, moment->holder, 0, moment->ttl)->at = moment->at;
     if (chance(moment->plan, 70)) moment->plan->options.client[moment->holder].lock.renew = false;
 }
@@ -449,16 +441,11 @@ static void stepped_clock(const struct moment *moment) {
         action->at = back > moment->wait ? back - moment->wait : 0;
         break;
     case 1: {
-        const rl_ns from = stepped - between(plan, 100, 1200) * RL_MS;
-        for (unsigned i = 0; i < plan->options.clients; i++) {
-            action = add(moment, PLAN_CUT, 0);
-            action->at = from > 0 ? from : 0;
-            action->client = (uint8_t)i;
-            action->node = moment->apart;
-            action->number = LINK_BOTH;
-            action->span = back + 500 * RL_MS - action->at;
-            if (action->span <= 0) action->span = RL_MS;
-        }
+        rl_ns from = stepped - between(plan, 100, 1200) * RL_MS;
+        if (from < 0) from = 0;
+        const rl_ns span = back + 500 * RL_MS - from;
+        for (unsigned i = 0; i < plan->options.clients; i++)
+            cut(moment, (uint8_t)i, moment->apart, 0, span > 0 ? span : RL_MS)->at = from;
         break;
     }
     default: break;
@@ -516,9 +503,9 @@ static struct moment draw_moment(struct plan *plan) {
 
 /* From a sequence of its own: the other actions of a seed stay what they were. */
 static void add_long(struct plan *plan) {
+    if (!plan->guarded) return;
     plan->random = random_named(plan->seed, 19);
     const bool lowers = plan->operators != 0 && chance(plan, 40), steps = chance(plan, 40);
-    if (!plan->guarded) return;
     for (int64_t left = between(plan, 1, 3); left > 0; left--) {
         const struct moment moment = draw_moment(plan);
         if (lowers)

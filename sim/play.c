@@ -28,7 +28,6 @@ struct player {
     bool down[RL_NODES_MAX];
     /* What has befallen stock nodes, whose keys a clock and the server's own memory can end.
      * Guarded: */
-    bool keys_end_early; /* by stepped clocks or eviction: until clients know, fences alone hold */
     bool clocks_step;
     bool evicts_at_once; /* a node evicts keys before clients can notice that it may */
     bool found;          /* all clients can find the quorum when the run ends */
@@ -605,9 +604,8 @@ static bool changes_process(unsigned kind) { return ends_process(kind) || kind =
 static void note_stock(struct player *player, const struct plan_action *action) {
     player->clocks_step |= action->kind == PLAN_NODE_STEP;
     player->evicts_at_once |= action->kind == PLAN_NODE_EVICT;
-    const bool early = action->kind == PLAN_NODE_STEP || action->kind == PLAN_NODE_EVICT;
-    player->keys_end_early |= early;
-    if (early) end_early(player, action);
+    if (action->kind == PLAN_NODE_STEP || action->kind == PLAN_NODE_EVICT)
+        end_early(player, action);
 }
 
 static void act(struct world *world, void *argument, int64_t number) {
@@ -695,7 +693,7 @@ static void begin(struct player *player, const struct plan *plan) {
     player->acquisitions = 0;
     memset(player->down, 0, sizeof(player->down));
     memset(player->doubts, 0, sizeof(player->doubts));
-    player->keys_end_early = player->clocks_step = player->evicts_at_once = false;
+    player->clocks_step = player->evicts_at_once = false;
     memset(player->calm, 0, sizeof(player->calm));
     memset(player->early_ends, 0, sizeof(player->early_ends));
     player->known = player->early = 0;
@@ -732,7 +730,7 @@ static unsigned rules_of(const struct player *player) {
     const struct plan *plan = player->plan;
     unsigned all = (1u << CHECK_RULE_COUNT) - 1;
     if (!player->found) all &= ~(1u << CHECK_LIVENESS);
-    if (plan->guarded && player->keys_end_early)
+    if (plan->guarded && (player->clocks_step || player->evicts_at_once))
         all &= ~(1u << CHECK_LINEARIZABLE | 1u << CHECK_FENCE_ORDER | 1u << CHECK_BROKEN |
                  1u << CHECK_SURE);
     /* More than a minority lost its data: an operator must decide. Until then no wrong grant
