@@ -51,12 +51,13 @@ static json_t *nodes_json(struct session *session, struct redlock_lock *lock, bo
     for (size_t i = 0; i < count; i++) {
         char reason[300];
         int verdict = kept != NULL ? kept[i] : verdicts[i];
-        const int now =
-            failed ? session_verdict(session, i, verdict, reason, sizeof reason) : verdict;
-        if (kept == NULL)
-            verdict = now;
-        else if (now != verdict) /* the node is in another state since */
-            reason_text(verdict, "", reason, sizeof reason);
+        if (failed) {
+            const int now = session_verdict(session, i, verdict, reason, sizeof reason);
+            if (kept == NULL)
+                verdict = now;
+            else if (now != verdict) /* the node is in another state since */
+                reason_text(verdict, "", reason, sizeof reason);
+        }
         json_t *node =
             json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict", verdict_name(verdict));
         if (failed && verdict != REDLOCK_VERDICT_NONE && verdict != REDLOCK_VERDICT_GRANTED)

@@ -9,7 +9,6 @@
 #ifndef CLI_BENCH_RING_H
 #define CLI_BENCH_RING_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct ring;
