@@ -37,7 +37,7 @@ struct channel {
 struct subscription {
     struct connection *connection;
     struct channel *channel;
-    uint64_t after; /* it is told of events with a higher number */
+    uint64_t after; /* its client gets the events with a higher number */
     LIST_ENTRY(subscription) of_connection;
     TAILQ_ENTRY(subscription) of_channel;
 };

@@ -70,9 +70,8 @@ static void hold(struct board *board, struct seat *seat) {
     atomic_fetch_sub(&board->inside, 1);
 }
 
-/* At first all come at once, open the connections that notify them, and form the queue: a wait that
- * began then, the first or the second one, is no wait in a queue. A waiter that never got its turn
- * has waited at least until the end: that wait counts, else starvation is not seen. */
+/* At first all come at once, open the connections that notify them, and form the queue. So the
+ * first two waits of a process do not count. A wait in vain counts: it shows starvation. */
 static void note_wait(struct seat *seat, int64_t ns, bool in_vain) {
     if (seat->turns >= JOINING_TURNS || in_vain) histogram_add(&seat->waits, ns);
 }

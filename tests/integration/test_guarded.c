@@ -591,7 +591,7 @@ static void ignore_leader(void *context, const struct redlock_leader *leader) {
     (void)leader;
 }
 
-/* Whoever names a lock, to take it or to look at it. */
+/* Every function that takes the name of a lock refuses a reserved one. */
 static void refuse_resource(struct redlock_client *client, const char *resource, int expected) {
     const size_t bytes = strlen(resource);
     struct redlock_lock *lock = NULL;

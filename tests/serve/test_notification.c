@@ -234,7 +234,8 @@ static void the_slow_one_makes_room(void **state) {
     close_all(&fixture);
 }
 
-/* Subscriptions come and go while an event is told: nothing refers to one that is gone. */
+/* Clients subscribe and leave while the gateway delivers an event. It keeps no pointer to a
+ * subscription that is gone. */
 static void comings_and_goings(void **state) {
     static const char *const names[] = {
         "*",   "__keyspace@0__:*",  "__key*",    "__keyspace@0__:a?", "_[_]key*", "__keyevent*",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A TCP proxy in front of one server, in a thread of its own: it makes answers late, keeps them to
- * itself, damages them or cuts the connections. Requests always pass, so that what a server did and
- * what its client was told can differ.
+ * itself, damages them or cuts the connections. Requests always pass, so a server may do what its
+ * client never learns.
  */
 #ifndef TESTS_PROXY_H
 #define TESTS_PROXY_H
