@@ -9,14 +9,7 @@
 #include "clock.h"
 #include "mirror.h"
 
-enum {
-    AT_ONCE = 16,
-    PORTION_US = 50,
-    CRON_PORTIONS = 20,
-    ASK_EVERY_MS = 1000,
-    LATER_MS = 10,
-    CRON_MS = 100
-};
+enum { AT_ONCE = 16, PORTION_US = 50, CRON_PORTIONS = 20, ASK_EVERY_MS = 1000, CRON_MS = 100 };
 
 static int timer = -1;
 static int64_t armed_ms = INT64_MAX; /* when the timer fires; INT64_MAX: never */
@@ -44,11 +37,22 @@ void ends_changed(void) {
     if (timer >= 0 && at_ms < armed_ms) arm(at_ms);
 }
 
+/* Nothing changes between commands while the server changes nothing itself. Paused (by CLIENT
+ * PAUSE, FAILOVER, or a SHUTDOWN that waits for its replicas), it would end by a failed assertion
+ * if there were something to pass on. A replica's keys are its master's. Keys must not change under
+ * a slow script, during which the server serves others, or while data is loaded. Leases that have
+ * ended are refused in any case. */
+static bool may_change(void) {
+    return !(server.GetContextFlags(own_ctx) &
+             (SERVER_IN_SCRIPT | SERVER_IS_LOADING | SERVER_IS_REPLICA)) &&
+           !server.AvoidReplicaTraffic();
+}
+
 /* Ends what is due, for at most PORTION_US; the rest waits until the server has served others. */
-static void end_portion(void) {
+static void end_portion(enum running running) {
     int64_t begin_us = boottime_us();
     node.ctx = own_ctx;
-    node.in_command = false;
+    node.running = running;
     node.flags = server.GetContextFlags(own_ctx);
     node.now_us = begin_us;
     node.now_ms = begin_us / 1000;
@@ -65,7 +69,8 @@ static void end_portion(void) {
 }
 
 void ends_all(void) {
-    while (node_next_expiry(node.table) <= boottime_ms()) end_portion();
+    const enum running running = may_change() ? RUNS_CRON : RUNS_TIMER;
+    while (node_next_expiry(node.table) <= boottime_ms()) end_portion(running);
 }
 
 static void on_timer(int fd, void *context, int mask) {
@@ -73,21 +78,15 @@ static void on_timer(int fd, void *context, int mask) {
     (void)context;
     (void)mask;
     if (read(fd, &times, sizeof times) < 0 && errno != EAGAIN) return;
-    /* A server that is busy with a slow script, or loads its data, serves others in between. Keys
-     * must not change under the script; leases that have ended are refused in any case. */
-    if (server.GetContextFlags(own_ctx) & (SERVER_IN_SCRIPT | SERVER_IS_LOADING)) {
-        arm(boottime_ms() + LATER_MS);
-        return;
-    }
     /* The server passes on what a module deletes (to replicas, to an append-only file) after a
      * command and after its cron, and not after this. Redis 7.0 ends with a failed assertion if
      * there is something left to pass on then. So after a backward step of the wall clock, when
      * copies must be deleted, the cron does it. */
-    if (mirror_needs_cron()) {
+    if (!may_change() || mirror_needs_cron()) {
         arm(boottime_ms() + CRON_MS);
         return;
     }
-    end_portion();
+    end_portion(RUNS_TIMER);
     arm(next_ms()); /* in the past: it fires again at once */
 }
 
@@ -102,7 +101,8 @@ static void on_cron(struct server_ctx *ctx, struct server_event event, uint64_t 
         asked_ms = now_ms;
         mirror_ask_for_replicas(ctx);
     }
-    for (int i = 0; i < CRON_PORTIONS && next_ms() <= now_ms; i++) end_portion();
+    if (!may_change()) return;
+    for (int i = 0; i < CRON_PORTIONS && next_ms() <= now_ms; i++) end_portion(RUNS_CRON);
 }
 
 int ends_begin(struct server_ctx *ctx) {

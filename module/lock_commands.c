@@ -249,8 +249,9 @@ static int break_lock(struct server_ctx *ctx, struct server_string **argv, int a
 static int confirm(struct server_ctx *ctx, struct server_string **argv, int argc) {
     struct words words;
     if (server.IsKeysPositionRequest(ctx)) return key_positions(ctx, argv, argc);
-    if (!begin_vote(&words, ctx, argv, argc) || !read_keys(&words, &request, 1) ||
-        !read_token(&words, &request) || !read_fence(&words, &request))
+    if (!begin_look(&words, ctx, argv, argc) || !may_vote(&words) ||
+        !read_keys(&words, &request, 1) || !read_token(&words, &request) ||
+        !read_fence(&words, &request))
         return SERVER_OK;
     switch (node_confirm(node.table, request.keys, request.keys_count, request.token, request.nonce,
                          request.fence, request.stripes, request.stripes_count, node.now_ms)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Two ways lead to the keyspace. Within a command the module opens keys itself, which is cheap.
- * From the timer it must not: opening a key may expire it, and the server then has a deletion to
- * pass on to its replicas and its log at a moment when it expects none (7.0 ends itself by an
- * assertion). It calls commands there, which pass on what they change; and only if the key would
- * not end by itself.
+ * Two ways lead to the keyspace. Within a command the module opens keys itself, which is cheap; for
+ * writing only if the command is declared write. In the cron it must not: opening a key may expire
+ * it, and the server then has a deletion to pass on to its replicas and its log at a moment when it
+ * expects none (7.0 ends itself by an assertion). It calls commands there, which pass on what they
+ * change; and only if the key would not end by itself.
  */
 #include "mirror.h"
 
@@ -43,9 +43,18 @@ static struct node_bytes bytes_of_name(const struct server_string *name) {
 
 /* ---- within a command ---- */
 
+/* Of a lock that has ended, and that is still in the table: the timer comes later, and nothing is
+ * taken out while the server is paused. */
+static bool is_left_over(const struct server_string *name, const char *value, size_t bytes) {
+    struct node_lock lock;
+    return node_look_ended(node.table, bytes_of_name(name), node.now_ms, &lock) &&
+           same(lock.token, value, bytes);
+}
+
 static void look(struct server_string *name, struct node_bytes token, struct outside_key *found) {
+    const int mode = SERVER_KEY_READ | (node.running == RUNS_WRITE ? SERVER_KEY_WRITE : 0);
     found->what = OUTSIDE_NONE;
-    struct server_key *key = server.OpenKey(node.ctx, name, SERVER_KEY_READ | SERVER_KEY_WRITE);
+    struct server_key *key = server.OpenKey(node.ctx, name, mode);
     if (!key) return;
     int type = server.KeyType(key);
     if (type != SERVER_TYPE_NONE) {
@@ -55,7 +64,7 @@ static void look(struct server_string *name, struct node_bytes token, struct out
     if (type == SERVER_TYPE_STRING) {
         size_t bytes = 0;
         const char *value = server.StringDMA(key, &bytes, SERVER_KEY_READ);
-        found->what = OUTSIDE_STRING;
+        found->what = is_left_over(name, value, bytes) ? OUTSIDE_NONE : OUTSIDE_STRING;
         found->same_token = same(token, value, bytes);
         found->shown_bytes = bytes < sizeof found->shown ? bytes : sizeof found->shown;
         memcpy(found->shown, value, found->shown_bytes);
@@ -67,10 +76,9 @@ const struct outside_key *mirror_look(struct server_string *name, struct node_by
     static struct outside_key found;
     found.what = OUTSIDE_NONE;
     if (!node.mirror) return &found;
+    /* If its lock has ended, its copy goes with it, and it is reserved for its first waiter. */
+    if (node.running == RUNS_WRITE) node_expire_key(node.table, bytes_of_name(name), node.now_ms);
     look(name, token, &found);
-    if (found.what == OUTSIDE_NONE) return &found;
-    /* The key of a lock that has ended, and that the timer has not taken out yet, is ours. */
-    if (node_evict_key(node.table, bytes_of_name(name))) look(name, token, &found);
     return &found;
 }
 
@@ -174,7 +182,7 @@ static bool drop_in_command(struct server_string *name, struct node_bytes token)
     return ours;
 }
 
-/* ---- from the timer ---- */
+/* ---- in the cron ---- */
 
 static bool ends_by_itself(void) {
     return server.Milliseconds() - boottime_ms() >= offset_highest_ms - OFFSET_TOLERANCE_MS;
@@ -195,8 +203,7 @@ static bool drop_by_call(struct server_string *name, struct node_bytes token) {
 bool mirror_needs_cron(void) { return node.mirror && !ends_by_itself(); }
 
 bool mirror_drop(struct server_string *name, struct node_bytes token) {
-    /* A replica's keyspace is its master's. */
-    if (!node.mirror || (node.flags & SERVER_IS_REPLICA)) return false;
-    if (node.in_command) return drop_in_command(name, token);
-    return !ends_by_itself() && !(node.flags & SERVER_IS_LOADING) && drop_by_call(name, token);
+    if (!node.mirror) return false;
+    if (node.running == RUNS_WRITE) return drop_in_command(name, token);
+    return node.running == RUNS_CRON && !ends_by_itself() && drop_by_call(name, token);
 }

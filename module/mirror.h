@@ -2,7 +2,9 @@
  *
  * The keyspace, next to the table: with the option `mirror` each lock is a plain string key too, so
  * that a stranger's SET NX is refused; and a key that is not in the table is a stranger's lock. The
- * table never depends on the mirror. Without the option nothing here looks at the keyspace. */
+ * table never depends on the mirror. Without the option nothing here looks at the keyspace.
+ *
+ * What may be done to the keyspace depends on what runs (node.running); server_api.h says why. */
 #ifndef MODULE_MIRROR_H
 #define MODULE_MIRROR_H
 
@@ -32,7 +34,8 @@ void mirror_close(void);
 
 /* A lock of ours was set, or extended: its key exists afterwards, unless a stranger has it. */
 void mirror_put(struct server_string *name, struct node_bytes token, int64_t left_ms);
-/* A lock of ours is gone: so is its key, if it holds the token. True: it was deleted. */
+/* A lock of ours is gone: so is its key, if it holds the token. True: it was deleted. Only a
+ * command that is declared write, and the cron (if the key does not end by itself), delete it. */
 bool mirror_drop(struct server_string *name, struct node_bytes token);
 /* Whether copies must be deleted when their locks end: the wall clock stepped back, so that they do
  * not end by themselves. Between commands only the server's cron may do that (ends.c). */

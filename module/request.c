@@ -23,10 +23,10 @@ static bool wrong(const struct words *words, const char *error) {
 }
 
 static bool begin(struct words *words, struct server_ctx *ctx, struct server_string **argv,
-                  int argc) {
+                  int argc, enum running running) {
     *words = (struct words){.ctx = ctx, .argv = argv, .count = argc, .next = 1};
     node.ctx = ctx;
-    node.in_command = true;
+    node.running = running;
     node.flags = server.GetContextFlags(ctx);
     node.now_us = boottime_us();
     node.now_ms = node.now_us / 1000;
@@ -38,9 +38,7 @@ static bool begin(struct words *words, struct server_ctx *ctx, struct server_str
         "database in the node's URL, or none");
 }
 
-bool begin_vote(struct words *words, struct server_ctx *ctx, struct server_string **argv,
-                int argc) {
-    if (!begin(words, ctx, argv, argc)) return false;
+bool may_vote(const struct words *words) {
     /* An append-only file may repeat a script. */
     if (node.flags & SERVER_IS_LOADING)
         return wrong(words, "LOADING redlock: the server loads its data");
@@ -50,9 +48,14 @@ bool begin_vote(struct words *words, struct server_ctx *ctx, struct server_strin
     return wrong(words, "READONLY redlock: a replica does not vote");
 }
 
+bool begin_vote(struct words *words, struct server_ctx *ctx, struct server_string **argv,
+                int argc) {
+    return begin(words, ctx, argv, argc, RUNS_WRITE) && may_vote(words);
+}
+
 bool begin_look(struct words *words, struct server_ctx *ctx, struct server_string **argv,
                 int argc) {
-    return begin(words, ctx, argv, argc);
+    return begin(words, ctx, argv, argc, RUNS_READ);
 }
 
 struct node_bytes bytes_of(const struct server_string *string) {

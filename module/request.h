@@ -27,11 +27,13 @@ struct request {
     struct node_waiter waiter; /* no name: it does not wait */
 };
 
-/* Begins a command that votes: sets node.ctx and the time. Refuses on a replica and in another
- * database than the node's. */
+/* Begins a command that is declared write: sets node.ctx and the time. Refuses where may_vote()
+ * does, and in another database than the node's. */
 bool begin_vote(struct words *words, struct server_ctx *ctx, struct server_string **argv, int argc);
-/* Begins one that only reads; a replica answers it too. */
+/* Begins one that is declared readonly, and changes nothing; a replica answers it too. */
 bool begin_look(struct words *words, struct server_ctx *ctx, struct server_string **argv, int argc);
+/* Refuses on a replica, and while the server loads its data. */
+bool may_vote(const struct words *words);
 
 struct node_bytes bytes_of(const struct server_string *string);
 bool is_word(struct node_bytes bytes, const char *word); /* in capital or small letters */

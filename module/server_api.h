@@ -144,6 +144,8 @@ struct server_docs {
     X(int, GetSelectedDb, (struct server_ctx *))                                                   \
     X(int, SelectDb, (struct server_ctx *, int))                                                   \
     X(int, GetContextFlags, (struct server_ctx *))                                                 \
+    /* writes are paused: by CLIENT PAUSE, FAILOVER, or a SHUTDOWN that waits for replicas */      \
+    X(int, AvoidReplicaTraffic, (void))                                                            \
     X(struct server_key *, OpenKey, (struct server_ctx *, struct server_string *, int mode))       \
     X(void, CloseKey, (struct server_key *))                                                       \
     X(int, KeyType, (struct server_key *))                                                         \

@@ -38,6 +38,14 @@ enum {
     X(refused_replica)                                                                             \
     X(record_writes)
 
+/* What runs, which decides what may be done to the keyspace (mirror.h). */
+enum running {
+    RUNS_READ,  /* a command that is declared readonly: nothing may change */
+    RUNS_WRITE, /* one that is declared write: the server lets it run only when keys may change */
+    RUNS_TIMER, /* between commands, where the server passes nothing on: the table may change */
+    RUNS_CRON   /* in the server's cron: copies may be deleted too */
+};
+
 struct native_node {
     struct node_table *table;
     struct node_queue *queue; /* who waits for each lock */
@@ -48,7 +56,7 @@ struct native_node {
     size_t memory_max; /* of the locks, in bytes */
     /* the command that runs, or the timer */
     struct server_ctx *ctx;
-    bool in_command;
+    enum running running;
     int flags; /* of ctx */
     int64_t now_ms, now_us;
     int64_t ending_us_max; /* the longest that the server waited while leases were ended at once */

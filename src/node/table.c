@@ -341,6 +341,14 @@ bool node_look(struct node_table *table, struct node_bytes key, int64_t now_ms,
     return entry != NULL;
 }
 
+bool node_look_ended(const struct node_table *table, struct node_bytes key, int64_t now_ms,
+                     struct node_lock *lock) {
+    const struct entry *entry = find_any(table, key);
+    if (!entry || !has_ended(table, entry, now_ms, LOOKS)) return false;
+    *lock = lock_of(table, entry);
+    return true;
+}
+
 uint64_t node_scan(const struct node_table *table, uint64_t cursor, size_t count, int64_t now_ms,
                    node_visit_fn *visit, void *context) {
     assert(cursor <= UINT32_MAX);

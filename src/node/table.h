@@ -13,9 +13,9 @@
  *    millisecond later, and for ever. Only writes and node_expire_some() take ended keys out and
  *    report them; reads treat them as absent and change nothing.
  *  - Fences are exact for keys in use (see "guarded mode" below).
- *  - Keys are locks: node_set(), node_set_other_type(), node_delete(), node_pexpire(),
- *    node_flush_all() and node_evict_key() are for the adoption and the removal of keys by the
- *    module; no client can call them. Record and fences cannot be deleted.
+ *  - Keys are locks: no client of the module can call node_set(), node_set_other_type(),
+ *    node_delete(), node_pexpire(), node_flush_all() and node_evict_key(). Record and fences
+ *    cannot be deleted.
  *  - Memory has a limit.
  * No call costs more than a fixed number of steps for each key that it names, whatever the number
  * of keys in the table; except node_flush_all(), node_table_copy(), node_table_free(), and
@@ -133,6 +133,9 @@ struct node_lock {
 /* False: absent, and *lock is left alone. On a native table it changes nothing. */
 bool node_look(struct node_table *table, struct node_bytes key, int64_t now_ms,
                struct node_lock *lock);
+/* Native: a lock that has ended, and that nothing has taken out yet. */
+bool node_look_ended(const struct node_table *table, struct node_bytes key, int64_t now_ms,
+                     struct node_lock *lock);
 
 /* As SCAN: begins with cursor 0, ends when it returns 0, visits about `count` keys in each call. A
  * key that is there from beginning to end is visited at least once, however the table grows or

@@ -43,12 +43,15 @@ struct server_key {
 };
 
 static struct {
-    int64_t now_us;
+    int64_t now_us, wall_ahead_us;
     int flags;
+    bool paused;  /* as by CLIENT PAUSE */
+    bool changes; /* what runs may change keys */
     struct plain plain[PLAIN_KEYS];
     struct {
         char name[32];
         server_command_fn *run;
+        bool writes;
     } commands[COMMANDS_MAX];
     unsigned commands_count;
     server_ready_fn *on_timer;
@@ -63,7 +66,12 @@ static struct {
 
 int64_t boottime_us(void) { return world.now_us; }
 
-int64_t realtime_us(void) { return world.now_us + INT64_C(1700000000000000); }
+int64_t realtime_us(void) { return world.now_us + INT64_C(1700000000000000) + world.wall_ahead_us; }
+
+/* A server ends by a failed assertion, or loses what differs, if keys change at another time. */
+static void changes_keys(void) {
+    assert(world.changes && !world.paused && !(world.flags & SERVER_IS_REPLICA));
+}
 
 /* ---- strings and memory ---- */
 
@@ -210,7 +218,7 @@ static struct plain *make_plain(const struct server_string *name) {
 static struct server_key *fake_OpenKey(struct server_ctx *ctx, struct server_string *name,
                                        int mode) {
     (void)ctx;
-    (void)mode;
+    if (mode & SERVER_KEY_WRITE) changes_keys();
     struct server_key *key = calloc(1, sizeof *key);
     assert(key);
     key->plain = find_plain(name);
@@ -227,6 +235,7 @@ static int fake_KeyType(struct server_key *key) {
     return key->plain ? SERVER_TYPE_STRING : SERVER_TYPE_NONE;
 }
 static int fake_DeleteKey(struct server_key *key) {
+    changes_keys();
     if (key->plain) key->plain->exists = false;
     key->plain = NULL;
     return SERVER_OK;
@@ -238,6 +247,7 @@ static char *fake_StringDMA(struct server_key *key, size_t *bytes, int mode) {
     return key->plain->value.data;
 }
 static int fake_StringTruncate(struct server_key *key, size_t bytes) {
+    changes_keys();
     char *zeros = calloc(1, bytes + 1);
     assert(zeros && bytes > 0);
     assert(key->plain || !find_plain(&key->name)); /* nobody has set it since it was opened */
@@ -247,22 +257,25 @@ static int fake_StringTruncate(struct server_key *key, size_t bytes) {
     return key->plain ? SERVER_OK : SERVER_ERR;
 }
 static int fake_StringSet(struct server_key *key, struct server_string *value) {
+    changes_keys();
     if (!key->plain) key->plain = make_plain(&key->name);
     if (key->plain) copy_bytes(&key->plain->value, value->data, value->bytes);
     return SERVER_OK;
 }
+static long long wall_ms(void) { return (world.now_us + world.wall_ahead_us) / 1000; }
 static long long fake_GetExpire(struct server_key *key) {
     if (!key->plain || key->plain->expire < 0) return SERVER_NO_EXPIRE;
-    return key->plain->expire - world.now_us / 1000;
+    return key->plain->expire - wall_ms();
 }
 static int fake_SetExpire(struct server_key *key, long long ms) {
+    changes_keys();
     assert(ms > 0);
-    if (key->plain) key->plain->expire = world.now_us / 1000 + ms;
+    if (key->plain) key->plain->expire = wall_ms() + ms;
     return SERVER_OK;
 }
 
 static int fake_SetAbsExpire(struct server_key *key, long long ms) {
-    assert(ms > world.now_us / 1000);
+    changes_keys();
     if (key->plain) key->plain->expire = ms;
     return SERVER_OK;
 }
@@ -279,8 +292,9 @@ static int fake_IsModuleNameBusy(const char *name) {
 }
 static int fake_CreateCommand(struct server_ctx *ctx, const char *name, server_command_fn *run,
                               const char *flags, int first, int last, int step) {
-    (void)ctx, (void)flags, (void)last, (void)step;
+    (void)ctx, (void)last, (void)step;
     assert(world.commands_count < COMMANDS_MAX && (first == 0 || first == 1));
+    world.commands[world.commands_count].writes = strncmp(flags, "write", 5) == 0;
     snprintf(world.commands[world.commands_count].name, 32, "%s", name);
     world.commands[world.commands_count++].run = run;
     return SERVER_OK;
@@ -318,28 +332,44 @@ static int fake_GetContextFlags(struct server_ctx *ctx) {
     return world.flags;
 }
 static void fake_SetModuleOptions(struct server_ctx *ctx, int options) { (void)ctx, (void)options; }
-static long long fake_Milliseconds(void) { return world.now_us / 1000; }
+static long long fake_Milliseconds(void) { return wall_ms(); }
+static int fake_AvoidReplicaTraffic(void) { return world.paused; }
 static int fake_SignalModifiedKey(struct server_ctx *ctx, struct server_string *name) {
     assert(ctx && name->data);
     return SERVER_OK;
 }
 static int fake_Replicate(struct server_ctx *ctx, const char *command, const char *format, ...) {
     (void)ctx, (void)command, (void)format;
+    changes_keys();
     return SERVER_OK;
 }
+/* To GET the plain key; other commands answer nothing. */
 static struct server_reply *fake_Call(struct server_ctx *ctx, const char *command,
                                       const char *format, ...) {
-    (void)ctx, (void)command, (void)format;
+    struct plain *plain = NULL;
+    (void)ctx;
+    if (strcmp(command, "PUBLISH") == 0) assert(!world.paused);
+    if (strcmp(command, "GET") == 0 || strcmp(command, "DEL") == 0) {
+        va_list args;
+        va_start(args, format);
+        plain = find_plain(va_arg(args, struct server_string *));
+        va_end(args);
+    }
+    if (strcmp(command, "DEL") != 0) return (struct server_reply *)plain;
+    changes_keys();
+    assert(strcmp(format, "!s") == 0);
+    if (plain) plain->exists = false;
     return NULL;
 }
-static void fake_FreeCallReply(struct server_reply *reply) { assert(!reply); }
+static void fake_FreeCallReply(struct server_reply *reply) { assert(reply); }
 static size_t fake_CallReplyLength(struct server_reply *reply) { return reply ? 1 : 0; }
 static struct server_reply *fake_CallReplyArrayElement(struct server_reply *reply, size_t i) {
     return i ? NULL : reply;
 }
 static const char *fake_CallReplyStringPtr(struct server_reply *reply, size_t *bytes) {
-    *bytes = 0;
-    return reply ? "" : NULL;
+    const struct plain *plain = (const struct plain *)reply;
+    *bytes = plain->value.bytes;
+    return plain->value.data;
 }
 static void fake_Log(struct server_ctx *ctx, const char *level, const char *format, ...) {
     char text[512];
@@ -456,7 +486,10 @@ static void run_command(unsigned number, struct server_string **words, int count
     long strings = world.strings;
     world.depth = world.replies = 0;
     world.first = 0;
+    world.changes = world.commands[number].writes;
+    if (world.paused && world.changes) return; /* the server postpones it */
     world.commands[number].run(&context, words, count);
+    world.changes = false;
     assert(world.replies == 1 && world.depth == 0);
     assert(world.keys_open == 0 && world.strings == strings);
     if (!acquires || (world.first != 1 && world.first != 2 && world.first != -1)) return;
@@ -494,10 +527,14 @@ static void run_line(const uint8_t *line, size_t bytes) {
     case '+':
         world.now_us += 1 + (int64_t)line[bytes - 1] * 100000;
         if (line[bytes - 1] % 2 && world.on_timer) world.on_timer(-1, NULL, SERVER_READABLE);
+        world.changes = true;
         if (line[bytes - 1] % 3 == 0)
             world.on_cron(&context, (struct server_event){SERVER_EVENT_CRON, 1}, 0, NULL);
+        world.changes = false;
         break;
     case '!': world.flags ^= SERVER_IS_REPLICA; break;
+    case '%': world.paused = !world.paused; break;
+    case '~': world.wall_ahead_us = 1000000 * (int64_t)line[bytes - 1]; break;
     case 'S':
         if (!plain && count > 1) plain = make_plain(words[1]);
         if (plain && count > 2) copy_bytes(&plain->value, words[2]->data, words[2]->bytes);
@@ -518,7 +555,9 @@ static bool begin(bool mirror) {
         fake_CreateString(NULL, mirror ? "yes" : "no", mirror ? 3 : 2),
         fake_CreateString(NULL, "memory", 6), fake_CreateString(NULL, "1mb", 3)};
     world.now_us = 1000000;
+    world.wall_ahead_us = 0;
     world.flags = 0;
+    world.paused = false;
     world.commands_count = 0;
     bool loaded = RedisModule_OnLoad(&context, options, 4) == SERVER_OK;
     for (int i = 0; i < 4; i++) fake_FreeString(NULL, options[i]);
@@ -529,7 +568,10 @@ static bool begin(bool mirror) {
 static void end(void) {
     world.now_us += INT64_C(1) << 40;
     world.flags = 0;
-    if (RedisModule_OnUnload(&context) == SERVER_OK) return;
+    world.changes = true;
+    const int unloaded = RedisModule_OnUnload(&context);
+    world.changes = false;
+    if (unloaded == SERVER_OK) return;
     ends_stop();
     node_queue_free(node.queue);
     node.queue = NULL;

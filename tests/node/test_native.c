@@ -162,7 +162,12 @@ static void test_reads_change_nothing(void **state) {
     assert_memory_equal(lock.key.data, k[0].data, k[0].bytes);
     lock.fence = -1;
     assert_false(node_look(table, k[0], NOW + TTL, &lock));
+    assert_false(node_look_ended(table, k[0], NOW + TTL - 1, &lock));
+    assert_false(node_look_ended(table, B("other"), NOW + TTL, &lock));
     assert_int_equal(lock.fence, -1);
+    assert_true(node_look_ended(table, k[0], NOW + TTL, &lock));
+    assert_int_equal(lock.fence, 5);
+    assert_memory_equal(lock.token.data, token.data, token.bytes);
     assert_null(node_get(table, k[0], NOW + TTL).data);
     assert_int_equal(node_confirm(table, k, 1, token, A, 5, s, 1, NOW + TTL), NODE_STALE);
     assert_int_equal(node_raise(table, k, 1, token, A, 6, s, 1, NOW + TTL, &highest), NODE_DENIED);
