@@ -21,11 +21,11 @@ enum { OFFSET_TOLERANCE_MS = 5 };
 static struct server_key *open_key;
 static const struct server_string *open_name;
 
-static bool followed; /* by a replica, when it was last asked */
+static bool followed; /* by a replica, or one that may come back, when it was last asked */
 
 void mirror_ask_for_replicas(struct server_ctx *ctx) {
-    unsigned long long replicas;
-    followed = !server_number(ctx, "replication", "connected_slaves", &replicas) || replicas > 0;
+    unsigned long long backlog; /* there is one from the first replica on */
+    followed = !server_number(ctx, "replication", "repl_backlog_active", &backlog) || backlog > 0;
 }
 
 /* The module's own changes reach replicas and the append-only file only if it passes them on. */

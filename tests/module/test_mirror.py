@@ -176,3 +176,22 @@ def test_changes_reach_an_append_only_file_and_a_replica():
         assert node.release("kept") == 1
         node("DEBUG", "LOADAOF")
         assert node("KEYS", "*") == []
+
+
+def test_a_replica_that_comes_back_has_missed_nothing():
+    """It goes on from where it was: what changed meanwhile must be in the master's backlog."""
+    with native.node() as node, native.server() as replica:
+        replica.ask("REPLICAOF", "127.0.0.1", node.port)
+        native.until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"))
+        time.sleep(1.2)  # the module asks about replicas once a second
+        assert node.acquire("released", ttl=60000) == 1
+        native.until(lambda: replica.ask("GET", "released") == b"t")
+        replica.pause()
+        node("CLIENT", "KILL", "TYPE", "replica")
+        native.until(lambda: node("REDLOCK.STATE")[2] == 0)
+        time.sleep(1.2)
+        assert node.acquire("kept", ttl=60000) == 1 and node.release("released") == 1
+        replica.resume()
+        native.until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"))
+        assert b"sync_partial_ok:1" in node("INFO", "stats"), "a full resynchronisation proves nothing"
+        native.until(lambda: replica.ask("KEYS", "*") == [b"kept"], 5, "the same keys at the replica")
