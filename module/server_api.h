@@ -6,7 +6,37 @@
  *
  * NEEDED functions are in every server that can load the module; without one of them the module
  * does not load, and the log names it. OPTIONAL ones are NULL where the server is older; a comment
- * says what is missing then. */
+ * says what is missing then.
+ *
+ * What calls each, and the states of the server in which that happens: P, writes are paused (CLIENT
+ * PAUSE, FAILOVER, a SHUTDOWN that waits for its replicas); L, it loads data; R, it is a replica;
+ * T, inside a script or a transaction; M, out of memory.
+ *
+ * called by       in         functions
+ * load            -          IsModuleNameBusy SetModuleAttribs SetModuleOptions CreateCommand
+ *                            GetCommand SetCommandInfo AddACLCategory SetCommandACLCategories
+ *                            SubscribeToServerEvent RegisterInfoFunc SelectDb EventLoopAdd
+ *                            GetDetachedThreadSafeContext
+ * unload          P R M      EventLoopDel FreeThreadSafeContext; in P and R no more of the cron's
+ *                            than of the timer's
+ * any of these    P L R T M  Log Alloc TryAlloc Free CreateString FreeString StringPtrLen
+ *                            StringToLongLong GetContextFlags AvoidReplicaTraffic Milliseconds
+ *                            GetServerInfo ServerInfoGetFieldUnsigned FreeServerInfo
+ * INFO            P L R M    InfoAddSection InfoAddFieldCString InfoAddFieldULongLong
+ * any command     P R T M    WrongArity IsKeysPositionRequest KeyAtPos GetSelectedDb
+ *                            ReplyWithLongLong ReplyWithError ReplyWithStringBuffer ReplyWithArray
+ *                            ReplySetArrayLength ReplyWithMap GetCurrentUserName
+ *                            GetModuleUserFromUserName FreeModuleUser ACLCheckKeyPermissions
+ * readonly ones   P R T M    OpenKey (to read; a key that has ended is deleted if the server would
+ *                            do it for a GET: not in P or R) CloseKey KeyType StringDMA GetExpire;
+ *                            Call of SCAN, and FreeCallReply CallReplyLength CallReplyArrayElement
+ *                            CallReplyStringPtr
+ * write ones      T M        the same, and OpenKey to write, DeleteKey StringTruncate StringSet
+ *                            SetExpire SetAbsExpire SignalModifiedKey Replicate; Call of PUBLISH.
+ *                            The server postpones them in P, except in the transaction that begins
+ *                            a pause; may_vote() refuses them in R and L
+ * timer           M          SignalModifiedKey; Call of PUBLISH
+ * cron            M          the same; Call of GET and DEL */
 #ifndef MODULE_SERVER_API_H
 #define MODULE_SERVER_API_H
 

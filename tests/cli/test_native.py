@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import threading
+import time
 
 import pytest
 
@@ -200,3 +201,38 @@ def test_an_old_module(mixed, option, what):
     assert b"keeps no " + what + b": update its module" in done.stderr and b"newer module" in done.stderr, done.stderr
     done = Redlock(",".join(nodes))("run", "-w", "5s", "job", "--", "true")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_nodes_survive_pauses_while_people_look_at_the_locks():
+    """A look that finds a lock at its end once deleted its copy and passed that on: a paused server ended by a failed assertion."""
+    node = (*NATIVE, *SAFE)
+    with started(node, node, node) as servers:
+        redlock, stop, survived = Redlock(urls(*servers)), threading.Event(), 0
+
+        def look():
+            while not stop.is_set():
+                redlock("show")
+                redlock("wait", "--nonblock", "job:1", "job:2")
+
+        lookers = [threading.Thread(target=look) for _ in range(2)]
+        top = redlock.start("top", "--json", "--interval", "100ms")
+        threading.Thread(target=top.stdout.read).start()
+        for looker in lookers:
+            looker.start()
+        for _ in range(8):
+            for job in range(6):
+                redlock("acquire", "--ttl", f"{400 + 50 * job}ms", "--wait", "5s", f"job:{job}")
+            for server in servers:
+                server.ask("CLIENT", "PAUSE", 700, "WRITE")
+            time.sleep(0.7)
+            if any(server.process.poll() is not None for server in servers):
+                break
+            assert servers[0].ask("SET", "job:1", "stranger", "NX", "PX", 10) == b"OK", "it is free when the pause is over"
+            survived += 1
+        stop.set()
+        top.terminate()
+        for looker in lookers:
+            looker.join()
+        assert survived == 8
+        assert redlock("acquire", "--ttl", "30s", "job:7").returncode == 0
+        assert [server.ask("SET", "job:7", "stranger", "NX", "PX", 1000) for server in servers] == [None] * 3, "a stranger's lock"

@@ -97,6 +97,14 @@ def test_every_command_that_only_reads_is_in_the_list(node):
             assert (name.decode().lower().removeprefix("redlock.") in READS) == (b"write" not in flags), name
 
 
+def test_the_states_of_each_call_are_written_down():
+    """Somebody who adds a call of the server's has to say in which states of the server it happens."""
+    text = pathlib.Path(__file__).parents[2].joinpath("module", "server_api.h").read_text(encoding="utf-8")
+    table = text[text.index(" * called by "):text.index("*/", text.index(" * called by "))]
+    called = re.findall(r"^    X\([^,]+, (\w+),", text, re.MULTILINE)
+    assert len(called) > 50 and [name for name in called if not re.search(rf"\b{name}\b", table)] == []
+
+
 def test_what_only_reads_leaves_an_ended_lock_where_it_is(node):
     """Also between its end and the server's cron: the readers are faster."""
     readers = [node.connect() for _ in range(3)]
@@ -107,6 +115,17 @@ def test_what_only_reads_leaves_an_ended_lock_where_it_is(node):
                 look(reader)
         native.until(lambda: node("EXISTS", "a") == 0, 2, "the end of the copy")
         native.until(lambda: node.replica.ask("EXISTS", "a") == 0, 2, "the end of the copy at the replica")
+
+
+def test_a_write_that_finds_an_ended_lock_ends_it_for_its_first_waiter(node):
+    """Between its end and the server's cron."""
+    for i in range(5):
+        key = f"a{i}"
+        node.lock_whose_key_stays(key, ttl=100)
+        assert node("REDLOCK.WAIT", key, "w", 0, 0, 60000000)[0] == 0
+        native.until(lambda: node("REDLOCK.PTTL", key) == -2)
+        answer = node("REDLOCK.LOCK", key, "newcomer", 60000)
+        assert answer != 1 and answer != 2 and answer[3] == b"", "it is reserved"
 
 
 # ---- paused ------------------------------------------------------------------------------------
@@ -273,6 +292,7 @@ def test_a_shutdown_that_waits_ends(node):
 @pytest.mark.parametrize("state", [paused, failing_over, shutting_down])
 def test_unloading_in_a_pause_changes_no_key(node, state):
     node.lock_whose_key_stays()
+    assert node("REDLOCK.WAIT", "a", "w", 0, 0, 60000000)[0] == 0
     with state(node):
         native.until(lambda: node("REDLOCK.PTTL", "a") == -2)
         before = picture(node)
