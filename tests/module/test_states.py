@@ -118,14 +118,21 @@ def test_what_only_reads_leaves_an_ended_lock_where_it_is(node):
 
 
 def test_a_write_that_finds_an_ended_lock_ends_it_for_its_first_waiter(node):
-    """Between its end and the server's cron."""
-    for i in range(5):
+    """Between its end and the server's cron. A reservation lasts for 100 ms: on a busy machine a try may come too late."""
+    in_time = 0
+    for i in range(40):
         key = f"a{i}"
         node.lock_whose_key_stays(key, ttl=100)
         assert node("REDLOCK.WAIT", key, "w", 0, 0, 60000000)[0] == 0
+        end = time.monotonic() + max(0, node("REDLOCK.PTTL", key)) / 1000
         native.until(lambda: node("REDLOCK.PTTL", key) == -2)
         answer = node("REDLOCK.LOCK", key, "newcomer", 60000)
-        assert answer != 1 and answer != 2 and answer[3] == b"", "it is reserved"
+        if time.monotonic() < end + 0.08:
+            assert answer != 1 and answer != 2 and answer[3] == b"", "it is reserved"
+            in_time += 1
+        if in_time == 3:
+            return
+    raise AssertionError("no try came in time")
 
 
 # ---- paused ------------------------------------------------------------------------------------
