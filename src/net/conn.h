@@ -31,9 +31,10 @@
 
 struct node;
 
-/* Distinguishes epoll's items. The first three are connections, in the order of node->conns. */
-enum conn_kind { CONN_MAIN = 0, CONN_AUX, CONN_NOTIFIER, CONN_KICK, CONN_TIMER, CONN_SLEEPER };
+enum conn_kind { CONN_MAIN = 0, CONN_AUX, CONN_NOTIFIER };
 enum { CONNS_PER_NODE = 3 };
+/* epoll's items: a node's connections, by their places in node->conns, and these. */
+enum epoll_item { ITEM_KICK = CONNS_PER_NODE, ITEM_TIMER, ITEM_SLEEPER };
 
 enum conn_state {
     CONN_DOWN = 0,
@@ -134,10 +135,11 @@ struct node {
     struct url url;
     union {
         struct {
-            struct conn main, aux, notifier;
+            struct conn first, aux, notifier;
         };
         struct conn conns[CONNS_PER_NODE];
     };
+    struct conn *main;     /* one of them */
     struct lookup *lookup; /* of the node's addresses (lookup.c); NULL: none is under way */
     struct tracking tracking;
     struct transaction tx;
@@ -246,7 +248,7 @@ void transaction_add(struct node *node, struct net_call *call);
 /* The first of them may be sent: the requests before it are answered. */
 static inline bool transaction_is_due(const struct node *node) {
     const struct net_call *first = node->aux.calls.head;
-    return first && node->tx.stage == TX_IDLE && node->main.state == CONN_READY &&
+    return first && node->tx.stage == TX_IDLE && node->main->state == CONN_READY &&
            first->order <= node->answered;
 }
 void transaction_pump(struct node *node);

@@ -105,7 +105,7 @@ bool handshake_begin(struct conn *conn) {
         if (!await(conn, STEP_AUTH, sent)) return false;
     }
     bool main = conn->kind == CONN_MAIN, notifier = conn->kind == CONN_NOTIFIER;
-    bool resp3 = main ? is_guarded(conn) : notifier && conn->node->main.announces;
+    bool resp3 = main ? is_guarded(conn) : notifier && conn->node->main->announces;
     if (resp3 && !send_hello(conn)) return false;
     if (notifier && !resp3) {
         memset(conn->steps + conn->steps_count, STEP_SUBSCRIBE, TRACKING_STEPS);
@@ -115,7 +115,7 @@ bool handshake_begin(struct conn *conn) {
     bool other_db = url->db[0] != '\0' && strcmp(url->db, "0") != 0;
     if (other_db && !await(conn, STEP_SELECT, conn_command(conn, "SELECT", url->db, NULL)))
         return false;
-    bool asks_native = main || conn->node->main.native;
+    bool asks_native = main || conn->node->main->native;
     if (asks_native && !await(conn, STEP_NATIVE, conn_command(conn, "REDLOCK.HELLO", "1", NULL)))
         return false;
     if (!await(conn, STEP_INFO, conn_command(conn, "INFO", "server", NULL))) return false;
@@ -257,7 +257,7 @@ static void info_answered(struct conn *conn) {
     } else if (strcmp(mode, "sentinel") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_UNFIT,
                   "the server is a Sentinel and holds no keys; list the servers themselves");
-    } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, node->main.run_id) != 0) {
+    } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, node->main->run_id) != 0) {
         reached_another(conn);
     } else if (conn->kind == CONN_MAIN) {
         memcpy(node->version, version, sizeof(version));
@@ -380,7 +380,7 @@ static void native_answered(struct conn *conn) {
     }
     conn->native = true;
     if (conn->kind != CONN_MAIN) {
-        if (strcmp(conn->hello.incarnation, conn->node->main.hello.incarnation) != 0)
+        if (strcmp(conn->hello.incarnation, conn->node->main->hello.incarnation) != 0)
             reached_another(conn);
     } else if (conn->node->net->asks_quorum) {
         quorum_answered(conn, (struct net_bytes){conn->hello.quorum, strlen(conn->hello.quorum)});

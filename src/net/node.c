@@ -26,7 +26,7 @@ static bool is_twice_listed(struct conn *conn) {
     }
     rl_mask again = policy_listed_again(&net->policy, node->index, server_of(conn));
     for (unsigned i = 0; i < net->nodes; i++)
-        if (again & rl_bit(i)) conn_break(&net->node[i].main, REDLOCK_VERDICT_TWICE_LISTED, text);
+        if (again & rl_bit(i)) conn_break(net->node[i].main, REDLOCK_VERDICT_TWICE_LISTED, text);
     return false;
 }
 
@@ -68,7 +68,7 @@ static int verdict_of_lost(int verdict) {
 
 static void main_down(struct node *node, int verdict, const char *text) {
     struct net *net = node->net;
-    struct call_queue lost = node->main.calls, transactions, reads;
+    struct call_queue lost = node->main->calls, transactions, reads;
     policy_down(&net->policy, node->index, verdict);
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (verdict != node->logged) net_log(net, REDLOCK_LOG_WARNING, "%s: %s", node->url.text, text);
@@ -80,7 +80,7 @@ static void main_down(struct node *node, int verdict, const char *text) {
     node->aux.backoff.pause = 0;
     bool was_live;
     reads = tracking_main_down(node, &was_live);
-    node->main.calls = (struct call_queue){.head = NULL};
+    node->main->calls = (struct call_queue){.head = NULL};
     node->answered = node->sent;
     transactions = transaction_take_all(node);
     calls_append(&lost, &transactions);
@@ -103,7 +103,7 @@ void node_down(struct conn *conn, int verdict, const char *text) {
 
 static void memory_fired(struct net_timer *timer) {
     struct node *node = (struct node *)((char *)timer - offsetof(struct node, memory_timer));
-    if (node->main.state != CONN_READY) return;
+    if (node->main->state != CONN_READY) return;
     node_send_kept(node);
     transaction_pump(node);
 }
@@ -115,7 +115,8 @@ static void keep_fired(struct net_timer *timer) {
 void node_init(struct node *node, struct net *net, unsigned index) {
     node->net = net;
     node->index = index;
-    policy_of(node)->calls = &node->main.calls;
+    node->main = &node->first;
+    policy_of(node)->calls = &node->main->calls;
     policy_of(node)->turn = &node->aux.calls;
     node->memory_timer.fire = memory_fired;
     node->keep_timer.fire = keep_fired;
@@ -126,7 +127,7 @@ void node_init(struct node *node, struct net *net, unsigned index) {
 void net_reconnect(struct net *net, unsigned index, int verdict, const char *text) {
     assert(index < net->nodes && verdict != REDLOCK_VERDICT_GRANTED);
     struct node *node = &net->node[index];
-    struct conn *conn = &node->main;
+    struct conn *conn = node->main;
     if (!policy_refuse(&net->policy, index, verdict, net_now(net))) return;
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (conn->state != CONN_DOWN) conn_break(conn, verdict, text);
@@ -135,14 +136,14 @@ void net_reconnect(struct net *net, unsigned index, int verdict, const char *tex
 /* The node stays unsettled meanwhile: acquisitions wait for it as for a first connection. */
 static void node_again(struct net *net, unsigned index) {
     policy_again(&net->policy, index);
-    conn_break(&net->node[index].main, REDLOCK_VERDICT_DISCONNECTED,
+    conn_break(net->node[index].main, REDLOCK_VERDICT_DISCONNECTED,
                "connecting again, because a node of the list carries a record");
 }
 
 void net_become_guarded(struct net *net) {
     net->guarded = true;
     for (unsigned i = 0; i < net->nodes; i++) {
-        struct conn *conn = &net->node[i].main;
+        struct conn *conn = net->node[i].main;
         if (conn->state == CONN_READY && !conn->guarded) node_again(net, i);
     }
 }
@@ -171,7 +172,7 @@ void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status
     memcpy(status->version, node->version, sizeof(status->version));
     memcpy(status->text, node->text, sizeof(status->text));
     status->uses_transactions = node->uses_transactions;
-    status->announces = status->connected && node->main.announces;
+    status->announces = status->connected && node->main->announces;
     memcpy(status->quorum, node->quorum, sizeof(status->quorum));
     status->scheme = node->url.scheme;
     status->reconnects = policy->reconnects;
