@@ -94,7 +94,7 @@ struct redlock_client_options {
     int64_t connect_timeout_ms; /* 1000; 1 to 600000. Connect, TLS and AUTH together; not part of a
                                    try */
     int64_t stall_timeout_ms;   /* 5000; 10 to 600000. A connection with an answer overdue this long
-                                   is reset */
+                                   is reset. Sooner, if a fresh connection works */
     uint32_t drift_ppm;         /* 10000 (1 %) of the TTL is subtracted for clock drift; at most
                                    500000 ... */
     uint32_t drift_ms;          /* ... and 2 ms, the granularity of Redis's expiry; at most 60000 */

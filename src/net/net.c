@@ -305,6 +305,12 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
     if (conn->generation == (uint32_t)what) conn_event(conn, events);
 }
 
+void net_report(struct net *net) {
+    rl_mask changed = policy_reports(&net->policy, clock_now());
+    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
+        if (changed & 1) net->handlers.node(net->handlers.context, i);
+}
+
 void net_process(struct net *net, const struct net_batch *batch) {
     struct net_batch own;
     struct net_timer *timer;
@@ -324,10 +330,9 @@ void net_process(struct net *net, const struct net_batch *batch) {
         for (int i = CONNS_PER_NODE; i-- > 0;) conn_give_up_broken(&node->conns[i]);
         transaction_pump(node);
         tracking_pump(node);
+        fresh_pump(node, now);
     }
-    rl_mask changed = policy_reports(&net->policy, clock_now());
-    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
-        if (changed & 1) net->handlers.node(net->handlers.context, i);
+    net_report(net);
     net_flush(net);
 }
 

@@ -30,10 +30,71 @@ static bool is_twice_listed(struct conn *conn) {
     return false;
 }
 
+/* ---- a fresh connection, next to a main one whose answer is overdue ---- */
+
+static void fresh_close(struct node *node) {
+    if (node->fresh->state != CONN_DOWN) conn_close(node->fresh, false);
+}
+
+static void fresh_beaten(struct node *node) {
+    fresh_close(node);
+    policy_fresh_beaten(&node->net->policy, node->index);
+    conn_pause(node->fresh, &policy_of(node)->fresh_backoff);
+}
+
+void fresh_pump(struct node *node, rl_ns now) {
+    struct policy *policy = &node->net->policy;
+    struct conn *fresh = node->fresh;
+    if (fresh->state != CONN_DOWN) {
+        if (!policy_fresh_goes_on(policy, node->index, now)) fresh_beaten(node);
+    } else if (fresh->retry.index == 0 && now >= policy_fresh_at(policy, node->index, now)) {
+        policy_fresh_tried(policy, node->index, now);
+        conn_start(fresh);
+    }
+}
+
+/* The layers above learn that the old connection is down before this one is up: nothing that they
+ * know of the node is valid any more. */
+static void take_over(struct conn *fresh) {
+    struct node *node = fresh->node;
+    struct conn *old = node->main;
+    fresh->state = CONN_READY;
+    conn_fail(old, REDLOCK_VERDICT_TIMEOUT, "an answer is overdue, and a new connection works");
+    net_report(node->net);
+    old->kind = CONN_FRESH;
+    fresh->kind = CONN_MAIN;
+    node->main = fresh;
+    node->fresh = old;
+    policy_of(node)->calls = &fresh->calls;
+    conn_pause(old, &policy_of(node)->fresh_backoff);
+}
+
+/* An answer that waits in the old connection's socket comes first. */
+static bool takes_over(struct conn *fresh) {
+    struct node *node = fresh->node;
+    struct policy *policy = &node->net->policy;
+    const uint32_t generation = fresh->generation;
+    conn_read(node->main);
+    if (fresh->generation != generation) return false; /* the old one is down, and this one too */
+    const rl_ns now = net_now(node->net);
+    if (policy_takes_over(policy, node->index, server_of(fresh), now)) return true;
+    if (policy_fresh_goes_on(policy, node->index, now))
+        conn_fail(fresh, REDLOCK_VERDICT_TWICE_LISTED, "it reaches the server of another node");
+    else
+        fresh_beaten(node);
+    return false;
+}
+
+/* ---- a node comes and goes ---- */
+
 void node_up(struct conn *conn) {
     struct node *node = conn->node;
     struct net *net = node->net;
     if (conn->kind == CONN_MAIN && is_twice_listed(conn)) return;
+    if (conn->kind == CONN_FRESH) {
+        if (!takes_over(conn)) return;
+        take_over(conn);
+    }
     conn->state = CONN_READY;
     if (conn->kind == CONN_AUX) conn->backoff.pause = 0;
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
@@ -73,8 +134,9 @@ static void main_down(struct node *node, int verdict, const char *text) {
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (verdict != node->logged) net_log(net, REDLOCK_LOG_WARNING, "%s: %s", node->url.text, text);
     node->logged = verdict;
-    /* Both connections end together: the permissions of the next server behind this address are
-     * checked again. */
+    /* All connections end together: the permissions of the next server behind this address are
+     * checked again. A fresh one that is complete takes over. */
+    if (node->fresh->state != CONN_READY) fresh_close(node);
     if (node->aux.state != CONN_DOWN) conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff.pause = 0;
@@ -95,6 +157,8 @@ void node_down(struct conn *conn, int verdict, const char *text) {
         main_down(node, verdict, text);
     } else if (conn->kind == CONN_NOTIFIER) {
         tracking_down(node, text);
+    } else if (conn->kind == CONN_FRESH) {
+        net_log(node->net, REDLOCK_LOG_INFO, "%s: fresh connection: %s", node->url.text, text);
     } else {
         net_log(node->net, REDLOCK_LOG_INFO, "%s: second connection: %s", node->url.text, text);
         transaction_lost(node, verdict_of_lost(verdict));
@@ -116,10 +180,12 @@ void node_init(struct node *node, struct net *net, unsigned index) {
     node->net = net;
     node->index = index;
     node->main = &node->first;
+    node->fresh = &node->second;
     policy_of(node)->calls = &node->main->calls;
     policy_of(node)->turn = &node->aux.calls;
     node->memory_timer.fire = memory_fired;
     node->keep_timer.fire = keep_fired;
+    /* the places are in the order of the kinds */
     for (int kind = 0; kind < CONNS_PER_NODE; kind++)
         conn_init(&node->conns[kind], node, (enum conn_kind)kind);
 }

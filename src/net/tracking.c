@@ -319,7 +319,7 @@ void conn_push(struct conn *conn) {
     const struct reader *reader = &conn->reader;
     const struct net_handlers *handlers = &conn->node->net->handlers;
     bool invalidates = reader_is_string(reader, 1, "invalidate");
-    if (conn->kind == CONN_MAIN) {
+    if (conn_is_for_votes(conn)) {
         /* Before the handshake is complete the record is unknown, and no vote was requested. */
         if (conn->state == CONN_READY && invalidates && handlers->changed)
             handlers->changed(handlers->context, conn->node->index);

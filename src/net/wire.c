@@ -50,7 +50,9 @@ static void take_plain(struct conn *conn, const char *data, size_t bytes) {
     while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
         switch (reader_next(&conn->reader)) {
         case READER_MORE:
-            if (!reader_is_in_reply(&conn->reader) || !is_unasked(conn)) return;
+            if (!reader_is_in_reply(&conn->reader)) return;
+            if (conn->kind == CONN_MAIN) policy_heard(&conn->node->net->policy, conn->node->index);
+            if (!is_unasked(conn)) return;
             conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, unasked);
             return;
         case READER_MALFORMED:
