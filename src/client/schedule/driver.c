@@ -153,7 +153,7 @@ static void hand_over(struct schedule *schedule) {
         return;
     }
     if (!schedule->service_runs) return;
-    if (schedule->service_sleeps || schedule->service_parked ||
+    if (schedule->service_sleeps || schedule->service_parked || schedule->started > 0 ||
         net_next_timer(schedule->net) < schedule->service_until)
         wake_service(schedule);
 }
@@ -262,8 +262,9 @@ void schedule_leave(struct schedule *schedule) {
         wake_driver(schedule);
     } else if (schedule->asleep) {
         wake_successor(schedule);
-    } else if (schedule->service_runs && next < schedule->service_until) {
-        pthread_cond_signal(&schedule->service_cond);
+    } else if (schedule->service_runs &&
+               (schedule->started > 0 || next < schedule->service_until)) {
+        wake_service(schedule);
     }
     unlock(schedule);
 }

@@ -78,6 +78,8 @@ struct schedule {
 
     pthread_t service;
     bool service_runs, service_parked, stopping;
+    /* Operations whose end a callback reports. No caller waits for their answers. */
+    unsigned started;
     /* In net_wait(): as the driver, or not yet out of it since a caller took over. */
     bool service_sleeps;
     rl_ns service_until; /* in a timed sleep on service_cond until then */
