@@ -75,6 +75,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
         free(lock->pair);
         if (lock->token != lock_own_token(lock)) free(lock->token);
         free(lock); /* its lock config ends with the client */
+        client_unref(client);
         return;
     }
     atomic_store(&lock->freed, true);
@@ -93,6 +94,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
     schedule_stop_callbacks(&client->schedule, &lock->notified);
     lock_unref(lock);
     client_leave(client);
+    client_unref(client);
 }
 
 /* ---- operations ---- */

@@ -249,10 +249,24 @@ int schedule_enter(struct schedule *schedule) {
     return REDLOCK_OK;
 }
 
+static bool in_callback(const struct schedule *schedule) {
+    return schedule->notifying && pthread_equal(schedule->notifying_thread, pthread_self());
+}
+
+void schedule_end(struct schedule *schedule, void (*end)(struct schedule *schedule)) {
+    pthread_mutex_lock(&schedule->mutex);
+    const bool later = in_callback(schedule);
+    if (later) {
+        schedule->end = end;
+        schedule->stopping = true;
+    }
+    pthread_mutex_unlock(&schedule->mutex);
+    if (!later) end(schedule);
+}
+
 void schedule_leave(struct schedule *schedule) {
-    bool in_callback =
-        schedule->notifying && pthread_equal(schedule->notifying_thread, pthread_self());
-    if (!in_callback) { /* otherwise notify_all() continues afterwards */
+    const bool nested = in_callback(schedule);
+    if (!nested) { /* otherwise notify_all() continues afterwards */
         push_out(schedule);
         /* redlock_process() has work */
         if (!schedule->service_runs && schedule->notify_first) net_kick(schedule->net);
@@ -266,7 +280,9 @@ void schedule_leave(struct schedule *schedule) {
                (schedule->started > 0 || next < schedule->service_until)) {
         wake_service(schedule);
     }
+    const bool ends = schedule->end && !nested && !schedule->service_runs;
     unlock(schedule);
+    if (ends) schedule->end(schedule);
 }
 
 void schedule_leave_reporting(struct schedule *schedule) {

@@ -67,7 +67,13 @@ static void *serve(void *argument) {
             wake_successor(schedule);
         }
     }
+    const bool ends = schedule->end != NULL;
     pthread_mutex_unlock(&schedule->mutex);
+    if (ends) { /* no other thread waits for this one */
+        pthread_detach(pthread_self());
+        schedule->service_runs = false;
+        schedule->end(schedule);
+    }
     return NULL;
 }
 
