@@ -94,7 +94,7 @@ struct redlock_client_options {
     int64_t connect_timeout_ms; /* 1000; 1 to 600000. Connect, TLS and AUTH together; not part of a
                                    try */
     int64_t stall_timeout_ms;   /* 5000; 10 to 600000. A connection with an answer overdue this long
-                                   is reset */
+                                   is reset. Sooner, if a fresh connection works */
     uint32_t drift_ppm;         /* 10000 (1 %) of the TTL is subtracted for clock drift; at most
                                    500000 ... */
     uint32_t drift_ms;          /* ... and 2 ms, the granularity of Redis's expiry; at most 60000 */
@@ -140,11 +140,13 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes,
                                                        struct redlock_client **client,
                                                        struct redlock_error *error);
 
-/* Frees a client. Free all its locks first; no other thread may be inside a call on it or on them.
- * Waits for at most one node timeout for releases that are in progress, then resets connections
- * with an unanswered SET. In a child after fork(2) it frees memory and touches no connection; if
- * another thread was inside the library at the fork, it frees nothing. Do not call it from a
- * callback. */
+/* Frees a client; no other thread may be inside a call on it. Its locks and observers keep it
+ * alive: while there are any, it goes on as before, renewals included, and the redlock_lock_free()
+ * or redlock_observe_stop() of the last one closes it. With none, this call does. To close a client
+ * is to wait for at most one node timeout for releases that are in progress, and then to reset
+ * connections with an unanswered SET. In a child after fork(2) it frees memory and touches no
+ * connection; if another thread was inside the library at the fork, it frees nothing. Do not call
+ * this one from a callback. */
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
 
 /* Reads the TLS files of the options again, for example after a certificate was renewed. New
@@ -439,10 +441,9 @@ struct redlock_observer;
  * changes in a row only the last may be reported. Runs as redlock_change_fn does; it must not call
  * redlock_observe_stop(). */
 typedef void redlock_observe_fn(void *context, const struct redlock_leader *leader);
-/* Reports who leads `resource`, from now on and until redlock_observe_stop(), which comes before
- * redlock_client_free(). Until the first call it is UNKNOWN. Takes nothing. OK, BAD_ARGUMENT (a
- * client in mode CLASSIC: there are no terms; a name that no lock can have), NO_MEMORY, SYSTEM,
- * FORKED. */
+/* Reports who leads `resource`, from now on and until redlock_observe_stop(). Until the first call
+ * it is UNKNOWN. Takes nothing. OK, BAD_ARGUMENT (a client in mode CLASSIC: there are no terms; a
+ * name that no lock can have), NO_MEMORY, SYSTEM, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_observe_start(struct redlock_client *client,
                                                          const void *resource, size_t bytes,
                                                          redlock_observe_fn *each, void *context,

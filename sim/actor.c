@@ -188,16 +188,25 @@ void actor_clock_step(struct world *world, unsigned client, rl_ns step) {
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-static void list_node(struct world *world, struct actor *actor, unsigned client, unsigned node) {
-    unsigned slot = actor->slots++, name = client * 100 + slot;
+static void init_link(struct world *world, struct actor *actor, unsigned client, unsigned slot,
+                      unsigned node) {
+    unsigned name = client * 100 + slot;
     actor->link[slot] = (struct link){
         .client = (uint8_t)client,
         .slot = (uint8_t)slot,
+        .fresh = slot >= RL_NODES_MAX,
         .node = node,
+        .moves_to = -1,
         .random = random_named(world->options.seed, 1000 + name),
         .hints_random = random_named(world->options.seed, 5000 + name),
         .announcements_random = random_named(world->options.seed, 7000 + name),
     };
+}
+
+static void list_node(struct world *world, struct actor *actor, unsigned client, unsigned node) {
+    unsigned slot = actor->slots++;
+    init_link(world, actor, client, slot, node);
+    init_link(world, actor, client, slot + RL_NODES_MAX, node);
 }
 
 static void list_nodes(struct world *world, unsigned client) {
@@ -265,7 +274,7 @@ static void reopen(struct world *world, unsigned client) {
     }
     if (!used) return;
     close_client(world, actor);
-    for (unsigned slot = 0; slot < actor->slots; slot++) wire_end(world, &actor->link[slot]);
+    wire_end(world, client);
     actor->wake_at = RL_NEVER;
     open_client(world, client);
     actor_rearm(world, client);

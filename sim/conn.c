@@ -154,11 +154,20 @@ static void watch_down(struct conn *conn) {
 
 /* ---- the end of a connection ---- */
 
-void conn_fail(struct conn *conn, int verdict) {
+static void fresh_close(struct conn *conn) {
+    if (conn->trying) wire_reset(conn->net->world, fresh_link(conn));
+    conn->trying = false;
+    net_timer_set(conn->net, &conn->fresh_deadline, RL_NEVER);
+}
+
+/* `end`: what becomes of its messages. */
+static void go_down(struct conn *conn, int verdict,
+                    void (*end)(struct world *world, struct link *link)) {
     struct net *net = conn->net;
     if (!conn->leaving) conn->text[0] = '\0';
     if (conn->state == CONN_READY) conn_record(conn, HISTORY_DISCONNECTED, 0);
-    wire_reset(net->world, link_at(conn));
+    end(net->world, link_at(conn));
+    fresh_close(conn);
     messages_drop(net->world, &conn->in);
     messages_drop(net->world, &conn->out);
     net_timer_set(net, &conn->deadline, RL_NEVER);
@@ -174,6 +183,8 @@ void conn_fail(struct conn *conn, int verdict) {
     watch_down(conn);
 }
 
+void conn_fail(struct conn *conn, int verdict) { go_down(conn, verdict, wire_reset); }
+
 static void retry_fired(struct net_timer *timer) {
     struct conn *conn = CONN_OF(timer, retry);
     struct net *net = conn->net;
@@ -186,9 +197,11 @@ static void watch_calls(struct conn *conn) {
     struct net *net = conn->net;
     const struct net_call *oldest = conn->calls.head;
     rl_ns armed = conn->deadline.index ? conn->deadline.at : RL_NEVER;
+    const rl_ns now = net_now(net);
     if (conn->state != CONN_READY || policy_looks_in_time(oldest, armed)) return;
     net_timer_set(net, &conn->deadline,
-                  policy_deadline(oldest, armed, net_now(net), net->stall_timeout));
+                  policy_deadline(oldest, armed, policy_fresh_at(&net->policy, conn->slot, now),
+                                  now, net->stall_timeout));
 }
 
 static void deadline_fired(struct net_timer *timer) {
@@ -328,17 +341,8 @@ void conn_post(struct conn *conn, struct net_call *call) {
     watch_calls(conn);
 }
 
-void conn_up(struct conn *conn, const struct message *welcome) {
+static void set_up(struct conn *conn, const struct message *welcome, const char *run_id) {
     struct net *net = conn->net;
-    char run_id[41];
-    run_id_write(net->world, welcome->process, run_id);
-    if (policy_listed_before(&net->policy, conn->slot, run_id) >= 0) {
-        conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED);
-        return;
-    }
-    rl_mask again = policy_listed_again(&net->policy, conn->slot, run_id);
-    for (unsigned i = 0; i < net->nodes; i++)
-        if (again & rl_bit(i)) conn_leave(&net->conn[i], REDLOCK_VERDICT_TWICE_LISTED, "");
     conn->announces = link_at(conn)->announces;
     conn->quorum = net->asks_quorum ? welcome->quorum : 0;
     conn->native = welcome->native;
@@ -352,6 +356,76 @@ void conn_up(struct conn *conn, const struct message *welcome) {
     conn_watch_kept(conn);
 }
 
+void conn_up(struct conn *conn, const struct message *welcome) {
+    struct net *net = conn->net;
+    char run_id[41];
+    run_id_write(net->world, welcome->process, run_id);
+    if (policy_listed_before(&net->policy, conn->slot, run_id) >= 0) {
+        conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED);
+        return;
+    }
+    rl_mask again = policy_listed_again(&net->policy, conn->slot, run_id);
+    for (unsigned i = 0; i < net->nodes; i++)
+        if (again & rl_bit(i)) conn_leave(&net->conn[i], REDLOCK_VERDICT_TWICE_LISTED, "");
+    set_up(conn, welcome, run_id);
+}
+
+/* ---- a fresh connection ---- */
+
+static void fresh_pause(struct conn *conn) {
+    conn_pause(conn, &policy_at(conn)->fresh_backoff, &conn->fresh_retry);
+}
+
+void fresh_failed(struct conn *conn) {
+    fresh_close(conn);
+    fresh_pause(conn);
+}
+
+static void fresh_deadline_fired(struct net_timer *timer) {
+    fresh_failed(CONN_OF(timer, fresh_deadline));
+}
+
+/* net_process() asks after the timers. */
+static void fresh_retry_fired(struct net_timer *timer) { (void)timer; }
+
+void fresh_pump(struct conn *conn) {
+    struct net *net = conn->net;
+    const rl_ns now = net_now(net);
+    if (conn->trying) {
+        if (policy_fresh_goes_on(&net->policy, conn->slot, now)) return;
+        policy_fresh_beaten(&net->policy, conn->slot);
+        fresh_failed(conn);
+    } else if (conn->fresh_retry.index == 0 &&
+               now >= policy_fresh_at(&net->policy, conn->slot, now)) {
+        policy_fresh_tried(&net->policy, conn->slot, now);
+        conn->trying = true;
+        net_timer_set(net, &conn->fresh_deadline, now + net->connect_timeout);
+        wire_connect(net->world, fresh_link(conn));
+    }
+}
+
+void fresh_answered(struct conn *conn, const struct message *welcome) {
+    struct net *net = conn->net;
+    char run_id[41];
+    run_id_write(net->world, welcome->process, run_id);
+    if (!conn->trying) return;
+    if (welcome->verdict != REDLOCK_VERDICT_GRANTED ||
+        !policy_takes_over(&net->policy, conn->slot, run_id, net_now(net))) {
+        fresh_failed(conn);
+        return;
+    }
+    conn->trying = false; /* the end of the old connection is not the end of this one */
+    net_timer_set(net, &conn->fresh_deadline, RL_NEVER);
+    go_down(conn, REDLOCK_VERDICT_TIMEOUT, wire_leave);
+    net_report(net);
+    link_at(conn)->fresh = true;
+    fresh_link(conn)->fresh = false;
+    conn->swapped = !conn->swapped;
+    net_timer_set(net, &conn->retry, RL_NEVER);
+    fresh_pause(conn);
+    set_up(conn, welcome, run_id);
+}
+
 /* net_process() asks after the timers. */
 static void track_again_fired(struct net_timer *timer) { (void)timer; }
 
@@ -363,5 +437,7 @@ void conn_init(struct conn *conn, struct net *net, unsigned slot) {
     conn->retry.fire = retry_fired;
     conn->keep.fire = keep_fired;
     conn->track_again.fire = track_again_fired;
+    conn->fresh_deadline.fire = fresh_deadline_fired;
+    conn->fresh_retry.fire = fresh_retry_fired;
     net->unwatch.fire = unwatch_fired;
 }

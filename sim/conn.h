@@ -22,6 +22,9 @@ struct conn {
     struct messages in, out;
     struct call_queue calls;
     struct net_timer deadline, retry, keep;
+    bool swapped; /* the second link of the pair is the main one */
+    bool trying;  /* a fresh connection, on the other one */
+    struct net_timer fresh_deadline, fresh_retry;
     bool watch_asked; /* the request for notifications is under way */
     struct net_timer track_again;
     bool announces;  /* the node announces changes of its record and data among its answers */
@@ -52,12 +55,21 @@ static inline struct policy_node *policy_at(const struct conn *conn) {
     return &conn->net->policy.node[conn->slot];
 }
 static inline struct link *link_at(const struct conn *conn) {
-    return &actor_of(conn->net)->link[conn->slot];
+    return &actor_of(conn->net)->link[conn->slot + (conn->swapped ? RL_NODES_MAX : 0)];
+}
+static inline struct link *fresh_link(const struct conn *conn) {
+    return &actor_of(conn->net)->link[conn->slot + (conn->swapped ? 0 : RL_NODES_MAX)];
 }
 
 void conn_init(struct conn *conn, struct net *net, unsigned slot);
 void conn_up(struct conn *conn, const struct message *welcome);
 void conn_fail(struct conn *conn, int verdict);
+/* A fresh connection, next to the one on which an answer is overdue. */
+void fresh_pump(struct conn *conn);
+void fresh_answered(struct conn *conn, const struct message *welcome);
+void fresh_failed(struct conn *conn);
+/* Calls handlers: nodes came or went. */
+void net_report(struct net *net);
 void conn_record(const struct conn *conn, enum history_kind kind, int64_t value);
 void conn_post(struct conn *conn, struct net_call *call);
 /* takes effect in the next net_process() */

@@ -95,7 +95,8 @@
     X(READER_GONE, "node lists token no more among the readers of resource; `value` 1: its end had come") \
     X(DOWNGRADE, "client, as holder, is a reader from now on, whatever comes of it") \
     /* guarded, stock nodes */ \
-    X(NODE_UNSEEN, "keys end early at node, and clients may not know (`value` 1), or all have had the time to notice, or the keys would have ended by now (0)")
+    X(NODE_UNSEEN, "keys end early at node, and clients may not know (`value` 1), or all have had the time to notice, or the keys would have ended by now (0)") \
+    X(BLACK_HOLE, "client's connection to node passes nothing from here on, and neither end learns that; new ones work")
 /* clang-format on */
 
 enum history_kind {

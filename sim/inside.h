@@ -151,13 +151,18 @@ struct channel {
 
 enum way { WAY_REQUESTS, WAY_ANSWERS, WAY_HINTS, WAYS };
 
-/* Between a client and one entry of its node list. */
+/* Between a client and one entry of its node list, for one connection at a time. Each entry has
+ * two: a client tries a fresh connection next to the one on which an answer is overdue. */
 struct link {
-    uint8_t client, slot; /* its place in the client's list */
+    uint8_t client, slot; /* its place in actor.link */
+    bool fresh;           /* the other one of the pair is the client's main one */
     unsigned node;
+    int moves_to;        /* the node that the next connections reach; -1: the same */
     uint32_t connection; /* numbers its connections */
-    bool open;           /* the node has the connection open */
-    bool old; /* connected to the old incarnation of a node whose replica has taken its place */
+    uint32_t hole;       /* the number of the one that is a black hole; 0: none */
+    bool left; /* the client has closed it, and requests are still on their way to the node */
+    bool open; /* the node has the connection open */
+    bool old;  /* connected to the old incarnation of a node whose replica has taken its place */
     int16_t set_verdict; /* the SET's answer, until its ZADD arrives */
     unsigned cut;        /* enum link_way */
     rl_ns delay_next;
@@ -179,6 +184,7 @@ struct link {
 
 /* The links of all clients, one after the other; `before` NULL: the first. NULL: no more. */
 struct link *link_next(struct world *world, const struct link *before);
+/* The main ones between these two, in the same way. */
 struct link *link_between(struct world *world, unsigned client, unsigned node,
                           const struct link *before);
 struct link *link_of(struct world *world, const struct message *message);
@@ -194,9 +200,11 @@ void wire_notify(struct world *world, struct message *hint, rl_ns late);
 void wire_announce(struct world *world, struct link *link, bool all);
 /* The client closes the connection: messages that have not arrived are lost. */
 void wire_reset(struct world *world, struct link *link);
+/* The same, but requests that are on their way still arrive: the reset comes after them. */
+void wire_leave(struct world *world, struct link *link);
 /* The client process has ended, and messages to it are lost with it. (A mere reset leaves them
  * under way: a message from an earlier connection must not matter.) */
-void wire_end(struct world *world, struct link *link);
+void wire_end(struct world *world, unsigned client);
 /* old: of its earlier incarnation */
 void wire_node_died(struct world *world, unsigned node, bool old);
 void wire_node_splits(struct world *world, unsigned node);
@@ -458,7 +466,7 @@ struct actor {
     struct client_action *actions;                           /* that wait until it resumes */
     size_t actions_count, actions_capacity;
     unsigned slots;
-    struct link link[RL_NODES_MAX];
+    struct link link[2 * RL_NODES_MAX]; /* the pairs are RL_NODES_MAX apart */
 };
 
 struct history_record actor_record(const struct world *world, enum history_kind kind,

@@ -89,7 +89,7 @@ void net_flush(struct net *net) {
 /* ---- answers ---- */
 
 void net_receive(struct net *net, struct message *message) {
-    struct conn *conn = &net->conn[message->slot];
+    struct conn *conn = &net->conn[message->slot % RL_NODES_MAX];
     messages_push(&conn->in, message);
     if (conn->unread) return;
     conn->unread = true;
@@ -136,6 +136,17 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     call_done(net, call, &reply);
 }
 
+static void take_fresh(struct conn *conn, struct message *message) {
+    switch ((enum message_what)message->what) {
+    case MESSAGE_CONNECT: fresh_answered(conn, message); break;
+    case MESSAGE_BYE:
+        if (conn->trying) fresh_failed(conn);
+        break;
+    case MESSAGE_HINT: watch_hear(conn, message); break;
+    default: break; /* nothing else was asked for on it */
+    }
+}
+
 static void take(struct conn *conn, struct message *message) {
     struct net *net = conn->net;
     switch ((enum message_what)message->what) {
@@ -163,10 +174,29 @@ static void take(struct conn *conn, struct message *message) {
 static void read_all(struct conn *conn) {
     struct message *message;
     conn->unread = false;
+    /* What waits in the old connection's socket comes before the fresh one's. */
+    struct messages fresh = {NULL, NULL};
     while ((message = messages_pop(&conn->in))) {
+        if (message->slot != link_at(conn)->slot) {
+            messages_push(&fresh, message);
+            continue;
+        }
         take(conn, message);
         message_free(conn->net->world, message);
     }
+    while ((message = messages_pop(&fresh))) {
+        if (message->slot != link_at(conn)->slot)
+            take_fresh(conn, message);
+        else
+            take(conn, message);
+        message_free(conn->net->world, message);
+    }
+}
+
+void net_report(struct net *net) {
+    rl_mask changed = policy_reports(&net->policy, net_now(net));
+    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
+        if (changed & 1) net->handlers.node(net->handlers.context, i);
 }
 
 void net_process(struct net *net, const struct net_batch *batch) {
@@ -187,9 +217,8 @@ void net_process(struct net *net, const struct net_batch *batch) {
     }
     for (unsigned i = 0; i < net->nodes; i++)
         if (net->conn[i].leaving) conn_fail(&net->conn[i], net->conn[i].leaving);
-    rl_mask changed = policy_reports(&net->policy, now);
-    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
-        if (changed & 1) net->handlers.node(net->handlers.context, i);
+    for (unsigned i = 0; i < net->nodes; i++) fresh_pump(&net->conn[i]);
+    net_report(net);
     for (unsigned i = 0; i < net->nodes; i++) watch_pump(&net->conn[i]);
     net_flush(net);
 }
@@ -212,8 +241,9 @@ int net_open(struct net **out, const struct net_options *options,
     policy_init(&net->policy, net->nodes);
     for (unsigned i = 0; i < net->nodes; i++) {
         conn_init(&net->conn[i], net, i);
-        link_at(&net->conn[i])->guarded = options->guarded;
-        link_at(&net->conn[i])->asks_quorum = options->asks_quorum;
+        link_at(&net->conn[i])->guarded = fresh_link(&net->conn[i])->guarded = options->guarded;
+        link_at(&net->conn[i])->asks_quorum = fresh_link(&net->conn[i])->asks_quorum =
+            options->asks_quorum;
         /* by the timer: no handler runs in here */
         net_timer_set(net, &net->conn[i].retry, net_now(net));
     }
@@ -227,7 +257,7 @@ void net_become_guarded(struct net *net) {
     for (unsigned i = 0; i < net->nodes; i++) {
         struct conn *conn = &net->conn[i];
         bool again = conn->state == CONN_READY && !link_at(conn)->guarded;
-        link_at(conn)->guarded = true;
+        link_at(conn)->guarded = fresh_link(conn)->guarded = true;
         if (!again) continue;
         policy_again(&net->policy, i);
         conn_leave(conn, REDLOCK_VERDICT_DISCONNECTED, "");
@@ -255,6 +285,7 @@ void net_close(struct net *net, bool forked) {
     for (unsigned i = 0; i < net->nodes; i++) {
         struct conn *conn = &net->conn[i];
         if (!net->abandoned) wire_reset(net->world, link_at(conn));
+        if (!net->abandoned) wire_reset(net->world, fresh_link(conn));
         messages_drop(net->world, &conn->in);
         messages_drop(net->world, &conn->out);
         if (forked) continue;

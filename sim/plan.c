@@ -651,6 +651,7 @@ static bool harms_classic(const struct plan_action *action) {
     case PLAN_BREAK:
     case PLAN_LOSE_ANSWER:
     case PLAN_DELAY:
+    case PLAN_BLACK_HOLE:
     case PLAN_CLIENT_PAUSE:
     case PLAN_CLIENT_CRASH:
     case PLAN_CLIENT_CLOCK:
@@ -848,6 +849,39 @@ static void draw_observers(struct plan *plan) {
     }
 }
 
+/* ---- black holes ----------------------------------------------------------------------------- */
+
+/* While it acquires, while it holds, or at any time. */
+static rl_ns draw_hole_time(struct plan *plan) {
+    const struct plan_action *action = &plan->actions[between(plan, 0, (int64_t)plan->count - 1)];
+    const bool early = chance(plan, 50);
+    const rl_ns later = early ? 4 * plan->options.link.delay_max : action->span;
+    const rl_ns at = action->at + between(plan, 0, later);
+    return at < plan->faults_end ? at : between(plan, 0, plan->faults_end * 9 / 10);
+}
+
+/* A firewall forgets a client's connections, mostly all of them at once. From a sequence of its
+ * own: worlds without that stay what they were. */
+static void draw_black_holes(struct plan *plan) {
+    plan->random = random_named(plan->seed, 20);
+    plan->options.paths_apart = chance(plan, 50);
+    if (!chance(plan, 25)) return;
+    for (int64_t left = between(plan, 1, 4); left > 0; left--) {
+        const rl_ns at = draw_hole_time(plan);
+        const uint8_t client = (uint8_t)between(plan, 0, plan->options.clients - 1);
+        const rl_mask all = rl_all(plan->options.nodes);
+        const rl_mask nodes = chance(plan, 60) ? all : (rl_mask)between(plan, 1, all);
+        for (unsigned i = 0; i < plan->options.nodes; i++) {
+            struct plan_action *action = nodes & rl_bit(i) ? add(plan, PLAN_BLACK_HOLE) : NULL;
+            if (!action) continue;
+            action->at = at;
+            action->client = client;
+            action->node = (uint8_t)i;
+        }
+    }
+    plan_sort(plan);
+}
+
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     *plan = (struct plan){.seed = seed,
                           .broken = wish->broken,
@@ -868,5 +902,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_observers(plan);
     draw_slots(plan, wish->slots);
     draw_shared(plan, wish->shared);
+    draw_black_holes(plan);
     plan->liveness_bound = bound_of(plan);
 }

@@ -49,6 +49,7 @@
     X(BREAK, "has its connection broken")                                                          \
     X(LOSE_ANSWER, "loses the next answer")                                                        \
     X(DELAY, "has its next request delayed")                                                       \
+    X(BLACK_HOLE, "has its connection turned into a black hole")                                   \
     X(CLIENT_PAUSE, "is stopped")                                                                  \
     X(CLIENT_FREEZE, "is stopped together with its clocks")                                        \
     X(CLIENT_CRASH, "is killed")                                                                   \

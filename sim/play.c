@@ -576,6 +576,7 @@ static void begin_fault(struct world *world, const struct plan_action *action) {
     case PLAN_BREAK: link_break(world, action->client, action->node); break;
     case PLAN_LOSE_ANSWER: link_lose_next_answer(world, action->client, action->node); break;
     case PLAN_DELAY: link_delay(world, action->client, action->node, action->number); break;
+    case PLAN_BLACK_HOLE: link_becomes_hole(world, action->client, action->node); break;
     case PLAN_CLIENT_PAUSE: actor_pause(world, action->client); break;
     case PLAN_CLIENT_FREEZE: actor_freeze(world, action->client); break;
     case PLAN_CLIENT_CRASH: actor_crash(world, action->client); break;

@@ -108,6 +108,8 @@
     X(CUT_ANSWERS, "cut answers to CLIENT from NODES")                                             \
     X(HEAL, "heal CLIENT and NODES")                                                               \
     X(BREAK, "break CLIENT and NODES")                                                             \
+    X(BLACK_HOLE, "the connections of CLIENT to NODES become black holes")                         \
+    X(MOVES, "the next connections of CLIENT to NODES reach node NUMBER")                          \
     X(DELAY_NEXT, "delay the next request of CLIENT to NODES by DURATION")                         \
     X(LOSE_ANSWER, "lose the next answer to CLIENT from NODES")                                    \
     X(WAKES_LOST, "lose the wake-ups of CLIENT from NODES")                                        \

@@ -54,6 +54,8 @@ static void befall_link(struct world *world, unsigned client, unsigned node,
     case SCENE_STEP_CUT_ANSWERS: link_cut(world, client, node, LINK_ANSWERS); break;
     case SCENE_STEP_HEAL: link_heal(world, client, node); break;
     case SCENE_STEP_BREAK: link_break(world, client, node); break;
+    case SCENE_STEP_BLACK_HOLE: link_becomes_hole(world, client, node); break;
+    case SCENE_STEP_MOVES: link_moves(world, client, node, (unsigned)step->number - 1); break;
     case SCENE_STEP_DELAY_NEXT: link_delay(world, client, node, step->span); break;
     case SCENE_STEP_LOSE_ANSWER: link_lose_next_answer(world, client, node); break;
     case SCENE_STEP_WAKES_LOST: hints_lost(world, client, node); break;

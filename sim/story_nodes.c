@@ -168,6 +168,20 @@ static void describe_cut(struct story *story, size_t index) {
                   client, list.text);
 }
 
+static void describe_black_hole(struct story *story, size_t index) {
+    const struct history_record *record = &story->history->records[index];
+    rl_mask nodes = story_same_on(story, index, 0);
+    const char *client = story_client(story, record->client);
+    char label[40];
+    snprintf(label, sizeof label, "black hole for %s", client);
+    struct story_event *event = describe(story, index, nodes, label);
+    story_say(
+        event,
+        "Nothing passes any more on the connections of %s to %s, and neither end learns that; "
+        "new ones work.",
+        client, phrase_nodes(nodes).text);
+}
+
 /* Where the members can change, each node reports them at the beginning. */
 static void describe_members(struct story *story, size_t index) {
     const struct history_record *record = &story->history->records[index];
@@ -253,6 +267,7 @@ void story_node_event(struct story *story, size_t index) {
     case HISTORY_NODE_MODE: describe_mode(story, index); break;
     case HISTORY_CUT:
     case HISTORY_HEALED: describe_cut(story, index); break;
+    case HISTORY_BLACK_HOLE: describe_black_hole(story, index); break;
     default:
         for (size_t i = 0; i < sizeof befallen / sizeof befallen[0]; i++)
             if (befallen[i].kind == record->kind)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The network: one TCP connection at a time between a client and each of its nodes. Messages on a
+ * The network: TCP connections between a client and each of its nodes, two at most. Messages on a
  * connection arrive in order or not at all. A cut is silent: messages wait at it, as TCP
  * retransmits, and arrive once the link works again, unless the connection was closed meanwhile.
  */
@@ -10,19 +10,30 @@ struct link *link_of(struct world *world, const struct message *message) {
     return &world->actor[message->client].link[message->slot];
 }
 
-struct link *link_next(struct world *world, const struct link *before) {
-    unsigned client = before ? before->client : 0, slot = before ? before->slot + 1u : 0;
-    for (; client < world->options.clients; client++, slot = 0)
-        if (slot < world->actor[client].slots) return &world->actor[client].link[slot];
+/* Those of one client. */
+static struct link *link_next_of(struct world *world, unsigned client, const struct link *before) {
+    struct actor *actor = &world->actor[client];
+    for (unsigned slot = before ? before->slot + 1u : 0; slot < 2 * RL_NODES_MAX; slot++)
+        if (slot % RL_NODES_MAX < actor->slots) return &actor->link[slot];
     return NULL;
+}
+
+struct link *link_next(struct world *world, const struct link *before) {
+    struct link *link = NULL;
+    for (unsigned client = before ? before->client : 0; client < world->options.clients; client++) {
+        link = link_next_of(world, client, before);
+        if (link) break;
+        before = NULL;
+    }
+    return link;
 }
 
 /* A node that a client lists twice has two connections with it. */
 struct link *link_between(struct world *world, unsigned client, unsigned node,
                           const struct link *before) {
-    struct actor *actor = &world->actor[client];
-    for (unsigned slot = before ? before->slot + 1u : 0; slot < actor->slots; slot++)
-        if (actor->link[slot].node == node) return &actor->link[slot];
+    const struct link *link = before;
+    while ((link = link_next_of(world, client, link)))
+        if (link->node == node && !link->fresh) return &world->actor[client].link[link->slot];
     return NULL;
 }
 
@@ -101,7 +112,7 @@ void wire_node_splits(struct world *world, unsigned node) {
 }
 
 static void close_both_ends(struct world *world, struct link *link) {
-    link->open = false;
+    link->open = link->left = false;
     drop_under_way(world, link, WAY_REQUESTS);
     drop_under_way(world, link, WAY_ANSWERS);
 }
@@ -111,9 +122,18 @@ void wire_reset(struct world *world, struct link *link) {
     close_both_ends(world, link);
 }
 
-void wire_end(struct world *world, struct link *link) {
-    wire_reset(world, link);
-    drop_under_way(world, link, WAY_HINTS);
+void wire_leave(struct world *world, struct link *link) {
+    link->connection++;
+    drop_under_way(world, link, WAY_ANSWERS);
+    link->left = link->channels[WAY_REQUESTS].under_way.head != NULL;
+    if (!link->left) close_both_ends(world, link);
+}
+
+void wire_end(struct world *world, unsigned client) {
+    for (struct link *link = NULL; (link = link_next_of(world, client, link));) {
+        wire_reset(world, link);
+        drop_under_way(world, link, WAY_HINTS);
+    }
 }
 
 /* ---- arrival --------------------------------------------------------------------------------- */
@@ -158,17 +178,30 @@ static void arrive(struct world *world, void *argument, int64_t number) {
     }
     struct message *message = messages_pop(&channel->under_way);
     await_first(world, link, way);
-    if (way == WAY_REQUESTS)
+    if (link->hole != 0 && message->connection == link->hole)
+        drop(world, message);
+    else if (way == WAY_REQUESTS)
         arrive_at_node(world, link, message);
     else
         arrive_at_client(world, link, message);
+    if (link->left && !link->channels[WAY_REQUESTS].under_way.head) close_both_ends(world, link);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
+static struct link *other_of(struct world *world, const struct link *link) {
+    return &world->actor[link->client].link[(link->slot + RL_NODES_MAX) % (2 * RL_NODES_MAX)];
+}
+
 void wire_connect(struct world *world, struct link *link) {
     wire_reset(world, link);
-    put(world, message_on(world, link, MESSAGE_CONNECT), WAY_REQUESTS, draw_delay(world, link));
+    if (link->moves_to >= 0) link->node = (unsigned)link->moves_to;
+    rl_ns delay = draw_delay(world, link);
+    if (link->fresh && !world->options.paths_apart) {
+        const rl_ns last = other_of(world, link)->channels[WAY_REQUESTS].last;
+        if (world->now + delay < last) delay = last - world->now;
+    }
+    put(world, message_on(world, link, MESSAGE_CONNECT), WAY_REQUESTS, delay);
 }
 
 void wire_send(struct world *world, struct message *request) {
@@ -232,7 +265,7 @@ bool node_is_in_touch(struct world *world, unsigned node) {
     if (!server->up || server->paused || server->mode != REDLOCK_VERDICT_GRANTED) return false;
     for (const struct link *link = NULL; (link = link_next(world, link));) {
         const struct actor *actor = &world->actor[link->client];
-        if (link->node != node || actor->crashed) continue;
+        if (link->node != node || link->fresh || actor->crashed) continue;
         if (actor->paused || link->cut || link->old || link->delay_next > 0) return false;
         if (!is_prompt(&link->channels[WAY_REQUESTS], world->now) ||
             !is_prompt(&link->channels[WAY_ANSWERS], world->now))
@@ -254,8 +287,8 @@ void link_write(struct world *world, enum history_kind kind, unsigned client, un
 
 void link_cut(struct world *world, unsigned client, unsigned node, enum link_way way) {
     link_write(world, HISTORY_CUT, client, node, way);
-    for (struct link *link = NULL; (link = link_between(world, client, node, link));)
-        link->cut |= (unsigned)way;
+    for (struct link *link = NULL; (link = link_next_of(world, client, link));)
+        if (link->node == node) link->cut |= (unsigned)way;
 }
 
 /* Messages that waited at the cut arrive one delay later, and later messages not before them. */
@@ -272,7 +305,8 @@ static void heal_way(struct world *world, struct link *link, enum way way) {
 
 void link_heal(struct world *world, unsigned client, unsigned node) {
     link_write(world, HISTORY_HEALED, client, node, 0);
-    for (struct link *link = NULL; (link = link_between(world, client, node, link));) {
+    for (struct link *link = NULL; (link = link_next_of(world, client, link));) {
+        if (link->node != node) continue;
         link->cut = 0;
         heal_way(world, link, WAY_REQUESTS);
         heal_way(world, link, WAY_ANSWERS);
@@ -311,4 +345,15 @@ void link_delay(struct world *world, unsigned client, unsigned node, rl_ns delay
 void link_lose_next_answer(struct world *world, unsigned client, unsigned node) {
     for (struct link *link = NULL; (link = link_between(world, client, node, link));)
         link->lose_next_answer = true;
+}
+
+void link_becomes_hole(struct world *world, unsigned client, unsigned node) {
+    link_write(world, HISTORY_BLACK_HOLE, client, node, 0);
+    for (struct link *link = NULL; (link = link_next_of(world, client, link));)
+        if (link->node == node) link->hole = link->connection;
+}
+
+void link_moves(struct world *world, unsigned client, unsigned node, unsigned to) {
+    for (struct link *link = NULL; (link = link_next_of(world, client, link));)
+        if (link->node == node) link->moves_to = (int)to;
 }

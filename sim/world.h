@@ -75,7 +75,10 @@ struct world_options {
     bool changes;   /* guarded: operators change the quorum */
     bool slots;     /* the clients' locks have slots; there is one resource */
     bool shared;    /* some locks are shared */
-    bool together;  /* renewals that may wait for each other do so */
+    /* Messages on a fresh connection may overtake those on the old one: what delays them is not the
+     * way that both take. */
+    bool paths_apart;
+    bool together; /* renewals that may wait for each other do so */
     /* guarded: probability that SET and ZADD of one acquisition do not arrive together */
     uint32_t split_ppm;
     struct world_link link;
@@ -265,6 +268,11 @@ void link_heal(struct world *world, unsigned client,
                unsigned node);
 /* both ends learn that the connection is closed */
 void link_break(struct world *world, unsigned client, unsigned node);
+/* The connection becomes a black hole: nothing passes any more, and neither end learns that. New
+ * connections work. */
+void link_becomes_hole(struct world *world, unsigned client, unsigned node);
+/* The next connections of the client to that node reach the other one. */
+void link_moves(struct world *world, unsigned client, unsigned node, unsigned to);
 /* of the next request only */
 void link_delay(struct world *world, unsigned client, unsigned node, rl_ns delay);
 void link_lose_next_answer(struct world *world, unsigned client, unsigned node);

@@ -193,6 +193,7 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     client->voters = (rl_mask)~0u;
     client->voters_changed = voters_changed;
     client->turned_guarded = turned_guarded;
+    atomic_init(&client->refs, 1);
     schedule_init(&client->schedule, report);
     pthread_mutex_init(&client->reload_mutex, NULL);
     locks_init(client);
@@ -297,8 +298,7 @@ static void drain(struct redlock_client *client) {
     }
 }
 
-void redlock_client_free(struct redlock_client *client) {
-    if (!client) return;
+static void client_end(struct redlock_client *client) {
     bool forked = schedule_is_forked(&client->schedule);
     if (forked) {
         /* Another thread was changing something at the fork. A half-changed state cannot be
@@ -318,6 +318,24 @@ void redlock_client_free(struct redlock_client *client) {
     }
     drop_callbacks(client);
     client_destroy(client);
+}
+
+static void end(struct schedule *schedule) {
+    client_end(RL_CONTAINER(schedule, struct redlock_client, schedule));
+}
+
+void client_ref(struct redlock_client *client) { atomic_fetch_add(&client->refs, 1); }
+
+void client_unref(struct redlock_client *client) {
+    if (atomic_fetch_sub(&client->refs, 1) > 1) return;
+    if (schedule_is_forked(&client->schedule))
+        client_end(client);
+    else
+        schedule_end(&client->schedule, end);
+}
+
+void redlock_client_free(struct redlock_client *client) {
+    if (client) client_unref(client);
 }
 
 /* ---- queries ---- */

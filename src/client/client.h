@@ -50,6 +50,7 @@ struct lock_mode {
 
 struct redlock_client {
     struct schedule schedule;
+    atomic_uint refs; /* of its user, and one for each lock and observer */
     /* Allows one redlock_client_reload() at a time; taken before the schedule's mutex. */
     pthread_mutex_t reload_mutex;
     struct redlock_client_options options;
@@ -98,6 +99,10 @@ rl_ns gather_until(struct redlock_client *client); /* now plus the connect timeo
 /* Waits like gather(), at most until gather_until(), but not longer than `patience` for the other
  * nodes once so many may vote: one of them may hang. */
 void gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patience);
+
+/* For an object that the client must outlive. The last one closes the client. Without the mutex. */
+void client_ref(struct redlock_client *client);
+void client_unref(struct redlock_client *client);
 
 /* options.c: defaults, validation, copies */
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,

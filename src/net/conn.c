@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * One connection's life: resolve, connect, TLS, handshake, ready, and how it ends. conn.h explains
- * the kinds of connections (main, aux, notifier).
+ * the kinds of connections (main, aux, notifier, fresh).
  */
 #include "net/conn.h"
 
@@ -195,7 +195,7 @@ void conn_give_up_broken(struct conn *conn) {
 /* Whether a request that changes keys was sent and its answer has not come. */
 bool conn_has_unanswered_write(const struct conn *conn) {
     if (conn->kind == CONN_MAIN) return policy_of(conn->node)->writes > 0;
-    if (conn->kind == CONN_NOTIFIER) return false; /* it only reads */
+    if (conn->kind != CONN_AUX) return false; /* they only read */
     return conn->node->tx.stage != TX_IDLE;
 }
 
@@ -236,18 +236,23 @@ void conn_free(struct conn *conn, bool forked) {
     conn_stop_counting(conn);
 }
 
-void conn_fail(struct conn *conn, int verdict, const char *text) {
+void conn_pause(struct conn *conn, struct backoff *backoff) {
     struct net *net = net_of(conn);
+    uint32_t random = 0;
+    if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX; /* the longest pause */
+    timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
+}
+
+void conn_fail(struct conn *conn, int verdict, const char *text) {
     struct policy_node *policy = policy_of(conn->node);
     struct backoff *backoff = conn->kind == CONN_MAIN       ? &policy->backoff
                               : conn->kind == CONN_NOTIFIER ? &policy->tracking_backoff
+                              : conn->kind == CONN_FRESH    ? &policy->fresh_backoff
                                                             : &conn->backoff;
     char why[160]; /* `text` may be conn->broken_text */
     snprintf(why, sizeof(why), "%s", text);
     conn_close(conn, conn_has_unanswered_write(conn));
-    uint32_t random = 0;
-    if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX; /* the longest pause */
-    timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
+    conn_pause(conn, backoff);
     node_down(conn, verdict, why);
 }
 
@@ -289,8 +294,10 @@ void conn_arm_deadline(struct conn *conn) {
     struct net *net = net_of(conn);
     rl_ns armed = conn->deadline.index != 0 ? conn->deadline.at : RL_NEVER;
     if (conn->state != CONN_READY || policy_looks_in_time(oldest, armed)) return;
+    const rl_ns now = net_now(net);
+    const rl_ns fresh_at = policy_fresh_at(&net->policy, conn->node->index, now);
     timers_set(&net->timers, &conn->deadline,
-               policy_deadline(oldest, armed, net_now(net), net->stall_timeout));
+               policy_deadline(oldest, armed, fresh_at, now, net->stall_timeout));
 }
 
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind) {

@@ -4,8 +4,9 @@
  *
  * Requests go over a node's main connection. Where scripting is refused, a second connection (aux)
  * runs transactions, one at a time. While a caller waits, a third one (the notifier) reports
- * changes of its keys. Handlers run only inside net_process() and net_close(). A failure while
- * sending only marks the connection as broken, and net_process() handles it. */
+ * changes of its keys. While an answer is overdue, a fresh one is tried, which may take the place
+ * of the main one. Handlers run only inside net_process() and net_close(). A failure while sending
+ * only marks the connection as broken, and net_process() handles it. */
 #ifndef RL_NET_CONN_H
 #define RL_NET_CONN_H
 
@@ -31,9 +32,10 @@
 
 struct node;
 
-/* Distinguishes epoll's items. The first three are connections, in the order of node->conns. */
-enum conn_kind { CONN_MAIN = 0, CONN_AUX, CONN_NOTIFIER, CONN_KICK, CONN_TIMER, CONN_SLEEPER };
-enum { CONNS_PER_NODE = 3 };
+enum conn_kind { CONN_MAIN = 0, CONN_AUX, CONN_NOTIFIER, CONN_FRESH };
+enum { CONNS_PER_NODE = 4 };
+/* epoll's items: a node's connections, by their places in node->conns, and these. */
+enum epoll_item { ITEM_KICK = CONNS_PER_NODE, ITEM_TIMER, ITEM_SLEEPER };
 
 enum conn_state {
     CONN_DOWN = 0,
@@ -134,11 +136,12 @@ struct node {
     struct url url;
     union {
         struct {
-            struct conn main, aux, notifier;
+            struct conn first, aux, notifier, second;
         };
         struct conn conns[CONNS_PER_NODE];
     };
-    struct lookup *lookup; /* of the node's addresses (lookup.c); NULL: none is under way */
+    struct conn *main, *fresh; /* the first and the second, or the other way round */
+    struct lookup *lookup;     /* of the node's addresses (lookup.c); NULL: none is under way */
     struct tracking tracking;
     struct transaction tx;
     struct net_timer keep_timer;   /* when a kept release ends */
@@ -192,6 +195,11 @@ struct net {
     struct node node[RL_NODES_MAX];
 };
 
+/* It is, or may become, the connection on which the node votes. */
+static inline bool conn_is_for_votes(const struct conn *conn) {
+    return conn->kind == CONN_MAIN || conn->kind == CONN_FRESH;
+}
+
 /* conn.c: one connection's life */
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
 void conn_start(struct conn *conn);
@@ -206,6 +214,8 @@ void conn_give_up_broken(struct conn *conn);
 /* Closes the connection now (by a reset when a write is unanswered), notifies the node, and plans
  * the next try. */
 void conn_fail(struct conn *conn, int verdict, const char *text);
+/* No try to connect before the pause is over. */
+void conn_pause(struct conn *conn, struct backoff *backoff);
 /* Closes the socket and drops all state except the calls. */
 void conn_close(struct conn *conn, bool reset);
 /* Frees the memory. In a forked child it also closes the descriptor; else conn_close() comes first.
@@ -246,7 +256,7 @@ void transaction_add(struct node *node, struct net_call *call);
 /* The first of them may be sent: the requests before it are answered. */
 static inline bool transaction_is_due(const struct node *node) {
     const struct net_call *first = node->aux.calls.head;
-    return first && node->tx.stage == TX_IDLE && node->main.state == CONN_READY &&
+    return first && node->tx.stage == TX_IDLE && node->main->state == CONN_READY &&
            first->order <= node->answered;
 }
 void transaction_pump(struct node *node);
@@ -257,6 +267,7 @@ bool transaction_conflicts(struct node *node, const struct net_request *request)
 
 /* net.c */
 rl_ns clock_now(void);
+void net_report(struct net *net); /* nodes that came or went: calls handlers */
 __attribute__((format(printf, 3, 4))) void net_log(struct net *net, int level, const char *format,
                                                    ...);
 
@@ -267,6 +278,8 @@ static inline struct policy_node *policy_of(const struct node *node) {
 void node_init(struct node *node, struct net *net, unsigned index);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
+/* begins, or ends, the try of a fresh connection */
+void fresh_pump(struct node *node, rl_ns now);
 
 /* send.c: calls to be sent, and their answers */
 void node_expire_kept(struct node *node);

@@ -104,8 +104,8 @@ bool handshake_begin(struct conn *conn) {
                               : conn_command(conn, "AUTH", url->password, NULL);
         if (!await(conn, STEP_AUTH, sent)) return false;
     }
-    bool main = conn->kind == CONN_MAIN, notifier = conn->kind == CONN_NOTIFIER;
-    bool resp3 = main ? is_guarded(conn) : notifier && conn->node->main.announces;
+    bool main = conn_is_for_votes(conn), notifier = conn->kind == CONN_NOTIFIER;
+    bool resp3 = main ? is_guarded(conn) : notifier && conn->node->main->announces;
     if (resp3 && !send_hello(conn)) return false;
     if (notifier && !resp3) {
         memset(conn->steps + conn->steps_count, STEP_SUBSCRIBE, TRACKING_STEPS);
@@ -115,7 +115,7 @@ bool handshake_begin(struct conn *conn) {
     bool other_db = url->db[0] != '\0' && strcmp(url->db, "0") != 0;
     if (other_db && !await(conn, STEP_SELECT, conn_command(conn, "SELECT", url->db, NULL)))
         return false;
-    bool asks_native = main || conn->node->main.native;
+    bool asks_native = main || conn->node->main->native;
     if (asks_native && !await(conn, STEP_NATIVE, conn_command(conn, "REDLOCK.HELLO", "1", NULL)))
         return false;
     if (!await(conn, STEP_INFO, conn_command(conn, "INFO", "server", NULL))) return false;
@@ -257,9 +257,9 @@ static void info_answered(struct conn *conn) {
     } else if (strcmp(mode, "sentinel") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_UNFIT,
                   "the server is a Sentinel and holds no keys; list the servers themselves");
-    } else if (conn->kind != CONN_MAIN && strcmp(conn->run_id, node->main.run_id) != 0) {
+    } else if (!conn_is_for_votes(conn) && strcmp(conn->run_id, node->main->run_id) != 0) {
         reached_another(conn);
-    } else if (conn->kind == CONN_MAIN) {
+    } else if (conn_is_for_votes(conn)) {
         memcpy(node->version, version, sizeof(version));
         if (is_guarded(conn) && !conn->native) check_fitness(conn, version);
     }
@@ -362,7 +362,7 @@ static void turn_guarded(struct conn *conn) {
 static void native_failed(struct conn *conn, struct net_bytes error) {
     int verdict = verdict_of_error(error);
     if (verdict_is_unknown_command(error)) {
-        if (conn->kind != CONN_MAIN) reached_another(conn);
+        if (!conn_is_for_votes(conn)) reached_another(conn);
     } else if (verdict == REDLOCK_VERDICT_NOPERM) {
         conn_fail(conn, REDLOCK_VERDICT_NOPERM,
                   "the module redlock is loaded, and this user may not use it: " NATIVE_CURE);
@@ -379,8 +379,8 @@ static void native_answered(struct conn *conn) {
         return;
     }
     conn->native = true;
-    if (conn->kind != CONN_MAIN) {
-        if (strcmp(conn->hello.incarnation, conn->node->main.hello.incarnation) != 0)
+    if (!conn_is_for_votes(conn)) {
+        if (strcmp(conn->hello.incarnation, conn->node->main->hello.incarnation) != 0)
             reached_another(conn);
     } else if (conn->node->net->asks_quorum) {
         quorum_answered(conn, (struct net_bytes){conn->hello.quorum, strlen(conn->hello.quorum)});
@@ -465,7 +465,7 @@ void handshake_reply(struct conn *conn) {
         break;
     }
     if (conn->generation != generation || conn->step < conn->steps_count) return;
-    if (conn->kind == CONN_MAIN && conn->node->net->guarded && !conn->guarded)
+    if (conn_is_for_votes(conn) && conn->node->net->guarded && !conn->guarded)
         turn_guarded(conn);
     else
         node_up(conn);

@@ -103,8 +103,9 @@ static int start_thread(struct lookup *lookup) {
 /* ---- the node's side ---- */
 
 static bool waits(const struct node *node) {
-    return node->main.state == CONN_RESOLVING || node->aux.state == CONN_RESOLVING ||
-           node->notifier.state == CONN_RESOLVING;
+    bool any = false;
+    for (int i = 0; i < CONNS_PER_NODE; i++) any |= node->conns[i].state == CONN_RESOLVING;
+    return any;
 }
 
 bool lookup_begin(struct node *node) {
@@ -149,11 +150,11 @@ static void take_answer(struct node *node) {
     struct addresses addresses = lookup->addresses;
     const char *failure = lookup->failure;
     /* The connection has given up and pauses. After the pause it would start the same lookup. */
-    if (node->main.state == CONN_DOWN && node->main.retry.index != 0) conn_start(&node->main);
+    if (node->main->state == CONN_DOWN && node->main->retry.index != 0) conn_start(node->main);
     lookup_drop(node, false);
-    for (int kind = CONNS_PER_NODE; kind-- > 0;)
-        if (node->conns[kind].state == CONN_RESOLVING)
-            conn_resolved(&node->conns[kind], &addresses, failure);
+    for (int i = CONNS_PER_NODE; i-- > 0;)
+        if (node->conns[i].state == CONN_RESOLVING)
+            conn_resolved(&node->conns[i], &addresses, failure);
 }
 
 void lookups_pump(struct net *net) {
@@ -162,9 +163,9 @@ void lookups_pump(struct net *net) {
     for (struct node *node = net->node; node < end; node++) take_answer(node);
     for (struct node *node = net->node; node < end; node++) {
         if (!waits(node) || lookup_begin(node)) continue;
-        for (int kind = CONNS_PER_NODE; kind-- > 0;)
-            if (node->conns[kind].state == CONN_RESOLVING)
-                conn_fail(&node->conns[kind], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
+        for (int i = CONNS_PER_NODE; i-- > 0;)
+            if (node->conns[i].state == CONN_RESOLVING)
+                conn_fail(&node->conns[i], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
     }
     net->resolving = false;
     for (struct node *node = net->node; node < end; node++)

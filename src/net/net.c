@@ -24,8 +24,8 @@ enum { TIMERS_PER_PROCESS = 1024 };
 
 /* ---- opening and closing ---- */
 
-static bool add_to_epoll(const struct net *net, int fd, enum conn_kind kind) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 56};
+static bool add_to_epoll(const struct net *net, int fd, enum epoll_item item) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)item << 56};
     return fd >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
@@ -33,8 +33,8 @@ static bool open_descriptors(struct net *net, struct net_error *error) {
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     net->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->sleeper = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (net->epoll >= 0 && add_to_epoll(net, net->kick, CONN_KICK) &&
-        add_to_epoll(net, net->sleeper, CONN_SLEEPER))
+    if (net->epoll >= 0 && add_to_epoll(net, net->kick, ITEM_KICK) &&
+        add_to_epoll(net, net->sleeper, ITEM_SLEEPER))
         return true;
     error->result = REDLOCK_SYSTEM;
     snprintf(error->text, sizeof(error->text),
@@ -111,7 +111,7 @@ int net_open(struct net **net, const struct net_options *options,
     }
     /* By the timer, so that no handler runs inside this function. */
     for (unsigned i = 0; i < new->nodes; i++)
-        timers_set(&new->timers, &new->node[i].main.retry, net_now(new));
+        timers_set(&new->timers, &new->node[i].main->retry, net_now(new));
     new->pending = true;
     net_kick(new);
     *net = new;
@@ -130,11 +130,11 @@ void net_use_tls(struct net *net, struct tls_context *fresh) {
 }
 
 static void close_node(struct net *net, struct node *node) {
-    struct call_queue all = node->main.calls, transactions;
+    struct call_queue all = node->main->calls, transactions;
     struct net_call *call;
     for (int i = 0; i < CONNS_PER_NODE; i++)
         conn_close(&node->conns[i], conn_has_unanswered_write(&node->conns[i]));
-    node->main.calls = (struct call_queue){.head = NULL};
+    node->main->calls = (struct call_queue){.head = NULL};
     policy_down(&net->policy, node->index, REDLOCK_VERDICT_DISCONNECTED);
     calls_append(&all, &node->notifier.calls);
     transactions = transaction_take_all(node);
@@ -150,7 +150,7 @@ void net_close(struct net *net, bool forked) {
         struct node *node = &net->node[i];
         lookup_drop(node, forked);
         if (!forked) close_node(net, node);
-        for (int kind = 0; kind < CONNS_PER_NODE; kind++) conn_free(&node->conns[kind], forked);
+        for (int at = 0; at < CONNS_PER_NODE; at++) conn_free(&node->conns[at], forked);
     }
     free_net(net);
 }
@@ -230,7 +230,7 @@ static void arm_timer(struct net *net) {
 int net_fd(struct net *net) {
     if (net->timer >= 0) return net->epoll;
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (!add_to_epoll(net, timer, CONN_TIMER)) {
+    if (!add_to_epoll(net, timer, ITEM_TIMER)) {
         close_descriptor(timer);
         return -1;
     }
@@ -291,18 +291,24 @@ void net_kick(struct net *net) {
 
 static void handle(struct net *net, uint64_t what, uint32_t events) {
     uint64_t ignored;
-    unsigned kind = (unsigned)(what >> 56), index = (unsigned)(what >> 48) & 0xff;
-    if (kind >= CONNS_PER_NODE) {
-        int fd = kind == CONN_KICK ? net->kick : kind == CONN_TIMER ? net->timer : net->sleeper;
+    unsigned item = (unsigned)(what >> 56), index = (unsigned)(what >> 48) & 0xff;
+    if (item >= CONNS_PER_NODE) {
+        int fd = item == ITEM_KICK ? net->kick : item == ITEM_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
         (void)got; /* nothing to read: another thread's net_process() was first */
         /* it has run out: what is still due must set it again */
-        if (kind == CONN_TIMER) net->timer_at = RL_NEVER;
+        if (item == ITEM_TIMER) net->timer_at = RL_NEVER;
         return;
     }
     if (index >= net->nodes) return;
-    struct conn *conn = &net->node[index].conns[kind];
+    struct conn *conn = &net->node[index].conns[item];
     if (conn->generation == (uint32_t)what) conn_event(conn, events);
+}
+
+void net_report(struct net *net) {
+    rl_mask changed = policy_reports(&net->policy, clock_now());
+    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
+        if (changed & 1) net->handlers.node(net->handlers.context, i);
 }
 
 void net_process(struct net *net, const struct net_batch *batch) {
@@ -321,13 +327,12 @@ void net_process(struct net *net, const struct net_batch *batch) {
     lookups_pump(net);
     struct node *end = net->node + net->nodes;
     for (struct node *node = net->node; node < end; node++) {
-        for (int kind = CONNS_PER_NODE; kind-- > 0;) conn_give_up_broken(&node->conns[kind]);
+        for (int i = CONNS_PER_NODE; i-- > 0;) conn_give_up_broken(&node->conns[i]);
         transaction_pump(node);
         tracking_pump(node);
+        fresh_pump(node, now);
     }
-    rl_mask changed = policy_reports(&net->policy, clock_now());
-    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
-        if (changed & 1) net->handlers.node(net->handlers.context, i);
+    net_report(net);
     net_flush(net);
 }
 

@@ -26,14 +26,75 @@ static bool is_twice_listed(struct conn *conn) {
     }
     rl_mask again = policy_listed_again(&net->policy, node->index, server_of(conn));
     for (unsigned i = 0; i < net->nodes; i++)
-        if (again & rl_bit(i)) conn_break(&net->node[i].main, REDLOCK_VERDICT_TWICE_LISTED, text);
+        if (again & rl_bit(i)) conn_break(net->node[i].main, REDLOCK_VERDICT_TWICE_LISTED, text);
     return false;
 }
+
+/* ---- a fresh connection, next to a main one whose answer is overdue ---- */
+
+static void fresh_close(struct node *node) {
+    if (node->fresh->state != CONN_DOWN) conn_close(node->fresh, false);
+}
+
+static void fresh_beaten(struct node *node) {
+    fresh_close(node);
+    policy_fresh_beaten(&node->net->policy, node->index);
+    conn_pause(node->fresh, &policy_of(node)->fresh_backoff);
+}
+
+void fresh_pump(struct node *node, rl_ns now) {
+    struct policy *policy = &node->net->policy;
+    struct conn *fresh = node->fresh;
+    if (fresh->state != CONN_DOWN) {
+        if (!policy_fresh_goes_on(policy, node->index, now)) fresh_beaten(node);
+    } else if (fresh->retry.index == 0 && now >= policy_fresh_at(policy, node->index, now)) {
+        policy_fresh_tried(policy, node->index, now);
+        conn_start(fresh);
+    }
+}
+
+/* The layers above learn that the old connection is down before this one is up: nothing that they
+ * know of the node is valid any more. */
+static void take_over(struct conn *fresh) {
+    struct node *node = fresh->node;
+    struct conn *old = node->main;
+    fresh->state = CONN_READY;
+    conn_fail(old, REDLOCK_VERDICT_TIMEOUT, "an answer is overdue, and a new connection works");
+    net_report(node->net);
+    old->kind = CONN_FRESH;
+    fresh->kind = CONN_MAIN;
+    node->main = fresh;
+    node->fresh = old;
+    policy_of(node)->calls = &fresh->calls;
+    conn_pause(old, &policy_of(node)->fresh_backoff);
+}
+
+/* An answer that waits in the old connection's socket comes first. */
+static bool takes_over(struct conn *fresh) {
+    struct node *node = fresh->node;
+    struct policy *policy = &node->net->policy;
+    const uint32_t generation = fresh->generation;
+    conn_read(node->main);
+    if (fresh->generation != generation) return false; /* the old one is down, and this one too */
+    const rl_ns now = net_now(node->net);
+    if (policy_takes_over(policy, node->index, server_of(fresh), now)) return true;
+    if (policy_fresh_goes_on(policy, node->index, now))
+        conn_fail(fresh, REDLOCK_VERDICT_TWICE_LISTED, "it reaches the server of another node");
+    else
+        fresh_beaten(node);
+    return false;
+}
+
+/* ---- a node comes and goes ---- */
 
 void node_up(struct conn *conn) {
     struct node *node = conn->node;
     struct net *net = node->net;
     if (conn->kind == CONN_MAIN && is_twice_listed(conn)) return;
+    if (conn->kind == CONN_FRESH) {
+        if (!takes_over(conn)) return;
+        take_over(conn);
+    }
     conn->state = CONN_READY;
     if (conn->kind == CONN_AUX) conn->backoff.pause = 0;
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
@@ -68,19 +129,20 @@ static int verdict_of_lost(int verdict) {
 
 static void main_down(struct node *node, int verdict, const char *text) {
     struct net *net = node->net;
-    struct call_queue lost = node->main.calls, transactions, reads;
+    struct call_queue lost = node->main->calls, transactions, reads;
     policy_down(&net->policy, node->index, verdict);
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (verdict != node->logged) net_log(net, REDLOCK_LOG_WARNING, "%s: %s", node->url.text, text);
     node->logged = verdict;
-    /* Both connections end together: the permissions of the next server behind this address are
-     * checked again. */
+    /* All connections end together: the permissions of the next server behind this address are
+     * checked again. A fresh one that is complete takes over. */
+    if (node->fresh->state != CONN_READY) fresh_close(node);
     if (node->aux.state != CONN_DOWN) conn_close(&node->aux, conn_has_unanswered_write(&node->aux));
     timers_set(&net->timers, &node->aux.retry, RL_NEVER);
     node->aux.backoff.pause = 0;
     bool was_live;
     reads = tracking_main_down(node, &was_live);
-    node->main.calls = (struct call_queue){.head = NULL};
+    node->main->calls = (struct call_queue){.head = NULL};
     node->answered = node->sent;
     transactions = transaction_take_all(node);
     calls_append(&lost, &transactions);
@@ -95,6 +157,8 @@ void node_down(struct conn *conn, int verdict, const char *text) {
         main_down(node, verdict, text);
     } else if (conn->kind == CONN_NOTIFIER) {
         tracking_down(node, text);
+    } else if (conn->kind == CONN_FRESH) {
+        net_log(node->net, REDLOCK_LOG_INFO, "%s: fresh connection: %s", node->url.text, text);
     } else {
         net_log(node->net, REDLOCK_LOG_INFO, "%s: second connection: %s", node->url.text, text);
         transaction_lost(node, verdict_of_lost(verdict));
@@ -103,7 +167,7 @@ void node_down(struct conn *conn, int verdict, const char *text) {
 
 static void memory_fired(struct net_timer *timer) {
     struct node *node = (struct node *)((char *)timer - offsetof(struct node, memory_timer));
-    if (node->main.state != CONN_READY) return;
+    if (node->main->state != CONN_READY) return;
     node_send_kept(node);
     transaction_pump(node);
 }
@@ -115,10 +179,13 @@ static void keep_fired(struct net_timer *timer) {
 void node_init(struct node *node, struct net *net, unsigned index) {
     node->net = net;
     node->index = index;
-    policy_of(node)->calls = &node->main.calls;
+    node->main = &node->first;
+    node->fresh = &node->second;
+    policy_of(node)->calls = &node->main->calls;
     policy_of(node)->turn = &node->aux.calls;
     node->memory_timer.fire = memory_fired;
     node->keep_timer.fire = keep_fired;
+    /* the places are in the order of the kinds */
     for (int kind = 0; kind < CONNS_PER_NODE; kind++)
         conn_init(&node->conns[kind], node, (enum conn_kind)kind);
 }
@@ -126,7 +193,7 @@ void node_init(struct node *node, struct net *net, unsigned index) {
 void net_reconnect(struct net *net, unsigned index, int verdict, const char *text) {
     assert(index < net->nodes && verdict != REDLOCK_VERDICT_GRANTED);
     struct node *node = &net->node[index];
-    struct conn *conn = &node->main;
+    struct conn *conn = node->main;
     if (!policy_refuse(&net->policy, index, verdict, net_now(net))) return;
     snprintf(node->text, sizeof(node->text), "%s", text);
     if (conn->state != CONN_DOWN) conn_break(conn, verdict, text);
@@ -135,14 +202,14 @@ void net_reconnect(struct net *net, unsigned index, int verdict, const char *tex
 /* The node stays unsettled meanwhile: acquisitions wait for it as for a first connection. */
 static void node_again(struct net *net, unsigned index) {
     policy_again(&net->policy, index);
-    conn_break(&net->node[index].main, REDLOCK_VERDICT_DISCONNECTED,
+    conn_break(net->node[index].main, REDLOCK_VERDICT_DISCONNECTED,
                "connecting again, because a node of the list carries a record");
 }
 
 void net_become_guarded(struct net *net) {
     net->guarded = true;
     for (unsigned i = 0; i < net->nodes; i++) {
-        struct conn *conn = &net->node[i].main;
+        struct conn *conn = net->node[i].main;
         if (conn->state == CONN_READY && !conn->guarded) node_again(net, i);
     }
 }
@@ -171,7 +238,7 @@ void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status
     memcpy(status->version, node->version, sizeof(status->version));
     memcpy(status->text, node->text, sizeof(status->text));
     status->uses_transactions = node->uses_transactions;
-    status->announces = status->connected && node->main.announces;
+    status->announces = status->connected && node->main->announces;
     memcpy(status->quorum, node->quorum, sizeof(status->quorum));
     status->scheme = node->url.scheme;
     status->reconnects = policy->reconnects;

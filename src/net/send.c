@@ -94,7 +94,7 @@ static void keep(struct node *node, struct net_call *call) {
     policy_keep(&node->net->policy, node->index, call);
     arm_keep_timer(node);
     /* with the connection up, only memory failed */
-    if (node->main.state == CONN_READY) retry_memory(node);
+    if (node->main->state == CONN_READY) retry_memory(node);
 }
 
 /* ---- sending ---- */

@@ -109,7 +109,7 @@ bool tracking_subscribe(struct conn *conn) {
 }
 
 static const char *invalidate_of(const struct node *node) {
-    return node->main.redict ? INVALIDATE_REDICT : INVALIDATE;
+    return node->main->redict ? INVALIDATE_REDICT : INVALIDATE;
 }
 
 bool tracking_handshake(struct conn *conn) {
@@ -164,7 +164,7 @@ static void send_track(struct node *node) {
 static void send_probe(struct node *node) {
     struct tracking *tracking = &node->tracking;
     struct net_request probe = {.op = NET_PROBE, .keys = &tracking->probe, .keys_count = 1};
-    probe.cursor = node->main.announces ? 0 : tracking->id; /* 0: this connection itself */
+    probe.cursor = node->main->announces ? 0 : tracking->id; /* 0: this connection itself */
     probe.token = (struct net_bytes){tracking->channel, strlen(tracking->channel)};
     if (!ask(node, probe))
         conn_break(&node->notifier, REDLOCK_VERDICT_DISCONNECTED, "cannot be tested");
@@ -191,7 +191,7 @@ void tracking_answered(struct net *net, const struct net_call *call,
     struct tracking *tracking = &node->tracking;
     bool probe = call->request->op == NET_PROBE;
     bool current =
-        node->main.announces || (tracking->reported != 0 && tracking->reported == tracking->id);
+        node->main->announces || (tracking->reported != 0 && tracking->reported == tracking->id);
     if (!current || net->closing || is_proven(node)) return;
     bool accepted =
         reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
@@ -206,11 +206,11 @@ void tracking_answered(struct net *net, const struct net_call *call,
 }
 
 void tracking_up(struct node *node) {
-    if (node->main.announces) send_probe(node); /* else send_track() comes first */
+    if (node->main->announces) send_probe(node); /* else send_track() comes first */
 }
 
 struct conn *tracking_way(struct node *node, enum net_op op) {
-    if ((op != NET_WATCH && op != NET_PROBE) || !node->main.announces) return &node->main;
+    if ((op != NET_WATCH && op != NET_PROBE) || !node->main->announces) return node->main;
     bool usable = op == NET_PROBE || is_proven(node);
     return usable && !node->notifier.broken ? &node->notifier : NULL;
 }
@@ -220,7 +220,7 @@ void tracking_pump(struct node *node) {
     struct conn *notifier = &node->notifier;
     if (node->uses_transactions || !policy_wants_tracking(&node->net->policy, node->index)) return;
     if (notifier->state == CONN_DOWN && notifier->retry.index == 0) conn_start(notifier);
-    bool redirects = notifier->state == CONN_READY && !node->main.announces;
+    bool redirects = notifier->state == CONN_READY && !node->main->announces;
     if (redirects && tracking->reported != tracking->id) send_track(node);
 }
 
@@ -292,7 +292,7 @@ static void take_keys(struct conn *conn, size_t at) {
 static bool is_invalidation(const struct conn *conn) {
     const struct reader *reader = &conn->reader;
     return reader_is_string(reader, 2, invalidate_of(conn->node)) ||
-           (conn->node->main.redict && reader_is_string(reader, 2, "__redict__:invalidat"));
+           (conn->node->main->redict && reader_is_string(reader, 2, "__redict__:invalidat"));
 }
 
 void tracking_message(struct conn *conn) {
@@ -319,7 +319,7 @@ void conn_push(struct conn *conn) {
     const struct reader *reader = &conn->reader;
     const struct net_handlers *handlers = &conn->node->net->handlers;
     bool invalidates = reader_is_string(reader, 1, "invalidate");
-    if (conn->kind == CONN_MAIN) {
+    if (conn_is_for_votes(conn)) {
         /* Before the handshake is complete the record is unknown, and no vote was requested. */
         if (conn->state == CONN_READY && invalidates && handlers->changed)
             handlers->changed(handlers->context, conn->node->index);

@@ -160,6 +160,7 @@ static void finish(struct node *node, const struct net_reply *reply) {
     struct net_reply answer = *reply;
     struct net_call *call = calls_pop(&node->aux.calls);
     if (node->aux.counted_until) conn_uncount_call(&node->aux, call);
+    policy_turn_heard(&node->net->policy, node->index);
     policy_taken(&node->net->policy, node->index);
     enter(node, TX_IDLE);
     node->tx.tries = 0;

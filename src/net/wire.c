@@ -18,8 +18,8 @@ enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
 void conn_epoll(struct conn *conn, uint32_t events) {
     if (conn->epoll_events == events) return;
     struct epoll_event event = {.events = events};
-    event.data.u64 =
-        (uint64_t)conn->kind << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
+    const uint64_t item = (uint64_t)(conn - conn->node->conns);
+    event.data.u64 = item << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
     int op = conn->epoll_events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
     if (epoll_ctl(conn->node->net->epoll, op, conn->fd, &event) != 0) {
         conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "epoll_ctl failed");
@@ -50,7 +50,9 @@ static void take_plain(struct conn *conn, const char *data, size_t bytes) {
     while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
         switch (reader_next(&conn->reader)) {
         case READER_MORE:
-            if (!reader_is_in_reply(&conn->reader) || !is_unasked(conn)) return;
+            if (!reader_is_in_reply(&conn->reader)) return;
+            if (conn->kind == CONN_MAIN) policy_heard(&conn->node->net->policy, conn->node->index);
+            if (!is_unasked(conn)) return;
             conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, unasked);
             return;
         case READER_MALFORMED:

@@ -162,12 +162,55 @@ bool policy_refuse(struct policy *policy, unsigned node, int verdict, rl_ns now)
     return true;
 }
 
+/* ---- a fresh connection ---- */
+
+static rl_ns first_due(const struct call_queue *queue) {
+    const struct net_call *first = first_of(queue);
+    return first ? first->due : RL_NEVER;
+}
+
+rl_ns policy_fresh_at(const struct policy *policy, unsigned node, rl_ns now) {
+    const struct policy_node *at = &policy->node[node];
+    if (!at->up || at->leaving) return RL_NEVER;
+    const rl_ns calls = first_due(at->calls), turn = first_due(at->turn);
+    const rl_ns due = calls < turn ? calls : turn;
+    const bool forgotten = now - at->tried_at > PATIENCE_FORGOTTEN;
+    return due == RL_NEVER || forgotten ? due : due + at->patience;
+}
+
+void policy_fresh_tried(struct policy *policy, unsigned node, rl_ns now) {
+    struct policy_node *at = &policy->node[node];
+    if (now - at->tried_at > PATIENCE_FORGOTTEN) at->patience = 0;
+    if (now - at->tried_at > BACKOFF_FORGIVEN) at->fresh_backoff.pause = 0;
+    at->tried_at = now;
+    at->heard_before = at->heard;
+    at->turn_heard_before = at->turn_heard;
+}
+
+bool policy_fresh_goes_on(const struct policy *policy, unsigned node, rl_ns now) {
+    const struct policy_node *at = &policy->node[node];
+    const bool silent = first_due(at->calls) <= now && at->heard == at->heard_before;
+    const bool turn_silent = first_due(at->turn) <= now && at->turn_heard == at->turn_heard_before;
+    return at->up && !at->leaving && (silent || turn_silent);
+}
+
+void policy_fresh_beaten(struct policy *policy, unsigned node) {
+    policy->node[node].patience = doubled(policy->node[node].patience);
+}
+
+bool policy_takes_over(const struct policy *policy, unsigned node, const char *run_id, rl_ns now) {
+    return policy_fresh_goes_on(policy, node, now) &&
+           policy_listed_before(policy, node, run_id) < 0 &&
+           policy_listed_again(policy, node, run_id) == 0;
+}
+
 /* ---- calls ---- */
 
 struct net_call *policy_answered(struct policy *policy, struct call_queue *calls) {
     struct net_call *call = calls_pop(calls);
     if (!call) return NULL;
     policy->node[call->node].writes -= net_op_is_write((enum net_op)call->op);
+    policy_heard(policy, call->node);
     policy_taken(policy, call->node);
     return call;
 }
@@ -186,9 +229,12 @@ bool policy_is_stalled(const struct net_call *first, rl_ns now, rl_ns stall_time
     return first && now >= first->due + stall_timeout;
 }
 
-rl_ns policy_deadline(const struct net_call *first, rl_ns armed, rl_ns now, rl_ns stall_timeout) {
+rl_ns policy_deadline(const struct net_call *first, rl_ns armed, rl_ns fresh_at, rl_ns now,
+                      rl_ns stall_timeout) {
     if (policy_looks_in_time(first, armed)) return armed;
-    return first->due > now ? first->due : first->due + stall_timeout;
+    if (first->due > now) return first->due;
+    const rl_ns stalls_at = first->due + stall_timeout;
+    return fresh_at > now && fresh_at < stalls_at ? fresh_at : stalls_at;
 }
 
 /* ---- kept releases ---- */

@@ -90,6 +90,12 @@ struct policy_node {
     rl_ns refused_pause; /* the maximum of the pause after the last policy_refuse() */
     uint64_t reconnects;
     char run_id[41]; /* of the server at the last connection; "": unknown */
+    /* Of tries to connect anew while an answer is overdue. */
+    struct backoff fresh_backoff;
+    rl_ns patience; /* an answer is overdue for this long before the next try */
+    rl_ns tried_at; /* when the last try began, ... */
+    uint32_t heard_before, turn_heard_before; /* ... and the next two then */
+    uint32_t heard, turn_heard; /* counts answers to `calls` and `turn`, also incomplete ones */
     /* While a caller waits. */
     bool tracking_live;    /* the node notifies of changes */
     bool tracking_refused; /* it refuses to notify on this connection */
@@ -167,6 +173,33 @@ void policy_down(struct policy *policy, unsigned node, int verdict);
  * already leaving. */
 bool policy_refuse(struct policy *policy, unsigned node, int verdict, rl_ns now);
 
+/* ---- a fresh connection ----
+ *
+ * A connection may be a black hole: a firewall has forgotten it, and neither end learns that. New
+ * ones work. So when an answer is overdue, a fresh connection is tried next to the old one, and the
+ * first of the two to answer wins: either the old one's overdue answers come, and the try ends; or
+ * the fresh one's handshake is complete, and it takes over. At that moment the old one is lost,
+ * with its unanswered calls, as any connection is that ends: its votes do not count, and releases
+ * are sent again. So two connections of a client never vote for one node. */
+
+/* A try that the old connection beats costs a busy server more than it can spare. Then the next
+ * answer may be overdue for longer before a try, up to BACKOFF_MAX. After this long without a try
+ * that is forgotten. */
+#define PATIENCE_FORGOTTEN (60000 * RL_MS)
+
+/* When to try it; RL_NEVER: no answer is awaited. The owner makes one try at a time, and pauses
+ * after each, whatever came of it, by `fresh_backoff`. */
+rl_ns policy_fresh_at(const struct policy *policy, unsigned node, rl_ns now);
+void policy_fresh_tried(struct policy *policy, unsigned node, rl_ns now); /* a try begins */
+/* The try goes on: nothing was heard where an answer is overdue. */
+bool policy_fresh_goes_on(const struct policy *policy, unsigned node, rl_ns now);
+/* The try ends because the old connection has answered. */
+void policy_fresh_beaten(struct policy *policy, unsigned node);
+/* The handshake of the fresh connection is complete, with the server `run_id`. True: the old
+ * connection is now down, and this one up. False: the old one has answered, or is doing so; or the
+ * server is another node of the list already, and would vote twice. */
+bool policy_takes_over(const struct policy *policy, unsigned node, const char *run_id, rl_ns now);
+
 /* ---- calls ---- */
 
 /* net_call.state; the other bits are the owner's */
@@ -186,6 +219,13 @@ static inline void policy_asked(struct policy *policy, struct call_queue *calls,
     calls_await(calls, call);
     policy_awaits(policy, call->due);
 }
+/* An answer to the first of `calls`, or of `turn`, has begun to come. */
+static inline void policy_heard(struct policy *policy, unsigned node) {
+    policy->node[node].heard++;
+}
+static inline void policy_turn_heard(struct policy *policy, unsigned node) {
+    policy->node[node].turn_heard++;
+}
 /* Takes the first call, which is answered. NULL: there is none. */
 struct net_call *policy_answered(struct policy *policy, struct call_queue *calls);
 /* What an answer means. A release that is sent twice may have deleted the key the first time, and
@@ -198,7 +238,8 @@ int policy_verdict(const struct net_call *call, int verdict);
 static inline bool policy_looks_in_time(const struct net_call *first, rl_ns armed) {
     return !first || armed <= first->due; /* the timer stays */
 }
-rl_ns policy_deadline(const struct net_call *first, rl_ns armed, rl_ns now, rl_ns stall_timeout);
+rl_ns policy_deadline(const struct net_call *first, rl_ns armed, rl_ns fresh_at, rl_ns now,
+                      rl_ns stall_timeout); /* `fresh_at`: policy_fresh_at() */
 /* The answer has been overdue for so long that the connection is to be closed. */
 bool policy_is_stalled(const struct net_call *first, rl_ns now, rl_ns stall_timeout);
 

@@ -4,6 +4,7 @@
  * grow, and what becomes of a node that lost its data, of a record that changed under a lease, of a
  * node that is no member.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -1041,6 +1042,43 @@ static void a_waiting_acquisition_turns_guarded(void **state) {
     servers_stop(&three);
 }
 
+/* ---- another database is flushed all the time ---- */
+
+static atomic_bool flushing;
+
+/* About once a millisecond. Each of them is announced to every client: all keys may be gone. */
+static void *flush_another(void *argument) {
+    struct server *server = argument;
+    redisContext *context = redisConnect("127.0.0.1", server->port);
+    freeReplyObject(redisCommand(context, "SELECT 7"));
+    while (flushing) {
+        freeReplyObject(redisCommand(context, "FLUSHDB"));
+        nap_ms(1);
+    }
+    redisFree(context);
+    return NULL;
+}
+
+static void flushes_of_another_database_delay_no_acquisition(void **state) {
+    (void)state;
+    enum { TRIES = 30 };
+    pthread_t threads[5];
+    unsigned won = 0;
+    flushing = true;
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, flush_another, &five.at[i]), 0);
+    for (int i = 0; i < TRIES; i++) {
+        struct redlock_client *client = open_guarded(&five);
+        struct redlock_lock *lock = guarded_lock(client, "flushed");
+        won += redlock_acquire(lock, 2000) == REDLOCK_OK;
+        redlock_lock_free(lock);
+        redlock_client_free(client);
+    }
+    flushing = false;
+    for (unsigned i = 0; i < 5; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(won, TRIES);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_acquisition_is_one_set_and_one_zadd_a_node),
@@ -1078,6 +1116,8 @@ int main(void) {
         cmocka_unit_test(an_acquisition_begins_before_the_mode_is_known),
         cmocka_unit_test(a_waiting_acquisition_turns_guarded),
         cmocka_unit_test(a_client_that_does_not_recover_leaves_nodes_alone),
+        cmocka_unit_test_setup_teardown(flushes_of_another_database_delay_no_acquisition,
+                                        start_five, stop_five),
     };
     return cmocka_run_group_tests(tests, start_five, stop_five);
 }

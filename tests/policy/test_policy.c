@@ -223,14 +223,100 @@ static void test_deadline(void **state) {
     (void)state;
     struct net_call call = {.request = &set, .due = 50 * MS};
     const rl_ns stall = 1000 * MS;
-    assert_int_equal(policy_deadline(NULL, RL_NEVER, 0, stall), RL_NEVER);
-    assert_int_equal(policy_deadline(&call, RL_NEVER, 0, stall), 50 * MS);
-    assert_int_equal(policy_deadline(&call, 60 * MS, 0, stall), 50 * MS);
-    assert_int_equal(policy_deadline(&call, 40 * MS, 0, stall), 40 * MS); /* lazily */
-    assert_int_equal(policy_deadline(&call, RL_NEVER, 50 * MS, stall), 1050 * MS);
+    assert_int_equal(policy_deadline(NULL, RL_NEVER, 50 * MS, 0, stall), RL_NEVER);
+    assert_int_equal(policy_deadline(&call, RL_NEVER, 50 * MS, 0, stall), 50 * MS);
+    assert_int_equal(policy_deadline(&call, 60 * MS, 50 * MS, 0, stall), 50 * MS);
+    assert_int_equal(policy_deadline(&call, 40 * MS, 50 * MS, 0, stall), 40 * MS); /* lazily */
+    assert_int_equal(policy_deadline(&call, RL_NEVER, 50 * MS, 50 * MS, stall), 1050 * MS);
+    /* a fresh connection is tried later than the answer is due */
+    assert_int_equal(policy_deadline(&call, RL_NEVER, 70 * MS, 50 * MS, stall), 70 * MS);
+    assert_int_equal(policy_deadline(&call, RL_NEVER, 1070 * MS, 50 * MS, stall), 1050 * MS);
+    assert_int_equal(policy_deadline(&call, RL_NEVER, RL_NEVER, 50 * MS, stall), 1050 * MS);
     assert_false(policy_is_stalled(NULL, 5000 * MS, stall));
     assert_false(policy_is_stalled(&call, 1050 * MS - 1, stall));
     assert_true(policy_is_stalled(&call, 1050 * MS, stall));
+}
+
+/* ---- a fresh connection ---- */
+
+static void test_fresh_when_overdue(void **state) {
+    (void)state;
+    struct net_call call, later;
+    begin();
+    assert_int_equal(policy_fresh_at(&policy, 0, 0), RL_NEVER);
+    up(0, 0);
+    assert_int_equal(policy_fresh_at(&policy, 0, 0), RL_NEVER);
+    ask(0, &set, &call, 50 * MS, 0);
+    ask(0, &set, &later, 80 * MS, 0);
+    assert_int_equal(policy_fresh_at(&policy, 0, 0), 50 * MS);
+    policy_fresh_tried(&policy, 0, 50 * MS);
+    assert_true(policy_fresh_goes_on(&policy, 0, 50 * MS));
+    assert_true(policy_takes_over(&policy, 0, "one", 60 * MS));
+    (void)policy_answered(&policy, &calls[0]); /* the first answer wins, */
+    assert_false(policy_fresh_goes_on(&policy, 0, 60 * MS));
+    assert_false(policy_fresh_goes_on(&policy, 0, 90 * MS)); /* also where the next one is late */
+    assert_false(policy_takes_over(&policy, 0, "one", 90 * MS));
+    policy_fresh_tried(&policy, 0, 90 * MS);
+    assert_true(policy_takes_over(&policy, 0, "one", 90 * MS));
+    policy_heard(&policy, 0); /* and so does a part of it */
+    assert_false(policy_takes_over(&policy, 0, "one", 90 * MS));
+    policy_leave(&policy, 0);
+    assert_int_equal(policy_fresh_at(&policy, 0, 90 * MS), RL_NEVER);
+}
+
+/* The main connection answers, and the one for transactions is a black hole. */
+static void test_fresh_for_the_turn(void **state) {
+    (void)state;
+    struct net_call call, read;
+    begin();
+    up(0, 0);
+    call = (struct net_call){.request = &set, .due = 50 * MS};
+    calls_await(&turn[0], &call);
+    ask(0, &peek, &read, 100 * MS, 0);
+    assert_int_equal(policy_fresh_at(&policy, 0, 0), 50 * MS);
+    policy_fresh_tried(&policy, 0, 50 * MS);
+    (void)policy_answered(&policy, &calls[0]);
+    assert_true(policy_takes_over(&policy, 0, "one", 60 * MS));
+    policy_turn_heard(&policy, 0);
+    assert_false(policy_takes_over(&policy, 0, "one", 60 * MS));
+}
+
+/* Two connections of a client to one server would vote twice. */
+static void test_fresh_at_the_server_of_another_node(void **state) {
+    (void)state;
+    struct net_call call;
+    begin();
+    for (unsigned i = 0; i < NODES; i++) up(i, 0);
+    ask(1, &set, &call, 50 * MS, 0);
+    policy_fresh_tried(&policy, 1, 50 * MS);
+    assert_true(policy_takes_over(&policy, 1, "two", 60 * MS));
+    assert_false(policy_takes_over(&policy, 1, "one", 60 * MS));
+    assert_false(policy_takes_over(&policy, 1, "three", 60 * MS));
+    assert_true(policy_takes_over(&policy, 1, "four", 60 * MS)); /* as after a failover */
+    (void)lose(2, REDLOCK_VERDICT_DISCONNECTED, 60 * MS);
+    assert_true(policy_takes_over(&policy, 1, "three", 60 * MS));
+}
+
+/* A node that is only slow is not asked to serve a second connection for each late answer. */
+static void test_patience(void **state) {
+    (void)state;
+    static const rl_ns patience[] = {0, 20, 40, 80, 160, 320, 640, 1000, 1000};
+    struct net_call call;
+    rl_ns now = 0;
+    begin();
+    up(0, 0);
+    for (size_t i = 0; i < sizeof patience / sizeof patience[0]; i++, now += 5000 * MS) {
+        ask(0, &set, &call, now, 0);
+        assert_int_equal(policy_fresh_at(&policy, 0, now), now + patience[i] * MS);
+        policy_fresh_tried(&policy, 0, now);
+        policy_fresh_beaten(&policy, 0);
+        (void)policy_answered(&policy, &calls[0]);
+    }
+    now += 60000 * MS; /* forgotten */
+    ask(0, &set, &call, now, 0);
+    assert_int_equal(policy_fresh_at(&policy, 0, now), now);
+    policy_fresh_tried(&policy, 0, now);
+    assert_int_equal(policy_fresh_at(&policy, 0, now), now);
 }
 
 static void test_second_time_says_nothing(void **state) {
@@ -440,6 +526,10 @@ int main(void) {
         cmocka_unit_test(test_busy_writes),
         cmocka_unit_test(test_listed_twice),
         cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_fresh_when_overdue),
+        cmocka_unit_test(test_fresh_for_the_turn),
+        cmocka_unit_test(test_fresh_at_the_server_of_another_node),
+        cmocka_unit_test(test_patience),
         cmocka_unit_test(test_second_time_says_nothing),
         cmocka_unit_test(test_lost_releases_are_kept_in_order),
         cmocka_unit_test(test_kept_until),

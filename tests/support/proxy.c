@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINKS_MAX 64
+#define LINKS_MAX 128
 #define CHUNK_BYTES 4096
 
 struct chunk {
@@ -28,6 +28,7 @@ struct chunk {
 /* One client's connection and ours to the server. */
 struct link {
     int client, server;
+    bool forgotten;
     struct chunk *first, **last; /* answers that wait for their time */
 };
 
@@ -37,7 +38,7 @@ struct proxy {
     int listener, kick, port, server_port;
     long delay_ms;
     int swallow, damage;
-    bool cut, stopping;
+    bool cut, forget, stopping;
     struct link links[LINKS_MAX];
     int links_count;
 };
@@ -96,7 +97,7 @@ static bool write_all(int fd, const char *data, size_t bytes) {
 static bool pass_request(const struct link *link) {
     char data[CHUNK_BYTES];
     ssize_t got = recv(link->client, data, sizeof data, 0);
-    return got > 0 && write_all(link->server, data, (size_t)got);
+    return got > 0 && (link->forgotten || write_all(link->server, data, (size_t)got));
 }
 
 static bool take_answer(struct proxy *proxy, struct link *link) {
@@ -104,7 +105,7 @@ static bool take_answer(struct proxy *proxy, struct link *link) {
     if (!chunk) die("malloc");
     ssize_t got = recv(link->server, chunk->data, sizeof chunk->data, 0);
     pthread_mutex_lock(&proxy->mutex);
-    bool keep = got > 0 && !proxy->swallow;
+    bool keep = got > 0 && !proxy->swallow && !link->forgotten;
     chunk->due_ms = now() + (double)proxy->delay_ms;
     if (got > 0 && proxy->damage) chunk->data[got - 1] ^= 1;
     pthread_mutex_unlock(&proxy->mutex);
@@ -120,7 +121,7 @@ static bool take_answer(struct proxy *proxy, struct link *link) {
 }
 
 static bool pass_answers(struct link *link) {
-    while (link->first && link->first->due_ms <= now()) {
+    while (!link->forgotten && link->first && link->first->due_ms <= now()) {
         struct chunk *chunk = link->first;
         bool passed = write_all(link->client, chunk->data, chunk->bytes);
         link->first = chunk->next;
@@ -135,7 +136,8 @@ static int next_due_in(const struct proxy *proxy) {
     double left = 1000, at = now();
     for (int i = 0; i < proxy->links_count; i++) {
         const struct chunk *first = proxy->links[i].first;
-        if (first && first->due_ms - at < left) left = first->due_ms - at;
+        if (first && !proxy->links[i].forgotten && first->due_ms - at < left)
+            left = first->due_ms - at;
     }
     return left > 0 ? (int)left + 1 : 0;
 }
@@ -147,7 +149,8 @@ static bool obey(struct proxy *proxy) {
     (void)got;
     pthread_mutex_lock(&proxy->mutex);
     bool cut = proxy->cut || proxy->stopping, go_on = !proxy->stopping;
-    proxy->cut = false;
+    for (int i = 0; proxy->forget && i < proxy->links_count; i++) proxy->links[i].forgotten = true;
+    proxy->cut = proxy->forget = false;
     pthread_mutex_unlock(&proxy->mutex);
     while (cut && proxy->links_count > 0) link_end(proxy, 0);
     return go_on;
@@ -242,6 +245,13 @@ void proxy_damage(struct proxy *proxy, int on) {
 void proxy_cut(struct proxy *proxy) {
     pthread_mutex_lock(&proxy->mutex);
     proxy->cut = true;
+    pthread_mutex_unlock(&proxy->mutex);
+    kick(proxy);
+}
+
+void proxy_forget(struct proxy *proxy) {
+    pthread_mutex_lock(&proxy->mutex);
+    proxy->forget = true;
     pthread_mutex_unlock(&proxy->mutex);
     kick(proxy);
 }

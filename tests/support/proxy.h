@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A TCP proxy in front of one server, in a thread of its own: it makes answers late, keeps them to
- * itself, damages them or cuts the connections. Requests always pass, so a server may do what its
- * client never learns.
+ * itself, damages them or cuts the connections. Requests pass, so a server may do what its client
+ * never learns, except on connections that the proxy forgets.
  */
 #ifndef TESTS_PROXY_H
 #define TESTS_PROXY_H
@@ -23,5 +23,8 @@ void proxy_swallow(struct proxy *proxy, int on);
 void proxy_damage(struct proxy *proxy, int on);
 /* Ends all connections there are; new ones are welcome. */
 void proxy_cut(struct proxy *proxy);
+/* Nothing passes any more on the connections there are, in both directions, and none of them ends;
+ * new ones are welcome. As when a firewall forgets its connections. */
+void proxy_forget(struct proxy *proxy);
 
 #endif

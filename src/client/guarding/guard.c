@@ -330,8 +330,10 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     if (call->request->op == NET_RECORD) note_denial(&guard->node[node].read_denied, reply);
     if (call->request->op == NET_FENCES) note_denial(&guard->node[node].fences_denied, reply);
     if (call->request->op == NET_RECORD) {
-        /* a record does not count before its server's state is known */
-        if (answered && guard->machine.node[node].stated) event.type = RL_GUARD_RECORD;
+        /* A record does not count before its server's state is known. Where a push has made it
+         * stale, the machine reads it again at once; else after a pause. */
+        const struct rl_guard_node *at = &guard->machine.node[node];
+        if (answered && (at->stated || at->stale)) event.type = RL_GUARD_RECORD;
         if (granted && event.type == RL_GUARD_RECORD) event.record = &guard->heard;
         if (verdict == REDLOCK_VERDICT_WRONGTYPE ||
             (event.record && !record_read(&guard->heard, reply->items, reply->items_count)))

@@ -60,6 +60,7 @@ static void cancel(struct redlock_lock *lock) {
 /* A thread that is blocked in a call on the lock is perhaps inside a callback of it. */
 static void op_drop(struct redlock_lock *lock, struct op *op) {
     if (op->waiter) op_finish(lock, op, REDLOCK_CANCELLED);
+    if (op->active && op->done) lock->client->schedule.started--;
     *op = (struct op){0};
 }
 
@@ -74,6 +75,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
         free(lock->pair);
         if (lock->token != lock_own_token(lock)) free(lock->token);
         free(lock); /* its lock config ends with the client */
+        client_unref(client);
         return;
     }
     atomic_store(&lock->freed, true);
@@ -92,13 +94,10 @@ void redlock_lock_free(struct redlock_lock *lock) {
     schedule_stop_callbacks(&client->schedule, &lock->notified);
     lock_unref(lock);
     client_leave(client);
+    client_unref(client);
 }
 
 /* ---- operations ---- */
-
-static void op_begin(struct op *op, redlock_done_fn *done, void *context) {
-    *op = (struct op){.active = true, .done = done, .context = context};
-}
 
 int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done,
                   void *context) {
@@ -122,7 +121,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     };
     if (lock_config_follow_mode(lock) != REDLOCK_OK) return REDLOCK_NO_MEMORY;
     if (!acquiring_add(lock)) return REDLOCK_NO_MEMORY;
-    op_begin(&lock->op, done, context);
+    op_begin(lock, &lock->op, done, context);
     lock->abort_result = REDLOCK_OK;
     lock->phase = PHASE_ACQUIRING;
     lock->reads = false;
@@ -147,7 +146,7 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     if (ttl_ms == 0) ttl_ms = lock->config->options.ttl_ms;
     int refusal = may_extend(lock, ttl_ms);
     if (refusal != REDLOCK_OK) return refusal;
-    op_begin(&lock->extension, done, context);
+    op_begin(lock, &lock->extension, done, context);
     lock_step(lock, (struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl_ms * RL_MS});
     return REDLOCK_OK;
 }
@@ -183,7 +182,7 @@ int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *contex
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->op.active || lock->op.finished) return REDLOCK_BUSY;
     if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
-    op_begin(&lock->op, done, context);
+    op_begin(lock, &lock->op, done, context);
     lock->phase = PHASE_RELEASING;
     lock_step(lock, (struct rl_event){.type = RL_EVENT_RELEASE});
     return REDLOCK_OK;

@@ -252,6 +252,7 @@ void lock_config_drop(struct redlock_client *client, struct lock_config *config)
 int lock_config_follow_mode(struct redlock_lock *lock);
 
 /* notify.c: what a lock reports to its user */
+void op_begin(struct redlock_lock *lock, struct op *op, redlock_done_fn *done, void *context);
 /* does nothing if the operation is not active */
 void op_finish(struct redlock_lock *lock, struct op *op, int result);
 void lock_notice(struct redlock_lock *lock, unsigned notices); /* enum rl_notice, ored */

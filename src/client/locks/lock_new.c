@@ -186,6 +186,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     }
     lock->timer.fire = lock_on_timer;
+    client_ref(client);
     *out = lock;
     return REDLOCK_OK;
 }

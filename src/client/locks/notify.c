@@ -12,6 +12,11 @@ static void report_later(struct redlock_lock *lock) {
     lock->refs += schedule_report(&lock->client->schedule, &lock->notified);
 }
 
+void op_begin(struct redlock_lock *lock, struct op *op, redlock_done_fn *done, void *context) {
+    *op = (struct op){.active = true, .done = done, .context = context};
+    lock->client->schedule.started += done != NULL;
+}
+
 void op_finish(struct redlock_lock *lock, struct op *op, int result) {
     if (!op->active) return;
     if (op->waiter) { /* its thread does not need to come back here for the result */
@@ -22,6 +27,7 @@ void op_finish(struct redlock_lock *lock, struct op *op, int result) {
         if (++waiter->finished >= waiter->wanted) waiter_finish(waiter);
         return;
     }
+    lock->client->schedule.started -= op->done != NULL;
     op->active = false;
     op->finished = true;
     op->result = result;
@@ -82,7 +88,7 @@ void locks_drop_callback(struct notified *notified) { lock_unref(lock_of(notifie
 
 int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
     if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
-    lock->op = (struct op){.active = true, .done = done, .context = context};
+    op_begin(lock, &lock->op, done, context);
     lock->refs++;
     return REDLOCK_OK;
 }

@@ -384,6 +384,7 @@ int redlock_observe_start(struct redlock_client *client, const void *resource, s
         observer->next = client->observers;
         client->observers = observer;
         client_track(client, true);
+        client_ref(client);
         *out = observer;
         begin(observer);
     }
@@ -394,7 +395,10 @@ int redlock_observe_start(struct redlock_client *client, const void *resource, s
 void redlock_observe_stop(struct redlock_observer *observer) {
     if (!observer) return;
     struct redlock_client *client = observer->client;
-    if (client_enter(client) != REDLOCK_OK) return;
+    if (client_enter(client) != REDLOCK_OK) {
+        client_unref(client);
+        return;
+    }
     observer->stopped = true;
     schedule_stop_callbacks(&client->schedule, &observer->notified);
     net_timer_set(client->net, &observer->timer, RL_NEVER);
@@ -407,4 +411,5 @@ void redlock_observe_stop(struct redlock_observer *observer) {
     client_track(client, false);
     unref(observer);
     client_leave(client);
+    client_unref(client);
 }

@@ -153,7 +153,7 @@ static void hand_over(struct schedule *schedule) {
         return;
     }
     if (!schedule->service_runs) return;
-    if (schedule->service_sleeps || schedule->service_parked ||
+    if (schedule->service_sleeps || schedule->service_parked || schedule->started > 0 ||
         net_next_timer(schedule->net) < schedule->service_until)
         wake_service(schedule);
 }
@@ -249,10 +249,24 @@ int schedule_enter(struct schedule *schedule) {
     return REDLOCK_OK;
 }
 
+static bool in_callback(const struct schedule *schedule) {
+    return schedule->notifying && pthread_equal(schedule->notifying_thread, pthread_self());
+}
+
+void schedule_end(struct schedule *schedule, void (*end)(struct schedule *schedule)) {
+    pthread_mutex_lock(&schedule->mutex);
+    const bool later = in_callback(schedule);
+    if (later) {
+        schedule->end = end;
+        schedule->stopping = true;
+    }
+    pthread_mutex_unlock(&schedule->mutex);
+    if (!later) end(schedule);
+}
+
 void schedule_leave(struct schedule *schedule) {
-    bool in_callback =
-        schedule->notifying && pthread_equal(schedule->notifying_thread, pthread_self());
-    if (!in_callback) { /* otherwise notify_all() continues afterwards */
+    const bool nested = in_callback(schedule);
+    if (!nested) { /* otherwise notify_all() continues afterwards */
         push_out(schedule);
         /* redlock_process() has work */
         if (!schedule->service_runs && schedule->notify_first) net_kick(schedule->net);
@@ -262,10 +276,13 @@ void schedule_leave(struct schedule *schedule) {
         wake_driver(schedule);
     } else if (schedule->asleep) {
         wake_successor(schedule);
-    } else if (schedule->service_runs && next < schedule->service_until) {
-        pthread_cond_signal(&schedule->service_cond);
+    } else if (schedule->service_runs &&
+               (schedule->started > 0 || next < schedule->service_until)) {
+        wake_service(schedule);
     }
+    const bool ends = schedule->end && !nested && !schedule->service_runs;
     unlock(schedule);
+    if (ends) schedule->end(schedule);
 }
 
 void schedule_leave_reporting(struct schedule *schedule) {

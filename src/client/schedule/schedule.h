@@ -78,6 +78,11 @@ struct schedule {
 
     pthread_t service;
     bool service_runs, service_parked, stopping;
+    /* Set in a callback: called by the thread that runs it, when it has left the library or ends.
+     */
+    void (*end)(struct schedule *schedule);
+    /* Operations whose end a callback reports. No caller waits for their answers. */
+    unsigned started;
     /* In net_wait(): as the driver, or not yet out of it since a caller took over. */
     bool service_sleeps;
     rl_ns service_until; /* in a timed sleep on service_cond until then */
@@ -100,6 +105,8 @@ bool schedule_is_forked(const struct schedule *schedule); /* without the mutex *
 /* ---- driver.c ---- */
 
 int schedule_enter(struct schedule *schedule); /* OK: has taken the mutex. FORKED: has not */
+/* Nothing uses it any more: calls `end` now, or, in a callback, when that is possible. */
+void schedule_end(struct schedule *schedule, void (*end)(struct schedule *schedule));
 /* Flushes, wakes the threads that must react, releases the mutex. */
 void schedule_leave(struct schedule *schedule);
 /* The same, and runs callbacks if there is no service thread. */

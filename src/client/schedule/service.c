@@ -9,7 +9,7 @@
 #include "turn.h"
 
 /* After the last caller left, the service thread waits this long before it listens to the sockets
- * itself. */
+ * itself, unless there are answers that no caller waits for. */
 #define LINGER (5 * RL_MS)
 
 /* After this many callbacks, the requests that they made are flushed. */
@@ -55,7 +55,7 @@ static void *serve(void *argument) {
             pthread_cond_wait(&schedule->service_cond, &schedule->mutex);
             schedule->service_parked = false;
         } else if (schedule->driver == DRIVER_CALLER ||
-                   (seen != schedule->drives &&
+                   (seen != schedule->drives && schedule->started == 0 &&
                     net_next_timer(schedule->net) > net_now(schedule->net))) {
             /* a caller drives: this thread would only sleep again afterwards */
             seen = schedule->drives;
@@ -67,7 +67,13 @@ static void *serve(void *argument) {
             wake_successor(schedule);
         }
     }
+    const bool ends = schedule->end != NULL;
     pthread_mutex_unlock(&schedule->mutex);
+    if (ends) { /* no other thread waits for this one */
+        pthread_detach(pthread_self());
+        schedule->service_runs = false;
+        schedule->end(schedule);
+    }
     return NULL;
 }
 
