@@ -95,6 +95,7 @@ int net_open(struct net **net, const struct net_options *options,
         snprintf(error->text, sizeof(error->text), "out of memory");
         return error->result;
     }
+    new->process = process_number();
     new->guarded = options->guarded;
     new->fences = fences;
     new->epoll = new->kick = new->timer = new->sleeper = -1;
@@ -270,6 +271,8 @@ static void wake_after_suspend(struct net *net, rl_ns now, rl_ns until) {
  * the net that never change, and the sleeper under its mutex. */
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     int timeout = -1;
+    batch->count = 0;
+    if (net_is_forked(net)) return;
     if (until != RL_NEVER) {
         rl_ns now = clock_now(); /* not net_now(): a sample belongs to another thread */
         rl_ns left = until - now;
@@ -283,6 +286,7 @@ void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
 
 void net_kick(struct net *net) {
     uint64_t one = 1;
+    if (net_is_forked(net)) return;
     ssize_t written = write(net->kick, &one, sizeof(one));
     (void)written; /* fails only when the counter is full: then it is readable already */
 }
@@ -292,6 +296,7 @@ void net_kick(struct net *net) {
 static void handle(struct net *net, uint64_t what, uint32_t events) {
     uint64_t ignored;
     unsigned kind = (unsigned)(what >> 56), index = (unsigned)(what >> 48) & 0xff;
+    if (net_is_forked(net)) return; /* by an earlier event's log callback */
     if (kind >= CONNS_PER_NODE) {
         int fd = kind == CONN_KICK ? net->kick : kind == CONN_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
@@ -308,6 +313,7 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
 void net_process(struct net *net, const struct net_batch *batch) {
     struct net_batch own;
     struct net_timer *timer;
+    if (net_is_forked(net)) return;
     if (!batch) {
         wait_ms(net->epoll, 0, &own);
         batch = &own;
@@ -333,6 +339,7 @@ void net_process(struct net *net, const struct net_batch *batch) {
 
 /* Calls no handler: net_process() opens a connection for transactions, and closes a broken one. */
 void net_flush(struct net *net) {
+    if (net_is_forked(net)) return;
     for (struct node *node = net->node, *end = node + net->nodes; node < end; node++) {
         if (transaction_is_due(node)) {
             if (node->aux.state == CONN_READY) {

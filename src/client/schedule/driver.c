@@ -18,27 +18,14 @@
 
 /* ---- fork ---- */
 
-static atomic_uint generation;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-
-static void forked_child(void) { atomic_fetch_add(&generation, 1); }
-static void fork_watch(void) { pthread_atfork(NULL, NULL, forked_child); }
-
-static unsigned fork_generation(void) {
-    pthread_once(&fork_once, fork_watch);
-    return atomic_load(&generation);
-}
-
-bool schedule_is_forked(const struct schedule *schedule) {
-    return schedule->fork_generation != fork_generation();
-}
+bool schedule_is_forked(const struct schedule *schedule) { return net_is_forked(schedule->net); }
 
 /* ---- opening and closing ---- */
 
 void schedule_init(struct schedule *schedule,
                    void (*notify)(struct schedule *schedule, struct notified *notified)) {
     pthread_condattr_t monotonic;
-    *schedule = (struct schedule){.fork_generation = fork_generation(), .notify = notify};
+    *schedule = (struct schedule){.notify = notify};
     schedule->asleep_last = &schedule->asleep;
     pthread_mutex_init(&schedule->mutex, NULL);
     pthread_cond_init(&schedule->notified_cond, NULL);
@@ -64,9 +51,15 @@ static struct waiter *take_woken(struct schedule *schedule) {
 
 /* A woken thread needs the mutex soon: by then it is free. */
 void unlock(struct schedule *schedule) {
+    if (schedule_is_forked(schedule)) return;
     struct waiter *woken = take_woken(schedule);
     pthread_mutex_unlock(&schedule->mutex);
     waiters_wake(schedule, woken);
+}
+
+/* In a child it may be held for ever, by a thread that exists in the parent only. */
+void relock(struct schedule *schedule) {
+    if (!schedule_is_forked(schedule)) pthread_mutex_lock(&schedule->mutex);
 }
 
 void wake_now(struct schedule *schedule) { waiters_wake(schedule, take_woken(schedule)); }
@@ -126,7 +119,7 @@ void drive_once(struct schedule *schedule, enum driver as) {
     if (as == DRIVER_SERVICE) schedule->service_sleeps = true;
     unlock(schedule);
     net_wait(schedule->net, until, &batch);
-    pthread_mutex_lock(&schedule->mutex);
+    relock(schedule);
     if (as == DRIVER_SERVICE) {
         schedule->service_sleeps = false;
         pthread_cond_broadcast(&schedule->notified_cond);
@@ -167,7 +160,7 @@ static void drive_for(struct schedule *schedule, struct waiter *waiter) {
             net_kick(schedule->net);
             pthread_cond_wait(&schedule->notified_cond, &schedule->mutex);
         }
-        if (waiter->done) break;
+        if (waiter->done || schedule_is_forked(schedule)) break;
         drive_once(schedule, DRIVER_CALLER);
         if (!schedule->service_runs && schedule->notify_first) break;
     }
@@ -218,6 +211,11 @@ static bool block(struct schedule *schedule, struct waiter *waiter) {
     schedule->held_back = !waiter->done && hold_back(schedule);
     if (!schedule->held_back) push_out(schedule);
     while (!waiter->done) {
+        if (schedule_is_forked(schedule)) {
+            waiter->finished = waiter->wanted;
+            waiter->result = REDLOCK_FORKED;
+            return false;
+        }
         if (schedule->driver != DRIVER_CALLER && !schedule->held_back) {
             if (schedule->driver == DRIVER_SERVICE) net_kick(schedule->net);
             drive_for(schedule, waiter);
@@ -232,7 +230,7 @@ static bool block(struct schedule *schedule, struct waiter *waiter) {
 }
 
 void schedule_wait(struct schedule *schedule, struct waiter *waiter) {
-    if (!block(schedule, waiter)) pthread_mutex_lock(&schedule->mutex);
+    if (!block(schedule, waiter)) relock(schedule);
     wake_now(schedule);
 }
 
@@ -250,6 +248,7 @@ int schedule_enter(struct schedule *schedule) {
 }
 
 void schedule_leave(struct schedule *schedule) {
+    if (schedule_is_forked(schedule)) return;
     bool in_callback =
         schedule->notifying && pthread_equal(schedule->notifying_thread, pthread_self());
     if (!in_callback) { /* otherwise notify_all() continues afterwards */

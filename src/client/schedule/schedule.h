@@ -55,7 +55,6 @@ enum driver { DRIVER_NONE, DRIVER_SERVICE, DRIVER_CALLER };
 struct schedule {
     pthread_mutex_t mutex;
     struct net *net; /* the client's; NULL before it is open */
-    unsigned fork_generation;
 
     enum driver driver; /* the thread that sleeps in net_wait() for all */
     rl_ns driver_until; /* until when, at the latest */
@@ -94,8 +93,11 @@ struct schedule {
 
 void schedule_init(struct schedule *schedule,
                    void (*notify)(struct schedule *schedule, struct notified *notified));
-void schedule_destroy(struct schedule *schedule);         /* not in a child after fork(2) */
-bool schedule_is_forked(const struct schedule *schedule); /* without the mutex */
+void schedule_destroy(struct schedule *schedule); /* not in a child after fork(2) */
+
+/* Without the mutex. A callback may fork, and the child return from it: in the child this room
+ * neither takes nor releases the mutex, every wait ends with FORKED, and no callback runs. */
+bool schedule_is_forked(const struct schedule *schedule);
 
 /* ---- driver.c ---- */
 
