@@ -8,12 +8,18 @@
  * Threads: with the service thread (the default) any thread may call any function. Without it,
  * calls on one client and its locks must not overlap, except redlock_cancel() and
  * redlock_client_reload().
- * Memory: options, names and URLs are copied. What a function returns belongs to the object it came
- * from. `_free(NULL)` is fine. A failed call leaves its output parameters alone.
- * NULL: a function that returns enum redlock_result answers BAD_ARGUMENT for a client, a lock or a
- * gate that is NULL. Queries, which return something else, and redlock_cancel() need an object.
- * Output: the library never prints, exits, installs a signal handler or logs a token or a password.
- * It calls your log function, if you set one.
+ * Cancellation: pthread_cancel(3) takes effect when a call has returned, never inside it. A
+ * deferred cancellation of a thread that waits for a lock ends with the wait: redlock_cancel() ends
+ * the wait. Fork: in a child, however it was made, every call on a client of the parent's answers
+ * FORKED, and no connection of the parent's is touched; redlock_lock_free() and
+ * redlock_client_free() free memory only. vfork(2) and posix_spawn(3) are no forks in this sense. A
+ * callback may fork; a child that returns from it gets FORKED from the call that it is in, or, on
+ * the service thread, ends as by exit(0). Memory: options, names and URLs are copied. What a
+ * function returns belongs to the object it came from. `_free(NULL)` is fine. A failed call leaves
+ * its output parameters alone. NULL: a function that returns enum redlock_result answers
+ * BAD_ARGUMENT for a client, a lock or a gate that is NULL. Queries, which return something else,
+ * and redlock_cancel() need an object. Output: the library never prints, exits, installs a signal
+ * handler or logs a token or a password. It calls your log function, if you set one.
  *
  * A struct that begins with `size` grows at its end from release to release; its _init() function
  * sets `size`. A program and a library of different releases work together: the library reads and

@@ -243,21 +243,16 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     return REDLOCK_OK;
 }
 
-int redlock_client_open(const char *nodes, const struct redlock_client_options *options,
-                        struct redlock_client **out, struct redlock_error *error) {
-    struct redlock_client_options checked;
-    if (!nodes || !out)
-        return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "redlock_client_open: nodes and client must not be NULL");
-    if (!options_client(&checked, options, error)) return REDLOCK_BAD_ARGUMENT;
-    struct redlock_client *client = client_create(&checked);
+static int open_client(const char *nodes, const struct redlock_client_options *checked,
+                       struct redlock_client **out, struct redlock_error *error) {
+    struct redlock_client *client = client_create(checked);
     if (!client) return fail(error, REDLOCK_NO_MEMORY, "out of memory while opening a client");
     int result = connect_all(client, nodes, error);
     if (result != REDLOCK_OK) {
         client_destroy(client);
         return result;
     }
-    if (checked.service_thread && service_start(&client->schedule) != REDLOCK_OK) {
+    if (checked->service_thread && service_start(&client->schedule) != REDLOCK_OK) {
         net_close(client->net, false);
         client_destroy(client);
         return fail(error, REDLOCK_SYSTEM,
@@ -267,11 +262,25 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
     return REDLOCK_OK;
 }
 
+int redlock_client_open(const char *nodes, const struct redlock_client_options *options,
+                        struct redlock_client **out, struct redlock_error *error) {
+    struct redlock_client_options checked;
+    if (!nodes || !out)
+        return fail(error, REDLOCK_BAD_ARGUMENT,
+                    "redlock_client_open: nodes and client must not be NULL");
+    if (!options_client(&checked, options, error)) return REDLOCK_BAD_ARGUMENT;
+    cancellation_off();
+    int result = open_client(nodes, &checked, out, error);
+    cancellation_back();
+    return result;
+}
+
 int redlock_client_reload(struct redlock_client *client, struct redlock_error *error) {
     struct tls_context *fresh = NULL;
     struct net_error net_error = {0};
     if (!client) return fail_null(error);
     if (schedule_is_forked(&client->schedule)) return fail_forked(error);
+    cancellation_off();
     /* reading files may be slow, and locks do not wait for it */
     pthread_mutex_lock(&client->reload_mutex);
     int result = net_read_tls(client->net, &fresh, &net_error);
@@ -281,6 +290,7 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
         pthread_mutex_unlock(&client->schedule.mutex);
     }
     pthread_mutex_unlock(&client->reload_mutex);
+    cancellation_back();
     return result == REDLOCK_OK ? REDLOCK_OK : fail(error, result, "%s", net_error.text);
 }
 
@@ -297,8 +307,7 @@ static void drain(struct redlock_client *client) {
     }
 }
 
-void redlock_client_free(struct redlock_client *client) {
-    if (!client) return;
+static void free_client(struct redlock_client *client) {
     bool forked = schedule_is_forked(&client->schedule);
     if (forked) {
         /* Another thread was changing something at the fork. A half-changed state cannot be
@@ -320,6 +329,13 @@ void redlock_client_free(struct redlock_client *client) {
     client_destroy(client);
 }
 
+void redlock_client_free(struct redlock_client *client) {
+    if (!client) return;
+    cancellation_off();
+    free_client(client);
+    cancellation_back();
+}
+
 /* ---- queries ---- */
 
 size_t redlock_client_nodes(const struct redlock_client *client) { return client->nodes; }
@@ -339,7 +355,7 @@ int redlock_client_node(struct redlock_client *client, size_t node,
     memcpy(seen.version, status.version, sizeof seen.version);
     memcpy(seen.text, status.text, sizeof seen.text);
     if (client->node_mode->status) client->node_mode->status(client, (unsigned)node, &seen);
-    pthread_mutex_unlock(&client->schedule.mutex);
+    client_exit(client);
     sized_fill(out, out->size, &seen, sizeof seen);
     return REDLOCK_OK;
 }
@@ -347,7 +363,7 @@ int redlock_client_node(struct redlock_client *client, size_t node,
 int redlock_client_mode(struct redlock_client *client) {
     if (client_enter(client) != REDLOCK_OK) return client->options.mode;
     int mode = client->guard ? REDLOCK_MODE_GUARDED : client->options.mode;
-    pthread_mutex_unlock(&client->schedule.mutex);
+    client_exit(client);
     return mode;
 }
 
@@ -360,7 +376,7 @@ int redlock_client_stats(struct redlock_client *client, struct redlock_stats *st
         seen.reconnects += status.reconnects;
     }
     if (client->guard) seen.ttl_max_ms = guard_ttl_max_ms(client->guard);
-    pthread_mutex_unlock(&client->schedule.mutex);
+    client_exit(client);
     histogram_count(&seen.waited);
     histogram_count(&seen.held);
     histogram_count(&seen.validity_left);

@@ -162,6 +162,8 @@ static inline int client_enter(struct redlock_client *client) {
 static inline void client_leave(struct redlock_client *client) {
     schedule_leave(&client->schedule);
 }
+/* in place of client_leave(), after a call that sent nothing and changed no timer */
+static inline void client_exit(struct redlock_client *client) { schedule_exit(&client->schedule); }
 static inline void client_leave_notifying(struct redlock_client *client) {
     schedule_leave_reporting(&client->schedule);
 }

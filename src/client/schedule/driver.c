@@ -20,6 +20,22 @@
 
 bool schedule_is_forked(const struct schedule *schedule) { return net_is_forked(schedule->net); }
 
+/* ---- cancellation ---- */
+
+static _Thread_local struct {
+    unsigned depth; /* of calls: a callback may call in again */
+    int before;
+} cancellation;
+
+void cancellation_off(void) {
+    if (cancellation.depth++ == 0)
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation.before);
+}
+
+void cancellation_back(void) {
+    if (--cancellation.depth == 0) pthread_setcancelstate(cancellation.before, NULL);
+}
+
 /* ---- opening and closing ---- */
 
 void schedule_init(struct schedule *schedule,
@@ -50,7 +66,7 @@ static struct waiter *take_woken(struct schedule *schedule) {
 }
 
 /* A woken thread needs the mutex soon: by then it is free. */
-void unlock(struct schedule *schedule) {
+void schedule_unlock(struct schedule *schedule) {
     if (schedule_is_forked(schedule)) return;
     struct waiter *woken = take_woken(schedule);
     pthread_mutex_unlock(&schedule->mutex);
@@ -58,7 +74,7 @@ void unlock(struct schedule *schedule) {
 }
 
 /* In a child it may be held for ever, by a thread that exists in the parent only. */
-void relock(struct schedule *schedule) {
+void schedule_relock(struct schedule *schedule) {
     if (!schedule_is_forked(schedule)) pthread_mutex_lock(&schedule->mutex);
 }
 
@@ -117,9 +133,9 @@ void drive_once(struct schedule *schedule, enum driver as) {
     schedule->finished = false;
     rl_ns until = schedule->driver_until;
     if (as == DRIVER_SERVICE) schedule->service_sleeps = true;
-    unlock(schedule);
+    schedule_unlock(schedule);
     net_wait(schedule->net, until, &batch);
-    relock(schedule);
+    schedule_relock(schedule);
     if (as == DRIVER_SERVICE) {
         schedule->service_sleeps = false;
         pthread_cond_broadcast(&schedule->notified_cond);
@@ -181,7 +197,7 @@ static bool sleep_until_woken(struct schedule *schedule, struct waiter *waiter) 
     *schedule->asleep_last = waiter;
     schedule->asleep_last = &waiter->next;
     waiter_take_slot(waiter);
-    unlock(schedule);
+    schedule_unlock(schedule);
     bool woken = waiter_sleep(waiter, span);
     if (woken && !waiter->successor) return true;
     pthread_mutex_lock(&schedule->mutex);
@@ -190,7 +206,7 @@ static bool sleep_until_woken(struct schedule *schedule, struct waiter *waiter) 
         return false;
     }
     if (!waiter->at) { /* it is being woken right now, and must not leave before that is complete */
-        unlock(schedule);
+        schedule_unlock(schedule);
         waiter_sleep(waiter, RL_NEVER);
         pthread_mutex_lock(&schedule->mutex);
         if (waiter->successor) schedule->successor = waiter->successor = false;
@@ -230,12 +246,15 @@ static bool block(struct schedule *schedule, struct waiter *waiter) {
 }
 
 void schedule_wait(struct schedule *schedule, struct waiter *waiter) {
-    if (!block(schedule, waiter)) relock(schedule);
+    if (!block(schedule, waiter)) schedule_relock(schedule);
     wake_now(schedule);
 }
 
 int schedule_await(struct schedule *schedule, struct waiter *waiter) {
-    if (block(schedule, waiter)) schedule_leave_reporting(schedule);
+    if (block(schedule, waiter))
+        schedule_leave_reporting(schedule);
+    else
+        cancellation_back();
     return waiter->result;
 }
 
@@ -243,12 +262,21 @@ int schedule_await(struct schedule *schedule, struct waiter *waiter) {
 
 int schedule_enter(struct schedule *schedule) {
     if (schedule_is_forked(schedule)) return REDLOCK_FORKED;
+    cancellation_off();
     pthread_mutex_lock(&schedule->mutex);
     return REDLOCK_OK;
 }
 
+void schedule_exit(struct schedule *schedule) {
+    schedule_unlock(schedule);
+    cancellation_back();
+}
+
 void schedule_leave(struct schedule *schedule) {
-    if (schedule_is_forked(schedule)) return;
+    if (schedule_is_forked(schedule)) {
+        schedule_exit(schedule);
+        return;
+    }
     bool in_callback =
         schedule->notifying && pthread_equal(schedule->notifying_thread, pthread_self());
     if (!in_callback) { /* otherwise notify_all() continues afterwards */
@@ -264,7 +292,7 @@ void schedule_leave(struct schedule *schedule) {
     } else if (schedule->service_runs && next < schedule->service_until) {
         pthread_cond_signal(&schedule->service_cond);
     }
-    unlock(schedule);
+    schedule_exit(schedule);
 }
 
 void schedule_leave_reporting(struct schedule *schedule) {

@@ -101,10 +101,21 @@ bool schedule_is_forked(const struct schedule *schedule);
 
 /* ---- driver.c ---- */
 
+/* A call of the user's lasts from schedule_enter() to one of those that leave. Meanwhile its thread
+ * cannot be cancelled: it may hold the mutex, or drive for all. */
 int schedule_enter(struct schedule *schedule); /* OK: has taken the mutex. FORKED: has not */
 /* Flushes, wakes the threads that must react, releases the mutex. */
 void schedule_leave(struct schedule *schedule);
-/* The same, and runs callbacks if there is no service thread. */
+/* Releases the mutex, and no more: for calls that sent nothing and changed no timer. */
+void schedule_exit(struct schedule *schedule);
+/* In the middle of a call: releases the mutex, and takes it again. */
+void schedule_unlock(struct schedule *schedule);
+void schedule_relock(struct schedule *schedule);
+/* For calls that do not enter: no cancellation of this thread, until as many calls of the second.
+ */
+void cancellation_off(void);
+void cancellation_back(void);
+/* Like schedule_leave(), and runs callbacks if there is no service thread. */
 void schedule_leave_reporting(struct schedule *schedule);
 void waiter_init(struct waiter *waiter);
 /* done; the thread is woken when the mutex is released */

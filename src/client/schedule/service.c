@@ -67,7 +67,7 @@ static void *serve(void *argument) {
             wake_successor(schedule);
         }
     }
-    unlock(schedule);
+    schedule_unlock(schedule);
     return NULL; /* a child that a callback made has no other thread: it ends as by exit(0) */
 }
 
@@ -120,7 +120,7 @@ struct notified *schedule_next_reported(struct schedule *schedule) {
 void schedule_out(struct schedule *schedule, struct notified *notified) {
     schedule->notifying = notified;
     schedule->notifying_thread = pthread_self();
-    unlock(schedule);
+    schedule_unlock(schedule);
 }
 
 void schedule_in(struct schedule *schedule) {
