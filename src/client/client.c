@@ -258,6 +258,7 @@ static int open_client(const char *nodes, const struct redlock_client_options *c
         return fail(error, REDLOCK_SYSTEM,
                     "the service thread cannot be started: too many threads, or no memory");
     }
+    if (net_uses_tls(client->net)) schedule_watch_exit(&client->schedule);
     *out = client;
     return REDLOCK_OK;
 }
@@ -308,6 +309,7 @@ static void drain(struct redlock_client *client) {
 }
 
 static void free_client(struct redlock_client *client) {
+    schedule_unwatch_exit(&client->schedule);
     bool forked = schedule_is_forked(&client->schedule);
     if (forked) {
         /* Another thread was changing something at the fork. A half-changed state cannot be

@@ -10,6 +10,7 @@
 #define RL_NET_CONN_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "core/mix.h"
@@ -166,7 +167,7 @@ static inline bool node_keeps_slots(const struct node *node) {
 
 struct net {
     struct net_handlers handlers;
-    unsigned process; /* process_number() of the one that opened it */
+    atomic_uint process; /* net_process_number() of the one that opened it; 0: abandoned */
     int log_level;
     bool guarded, asks_quorum;
     int64_t *fences; /* guarded: space for the answer to NET_FENCES */
@@ -192,9 +193,6 @@ struct net {
     struct policy policy; /* policy.node[i] belongs to node[i] here */
     struct node node[RL_NODES_MAX];
 };
-
-/* process.c: a number that a process shares with none of its children; never 0 */
-unsigned process_number(void);
 
 /* conn.c: one connection's life */
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);

@@ -95,7 +95,7 @@ int net_open(struct net **net, const struct net_options *options,
         snprintf(error->text, sizeof(error->text), "out of memory");
         return error->result;
     }
-    new->process = process_number();
+    atomic_init(&new->process, net_process_number());
     new->guarded = options->guarded;
     new->fences = fences;
     new->epoll = new->kick = new->timer = new->sleeper = -1;
@@ -167,6 +167,8 @@ void net_log(struct net *net, int level, const char *format, ...) {
 }
 
 /* ---- clock, randomness, timers ---- */
+
+bool net_uses_tls(const struct net *net) { return net->tls != NULL; }
 
 unsigned net_nodes(const struct net *net) { return net->nodes; }
 

@@ -87,6 +87,11 @@ void net_use_tls(struct net *net, struct tls_context *fresh);
  * touches a socket, a timer or the epoll set then: they are the parent's. Any thread may call it;
  * NULL: false. */
 bool net_is_forked(const struct net *net);
+/* The same from now on, in this process. */
+void net_detach(struct net *net);
+/* A number that a process shares with none of its children; never 0. */
+unsigned net_process_number(void);
+bool net_uses_tls(const struct net *net);
 
 unsigned net_nodes(const struct net *net);
 rl_ns net_now(struct net *net);                       /* CLOCK_BOOTTIME; see net_process() */

@@ -25,7 +25,7 @@ static atomic_uint *make_page(void) {
     return none; /* another thread was first, or NULL */
 }
 
-unsigned process_number(void) {
+unsigned net_process_number(void) {
     atomic_uint *number = atomic_load_explicit(&wiped_in_child, memory_order_acquire);
     if (!number) number = make_page();
     if (!number) return (unsigned)getpid(); /* an older kernel, an emulator, or no memory */
@@ -35,4 +35,8 @@ unsigned process_number(void) {
     return atomic_compare_exchange_strong(number, &seen, fresh) ? fresh : seen;
 }
 
-bool net_is_forked(const struct net *net) { return net && net->process != process_number(); }
+bool net_is_forked(const struct net *net) {
+    return net && atomic_load_explicit(&net->process, memory_order_relaxed) != net_process_number();
+}
+
+void net_detach(struct net *net) { atomic_store(&net->process, 0); }

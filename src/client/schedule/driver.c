@@ -36,6 +36,8 @@ void cancellation_back(void) {
     if (--cancellation.depth == 0) pthread_setcancelstate(cancellation.before, NULL);
 }
 
+bool in_a_call(void) { return cancellation.depth > 0; }
+
 /* ---- opening and closing ---- */
 
 void schedule_init(struct schedule *schedule,

@@ -54,7 +54,10 @@ enum driver { DRIVER_NONE, DRIVER_SERVICE, DRIVER_CALLER };
 
 struct schedule {
     pthread_mutex_t mutex;
-    struct net *net; /* the client's; NULL before it is open */
+    struct net *net;              /* the client's; NULL before it is open */
+    struct schedule *listed_next; /* exit.c */
+    bool listed;
+    atomic_bool exiting; /* this process */
 
     enum driver driver; /* the thread that sleeps in net_wait() for all */
     rl_ns driver_until; /* until when, at the latest */
@@ -98,6 +101,13 @@ void schedule_destroy(struct schedule *schedule); /* not in a child after fork(2
 /* Without the mutex. A callback may fork, and the child return from it: in the child this room
  * neither takes nor releases the mutex, every wait ends with FORKED, and no callback runs. */
 bool schedule_is_forked(const struct schedule *schedule);
+
+/* ---- exit.c ---- */
+
+/* At exit(3), the connections are abandoned: what a child after fork(2) gets, all get. Without the
+ * mutex. */
+void schedule_watch_exit(struct schedule *schedule);
+void schedule_unwatch_exit(struct schedule *schedule); /* also if it is not watched */
 
 /* ---- driver.c ---- */
 

@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "turn.h"
 
@@ -68,6 +69,7 @@ static void *serve(void *argument) {
         }
     }
     schedule_unlock(schedule);
+    while (schedule->exiting) pause(); /* OpenSSL does something at the end of a thread, too */
     return NULL; /* a child that a callback made has no other thread: it ends as by exit(0) */
 }
 

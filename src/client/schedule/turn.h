@@ -13,6 +13,8 @@ void drive_once(struct schedule *schedule, enum driver as); /* sleeps without th
 void wake_now(struct schedule *schedule);       /* the threads that wait until the mutex is free */
 void wake_successor(struct schedule *schedule); /* no thread drives, so a sleeping one must */
 
+bool in_a_call(void); /* this thread, of any client */
+
 /* batching.c */
 void push_out(struct schedule *schedule);
 rl_ns patience(const struct schedule *schedule);
