@@ -148,6 +148,7 @@ static inline struct net_node_status client_status(struct redlock_client *client
 /* OK; or why this client takes no lock, however many nodes would grant it. */
 static inline int client_refusal(const struct redlock_client *client) {
     if (schedule_is_forked(&client->schedule)) return REDLOCK_FORKED;
+    if (net_is_bereft(client->net)) return REDLOCK_SYSTEM;
     return client->twice_listed ? REDLOCK_TWICE_LISTED : client->refusal;
 }
 static inline int client_verdict(const struct redlock_client *client, unsigned node, int verdict) {

@@ -167,6 +167,7 @@ static inline bool node_keeps_slots(const struct node *node) {
 
 struct net {
     struct net_handlers handlers;
+    atomic_bool bereft;  /* the program has closed our descriptors (closefrom(3), say) */
     atomic_uint process; /* net_process_number() of the one that opened it; 0: abandoned */
     int log_level;
     bool guarded, asks_quorum;
@@ -183,6 +184,7 @@ struct net {
     bool pending;                  /* net_process() has work that no event announces */
     bool resolving; /* a connection waits for its addresses, or a lookup is under way */
     bool closing;
+    bool bereft_noted;
     struct net_timer untrack; /* when no caller has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
@@ -193,6 +195,10 @@ struct net {
     struct policy policy; /* policy.node[i] belongs to node[i] here */
     struct node node[RL_NODES_MAX];
 };
+
+/* process.c: whether the net's descriptors are its own. Not in a child, where they are the
+ * parent's, and not once the program has closed them: their numbers may be anything's. */
+bool net_may_touch(const struct net *net);
 
 /* conn.c: one connection's life */
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);

@@ -92,6 +92,8 @@ void net_detach(struct net *net);
 /* A number that a process shares with none of its children; never 0. */
 unsigned net_process_number(void);
 bool net_uses_tls(const struct net *net);
+/* The program has closed the descriptors: no node can be reached any more. Timers go on. */
+bool net_is_bereft(const struct net *net);
 
 unsigned net_nodes(const struct net *net);
 rl_ns net_now(struct net *net);                       /* CLOCK_BOOTTIME; see net_process() */

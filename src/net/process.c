@@ -39,4 +39,8 @@ bool net_is_forked(const struct net *net) {
     return net && atomic_load_explicit(&net->process, memory_order_relaxed) != net_process_number();
 }
 
+bool net_may_touch(const struct net *net) {
+    return !net_is_forked(net) && !atomic_load_explicit(&net->bereft, memory_order_relaxed);
+}
+
 void net_detach(struct net *net) { atomic_store(&net->process, 0); }
