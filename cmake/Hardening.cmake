@@ -1,5 +1,6 @@
 # What makes a memory error harder to use, in every build. tests/house/hardening.py reads the built files for it.
 include(CheckCCompilerFlag)
+include(CheckCSourceCompiles)
 include(CheckPIESupported)
 if(NOT REDLOCK_STATIC) # there -static-pie stands for -pie, which would undo it
   check_pie_supported(LANGUAGES C)
@@ -18,5 +19,13 @@ add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
 
 # Checked memory functions need an optimising compiler, and a sanitizer has checks of its own.
 if(NOT REDLOCK_SANITIZE)
-  add_compile_options($<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+  set(level 2)
+  set(CMAKE_REQUIRED_FLAGS "-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -Werror") # an older C library warns
+  check_c_source_compiles("#include <string.h>\n#if __USE_FORTIFY_LEVEL < 3\n#error\n#endif\nint main(void) { return 0; }"
+    REDLOCK_HAS_FORTIFY_3)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(REDLOCK_HAS_FORTIFY_3)
+    set(level 3)
+  endif()
+  add_compile_options($<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=${level}>)
 endif()

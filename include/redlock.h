@@ -8,6 +8,17 @@
  * Threads: with the service thread (the default) any thread may call any function. Without it,
  * calls on one client and its locks must not overlap, except redlock_cancel() and
  * redlock_client_reload().
+ * Callbacks: each returns. None throws a C++ exception or calls longjmp(3).
+ * Fork: in a child, however it was made, calls on the parent's clients answer FORKED and touch no
+ * connection. A child that returns from a callback that forked gets FORKED from the call that it
+ * is in; on the service thread it ends as by exit(0). vfork(2) and posix_spawn(3) are safe.
+ * Cancellation: pthread_cancel(3) takes effect after a call; redlock_cancel() ends a wait.
+ * Exit: exit(3) with open clients is safe and releases no lock. In exit handlers that were
+ * registered before the first client with TLS, calls on clients with TLS answer FORKED.
+ * Unloading: the shared library stays in memory after dlclose(3).
+ * Stacks: a call needs at most 64 KiB of the caller's stack.
+ * Descriptors: a program that closes those of a client (closefrom(3)) loses its locks, is notified
+ * of that, and gets SYSTEM from later calls.
  * Memory: options, names and URLs are copied. What a function returns belongs to the object it came
  * from. `_free(NULL)` is fine. A failed call leaves its output parameters alone.
  * NULL: a function that returns enum redlock_result answers BAD_ARGUMENT for a client, a lock or a
@@ -196,7 +207,8 @@ REDLOCK_API int redlock_client_node(struct redlock_client *client, size_t node,
                                     struct redlock_node_status *status);
 
 /* For an event loop of yours, with service_thread = 0: a descriptor that becomes readable when
- * redlock_process() has work, timers included. The client owns it. -1 with a service thread. */
+ * redlock_process() has work, timers included. The client owns it. -1: there is a service thread,
+ * or no descriptor is left. */
 REDLOCK_API int redlock_client_fd(struct redlock_client *client);
 /* Does all work that is due, without blocking, and runs callbacks. OK, FORKED, BAD_ARGUMENT (the
  * client has a service thread). */

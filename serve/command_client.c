@@ -17,7 +17,7 @@
 static bool authenticate(struct connection *connection, struct script_bytes user,
                          struct script_bytes word) {
     if (guess_check(connection, user, word)) {
-        connection->authenticated = true;
+        connection_prove(connection, true);
         return true;
     }
     reply_error(&connection->reply,
@@ -204,7 +204,7 @@ void command_reset(struct connection *connection) {
     transaction_free(connection);
     channel_leave_all(connection);
     connection->reply.protocol = 2;
-    connection->authenticated = connection->gateway->password == NULL;
+    connection_prove(connection, connection->gateway->password == NULL);
     connection->name[0] = '\0';
     reply_status(&connection->reply, "RESET");
 }

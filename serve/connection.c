@@ -16,6 +16,7 @@
 /* Limits on one client's requests in a row, and on their time, before others have their turn; and
  * on the bytes of one read. */
 enum { REQUESTS_AT_ONCE = 64, READ_BYTES = 16 * 1024 };
+#define NO_UID ((uid_t)-1)
 
 /* ---- memory ---- */
 
@@ -34,6 +35,42 @@ static void weigh(struct connection *connection) {
                                evbuffer_get_length(connection->reply.out) +
                                request_weight(&connection->reader) +
                                transaction_weight(connection) + connection->channel_bytes);
+}
+
+static const char out_of_memory[] =
+    "out of memory: a connection is closed whose request or answer found none";
+
+/* ---- room for connections ---- */
+
+void connection_prove(struct connection *connection, bool authenticated) {
+    struct gateway *gateway = connection->gateway;
+    if (connection->authenticated == authenticated) return;
+    connection->authenticated = authenticated;
+    if (authenticated)
+        TAILQ_REMOVE(&gateway->unproven, connection, unproven);
+    else
+        TAILQ_INSERT_TAIL(&gateway->unproven, connection, unproven);
+}
+
+static size_t count_of(const struct gateway *gateway, uid_t uid) {
+    size_t count = 0;
+    for (const struct connection *one = gateway->connections; one != NULL; one = one->next)
+        count += one->wire != NULL && one->peer_uid == uid;
+    return count;
+}
+
+/* A client that fills the gateway shuts out nobody else: one that has not given the password makes
+ * room for the next one; where no password is needed, on Unix sockets, one user leaves the last
+ * tenth to others. */
+static bool make_room(struct gateway *gateway, uid_t uid) {
+    const size_t most = gateway->options->connections_max, last_tenth = most / 10;
+    if (gateway->connections_count >= most && !TAILQ_EMPTY(&gateway->unproven)) {
+        gateway->metrics.refusals[REFUSED_CONNECTION]++;
+        connection_close(TAILQ_FIRST(&gateway->unproven));
+    }
+    if (gateway->connections_count >= most) return false;
+    return uid == NO_UID || gateway->password != NULL ||
+           gateway->connections_count < most - last_tenth || count_of(gateway, uid) < last_tenth;
 }
 
 /* ---- the end of a connection ---- */
@@ -59,6 +96,7 @@ void connection_close(struct connection *connection) {
     connection->wire = NULL;
     connection->reply.out = NULL;
     connection->gateway->connections_count--;
+    connection_prove(connection, true);
     channel_leave_all(connection);
     notifications_forget(connection);
     set_weight(connection, 0);
@@ -82,11 +120,24 @@ static void write_now(struct connection *connection) {
         connection->unread_since_ns = 0;
 }
 
+/* The answers before the one that is missing are lost, too: the client cannot tell which it is. */
+static void miss_answer(struct connection *connection) {
+    struct gateway *gateway = connection->gateway;
+    connection->last = true;
+    evbuffer_unfreeze(connection->reply.out, 1);
+    evbuffer_drain(connection->reply.out, unread(connection));
+    evbuffer_freeze(connection->reply.out, 1);
+    notifications_miss(connection, REFUSED_MEMORY);
+    gateway_soon(gateway->notifications.turn);
+    notice_say(&gateway->no_memory, gateway->options, out_of_memory);
+}
+
 /* An answer is written at once. Waiting until the socket is reported writable would cost two more
  * system calls, and a turn of the loop. libevent handles the rest and any error of the socket;
  * until on_written() it writes everything. */
 void connection_flush(struct connection *connection) {
     if (connection->wire == NULL) return;
+    if (connection->reply.failed && !connection->missed) miss_answer(connection);
     const bool writes = (bufferevent_get_enabled(connection->wire) & EV_WRITE) != 0;
     if (unread(connection) > 0 && !writes) write_now(connection);
     weigh(connection);
@@ -115,11 +166,12 @@ void connection_breaks_protocol(const struct connection *connection, const char 
     notice_say(&gateway->not_requests, gateway->options, text);
 }
 
-/* Moves input to the reader. False: there is none. */
+/* Moves input to the reader, which says so if it finds no memory. False: there is none. */
 static bool read_more(struct connection *connection) {
     char bytes[READ_BYTES];
     int count = evbuffer_remove(bufferevent_get_input(connection->wire), bytes, sizeof bytes);
-    return count > 0 && request_feed(&connection->reader, bytes, (size_t)count);
+    if (count > 0) request_feed(&connection->reader, bytes, (size_t)count);
+    return count > 0;
 }
 
 /* Processes one request. False: there is no complete one. */
@@ -131,7 +183,12 @@ static bool next_request(struct connection *connection) {
         return false;
     }
     connection->midway_since_ns = 0;
-    if (status == REQUEST_BAD) {
+    if (status == REQUEST_NO_MEMORY) {
+        connection->gateway->metrics.refusals[REFUSED_MEMORY]++;
+        notice_say(&connection->gateway->no_memory, connection->gateway->options, out_of_memory);
+        reply_error(&connection->reply, "OOM out of memory while reading a request");
+        connection_finish(connection);
+    } else if (status == REQUEST_BAD) {
         connection_breaks_protocol(connection, connection->reader.error);
         reply_error(&connection->reply, "ERR Protocol error: %s", connection->reader.error);
         connection_finish(connection);
@@ -146,9 +203,10 @@ static bool may_go_on(const struct connection *connection) {
            unread(connection) <= CONNECTION_OUTPUT_PAUSE;
 }
 
-/* While a request or an unread answer blocks the connection, the input may fill up to one read.
- * libevent would then call on_read() again and again until input is taken; it would call on_event()
- * in the same way if it kept reading at the end of the input. */
+/* While a request or an unread answer blocks the connection, the input may fill up to two reads;
+ * libevent's own bound (a watermark) does not survive a failed allocation. libevent would then call
+ * on_read() again and again until input is taken; it would call on_event() in the same way if it
+ * kept reading at the end of the input. */
 static void read_when_there_is_room(struct connection *connection) {
     if (connection->wire == NULL || connection->last || connection->ended) return;
     const bool reads = (bufferevent_get_enabled(connection->wire) & EV_READ) != 0;
@@ -220,6 +278,12 @@ static void on_event(struct bufferevent *wire, short what, void *context) {
 
 /* ---- new connections ---- */
 
+static uid_t uid_of_peer(int fd) {
+    struct ucred peer;
+    socklen_t bytes = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 ? peer.uid : NO_UID;
+}
+
 static void link_in(struct gateway *gateway, struct connection *connection) {
     connection->gateway = gateway;
     connection->next = gateway->connections;
@@ -235,7 +299,8 @@ static void link_in(struct gateway *gateway, struct connection *connection) {
 void connection_open(struct gateway *gateway, int fd, const struct sockaddr *address) {
     static const char full[] = "-ERR max number of clients reached\r\n";
     const int on = 1;
-    if (gateway->connections_count >= gateway->options->connections_max) {
+    const uid_t uid = address->sa_family == AF_UNIX ? uid_of_peer(fd) : NO_UID;
+    if (!make_room(gateway, uid)) {
         gateway->metrics.refusals[REFUSED_CONNECTION]++;
         if (send(fd, full, sizeof full - 1, MSG_DONTWAIT | MSG_NOSIGNAL) <
             0) { /* the socket is closed in any case */
@@ -261,8 +326,9 @@ void connection_open(struct gateway *gateway, int fd, const struct sockaddr *add
     link_in(gateway, connection);
     connection->wire = wire;
     connection->reply = (struct reply){.out = bufferevent_get_output(wire), .protocol = 2};
-    connection->authenticated = gateway->password == NULL;
-    bufferevent_setwatermark(wire, EV_READ, 0, READ_BYTES);
+    connection->peer_uid = uid;
+    connection->authenticated = true;
+    connection_prove(connection, gateway->password == NULL);
     bufferevent_setcb(wire, on_read, on_written, on_event, connection);
     bufferevent_disable(wire, EV_WRITE);
     bufferevent_enable(wire, EV_READ);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include "channel.h"
 #include "command.h"
@@ -61,6 +62,8 @@ struct connection {
     char name[CONNECTION_NAME_BYTES_MAX + 1];
     char peer[ADDRESS_TEXT_BYTES];
     TAILQ_ENTRY(connection) unsent;
+    TAILQ_ENTRY(connection) unproven; /* while it is not authenticated */
+    uid_t peer_uid;                   /* of a Unix socket; else (uid_t)-1 */
     struct notified notified;
     struct subscriptions subscriptions;
     unsigned channels;    /* the number of its subscriptions */
@@ -77,6 +80,8 @@ static inline struct connection *connection_of(struct key_op *op) {
     return (struct connection *)(void *)((char *)op - offsetof(struct connection, op));
 }
 
+/* The client has given the password, or not any more (RESET). */
+void connection_prove(struct connection *connection, bool authenticated);
 /* Takes ownership of the socket. */
 void connection_open(struct gateway *gateway, int fd, const struct sockaddr *address);
 /* Closes the connection. An operation that is under way on the nodes runs to its end. */

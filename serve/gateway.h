@@ -49,6 +49,7 @@ struct gateway {
     struct listener *listeners;
     struct connection *connections; /* open ones, and closed ones whose operation has not ended */
     size_t connections_count;       /* open ones */
+    TAILQ_HEAD(, connection) unproven; /* those that have not given the password, oldest first */
     uint64_t connections_last_id;
     size_t client_bytes;  /* memory of their requests, answers and subscriptions, approximate */
     struct event *weighs; /* fires when client_bytes exceeds the limit */
@@ -59,8 +60,8 @@ struct gateway {
     struct script_cache texts; /* of scripts, as SCRIPT LOAD keeps them */
     struct workers workers;
     struct metrics metrics;
-    struct notice accept_fails, metrics_fail, too_heavy, too_costly, too_slow, not_requests,
-        wrong_password, wrong_passwords;
+    struct notice accept_fails, metrics_fail, no_memory, too_heavy, too_costly, too_slow,
+        not_requests, wrong_password, wrong_passwords;
     struct guesses guesses;
     char *password; /* NULL: clients need no password */
     char run_id[41];

@@ -204,8 +204,14 @@ static bool is_loopback(const struct sockaddr *address) {
 /* A client that can reach the port can take and delete every lock. */
 static bool may_be_reached(const struct gateway *gateway, const struct sockaddr *address,
                            const char *name) {
-    if (gateway->password != NULL || address->sa_family == AF_UNIX || is_loopback(address))
+    if (gateway->password != NULL || address->sa_family == AF_UNIX) return true;
+    if (is_loopback(address)) {
+        gateway->options->say(
+            "%s: every user of this machine can take and delete the locks here: give "
+            "--password-file, or listen on a Unix socket",
+            name);
         return true;
+    }
     gateway->options->say(
         "%s: others can reach this address, so a password is needed: give --password-file, or listen on 127.0.0.1",
         name);

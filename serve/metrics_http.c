@@ -154,7 +154,7 @@ static void scrape_open(struct metrics_http *http, int fd) {
     *scrape = (struct scrape){.http = http, .wire = wire, .deadline = deadline};
     TAILQ_INSERT_TAIL(&http->scrapes, scrape, links);
     http->connections++;
-    bufferevent_setwatermark(wire, EV_READ, 0, HEAD_BYTES_MAX);
+    bufferevent_set_max_single_read(wire, HEAD_BYTES_MAX);
     bufferevent_setcb(wire, on_read, on_written, on_event, scrape);
     bufferevent_enable(wire, EV_READ | EV_WRITE);
 }

@@ -30,8 +30,7 @@ static void queue_connection(struct connection *connection) {
     TAILQ_INSERT_TAIL(&connection->gateway->notifications.unsent, connection, unsent);
 }
 
-/* The client misses a message: it is closed, and so it knows that. */
-static void miss(struct connection *connection, enum metric_refusal reason) {
+void notifications_miss(struct connection *connection, enum metric_refusal reason) {
     connection->gateway->metrics.refusals[reason]++;
     connection->missed = true;
     queue_connection(connection);
@@ -81,7 +80,7 @@ static void end_costly(struct gateway *gateway, bool all) {
             reply_error(&one->reply,
                         "ERR more locks end than this gateway can tell its subscribers "
                         "of, and this one takes much of its time");
-        miss(one, REFUSED_NOTIFICATIONS);
+        notifications_miss(one, REFUSED_NOTIFICATIONS);
     }
     notice_say(&gateway->too_costly, gateway->options,
                "more locks end than subscribers can be told of: those that take most are closed");
@@ -166,6 +165,7 @@ static void compose(struct notifications *notifications, const struct channel *c
         reply_text(&reply, first->what);
     else
         reply_bytes(&reply, first->key, first->bytes);
+    if (reply.failed) evbuffer_drain(reply.out, evbuffer_get_length(reply.out));
 }
 
 static void begin_listeners(struct notifications *notifications, const struct channel *channel) {
@@ -210,14 +210,14 @@ static bool tell(struct notifications *notifications) {
         return true;
     const char *text = (const char *)evbuffer_pullup(notifications->message, -1);
     if (text == NULL || !connection_may_write(connection)) {
-        miss(connection, REFUSED_SLOW);
+        notifications_miss(connection, REFUSED_SLOW);
         if (connection->wire != NULL)
             notice_say(&connection->gateway->too_slow, connection->gateway->options,
                        "a subscriber that does not read its messages is closed");
         return true;
     }
-    evbuffer_add(connection->reply.out, connection->reply.protocol == 3 ? ">" : "*", 1);
-    evbuffer_add(connection->reply.out, text + 1, bytes - 1);
+    reply_raw(&connection->reply, connection->reply.protocol == 3 ? ">" : "*", 1);
+    reply_raw(&connection->reply, text + 1, bytes - 1);
     connection->gateway->metrics.notifications++;
     charge(connection, MESSAGE_COST + bytes);
     queue_connection(connection);

@@ -17,6 +17,7 @@
 #include <sys/queue.h>
 
 #include "channel.h"
+#include "metrics.h"
 
 /* Of events that wait. Beyond it, the subscribers that cost most are closed. */
 #define NOTIFICATIONS_BYTES_MAX ((size_t)1024 * 1024)
@@ -69,6 +70,8 @@ bool notifications_are_many(const struct gateway *gateway);
 /* The subscription ends. */
 void notifications_pass_over(struct notifications *notifications,
                              const struct subscription *subscription);
+/* The client misses a message or an answer: it is closed in the next turn, and so it knows that. */
+void notifications_miss(struct connection *connection, enum metric_refusal reason);
 /* The connection ends. */
 void notifications_forget(struct connection *connection);
 

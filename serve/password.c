@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <event2/event.h>
 
@@ -33,6 +34,15 @@ char *password_read(const char *path, char *why, size_t size) {
         snprintf(why, size, "--password-file %s: out of memory", path);
     explicit_bzero(line, sizeof line);
     return password;
+}
+
+void password_check_secrecy(const struct serve_options *options) {
+    struct stat status;
+    const char *path = options->password_file;
+    if (path == NULL || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
+    if ((status.st_mode & S_IROTH) == 0) return;
+    options->say("--password-file %s: all users of this machine can read it: chmod o-r %s", path,
+                 path);
 }
 
 void password_free(char *password) {

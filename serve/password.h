@@ -26,6 +26,7 @@
 struct connection;
 struct event;
 struct gateway;
+struct serve_options;
 
 /* The gateway's count; all zero at first. */
 struct guesses {
@@ -44,6 +45,8 @@ struct guess {
 /* Returns the first line of the file, 1 to 512 bytes; the caller frees it with password_free().
  * NULL: `why`, of `size` bytes, holds the reason. */
 char *password_read(const char *path, char *why, size_t size);
+/* A warning if others can read the file. */
+void password_check_secrecy(const struct serve_options *options);
 void password_free(char *password); /* overwrites it first; NULL is allowed */
 
 /* True: this request, which contains a password, must wait; `run` continues it later. */

@@ -58,6 +58,7 @@ static void on_done(evutil_socket_t fd, short what, void *context) {
         if (reload->password != NULL) {
             password_free(gateway->password);
             gateway->password = reload->password;
+            password_check_secrecy(gateway->options);
         }
         gateway->options->say("SIGHUP: the password file and the files of TLS were read again");
     }

@@ -10,24 +10,32 @@
 
 enum { ERROR_BYTES_MAX = 2048 };
 
-/* Out of memory: evbuffer leaves the buffer unchanged. The client then misses an answer, and its
- * stream is useless from then on. MemoryMax ends a gateway that is so short of memory before that.
- */
+/* Out of memory: nothing behind it may be sent, or the next answer would be taken for this one. */
+static void note(struct reply *reply, bool added) { reply->failed = reply->failed || !added; }
+
+void reply_raw(struct reply *reply, const void *data, size_t bytes) {
+    note(reply, evbuffer_add(reply->out, data, bytes) == 0);
+}
+
 static void head(struct reply *reply, char kind, int64_t number) {
     char text[32];
     int bytes = snprintf(text, sizeof text, "%c%" PRId64 "\r\n", kind, number);
-    evbuffer_add(reply->out, text, (size_t)bytes);
+    reply_raw(reply, text, (size_t)bytes);
 }
 
-void reply_status(struct reply *reply, const char *text) {
-    evbuffer_add_printf(reply->out, "+%s\r\n", text);
+static void line(struct reply *reply, char kind, const char *text) {
+    reply_raw(reply, &kind, 1);
+    reply_raw(reply, text, strlen(text));
+    reply_raw(reply, "\r\n", 2);
 }
+
+void reply_status(struct reply *reply, const char *text) { line(reply, '+', text); }
 
 static void error_line(struct reply *reply, char *text) {
     for (char *at = text; *at != '\0'; at++) {
         if ((unsigned char)*at < ' ' || *at == 0x7f) *at = ' ';
     }
-    evbuffer_add_printf(reply->out, "-%s\r\n", text);
+    line(reply, '-', text);
 }
 
 void reply_error(struct reply *reply, const char *format, ...) {
@@ -43,27 +51,31 @@ void reply_integer(struct reply *reply, int64_t value) { head(reply, ':', value)
 
 void reply_bytes(struct reply *reply, const void *data, size_t bytes) {
     head(reply, '$', (int64_t)bytes);
-    evbuffer_add(reply->out, data, bytes);
-    evbuffer_add(reply->out, "\r\n", 2);
+    reply_raw(reply, data, bytes);
+    reply_raw(reply, "\r\n", 2);
 }
 
 void reply_text(struct reply *reply, const char *text) { reply_bytes(reply, text, strlen(text)); }
 
 void reply_buffer(struct reply *reply, struct evbuffer *content) {
     head(reply, '$', (int64_t)evbuffer_get_length(content));
-    evbuffer_add_buffer(reply->out, content);
-    evbuffer_add(reply->out, "\r\n", 2);
+    reply_move(reply, content);
+    reply_raw(reply, "\r\n", 2);
     evbuffer_free(content);
+}
+
+void reply_move(struct reply *reply, struct evbuffer *answers) {
+    note(reply, evbuffer_add_buffer(reply->out, answers) == 0);
 }
 
 void reply_nil(struct reply *reply) {
     const char *nil = reply->protocol == 3 ? "_\r\n" : "$-1\r\n";
-    evbuffer_add(reply->out, nil, strlen(nil));
+    reply_raw(reply, nil, strlen(nil));
 }
 
 void reply_nil_array(struct reply *reply) {
     const char *nil = reply->protocol == 3 ? "_\r\n" : "*-1\r\n";
-    evbuffer_add(reply->out, nil, strlen(nil));
+    reply_raw(reply, nil, strlen(nil));
 }
 
 void reply_array(struct reply *reply, size_t count) { head(reply, '*', (int64_t)count); }

@@ -5,6 +5,7 @@
 #ifndef SERVE_REPLY_H
 #define SERVE_REPLY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ struct evbuffer;
 struct reply {
     struct evbuffer *out;
     int protocol; /* 2 or 3 */
+    bool failed;  /* out of memory: an answer is missing, and the connection must end */
 };
 
 void reply_status(struct reply *reply, const char *text);
@@ -27,6 +29,10 @@ void reply_text(struct reply *reply, const char *text);
 /* Writes its content as bytes, and frees it. */
 void reply_buffer(struct reply *reply, struct evbuffer *content);
 void reply_nil(struct reply *reply);
+/* Part of an answer, as it is on the wire. */
+void reply_raw(struct reply *reply, const void *data, size_t bytes);
+/* Moves whole answers from there. */
+void reply_move(struct reply *reply, struct evbuffer *answers);
 /* The answer of an EXEC that did nothing. */
 void reply_nil_array(struct reply *reply);
 void reply_array(struct reply *reply, size_t count);

@@ -17,6 +17,7 @@ enum { ARENA_BYTES_AT_FIRST = 512, ARENA_BYTES_KEPT = 16 * 1024 };
 
 /* The object that hiredis gets; it only checks that it is not NULL. */
 static char accepted;
+static const char out_of_memory[] = "out of memory";
 
 static void *refuse(struct request_reader *reader, const char *error) {
     reader->error = error;
@@ -40,7 +41,7 @@ static void *on_string(const redisReadTask *task, char *text, size_t bytes) {
     if (task->type != REDIS_REPLY_STRING)
         return refuse(reader, "a request is an array of bulk strings");
     if (reader->count == REQUEST_WORDS_MAX) return refuse(reader, "too many words in a request");
-    if (!arena_reserve(reader, bytes)) return refuse(reader, "out of memory");
+    if (!arena_reserve(reader, bytes)) return refuse(reader, out_of_memory);
     if (bytes > 0) memcpy(reader->arena + reader->arena_bytes, text, bytes);
     reader->arena_bytes += bytes;
     reader->words[reader->count++].bytes =
@@ -113,17 +114,23 @@ static bool feed_inline(struct request_reader *reader, const char *data, size_t 
     return true;
 }
 
-bool request_feed(struct request_reader *reader, const char *data, size_t bytes) {
-    if (bytes == 0) return true;
+/* hiredis frees what it has when it finds no memory. */
+void request_feed(struct request_reader *reader, const char *data, size_t bytes) {
+    if (bytes == 0 || reader->error != NULL) return;
+    const bool fed = reader->inline_request != NULL
+                         ? feed_inline(reader, data, bytes)
+                         : redisReaderFeed(reader->hiredis, data, bytes) == REDIS_OK;
+    if (!fed) {
+        reader->error = out_of_memory;
+        return;
+    }
     reader->pending += bytes;
     reader->grown = reader->grown || reader->pending > ARENA_BYTES_KEPT;
-    if (reader->inline_request != NULL) return feed_inline(reader, data, bytes);
-    return redisReaderFeed(reader->hiredis, data, bytes) == REDIS_OK;
 }
 
 static enum request_status bad(struct request_reader *reader, const char *error) {
     reader->error = error;
-    return REQUEST_BAD;
+    return error == out_of_memory ? REQUEST_NO_MEMORY : REQUEST_BAD;
 }
 
 /* ---- lines ---- */
@@ -236,13 +243,13 @@ static enum request_status next_inline(struct request_reader *reader) {
     if (end == NULL) return REQUEST_MORE;
     size_t used = bytes + 1;
     if (bytes > 0 && reader->inline_request[bytes - 1] == '\r') bytes--;
-    if (!arena_reserve(reader, bytes)) return bad(reader, "out of memory");
+    if (!arena_reserve(reader, bytes)) return bad(reader, out_of_memory);
     if (bytes > 0) memcpy(reader->arena, reader->inline_request, bytes);
     int count = split(reader->arena, bytes, reader->words);
     if (count < 0) return bad(reader, "unbalanced quotes in request");
     reader->count = (size_t)count;
     reader->midway = false;
-    return leave_inline(reader, used) ? REQUEST_READY : bad(reader, "out of memory");
+    return leave_inline(reader, used) ? REQUEST_READY : bad(reader, out_of_memory);
 }
 
 /* ---- arrays ---- */
@@ -250,8 +257,9 @@ static enum request_status next_inline(struct request_reader *reader) {
 static enum request_status next_array(struct request_reader *reader) {
     void *object = NULL;
     int outcome = redisReaderGetReply(reader->hiredis, &object);
-    if (outcome != REDIS_OK)
-        return bad(reader, reader->error != NULL ? reader->error : "not a request");
+    if (outcome != REDIS_OK && reader->error == NULL)
+        reader->error = reader->hiredis->err == REDIS_ERR_OOM ? out_of_memory : "not a request";
+    if (outcome != REDIS_OK) return bad(reader, reader->error);
     size_t behind = object != NULL ? reader->hiredis->len - reader->hiredis->pos : 0;
     if (reader->pending - behind > REQUEST_BYTES_MAX) return bad(reader, "the request is too long");
     if (object == NULL) return REQUEST_MORE;
@@ -282,7 +290,7 @@ size_t request_weight(const struct request_reader *reader) {
 }
 
 enum request_status request_next(struct request_reader *reader) {
-    if (reader->error != NULL) return REQUEST_BAD;
+    if (reader->error != NULL) return bad(reader, reader->error);
     if (!reader->midway) {
         /* A request has ended: frees its words, and the memory of a long one. */
         reader->count = reader->arena_bytes = 0;
@@ -296,7 +304,7 @@ enum request_status request_next(struct request_reader *reader) {
         const redisReader *hiredis = reader->hiredis;
         if (reader->inline_request == NULL && hiredis->buf[hiredis->pos] != '*' &&
             !become_inline(reader))
-            return bad(reader, "out of memory");
+            return bad(reader, out_of_memory);
     }
     return reader->inline_request != NULL ? next_inline(reader) : next_array(reader);
 }

@@ -36,14 +36,15 @@ enum request_status {
     /* words[0..count), until the next call; count may be 0: an empty request, which gets no answer
      */
     REQUEST_READY,
-    REQUEST_MORE, /* more bytes are needed */
-    REQUEST_BAD   /* no request can follow: `error` holds the reason */
+    REQUEST_MORE,     /* more bytes are needed */
+    REQUEST_BAD,      /* no request can follow: `error` holds the reason */
+    REQUEST_NO_MEMORY /* the same */
 };
 
 bool request_open(struct request_reader *reader);
 void request_close(struct request_reader *reader);
-/* Adds input: any number of bytes, cut anywhere. False: out of memory. */
-bool request_feed(struct request_reader *reader, const char *data, size_t bytes);
+/* Adds input: any number of bytes, cut anywhere. Without memory, request_next() says so. */
+void request_feed(struct request_reader *reader, const char *data, size_t bytes);
 enum request_status request_next(struct request_reader *reader);
 /* Frees the memory of a long request, when no request is under way. */
 void request_rest(struct request_reader *reader);

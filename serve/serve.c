@@ -197,6 +197,7 @@ static bool feed_watchdog(struct gateway *gateway) {
 
 static bool open_loop(struct gateway *gateway) {
     static const int numbers[] = {SIGTERM, SIGINT};
+    TAILQ_INIT(&gateway->unproven);
     gateway->base = event_base_new();
     if (gateway->base == NULL || !key_ops_open(gateway) || !notifications_open(gateway) ||
         !connections_open(gateway))
@@ -279,6 +280,7 @@ static enum serve_result open_all(struct gateway *gateway) {
         options->say("%s", why);
         return SERVE_CONFIG;
     }
+    password_check_secrecy(options);
     if (options->metrics != NULL && !metrics_open(gateway, options->metrics)) return SERVE_CONFIG;
     return listen_open(gateway) ? SERVE_OK : SERVE_CONFIG;
 }

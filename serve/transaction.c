@@ -253,7 +253,8 @@ static void exec_over(struct key_op *op, const struct script_value *result) {
     struct transaction *transaction = connection->transaction;
     if (connection->wire != NULL && result->kind == SCRIPT_STATUS) {
         reply_array(&connection->reply, transaction->count);
-        evbuffer_add_buffer(connection->reply.out, transaction->answers.out);
+        reply_move(&connection->reply, transaction->answers.out);
+        connection->reply.failed |= transaction->answers.failed;
     } else if (connection->wire != NULL && result->kind == SCRIPT_NIL) {
         reply_nil_array(&connection->reply);
     } else if (connection->wire != NULL) {

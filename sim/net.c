@@ -314,6 +314,11 @@ int net_random(struct net *net, void *buf, size_t n) {
 
 int64_t net_wall_us(struct net *net) { return (actor_of(net)->wall + net_now(net)) / 1000; }
 
+bool net_is_bereft(const struct net *net) { return (void)net, false; }
+bool net_uses_tls(const struct net *net) { return (void)net, false; }
+void net_detach(struct net *net) { (void)net; }
+unsigned net_process_number(void) { return 1; }
+bool net_is_forked(const struct net *net) { return (void)net, false; } /* no world forks */
 unsigned net_nodes(const struct net *net) { return net->nodes; }
 
 rl_mask net_ready(struct net *net, rl_ns now) { return policy_ready(&net->policy, now); }

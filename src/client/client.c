@@ -244,6 +244,26 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     return REDLOCK_OK;
 }
 
+static int open_client(const char *nodes, const struct redlock_client_options *checked,
+                       struct redlock_client **out, struct redlock_error *error) {
+    struct redlock_client *client = client_create(checked);
+    if (!client) return fail(error, REDLOCK_NO_MEMORY, "out of memory while opening a client");
+    int result = connect_all(client, nodes, error);
+    if (result != REDLOCK_OK) {
+        client_destroy(client);
+        return result;
+    }
+    if (checked->service_thread && service_start(&client->schedule) != REDLOCK_OK) {
+        net_close(client->net, false);
+        client_destroy(client);
+        return fail(error, REDLOCK_SYSTEM,
+                    "the service thread cannot be started: too many threads, or no memory");
+    }
+    if (net_uses_tls(client->net)) schedule_watch_exit(&client->schedule);
+    *out = client;
+    return REDLOCK_OK;
+}
+
 int redlock_client_open(const char *nodes, const struct redlock_client_options *options,
                         struct redlock_client **out, struct redlock_error *error) {
     struct redlock_client_options checked;
@@ -251,21 +271,10 @@ int redlock_client_open(const char *nodes, const struct redlock_client_options *
         return fail(error, REDLOCK_BAD_ARGUMENT,
                     "redlock_client_open: nodes and client must not be NULL");
     if (!options_client(&checked, options, error)) return REDLOCK_BAD_ARGUMENT;
-    struct redlock_client *client = client_create(&checked);
-    if (!client) return fail(error, REDLOCK_NO_MEMORY, "out of memory while opening a client");
-    int result = connect_all(client, nodes, error);
-    if (result != REDLOCK_OK) {
-        client_destroy(client);
-        return result;
-    }
-    if (checked.service_thread && service_start(&client->schedule) != REDLOCK_OK) {
-        net_close(client->net, false);
-        client_destroy(client);
-        return fail(error, REDLOCK_SYSTEM,
-                    "the service thread cannot be started: too many threads, or no memory");
-    }
-    *out = client;
-    return REDLOCK_OK;
+    cancellation_off();
+    int result = open_client(nodes, &checked, out, error);
+    cancellation_back();
+    return result;
 }
 
 int redlock_client_reload(struct redlock_client *client, struct redlock_error *error) {
@@ -273,6 +282,7 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
     struct net_error net_error = {0};
     if (!client) return fail_null(error);
     if (schedule_is_forked(&client->schedule)) return fail_forked(error);
+    cancellation_off();
     /* reading files may be slow, and locks do not wait for it */
     pthread_mutex_lock(&client->reload_mutex);
     int result = net_read_tls(client->net, &fresh, &net_error);
@@ -282,6 +292,7 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
         pthread_mutex_unlock(&client->schedule.mutex);
     }
     pthread_mutex_unlock(&client->reload_mutex);
+    cancellation_back();
     return result == REDLOCK_OK ? REDLOCK_OK : fail(error, result, "%s", net_error.text);
 }
 
@@ -299,6 +310,7 @@ static void drain(struct redlock_client *client) {
 }
 
 static void client_end(struct redlock_client *client) {
+    schedule_unwatch_exit(&client->schedule);
     bool forked = schedule_is_forked(&client->schedule);
     if (forked) {
         /* Another thread was changing something at the fork. A half-changed state cannot be
@@ -328,10 +340,12 @@ void client_ref(struct redlock_client *client) { atomic_fetch_add(&client->refs,
 
 void client_unref(struct redlock_client *client) {
     if (atomic_fetch_sub(&client->refs, 1) > 1) return;
+    cancellation_off();
     if (schedule_is_forked(&client->schedule))
         client_end(client);
     else
         schedule_end(&client->schedule, end);
+    cancellation_back();
 }
 
 void redlock_client_free(struct redlock_client *client) {
@@ -357,7 +371,7 @@ int redlock_client_node(struct redlock_client *client, size_t node,
     memcpy(seen.version, status.version, sizeof seen.version);
     memcpy(seen.text, status.text, sizeof seen.text);
     if (client->node_mode->status) client->node_mode->status(client, (unsigned)node, &seen);
-    pthread_mutex_unlock(&client->schedule.mutex);
+    client_exit(client);
     sized_fill(out, out->size, &seen, sizeof seen);
     return REDLOCK_OK;
 }
@@ -365,7 +379,7 @@ int redlock_client_node(struct redlock_client *client, size_t node,
 int redlock_client_mode(struct redlock_client *client) {
     if (client_enter(client) != REDLOCK_OK) return client->options.mode;
     int mode = client->guard ? REDLOCK_MODE_GUARDED : client->options.mode;
-    pthread_mutex_unlock(&client->schedule.mutex);
+    client_exit(client);
     return mode;
 }
 
@@ -378,7 +392,7 @@ int redlock_client_stats(struct redlock_client *client, struct redlock_stats *st
         seen.reconnects += status.reconnects;
     }
     if (client->guard) seen.ttl_max_ms = guard_ttl_max_ms(client->guard);
-    pthread_mutex_unlock(&client->schedule.mutex);
+    client_exit(client);
     histogram_count(&seen.waited);
     histogram_count(&seen.held);
     histogram_count(&seen.validity_left);

@@ -152,6 +152,8 @@ static inline struct net_node_status client_status(struct redlock_client *client
 }
 /* OK; or why this client takes no lock, however many nodes would grant it. */
 static inline int client_refusal(const struct redlock_client *client) {
+    if (schedule_is_forked(&client->schedule)) return REDLOCK_FORKED;
+    if (net_is_bereft(client->net)) return REDLOCK_SYSTEM;
     return client->twice_listed ? REDLOCK_TWICE_LISTED : client->refusal;
 }
 static inline int client_verdict(const struct redlock_client *client, unsigned node, int verdict) {
@@ -166,6 +168,8 @@ static inline int client_enter(struct redlock_client *client) {
 static inline void client_leave(struct redlock_client *client) {
     schedule_leave(&client->schedule);
 }
+/* in place of client_leave(), after a call that sent nothing and changed no timer */
+static inline void client_exit(struct redlock_client *client) { schedule_exit(&client->schedule); }
 static inline void client_leave_notifying(struct redlock_client *client) {
     schedule_leave_reporting(&client->schedule);
 }

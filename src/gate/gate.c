@@ -134,6 +134,7 @@ struct visit {
     uint64_t print;
     struct gate_bucket *bucket;
     struct gate_bucket copy; /* of the file's */
+    int cancelling;          /* whether this thread could be cancelled before */
 };
 
 static int enter(struct visit *visit, struct redlock_fence_gate *gate, const void *resource,
@@ -144,6 +145,8 @@ static int enter(struct visit *visit, struct redlock_fence_gate *gate, const voi
     visit->gate = gate;
     visit->print = gate_hash(gate->salt, resource, bytes);
     uint64_t index = (visit->print >> 32) % gate->count;
+    /* The calls of the file are cancellation points, and the mutex is held. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit->cancelling);
     pthread_mutex_lock(&gate->mutex);
     if (!gate->in_file) {
         visit->bucket = &gate->buckets[index];
@@ -157,6 +160,7 @@ static int enter(struct visit *visit, struct redlock_fence_gate *gate, const voi
         errno = error;
     }
     pthread_mutex_unlock(&gate->mutex);
+    pthread_setcancelstate(visit->cancelling, NULL);
     return REDLOCK_SYSTEM;
 }
 
@@ -164,6 +168,7 @@ static void leave(struct visit *visit) {
     int error = errno;
     if (visit->gate->in_file) gate_file_unlock(&visit->gate->file);
     pthread_mutex_unlock(&visit->gate->mutex);
+    pthread_setcancelstate(visit->cancelling, NULL);
     errno = error;
 }
 

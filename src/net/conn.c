@@ -80,8 +80,11 @@ static void connected(struct conn *conn) {
 static void close_socket(struct conn *conn) {
     if (conn->fd < 0) return;
     /* Done explicitly: while a forked child still has the descriptor, closing ours would leave it
-     * in the epoll set. */
-    if (conn->epoll_events) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
+     * in the epoll set, and the connection open. */
+    if (net_may_touch(net_of(conn))) {
+        if (conn->epoll_events) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
+        shutdown(conn->fd, SHUT_RDWR);
+    }
     close(conn->fd);
     conn->fd = -1;
     conn->epoll_events = 0;
@@ -114,6 +117,7 @@ static void try_address(struct conn *conn, int error) {
 
 void conn_start(struct conn *conn) {
     struct net *net = net_of(conn);
+    if (!net_may_touch(net)) return;
     const struct url *url = &conn->node->url;
     timers_set(&net->timers, &conn->retry, RL_NEVER);
     timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
@@ -211,7 +215,7 @@ static void reset_socket(const struct conn *conn) {
 
 void conn_close(struct conn *conn, bool reset) {
     struct net *net = net_of(conn);
-    if (reset && conn->fd >= 0) reset_socket(conn);
+    if (reset && conn->fd >= 0 && net_may_touch(net)) reset_socket(conn);
     close_socket(conn);
     conn->generation++;
     tls_free(conn->tls);

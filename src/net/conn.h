@@ -11,6 +11,7 @@
 #define RL_NET_CONN_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "core/mix.h"
@@ -169,6 +170,8 @@ static inline bool node_keeps_slots(const struct node *node) {
 
 struct net {
     struct net_handlers handlers;
+    atomic_bool bereft;  /* the program has closed our descriptors (closefrom(3), say) */
+    atomic_uint process; /* net_process_number() of the one that opened it; 0: abandoned */
     int log_level;
     bool guarded, asks_quorum;
     int64_t *fences; /* guarded: space for the answer to NET_FENCES */
@@ -184,6 +187,7 @@ struct net {
     bool pending;                  /* net_process() has work that no event announces */
     bool resolving; /* a connection waits for its addresses, or a lookup is under way */
     bool closing;
+    bool bereft_noted;
     struct net_timer untrack; /* when no caller has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
@@ -199,6 +203,10 @@ struct net {
 static inline bool conn_is_for_votes(const struct conn *conn) {
     return conn->kind == CONN_MAIN || conn->kind == CONN_FRESH;
 }
+
+/* process.c: whether the net's descriptors are its own. Not in a child, where they are the
+ * parent's, and not once the program has closed them: their numbers may be anything's. */
+bool net_may_touch(const struct net *net);
 
 /* conn.c: one connection's life */
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);

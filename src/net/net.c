@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,10 +49,12 @@ static void close_descriptor(int fd) {
 
 static void free_net(struct net *net) {
     for (unsigned i = 0; i < net->nodes; i++) url_free(&net->node[i].url);
-    close_descriptor(net->epoll);
-    close_descriptor(net->kick);
-    close_descriptor(net->timer);
-    close_descriptor(net->sleeper);
+    if (!net->bereft) {
+        close_descriptor(net->epoll);
+        close_descriptor(net->kick);
+        close_descriptor(net->timer);
+        close_descriptor(net->sleeper);
+    }
     tls_context_free(net->tls);
     for (int kind = 0; kind < 2; kind++) buffer_free(&net->scratch[kind]);
     pthread_mutex_destroy(&net->sleeper_mutex);
@@ -95,6 +98,7 @@ int net_open(struct net **net, const struct net_options *options,
         snprintf(error->text, sizeof(error->text), "out of memory");
         return error->result;
     }
+    atomic_init(&new->process, net_process_number());
     new->guarded = options->guarded;
     new->fences = fences;
     new->epoll = new->kick = new->timer = new->sleeper = -1;
@@ -167,6 +171,9 @@ void net_log(struct net *net, int level, const char *format, ...) {
 
 /* ---- clock, randomness, timers ---- */
 
+bool net_is_bereft(const struct net *net) { return net->bereft; }
+bool net_uses_tls(const struct net *net) { return net->tls != NULL; }
+
 unsigned net_nodes(const struct net *net) { return net->nodes; }
 
 rl_ns clock_now(void) {
@@ -228,6 +235,7 @@ static void arm_timer(struct net *net) {
 }
 
 int net_fd(struct net *net) {
+    if (!net_may_touch(net)) return -1;
     if (net->timer >= 0) return net->epoll;
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (!add_to_epoll(net, timer, ITEM_TIMER)) {
@@ -242,9 +250,18 @@ int net_fd(struct net *net) {
 
 /* ---- waiting ---- */
 
-static void wait_ms(int epoll, int timeout, struct net_batch *batch) {
+enum { BEREFT_POLL_MS = 10 };
+
+static void wait_ms(struct net *net, int timeout, struct net_batch *batch) {
     struct epoll_event events[sizeof(batch->item) / sizeof(batch->item[0])];
-    int count = epoll_wait(epoll, events, (int)(sizeof(events) / sizeof(events[0])), timeout);
+    int count = -1;
+    if (!net->bereft) {
+        count = epoll_wait(net->epoll, events, (int)(sizeof(events) / sizeof(events[0])), timeout);
+        if (count < 0 && errno != EINTR) net->bereft = true;
+    }
+    /* Nothing can wake us now. The timers still tell what is lost. */
+    if (net->bereft)
+        poll(NULL, 0, timeout < 0 || timeout > BEREFT_POLL_MS ? BEREFT_POLL_MS : timeout);
     batch->count = count > 0 ? count : 0;
     for (int i = 0; i < batch->count; i++) {
         batch->item[i].events = events[i].events;
@@ -270,6 +287,8 @@ static void wake_after_suspend(struct net *net, rl_ns now, rl_ns until) {
  * the net that never change, and the sleeper under its mutex. */
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     int timeout = -1;
+    batch->count = 0;
+    if (net_is_forked(net)) return;
     if (until != RL_NEVER) {
         rl_ns now = clock_now(); /* not net_now(): a sample belongs to another thread */
         rl_ns left = until - now;
@@ -278,11 +297,12 @@ void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
         timeout = ms > INT_MAX ? INT_MAX : (int)ms;
         if (left > LONG_SLEEP) wake_after_suspend(net, now, until);
     }
-    wait_ms(net->epoll, timeout, batch);
+    wait_ms(net, timeout, batch);
 }
 
 void net_kick(struct net *net) {
     uint64_t one = 1;
+    if (!net_may_touch(net)) return;
     ssize_t written = write(net->kick, &one, sizeof(one));
     (void)written; /* fails only when the counter is full: then it is readable already */
 }
@@ -292,6 +312,7 @@ void net_kick(struct net *net) {
 static void handle(struct net *net, uint64_t what, uint32_t events) {
     uint64_t ignored;
     unsigned item = (unsigned)(what >> 56), index = (unsigned)(what >> 48) & 0xff;
+    if (!net_may_touch(net)) return; /* an earlier event's log callback forked */
     if (item >= CONNS_PER_NODE) {
         int fd = item == ITEM_KICK ? net->kick : item == ITEM_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
@@ -311,14 +332,32 @@ void net_report(struct net *net) {
         if (changed & 1) net->handlers.node(net->handlers.context, i);
 }
 
+/* The numbers may be in use for something else by now: nothing is closed. */
+static void lose_descriptors(struct net *net) {
+    static const char why[] =
+        "the program has closed the descriptors of this client (closefrom(3), "
+        "or a loop over close(2)): open a new client afterwards";
+    if (net->bereft_noted) return;
+    net->bereft_noted = true;
+    net_log(net, REDLOCK_LOG_ERROR, "%s", why);
+    for (unsigned i = 0; i < net->nodes; i++)
+        for (int kind = CONNS_PER_NODE; kind-- > 0;) {
+            struct conn *conn = &net->node[i].conns[kind];
+            conn->fd = -1;
+            if (conn->state != CONN_DOWN) conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, why);
+        }
+}
+
 void net_process(struct net *net, const struct net_batch *batch) {
     struct net_batch own;
     struct net_timer *timer;
+    if (net_is_forked(net)) return;
     if (!batch) {
-        wait_ms(net->epoll, 0, &own);
+        wait_ms(net, 0, &own);
         batch = &own;
     }
     net->pending = false;
+    if (net->bereft) lose_descriptors(net);
     for (int i = 0; i < batch->count; i++) handle(net, batch->item[i].what, batch->item[i].events);
     rl_ns now = net->sample = clock_now();
     for (int i = 0; i < TIMERS_PER_PROCESS && (timer = timers_due(&net->timers, now)); i++)
@@ -338,6 +377,7 @@ void net_process(struct net *net, const struct net_batch *batch) {
 
 /* Calls no handler: net_process() opens a connection for transactions, and closes a broken one. */
 void net_flush(struct net *net) {
+    if (!net_may_touch(net)) return;
     for (struct node *node = net->node, *end = node + net->nodes; node < end; node++) {
         if (transaction_is_due(node)) {
             if (node->aux.state == CONN_READY) {

@@ -83,6 +83,18 @@ int net_read_tls(const struct net *net, struct tls_context **fresh, struct net_e
 /* takes ownership; NULL: does nothing */
 void net_use_tls(struct net *net, struct tls_context *fresh);
 
+/* This process is a child of the one that opened the net, or a child of a child. Nothing here
+ * touches a socket, a timer or the epoll set then: they are the parent's. Any thread may call it;
+ * NULL: false. */
+bool net_is_forked(const struct net *net);
+/* The same from now on, in this process. */
+void net_detach(struct net *net);
+/* A number that a process shares with none of its children; never 0. */
+unsigned net_process_number(void);
+bool net_uses_tls(const struct net *net);
+/* The program has closed the descriptors: no node can be reached any more. Timers go on. */
+bool net_is_bereft(const struct net *net);
+
 unsigned net_nodes(const struct net *net);
 rl_ns net_now(struct net *net);                       /* CLOCK_BOOTTIME; see net_process() */
 int net_random(struct net *net, void *buf, size_t n); /* getrandom(2), buffered; 0, or -1 */

@@ -16,7 +16,7 @@
 enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
 
 void conn_epoll(struct conn *conn, uint32_t events) {
-    if (conn->epoll_events == events) return;
+    if (conn->epoll_events == events || !net_may_touch(conn->node->net)) return;
     struct epoll_event event = {.events = events};
     const uint64_t item = (uint64_t)(conn - conn->node->conns);
     event.data.u64 = item << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
@@ -121,6 +121,7 @@ void conn_read(struct conn *conn) {
     uint32_t generation = conn->generation;
     for (int i = 0;
          i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {
+        if (!net_may_touch(net)) return;
         ssize_t got = recv(conn->fd, data, sizeof(data), MSG_DONTWAIT);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
@@ -147,6 +148,7 @@ void conn_read(struct conn *conn) {
 /* False: what is left has to wait for the socket, or the connection broke. */
 static bool write_out(struct conn *conn, struct buffer *buffer) {
     while (buffer_bytes(buffer) > 0) {
+        if (!net_may_touch(conn->node->net)) return false;
         ssize_t put =
             send(conn->fd, buffer_data(buffer), buffer_bytes(buffer), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (put < 0 && errno == EINTR) continue;

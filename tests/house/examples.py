@@ -17,6 +17,9 @@ CASES = {
     "event_loop": ('"$EXAMPLES/event_loop" tide 1500 && redlock show tide', 0, ["acquired: ok", "renewed", "released: ok", "free"]),
     "tracing": ('"$EXAMPLES/tracing" spanned && redlock show spanned', 0,
                 ["lock.acquire resource=spanned start=1", 'result="ok"', "lock.extend resource=spanned", "lock.release resource=spanned", "free"]),
+    "prefork": ('"$EXAMPLES/prefork" 3 && redlock show server', 0,
+                ["worker 1 has its turn", "worker 2 has", "worker 3 has", "the server: held, 0 workers failed", "free"]),
+    "plugin": ('"$EXAMPLES/plugin" "$EXAMPLES/../src/client/libredlock.so" plugged && redlock show plugged', 0, ["plugged: held", "free"]),
     # Taken elsewhere with a TTL beyond the ten seconds that it waits.
     "event_loop_held": ('redlock acquire -t 60 tide >/dev/null && "$EXAMPLES/event_loop" tide 10', 75, ["acquired: held by another"]),
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void command(struct server *server, const char *text) {
@@ -474,6 +475,26 @@ static void tls_files_that_are_renewed_while_it_connects(void **state) {
     redlock_client_free(reloading.client);
 }
 
+/* OpenSSL's exit handler frees what the service thread uses in a handshake. */
+static void tls_when_the_program_ends_meanwhile(void **state) {
+    (void)state;
+    const struct redlock_client_options options = tls_options("ca.pem", "client");
+    for (int run = 0; run < 100; run++) {
+        pid_t child = fork();
+        if (child == 0) {
+            struct redlock_client *clients[8];
+            for (int i = 0; i < 8; i++)
+                if (redlock_client_open(secure_url, &options, &clients[i], NULL) != REDLOCK_OK)
+                    _exit(1);
+            usleep((useconds_t)run * 100);
+            exit(0);
+        }
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status != 0) fail_msg("run %d: the program's status is 0x%x", run, (unsigned)status);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest plain[] = {
         cmocka_unit_test(a_password),
@@ -492,6 +513,7 @@ int main(void) {
         cmocka_unit_test(tls_files_that_are_renewed),
         cmocka_unit_test(tls_files_that_are_renewed_while_it_connects),
         cmocka_unit_test(tls_files_that_cannot_be_used),
+        cmocka_unit_test(tls_when_the_program_ends_meanwhile),
     };
     int failed = cmocka_run_group_tests(plain, NULL, NULL);
     if (!servers_know_tls()) {

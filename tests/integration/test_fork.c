@@ -6,7 +6,9 @@
 #include "notices.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -198,6 +200,34 @@ static void a_child_that_keeps_the_descriptors(void **state) {
     waitpid(child, NULL, 0);
 }
 
+static int connections_of(struct server *server) {
+    redisReply *reply = server_ask(server, "INFO clients");
+    const char *at = strstr(reply->str, "connected_clients:");
+    const int count = at ? atoi(at + strlen("connected_clients:")) : -1;
+    freeReplyObject(reply);
+    return count;
+}
+
+/* A worker with copies of the descriptors never reads them: a server would keep for it what it
+ * pushes. */
+static void freed_connections_end_although_a_child_has_them(void **state) {
+    (void)state;
+    const int before = connections_of(&three.at[0]);
+    struct redlock_client *client = open_calm(&three);
+    assert_int_equal(nodes_ready(client), 3);
+    assert_true(connections_of(&three.at[0]) > before);
+    pid_t child = fork();
+    if (child == 0) {
+        nap_ms(20000);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    redlock_client_free(client);
+    wait_until(connections_of(&three.at[0]) == before, 2000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
 struct traffic {
     struct redlock_client *client;
     atomic_bool stop;
@@ -271,13 +301,179 @@ static void a_child_of_a_child(void **state) {
     assert_child_succeeds(child);
 }
 
+/* ---- forks that no handler of pthread_atfork(3) sees ---- */
+
+static pid_t by_Fork(void) { return _Fork(); }
+static pid_t by_clone(void) { return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); }
+
+static void a_child_frees_what_is_its_parents(pid_t (*make_child)(void)) {
+    struct redlock_client *client = open_calm(&three);
+    struct redlock_lock *lock = new_lock(client, "unnoticed", NULL);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    nap_ms(50);
+    pid_t child = make_child();
+    if (child == 0) {
+        child_assert(redlock_extend(lock, 0) == REDLOCK_FORKED);
+        redlock_lock_free(lock);
+        redlock_client_free(client);
+        _exit(0);
+    }
+    assert_child_succeeds(child);
+    assert_int_equal(servers_holding(&three, "unnoticed"), 3);
+    assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_HELD);
+    assert_result(redlock_extend(lock, 0), REDLOCK_OK);
+    assert_int_equal(stats_of(client).reconnects, 0);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+static void a_child_of__Fork(void **state) {
+    (void)state;
+    a_child_frees_what_is_its_parents(by_Fork);
+}
+
+static void a_child_of_clone(void **state) {
+    (void)state;
+    a_child_frees_what_is_its_parents(by_clone);
+}
+
+/* ---- a callback that forks, and a child that returns from it ---- */
+
+struct forking {
+    struct redlock_lock *next;
+    pid_t child, parent;
+    int begun, result;
+    atomic_bool done;
+};
+
+static void note_result(void *context, struct redlock_lock *lock, int result) {
+    struct forking *forking = context;
+    (void)lock;
+    child_assert(getpid() == forking->parent);
+    forking->result = result;
+    forking->done = true;
+}
+
+/* The request of the lock that it starts is in the buffers when it forks. */
+static void fork_and_return(void *context, struct redlock_lock *lock, int result) {
+    struct forking *forking = context;
+    (void)lock, (void)result;
+    forking->begun = redlock_acquire_start(forking->next, 0, note_result, forking);
+    forking->child = fork();
+    if (forking->child > 0) nap_ms(200); /* so that the child would be first */
+}
+
+static struct redlock_client *open_for_fork(int service_thread) {
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    redlock_client_options_init(&options);
+    options.service_thread = service_thread;
+    options.node_timeout_ms = 300;
+    assert_result(redlock_client_open(three.urls, &options, &client, NULL), REDLOCK_OK);
+    assert_int_equal(redlock_client_wait_ready(client, 2000), 3);
+    return client;
+}
+
+static void a_rival_is_not_overheard(struct redlock_client *client, struct forking *forking) {
+    struct redlock_client *rival = open_calm(&three);
+    struct redlock_lock *theirs = new_lock(rival, "rivals", NULL),
+                        *ours = new_lock(client, "rivals", NULL);
+    assert_result(redlock_try(theirs), REDLOCK_OK);
+    assert_result(redlock_try(ours), REDLOCK_HELD);
+    assert_int_equal(forking->begun, REDLOCK_OK);
+    assert_int_equal(forking->result, REDLOCK_OK);
+    assert_int_equal(servers_holding(&three, "second"), 3);
+    assert_int_equal(stats_of(client).reconnects, 0);
+    redlock_lock_free(ours);
+    redlock_lock_free(theirs);
+    redlock_client_free(rival);
+}
+
+static void a_callback_forks_without_a_service_thread(void **state) {
+    (void)state;
+    struct redlock_client *client = open_for_fork(0);
+    struct redlock_lock *first = new_lock(client, "first", NULL),
+                        *second = new_lock(client, "second", NULL);
+    struct forking forking = {.next = second, .parent = getpid()};
+    assert_result(redlock_acquire_start(first, 0, fork_and_return, &forking), REDLOCK_OK);
+    while (forking.child == 0 && getpid() == forking.parent) {
+        child_assert(redlock_process(client) == REDLOCK_OK);
+        nap_ms(1);
+    }
+    if (getpid() != forking.parent) {
+        child_assert(redlock_process(client) == REDLOCK_FORKED);
+        redlock_lock_free(first);
+        redlock_lock_free(second);
+        redlock_client_free(client);
+        _exit(0);
+    }
+    assert_child_succeeds(forking.child);
+    for (int i = 0; i < 2000 && !forking.done; i++) {
+        assert_result(redlock_process(client), REDLOCK_OK);
+        nap_ms(1);
+    }
+    a_rival_is_not_overheard(client, &forking);
+    redlock_lock_free(first);
+    redlock_lock_free(second);
+    redlock_client_free(client);
+}
+
+/* The thread that waits runs the callback of another lock: in the child its wait ends. */
+static void a_callback_forks_in_a_blocking_call(void **state) {
+    (void)state;
+    struct redlock_client *client = open_for_fork(0), *rival = open_calm(&three);
+    struct redlock_lock *first = new_lock(client, "first", NULL),
+                        *second = new_lock(client, "second", NULL),
+                        *waited = new_lock(client, "held", NULL),
+                        *held = new_lock(rival, "held", NULL);
+    struct forking forking = {.next = second, .parent = getpid()};
+    assert_result(redlock_try(held), REDLOCK_OK);
+    assert_result(redlock_acquire_start(first, 0, fork_and_return, &forking), REDLOCK_OK);
+    const int result = redlock_acquire(waited, 1000);
+    if (getpid() != forking.parent) {
+        child_assert(result == REDLOCK_FORKED);
+        _exit(0);
+    }
+    assert_result(result, REDLOCK_HELD);
+    assert_child_succeeds(forking.child);
+    a_rival_is_not_overheard(client, &forking);
+    redlock_lock_free(first);
+    redlock_lock_free(second);
+    redlock_lock_free(waited);
+    redlock_lock_free(held);
+    redlock_client_free(client);
+    redlock_client_free(rival);
+}
+
+/* The child is a copy of the service thread alone: it ends. */
+static void a_callback_forks_on_the_service_thread(void **state) {
+    (void)state;
+    struct redlock_client *client = open_for_fork(1);
+    struct redlock_lock *first = new_lock(client, "first", NULL),
+                        *second = new_lock(client, "second", NULL);
+    struct forking forking = {.next = second, .parent = getpid()};
+    assert_result(redlock_acquire_start(first, 0, fork_and_return, &forking), REDLOCK_OK);
+    wait_until(forking.done, 3000);
+    assert_child_succeeds(forking.child);
+    a_rival_is_not_overheard(client, &forking);
+    redlock_lock_free(first);
+    redlock_lock_free(second);
+    redlock_client_free(client);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_beside_a_service_thread),
         cmocka_unit_test(a_child_of_an_embedding_program),
         cmocka_unit_test(a_child_that_keeps_the_descriptors),
+        cmocka_unit_test(freed_connections_end_although_a_child_has_them),
         cmocka_unit_test(forks_among_busy_threads),
         cmocka_unit_test(a_child_of_a_child),
+        cmocka_unit_test(a_child_of__Fork),
+        cmocka_unit_test(a_child_of_clone),
+        cmocka_unit_test(a_callback_forks_without_a_service_thread),
+        cmocka_unit_test(a_callback_forks_in_a_blocking_call),
+        cmocka_unit_test(a_callback_forks_on_the_service_thread),
     };
     return cmocka_run_group_tests(tests, start_three, stop_three);
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Clients that take too much: too many, too slow, half a request; the others do not feel it."""
+import os
 import pathlib
 import re
 import socket
@@ -341,3 +342,48 @@ def test_clients_together_weigh_what_they_send(start, quorum, key):
         assert any("take more memory" in str(one) for one in said)
         assert small("PING") == "PONG"
     until(lambda: samples(page(gateway))["redlock_serve_client_bytes", None] == 0, what="nothing left")
+
+
+def test_connections_without_a_password_shut_nobody_out(start, quorum, tmp_path, key):
+    secret = tmp_path / "password"
+    secret.write_text("secret\n")
+    secret.chmod(0o600)
+    gateway = start(quorum.nodes, "--connections", "20", "--password-file", str(secret))
+    with gateway.connect() as first:
+        assert first("AUTH", "secret") == "OK"
+        strangers = [gateway.connect() for _ in range(40)]
+        for attempt in range(20):
+            with gateway.connect() as client:
+                assert client("AUTH", "secret") == "OK"
+                assert client("SET", key, attempt, "NX", "PX", 20000) == "OK"
+                assert client("DEL", key) == 1
+        assert first("PING") == "PONG"
+        assert closed(strangers[0])
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_one_user_leaves_a_tenth_of_the_connections_to_others(start, quorum):
+    if os.geteuid() != 0:
+        pytest.skip("another user's connection takes root")
+    gateway = start(quorum.nodes, "--connections", "20", "--socket-mode", "0666")
+    os.chmod(gateway.directory, 0o755)
+    mine = [gateway.connect() for _ in range(18)]
+    assert mine[17]("PING") == "PONG"
+    with gateway.connect() as refused:
+        assert str(refused.read()) == "ERR max number of clients reached"
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(65534)
+            with gateway.connect() as other:
+                os.write(writer, b"%s" % str(other("PING")).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader, "rb") as said:
+        assert said.read() == b"PONG"
+    for connection in mine:
+        connection.close()

@@ -215,3 +215,21 @@ def test_settings_may_be_in_the_file(quorum, tmp_path):
     finally:
         process.terminate()
         assert process.wait(10) == 0
+
+
+def test_a_loopback_port_without_a_password_is_warned_of(start, quorum, tmp_path):
+    warning = "every user of this machine can take and delete the locks here"
+    assert any(warning in line for line in start(quorum.nodes, "--listen", "127.0.0.1:0").said)
+    secret = tmp_path / "password"
+    secret.write_text("secret\n")
+    secret.chmod(0o600)
+    gateway = start(quorum.nodes, "--listen", "127.0.0.1:0", "--password-file", str(secret))
+    assert not any(warning in line or "can read it" in line for line in gateway.said)
+
+
+def test_a_password_file_that_others_can_read_is_warned_of(start, quorum, tmp_path):
+    secret = tmp_path / "password"
+    secret.write_text("secret\n")
+    secret.chmod(0o644)
+    gateway = start(quorum.nodes, "--password-file", str(secret))
+    assert any(f"all users of this machine can read it: chmod o-r {secret}" in line for line in gateway.said)

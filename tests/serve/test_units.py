@@ -13,6 +13,7 @@ import time
 import pytest
 
 SERVICE = pathlib.Path(os.environ["REDLOCK_BUILD"]) / "redlock-serve.service"
+QUORUM_INIT = SERVICE.with_name("redlock-quorum-init@.service")
 SOCKET = pathlib.Path(os.environ["REDLOCK_SOURCE"]) / "packaging" / "systemd" / "redlock-serve.socket"
 
 
@@ -53,9 +54,11 @@ def test_systemd_finds_nothing_wrong(units):
     assert (done.returncode, ours) == (0, []), done
 
 
-def test_hardening(units):
+@pytest.mark.parametrize("unit", [SERVICE.name, QUORUM_INIT.name])
+def test_hardening(units, unit):
     """systemd's own mark from 0 (safe) to 10, where it can be told."""
-    done = analyze("security", "--offline=true", "--no-pager", str(units / SERVICE.name), path=units)
+    shutil.copy(QUORUM_INIT, units)
+    done = analyze("security", "--offline=true", "--no-pager", str(units / unit), path=units)
     if "Overall exposure" not in done.stdout:
         pytest.skip(f"this systemd does not judge units offline: {done.stderr}")
     mark = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)

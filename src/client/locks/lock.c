@@ -342,7 +342,7 @@ int redlock_lock_state(struct redlock_lock *lock) {
                 : lock->phase == PHASE_ACQUIRING ? REDLOCK_STATE_ACQUIRING
                 : lock->phase == PHASE_RELEASING ? REDLOCK_STATE_RELEASING
                                                  : REDLOCK_STATE_FREE;
-    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    client_exit(lock->client);
     return state;
 }
 
@@ -350,7 +350,7 @@ static rl_ns validity(struct redlock_lock *lock, rl_ns *now) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
     *now = net_now(lock->client->net);
     rl_ns left = lock->phase == PHASE_LEASED ? rl_lease_validity(&lock->lease, *now) : 0;
-    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    client_exit(lock->client);
     return left;
 }
 
@@ -369,7 +369,7 @@ struct redlock_bytes redlock_token(struct redlock_lock *lock) {
     struct redlock_bytes token = {NULL, 0};
     if (client_enter(lock->client) != REDLOCK_OK) return token;
     if (lock->phase == PHASE_LEASED) token = (struct redlock_bytes){lock->token, lock->token_bytes};
-    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    client_exit(lock->client);
     return token;
 }
 
@@ -378,21 +378,21 @@ int64_t redlock_fence(struct redlock_lock *lock) {
     bool held = lock->phase == PHASE_LEASED &&
                 rl_lease_validity(&lock->lease, net_now(lock->client->net)) > 0;
     int64_t fence = held && lock->config->mode->fenced ? lock->fence : 0;
-    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    client_exit(lock->client);
     return fence;
 }
 
 uint32_t redlock_slot(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
     uint32_t slot = lock->slots && lock->phase == PHASE_LEASED ? lock->slots->held : 0;
-    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    client_exit(lock->client);
     return slot;
 }
 
 uint32_t redlock_other_slots(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
     uint32_t slots = lock->slots ? lock->slots->other : 0;
-    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    client_exit(lock->client);
     return slots;
 }
 
@@ -400,6 +400,6 @@ size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count) 
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
     size_t nodes = lock->config->terms.nodes;
     for (size_t i = 0; i < nodes && i < count; i++) verdicts[i] = lock->verdicts[i];
-    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    client_exit(lock->client);
     return nodes;
 }

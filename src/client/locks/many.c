@@ -113,7 +113,7 @@ static int wait_for_all(const struct many *many) {
     }
     int result = waiter.result;
     client_leave_notifying(client);
-    return result;
+    return result == REDLOCK_FORKED ? fail_all(many, result) : result;
 }
 
 /* ---- */

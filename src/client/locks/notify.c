@@ -53,6 +53,11 @@ static struct op take_done(struct op *op) {
     return done;
 }
 
+/* The callback before may have freed the lock, or forked, and this is the child. */
+static bool may_call(const struct redlock_lock *lock) {
+    return !atomic_load(&lock->freed) && !schedule_is_forked(&lock->client->schedule);
+}
+
 /* Runs them in the order of the events, outside the mutex. */
 static void run_callbacks(struct redlock_lock *lock) {
     static const struct {
@@ -65,21 +70,22 @@ static void run_callbacks(struct redlock_lock *lock) {
     const unsigned notices = lock->notices;
     lock->notices = 0;
     const struct op ended[2] = {take_done(&lock->extension), take_done(&lock->op)};
-    schedule_out(&lock->client->schedule, &lock->notified);
+    struct schedule *schedule = &lock->client->schedule;
+    schedule_out(schedule, &lock->notified);
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        if ((notices & (unsigned)order[i].notice) && lock->on_change && !atomic_load(&lock->freed))
+        if ((notices & (unsigned)order[i].notice) && lock->on_change && may_call(lock))
             lock->on_change(lock->on_change_context, lock, order[i].change);
     }
     for (int i = 0; i < 2; i++)
-        if (ended[i].done && !atomic_load(&lock->freed))
-            ended[i].done(ended[i].context, lock, ended[i].result);
-    schedule_in(&lock->client->schedule);
+        if (ended[i].done && may_call(lock)) ended[i].done(ended[i].context, lock, ended[i].result);
+    schedule_in(schedule);
 }
 
 void locks_report(struct notified *notified) {
     struct redlock_lock *lock = lock_of(notified);
+    struct schedule *schedule = &lock->client->schedule;
     if (!lock->freed) run_callbacks(lock);
-    lock_unref(lock);
+    if (!schedule_is_forked(schedule)) lock_unref(lock);
 }
 
 void locks_drop_callback(struct notified *notified) { lock_unref(lock_of(notified)); }

@@ -486,7 +486,7 @@ int redlock_lock_wait_status(struct redlock_lock *lock, struct redlock_wait_stat
         now.waited_ms = (net_now(lock->client->net) - place_of(lock)->since) / RL_MS;
         now.ahead = count_ahead(lock);
     }
-    pthread_mutex_unlock(&lock->client->schedule.mutex);
+    client_exit(lock->client);
     sized_fill(status, status->size, &now, sizeof now);
     return REDLOCK_OK;
 }

@@ -207,6 +207,7 @@ static int run(struct redlock_client *client, struct net_bytes key,
     if (!task) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
     if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
     if (!task->over) schedule_wait(&client->schedule, &waiter);
+    if (waiter.result == REDLOCK_FORKED) return fail_forked(error);
     int result = result_of(task, error);
     if (result == REDLOCK_OK || result == REDLOCK_CONFLICT || result == REDLOCK_NO_QUORUM)
         put_report(task, report);

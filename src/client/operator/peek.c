@@ -243,9 +243,9 @@ static void report_items(struct redlock_client *client, unsigned node, const str
         bool is_lock = view->verdict == REDLOCK_VERDICT_GRANTED && view->remaining_ms >= 0;
         inquiry_unref(&peek->inquiry);
         if (!is_lock) continue;
-        pthread_mutex_unlock(&client->schedule.mutex);
+        schedule_unlock(&client->schedule);
         each(context, (const char *)key.data + prefix, key.bytes - prefix);
-        pthread_mutex_lock(&client->schedule.mutex);
+        schedule_relock(&client->schedule);
     }
 }
 

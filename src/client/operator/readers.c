@@ -231,9 +231,9 @@ static int walk_all(struct walk *walk) {
         if (!round) return REDLOCK_NO_MEMORY;
         ask(walk, round);
         more = take(walk, round);
-        pthread_mutex_unlock(&walk->client->schedule.mutex);
+        schedule_unlock(&walk->client->schedule);
         report(walk, round);
-        pthread_mutex_lock(&walk->client->schedule.mutex);
+        schedule_relock(&walk->client->schedule);
         inquiry_unref(&round->inquiry);
     }
     return result_of(walk);

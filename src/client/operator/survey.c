@@ -162,9 +162,9 @@ int redlock_scan(struct redlock_client *client, struct redlock_walk *walk, redlo
         inquiry_wait(&step->inquiry);
         take_pages(step, walk, all);
         result = any_answered(step) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
-        pthread_mutex_unlock(&client->schedule.mutex);
+        schedule_unlock(&client->schedule);
         report_pages(step, each, context);
-        pthread_mutex_lock(&client->schedule.mutex);
+        schedule_relock(&client->schedule);
         inquiry_unref(&step->inquiry);
     }
     client_leave_notifying(client);

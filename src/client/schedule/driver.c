@@ -18,27 +18,32 @@
 
 /* ---- fork ---- */
 
-static atomic_uint generation;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+bool schedule_is_forked(const struct schedule *schedule) { return net_is_forked(schedule->net); }
 
-static void forked_child(void) { atomic_fetch_add(&generation, 1); }
-static void fork_watch(void) { pthread_atfork(NULL, NULL, forked_child); }
+/* ---- cancellation ---- */
 
-static unsigned fork_generation(void) {
-    pthread_once(&fork_once, fork_watch);
-    return atomic_load(&generation);
+static _Thread_local struct {
+    unsigned depth; /* of calls: a callback may call in again */
+    int before;
+} cancellation;
+
+void cancellation_off(void) {
+    if (cancellation.depth++ == 0)
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation.before);
 }
 
-bool schedule_is_forked(const struct schedule *schedule) {
-    return schedule->fork_generation != fork_generation();
+void cancellation_back(void) {
+    if (--cancellation.depth == 0) pthread_setcancelstate(cancellation.before, NULL);
 }
+
+bool in_a_call(void) { return cancellation.depth > 0; }
 
 /* ---- opening and closing ---- */
 
 void schedule_init(struct schedule *schedule,
                    void (*notify)(struct schedule *schedule, struct notified *notified)) {
     pthread_condattr_t monotonic;
-    *schedule = (struct schedule){.fork_generation = fork_generation(), .notify = notify};
+    *schedule = (struct schedule){.notify = notify};
     schedule->asleep_last = &schedule->asleep;
     pthread_mutex_init(&schedule->mutex, NULL);
     pthread_cond_init(&schedule->notified_cond, NULL);
@@ -63,10 +68,16 @@ static struct waiter *take_woken(struct schedule *schedule) {
 }
 
 /* A woken thread needs the mutex soon: by then it is free. */
-void unlock(struct schedule *schedule) {
+void schedule_unlock(struct schedule *schedule) {
+    if (schedule_is_forked(schedule)) return;
     struct waiter *woken = take_woken(schedule);
     pthread_mutex_unlock(&schedule->mutex);
     waiters_wake(schedule, woken);
+}
+
+/* In a child it may be held for ever, by a thread that exists in the parent only. */
+void schedule_relock(struct schedule *schedule) {
+    if (!schedule_is_forked(schedule)) pthread_mutex_lock(&schedule->mutex);
 }
 
 void wake_now(struct schedule *schedule) { waiters_wake(schedule, take_woken(schedule)); }
@@ -124,9 +135,9 @@ void drive_once(struct schedule *schedule, enum driver as) {
     schedule->finished = false;
     rl_ns until = schedule->driver_until;
     if (as == DRIVER_SERVICE) schedule->service_sleeps = true;
-    unlock(schedule);
+    schedule_unlock(schedule);
     net_wait(schedule->net, until, &batch);
-    pthread_mutex_lock(&schedule->mutex);
+    schedule_relock(schedule);
     if (as == DRIVER_SERVICE) {
         schedule->service_sleeps = false;
         pthread_cond_broadcast(&schedule->notified_cond);
@@ -167,7 +178,7 @@ static void drive_for(struct schedule *schedule, struct waiter *waiter) {
             net_kick(schedule->net);
             pthread_cond_wait(&schedule->notified_cond, &schedule->mutex);
         }
-        if (waiter->done) break;
+        if (waiter->done || schedule_is_forked(schedule)) break;
         drive_once(schedule, DRIVER_CALLER);
         if (!schedule->service_runs && schedule->notify_first) break;
     }
@@ -188,7 +199,7 @@ static bool sleep_until_woken(struct schedule *schedule, struct waiter *waiter) 
     *schedule->asleep_last = waiter;
     schedule->asleep_last = &waiter->next;
     waiter_take_slot(waiter);
-    unlock(schedule);
+    schedule_unlock(schedule);
     bool woken = waiter_sleep(waiter, span);
     if (woken && !waiter->successor) return true;
     pthread_mutex_lock(&schedule->mutex);
@@ -197,7 +208,7 @@ static bool sleep_until_woken(struct schedule *schedule, struct waiter *waiter) 
         return false;
     }
     if (!waiter->at) { /* it is being woken right now, and must not leave before that is complete */
-        unlock(schedule);
+        schedule_unlock(schedule);
         waiter_sleep(waiter, RL_NEVER);
         pthread_mutex_lock(&schedule->mutex);
         if (waiter->successor) schedule->successor = waiter->successor = false;
@@ -218,6 +229,11 @@ static bool block(struct schedule *schedule, struct waiter *waiter) {
     schedule->held_back = !waiter->done && hold_back(schedule);
     if (!schedule->held_back) push_out(schedule);
     while (!waiter->done) {
+        if (schedule_is_forked(schedule)) {
+            waiter->finished = waiter->wanted;
+            waiter->result = REDLOCK_FORKED;
+            return false;
+        }
         if (schedule->driver != DRIVER_CALLER && !schedule->held_back) {
             if (schedule->driver == DRIVER_SERVICE) net_kick(schedule->net);
             drive_for(schedule, waiter);
@@ -232,12 +248,15 @@ static bool block(struct schedule *schedule, struct waiter *waiter) {
 }
 
 void schedule_wait(struct schedule *schedule, struct waiter *waiter) {
-    if (!block(schedule, waiter)) pthread_mutex_lock(&schedule->mutex);
+    if (!block(schedule, waiter)) schedule_relock(schedule);
     wake_now(schedule);
 }
 
 int schedule_await(struct schedule *schedule, struct waiter *waiter) {
-    if (block(schedule, waiter)) schedule_leave_reporting(schedule);
+    if (block(schedule, waiter))
+        schedule_leave_reporting(schedule);
+    else
+        cancellation_back();
     return waiter->result;
 }
 
@@ -245,8 +264,14 @@ int schedule_await(struct schedule *schedule, struct waiter *waiter) {
 
 int schedule_enter(struct schedule *schedule) {
     if (schedule_is_forked(schedule)) return REDLOCK_FORKED;
+    cancellation_off();
     pthread_mutex_lock(&schedule->mutex);
     return REDLOCK_OK;
+}
+
+void schedule_exit(struct schedule *schedule) {
+    schedule_unlock(schedule);
+    cancellation_back();
 }
 
 static bool in_callback(const struct schedule *schedule) {
@@ -265,6 +290,10 @@ void schedule_end(struct schedule *schedule, void (*end)(struct schedule *schedu
 }
 
 void schedule_leave(struct schedule *schedule) {
+    if (schedule_is_forked(schedule)) {
+        schedule_exit(schedule);
+        return;
+    }
     const bool nested = in_callback(schedule);
     if (!nested) { /* otherwise notify_all() continues afterwards */
         push_out(schedule);
@@ -281,8 +310,9 @@ void schedule_leave(struct schedule *schedule) {
         wake_service(schedule);
     }
     const bool ends = schedule->end && !nested && !schedule->service_runs;
-    unlock(schedule);
+    schedule_unlock(schedule);
     if (ends) schedule->end(schedule);
+    cancellation_back();
 }
 
 void schedule_leave_reporting(struct schedule *schedule) {

@@ -54,8 +54,10 @@ enum driver { DRIVER_NONE, DRIVER_SERVICE, DRIVER_CALLER };
 
 struct schedule {
     pthread_mutex_t mutex;
-    struct net *net; /* the client's; NULL before it is open */
-    unsigned fork_generation;
+    struct net *net;              /* the client's; NULL before it is open */
+    struct schedule *listed_next; /* exit.c */
+    bool listed;
+    atomic_bool exiting; /* this process */
 
     enum driver driver; /* the thread that sleeps in net_wait() for all */
     rl_ns driver_until; /* until when, at the latest */
@@ -99,17 +101,38 @@ struct schedule {
 
 void schedule_init(struct schedule *schedule,
                    void (*notify)(struct schedule *schedule, struct notified *notified));
-void schedule_destroy(struct schedule *schedule);         /* not in a child after fork(2) */
-bool schedule_is_forked(const struct schedule *schedule); /* without the mutex */
+void schedule_destroy(struct schedule *schedule); /* not in a child after fork(2) */
+
+/* Without the mutex. A callback may fork, and the child return from it: in the child this room
+ * neither takes nor releases the mutex, every wait ends with FORKED, and no callback runs. */
+bool schedule_is_forked(const struct schedule *schedule);
+
+/* ---- exit.c ---- */
+
+/* At exit(3), the connections are abandoned: what a child after fork(2) gets, all get. Without the
+ * mutex. */
+void schedule_watch_exit(struct schedule *schedule);
+void schedule_unwatch_exit(struct schedule *schedule); /* also if it is not watched */
 
 /* ---- driver.c ---- */
 
+/* A call of the user's lasts from schedule_enter() to one of those that leave. Meanwhile its thread
+ * cannot be cancelled: it may hold the mutex, or drive for all. */
 int schedule_enter(struct schedule *schedule); /* OK: has taken the mutex. FORKED: has not */
 /* Nothing uses it any more: calls `end` now, or, in a callback, when that is possible. */
 void schedule_end(struct schedule *schedule, void (*end)(struct schedule *schedule));
 /* Flushes, wakes the threads that must react, releases the mutex. */
 void schedule_leave(struct schedule *schedule);
-/* The same, and runs callbacks if there is no service thread. */
+/* Releases the mutex, and no more: for calls that sent nothing and changed no timer. */
+void schedule_exit(struct schedule *schedule);
+/* In the middle of a call: releases the mutex, and takes it again. */
+void schedule_unlock(struct schedule *schedule);
+void schedule_relock(struct schedule *schedule);
+/* For calls that do not enter: no cancellation of this thread, until as many calls of the second.
+ */
+void cancellation_off(void);
+void cancellation_back(void);
+/* Like schedule_leave(), and runs callbacks if there is no service thread. */
 void schedule_leave_reporting(struct schedule *schedule);
 void waiter_init(struct waiter *waiter);
 /* done; the thread is woken when the mutex is released */

@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "turn.h"
 
@@ -46,10 +47,10 @@ static void *serve(void *argument) {
     struct schedule *schedule = argument;
     uint64_t seen = 0;
     pthread_mutex_lock(&schedule->mutex);
-    while (!schedule->stopping) {
+    while (!schedule->stopping && !schedule_is_forked(schedule)) {
         notify_all(schedule);
         wake_now(schedule);
-        if (schedule->stopping) break;
+        if (schedule->stopping || schedule_is_forked(schedule)) break;
         if (schedule->driver == DRIVER_CALLER && seen == schedule->drives) {
             schedule->service_parked = true;
             pthread_cond_wait(&schedule->service_cond, &schedule->mutex);
@@ -67,14 +68,15 @@ static void *serve(void *argument) {
             wake_successor(schedule);
         }
     }
-    const bool ends = schedule->end != NULL;
-    pthread_mutex_unlock(&schedule->mutex);
-    if (ends) { /* no other thread waits for this one */
+    const bool ends = schedule->end != NULL && !schedule_is_forked(schedule);
+    schedule_unlock(schedule);
+    while (schedule->exiting) pause(); /* OpenSSL does something at the end of a thread, too */
+    if (ends) {                        /* no other thread waits for this one */
         pthread_detach(pthread_self());
         schedule->service_runs = false;
         schedule->end(schedule);
     }
-    return NULL;
+    return NULL; /* a child that a callback made has no other thread: it ends as by exit(0) */
 }
 
 int service_start(struct schedule *schedule) {
@@ -126,10 +128,11 @@ struct notified *schedule_next_reported(struct schedule *schedule) {
 void schedule_out(struct schedule *schedule, struct notified *notified) {
     schedule->notifying = notified;
     schedule->notifying_thread = pthread_self();
-    unlock(schedule);
+    schedule_unlock(schedule);
 }
 
 void schedule_in(struct schedule *schedule) {
+    if (schedule_is_forked(schedule)) return;
     pthread_mutex_lock(&schedule->mutex);
     schedule->notifying = NULL;
     pthread_cond_broadcast(&schedule->notified_cond);
@@ -139,6 +142,7 @@ void schedule_in(struct schedule *schedule) {
 void notify_all(struct schedule *schedule) {
     for (unsigned count = 1; schedule->notify_first && !schedule->notifying; count++) {
         schedule->notify(schedule, schedule_next_reported(schedule));
+        if (schedule_is_forked(schedule)) return;
         if (count % NOTIFIED_PER_FLUSH != 0 && schedule->notify_first) continue;
         push_out(schedule);
         if (schedule->driver == DRIVER_NONE) wake_successor(schedule);

@@ -12,7 +12,8 @@
 void drive_once(struct schedule *schedule, enum driver as); /* sleeps without the mutex */
 void wake_now(struct schedule *schedule);       /* the threads that wait until the mutex is free */
 void wake_successor(struct schedule *schedule); /* no thread drives, so a sleeping one must */
-void unlock(struct schedule *schedule);         /* releases the mutex, then wakes */
+
+bool in_a_call(void); /* this thread, of any client */
 
 /* batching.c */
 void push_out(struct schedule *schedule);

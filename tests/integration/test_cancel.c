@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A thread is cancelled at each system call of a blocking call in turn (the linker's --wrap counts
+ * them). The call returns first, and the client goes on. */
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fixtures.h"
+#include "notices.h"
+
+static _Thread_local unsigned
+    countdown; /* of this thread's system calls; 0: it is not the victim */
+static atomic_bool hit;
+
+static void count_down(void) {
+    if (countdown == 0 || --countdown > 0) return;
+    hit = true;
+    pthread_cancel(pthread_self());
+}
+
+#define WRAPPED(type, name, parameters, arguments)                                                 \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters {                                                                \
+        count_down();                                                                              \
+        return __real_##name arguments;                                                            \
+    }
+
+WRAPPED(ssize_t, send, (int fd, const void *data, size_t bytes, int flags),
+        (fd, data, bytes, flags))
+WRAPPED(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags))
+WRAPPED(ssize_t, read, (int fd, void *data, size_t bytes), (fd, data, bytes))
+WRAPPED(ssize_t, write, (int fd, const void *data, size_t bytes), (fd, data, bytes))
+WRAPPED(int, epoll_wait, (int fd, struct epoll_event *events, int count, int timeout),
+        (fd, events, count, timeout))
+WRAPPED(int, pthread_cond_wait, (pthread_cond_t * cond, pthread_mutex_t *mutex), (cond, mutex))
+
+struct victim {
+    struct redlock_client *client;
+    struct redlock_lock *lock;
+    unsigned nth;
+    atomic_int returned;
+};
+
+static void *work(void *argument) {
+    struct victim *victim = argument;
+    countdown = victim->nth;
+    int result = redlock_acquire(victim->lock, 2000);
+    if (result == REDLOCK_OK) result = redlock_extend(victim->lock, 0);
+    if (result == REDLOCK_OK) result = redlock_release(victim->lock);
+    countdown = 0;
+    victim->returned = result;
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Returns whether there was an nth call. */
+static bool cancel_at(struct redlock_client *client, unsigned nth) {
+    struct victim victim = {
+        .client = client, .lock = new_lock(client, "victims", NULL), .nth = nth};
+    void *end = NULL;
+    pthread_t thread;
+    victim.returned = 1;
+    hit = false;
+    assert_int_equal(pthread_create(&thread, NULL, work, &victim), 0);
+    assert_int_equal(pthread_join(thread, &end), 0);
+    assert_result(victim.returned, REDLOCK_OK);
+    assert_ptr_equal(end, hit ? PTHREAD_CANCELED : NULL);
+    redlock_lock_free(victim.lock);
+    return hit;
+}
+
+static void cancelled_at_each_call(int service_thread) {
+    struct notices notices = {0};
+    struct redlock_lock_options renewed = notices_options(600, &notices);
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    redlock_client_options_init(&options);
+    options.service_thread = service_thread;
+    options.node_timeout_ms = 300;
+    assert_result(redlock_client_open(three.urls, &options, &client, NULL), REDLOCK_OK);
+    assert_int_equal(redlock_client_wait_ready(client, 2000), 3);
+    struct redlock_lock *kept = new_lock(client, "kept", &renewed);
+    assert_result(redlock_try(kept), REDLOCK_OK);
+    unsigned nth = 1;
+    while (cancel_at(client, nth)) nth++;
+    assert_in_range(nth, 3, 1000);
+    if (service_thread) {
+        const int renewals = notices.count[REDLOCK_CHANGE_RENEWED];
+        wait_until(notices.count[REDLOCK_CHANGE_RENEWED] >= renewals + 2, 3000);
+    }
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 0);
+    assert_result(redlock_release(kept), REDLOCK_OK);
+    redlock_lock_free(kept);
+    redlock_client_free(client);
+}
+
+static void with_a_service_thread(void **state) {
+    (void)state;
+    cancelled_at_each_call(1);
+}
+
+static void without_a_service_thread(void **state) {
+    (void)state;
+    cancelled_at_each_call(0);
+}
+
+static void *wait_for_a_held_lock(void *argument) {
+    struct victim *victim = argument;
+    victim->returned = redlock_acquire(victim->lock, 700);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* From another thread, as programs do it: the call that drives for all is not ended. */
+static void a_thread_that_waits_for_a_lock(void **state) {
+    (void)state;
+    struct redlock_client *client = open_calm(&three), *rival = open_calm(&three);
+    struct redlock_lock *held = new_lock(rival, "held", NULL);
+    struct victim victim = {.client = client, .lock = new_lock(client, "held", NULL)};
+    void *end = NULL;
+    pthread_t thread;
+    assert_result(redlock_try(held), REDLOCK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_a_held_lock, &victim), 0);
+    nap_ms(100);
+    assert_int_equal(pthread_cancel(thread), 0);
+    assert_int_equal(pthread_join(thread, &end), 0);
+    assert_ptr_equal(end, PTHREAD_CANCELED);
+    assert_result(victim.returned, REDLOCK_HELD);
+    struct redlock_lock *other = new_lock(client, "other", NULL);
+    assert_result(redlock_try(other), REDLOCK_OK);
+    redlock_lock_free(other);
+    redlock_lock_free(victim.lock);
+    redlock_lock_free(held);
+    redlock_client_free(client);
+    redlock_client_free(rival);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(with_a_service_thread),
+        cmocka_unit_test(without_a_service_thread),
+        cmocka_unit_test(a_thread_that_waits_for_a_lock),
+    };
+    return cmocka_run_group_tests(tests, start_three, stop_three);
+}
