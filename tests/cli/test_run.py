@@ -277,10 +277,10 @@ def test_three_of_five_stopped(own_quorum, resource, tmp_path):
     assert [server.ask("GET", resource) for server in own_quorum.servers[3:]] == [None, None]
 
 
-def test_no_zombies_and_orphans_are_ended(locked, quorum, resource, tmp_path):
+def test_no_zombies_and_orphans_are_waited_for(locked, quorum, resource, tmp_path):
     pid = tmp_path / "pid"
     # The shell leaves children of its own behind again and again; the last outlives it.
-    script = f"for i in 1 2 3; do (sh -c 'sleep 0.05 &'); done; echo $$ >{pid}; sleep 0.5; sh -c 'trap \"\" HUP; echo $$ >{pid}.last; exec sleep 60' & sleep 0.3"
+    script = f"for i in 1 2 3; do (sh -c 'sleep 0.05 &'); done; echo $$ >{pid}; sleep 0.5; sh -c 'trap \"\" HUP; echo $$ >{pid}.last; exec sleep 1' & sleep 0.3"
     process = locked.start("run", resource, "--", "sh", "-c", script)
     started(process, pid)
     time.sleep(0.3)
@@ -291,13 +291,16 @@ def test_no_zombies_and_orphans_are_ended(locked, quorum, resource, tmp_path):
     assert quorum.values(resource) == [None] * 5
 
 
-def test_group_that_ignores_term_is_killed_under_the_lock(locked, quorum, resource, tmp_path):
+@pytest.mark.parametrize("end", ["kill -TERM $$", "kill -SEGV $$", "sleep 60"], ids=["by itself", "by a fault", "by redlock"])
+def test_what_is_left_of_a_command_that_a_signal_ended_is_killed_under_the_lock(locked, quorum, resource, tmp_path, end):
     pid = tmp_path / "pid"
-    script = f"(trap '' TERM; sh -c 'echo $PPID >{pid}'; while :; do sleep 0.05; done) & while [ ! -s {pid} ]; do sleep 0.01; done"
+    script = f"(trap '' TERM; sh -c 'echo $PPID >{pid}'; while :; do sleep 0.05; done) & while [ ! -s {pid} ]; do sleep 0.01; done; {end}"
     process = locked.start("run", "-k", "400ms", resource, "--", "sh", "-c", script)
     straggler = int(until(lambda: pid.exists() and pid.read_text()))
     assert quorum.holder(resource)  # the lock protects what the straggler does, too
-    assert process.wait(10) == 0
+    if end == "sleep 60":
+        process.terminate()
+    assert process.wait(10) == (139 if "SEGV" in end else 143)
     assert gone(straggler)
     assert quorum.values(resource) == [None] * 5
 
