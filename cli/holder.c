@@ -62,7 +62,7 @@ struct holder {
     struct redlock_lock *lock;
     enum phase phase;
     int signal_fd;
-    bool front_gone, lost, unsure, shut_out, stop_reported, warned, refusal_reported;
+    bool front_gone, lost, unsure, shut_out, stop_reported, warned, mode_checked, refusal_reported;
     bool never_ran;    /* the lock was lost while the command started */
     bool asked_to_end; /* by a signal that was passed on */
     int cancelled_by;  /* a signal, while no command ran */
@@ -600,10 +600,13 @@ static void check_waiting(struct holder *holder) {
     }
 }
 
-/* A lock that is held with a majority does not show that a node is configured wrongly. */
+/* A lock that is held with a majority does not show that a node is configured wrongly, nor that its
+ * mode is. */
 static void check_nodes(struct holder *holder) {
-    if (holder->warned || holder->settings->quiet || holder->job.group == 0) return;
-    holder->warned = session_warn(&holder->session) > 0;
+    if (holder->settings->quiet || holder->job.group == 0) return;
+    if (!holder->mode_checked) session_warn_classic(&holder->session);
+    holder->mode_checked = true;
+    if (!holder->warned) holder->warned = session_warn(&holder->session) > 0;
 }
 
 static int timeout_ms(const struct holder *holder) {

@@ -334,3 +334,27 @@ def test_timeout_is_wait(locked, resource):
     locked("acquire", resource)
     done = locked("run", "-q", "--timeout", "0.1", resource, "true")
     assert done.returncode == 75
+
+
+# ---- what is reported once ----
+
+def test_a_wait_for_a_key_without_ttl_is_reported_once(locked, quorum, resource):
+    for server in quorum.servers:
+        server.ask("SET", resource, "stuck")
+    said = locked("run", "-w", "13s", resource, "true").stderr.decode()
+    assert said.startswith(f"redlock: waiting for '{resource}': its key has no TTL, so it never ends. Delete the key, or choose another name\n"), said
+    assert said.count("waiting for") == 1
+    assert locked("run", "-q", "-w", "3s", resource, "true").stderr == b""
+
+
+def test_mode_classic_on_a_guarded_quorum_is_reported_once(three, resource):
+    redlock = Redlock(three.nodes)
+    assert redlock("run", "--mode", "classic", resource, "true").stderr == b""
+    assert redlock("quorum", "init", "--mode", "guarded", "--never-used", "--yes", "--ttl-max", "60s").returncode == 0
+    for verb in ("run", "elect"):
+        done = redlock(verb, "--mode", "classic", resource, "sleep", "1")
+        said = done.stderr.decode()
+        assert done.returncode == 0
+        assert said.count("\n") == 1 and "belongs to the guarded quorum" in said and "Leave --mode classic out" in said, said
+    assert redlock("run", "-q", "--mode", "classic", resource, "true").stderr == b""
+    assert redlock("run", resource, "true").stderr == b""
