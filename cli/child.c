@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boottime.h"
 #include "exit_codes.h"
 #include "message.h"
 
@@ -23,20 +25,14 @@ static _Noreturn void become(const struct child_plan *plan, pid_t parent, int re
     if (plan->terminal >= 0)
         tcsetpgrp(plan->terminal, getpid()); /* SIGTTOU is still blocked here */
     signals_restore(plan->inherited);
-    execvpe(plan->argv[0], plan->argv, plan->environment);
-    int error = errno;
+    int error = CHILD_TOO_LATE;
+    if (plan->start_before == NULL || now_ns() < *plan->start_before) {
+        execvpe(plan->argv[0], plan->argv, plan->environment);
+        error = errno;
+    }
     ssize_t written = write(report, &error, sizeof error);
     (void)written;
     _exit(EXIT_CANNOT_RUN);
-}
-
-static int exec_error(int report) {
-    int error = 0;
-    ssize_t got;
-    do {
-        got = read(report, &error, sizeof error);
-    } while (got < 0 && errno == EINTR);
-    return got == (ssize_t)sizeof error ? error : 0; /* exec closed the pipe: nothing to read */
 }
 
 static bool is_there(const char *name) {
@@ -53,43 +49,64 @@ static bool is_there(const char *name) {
     return false;
 }
 
-void child_complain(const char *name, int error) {
+int child_failed(const char *name, int error) {
     complain("cannot run '%s': %s", name,
              error == ENOENT && is_there(name)
                  ? "the interpreter that its first line names is missing"
                  : strerror(error));
+    return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-pid_t child_start(const struct child_plan *plan, int *failed) {
-    int report[2];
-    *failed = EXIT_SYSTEM;
-    if (pipe2(report, O_CLOEXEC) != 0) {
+pid_t child_fork(const struct child_plan *plan, int *report) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
         complain("cannot start '%s': %s", plan->argv[0], strerror(errno));
         return -1;
     }
     pid_t parent = getpid(), child = fork();
-    if (child == 0) become(plan, parent, report[1]);
+    if (child == 0) become(plan, parent, ends[1]);
     int error = errno;
-    close(report[1]);
+    close(ends[1]);
     if (child > 0) {
-        setpgid(
-            child,
-            child); /* both sides do this: whichever is first, it is done before either continues */
-        error = exec_error(report[0]);
+        /* both sides do this: whichever is first, it is done before either continues */
+        setpgid(child, child);
+        *report = ends[0];
+        return child;
     }
-    close(report[0]);
-    if (child > 0 && error == 0) return child;
-    child_complain(plan->argv[0], error);
-    if (child < 0) return -1;
-    waitpid(child, NULL, 0);
-    *failed = error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+    close(ends[0]);
+    complain("cannot start '%s': %s", plan->argv[0], strerror(error));
     return -1;
 }
 
-bool group_lives(pid_t group) { return group > 0 && (kill(-group, 0) == 0 || errno == EPERM); }
+int child_report(int *report) {
+    int error = 0;
+    ssize_t got;
+    do {
+        got = read(*report, &error, sizeof error);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EAGAIN) return CHILD_PENDING;
+    close(*report);
+    *report = -1;
+    return got == (ssize_t)sizeof error ? error : 0; /* exec closed the pipe: nothing to read */
+}
 
-void group_signal(pid_t group, int signal) {
-    if (group > 0) kill(-group, signal);
+pid_t child_start(const struct child_plan *plan, int *failed) {
+    int report, error;
+    *failed = EXIT_SYSTEM;
+    pid_t child = child_fork(plan, &report);
+    if (child < 0) return -1;
+    struct pollfd known = {.fd = report, .events = POLLIN};
+    while ((error = child_report(&report)) == CHILD_PENDING) poll(&known, 1, -1);
+    if (error == 0) return child;
+    *failed = child_failed(plan->argv[0], error);
+    waitpid(child, NULL, 0);
+    return -1;
+}
+
+bool group_lives(pid_t group) { return group > 0 && (kill(-group, 0) == 0 || errno != ESRCH); }
+
+bool group_signal(pid_t group, int signal) {
+    return group <= 0 || kill(-group, signal) == 0 || errno == ESRCH;
 }
 
 void group_terminate(pid_t group) {

@@ -5,7 +5,9 @@
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "signals.h"
@@ -15,18 +17,32 @@ struct child_plan {
     char *const *environment;
     const struct inherited_signals *inherited;
     int terminal; /* the terminal's descriptor if the group becomes its foreground group; else -1 */
+    /* In shared memory: from this time on (now_ns()) the child does not start; NULL: any time. */
+    const _Atomic int64_t *start_before;
 };
 
-/* Returns the process id, which is also the group's; or -1 after a message, with the exit status
- * (126, 127, 71) in *failed. */
-pid_t child_start(const struct child_plan *plan, int *failed);
+enum {
+    CHILD_PENDING = -1, /* exec has neither succeeded nor failed yet: it may take long */
+    CHILD_TOO_LATE = -2 /* `start_before` had passed */
+};
 
-/* "cannot run 'NAME': CAUSE". ENOENT may also mean the interpreter of a script. */
-void child_complain(const char *name, int error);
+/* Returns the process id, which is also the group's, before exec; *report is for child_report().
+ * Or -1 after a message. */
+pid_t child_fork(const struct child_plan *plan, int *report);
+/* 0: the command runs, or the child was killed before it did; else CHILD_... or the errno of exec.
+ * Never waits. The descriptor becomes readable when it is known; then it is closed and -1. */
+int child_report(int *report);
+/* "cannot run 'NAME': CAUSE". Returns the exit status: 126 or 127. */
+int child_failed(const char *name, int error);
+
+/* Both, for a caller that can wait. Returns the process id, or -1 after a message, with the exit
+ * status (126, 127, 71) in *failed. */
+pid_t child_start(const struct child_plan *plan, int *failed);
 
 /* True while a member of the group lives, zombies included. */
 bool group_lives(pid_t group);
-void group_signal(pid_t group, int signal);
+/* False: no member may be signalled. */
+bool group_signal(pid_t group, int signal);
 /* Ends the group with the signal. A stopped process cannot act on TERM, so it is continued. */
 void group_terminate(pid_t group);
 

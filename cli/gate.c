@@ -195,8 +195,7 @@ static int run(char **argv, const struct draft *draft) {
         return EXIT_SYSTEM;
     }
     if (error == 0) return running.status;
-    child_complain(argv[0], error);
-    return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+    return child_failed(argv[0], error);
 }
 
 struct replacement {

@@ -2,6 +2,7 @@
  *
  * The holder of `redlock run`: the lock, the command, and the end of both. One thread, one loop.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -39,14 +40,17 @@
     (500 * MS) /* with -v: reports the holder, if the lock is not acquired at once */
 #define REPORT_AGAIN (10000 * MS)
 #define FRONT_AGAIN (200 * MS) /* whether it is stopped */
+#define KILL_TAKES (50 * MS)   /* to find all processes, and until they are gone */
+#define REPORT_REST_AFTER (1000 * MS)
 
 enum phase {
-    PHASE_WAITING, /* for the lock */
-    PHASE_FAILED,  /* to take it: the reason is not reported yet */
-    PHASE_TAKEN,   /* for the front's note to start */
-    PHASE_ASIDE,   /* for the front to continue, without the lock */
+    PHASE_WAITING,  /* for the lock */
+    PHASE_FAILED,   /* to take it: the reason is not reported yet */
+    PHASE_TAKEN,    /* for the front's note to start */
+    PHASE_ASIDE,    /* for the front to continue, without the lock */
+    PHASE_STARTING, /* the child is there, exec has neither succeeded nor failed */
     PHASE_RUNNING,
-    PHASE_ENDING, /* the command has ended, members of its group have not */
+    PHASE_ENDING, /* the command has ended, others that it started have not */
     PHASE_RELEASING,
     PHASE_DONE
 };
@@ -58,15 +62,17 @@ struct holder {
     struct redlock_lock *lock;
     enum phase phase;
     int signal_fd;
-    bool front_gone, lost, unsure, shut_out, stop_reported, warned;
-    int cancelled_by; /* a signal, while no command ran */
+    bool front_gone, lost, unsure, shut_out, stop_reported, warned, mode_checked, refusal_reported;
+    bool never_ran;    /* the lock was lost while the command started */
+    bool asked_to_end; /* by a signal that was passed on */
+    int cancelled_by;  /* a signal, while no command ran */
     struct job job;
     struct wait_line line;
     struct outcome outcome;
     int64_t validity_end; /* the last proved value; the library's is 0 once the lock is lost */
-    int64_t report_at;
-    int64_t front_at;   /* TAKEN, ASIDE: the next look at the front */
-    int64_t wait_until; /* by CLOCK_BOOTTIME; NEVER: no limit */
+    int64_t report_at;    /* WAITING: on the wait; ENDING: on what has not ended */
+    int64_t front_at;     /* TAKEN, ASIDE: the next look at the front */
+    int64_t wait_until;   /* by CLOCK_BOOTTIME; NEVER: no limit */
     int64_t fence;
     char loss[600];                 /* why the lock was lost; "": it was not */
     int lost_by[REDLOCK_NODES_MAX]; /* the verdicts that `loss` tells of: the release has others */
@@ -112,11 +118,41 @@ static void released(void *context, struct redlock_lock *lock, int result) {
     }
 }
 
-/* For the front, which ends the command if this process cannot. */
+/* A lock that must end sooner than its TTL is taken for that time only: no renewal could shorten
+ * it. */
+static int64_t ttl_ms(const struct settings *settings) {
+    return settings->max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->max_hold_ms)
+                                     : settings->ttl_ms;
+}
+
+static bool has_job(const struct holder *holder) {
+    return holder->phase == PHASE_STARTING || holder->phase == PHASE_RUNNING ||
+           holder->phase == PHASE_ENDING;
+}
+
+/* TERM comes early enough that KILL, --kill-after later, still falls inside the validity; half the
+ * TTL is for renewal. */
+static int64_t lost_margin_ms(const struct settings *settings) {
+    int64_t grace = settings->grace_ms >= 0 ? settings->grace_ms : settings->kill_after_ms + 1000;
+    int64_t margin = grace > settings->kill_after_ms ? grace : settings->kill_after_ms;
+    return lesser(margin, ttl_ms(settings) / 2);
+}
+
+/* When KILL is sent at the latest: what it ends has ended when the validity does. */
+static int64_t kill_before(const struct holder *holder) {
+    return holder->validity_end - lesser(KILL_TAKES, ttl_ms(holder->settings) * MS / 20);
+}
+
+/* For the front, which ends the command if this process cannot, and for the child, which starts it.
+ */
 static void show_validity(const struct holder *holder) {
     struct run_watch *watch = holder->plan->watch;
-    const bool runs = holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING;
-    watch->validity_end = runs && !holder->settings->on_lost_ignore ? holder->validity_end : NEVER;
+    /* From the first note to the front on: this process may stand still before the next one. */
+    const bool watches = (has_job(holder) || holder->phase == PHASE_TAKEN) &&
+                         !holder->settings->on_lost_ignore && holder->job.killed_at == NEVER;
+    watch->kill_at = watches ? kill_before(holder) : NEVER;
+    watch->start_before =
+        holder->lost ? 0 : holder->validity_end - lost_margin_ms(holder->settings) * MS;
 }
 
 static void begin_release(struct holder *holder) {
@@ -127,22 +163,73 @@ static void begin_release(struct holder *holder) {
 }
 
 /* Of a lock that the command may do without, an end that is past ends nothing. */
-static int64_t validity_end(const struct holder *holder) {
+static void end_job(struct holder *holder) {
     const bool past = holder->settings->on_lost_ignore && holder->validity_end <= now_ns();
-    return past ? NEVER : holder->validity_end;
+    job_end(&holder->job, past ? NEVER : kill_before(holder));
 }
 
-static void check_group(struct holder *holder) {
-    if (holder->phase != PHASE_RUNNING && holder->phase != PHASE_ENDING) return;
-    if (job_is_over(&holder->job)) {
-        holder->outcome =
-            job_outcome(&holder->job, (holder->lost && !holder->settings->on_lost_ignore) ||
-                                          holder->plan->watch->ended);
-        begin_release(holder);
-    } else if (holder->job.exited) {
-        holder->phase = PHASE_ENDING;
-        job_end(&holder->job, validity_end(holder));
+/* What a signal was refused for is never reported as ended. */
+static void report_refused(struct holder *holder) {
+    const struct descent *swept = &holder->job.swept;
+    char whom[100];
+    if (swept->refused == 0 || holder->refusal_reported) return;
+    holder->refusal_reported = true;
+    complain("cannot end %s: %s; %s", descent_text(swept, swept->refused, whom, sizeof whom),
+             strerror(swept->error),
+             holder->lost ? "it goes on without the lock" : "the lock is kept until it ends");
+}
+
+/* As with flock(1), what a command leaves running keeps the lock; but it ends with a command that
+ * was ended. */
+static void on_command_ended(struct holder *holder) {
+    holder->phase = PHASE_ENDING;
+    holder->plan->watch->group = 0;
+    holder->report_at = now_ns() + REPORT_REST_AFTER;
+    note_send(holder->plan->socket, NOTE_ENDED, 0, NULL);
+    if (holder->asked_to_end || WIFSIGNALED(holder->job.status)) end_job(holder);
+}
+
+static void report_rest(struct holder *holder) {
+    char whom[100];
+    if (now_ns() < holder->report_at) return;
+    holder->report_at = NEVER;
+    if (job_is_ending(&holder->job) || holder->lost || holder->settings->quiet) return;
+    const struct descent rest = descent_signal(getpid(), 0, 0, NULL);
+    if (rest.living > 0)
+        complain("the command has ended; the lock is kept for what it left running: %s (see "
+                 "--leave-behind)",
+                 descent_text(&rest, rest.living, whom, sizeof whom));
+}
+
+static void on_end(struct holder *holder, bool given_up) {
+    const bool ignores = holder->settings->on_lost_ignore && !holder->never_ran,
+               lost = (holder->lost && !ignores) || holder->plan->watch->ended;
+    holder->outcome = job_outcome(&holder->job, lost);
+    if (given_up) {
+        char whom[100];
+        const struct descent left = descent_signal(getpid(), 0, 0, NULL);
+        holder->outcome.left_running = (int)left.living;
+        if (left.living > 0)
+            complain("still running, without the lock: %s",
+                     descent_text(&left, left.living, whom, sizeof whom));
     }
+    begin_release(holder);
+}
+
+static void check_job(struct holder *holder) {
+    struct job *job = &holder->job;
+    if (!has_job(holder)) return;
+    const bool leaves = job->exited && holder->settings->leave_behind && !job_is_ending(job);
+    if (leaves || job_is_over(job, holder->lost || holder->plan->watch->ended ? holder->validity_end
+                                                                              : NEVER)) {
+        on_end(holder, !leaves && !job->alone);
+    } else if (job->exited && holder->phase != PHASE_ENDING) {
+        on_command_ended(holder);
+    } else if (job->exited) {
+        report_rest(holder);
+    }
+    if (job->killed_at != NEVER) show_validity(holder);
+    report_refused(holder);
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -155,21 +242,6 @@ static bool hold_is_over(struct holder *holder) {
     for (size_t i = 0; i < count && i < REDLOCK_NODES_MAX; i++)
         granted += verdicts[i] == REDLOCK_VERDICT_GRANTED;
     return granted >= quorum_of(count);
-}
-
-/* A lock that must end sooner than its TTL is taken for that time only: no renewal could shorten
- * it. */
-static int64_t ttl_ms(const struct settings *settings) {
-    return settings->max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->max_hold_ms)
-                                     : settings->ttl_ms;
-}
-
-/* TERM comes early enough that KILL, --kill-after later, still falls inside the validity; half the
- * TTL is for renewal. */
-static int64_t lost_margin_ms(const struct settings *settings) {
-    int64_t grace = settings->grace_ms >= 0 ? settings->grace_ms : settings->kill_after_ms + 1000;
-    int64_t margin = grace > settings->kill_after_ms ? grace : settings->kill_after_ms;
-    return lesser(margin, ttl_ms(settings) / 2);
 }
 
 /* A renewal that is under way when the lock is lost has no verdict of a slow node: that of the
@@ -221,13 +293,17 @@ static void on_lost(struct holder *holder) {
     const bool over = hold_is_over(holder);
     const size_t count = redlock_verdicts(holder->lock, holder->lost_by, REDLOCK_NODES_MAX);
     fill_in_silent(holder, holder->lost_by, count);
-    const bool ends = holder->phase == PHASE_RUNNING && !holder->settings->on_lost_ignore;
+    holder->never_ran = holder->phase == PHASE_STARTING;
+    const bool ends = holder->never_ran || (has_job(holder) && !holder->settings->on_lost_ignore);
+    show_validity(holder);
     /* The job comes first, its messages afterwards. */
-    const int sent = ends ? job_end(&holder->job, holder->validity_end) : 0;
-    const char *then = holder->phase != PHASE_RUNNING     ? ""
-                       : holder->settings->on_lost_ignore ? "; the command goes on without it"
-                       : sent == SIGKILL                  ? "; sent KILL"
-                                                          : "; sent TERM";
+    const int sent = ends ? job_end(&holder->job, kill_before(holder)) : 0;
+    const struct descent *swept = &holder->job.swept;
+    const char *then = !has_job(holder) ? ""
+                       : !ends          ? "; the command goes on without it"
+                       : swept->living > 0 && swept->refused == swept->living ? ""
+                       : sent == SIGKILL                                      ? "; sent KILL"
+                                                                              : "; sent TERM";
     if (over) {
         snprintf(holder->loss, sizeof holder->loss, "the maximum hold of %s is over",
                  duration_text(hold, sizeof hold, holder->settings->max_hold_ms));
@@ -236,6 +312,7 @@ static void on_lost(struct holder *holder) {
         loss_text(holder, count, holder->loss, sizeof holder->loss);
         complain("lost '%.100s': %s%s", holder->plan->resource, holder->loss, then);
     }
+    if (ends) report_refused(holder);
 }
 
 static void on_change(void *context, struct redlock_lock *lock, int change) {
@@ -328,6 +405,7 @@ static void left_aside(void *context, struct redlock_lock *lock, int result) {
 
 static void step_aside(struct holder *holder) {
     holder->phase = PHASE_ASIDE;
+    show_validity(holder);
     holder->front_at = NEVER; /* until the lock is released */
     const int result = redlock_release_start(holder->lock, left_aside, holder);
     if (result != REDLOCK_OK) left_aside(holder, holder->lock, result);
@@ -392,6 +470,7 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
         step_aside(holder);
         return;
     }
+    show_validity(holder);
     holder->front_at = now_ns() + FRONT_AGAIN;
     if (holder->settings->verbose && holder->plan->elects && holder->fence > 0)
         complain("leading '%.100s', term %" PRId64, holder->plan->resource, holder->fence);
@@ -410,18 +489,36 @@ static void start_command(struct holder *holder, bool lend) {
                                 .token = redlock_token(holder->lock),
                                 .fence = redlock_fence(holder->lock),
                                 .slot = redlock_slot(holder->lock)};
+    holder->phase = PHASE_STARTING;
+    show_validity(holder);
     if (job_start(&holder->job, holder->plan, &grant, lend, &failed) != 0) {
-        const char *command = holder->plan->argv[0];
-        if (failed == EXIT_NOT_FOUND && strpbrk(command, " \t;&|<>$") != NULL)
-            complain("run starts no shell; for a line of the shell: -c '%.200s'", command);
-        set_outcome(holder, failed == EXIT_SYSTEM ? OUTCOME_SYSTEM : OUTCOME_NOT_RUN, failed);
+        set_outcome(holder, OUTCOME_SYSTEM, failed);
         begin_release(holder);
         return;
     }
-    holder->phase = PHASE_RUNNING;
     holder->plan->watch->group = holder->job.group;
-    show_validity(holder);
     note_send(holder->plan->socket, NOTE_STARTED, holder->job.group, NULL);
+}
+
+/* exec may take long (a scanner, a file system that hangs), and the lock is renewed meanwhile. */
+static void check_exec(struct holder *holder) {
+    const char *command = holder->plan->argv[0];
+    if (holder->phase != PHASE_STARTING) return;
+    const int error = child_report(&holder->job.report);
+    if (error == CHILD_PENDING) return;
+    holder->phase = PHASE_RUNNING;
+    if (error == 0) return;
+    if (error == CHILD_TOO_LATE) {
+        set_outcome(holder, OUTCOME_LOST, EXIT_LOST);
+        if (!holder->lost)
+            complain("'%.100s': its validity was over before the command could start",
+                     holder->plan->resource);
+    } else {
+        set_outcome(holder, OUTCOME_NOT_RUN, child_failed(command, error));
+        if (error == ENOENT && strpbrk(command, " \t;&|<>$") != NULL)
+            complain("run starts no shell; for a line of the shell: -c '%.200s'", command);
+    }
+    begin_release(holder);
 }
 
 static void on_start(struct holder *holder, bool lend) {
@@ -446,10 +543,25 @@ static void cancel(struct holder *holder) {
     begin_release(holder);
 }
 
+static bool asks_to_end(int signal) {
+    return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
+static void pass_on(const struct holder *holder, int signal) {
+    char whom[100];
+    if (group_signal(holder->job.group, signal)) return;
+    const struct descent all = descent_signal(getpid(), 0, 0, NULL);
+    complain("cannot pass signal %d (%s) on to %s: %s", signal, strsignal(signal),
+             descent_text(&all, all.refused, whom, sizeof whom), strerror(all.error));
+}
+
 static void on_signal(struct holder *holder, int signal) {
     if (signal == SIGCONT) holder->stop_reported = false;
-    if (holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING) {
-        group_signal(holder->job.group, signal);
+    if (holder->phase == PHASE_ENDING) {
+        if (asks_to_end(signal)) end_job(holder);
+    } else if (has_job(holder)) {
+        holder->asked_to_end |= asks_to_end(signal);
+        pass_on(holder, signal);
     } else if (signal_is_passed_on(signal) && holder->cancelled_by == 0) {
         holder->cancelled_by = signal;
         cancel(holder);
@@ -458,23 +570,20 @@ static void on_signal(struct holder *holder, int signal) {
 
 static void on_front_gone(struct holder *holder) {
     holder->front_gone = true;
-    if (holder->phase == PHASE_RUNNING) {
-        job_end(&holder->job, validity_end(holder));
+    if (has_job(holder)) {
+        end_job(holder);
     } else {
         cancel(holder);
     }
 }
 
 static void reap(struct holder *holder) {
-    int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
-        int stopped_by = job_reaped(&holder->job, pid, status);
-        /* Sent once until the front continues: in a stopped job the front does not read, and would
-         * stop again for an old note. */
-        if (stopped_by == 0 || holder->stop_reported) continue;
-        holder->stop_reported = true;
-        note_send(holder->plan->socket, NOTE_STOPPED, stopped_by, NULL);
-    }
+    const int stopped_by = job_reap(&holder->job);
+    /* Sent once until the front continues: in a stopped job the front does not read, and would stop
+     * again for an old note. */
+    if (stopped_by == 0 || holder->stop_reported) return;
+    holder->stop_reported = true;
+    note_send(holder->plan->socket, NOTE_STOPPED, stopped_by, NULL);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------- */
@@ -491,10 +600,13 @@ static void check_waiting(struct holder *holder) {
     }
 }
 
-/* A lock that is held with a majority does not show that a node is configured wrongly. */
+/* A lock that is held with a majority does not show that a node is configured wrongly, nor that its
+ * mode is. */
 static void check_nodes(struct holder *holder) {
-    if (holder->warned || holder->settings->quiet || holder->job.group == 0) return;
-    holder->warned = session_warn(&holder->session) > 0;
+    if (holder->settings->quiet || holder->job.group == 0) return;
+    if (!holder->mode_checked) session_warn_classic(&holder->session);
+    holder->mode_checked = true;
+    if (!holder->warned) holder->warned = session_warn(&holder->session) > 0;
 }
 
 static int timeout_ms(const struct holder *holder) {
@@ -502,7 +614,8 @@ static int timeout_ms(const struct holder *holder) {
     if (holder->phase == PHASE_WAITING)
         at = lesser(lesser(holder->report_at, session_shut_out_due(&holder->session)),
                     wait_line_due(&holder->line));
-    if (holder->phase == PHASE_RUNNING || holder->phase == PHASE_ENDING) at = job_due(&holder->job);
+    if (has_job(holder)) at = job_due(&holder->job);
+    if (holder->phase == PHASE_ENDING) at = lesser(at, holder->report_at);
     if (holder->phase == PHASE_TAKEN || holder->phase == PHASE_ASIDE) at = holder->front_at;
     if (at == NEVER) return -1;
     return at <= now ? 0 : (int)lesser((at - now + MS - 1) / MS, 60000);
@@ -512,8 +625,9 @@ static void step(struct holder *holder) {
     int socket = holder->plan->socket;
     struct pollfd fds[] = {{.fd = holder->signal_fd, .events = POLLIN},
                            {.fd = holder->front_gone ? -1 : socket, .events = POLLIN},
-                           {.fd = redlock_client_fd(holder->session.client), .events = POLLIN}};
-    poll(fds, 3, timeout_ms(holder));
+                           {.fd = redlock_client_fd(holder->session.client), .events = POLLIN},
+                           {.fd = holder->job.report, .events = POLLIN}};
+    poll(fds, 4, timeout_ms(holder));
     for (int signal; (signal = signals_next(holder->signal_fd)) != 0;) {
         /* A signal to the holder is meant for the command, except those that stop or continue a
          * process. */
@@ -527,6 +641,7 @@ static void step(struct holder *holder) {
         if (got > 0 && note.kind == NOTE_START) on_start(holder, note.value != 0);
         if (got > 0 && note.kind == NOTE_SIGNAL) on_signal(holder, note.value);
     }
+    check_exec(holder);
     if (redlock_process(holder->session.client) != REDLOCK_OK) complain("the client failed");
     if (holder->phase == PHASE_WAITING) {
         wait_line_step(&holder->line);
@@ -537,7 +652,7 @@ static void step(struct holder *holder) {
     check_waiting(holder);
     check_front(holder);
     check_nodes(holder);
-    check_group(holder);
+    check_job(holder);
     metrics_file_warn();
 }
 

@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "job.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "boottime.h"
 #include "child.h"
 #include "session.h"
 #include "exit_codes.h"
 
-/* members of the group that are not children of this process die without a signal */
-#define GROUP_TICK (20 * MS)
 #define AFTER_KILL (1000 * MS) /* KILL needs no longer, unless a dead disk blocks a process */
+#define SWEEP_TAKES (50 * MS)
+#define SWEEP_FIRST (5 * MS)
+#define SWEEP_MOST (1000 * MS)
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
 void job_init(struct job *job, int64_t kill_after_ms) {
-    *job = (struct job){.kill_after_ms = kill_after_ms, .kill_at = NEVER, .give_up_at = NEVER};
+    *job = (struct job){.report = -1,
+                        .kill_after_ms = kill_after_ms,
+                        .kill_at = NEVER,
+                        .killed_at = NEVER,
+                        .sweep_at = NEVER};
 }
 
 /* "NAME=bytes". Our tokens contain no NUL: only digits, and an owner that came as a string. */
@@ -58,14 +65,15 @@ static void put_or_unset(struct variables *to, const char *name, const char *val
 }
 
 static pid_t start_with(const struct run_plan *plan, bool lend, char *const *added, size_t count,
-                        int *failed) {
+                        int *report) {
     char **environment = environment_with(added, count);
     if (environment == NULL) return -1;
     struct child_plan child_plan = {.argv = plan->argv,
                                     .environment = environment,
                                     .inherited = plan->inherited,
-                                    .terminal = lend ? plan->terminal : -1};
-    pid_t child = child_start(&child_plan, failed);
+                                    .terminal = lend ? plan->terminal : -1,
+                                    .start_before = &plan->watch->start_before};
+    pid_t child = child_fork(&child_plan, report);
     free(environment);
     return child;
 }
@@ -90,51 +98,82 @@ int job_start(struct job *job, const struct run_plan *plan, const struct grant *
     put_or_unset(&added, "REDLOCK_QUORUM", grant->quorum);
     put_or_unset(&added, "REDLOCK_PROFILE", plan->settings->profile);
     *failed = EXIT_SYSTEM;
-    pid_t child = added.lacks_memory ? -1 : start_with(plan, lend, added.text, added.count, failed);
+    pid_t child =
+        added.lacks_memory ? -1 : start_with(plan, lend, added.text, added.count, &job->report);
     for (size_t i = 0; i < added.count; i++) free(added.text[i]);
     if (child < 0) return -1;
     job->group = child;
     return 0;
 }
 
-int job_reaped(struct job *job, pid_t pid, int status) {
-    if (pid != job->group) return 0;
-    if (WIFSTOPPED(status)) return WSTOPSIG(status);
-    job->exited = true;
-    job->status = status;
-    return 0;
+int job_reap(struct job *job) {
+    int status, stopped_by = 0;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | __WALL)) > 0) {
+        if (pid != job->group) continue;
+        if (WIFSTOPPED(status)) {
+            stopped_by = WSTOPSIG(status);
+        } else {
+            job->exited = true;
+            job->status = status;
+        }
+    }
+    job->alone = pid < 0 && errno == ECHILD;
+    return stopped_by;
 }
 
-int job_end(struct job *job, int64_t validity_end) {
-    if (job->kill_at != NEVER || job->give_up_at != NEVER) return SIGTERM;
+/* The group at once, so that none of it gets away by a fork; then the others. When the command has
+ * been reaped, another group may have its number. */
+static void send(struct job *job, int signal, int64_t now) {
+    const pid_t group = job->exited ? 0 : job->group;
+    if (signal == SIGTERM) {
+        group_terminate(group);
+        job->swept = descent_signal(getpid(), SIGTERM, group, NULL);
+    } else {
+        group_signal(group, SIGKILL);
+        job->swept = descent_kill(getpid(), NULL, now + SWEEP_TAKES);
+    }
+}
+
+static void send_kill(struct job *job, int64_t now) {
+    job->kill_at = NEVER;
+    job->killed_at = now;
+    job->sweep_again = SWEEP_FIRST;
+    job->sweep_at = now + job->sweep_again;
+    send(job, SIGKILL, now);
+}
+
+bool job_is_ending(const struct job *job) {
+    return job->kill_at != NEVER || job->killed_at != NEVER;
+}
+
+int job_end(struct job *job, int64_t kill_before) {
+    if (job_is_ending(job)) return SIGTERM;
     const int64_t now = now_ns();
-    job->kill_at = lesser(now + job->kill_after_ms * MS, validity_end);
-    if (job->kill_at > now) {
-        group_terminate(job->group);
+    job->kill_at = lesser(now + job->kill_after_ms * MS, kill_before);
+    if (job->kill_at > now && job->report < 0) {
+        send(job, SIGTERM, now);
         return SIGTERM;
     }
-    group_signal(job->group, SIGKILL);
-    job->kill_at = NEVER;
-    job->give_up_at = now + AFTER_KILL;
+    send_kill(job, now);
     return SIGKILL;
 }
 
-bool job_is_over(struct job *job) {
-    int64_t now = now_ns();
-    if (now >= job->kill_at) {
-        job->kill_at = NEVER;
-        job->give_up_at = now + AFTER_KILL;
-        group_signal(job->group, SIGKILL);
+bool job_is_over(struct job *job, int64_t give_up) {
+    const int64_t now = now_ns();
+    if (job->exited && job->alone) return true;
+    if (now >= job->kill_at) send_kill(job, now);
+    if (now >= job->sweep_at) {
+        job->sweep_again = lesser(2 * job->sweep_again, SWEEP_MOST);
+        job->sweep_at = now + job->sweep_again;
+        send(job, SIGKILL, now);
     }
-    return job->exited && (!group_lives(job->group) || now >= job->give_up_at);
+    return job->exited && now >= give_up && job->killed_at != NEVER &&
+           now >= job->killed_at + AFTER_KILL;
 }
 
-int64_t job_due(const struct job *job) {
-    /* SIGCHLD reports the late end of a command that KILL did not end at once; the others are not
-     * given up sooner. */
-    if (!job->exited) return job->kill_at;
-    return lesser(lesser(job->kill_at, job->give_up_at), now_ns() + GROUP_TICK);
-}
+/* SIGCHLD reports every end. */
+int64_t job_due(const struct job *job) { return lesser(job->kill_at, job->sweep_at); }
 
 struct outcome job_outcome(const struct job *job, bool for_loss) {
     struct outcome outcome = {.kind = OUTCOME_COMMAND, .command_status = -1};

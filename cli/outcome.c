@@ -38,6 +38,8 @@ static json_t *outcome_json(const struct outcome *outcome) {
     json_object_set_new(object, "command_signal",
                         outcome->command_signal == 0 ? json_null()
                                                      : json_integer(outcome->command_signal));
+    if (outcome->left_running > 0)
+        json_object_set_new(object, "left_running", json_integer(outcome->left_running));
     json_t *facts = json_loads(outcome->facts, 0, NULL);
     if (facts != NULL) json_object_update_missing(object, facts);
     json_decref(facts);

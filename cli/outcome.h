@@ -22,6 +22,7 @@ struct outcome {
     int exit;
     int command_status; /* -1: it did not exit by itself */
     int command_signal; /* 0: none */
+    int left_running;   /* processes that the command started, and that could not be ended */
     char facts[2048];   /* --json: an object with what is known of the lock; "": nothing */
 };
 

@@ -20,6 +20,7 @@
 #include "boottime.h"
 #include "child.h"
 #include "commands.h"
+#include "descent.h"
 #include "exit_codes.h"
 #include "message.h"
 #include "metrics_file.h"
@@ -47,6 +48,7 @@ int note_read(int socket, struct note *note) {
     return -1;
 }
 
+#define KILL_TAKES_MOST (200 * MS)
 /* A holder that runs reports within this time. */
 #define REPORT_WITHIN (500 * MS)
 
@@ -59,8 +61,9 @@ struct front {
     pid_t holder, group; /* group 0: the command does not run */
     int stopped_by;      /* the signal; 0: neither the command nor this job is stopped */
     int64_t complain_at; /* NEVER: the command was not ended by the front, or that is reported */
-    bool holder_gone, socket_closed, has_result, start_reported, stop_waits, passed_interrupt,
-        lent_once;
+    bool holder_gone, socket_closed, has_result, start_reported, command_ended, stop_waits,
+        passed_interrupt, lent_once;
+    struct spared spared; /* children that this process had before: redlock was started by exec */
     struct outcome outcome;
 };
 
@@ -84,7 +87,7 @@ static void on_signal(struct front *front, int signal) {
          * cannot be stopped yet. */
         if (front->group != 0)
             note_send(front->socket, NOTE_SIGNAL, SIGTSTP, NULL);
-        else if (front->start_reported)
+        else if (front->start_reported && !front->command_ended)
             front->stop_waits = true;
         else
             signals_suspend();
@@ -112,6 +115,12 @@ static void on_note(struct front *front, const struct note *note) {
         front->stop_waits = false;
         break;
     case NOTE_STOPPED: front->stopped_by = note->value; break;
+    case NOTE_ENDED:
+        /* The lock is kept for what the command left running; ^C and ^Z are for this process. */
+        terminal_take(&front->terminal, front->group);
+        front->command_ended = true;
+        front->group = 0;
+        break;
     case NOTE_RESULT:
         front->outcome = note->outcome;
         front->has_result = true;
@@ -128,26 +137,30 @@ static void on_stop(struct front *front) {
     if (terminal_stop_job(&front->terminal, front->group, signal)) continue_command(front);
 }
 
-/* When the validity has ended, no time is left for TERM: a holder that runs would have sent it
- * before. */
+/* When the validity ends, no time is left for TERM: a holder that runs would have sent it before.
+ */
 static void end_with_validity(struct front *front) {
     struct run_watch *watch = front->watch;
     const int64_t now = now_ns();
-    if (!watch->ended && now >= watch->validity_end) {
+    if (!watch->ended && now >= watch->kill_at) {
         watch->ended = true;
-        group_signal(watch->group, SIGKILL);
         front->complain_at = now + REPORT_WITHIN;
+        group_signal(watch->group, SIGKILL);
+        descent_kill(front->holder, NULL, now + KILL_TAKES_MOST);
     }
     if (now < front->complain_at) return;
     front->complain_at = NEVER;
-    if (front->has_result) return;
+    if (front->has_result || watch->kill_at == NEVER) return; /* the holder does run */
+    char whom[100];
+    const struct descent left = descent_kill(front->holder, NULL, now + KILL_TAKES_MOST);
     complain(
-        "lost '%.100s': the process that renews it is stopped or blocked, and the validity has ended; sent KILL",
-        front->resource);
+        "lost '%.100s': the process that renews it is stopped or blocked, and the validity has ended; %s%s",
+        front->resource, left.living == 0 ? "sent KILL" : "still running without the lock: ",
+        left.living == 0 ? "" : descent_text(&left, left.living, whom, sizeof whom));
 }
 
 static int timeout_ms(const struct front *front) {
-    const int64_t end = front->watch->ended ? NEVER : front->watch->validity_end;
+    const int64_t end = front->watch->ended ? NEVER : front->watch->kill_at;
     const int64_t at = end < front->complain_at ? end : front->complain_at, now = now_ns();
     if (at == NEVER) return -1;
     return at <= now ? 0 : at - now > 60000 * MS ? 60000 : (int)((at - now + MS - 1) / MS);
@@ -173,15 +186,12 @@ static void follow(struct front *front) {
     while (!front->socket_closed && note_read(front->socket, &note) > 0) on_note(front, &note);
 }
 
-/* Another process killed the holder. The command died with it, by PDEATHSIG; the front ends the
- * rest of its group here. */
+/* Another process killed the holder. The command died with it, by PDEATHSIG; everything else that
+ * it started is now below the front, and ends here. */
 static void end_orphans(struct front *front) {
-    for (int i = 0; i < 400 && group_lives(front->group); i++) {
-        group_signal(front->group, SIGKILL);
-        pause_ms(5);
-        while (waitpid(-1, NULL, WNOHANG) > 0) continue;
-    }
-    while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+    const struct descent left =
+        descent_kill(getpid(), &front->spared, now_ns() + KILL_TAKES_MOST * 10);
+    while (waitpid(-1, NULL, WNOHANG | __WALL) > 0) continue;
     if (!front->start_reported) {
         complain(
             "the process that holds the lock was killed before the command ran; its lock ends with its TTL");
@@ -189,10 +199,15 @@ static void end_orphans(struct front *front) {
             (struct outcome){.kind = OUTCOME_SYSTEM, .exit = EXIT_SYSTEM, .command_status = -1};
         return;
     }
-    complain(
-        "the process that held the lock was killed: the command is ended; the lock ends with its TTL");
-    front->outcome = (struct outcome){
-        .kind = OUTCOME_LOST, .exit = EXIT_LOST, .command_status = -1, .command_signal = SIGKILL};
+    char whom[100];
+    complain("the process that held the lock was killed: %s%s; the lock ends with its TTL",
+             left.living == 0 ? "the command is ended" : "still running: ",
+             left.living == 0 ? "" : descent_text(&left, left.living, whom, sizeof whom));
+    front->outcome = (struct outcome){.kind = OUTCOME_LOST,
+                                      .exit = EXIT_LOST,
+                                      .command_status = -1,
+                                      .command_signal = SIGKILL,
+                                      .left_running = (int)left.living};
 }
 
 /* ^C went to the command's group alone. A script that called redlock must see it as well, or it
@@ -237,7 +252,10 @@ static int start(struct front *front, struct run_plan *plan) {
         return EXIT_SYSTEM;
     }
     plan->watch = front->watch = shared;
-    front->watch->validity_end = NEVER;
+    front->watch->kill_at = NEVER;
+    siginfo_t child;
+    if (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0)
+        front->spared = descent_children();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     terminal_open(&front->terminal);
     front->holder = fork();
@@ -322,6 +340,7 @@ static int run_once(struct settings *settings, struct run_plan *plan, int signal
     terminal_close(&front.terminal);
     if (front.socket >= 0) close(front.socket);
     if (front.watch != NULL) munmap(front.watch, sizeof *front.watch);
+    free(front.spared.list);
     return status;
 }
 
@@ -344,7 +363,9 @@ int run_supervised(struct settings *settings, const char *resource, char **comma
                                 .inherited = &inherited,
                                 .elects = elects};
         status = run_once(settings, &plan, signal_fd, &outcome);
-        again = elects && !settings->once && status == EXIT_LOST && outcome.kind == OUTCOME_LOST;
+        /* what is left of an earlier term would work next to the new one */
+        again = elects && !settings->once && status == EXIT_LOST && outcome.kind == OUTCOME_LOST &&
+                outcome.left_running == 0;
         if (!again) break;
         if (!settings->quiet) complain("campaigning for '%.100s' again", resource);
         pause_ms(CAMPAIGN_AGAIN_AFTER_MS);

@@ -5,7 +5,8 @@
  * lock, renews it, and is the parent of the command. It has a process group of its own, so that
  * neither ^C nor ^Z reaches it. Front and holder notice each other's death, because the socket
  * between them closes. A holder that is stopped is still there: so the front ends the command too,
- * when the validity that the holder has proved last is over.
+ * when the validity that the holder has proved last is over. Both are subreapers: whatever the
+ * command starts stays below the holder, and below the front when the holder is killed.
  */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
@@ -23,6 +24,7 @@ enum note_kind {
     NOTE_TAKEN,   /* to the front: the lock is taken; may the command start? */
     NOTE_STARTED, /* to the front: value is the command's process group */
     NOTE_STOPPED, /* to the front: value is the signal that stopped the command */
+    NOTE_ENDED,   /* to the front: the command has; others that it started have not */
     NOTE_RESULT,  /* to the front: outcome */
     /* to the holder: value 1 lends the terminal. A job that is stopped while it waits does not
      * answer */
@@ -43,9 +45,14 @@ int note_read(int socket, struct note *note);
 
 /* In memory that both have: a note could stay unread, or be dropped. */
 struct run_watch {
-    _Atomic int64_t validity_end; /* NEVER: there is no command, or it runs on without the lock */
-    _Atomic pid_t group;          /* of the command */
-    atomic_bool ended;            /* by the front, at that time */
+    /* When the front ends the command: just before the validity is over. NEVER: there is no
+     * command, or it runs on without the lock, or the holder has sent KILL */
+    _Atomic int64_t kill_at;
+    _Atomic pid_t group; /* of the command; 0: none yet, or it has ended */
+    /* The command starts before this time or not at all. The child itself looks, right before exec:
+     * whatever has stood still until then. */
+    _Atomic int64_t start_before;
+    atomic_bool ended; /* by the front, at kill_at */
 };
 
 struct run_plan {

@@ -190,6 +190,7 @@ SETTER_FLAG(set_help, help, true)
 SETTER_FLAG(set_once, once, true)
 SETTER_FLAG(set_confirm, confirm, true)
 SETTER_FLAG(set_shared, shared, true)
+SETTER_FLAG(set_leave_behind, leave_behind, true)
 SETTER_FLAG(set_never_used, never_used, true)
 SETTER_FLAG(set_yes, yes, true)
 SETTER_FLAG(set_no_syslog, no_syslog, true)
@@ -452,6 +453,8 @@ const struct option_entry option_entries[] = {
      "send TERM this long before validity ends (kill-after + 1s)"},
     {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost,
      "term: end the command; ignore: let it run (term)"},
+    {"leave-behind", 0, NULL, COMMAND_RUN | COMMAND_ELECT, false, set_leave_behind,
+     "release the lock when COMMAND ends; what it has started may go on"},
     {"status-file", 0, "FILE", COMMAND_RUN | COMMAND_ELECT, false, set_status_file,
      "write the outcome to this file as JSON"},
     {"metrics-file", 0, "FILE", COMMAND_RUN, false, set_metrics_file,

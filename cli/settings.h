@@ -82,7 +82,7 @@ struct settings {
     bool busy_poll;  /* serve */
     int scripts;     /* serve: enum serve_scripts */
     bool only_looks; /* not an option: the command never recovers nodes itself */
-    bool on_lost_ignore, quiet, verbose, json, tokens, all, list, help, once;
+    bool on_lost_ignore, leave_behind, quiet, verbose, json, tokens, all, list, help, once;
 };
 
 void settings_init(struct settings *settings);

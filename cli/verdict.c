@@ -61,6 +61,12 @@ bool report_waiting(struct session *session, struct redlock_lock *lock, const ch
                  session_foreign(session, resource, strlen(resource), what, sizeof what));
         return true;
     }
+    if (result == REDLOCK_OK && majority.verdict == MAJORITY_HELD && majority.remaining_ms < 0) {
+        complain("waiting for '%.100s': its key has no TTL, so it never ends. Delete the key, or "
+                 "choose another name",
+                 resource);
+        return true;
+    }
     if (!session->settings->verbose) return false;
     if (result != REDLOCK_OK || majority.verdict != MAJORITY_HELD) {
         complain("waiting for '%.100s'", resource);
@@ -72,7 +78,6 @@ bool report_waiting(struct session *session, struct redlock_lock *lock, const ch
              owner[0] != '\0'                     ? owner
              : is_shared(&views[majority.holder]) ? "readers"
                                                   : "another",
-             majority.remaining_ms < 0 ? "ever"
-                                       : duration_text(left, sizeof left, majority.remaining_ms));
+             duration_text(left, sizeof left, majority.remaining_ms));
     return true;
 }

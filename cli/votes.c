@@ -279,3 +279,21 @@ size_t session_warn(struct session *session) {
         complain("warning: %zu of %zu nodes cannot vote until corrected: %s", bad, count, all);
     return bad;
 }
+
+void session_warn_classic(struct session *session) {
+    struct redlock_server servers[REDLOCK_NODES_MAX];
+    const size_t count = redlock_client_nodes(session->client);
+    if (session->mode != REDLOCK_MODE_CLASSIC || session->mode_open) return;
+    for (size_t i = 0; i < count; i++) servers[i].size = sizeof servers[i];
+    const int result =
+        redlock_server_info(session->client, REDLOCK_SERVER_INFO_ALL, servers, count);
+    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return;
+    for (size_t i = 0; i < count; i++) {
+        if (servers[i].quorum[0] == '\0') continue;
+        complain("warning: %s belongs to the guarded quorum %s, and mode classic does without what "
+                 "that guards: a node that lost its data votes, and there is no fencing token. "
+                 "Leave --mode classic out",
+                 node_url(session, i), servers[i].quorum);
+        return;
+    }
+}

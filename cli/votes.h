@@ -39,6 +39,8 @@ int64_t session_shut_out_due(const struct session *session);
 /* Warns in one line of the nodes that must be corrected; returns how many there are. Nodes that are
  * merely down do not count. */
 size_t session_warn(struct session *session);
+/* Warns if mode classic was named for nodes of a guarded quorum. Asks the nodes. */
+void session_warn_classic(struct session *session);
 /* Whether a node with this verdict does not answer at all. */
 bool node_is_silent(int verdict);
 /* Whether a node with this verdict answered the try by the rules of locks. */

@@ -84,7 +84,7 @@ def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
         listed = re.search(rf"(?<![\w-]){name}(?![\w-])", files) is not None
         # A word of the prose may be an option's name; a key must be listed.
         assert listed or not accepted, name
-        assert accepted or name in ("help", "slots", "quiet", "json", "verbose", "tokens", "all", "token", "nonblock", "write-config", "force", "status-file", "metrics-file", "count", "dir",
+        assert accepted or name in ("help", "slots", "quiet", "json", "verbose", "tokens", "all", "token", "nonblock", "write-config", "force", "status-file", "leave-behind", "metrics-file", "count", "dir",
                                     "server", "native", "module", "restart-after", "samples", "watch", "fence", "confirm", "shared", "floor", "never-used",
                                     "yes", "reason", "no-syslog", "profile", "timeout", "command", "only", "list", "pairs", "seconds", "held", "ttls", "plot", "interval", "once", "id"), name
 

@@ -277,10 +277,10 @@ def test_three_of_five_stopped(own_quorum, resource, tmp_path):
     assert [server.ask("GET", resource) for server in own_quorum.servers[3:]] == [None, None]
 
 
-def test_no_zombies_and_orphans_are_ended(locked, quorum, resource, tmp_path):
+def test_no_zombies_and_orphans_are_waited_for(locked, quorum, resource, tmp_path):
     pid = tmp_path / "pid"
     # The shell leaves children of its own behind again and again; the last outlives it.
-    script = f"for i in 1 2 3; do (sh -c 'sleep 0.05 &'); done; echo $$ >{pid}; sleep 0.5; sh -c 'trap \"\" HUP; echo $$ >{pid}.last; exec sleep 60' & sleep 0.3"
+    script = f"for i in 1 2 3; do (sh -c 'sleep 0.05 &'); done; echo $$ >{pid}; sleep 0.5; sh -c 'trap \"\" HUP; echo $$ >{pid}.last; exec sleep 1' & sleep 0.3"
     process = locked.start("run", resource, "--", "sh", "-c", script)
     started(process, pid)
     time.sleep(0.3)
@@ -291,13 +291,16 @@ def test_no_zombies_and_orphans_are_ended(locked, quorum, resource, tmp_path):
     assert quorum.values(resource) == [None] * 5
 
 
-def test_group_that_ignores_term_is_killed_under_the_lock(locked, quorum, resource, tmp_path):
+@pytest.mark.parametrize("end", ["kill -TERM $$", "kill -SEGV $$", "sleep 60"], ids=["by itself", "by a fault", "by redlock"])
+def test_what_is_left_of_a_command_that_a_signal_ended_is_killed_under_the_lock(locked, quorum, resource, tmp_path, end):
     pid = tmp_path / "pid"
-    script = f"(trap '' TERM; sh -c 'echo $PPID >{pid}'; while :; do sleep 0.05; done) & while [ ! -s {pid} ]; do sleep 0.01; done"
+    script = f"(trap '' TERM; sh -c 'echo $PPID >{pid}'; while :; do sleep 0.05; done) & while [ ! -s {pid} ]; do sleep 0.01; done; {end}"
     process = locked.start("run", "-k", "400ms", resource, "--", "sh", "-c", script)
     straggler = int(until(lambda: pid.exists() and pid.read_text()))
     assert quorum.holder(resource)  # the lock protects what the straggler does, too
-    assert process.wait(10) == 0
+    if end == "sleep 60":
+        process.terminate()
+    assert process.wait(10) == (139 if "SEGV" in end else 143)
     assert gone(straggler)
     assert quorum.values(resource) == [None] * 5
 
@@ -331,3 +334,27 @@ def test_timeout_is_wait(locked, resource):
     locked("acquire", resource)
     done = locked("run", "-q", "--timeout", "0.1", resource, "true")
     assert done.returncode == 75
+
+
+# ---- what is reported once ----
+
+def test_a_wait_for_a_key_without_ttl_is_reported_once(locked, quorum, resource):
+    for server in quorum.servers:
+        server.ask("SET", resource, "stuck")
+    said = locked("run", "-w", "13s", resource, "true").stderr.decode()
+    assert said.startswith(f"redlock: waiting for '{resource}': its key has no TTL, so it never ends. Delete the key, or choose another name\n"), said
+    assert said.count("waiting for") == 1
+    assert locked("run", "-q", "-w", "3s", resource, "true").stderr == b""
+
+
+def test_mode_classic_on_a_guarded_quorum_is_reported_once(three, resource):
+    redlock = Redlock(three.nodes)
+    assert redlock("run", "--mode", "classic", resource, "true").stderr == b""
+    assert redlock("quorum", "init", "--mode", "guarded", "--never-used", "--yes", "--ttl-max", "60s").returncode == 0
+    for verb in ("run", "elect"):
+        done = redlock(verb, "--mode", "classic", resource, "sleep", "1")
+        said = done.stderr.decode()
+        assert done.returncode == 0
+        assert said.count("\n") == 1 and "belongs to the guarded quorum" in said and "Leave --mode classic out" in said, said
+    assert redlock("run", "-q", "--mode", "classic", resource, "true").stderr == b""
+    assert redlock("run", resource, "true").stderr == b""

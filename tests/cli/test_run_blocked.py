@@ -5,12 +5,10 @@ another client has the lock.
 REDLOCK_BLOCKED_ROUNDS says how often each kind is tried; by hand: 100."""
 import contextlib
 import functools
-import mmap
 import os
 import pty
 import resource as limits
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -21,36 +19,12 @@ import pytest
 from blocked import fill
 from conftest import Redlock
 from servers import until
+from worker import COMMAND, Worked
 
 ROUNDS = int(os.environ.get("REDLOCK_BLOCKED_ROUNDS", "2"))
 AT_ONCE = 5  # lose their locks together: a round takes as long as its TTL
 LOST = 80
 TTL = 1.5
-# Works until it is killed, and leaves the time of its last work behind, in a mapped file: no limit
-# of size and no full disk stops it.
-COMMAND = """
-import mmap, signal, struct, sys, time
-if sys.argv[2] == "deaf":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-with open(sys.argv[1], "r+b") as file:
-    place = mmap.mmap(file.fileno(), 8)
-while True:
-    place[:8] = struct.pack("q", time.monotonic_ns())
-    time.sleep(0.001)
-"""
-
-
-class Worked:
-    """When the command of one `redlock run` last did something."""
-
-    def __init__(self, path):
-        path.write_bytes(bytes(8))
-        self.path = path
-        with open(path, "r+b") as file:
-            self.place = mmap.mmap(file.fileno(), 8)
-
-    def last(self):
-        return struct.unpack("q", self.place[:8])[0] / 1e9
 
 
 def nothing():

@@ -116,6 +116,37 @@ def test_stop_twice_and_go_on_in_the_background(terminal, resource, tmp_path):
     terminal.expect(b"status 7\r?\n")
 
 
+def start_what_is_left_running(terminal, quorum, resource, pid):
+    """The command has ended, and a process that it started in the background keeps the lock. The shell made it ignore ^C."""
+    terminal.type(f"$redlock run -t 600ms {resource} -- sh -c 'sh -c \"echo \\$\\$ >{pid}; exec sleep 60\" & sleep 0.3; exit 7'\n")
+    left = pid_in(pid)
+    terminal.expect(b"what it left running")
+    return left, quorum.holder(resource)
+
+
+def test_interrupt_ends_what_is_left_running(terminal, quorum, resource, tmp_path):
+    left, token = start_what_is_left_running(terminal, quorum, resource, tmp_path / "pid")
+    assert token
+    terminal.type("\x03")
+    terminal.expect(PROMPT)
+    assert gone(left)
+    assert terminal.command("echo status $?") == "status 7\n"
+    assert quorum.values(resource) == [None] * 5
+
+
+def test_stop_while_something_is_left_running(terminal, quorum, resource, tmp_path):
+    """The job is stopped, the shell has its terminal; what is left goes on and keeps the lock, and its end ends the job."""
+    left, token = start_what_is_left_running(terminal, quorum, resource, tmp_path / "pid")
+    terminal.type("\x1a")
+    assert b"Stopped" in terminal.expect(PROMPT)
+    time.sleep(1.5)  # more than two TTLs
+    assert quorum.holder(resource) == token
+    assert state(left) == "S"
+    os.kill(left, signal.SIGKILL)
+    until(lambda: quorum.values(resource) == [None] * 5)
+    assert terminal.command("wait %1; echo status $?").endswith("status 7\n")
+
+
 def test_background_command_that_reads_is_stopped_until_fg(terminal, resource, tmp_path):
     pid = tmp_path / "pid"
     terminal.command(f"$redlock run {resource} -- sh -c 'echo $$ >{pid}; read line; echo \"<$line>\"' &")

@@ -232,7 +232,7 @@ def test_several_commands(shell, fleet):
 def rows():
     """The command cells of the table under From flock(1)."""
     found = re.findall(r"^\| `(flock .*?)` \| `(redlock .*?)` \|$", PAGE.section("From flock(1)"), re.MULTILINE)
-    assert len(found) == 5
+    assert len(found) == 6
     return found
 
 
