@@ -154,10 +154,10 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes,
 /* Frees a client; no other thread may be inside a call on it. Its locks and observers keep it
  * alive: while there are any, it goes on as before, renewals included, and the redlock_lock_free()
  * or redlock_observe_stop() of the last one closes it. With none, this call does. To close a client
- * is to wait for at most one node timeout for releases that are in progress, and then to reset
- * connections with an unanswered SET. In a child after fork(2) it frees memory and touches no
- * connection; if another thread was inside the library at the fork, it frees nothing. Do not call
- * this one from a callback. */
+ * is to wait for at most one node timeout for releases that are in progress, and for late nodes to
+ * get the key of a disowned lock, and then to reset connections with an unanswered SET. In a child
+ * after fork(2) it frees memory and touches no connection; if another thread was inside the library
+ * at the fork, it frees nothing. Do not call this one from a callback. */
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
 
 /* Reads the TLS files of the options again, for example after a certificate was renewed. New
@@ -377,7 +377,9 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt_fenced(struct redlock_lock
                                                              const void *token, size_t bytes,
                                                              int64_t fence);
 /* Forgets a held lock without releasing it: it lives until its TTL ends, or until its token is
- * adopted. OK, LOST (nothing is held), BUSY, FORKED. */
+ * adopted. Nodes that were not connected when it was taken still get the key for one node timeout,
+ * or until this client adopts the token; redlock_client_free() waits for that. So let another
+ * process release it only after that time. OK, LOST (nothing is held), BUSY, FORKED. */
 REDLOCK_API int redlock_lock_disown(struct redlock_lock *lock);
 
 /* What the lock is doing now, an enum redlock_state. Reads memory, not the network. */

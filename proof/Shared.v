@@ -221,7 +221,7 @@ Inductive event :=
 | Wins (c : attempt) (until : time)
 | Begins_extension (c : attempt) (ttl : Z)
 | Extended (c : attempt) (began : time) (ttl : Z) (until : time)
-| Repairs (c : attempt) (ttl : Z)                    (* a writer's; a reader's place is not set again *)
+| Repairs (c : attempt) (ttl : Z)                    (* SET NX, or SHARE, again, where the key is absent *)
 | Downgrades (c : attempt) (ttl : Z)
 | Cuts (c : attempt) (until : time)
 | Releases (c : attempt).
@@ -295,7 +295,7 @@ Definition step (y : system) (s : state) (e : event) : option state :=
       | _ => None
       end
   | Repairs c ttl =>
-      match phase_of s c with Holding Writes _ => Some (with_sent s (ask Set_ c (now s) ttl)) | _ => None end
+      match phase_of s c with Holding m _ => Some (with_sent s (ask (if reads m then Share else Set_) c (now s) ttl)) | _ => None end
   | Downgrades c ttl =>
       match phase_of s c with
       | Holding Writes until =>

@@ -511,10 +511,10 @@ Proof.
     + apply andb_true_iff in won as [_ won].
       exists (ask Share_extend c began_ ttl_). repeat split; [simpl; lia | assumption | exact (proj1 (Z.leb_le _ _) bound)].
   - (* Repairs *)
-    destruct (phase_of s c) as [| | [|] old |] eqn:at_c; inversion happens; subst.
+    destruct (phase_of s c) as [| | m old |] eqn:at_c; inversion happens; subst.
     apply invariant_sent; simpl; try assumption; try reflexivity; try congruence.
-    + unfold is_release. simpl. intros [? | ?]; discriminate.
-    + unfold is_writers. simpl. auto.
+    + unfold is_release. simpl. destruct (reads m); intros [? | ?]; discriminate.
+    + unfold only_writes, is_writers. simpl. rewrite at_c. destruct (reads m); [discriminate | auto].
   - (* Downgrades *)
     destruct (phase_of s c) as [| | [|] old |] eqn:at_c; try discriminate.
     rewrite (rules Downgrade_is_final : downgrade_is_final y = true) in happens. inversion happens; subst.
@@ -666,7 +666,7 @@ Proof.
     destruct (Nat.eq_dec d c) as [-> | differ]; [| now apply other].
     unfold has_won, inside. simpl. rewrite update_same, at_d. split; [eauto | congruence].
   - (* Repairs *)
-    destruct (phase_of s d) as [| | [|] old |]; inversion happens; subst. now apply unchanged.
+    destruct (phase_of s d); inversion happens; subst. now apply unchanged.
   - (* Downgrades *)
     destruct (phase_of s d) as [| | [|] old |] eqn:at_d; try discriminate.
     destruct (downgrade_is_final y); inversion happens; subst; [| now apply unchanged].

@@ -296,12 +296,13 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
     return result == REDLOCK_OK ? REDLOCK_OK : fail(error, result, "%s", net_error.text);
 }
 
-/* Releases may be under way on live connections: wait one node timeout for them. */
+/* Releases may be under way on live connections, and nodes may be late for the key of a lock that
+ * is kept: wait one node timeout for them. */
 static void drain(struct redlock_client *client) {
     rl_ns end = net_now(client->net) + client_node_timeout(client);
     if (client->node_mode->leave) client->node_mode->leave(client);
     net_flush(client->net);
-    while (net_busy_writes(client->net) && net_now(client->net) < end) {
+    while ((net_busy_writes(client->net) || locks_disowned(client)) && net_now(client->net) < end) {
         struct net_batch batch;
         rl_ns next = net_next_timer(client->net);
         net_wait(client->net, next < end ? next : end, &batch);
@@ -319,6 +320,7 @@ static void client_end(struct redlock_client *client) {
     } else {
         service_stop(&client->schedule);
         drain(client);
+        locks_end_disowned(client);
     }
     client->closing = true;
     net_close(client->net, forked);

@@ -162,10 +162,11 @@ struct rl_actions {
      * first free one. */
     uint8_t slot;
     rl_mask leave; /* slots: compare-and-delete all of them but the one that was won */
-    /* The same SET with the same token, on a node that does not have the key of a lease that a
-     * majority has proven. */
+    /* The same SET with the same token and `repair_ttl`, on a node that does not have the key of a
+     * lease. */
     rl_mask repair;
-    rl_mask extend; /* compare-and-pexpire to `extend_ttl` */
+    rl_mask extend;   /* compare-and-pexpire to `extend_ttl` */
+    rl_mask catch_up; /* the same to `repair_ttl`, on a node that was not asked with the others */
     rl_ns extend_ttl, repair_ttl;
     rl_mask release;  /* compare-and-delete, queued behind all that was sent to that node before */
     rl_mask peek;     /* read how long the holder's key has left (a hint) */
@@ -413,31 +414,33 @@ enum rl_lease_state {
 struct rl_lease {
     const struct rl_terms *terms;
     struct rl_lease_rules rules;
-    enum rl_lease_state state;
     rl_ns began;
     rl_ns validity_end;
     rl_ns keys_end; /* the keys that prove it last at least so long */
     rl_ns renew_at; /* next renewal; RL_NEVER */
+    rl_ns round_t1, round_ttl;
+    rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
+    rl_ns unlocking_since;
+    enum rl_lease_state state;
     uint32_t renewals;
     rl_mask asked; /* nodes that may hold our key; a release goes to them */
     /* Nodes that held it while the lease ran, by their last answers. A SET that is still under way
      * when the lease is lost may set the key after another client has held the lock, and then a
      * release finds it there. */
     rl_mask kept;
-    bool adopted; /* known by its token only: no validity is proven yet */
-    bool round_open;
-    bool round_by_caller;
-    bool round_proven; /* a majority extended in this round */
-    rl_mask repaired;  /* in this round */
-    struct rl_tally round;
-    rl_ns round_t1, round_ttl;
-    rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
+    rl_mask late;     /* nodes that the last proof did not ask: they get the key when ready */
+    rl_mask repaired; /* in this round */
+    rl_mask set;      /* since the last proof; or such a SET may be under way since before */
     /* Guarded: the members, of the listed nodes, and their quorum, when a majority last proved the
      * lease. No members: nothing proves it now. */
     rl_mask proven_members;
     uint8_t proven_quorum;
+    bool adopted : 1; /* known by its token only: no validity is proven yet */
+    bool round_open : 1;
+    bool round_by_caller : 1;
+    bool round_proven : 1; /* a majority extended in this round */
+    struct rl_tally round;
     struct rl_tally unlocking;
-    rl_ns unlocking_since;
 };
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
                    const struct rl_lease_rules *rules);
@@ -447,6 +450,8 @@ struct rl_event rl_lease_start(const struct rl_attempt *won);
  * the state HELD. */
 void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                    struct rl_actions *actions);
+/* The caller forgets it: it is renewed no more. Nodes that are late still get the key. */
+void rl_lease_disown(struct rl_lease *lease);
 /* What its votes rest on has ended, and so has its validity: the next step reports the loss. */
 void rl_lease_void(struct rl_lease *lease, rl_ns now);
 /* The validity that is certain at `now`; 0 when the lock is lost or released, or nothing is

@@ -8,8 +8,12 @@
  * validity ends. A caller may adopt a lock that it knows by its token only: the lease then has no
  * validity (state NONE) until a round is proven.
  *
- * Other implementations broke three rules. An extension never sets a missing key: a lost lock stays
- * lost. An extension counts only when a majority has answered inside the validity that it extends.
+ * Every node gets the key: a lock on the barest majority is one restart away from its loss. A node
+ * that could not be asked is given the key when it is ready, and a node that lost it gets it back,
+ * as long as the lease holds by our own clock. What was set counts once an extension has found it.
+ *
+ * Other implementations broke three rules. A lost lock stays lost: no key is set again for it. An
+ * extension counts only when a majority has answered inside the validity that it extends.
  * The step checks the time before any event: a process that was stopped past its TTL learns of the
  * loss before it believes a late vote. */
 #include "core/core.h"
@@ -65,6 +69,11 @@ rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now) {
 
 void rl_lease_void(struct rl_lease *lease, rl_ns now) {
     if (holding(lease) && now < lease->validity_end) lease->validity_end = now;
+}
+
+void rl_lease_disown(struct rl_lease *lease) {
+    lease->rules.renew_every = 0;
+    lease->renew_at = RL_NEVER;
 }
 
 static rl_ns lost_at(const struct rl_lease *lease) {
@@ -173,6 +182,49 @@ static void announce(const struct rl_lease *lease, const struct rl_event *event,
 
 /* ---- a round of extensions ---------------------------------------------------------------- */
 
+/* ---- nodes without the key ---------------------------------------------------------------- */
+
+/* The key must last as long as those that prove the lease, after a longer extension, say. */
+static rl_ns key_ttl(const struct rl_lease *lease, rl_ns now) {
+    const rl_ns left = lease->keys_end - now;
+    return lease->round_open && lease->round_ttl > left ? lease->round_ttl : left;
+}
+
+/* Sets the key again. While the lease holds, no other client has a majority: on one node of each
+ * majority the key was ours all the time, or that node does not vote yet (classic: it votes at
+ * once, and a client that lost its keys there may be one of two holders, whatever it sets now).
+ *
+ * From one proof to the next this is done on less than a majority. So if all nodes were without the
+ * key at one moment, no later round is won: a break (break.h) rests on that. */
+static void set_again(struct rl_lease *lease, rl_mask nodes, const struct rl_event *event,
+                      rl_ns now, struct rl_actions *actions) {
+    assert(holding(lease) && now < lease->validity_end);
+    nodes &= (rl_mask) ~(lease->repaired | event->voided);
+    for (unsigned i = 0; nodes >> i; i++) {
+        if (!(nodes & rl_bit(i)) || rl_count(lease->set | rl_bit(i)) >= lease->terms->quorum)
+            continue;
+        lease->set |= rl_bit(i);
+        lease->repaired |= rl_bit(i);
+        lease->asked |= rl_bit(i);
+        lease->late &= (rl_mask)~rl_bit(i);
+        actions->repair |= rl_bit(i);
+    }
+    actions->repair_ttl = key_ttl(lease, now);
+}
+
+/* Nodes that the last proof could not ask. One that may have the key extends it first. */
+static void give_to_late(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                         struct rl_actions *actions) {
+    lease->late &= (rl_mask)~event->foreign;
+    if (!holding(lease) || (lease->round_open && !lease->round_proven)) return;
+    const rl_mask nodes = lease->late & event->ready & (rl_mask)~event->voided;
+    if (nodes == 0) return;
+    lease->late &= (rl_mask)~nodes;
+    lease->repaired &= (rl_mask)~nodes;
+    actions->catch_up = nodes & lease->asked;
+    set_again(lease, nodes & (rl_mask)~lease->asked, event, now, actions);
+}
+
 static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
     lease->round_open = false;
     if (lease->round_by_caller) actions->extend_outcome = RL_OUTCOME_NO_QUORUM;
@@ -185,8 +237,7 @@ static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *a
 
 static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_ns ttl,
                        bool by_caller, rl_ns now, struct rl_actions *actions) {
-    /* A node that gets a repair in this step is not asked: its answer to the repair would be
-     * counted in this round. */
+    /* A node that gets the key in this step is not asked: that answer would be counted here. */
     rl_mask can_ask = event->ready & (rl_mask) ~(actions->repair | event->voided);
     rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, can_ask);
     /* two majorities share a node */
@@ -203,26 +254,9 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
         round_failed(lease, now, actions);
         return;
     }
+    lease->late = rl_all(lease->terms->nodes) & (rl_mask)~lease->round.asked;
     actions->extend = lease->round.asked;
     actions->extend_ttl = ttl;
-}
-
-/* The key must last as long as those that prove the lease, after a longer extension, say. */
-static rl_ns repair_ttl(const struct rl_lease *lease, rl_ns now) {
-    const rl_ns left = lease->keys_end - now;
-    return left > lease->round_ttl ? left : lease->round_ttl;
-}
-
-/* A node that restarted without its data may get our key back, but only while a majority proves the
- * lease. Otherwise two clients could each repair their way to a majority. */
-static void repair(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
-                   struct rl_actions *actions) {
-    assert(lease->round_proven && holding(lease) && rl_tally_won(&lease->round));
-    rl_mask absent = lease->round.absent & (rl_mask) ~(lease->repaired | event->voided);
-    actions->repair = absent;
-    actions->repair_ttl = repair_ttl(lease, now);
-    lease->repaired |= absent;
-    lease->asked |= absent;
 }
 
 /* "Basically the client, if in the middle of the computation while the lock validity is approaching
@@ -242,6 +276,7 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     }
     bool was_proven = !unproven(lease);
     lease->round_proven = true;
+    lease->set &= (rl_mask)~lease->round.asked; /* elsewhere a SET may be under way */
     note_members(lease, event);
     lease->renewals++;
     if (validity_end > lease->validity_end) { /* never shortens */
@@ -258,7 +293,7 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     if (!lease->round_by_caller || !was_proven || lease->round_ttl >= lease->terms->ttl)
         schedule_renewal(lease, lease->round_t1, now);
     announce(lease, event, actions);
-    repair(lease, event, now, actions);
+    set_again(lease, lease->round.absent, event, now, actions);
 }
 
 /* No later round can win if the key is not ours on these nodes. */
@@ -269,11 +304,24 @@ static bool majority_gone(const struct rl_lease *lease, rl_mask not_ours) {
     return lease->terms->nodes - rl_count(not_ours) < quorum;
 }
 
+/* The round lacks a majority, and nodes without the key may make it one: they get it, and are asked
+ * again. */
+static bool regains(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                    struct rl_actions *actions) {
+    struct rl_tally *round = &lease->round;
+    if (!holding(lease) ||
+        rl_count(round->granted | round->absent | rl_tally_pending(round)) < round->quorum)
+        return false;
+    set_again(lease, round->absent, event, now, actions);
+    round->absent &= (rl_mask)~actions->repair;
+    return !rl_tally_hopeless(round);
+}
+
 static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                         struct rl_actions *actions) {
     const rl_mask not_ours = lease->round.denied | lease->round.absent;
     if (lease->round_proven) {
-        repair(lease, event, now, actions);
+        set_again(lease, lease->round.absent, event, now, actions);
     } else if (rl_tally_won(&lease->round)) {
         round_won(lease, event, now, actions);
     } else if (majority_gone(lease, not_ours)) {
@@ -284,7 +332,7 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
                !majority_gone(lease, not_ours | rl_tally_pending(&lease->round))) {
         /* Else the answers that are still to come may show that the lock is gone: with some nodes
          * out of reach, one report of a missing key already means that this round cannot win. */
-        round_failed(lease, now, actions);
+        if (!regains(lease, event, now, actions)) round_failed(lease, now, actions);
     }
     if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;
 }
@@ -294,13 +342,33 @@ static void note_key(struct rl_lease *lease, const struct rl_event *event) {
     if (event->vote == RL_VOTE_GRANTED) lease->kept |= bit;
     if (event->vote == RL_VOTE_DENIED || event->vote == RL_VOTE_ABSENT)
         lease->kept &= (rl_mask)~bit;
+    /* the connection was lost before the answer came */
+    if (event->vote == RL_VOTE_FAILED && !(event->ready & bit)) lease->late |= bit;
+}
+
+/* The answer to a SET of a round that lacks a majority proves nothing: an extension follows. */
+static bool was_regained(struct rl_lease *lease, const struct rl_event *event,
+                         struct rl_actions *actions) {
+    const rl_mask bit = rl_bit(event->node);
+    if (!lease->round_open || lease->round_proven ||
+        !(lease->repaired & rl_tally_pending(&lease->round) & bit))
+        return false;
+    lease->repaired &= (rl_mask)~bit;
+    if (event->vote != RL_VOTE_GRANTED) return false;
+    actions->catch_up = bit;
+    actions->repair_ttl = lease->round_ttl;
+    return true;
 }
 
 static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
+    if (event->node >= lease->terms->nodes) return;
     if (holding(lease)) note_key(lease, event);
+    if (was_regained(lease, event, actions)) return;
     if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote))
         judge_round(lease, event, now, actions);
+    else if (event->vote == RL_VOTE_ABSENT && holding(lease) && !lease->round_open)
+        set_again(lease, rl_bit(event->node), event, now, actions); /* it was late */
 }
 
 /* Guarded. The knowledge of the nodes has changed since they were asked. Votes of nodes that are no
@@ -442,6 +510,8 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     lease->began = now;
     lease->asked = event->asked & rl_all(lease->terms->nodes);
     lease->kept = event->granted & lease->asked;
+    lease->set = lease->asked & (rl_mask)~lease->kept;
+    lease->late = rl_all(lease->terms->nodes) & (rl_mask)~lease->asked;
     lease->adopted = event->validity_end == 0; /* the caller knows no validity */
     if (lease->adopted) return; /* this proves nothing: the state is NONE until an extension does */
     lease->validity_end = event->validity_end;
@@ -495,5 +565,6 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     if (event->type != RL_EVENT_VOTE) close_late_round(lease, now, actions);
     if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, event, now, actions);
     if (holding(lease) || unproven(lease)) next_round(lease, event, now, actions);
+    give_to_late(lease, event, now, actions);
     actions->wake_at = wake_at(lease, actions->renewal_waits);
 }

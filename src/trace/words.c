@@ -113,12 +113,12 @@ static void name_send(struct text *text, rl_mask mask, const char *format, ...) 
     text_add(text, " %s\n", what);
 }
 
-static void name_extension(struct text *text, const struct rl_actions *actions) {
-    if (actions->extend == 0) return;
+static void name_extension(struct text *text, rl_mask nodes, rl_ns ttl) {
+    if (nodes == 0) return;
     text_add(text, "    -> ");
-    text_nodes(text, actions->extend);
+    text_nodes(text, nodes);
     text_add(text, " PEXPIRE ");
-    text_ms(text, actions->extend_ttl);
+    text_ms(text, ttl);
     text_add(text, ", if ours\n");
 }
 
@@ -151,7 +151,8 @@ void trace_actions(struct text *text, const struct rl_actions *actions,
         name_send(text, actions->acquire, "SET (try %u)", context->tries);
     name_send(text, actions->raise, "raise the fence to %lld", fence);
     name_send(text, actions->confirm, "are key and fence %lld still there?", fence);
-    name_extension(text, actions);
+    name_extension(text, actions->extend, actions->extend_ttl);
+    name_extension(text, actions->catch_up, actions->repair_ttl);
     name_send(text, actions->repair, "SET again, same token");
     name_send(text, actions->leave, "DEL slots other than %u, if ours", actions->slot);
     name_send(text, actions->release, "DEL, if ours");

@@ -34,13 +34,14 @@ static inline void fold_actions(const struct rl_actions *actions) {
     fold(actions->extend | (int64_t)actions->release << 16 | (int64_t)actions->raise << 32);
     fold(actions->confirm | (int64_t)actions->announce << 16);
     fold(actions->extend_ttl);
-    if (actions->repair) fold(actions->repair_ttl);
+    if (actions->catch_up) fold(actions->catch_up);
+    if (actions->repair | actions->catch_up) fold(actions->repair_ttl);
     fold(actions->fence);
     fold(actions->wake_at);
     fold(actions->notices);
     fold((int64_t)actions->outcome | (int64_t)actions->extend_outcome << 8);
     asked_now |= actions->acquire | actions->raise | actions->confirm | actions->extend |
-                 actions->repair | actions->release;
+                 actions->catch_up | actions->repair | actions->release;
 }
 
 /* The time, or the nanosecond before or after it. */

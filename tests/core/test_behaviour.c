@@ -177,9 +177,9 @@ static const struct kept_number kept[KINDS] = {
     [SLOTS] = {"slots", UINT64_C(0x19bb469ca93f8eea)},
     [GUARDED_SLOTS] = {"guarded slots", UINT64_C(0xc0db2d23e413b722)},
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
-    [LEASE] = {"lease", UINT64_C(0x27e81b6c08a4fba1)},
-    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x18938773731ae804)},
-    [ADOPTED] = {"adopted", UINT64_C(0x77cab96f01b02b92)},
+    [LEASE] = {"lease", UINT64_C(0x5baf5300a73f3cb3)},
+    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x9519f21309c5e4f2)},
+    [ADOPTED] = {"adopted", UINT64_C(0x7de5cc07dd3ac856)},
 };
 
 static uint64_t number_of(unsigned kind) {

@@ -151,7 +151,7 @@ static void test_renewal(void **state) {
     assert_int_equal(actions.wake_at, 600 * RL_MS);
     say(3, RL_VOTE_DENIED, 360 * RL_MS);
     say(4, RL_VOTE_ABSENT, 360 * RL_MS);
-    assert_int_equal(actions.repair, 0); /* its round is over */
+    assert_int_equal(actions.repair, 0x10); /* its round is over, and the lease is not */
 }
 
 /* The quorum's ttl_max was lowered: the lease goes on with less, and is renewed in time for it. */
@@ -433,7 +433,9 @@ static void test_repair_after_proof_only(void **state) {
     (void)state;
     setup(5);
     rl_lease_init(&lease, &terms, &rules);
+    ready = 0x07;
     win(990 * RL_MS, 0x07, 0);
+    ready = 0x1f;
     tick(300 * RL_MS);
     say(3, RL_VOTE_ABSENT, 301 * RL_MS);
     say(0, RL_VOTE_GRANTED, 301 * RL_MS);
@@ -637,6 +639,7 @@ static void test_release_crosses_a_renewal(void **state) {
 static enum rl_outcome release_with(const char *votes, rl_mask asked) {
     setup(5);
     rl_lease_init(&lease, &terms, &rules);
+    ready = asked;
     win(990 * RL_MS, asked, 0);
     release_it(RL_MS);
     enum rl_outcome outcome = actions.outcome;
@@ -895,6 +898,8 @@ static void test_a_voided_vote_is_dropped(void **state) {
     say(1, RL_VOTE_ABSENT, 302 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_HELD); /* the last answer may show that it is lost */
     say(2, RL_VOTE_GRANTED, 302 * RL_MS);
+    assert_int_equal(actions.repair, 2); /* it is not, and may be regained there */
+    tick_voided(2, 303 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_UNSURE);
 }
 
@@ -923,6 +928,9 @@ static void test_a_lock_that_is_gone_is_lost_while_nodes_are_down(void **state) 
     ask_three_of_five();
     say(0, RL_VOTE_ABSENT, 301 * RL_MS);
     say(1, RL_VOTE_GRANTED, 301 * RL_MS); /* now they cannot */
+    assert_int_equal(actions.notices, 0);
+    assert_int_equal(actions.repair, 1);
+    say(2, RL_VOTE_DENIED, 301 * RL_MS);
     assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
 
     ask_three_of_five();
@@ -987,8 +995,8 @@ static void test_a_quorum_that_changes_under_way(void **state) {
     terms.quorum = 2; /* a member less: three were asked for, and three it takes */
     grant_first(2, 302 * RL_MS);
     assert_false(lease.round_proven);
-    say(2, RL_VOTE_ABSENT, 303 * RL_MS);
-    say(3, RL_VOTE_ABSENT, 303 * RL_MS);
+    say(2, RL_VOTE_DENIED, 303 * RL_MS);
+    say(3, RL_VOTE_DENIED, 303 * RL_MS);
     assert_int_equal(lease.state,
                      RL_LEASE_UNSURE); /* but not lost: the next round can win with two */
     ready = 7;
@@ -1053,6 +1061,163 @@ static void test_each_count_needs_its_quorum(void **state) {
     }
 }
 
+/* ---- every node gets the key ---- */
+
+static void nodes_change(rl_mask to, rl_ns now) {
+    ready = to;
+    step((struct rl_event){.type = RL_EVENT_NODES}, now);
+}
+
+/* Two of three have granted it, and the third was not connected. */
+static void win_with_two_of_three(void) {
+    setup(3);
+    rl_lease_init(&lease, &terms, &rules);
+    ready = 3;
+    win(990 * RL_MS, 3, 0);
+    assert_int_equal(actions.repair, 0);
+}
+
+static void test_a_late_node_gets_the_key(void **state) {
+    (void)state;
+    win_with_two_of_three();
+    nodes_change(7, 10 * RL_MS);
+    assert_int_equal(actions.repair, 4);
+    assert_int_equal(actions.repair_ttl, 990 * RL_MS); /* as long as the two */
+    assert_int_equal(lease.validity_end, 990 * RL_MS);
+    nodes_change(7, 11 * RL_MS);
+    assert_int_equal(actions.repair, 0); /* once */
+    release_it(12 * RL_MS);
+    assert_int_equal(actions.release, 7);
+
+    setup(3); /* it became ready while the others were asked */
+    rl_lease_init(&lease, &terms, &rules);
+    win(990 * RL_MS, 3, 0);
+    assert_int_equal(actions.repair, 4);
+    say(2, RL_VOTE_FAILED, 20 * RL_MS);
+    assert_int_equal(lease.late, 0); /* refused: the next renewal asks */
+
+    win_with_two_of_three();
+    nodes_change(7, 10 * RL_MS);
+    ready = 3;
+    say(2, RL_VOTE_FAILED, 20 * RL_MS); /* its connection was lost, and with it the answer */
+    nodes_change(7, 30 * RL_MS);
+    assert_int_equal(actions.catch_up, 4);
+    assert_int_equal(actions.repair_ttl, 970 * RL_MS);
+    say(2, RL_VOTE_ABSENT, 31 * RL_MS);
+    assert_int_equal(actions.repair, 4);
+}
+
+static void test_a_late_node_gets_no_key_that_has_ended(void **state) {
+    (void)state;
+    win_with_two_of_three();
+    release_it(5 * RL_MS);
+    nodes_change(7, 10 * RL_MS);
+    assert_int_equal(actions.repair | actions.catch_up, 0);
+
+    win_with_two_of_three();
+    rules.renew_every = 0;
+    nodes_change(7, 890 * RL_MS); /* the loss is reported now */
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    assert_int_equal(actions.repair | actions.catch_up, 0);
+
+    win_with_two_of_three();
+    ready = 7;
+    step((struct rl_event){.type = RL_EVENT_NODES, .voided = 4}, 10 * RL_MS);
+    assert_int_equal(actions.repair, 0); /* it may not vote */
+}
+
+/* A node that missed a round has a key that ends sooner, or none. */
+static void test_a_late_node_catches_up(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    ready = 3;
+    tick(300 * RL_MS);
+    nodes_change(7, 301 * RL_MS);
+    assert_int_equal(actions.catch_up, 0); /* the round is not proven */
+    grant_first(2, 302 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+    assert_int_equal(actions.catch_up, 4);
+    assert_int_equal(actions.repair_ttl, 998 * RL_MS);
+    say(2, RL_VOTE_ABSENT, 303 * RL_MS);
+    assert_int_equal(actions.repair, 4);
+}
+
+/* The second of three has lost its server, and the third has just come. */
+static void extend_with_the_third(void) {
+    win_with_two_of_three();
+    ready = 5;
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend, 5);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(2, RL_VOTE_ABSENT, 302 * RL_MS);
+    assert_int_equal(actions.repair, 4);
+    assert_int_equal(actions.repair_ttl, terms.ttl);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+}
+
+static void test_an_extension_regains_a_majority(void **state) {
+    (void)state;
+    extend_with_the_third();
+    say(2, RL_VOTE_GRANTED, 303 * RL_MS);
+    assert_int_equal(actions.notices, 0); /* a SET proves nothing */
+    assert_int_equal(actions.catch_up, 4);
+    say(2, RL_VOTE_GRANTED, 304 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+    assert_int_equal(lease.validity_end, 1290 * RL_MS);
+
+    extend_with_the_third();
+    say(2, RL_VOTE_DENIED, 303 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+
+    extend_with_the_third();
+    say(2, RL_VOTE_GRANTED, 990 * RL_MS); /* validity has ended meanwhile */
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+    assert_int_equal(actions.catch_up, 0);
+}
+
+/* A lock that is known by its token only holds by no clock. */
+static void test_an_adopted_lock_sets_no_key(void **state) {
+    (void)state;
+    setup(3);
+    adopt();
+    ready = 5;
+    extend(1000 * RL_MS, 1 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 2 * RL_MS);
+    say(2, RL_VOTE_ABSENT, 2 * RL_MS);
+    assert_int_equal(actions.repair, 0);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+}
+
+/* If all nodes were without the key at one moment, no later round is won. */
+static void test_a_majority_is_never_set_between_two_proofs(void **state) {
+    (void)state;
+    setup(5);
+    rl_lease_init(&lease, &terms, &rules);
+    ready = 0x07;
+    win(990 * RL_MS, 0x07, 0);
+    nodes_change(0x19, 10 * RL_MS);
+    assert_int_equal(actions.repair, 0x18);
+    say(3, RL_VOTE_GRANTED, 11 * RL_MS);
+    say(4, RL_VOTE_GRANTED, 11 * RL_MS);
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend, 0x19);
+    say(3, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(4, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(0, RL_VOTE_ABSENT, 301 * RL_MS);
+    assert_int_equal(actions.repair, 0); /* it would be the third of five */
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+    ready = 0x1f;
+    tick(lease.renew_at);
+    const rl_ns now = lease.round_t1;
+    say(1, RL_VOTE_GRANTED, now);
+    say(3, RL_VOTE_GRANTED, now);
+    say(4, RL_VOTE_GRANTED, now);
+    assert_int_equal(actions.notices, RL_NOTICE_SURE | RL_NOTICE_RENEWED);
+    say(0, RL_VOTE_ABSENT, now);
+    assert_int_equal(actions.repair, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_start),
@@ -1077,6 +1242,12 @@ int main(void) {
         cmocka_unit_test(test_repair_after_proof_only),
         cmocka_unit_test(test_a_repair_lasts_as_long_as_what_is_proven),
         cmocka_unit_test(test_denied_is_never_repaired),
+        cmocka_unit_test(test_a_late_node_gets_the_key),
+        cmocka_unit_test(test_a_late_node_gets_no_key_that_has_ended),
+        cmocka_unit_test(test_a_late_node_catches_up),
+        cmocka_unit_test(test_an_extension_regains_a_majority),
+        cmocka_unit_test(test_an_adopted_lock_sets_no_key),
+        cmocka_unit_test(test_a_majority_is_never_set_between_two_proofs),
         cmocka_unit_test(test_adopted_lock_proves_nothing),
         cmocka_unit_test(test_adopted_lock_proven_too_late_to_renew),
         cmocka_unit_test(test_adopted_lock_gone),

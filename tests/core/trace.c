@@ -119,8 +119,8 @@ static void report_state(struct play *play) {
 }
 
 static void owe(struct play *play, const struct rl_actions *actions) {
-    rl_mask votes =
-        actions->acquire | actions->extend | actions->repair | actions->raise | actions->confirm;
+    rl_mask votes = actions->acquire | actions->extend | actions->catch_up | actions->repair |
+                    actions->raise | actions->confirm;
     for (unsigned node = 0; node < play->terms.nodes; node++) {
         if (votes & rl_bit(node)) {
             if (play->owes[node] != OWES_NOTHING)
@@ -175,6 +175,7 @@ static void step_acquire(struct play *play, struct rl_event *event) {
     text_nodes(&play->text, attempt->tally.granted);
     if (play->terms.guarded) text_add(&play->text, ", fence %lld", (long long)attempt->fence);
     struct rl_event start = rl_lease_start(attempt);
+    start.ready = ready(play);
     start.voided = play->voided;
     start.foreign = play->foreign;
     play->leased = true;

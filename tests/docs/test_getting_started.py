@@ -48,7 +48,7 @@ def test_the_page(shell):
     turns = said[1:5]
     assert [turn.split()[1] for turn in turns] == ["begins", "ends"] * 2, said
     assert turns[0].split()[0] == turns[1].split()[0] and {turn.split()[0] for turn in turns} == {"one", "two"}, said
-    assert any(line.startswith("hello: held by ") for line in said), said
+    assert any(line.startswith("hello: held by ") and "(3 of 3 nodes)" in line for line in said), said
     assert "never" not in said and "two of three are enough" in said, said
     assert [line for line in said if line.startswith("exit status ")] == [f"exit status {status}" for status in (75, 1, 80)], said
     assert re.search(r"^the lock is mine, with fencing token \d+$", "\n".join(said), re.MULTILINE), said

@@ -17,7 +17,7 @@ struct all {
 static int check(const struct all *all) {
     for (size_t i = 0; i < all->count; i++) {
         const struct redlock_lock *lock = all->locks[i];
-        if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+        if (!lock_is_idle(lock) || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
         for (size_t j = 0; j < i; j++)
             if (all->locks[j] == lock) return REDLOCK_BUSY;
     }

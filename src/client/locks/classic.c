@@ -14,7 +14,7 @@ static void send_votes(struct redlock_lock *lock, const struct rl_actions *actio
         lock_send(lock, actions->acquire, slots_request(lock, actions), round->calls, now);
     const rl_mask plain = lock->slots ? 0 : actions->acquire;
     lock_send(lock, plain | actions->repair, &round->acquire, round->calls, now);
-    lock_send(lock, actions->extend, &round->extend, round->calls, now);
+    lock_send(lock, actions->extend | actions->catch_up, &round->extend, round->calls, now);
 }
 
 static void answer(struct round *round, const struct net_call *call,

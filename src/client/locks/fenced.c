@@ -112,6 +112,15 @@ static void send_extension(struct redlock_lock *lock, const struct rl_actions *a
         if ((waits & rl_bit(i)) && !park(lock, i)) lock->unsent |= rl_bit(i);
 }
 
+static void send_late_extension(struct redlock_lock *lock, const struct rl_actions *actions,
+                                rl_ns now) {
+    const rl_mask nodes = actions->catch_up & lock->client->voters;
+    lock->round->extend.fence = lock->fence;
+    if (lock->slots) carry_fences(&lock->round->extend, lock->round);
+    lock->unsent |= actions->catch_up & (rl_mask)~nodes;
+    send_votes(lock, nodes, &lock->round->extend, now);
+}
+
 static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct round *round = lock->round;
     if (actions->acquire && actions->slot != 0) {
@@ -124,6 +133,7 @@ static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *a
     }
     lock_send(lock, actions->repair, round->repair, round->calls, now);
     if (actions->extend) send_extension(lock, actions, now);
+    if (actions->catch_up) send_late_extension(lock, actions, now);
     if (actions->raise) send_again(lock, NET_RAISE, actions->raise, actions->fence, now);
     if (actions->confirm) send_again(lock, NET_CONFIRM, actions->confirm, actions->fence, now);
 }

@@ -15,6 +15,7 @@ const size_t locks_bytes = sizeof(struct locks);
 void locks_init(struct redlock_client *client) {
     client->locks->client = client;
     renewals_init(&client->locks->renewals);
+    late_init(&client->locks->late);
 }
 
 /* All locks have been freed, and with the last one of its kind each lock config. Only in a child
@@ -47,6 +48,7 @@ static void forget(struct redlock_lock *lock) {
     acquiring_remove(lock);
     fenced_unpark(lock);
     renewals_forget(lock);
+    late_forget(lock);
     net_timer_set(lock->client->net, &lock->timer, RL_NEVER);
     lock->phase = PHASE_FREE;
 }
@@ -68,6 +70,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) { /* in a child: the connections belong to the parent */
+        free(lock->late);
         if (lock->round) free(lock->round->slots);
         free(lock->round);
         free(lock->acquisition);
@@ -89,8 +92,10 @@ void redlock_lock_free(struct redlock_lock *lock) {
     rl_ns now = net_now(client->net);
     if (lock->phase == PHASE_ACQUIRING) events_failed(lock, REDLOCK_CANCELLED, now);
     if (lock->phase == PHASE_RELEASING) events_released(lock, REDLOCK_NO_QUORUM, now);
-    forget(lock);
-    lock_drop_round(lock);
+    if (lock->phase != PHASE_DISOWNED) {
+        forget(lock);
+        lock_drop_round(lock);
+    }
     schedule_stop_callbacks(&client->schedule, &lock->notified);
     lock_unref(lock);
     client_leave(client);
@@ -104,7 +109,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     struct redlock_client *client = lock->client;
     if (wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
     if (lock_is_freed(lock)) return REDLOCK_CANCELLED; /* by another thread, in our callback */
-    if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    if (!lock_is_idle(lock) || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
     if (client_refusal(client) != REDLOCK_OK) return client_refusal(client);
     rl_ns now = net_now(client->net);
     struct rl_event start = {.type = RL_EVENT_START};
@@ -121,6 +126,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     };
     if (lock_config_follow_mode(lock) != REDLOCK_OK) return REDLOCK_NO_MEMORY;
     if (!acquiring_add(lock)) return REDLOCK_NO_MEMORY;
+    late_end(lock);
     op_begin(lock, &lock->op, done, context);
     lock->abort_result = REDLOCK_OK;
     lock->phase = PHASE_ACQUIRING;
@@ -136,7 +142,7 @@ static int may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
     if (ttl_ms < REDLOCK_TTL_MS_MIN || ttl_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
-    if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
+    if (lock_is_idle(lock)) return REDLOCK_LOST;
     const struct lock_mode *mode = lock->config->mode;
     return mode->may_extend ? mode->may_extend(lock, ttl_ms) : REDLOCK_OK;
 }
@@ -181,7 +187,7 @@ static int downgrade_begin(struct redlock_lock *lock, redlock_done_fn *done, voi
 int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
     if (lock->op.active || lock->op.finished) return REDLOCK_BUSY;
-    if (lock->phase == PHASE_FREE) return REDLOCK_LOST;
+    if (lock_is_idle(lock)) return REDLOCK_LOST;
     op_begin(lock, &lock->op, done, context);
     lock->phase = PHASE_RELEASING;
     lock_step(lock, (struct rl_event){.type = RL_EVENT_RELEASE});
@@ -274,7 +280,7 @@ int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void
 void redlock_cancel(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return;
     lock->cancelled = true;
-    if (lock->phase == PHASE_FREE && lock->op.waiter)
+    if (lock_is_idle(lock) && lock->op.waiter)
         op_finish(lock, &lock->op, REDLOCK_CANCELLED); /* between two tries of acquire_all.c */
     cancel(lock);
     client_leave(lock->client);
@@ -291,13 +297,15 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
         return REDLOCK_BAD_ARGUMENT;
     if (lock->slots) return REDLOCK_BAD_ARGUMENT; /* of which slot? It has a resource of its own */
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = lock->phase == PHASE_FREE && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
+    int result = lock_is_idle(lock) && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
     if (lock_is_freed(lock)) result = REDLOCK_CANCELLED;
     /* Observers are told the term of a leader, and only its acquisition proves which one that is.
      */
     if (result == REDLOCK_OK && lock->config->options.leader) result = REDLOCK_BAD_ARGUMENT;
     if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
     if (result == REDLOCK_OK) result = lock->config->mode->adopt(lock, fence);
+    if (result == REDLOCK_OK) late_end_token(client, token, bytes);
+    if (result == REDLOCK_OK) late_end(lock);
     if (result == REDLOCK_OK) lock->reads = false;
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {
@@ -317,13 +325,14 @@ int redlock_lock_disown(struct redlock_lock *lock) {
     if (!lock) return REDLOCK_BAD_ARGUMENT;
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = lock->phase == PHASE_FREE ? REDLOCK_LOST : REDLOCK_OK;
+    int result = lock_is_idle(lock) ? REDLOCK_LOST : REDLOCK_OK;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active)
         result = REDLOCK_BUSY;
     /* the token's bytes stay until the next acquisition */
     if (result == REDLOCK_OK) {
         events_disowned(lock, net_now(client->net));
         forget(lock);
+        late_disown(lock);
     }
     client_leave(client);
     return result;

@@ -35,6 +35,14 @@ struct renewals {
     bool awake;             /* the timer is set */
 };
 
+/* Locks without their key on some nodes; and disowned ones. */
+struct late_locks {
+    struct late_lock *first, *last;
+    unsigned count, left, disowned; /* left: to be looked at, from the first on */
+    rl_mask nodes;                  /* that lack a key; perhaps a few more */
+    struct net_timer timer;
+};
+
 /* What a client keeps for all of its locks. */
 struct locks {
     struct redlock_client *client;
@@ -48,6 +56,7 @@ struct locks {
     struct redlock_lock *parked;
     /* Mode auto: locks that are held as classic. They use the same links. */
     struct redlock_lock *unguarded;
+    struct late_locks late;
 };
 
 /* The options that locks with equal settings share. */
@@ -129,7 +138,8 @@ struct acquisition {
 /* Not a result: the acquisition was cancelled to begin again as guarded. */
 enum { TURNED_GUARDED = 1 };
 
-enum phase { PHASE_FREE, PHASE_ACQUIRING, PHASE_LEASED, PHASE_RELEASING };
+/* DISOWNED: free for the user; its late nodes still get the key. */
+enum phase { PHASE_FREE, PHASE_ACQUIRING, PHASE_LEASED, PHASE_RELEASING, PHASE_DISOWNED };
 
 /* An operation that a blocked thread or a callback waits for. */
 struct op {
@@ -176,6 +186,7 @@ struct redlock_lock {
     int64_t fence;                   /* guarded: the fencing token; 0: unknown */
     struct acquisition *acquisition; /* while it is being acquired */
     struct round *round;
+    struct late_lock *late; /* NULL: it is not among the late ones */
     struct rl_lease lease;
     struct net_timer timer;
     struct slots *slots;    /* NULL: the lock has none */
@@ -307,6 +318,19 @@ void wait_queue_released(struct redlock_lock *lock, rl_mask nodes);
 
 void wait_queues_free(struct wait_queues *wait_queues); /* NULL: nothing */
 
+/* late.c */
+void late_init(struct late_locks *all);
+/* After a step: the lease may have gained or lost nodes that are late. */
+void late_stepped(struct redlock_lock *lock);
+void late_forget(struct redlock_lock *lock);
+/* The user has just forgotten the lock, which was held until then. */
+void late_disown(struct redlock_lock *lock);
+/* Its late nodes get nothing any more. Only for a disowned lock. */
+void late_end(struct redlock_lock *lock);
+/* The same for all locks with that token: whoever uses it now may release it. */
+void late_end_token(struct redlock_client *client, const void *token, size_t bytes);
+void late_check(struct redlock_client *client);
+
 /* renewals.c */
 void renewals_init(struct renewals *renewals);
 /* Before a lease's step: decides whether a renewal that is due must wait. */
@@ -336,6 +360,11 @@ void slots_name_waiter(const struct round *round, struct net_request *request);
 struct net_request *slots_request(struct redlock_lock *lock, const struct rl_actions *actions);
 /* Deletes what is left of the other slots. */
 void slots_leave(struct redlock_lock *lock, rl_mask nodes, rl_ns now);
+/* Nothing is under way for the user. */
+static inline bool lock_is_idle(const struct redlock_lock *lock) {
+    return lock->phase == PHASE_FREE || lock->phase == PHASE_DISOWNED;
+}
+
 /* A reader: the nodes list it, or would after its next extension. */
 static inline bool lock_reads(const struct redlock_lock *lock) {
     return lock->shared || lock->reads;

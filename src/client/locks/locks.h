@@ -17,6 +17,9 @@ void locks_report(struct notified *notified);
 void locks_drop_callback(struct notified *notified);
 /* Nodes came or went: acquisitions that wait for nodes check again. */
 void locks_check(struct redlock_client *client);
+/* The client ends. True: late nodes still get keys of disowned locks. */
+bool locks_disowned(const struct redlock_client *client);
+void locks_end_disowned(struct redlock_client *client);
 /* The mode knows more of the nodes: extensions that wait for that continue. */
 void locks_resume(struct redlock_client *client);
 

@@ -93,7 +93,8 @@ void locks_drop_callback(struct notified *notified) { lock_unref(lock_of(notifie
 /* ---- operations of other parts of the client ---- */
 
 int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
-    if (lock->phase != PHASE_FREE || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    if (!lock_is_idle(lock) || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    late_end(lock);
     op_begin(lock, &lock->op, done, context);
     lock->refs++;
     return REDLOCK_OK;

@@ -102,10 +102,11 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     }
     if (actions->acquire && actions->slot == 0) verdicts_open(lock, actions->acquire, now);
     if (actions->extend) verdicts_open(lock, actions->extend, now);
-    bool sends = actions->acquire | actions->repair | actions->extend | actions->release |
-                 actions->peek | actions->raise | actions->confirm | actions->leave;
+    bool sends = actions->acquire | actions->repair | actions->extend | actions->catch_up |
+                 actions->release | actions->peek | actions->raise | actions->confirm |
+                 actions->leave;
     if (!sends) return;
-    if (actions->extend) leave_writers_round(lock);
+    if (actions->extend | actions->catch_up) leave_writers_round(lock);
     struct round *round = round_of(lock, lock->phase == PHASE_RELEASING);
     if (!round) { /* without memory for requests it is as if every node had failed */
         rl_mask votes = actions->acquire | actions->extend | actions->raise | actions->confirm;
@@ -121,8 +122,9 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (actions->repair) wait_queue_repair(round->repair);
     if (actions->repair) round->repair->ttl_ms = (actions->repair_ttl + RL_MS - 1) / RL_MS;
     if (actions->peek) round_fill_in(round, &round->peek);
-    if (actions->extend) round_fill_in(round, &round->extend);
-    if (actions->extend) round->extend.ttl_ms = (actions->extend_ttl + RL_MS - 1) / RL_MS;
+    if (actions->extend | actions->catch_up) round_fill_in(round, &round->extend);
+    const rl_ns extend_ttl = actions->extend ? actions->extend_ttl : actions->repair_ttl;
+    round->extend.ttl_ms = (extend_ttl + RL_MS - 1) / RL_MS;
     lock->config->mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
@@ -214,6 +216,7 @@ static rl_ns may_come_late(const struct redlock_lock *lock, rl_ns wake_at) {
 static void carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns t1,
                       rl_ns now) {
     carry_out_sends(lock, actions, now);
+    if (lock->phase == PHASE_DISOWNED) return; /* its user has no part in it */
     net_timer_move(lock->client->net, &lock->timer, actions->wake_at,
                    may_come_late(lock, actions->wake_at));
     if (lock->phase == PHASE_ACQUIRING) wait_queue_carry_out(lock, actions, now);
@@ -269,7 +272,7 @@ static rl_ns step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns
     renewals_stepped(lock, actions, now);
     if (lock->lease.round_t1 != t1 && !lock->lease.round.asked)
         verdicts_open(lock, event->ready, now);
-    const bool lost = (actions->notices & RL_NOTICE_LOST) != 0;
+    const bool lost = (actions->notices & RL_NOTICE_LOST) != 0 && lock->phase != PHASE_DISOWNED;
     if (releases || (lost && event->type != RL_EVENT_START)) events_hold_ended(lock, lost, now);
     return t1;
 }
@@ -287,7 +290,8 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     if (unfit && lock->phase == PHASE_ACQUIRING && lock->abort_result == REDLOCK_OK)
         lock->abort_result = lock->slots ? REDLOCK_NO_SLOTS : REDLOCK_NO_SHARED;
     wait_queue_event(lock, event);
-    if (lock->phase == PHASE_LEASED && lock->round) event->ready &= (rl_mask)~lock->round->voting;
+    const bool leased = lock->phase == PHASE_LEASED || lock->phase == PHASE_DISOWNED;
+    if (leased && lock->round) event->ready &= (rl_mask)~lock->round->voting;
     struct rl_actions actions;
     if (lock->phase == PHASE_ACQUIRING)
         step_acquire(lock, event, now, &actions);
@@ -357,6 +361,7 @@ void lock_step(struct redlock_lock *lock, struct rl_event event) {
     bool unreported =
         lock->unsent || lock->unsent_release || lock->abort_result != REDLOCK_OK || lock->unranked;
     if (unreported && !lock->stepping) report_unsent(lock);
+    late_stepped(lock);
     lock_unref(lock);
 }
 
@@ -450,6 +455,10 @@ void lock_peek_reply(struct net_call *call, const struct net_reply *reply) {
 
 void lock_on_timer(struct net_timer *timer) {
     struct redlock_lock *lock = RL_CONTAINER(timer, struct redlock_lock, timer);
+    if (lock->phase == PHASE_DISOWNED) {
+        late_end(lock); /* it had one node timeout */
+        return;
+    }
     if (lock->phase != PHASE_FREE) lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
 }
 
@@ -480,6 +489,7 @@ void acquiring_remove(struct redlock_lock *lock) {
 }
 
 void locks_check(struct redlock_client *client) {
+    late_check(client);
     struct acquisition *next;
     for (struct acquisition *acquisition = client->locks->acquiring; acquisition;
          acquisition = next) {

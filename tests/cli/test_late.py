@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every node gets the key: also one that is connected only when the lock is taken already."""
+import contextlib
+import time
+
+import pytest
+
+from conftest import Redlock
+from distance import Distance
+from servers import ServerError, started, until
+
+LOST = 80
+KEY = "job"
+# Eight times the default, so that a busy machine does not decide.
+NODE_TIMEOUT_S = 0.4
+NODE_TIMEOUT = ("--node-timeout", "400ms")
+# So far that no command waits for it to be connected, and that one node timeout is enough afterwards.
+DISTANCE_MS = {"classic": 240, "guarded": 160}
+
+
+class Near:
+    """Three servers, the third one far away."""
+
+    def __init__(self, servers, third, mode):
+        self.servers = servers
+        self.redlock = Redlock(",".join([servers[0].url, servers[1].url, third.url]), {"REDLOCK_MODE": mode})
+        if mode == "guarded":
+            done = self.redlock("quorum", "init", "--yes", "--never-used", "--ttl-max", "1m")
+            assert done.returncode == 0, done.stderr
+
+    def values(self):
+        return [value(server) for server in self.servers]
+
+    def restart(self, index):
+        """It comes back without its data."""
+        server = self.servers[index]
+        server.process.kill()
+        server.process.wait()
+        server._start()
+        until(lambda: is_up(server), what="a server that is up again")
+
+
+def is_up(server):
+    try:
+        server.ask("PING")
+        return True
+    except OSError:
+        return False
+
+
+def value(server):
+    try:
+        return server.ask("GET", KEY)
+    except (OSError, ServerError):
+        return None
+
+
+@pytest.fixture(params=DISTANCE_MS)
+def far(request):
+    with started((), (), ()) as servers, contextlib.closing(Distance(servers[2], DISTANCE_MS[request.param])) as third:
+        yield Near(servers, third, request.param)
+
+
+def test_acquire(far):
+    """It has ended, and the third node has the key: so any of the three may lose its data."""
+    done = far.redlock("acquire", *NODE_TIMEOUT, "--ttl", "20s", KEY)
+    assert done.returncode == 0, done.stderr
+    token, _, *fence = done.stdout.split()
+    assert far.values() == [token, token, token]
+    assert 10000 < far.servers[2].ask("PTTL", KEY) <= 20000
+    far.restart(0)
+    environ = {"REDLOCK_TOKEN": token.decode(), **({"REDLOCK_FENCE": fence[0].decode()} if fence else {})}
+    done = far.redlock("extend", *NODE_TIMEOUT, "--ttl", "30s", KEY, environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert far.values()[1:] == [token, token]
+    assert far.servers[2].ask("PTTL", KEY) > 20000
+    done = far.redlock("release", *NODE_TIMEOUT, KEY, environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert far.values() == [None, None, None]
+
+
+def test_run(far):
+    job = far.redlock.start("run", *NODE_TIMEOUT, "--ttl", "9s", KEY, "--", "sleep", "5")
+    until(lambda: all(far.values()), 2.5, "the key on every node before the first renewal")
+    far.restart(0)
+    out, err = job.communicate(timeout=20)
+    assert job.returncode == 0, (out, err)
+
+
+def test_run_when_the_third_comes_back(far):
+    """The third server is down while the lock is taken. Long before the first renewal it has the key."""
+    third = far.servers[2]
+    third.process.kill()
+    third.process.wait()
+    job = far.redlock.start("run", *NODE_TIMEOUT, "--ttl", "1m", KEY, "--", "sleep", "8")
+    until(lambda: all(far.values()[:2]), what="the lock")
+    assert far.values()[2] is None
+    if far.redlock.environ["REDLOCK_MODE"] == "classic":
+        third._start()
+        until(lambda: value(third), 7, "the key on the third node")
+        assert third.ask("PTTL", KEY) > 50000
+    out, err = job.communicate(timeout=20)
+    assert job.returncode == 0, (out, err)
+    assert far.values() == [None, None, None]
+
+
+def test_an_extension_regains_a_majority(far):
+    """The first server is gone, and the key is missing on the third."""
+    job = far.redlock.start("run", *NODE_TIMEOUT, "--ttl", "9s", KEY, "--", "sleep", "10")
+    until(lambda: all(far.values()), 2.5, "the key on every node before the first renewal")
+    far.servers[0].process.kill()
+    far.servers[2].ask("DEL", KEY)
+    out, err = job.communicate(timeout=20)
+    assert job.returncode == 0, (out, err)
+
+
+def test_released_at_once(far):
+    """A release that comes while the late node gets the key leaves nothing there."""
+    for ms in range(0, 800, 80):
+        done = far.redlock("run", *NODE_TIMEOUT, "--ttl", "20s", KEY, "--", "sleep", str(ms / 1000))
+        assert done.returncode == 0, done.stderr
+        assert far.values() == [None, None, None], f"after {ms} ms"
+        time.sleep(2 * NODE_TIMEOUT_S)
+        assert far.values() == [None, None, None], f"after {ms} ms"
