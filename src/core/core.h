@@ -394,6 +394,7 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
 
 /* ---- a lease: renewal, extension, loss, release -------------------------------------------- */
 
+/* Shared by locks, as the terms are. */
 struct rl_lease_rules {
     rl_ns renew_every;     /* 0: the lease is not renewed */
     rl_ns hold_max;        /* 0: no limit; validity never reaches beyond START + hold_max */
@@ -412,7 +413,7 @@ enum rl_lease_state {
 
 struct rl_lease {
     const struct rl_terms *terms;
-    struct rl_lease_rules rules;
+    const struct rl_lease_rules *rules;
     enum rl_lease_state state;
     rl_ns began;
     rl_ns validity_end;

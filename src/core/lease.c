@@ -24,7 +24,7 @@ void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
     assert(rules->renew_every >= 0 && rules->hold_max >= 0 && rules->lost_margin >= 0);
     memset(lease, 0, sizeof *lease);
     lease->terms = terms;
-    lease->rules = *rules;
+    lease->rules = rules;
     lease->renew_at = RL_NEVER;
 }
 
@@ -68,7 +68,7 @@ void rl_lease_void(struct rl_lease *lease, rl_ns now) {
 }
 
 static rl_ns lost_at(const struct rl_lease *lease) {
-    return lease->validity_end - lease->rules.lost_margin;
+    return lease->validity_end - lease->rules->lost_margin;
 }
 
 /* The listed nodes that may be members of the quorum. In classic mode all are. */
@@ -106,7 +106,7 @@ static bool is_cut(const struct rl_lease *lease) {
 }
 
 static rl_ns renew_every(const struct rl_lease *lease) {
-    const rl_ns every = lease->rules.renew_every;
+    const rl_ns every = lease->rules->renew_every;
     if (!is_cut(lease)) return every;
     const rl_ns in_proportion =
         every / RL_MS * (lease->terms->ttl_max / RL_MS) / (lease->terms->ttl / RL_MS) * RL_MS;
@@ -115,7 +115,7 @@ static rl_ns renew_every(const struct rl_lease *lease) {
 
 static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
     lease->renew_at = RL_NEVER;
-    if (lease->rules.renew_every == 0 || now >= lost_at(lease)) return;
+    if (lease->rules->renew_every == 0 || now >= lost_at(lease)) return;
     lease->renew_at = base + renew_every(lease);
     /* Little validity was left (a slow win, a shortened last renewal), so the regular interval
      * would end too late. */
@@ -124,7 +124,7 @@ static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
 
 /* A quarter of the time that is left: several retries fit before the loss. */
 static void schedule_retry(struct rl_lease *lease, rl_ns now) {
-    if (lease->rules.renew_every == 0 || !holding(lease)) return;
+    if (lease->rules->renew_every == 0 || !holding(lease)) return;
     rl_ns pause = (lost_at(lease) - now) / 4;
     if (pause > lease->terms->node_timeout) pause = lease->terms->node_timeout;
     if (pause < RL_MS) pause = RL_MS;
@@ -132,7 +132,7 @@ static void schedule_retry(struct rl_lease *lease, rl_ns now) {
 }
 
 static bool renewals_used_up(const struct rl_lease *lease) {
-    return lease->rules.renewals_max != 0 && lease->renewals >= lease->rules.renewals_max;
+    return lease->rules->renewals_max != 0 && lease->renewals >= lease->rules->renewals_max;
 }
 
 /* "the maximum number of lock reacquisition attempts should be limited, otherwise one of the
@@ -143,8 +143,8 @@ static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
     /* With a shorter TTL the lease goes on; without, it ends. */
     if (is_cut(lease)) ttl = lease->terms->ttl_max;
     if (renewals_used_up(lease)) return 0;
-    if (lease->rules.hold_max == 0) return ttl;
-    rl_ns hold_left = lease->began + lease->rules.hold_max - now;
+    if (lease->rules->hold_max == 0) return ttl;
+    rl_ns hold_left = lease->began + lease->rules->hold_max - now;
     if (ttl - rl_drift(lease->terms, ttl) <= hold_left) return ttl;
     /* After the first shortened renewal only the drift is left to gain. That is worth neither a
      * round nor the alarm if the round fails. */
@@ -155,8 +155,8 @@ static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
 
 static bool beyond_limits(const struct rl_lease *lease, rl_ns ttl, rl_ns now) {
     if (renewals_used_up(lease)) return true;
-    if (lease->rules.hold_max == 0) return false;
-    return now + ttl - rl_drift(lease->terms, ttl) > lease->began + lease->rules.hold_max;
+    if (lease->rules->hold_max == 0) return false;
+    return now + ttl - rl_drift(lease->terms, ttl) > lease->began + lease->rules->hold_max;
 }
 
 /* ---- the announcement --------------------------------------------------------------------- */
@@ -446,8 +446,8 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     if (lease->adopted) return; /* this proves nothing: the state is NONE until an extension does */
     lease->validity_end = event->validity_end;
     lease->keys_end = event->validity_end + rl_drift(lease->terms, lease->terms->ttl);
-    if (lease->rules.hold_max != 0 && now + lease->rules.hold_max < lease->validity_end)
-        lease->validity_end = now + lease->rules.hold_max;
+    if (lease->rules->hold_max != 0 && now + lease->rules->hold_max < lease->validity_end)
+        lease->validity_end = now + lease->rules->hold_max;
     if (now >= lease->validity_end) {
         actions->notices |= RL_NOTICE_LOST;
         move(lease, RL_LEASE_LOST, now);
