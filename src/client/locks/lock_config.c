@@ -41,6 +41,7 @@ static struct lock_config *lock_config_new(struct redlock_client *client,
         .ttl = options->ttl_ms * RL_MS,
         .drift_ppm = client->options.drift_ppm,
         .drift_fixed = client->options.drift_ms * RL_MS,
+        .rates = &client->rates,
         .node_timeout = node_timeout(client, options->ttl_ms),
         .validity_min = validity_ms * RL_MS,
     };

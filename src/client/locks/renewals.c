@@ -169,8 +169,8 @@ static void check_lateness(struct redlock_client *client, rl_ns now) {
     const struct redlock_lock *first = renewals->due[0];
     const struct rl_terms *terms = &first->config->terms;
     const struct rl_lease_rules *rules = first->lease.rules;
-    rl_ns planned =
-        terms->ttl - rl_drift(terms, terms->ttl) - rules->lost_margin - rules->renew_every;
+    rl_ns planned = terms->ttl - rl_drift_at(terms, first->lease.drift_ppm, terms->ttl) -
+                    rules->lost_margin - rules->renew_every;
     if (lost_at(first) - now < planned / 4 * 3) report_overload(client, now);
 }
 

@@ -2,6 +2,7 @@
  *
  * Connects the protocol's machines with the connections: an event goes in, its actions are carried
  * out, and a node's answer comes back as the next event. Each step uses one sample of the clock. */
+#include "client/guarding/guarding.h"
 #include "lock.h"
 
 /* To go out together with others, a renewal may come this much later, and at most this part of the
@@ -141,6 +142,7 @@ static void leased_add(struct redlock_lock *lock) {
     lock->leased_at = first;
     if (lock->leased_next) lock->leased_next->leased_at = &lock->leased_next;
     *first = lock;
+    client_engaged(lock->client);
 }
 
 void leased_remove(struct redlock_lock *lock) {
@@ -148,6 +150,7 @@ void leased_remove(struct redlock_lock *lock) {
     *lock->leased_at = lock->leased_next;
     if (lock->leased_next) lock->leased_next->leased_at = lock->leased_at;
     lock->leased_at = NULL;
+    client_disengaged(lock->client);
 }
 
 void lease_init(struct redlock_lock *lock) {
@@ -468,6 +471,7 @@ bool acquiring_add(struct redlock_lock *lock) {
     if (acquisition->next) acquisition->next->at = &acquisition->next;
     client->locks->acquiring = acquisition;
     lock->acquisition = acquisition;
+    client_engaged(client);
     return true;
 }
 
@@ -477,6 +481,7 @@ void acquiring_remove(struct redlock_lock *lock) {
     *acquisition->at = acquisition->next;
     if (acquisition->next) acquisition->next->at = acquisition->at;
     lock->acquisition = NULL;
+    client_disengaged(lock->client);
     pool_give(&lock->client->locks->acquisitions, acquisition);
 }
 
@@ -494,6 +499,16 @@ void locks_check(struct redlock_client *client) {
                    lock->config->mode->fenced) {
             lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
         }
+    }
+}
+
+/* ---- clocks run faster than it was thought ---- */
+
+void locks_shorten(struct redlock_client *client) {
+    struct redlock_lock *next;
+    for (struct redlock_lock *lock = client->locks->leased; lock; lock = next) {
+        next = lock->leased_next; /* a step ends at most the lease of its own lock */
+        if (lock->phase == PHASE_LEASED) lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
     }
 }
 
