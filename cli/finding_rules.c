@@ -199,7 +199,8 @@ static void judge_load(const struct checkup *checkup, size_t i, struct findings 
 
 static void judge_rate(const struct examined *node, size_t i, struct findings *findings) {
     const char *service =
-        "Run a time service that slews (chrony, or ntpd without steps) on the server's machine.";
+        "Let the time service of the server's machine slew slowly: chrony with maxslewrate 500 in "
+        "chrony.conf (its default is 83333, which is 8.3 %), or ntpd without steps.";
     int64_t change = llabs(node->change_ns) - node->change_error_ns;
     char seconds[2][32];
     if (!node->change_known || node->change_over_ns <= 0) return;

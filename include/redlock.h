@@ -106,8 +106,8 @@ struct redlock_client_options {
                                    try */
     int64_t stall_timeout_ms;   /* 5000; 10 to 600000. A connection with an answer overdue this long
                                    is reset. Sooner, if a fresh connection works */
-    uint32_t drift_ppm;         /* 10000 (1 %) of the TTL is subtracted for clock drift; at most
-                                   500000 ... */
+    uint32_t drift_ppm;         /* 10000 (1 %) of the TTL is subtracted for clock drift, or more
+                                   where it is measured to be more; at most 500000 ... */
     uint32_t drift_ms;          /* ... and 2 ms, the granularity of Redis's expiry; at most 60000 */
     int service_thread;         /* 1: a thread renews and completes; 0: call redlock_process() */
     const char *key_prefix;     /* NULL: none. Key = prefix + resource */

@@ -52,11 +52,12 @@ Proof.
   unfold million in *. nia.
 Qed.
 
-(* Within the limits of the library (a TTL of at most 24 hours; src/client/options.c) no intermediate
+(* Within the limits of the library (a TTL of at most 24 hours; an allowance of at most all of it, by
+   src/client/options.c and src/core/clocks.c) no intermediate
    value of the C code leaves 64 bits, so the C code computes this function: on numbers that are not
    negative the division of C is that of Coq. *)
 Lemma drift_fits_64_bits : forall ppm fixed ttl,
-  0 <= ttl <= 86400000 * ms -> 0 <= ppm <= 500000 -> 0 <= fixed <= 60000 * ms ->
+  0 <= ttl <= 86400000 * ms -> 0 <= ppm <= 1000000 -> 0 <= fixed <= 60000 * ms ->
   0 <= ttl / million * ppm < 2 ^ 62 /\
   0 <= ttl mod million * ppm + million - 1 < 2 ^ 62 /\
   0 <= drift_of ppm fixed ttl < 2 ^ 62.
@@ -66,7 +67,7 @@ Proof.
   { split; [apply Z.div_pos; unfold million; lia |].
     apply Z.div_le_upper_bound; unfold million; lia. }
   pose proof (Z.mod_pos_bound ttl million ltac:(reflexivity)).
-  assert (0 <= (ttl mod million * ppm + million - 1) / million <= 500001).
+  assert (0 <= (ttl mod million * ppm + million - 1) / million <= 1000001).
   { split; [apply Z.div_pos; unfold million in *; nia |].
     apply Z.div_le_upper_bound; unfold million in *; nia. }
   unfold million in *. nia.
@@ -102,6 +103,13 @@ Proof. repeat split; vm_compute; discriminate. Qed.
 Lemma defaults_do_not_cover_one_per_cent_each :
   ~ drift_covers ppm_default fixed_default 10000 10000 0 0.
 Proof. intros (_ & _ & rates & _). vm_compute in rates. now apply rates. Qed.
+
+(* A clock that is slewed by 8.3 % needs more. A client that measures this subtracts 7.75 % instead. *)
+Lemma defaults_do_not_cover_a_slew : ~ drift_covers ppm_default fixed_default 0 83333 0 0.
+Proof. intros (_ & _ & rates & _). vm_compute in rates. now apply rates. Qed.
+
+Lemma the_measured_allowance_covers_a_slew : drift_covers 77500 fixed_default 0 83333 0 ms.
+Proof. repeat split; vm_compute; discriminate. Qed.
 
 (* The heart of the timing argument. A client reads its clock at `at`. Later, at `set`, a server
    gives a key the TTL; at `ended` that key has lived for the TTL by the server's clock. Then the

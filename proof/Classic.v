@@ -34,10 +34,14 @@ Record system := {
   (* What a clock shows at a real time. The wall clock of a server, the CLOCK_BOOTTIME of a client. *)
   client_clock : attempt -> time -> time;
   server_clock : server -> time -> time;
-  (* The errors of the clocks. *)
-  client_ppm : Z; server_ppm : Z; client_error : Z; server_error : Z;
+  (* The errors of the clocks. Each server's clock has a rate of its own. *)
+  client_ppm : Z; server_ppm : server -> Z; client_error : Z; server_error : Z;
+  (* The allowance for drift that is in force for the lease of this attempt: the configured one, or a
+     larger one where the clocks were measured to need it. It never shrinks. *)
+  drift_ppm : attempt -> Z; drift_fixed : Z;
+  (* The nodes whose votes this lease needs: their clocks, as measured, do with its allowance. *)
+  steady : attempt -> node -> bool;
   (* The settings of the library. *)
-  drift_ppm : Z; drift_fixed : Z;
   quorum : nat -> nat;                  (* how many votes of so many configured nodes win *)
   (* The rules of servers: true as in Redis and in the scripts of src/node. *)
   keeps_data : bool;
@@ -130,9 +134,10 @@ Definition request_eqb (a b : request) : bool :=
   action_eqb (what a) (what b) && (by_ a =? by_ b)%nat && (began a =? began b) && (ttl a =? ttl b).
 
 Definition counts (y : system) (r : request) (v : vote) : bool :=
+  steady y (by_ r) (voter v) &&
   if counts_own_round y then request_eqb (answered v) r else (by_ (answered v) =? by_ r)%nat.
 
-(* The configured nodes that voted. *)
+(* The configured nodes that voted, less those whose clocks would need a larger allowance. *)
 Definition voters (y : system) (s : state) (r : request) : list node :=
   filter (fun n => existsb (fun v => (voter v =? n)%nat && counts y r v) (votes s)) (list_of y (by_ r)).
 
@@ -142,7 +147,7 @@ Definition majority (y : system) (s : state) (r : request) : bool :=
 (* src/core: t1 + ttl - drift, where t1 was read before anything was sent. *)
 Definition validity_end (y : system) (s : state) (r : request) : time :=
   client_clock y (by_ r) (if reads_clock_first y then began r else now s)
-  + ttl r - drift_of (drift_ppm y) (drift_fixed y) (ttl r).
+  + ttl r - drift_of (drift_ppm y (by_ r)) (drift_fixed y) (ttl r).
 
 (* ---- what may happen --------------------------------------------------------------------------- *)
 
@@ -244,8 +249,9 @@ Inductive assumption :=
 | Server_clocks_run        (* 3: not stepped forward, and not too fast *)
 | Same_nodes               (* 5: all clients have the same list *)
 | Client_clocks_run        (* 7: not too slow, and suspension counts *)
-(* of the library's settings *)
-| Drift_covers             (* the drift allowance covers the errors of the clocks *)
+(* of the clocks, and of the library's settings *)
+| Drift_covers             (* the rate of each node's clock stays below the allowance in force for each
+                              lease that needs the node's vote, and what is read of it is as exact *)
 (* of the library and of the servers *)
 | Majorities_win
 | Tokens_are_unique
@@ -263,13 +269,13 @@ Definition holds (a : assumption) (y : system) : Prop :=
   | One_server_per_node => forall n m m', reaches y n m = true -> reaches y n m' = true -> m = m'
   | Server_clocks_run => forall m t t', t <= t' ->
       million * (server_clock y m t' - server_clock y m t)
-      <= (million + server_ppm y) * (t' - t) + million * server_error y
+      <= (million + server_ppm y m) * (t' - t) + million * server_error y
   | Same_nodes => forall c d, list_of y c = list_of y d
   | Client_clocks_run => forall c t t', t <= t' ->
       (million - client_ppm y) * (t' - t) - million * client_error y
       <= million * (client_clock y c t' - client_clock y c t)
-  | Drift_covers => drift_covers (drift_ppm y) (drift_fixed y) (client_ppm y) (server_ppm y)
-                                 (client_error y) (server_error y)
+  | Drift_covers => forall c n m, steady y c n = true -> reaches y n m = true ->
+      drift_covers (drift_ppm y c) (drift_fixed y) (client_ppm y) (server_ppm y m) (client_error y) (server_error y)
   | Majorities_win => forall nodes, (nodes < 2 * quorum y nodes)%nat
   | Tokens_are_unique => forall c d, token_of y c = token_of y d -> c = d
   | Sets_if_absent => sets_if_absent y = true
@@ -650,7 +656,7 @@ Lemma voters_have_the_key : forall s c until r n x,
 Proof.
   intros s c until r n x inv at_c valid by_c bound mine voted.
   apply existsb_exists in voted as (v & in_votes & of_n). apply andb_true_iff in of_n as [is_n counted].
-  apply Nat.eqb_eq in is_n. unfold counts in counted.
+  apply Nat.eqb_eq in is_n. unfold counts in counted. apply andb_true_iff in counted as [covered counted].
   rewrite (assumed Counts_own_round : counts_own_round y = true) in counted.
   apply request_eqb_eq in counted.
   destruct (votes_are_meant s inv v in_votes) as (m & set & at_m & past & meaning).
@@ -660,12 +666,12 @@ Proof.
   (* the key cannot have ended: validity would have ended first *)
   exfalso. unfold validity_end in bound.
   rewrite (assumed Reads_clock_first : reads_clock_first y = true), by_c in bound.
-  pose proof (validity_ends_first (drift_ppm y) (drift_fixed y) (client_ppm y) (server_ppm y)
+  pose proof (validity_ends_first (drift_ppm y c) (drift_fixed y) (client_ppm y) (server_ppm y m)
     (client_error y) (server_error y) (ttl r) (began r) set ended (now s)
     (client_clock y c) (server_clock y m)) as first.
   assert (server_clock y m ended - server_clock y m set < ttl r); [| lia].
   apply first; try lia.
-  - apply (assumed Drift_covers).
+  - apply (assumed Drift_covers c n m); congruence.
   - apply (assumed Server_clocks_run). lia.
   - apply (assumed Client_clocks_run). lia.
 Qed.

@@ -42,10 +42,11 @@ Definition without (dropped : option assumption) : system := {|
     | _ => t
     end;
   client_ppm := match dropped with Some Drift_covers => 10000 | _ => 5000 end;
-  server_ppm := match dropped with Some Drift_covers => 10000 | _ => 5000 end;
+  server_ppm := fun _ => match dropped with Some Drift_covers => 10000 | _ => 5000 end;
   client_error := match dropped with Some Drift_covers => 1 | _ => 0 end;
   server_error := match dropped with Some Drift_covers => 1 | _ => ms end;
-  drift_ppm := ppm_default;
+  drift_ppm := fun _ => ppm_default;
+  steady := fun _ _ => true;
   drift_fixed := fixed_default;
   quorum := match dropped with Some Majorities_win => fun nodes => (nodes / 2)%nat | _ => majority_of end;
   keeps_data := match dropped with Some Keys_are_kept => false | _ => true end;
@@ -166,7 +167,7 @@ Proof. destruct a; vm_compute; reflexivity. Qed.
 
 Ltac check_assumption :=
   unfold holds; cbn [without keeps_data reaches server_clock server_ppm server_error client_clock client_ppm
-    client_error list_of drift_ppm drift_fixed quorum token_of sets_if_absent extend_compares
+    client_error list_of drift_ppm drift_fixed steady quorum token_of sets_if_absent extend_compares
     extend_never_shortens delete_compares counts_own_round reads_clock_first release_ends];
   intros;
   try match goal with

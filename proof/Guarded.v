@@ -42,6 +42,7 @@ Record system := {
   agent_clock : agent -> time -> time;
   server_clock : body -> time -> time;
   client_ppm : Z; server_ppm : Z; agent_ppm : Z; client_error : Z; server_error : Z; agent_error : Z;
+  (* The least allowance that is in force for any lease, and the one by which a recovering node waits. *)
   drift_ppm : Z; drift_fixed : Z;
   ttl_max : Z;
   drops : rule -> bool;                (* which rules are not followed: none, for the theorems *)

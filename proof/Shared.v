@@ -195,7 +195,7 @@ Proof. decide equality; auto using Z.eq_dec, Nat.eq_dec, action_dec. Defined.
 Definition ask a c t ttl := {| what := a; by_ := c; began := t; ttl := ttl |}.
 
 Definition voters (y : system) (s : state) (r : request) : list node :=
-  filter (fun n => existsb (fun v => (voter v =? n)%nat && if request_dec (answered v) r then true else false) (votes s))
+  filter (fun n => existsb (fun v => (voter v =? n)%nat && (steady (base y) (by_ r) n && if request_dec (answered v) r then true else false)) (votes s))
     (list_of (base y) (by_ r)).
 
 Definition reads (m : mode) : bool := match m with Reads => true | Writes => false end.
@@ -207,7 +207,7 @@ Definition needed (y : system) (r : request) : nat :=
 Definition majority (y : system) (s : state) (r : request) : bool := (needed y r <=? length (voters y s r))%nat.
 
 Definition validity_end (y : system) (r : request) : time :=
-  client_clock (base y) (by_ r) (began r) + ttl r - drift_of (drift_ppm (base y)) (drift_fixed (base y)) (ttl r).
+  client_clock (base y) (by_ r) (began r) + ttl r - drift_of (drift_ppm (base y) (by_ r)) (drift_fixed (base y)) (ttl r).
 
 (* ---- what may happen --------------------------------------------------------------------------- *)
 

@@ -266,7 +266,8 @@ Proof.
   unfold majority in *. rewrite Nat.leb_le in *. etransitivity; [apply won |].
   unfold voters. clear won. induction (list_of (base y) (by_ r)) as [| n l IH]; simpl; [lia |].
   destruct (existsb _ (votes s)) eqn:voted.
-  - assert (still : existsb (fun v => (voter v =? n)%nat && if request_dec (answered v) r then true else false) (votes s') = true).
+  - assert (still : existsb (fun v => (voter v =? n)%nat &&
+      (steady (base y) (by_ r) n && if request_dec (answered v) r then true else false)) (votes s') = true).
     { apply existsb_exists. apply existsb_exists in voted as (v & ? & ?). exists v. auto. }
     rewrite still. simpl. lia.
   - destruct (existsb _ (votes s')); simpl; lia.
@@ -549,12 +550,14 @@ Proof. induction 1; [apply invariant_initial | eauto using invariant_step]. Qed.
 Lemma voters_have_it : forall s c m until r n,
   invariant s -> phase_of s c = Holding m until -> client_clock (base y) c (now s) < until ->
   by_ r = c -> until <= validity_end y r ->
-  existsb (fun v => (voter v =? n)%nat && if request_dec (answered v) r then true else false) (votes s) = true ->
+  existsb (fun v => (voter v =? n)%nat && (steady (base y) (by_ r) n && if request_dec (answered v) r then true else false))
+    (votes s) = true ->
   exists k least, reaches (base y) n k = true /\ present (shelf_of s k) c least /\
     (m = Writes -> exclusive (shelf_of s k) c least).
 Proof.
   intros s c m until r n inv at_c valid by_c bound voted.
   apply existsb_exists in voted as (v & in_votes & of_n). apply andb_true_iff in of_n as [is_n counted].
+  apply andb_true_iff in counted as [covered counted].
   apply Nat.eqb_eq in is_n. destruct (request_dec (answered v) r) as [same |]; [| discriminate].
   destruct (votes_are_meant s inv v in_votes) as (k & set & at_k & past & meaning).
   rewrite same, by_c in *. rewrite is_n in at_k.
@@ -562,12 +565,12 @@ Proof.
   assert (has : forall what_, kept what_ s k c set (clock k set + ttl r) -> what_ (shelf_of s k) c (clock k set + ttl r)).
   { intros what_ [has | (ended & between & lived)]; [assumption | exfalso].
     unfold validity_end in bound. rewrite by_c in bound.
-    pose proof (validity_ends_first (drift_ppm (base y)) (drift_fixed (base y)) (client_ppm (base y)) (server_ppm (base y))
+    pose proof (validity_ends_first (drift_ppm (base y) c) (drift_fixed (base y)) (client_ppm (base y)) (server_ppm (base y) k)
       (client_error (base y)) (server_error (base y)) (ttl r) (began r) set ended (now s)
       (client_clock (base y) c) (server_clock (base y) k)) as first.
     assert (server_clock (base y) k ended - server_clock (base y) k set < ttl r); [| lia].
     apply first; try lia.
-    - apply (assumed Drift_covers).
+    - apply (assumed Drift_covers c n k); congruence.
     - apply (assumed Server_clocks_run). lia.
     - apply (assumed Client_clocks_run). lia. }
   destruct meaning as [over | [there alone]]; [congruence |].

@@ -144,13 +144,13 @@ Definition counts (y : system) (q p : claim) : bool :=
   else (of_ p =? of_ q)%nat && eqb (extends p) (extends q) && (since p =? since q) && (span p =? span q).
 
 Definition voters (y : system) (s : state) (q : claim) : list node :=
-  filter (fun n => existsb (fun v => (voter v =? n)%nat && counts y q (granted v)) (votes s)) (list_of (base y) (of_ q)).
+  filter (fun n => existsb (fun v => (voter v =? n)%nat && (steady (base y) (of_ q) n && counts y q (granted v))) (votes s)) (list_of (base y) (of_ q)).
 
 Definition majority (y : system) (s : state) (q : claim) : bool :=
   (quorum (base y) (length (list_of (base y) (of_ q))) <=? length (voters y s q))%nat.
 
 Definition validity_end (y : system) (q : claim) : time :=
-  client_clock (base y) (of_ q) (since q) + span q - drift_of (drift_ppm (base y)) (drift_fixed (base y)) (span q).
+  client_clock (base y) (of_ q) (since q) + span q - drift_of (drift_ppm (base y) (of_ q)) (drift_fixed (base y)) (span q).
 
 (* ---- what may happen --------------------------------------------------------------------------- *)
 

@@ -216,7 +216,8 @@ Proof.
   unfold majority in *. rewrite Nat.leb_le in *. etransitivity; [apply won |].
   unfold voters. clear won. induction (list_of (base y) (of_ q)) as [| n l IH]; simpl; [lia |].
   destruct (existsb _ (votes s)) eqn:voted.
-  - assert (still : existsb (fun v => (voter v =? n)%nat && counts y q (granted v)) (votes s') = true).
+  - assert (still : existsb (fun v => (voter v =? n)%nat && (steady (base y) (of_ q) n && counts y q (granted v)))
+      (votes s') = true).
     { apply existsb_exists. apply existsb_exists in voted as (v & ? & ?). exists v. auto. }
     rewrite still. simpl. lia.
   - destruct (existsb _ (votes s')); simpl; lia.
@@ -636,11 +637,12 @@ Proof. induction 1; [apply invariant_initial | eauto using invariant_step]. Qed.
 Lemma voters_have_the_slot : forall s c k until q n,
   invariant s -> phase_of s c = Holding k until -> client_clock (base y) c (now s) < until ->
   of_ q = c -> place q = k -> until <= validity_end y q ->
-  existsb (fun v => (voter v =? n)%nat && counts y q (granted v)) (votes s) = true ->
+  existsb (fun v => (voter v =? n)%nat && (steady (base y) (of_ q) n && counts y q (granted v))) (votes s) = true ->
   exists m key, reaches (base y) n m = true /\ keys s m k = Some key /\ owner key = c.
 Proof.
   intros s c k until q n inv at_c valid of_c at_k bound voted.
   apply existsb_exists in voted as (v & in_votes & of_n). apply andb_true_iff in of_n as [is_n counted].
+  apply andb_true_iff in counted as [covered counted].
   apply Nat.eqb_eq in is_n. unfold counts in counted. rewrite (one_slot : counts_one_slot y = true) in counted.
   destruct (claim_dec (granted v) q) as [same |]; [| discriminate].
   destruct (votes_are_meant s inv v in_votes) as (m & set & at_m & past & meaning).
@@ -651,12 +653,12 @@ Proof.
   - eauto 6.
   - (* the key cannot have ended: validity would have ended first *)
     exfalso. unfold validity_end in bound. rewrite of_c in bound.
-    pose proof (validity_ends_first (drift_ppm (base y)) (drift_fixed (base y)) (client_ppm (base y)) (server_ppm (base y))
+    pose proof (validity_ends_first (drift_ppm (base y) c) (drift_fixed (base y)) (client_ppm (base y)) (server_ppm (base y) m)
       (client_error (base y)) (server_error (base y)) (span q) (since q) set ended (now s)
       (client_clock (base y) c) (server_clock (base y) m)) as first.
     assert (server_clock (base y) m ended - server_clock (base y) m set < span q); [| lia].
     apply first; try lia.
-    + apply (assumed Drift_covers).
+    + apply (assumed Drift_covers c n m); congruence.
     + apply (assumed Server_clocks_run). lia.
     + apply (assumed Client_clocks_run). lia.
 Qed.

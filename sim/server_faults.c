@@ -304,14 +304,14 @@ void node_clock_step(struct world *world, unsigned node, rl_ns step) {
     clock_changed(server);
 }
 
-/* CLOCK_BOOTTIME has the oscillator's rate, and what slews the wall clock slews it too; but nothing
- * stops it or makes it run wild. */
-#define DRIFT_PPM 10000
+/* CLOCK_BOOTTIME has the oscillator's rate, and what slews the wall clock slews it too, by up to a
+ * tenth (adjtimex(2)); but nothing stops it or makes it run wild. */
+#define SLEW_PPM 100000
 
 void node_clock_rate(struct world *world, unsigned node, uint32_t ppm) {
     struct server *server = &world->server[node];
     clock_set(&server->clock, world->now, 0, ppm);
-    if (ppm >= CLOCK_TRUE - DRIFT_PPM && ppm <= CLOCK_TRUE + DRIFT_PPM)
+    if (ppm >= CLOCK_TRUE - SLEW_PPM && ppm <= CLOCK_TRUE + SLEW_PPM)
         clock_set(&server->boot, world->now, 0, ppm);
     server_write(server, HISTORY_NODE_RATE, ppm);
     clock_changed(server);

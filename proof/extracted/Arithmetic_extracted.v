@@ -23,8 +23,8 @@ Extract Constant Z.modulo => "fun a b -> if a < 0 || b <= 0 then invalid_arg ""m
 Definition with_settings (ppm fixed : Z) : system :=
   {| list_of := fun _ => nil; reaches := fun _ _ => true; resources_of := fun _ => nil; token_of := fun c => c;
      client_clock := fun _ t => t; server_clock := fun _ t => t;
-     client_ppm := 0; server_ppm := 0; client_error := 0; server_error := 0;
-     drift_ppm := ppm; drift_fixed := fixed; quorum := majority_of;
+     client_ppm := 0; server_ppm := fun _ => 0; client_error := 0; server_error := 0;
+     drift_ppm := fun _ => ppm; drift_fixed := fixed; steady := fun _ _ => true; quorum := majority_of;
      keeps_data := true; sets_if_absent := true; extend_compares := true; extend_never_shortens := true;
      delete_compares := true; counts_own_round := true; reads_clock_first := true; release_ends := true |}.
 

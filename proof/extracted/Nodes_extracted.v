@@ -18,8 +18,8 @@ Extract Inlined Constant Nat.eqb => "((=) : int -> int -> bool)".
 Definition any_base : system :=
   {| list_of := fun _ => nil; reaches := fun _ _ => true; resources_of := fun _ => nil; token_of := fun c => c;
      client_clock := fun _ t => t; server_clock := fun _ t => t;
-     client_ppm := 0; server_ppm := 0; client_error := 0; server_error := 0;
-     drift_ppm := 0; drift_fixed := 0; quorum := majority_of;
+     client_ppm := 0; server_ppm := fun _ => 0; client_error := 0; server_error := 0;
+     drift_ppm := fun _ => 0; drift_fixed := 0; steady := fun _ _ => true; quorum := majority_of;
      keeps_data := true; sets_if_absent := true; extend_compares := true; extend_never_shortens := true;
      delete_compares := true; counts_own_round := true; reads_clock_first := true; release_ends := true |}.
 

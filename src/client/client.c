@@ -163,6 +163,7 @@ static void free_memory(struct redlock_client *client) {
     locks_free(client);
     free(client->guard);
     automode_free(client);
+    rates_free(client);
     free(client);
 }
 
@@ -194,6 +195,7 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     client->voters_changed = voters_changed;
     client->turned_guarded = turned_guarded;
     atomic_init(&client->refs, 1);
+    client->rates_grown = locks_shorten;
     schedule_init(&client->schedule, report);
     pthread_mutex_init(&client->reload_mutex, NULL);
     locks_init(client);
@@ -230,7 +232,7 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     client->traced = o->log && trace && strcmp(trace, "1") == 0;
     client->opened_at = net_now(client->net);
     const struct node_mode *mode = client->node_mode;
-    if (!locks_reserve(client) || (mode->start && !mode->start(client))) {
+    if (!locks_reserve(client) || !rates_start(client) || (mode->start && !mode->start(client))) {
         struct net *net = client->net;
         client->net = NULL; /* from here on the handlers do nothing */
         net_close(net, false);

@@ -74,6 +74,11 @@ struct redlock_client {
     int refusal;    /* OK; or why no lock is taken, however many nodes would grant it */
     void (*voters_changed)(struct redlock_client *client); /* call this after `voters` changed */
 
+    struct rl_rates rates; /* of the nodes' clocks, as measured (rates.c) */
+    struct clock_rates *clock_rates;
+    unsigned engaged;                                   /* locks that are being acquired or held */
+    void (*rates_grown)(struct redlock_client *client); /* leases are shortened */
+
     /* Auto has become guarded: all locks learn of it. */
     void (*turned_guarded)(struct redlock_client *client);
 

@@ -83,7 +83,8 @@ static void majority(struct rl_attempt *attempt, rl_ns now, struct rl_actions *a
     const struct rl_terms *terms = attempt->terms;
     /* "its validity time is considered to be the initial validity time minus the time elapsed",
      * measured from before the first SET left. */
-    rl_ns validity_end = attempt->t1 + terms->ttl - rl_drift(terms, terms->ttl);
+    uint32_t ppm = rl_allowance(terms, attempt->tally.granted, attempt->tally.quorum);
+    rl_ns validity_end = attempt->t1 + terms->ttl - rl_drift_at(terms, ppm, terms->ttl);
     rl_ns left = validity_end - now;
     if (left <= 0 || left < terms->validity_min) {
         lose(attempt, RL_OUTCOME_EXPIRED, now, actions);
@@ -105,6 +106,7 @@ static void majority(struct rl_attempt *attempt, rl_ns now, struct rl_actions *a
         return;
     }
     attempt->validity_end = validity_end;
+    attempt->drift_ppm = ppm;
     move(attempt, RL_ATTEMPT_WON, now);
     actions->outcome = RL_OUTCOME_OK;
 }
@@ -316,7 +318,9 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
     /* "If the client failed to acquire the lock for some reason": does another client hold it, or
      * is that unknown? */
     bool enough_could_vote = tally->nodes - rl_count(tally->failed) >= tally->quorum;
-    if (rl_tally_won(tally))
+    bool waits =
+        attempt->state == RL_ATTEMPT_VOTING && rl_tally_may_get_steadier(tally, attempt->terms);
+    if (rl_tally_won(tally) && !waits)
         majority(attempt, now, actions);
     else if (rl_tally_hopeless(tally))
         lose(attempt, enough_could_vote ? RL_OUTCOME_HELD : RL_OUTCOME_NO_QUORUM, now, actions);
@@ -440,7 +444,7 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
         rl_tally_close(&attempt->tally);
         if (attempt->state == RL_ATTEMPT_CONFIRMING) rl_tally_close(&attempt->confirming);
         count(attempt, event, true, now, actions);
-        assert(attempt->state == RL_ATTEMPT_LOST);
+        assert(!under_way(attempt));
         return;
     }
     count(attempt, event, now >= deadline, now, actions);

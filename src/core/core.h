@@ -47,6 +47,13 @@ enum rl_vote {
     RL_VOTE_FAILED
 };
 
+/* Nodes whose clocks were measured to gain more on ours than the configured allowance covers, and
+ * the allowance that covers each (clocks.h). */
+struct rl_rates {
+    rl_mask fast;
+    uint32_t ppm[RL_NODES_MAX]; /* of the nodes in `fast`; above the configured one */
+};
+
 /* The settings that all locks of a client with the same TTL share. */
 struct rl_terms {
     uint8_t nodes; /* 1..15 */
@@ -61,10 +68,16 @@ struct rl_terms {
     rl_ns ttl_max;      /* guarded: no renewal asks for more; 0: unlimited */
     uint32_t drift_ppm; /* drift of a TTL = ttl * drift_ppm / 1e6 + drift_fixed */
     rl_ns drift_fixed;
-    rl_ns node_timeout; /* 0 < node_timeout < ttl */
-    rl_ns validity_min; /* a win must leave more than 0 and at least this */
+    const struct rl_rates *rates; /* the client's; NULL: nothing is measured */
+    rl_ns node_timeout;           /* 0 < node_timeout < ttl */
+    rl_ns validity_min;           /* a win must leave more than 0 and at least this */
 };
 rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl);
+/* The same with another allowance. */
+rl_ns rl_drift_at(const struct rl_terms *terms, uint32_t ppm, rl_ns ttl);
+/* The least allowance that covers the clocks of `quorum` of these nodes (of all, if they are
+ * fewer). */
+uint32_t rl_allowance(const struct rl_terms *terms, rl_mask nodes, unsigned quorum);
 
 enum rl_event_type {
     /* acquisition: begin; lease: begin with `validity_end`, `asked` and `granted` */
@@ -109,6 +122,7 @@ struct rl_event {
     rl_mask asked;      /* lease START: nodes that may hold our key */
     rl_mask granted;    /* lease START: of these, nodes that have answered that they do */
     rl_ns validity_end; /* lease START */
+    uint32_t drift_ppm; /* lease START: the allowance that was subtracted */
     rl_ns remaining;    /* HINT, WATCHED, QUEUED */
     /* Every event of an acquisition: nodes that report the key's next change (WAKE) after a
      * read. */
@@ -204,6 +218,9 @@ void rl_tally_close(struct rl_tally *tally); /* pending nodes count as failed fr
 bool rl_tally_void(struct rl_tally *tally, rl_mask voided);
 bool rl_tally_won(const struct rl_tally *tally);      /* a majority granted */
 bool rl_tally_hopeless(const struct rl_tally *tally); /* granted + pending is below the quorum */
+/* A majority granted, but a node with a fast clock is needed for it, and answers that are still to
+ * come may make a majority without. */
+bool rl_tally_may_get_steadier(const struct rl_tally *tally, const struct rl_terms *terms);
 /* The nth smallest of the times of these nodes; RL_NEVER: there are fewer. */
 rl_ns rl_nth_time(const rl_ns times[RL_NODES_MAX], rl_mask nodes, unsigned nth);
 
@@ -244,7 +261,8 @@ struct rl_attempt {
     enum rl_outcome outcome; /* when LOST */
     struct rl_tally tally;
     rl_ns t1;           /* when the SETs went out */
-    rl_ns validity_end; /* when WON: t1 + ttl - drift */
+    rl_ns validity_end; /* when WON: t1 + ttl - drift, ... */
+    uint32_t drift_ppm; /* ... with this allowance */
     /* Guarded. A granted vote counts at the proposal that it was given for. Where the key holds our
      * token but the fence is too low (STALE), the attempt raises the fence again, to a higher
      * proposal for all nodes. */
@@ -395,6 +413,7 @@ void rl_acquire_step(struct rl_acquire *acquire, const struct rl_event *event, r
 
 /* ---- a lease: renewal, extension, loss, release -------------------------------------------- */
 
+/* Shared by locks, as the terms are. */
 struct rl_lease_rules {
     rl_ns renew_every;     /* 0: the lease is not renewed */
     rl_ns hold_max;        /* 0: no limit; validity never reaches beyond START + hold_max */
@@ -413,21 +432,25 @@ enum rl_lease_state {
 
 struct rl_lease {
     const struct rl_terms *terms;
-    struct rl_lease_rules rules;
+    const struct rl_lease_rules *rules;
     rl_ns began;
     rl_ns validity_end;
-    rl_ns keys_end; /* the keys that prove it last at least so long */
+    /* The keys that prove it, on `provers`, were set or extended by `keys_ttl`, and end then by our
+     * clock if the nodes' clocks do not run faster. */
+    rl_ns keys_end, keys_ttl;
     rl_ns renew_at; /* next renewal; RL_NEVER */
     rl_ns round_t1, round_ttl;
     rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
     rl_ns unlocking_since;
     enum rl_lease_state state;
+    uint32_t drift_ppm; /* the largest allowance so far: it never shrinks within a lease */
     uint32_t renewals;
     rl_mask asked; /* nodes that may hold our key; a release goes to them */
     /* Nodes that held it while the lease ran, by their last answers. A SET that is still under way
      * when the lease is lost may set the key after another client has held the lock, and then a
      * release finds it there. */
     rl_mask kept;
+    rl_mask provers;
     rl_mask late;     /* nodes that the last proof did not ask: they get the key when ready */
     rl_mask repaired; /* in this round */
     rl_mask set;      /* since the last proof; or such a SET may be under way since before */
@@ -439,8 +462,11 @@ struct rl_lease {
     bool round_open : 1;
     bool round_by_caller : 1;
     bool round_proven : 1; /* a majority extended in this round */
-    struct rl_tally round;
-    struct rl_tally unlocking;
+    bool disowned : 1;
+    union { /* there may be a hundred thousand leases */
+        struct rl_tally round;
+        struct rl_tally unlocking; /* from the release on */
+    };
 };
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
                    const struct rl_lease_rules *rules);

@@ -28,7 +28,8 @@ void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
     assert(rules->renew_every >= 0 && rules->hold_max >= 0 && rules->lost_margin >= 0);
     memset(lease, 0, sizeof *lease);
     lease->terms = terms;
-    lease->rules = *rules;
+    lease->rules = rules;
+    lease->drift_ppm = terms->drift_ppm;
     lease->renew_at = RL_NEVER;
 }
 
@@ -72,12 +73,34 @@ void rl_lease_void(struct rl_lease *lease, rl_ns now) {
 }
 
 void rl_lease_disown(struct rl_lease *lease) {
-    lease->rules.renew_every = 0;
+    lease->disowned = true;
     lease->renew_at = RL_NEVER;
 }
 
 static rl_ns lost_at(const struct rl_lease *lease) {
-    return lease->validity_end - lease->rules.lost_margin;
+    return lease->validity_end - lease->rules->lost_margin;
+}
+
+/* Of a TTL, with the allowance in force. */
+static rl_ns drift(const struct rl_lease *lease, rl_ns ttl) {
+    return rl_drift_at(lease->terms, lease->drift_ppm, ttl);
+}
+
+/* So many of these nodes' clocks must be covered. */
+static void raise_allowance(struct rl_lease *lease, rl_mask nodes, unsigned quorum) {
+    const uint32_t ppm = rl_allowance(lease->terms, nodes, quorum);
+    if (ppm > lease->drift_ppm) lease->drift_ppm = ppm;
+}
+
+/* Clocks were measured to run faster than the allowance covers, and may have done so since the keys
+ * were set. */
+static void shorten_for_rates(struct rl_lease *lease, rl_ns now) {
+    const uint32_t before = lease->drift_ppm;
+    raise_allowance(lease, lease->provers, lease->proven_quorum);
+    if (lease->drift_ppm == before) return;
+    const rl_ns end = lease->keys_end - drift(lease, lease->keys_ttl);
+    if (end < lease->validity_end) lease->validity_end = end;
+    if (lease->renew_at != RL_NEVER && lease->renew_at >= lost_at(lease)) lease->renew_at = now;
 }
 
 /* The listed nodes that may be members of the quorum. In classic mode all are. */
@@ -114,8 +137,12 @@ static bool is_cut(const struct rl_lease *lease) {
     return lease->terms->ttl_max != 0 && lease->terms->ttl > lease->terms->ttl_max;
 }
 
+static bool renews(const struct rl_lease *lease) {
+    return lease->rules->renew_every != 0 && !lease->disowned;
+}
+
 static rl_ns renew_every(const struct rl_lease *lease) {
-    const rl_ns every = lease->rules.renew_every;
+    const rl_ns every = lease->rules->renew_every;
     if (!is_cut(lease)) return every;
     const rl_ns in_proportion =
         every / RL_MS * (lease->terms->ttl_max / RL_MS) / (lease->terms->ttl / RL_MS) * RL_MS;
@@ -124,7 +151,7 @@ static rl_ns renew_every(const struct rl_lease *lease) {
 
 static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
     lease->renew_at = RL_NEVER;
-    if (lease->rules.renew_every == 0 || now >= lost_at(lease)) return;
+    if (!renews(lease) || now >= lost_at(lease)) return;
     lease->renew_at = base + renew_every(lease);
     /* Little validity was left (a slow win, a shortened last renewal), so the regular interval
      * would end too late. */
@@ -133,7 +160,7 @@ static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
 
 /* A quarter of the time that is left: several retries fit before the loss. */
 static void schedule_retry(struct rl_lease *lease, rl_ns now) {
-    if (lease->rules.renew_every == 0 || !holding(lease)) return;
+    if (!renews(lease) || !holding(lease)) return;
     rl_ns pause = (lost_at(lease) - now) / 4;
     if (pause > lease->terms->node_timeout) pause = lease->terms->node_timeout;
     if (pause < RL_MS) pause = RL_MS;
@@ -141,7 +168,7 @@ static void schedule_retry(struct rl_lease *lease, rl_ns now) {
 }
 
 static bool renewals_used_up(const struct rl_lease *lease) {
-    return lease->rules.renewals_max != 0 && lease->renewals >= lease->rules.renewals_max;
+    return lease->rules->renewals_max != 0 && lease->renewals >= lease->rules->renewals_max;
 }
 
 /* "the maximum number of lock reacquisition attempts should be limited, otherwise one of the
@@ -152,20 +179,19 @@ static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
     /* With a shorter TTL the lease goes on; without, it ends. */
     if (is_cut(lease)) ttl = lease->terms->ttl_max;
     if (renewals_used_up(lease)) return 0;
-    if (lease->rules.hold_max == 0) return ttl;
-    rl_ns hold_left = lease->began + lease->rules.hold_max - now;
-    if (ttl - rl_drift(lease->terms, ttl) <= hold_left) return ttl;
+    if (lease->rules->hold_max == 0) return ttl;
+    rl_ns hold_left = lease->began + lease->rules->hold_max - now;
+    if (ttl - drift(lease, ttl) <= hold_left) return ttl;
     /* After the first shortened renewal only the drift is left to gain. That is worth neither a
      * round nor the alarm if the round fails. */
-    if (now + hold_left - lease->validity_end <= rl_drift(lease->terms, lease->terms->ttl))
-        return 0;
+    if (now + hold_left - lease->validity_end <= drift(lease, lease->terms->ttl)) return 0;
     return hold_left - hold_left % RL_MS; /* PEXPIRE takes whole milliseconds */
 }
 
 static bool beyond_limits(const struct rl_lease *lease, rl_ns ttl, rl_ns now) {
     if (renewals_used_up(lease)) return true;
-    if (lease->rules.hold_max == 0) return false;
-    return now + ttl - rl_drift(lease->terms, ttl) > lease->began + lease->rules.hold_max;
+    if (lease->rules->hold_max == 0) return false;
+    return now + ttl - drift(lease, ttl) > lease->began + lease->rules->hold_max;
 }
 
 /* ---- the announcement --------------------------------------------------------------------- */
@@ -265,8 +291,8 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
  * validity time." */
 static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                       struct rl_actions *actions) {
-    rl_ns validity_end =
-        lease->round_t1 + lease->round_ttl - rl_drift(lease->terms, lease->round_ttl);
+    raise_allowance(lease, lease->round.granted, lease->round.quorum);
+    rl_ns validity_end = lease->round_t1 + lease->round_ttl - drift(lease, lease->round_ttl);
     assert(rl_count(lease->round.granted) >= lease->round.quorum);
     assert(unproven(lease) || now < lease->validity_end);
     if (unproven(lease) && validity_end <= now) {
@@ -282,6 +308,8 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     if (validity_end > lease->validity_end) { /* never shortens */
         lease->validity_end = validity_end;
         lease->keys_end = lease->round_t1 + lease->round_ttl;
+        lease->keys_ttl = lease->round_ttl;
+        lease->provers = 0; /* judge_round() adds them, late ones too */
     }
     if (lease->state == RL_LEASE_UNSURE) actions->notices |= RL_NOTICE_SURE;
     if (lease->state != RL_LEASE_HELD) move(lease, RL_LEASE_HELD, now);
@@ -317,13 +345,26 @@ static bool regains(struct rl_lease *lease, const struct rl_event *event, rl_ns 
     return !rl_tally_hopeless(round);
 }
 
+/* This round is the last one that prolonged the lease. */
+static void note_provers(struct rl_lease *lease) {
+    if (lease->round_proven && lease->keys_end == lease->round_t1 + lease->round_ttl)
+        lease->provers |= lease->round.granted;
+}
+
+/* While the round is open, a majority is not needed at once. */
+static bool waits_for_steadier(const struct rl_lease *lease) {
+    const rl_ns deadline = lease->round_t1 + lease->terms->node_timeout;
+    return (unproven(lease) || deadline < lost_at(lease)) &&
+           rl_tally_may_get_steadier(&lease->round, lease->terms);
+}
+
 static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                         struct rl_actions *actions) {
     const rl_mask not_ours = lease->round.denied | lease->round.absent;
     if (lease->round_proven) {
         set_again(lease, lease->round.absent, event, now, actions);
     } else if (rl_tally_won(&lease->round)) {
-        round_won(lease, event, now, actions);
+        if (!waits_for_steadier(lease)) round_won(lease, event, now, actions);
     } else if (majority_gone(lease, not_ours)) {
         /* So many nodes report that the key is not ours that no extension can win. Setting the key
          * again would be a second lock, not this one. */
@@ -334,14 +375,20 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
          * out of reach, one report of a missing key already means that this round cannot win. */
         if (!regains(lease, event, now, actions)) round_failed(lease, now, actions);
     }
+    note_provers(lease);
     if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;
 }
 
 static void note_key(struct rl_lease *lease, const struct rl_event *event) {
     const rl_mask bit = rl_bit(event->node);
     if (event->vote == RL_VOTE_GRANTED) lease->kept |= bit;
-    if (event->vote == RL_VOTE_DENIED || event->vote == RL_VOTE_ABSENT)
+    /* A vote of the acquisition, which came after the win; but it may be for another slot. */
+    const bool first = lease->renewals == 0 && !lease->round_open && lease->terms->slots == 0;
+    if (event->vote == RL_VOTE_GRANTED && first) lease->provers |= bit;
+    if (event->vote == RL_VOTE_DENIED || event->vote == RL_VOTE_ABSENT) {
         lease->kept &= (rl_mask)~bit;
+        lease->provers &= (rl_mask)~bit;
+    }
     /* the connection was lost before the answer came */
     if (event->vote == RL_VOTE_FAILED && !(event->ready & bit)) lease->late |= bit;
 }
@@ -383,11 +430,15 @@ static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_
         judge_round(lease, event, now, actions);
 }
 
-static void close_late_round(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+static void close_late_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                             struct rl_actions *actions) {
     if (!lease->round_open || now < lease->round_t1 + lease->terms->node_timeout) return;
     rl_tally_close(&lease->round);
+    if (!lease->round_proven && rl_tally_won(&lease->round))
+        judge_round(lease, event, now, actions);
+    else if (!lease->round_proven)
+        round_failed(lease, now, actions);
     lease->round_open = false;
-    if (!lease->round_proven) round_failed(lease, now, actions);
 }
 
 /* One round at a time. A proven round only waits for late answers, and gives way to the next. The
@@ -501,6 +552,7 @@ static void close_late_release(struct rl_lease *lease, const struct rl_event *ev
 struct rl_event rl_lease_start(const struct rl_attempt *won) {
     return (struct rl_event){.type = RL_EVENT_START,
                              .validity_end = won->validity_end,
+                             .drift_ppm = won->drift_ppm,
                              .asked = won->tally.asked,
                              .granted = won->tally.granted};
 }
@@ -515,9 +567,12 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     lease->adopted = event->validity_end == 0; /* the caller knows no validity */
     if (lease->adopted) return; /* this proves nothing: the state is NONE until an extension does */
     lease->validity_end = event->validity_end;
-    lease->keys_end = event->validity_end + rl_drift(lease->terms, lease->terms->ttl);
-    if (lease->rules.hold_max != 0 && now + lease->rules.hold_max < lease->validity_end)
-        lease->validity_end = now + lease->rules.hold_max;
+    if (event->drift_ppm > lease->drift_ppm) lease->drift_ppm = event->drift_ppm;
+    lease->keys_ttl = lease->terms->ttl;
+    lease->keys_end = event->validity_end + drift(lease, lease->keys_ttl);
+    lease->provers = lease->kept;
+    if (lease->rules->hold_max != 0 && now + lease->rules->hold_max < lease->validity_end)
+        lease->validity_end = now + lease->rules->hold_max;
     if (now >= lease->validity_end) {
         actions->notices |= RL_NOTICE_LOST;
         move(lease, RL_LEASE_LOST, now);
@@ -547,6 +602,7 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     memset(actions, 0, sizeof *actions);
     if (event->type == RL_EVENT_START && lease->state == RL_LEASE_NONE)
         start(lease, event, now, actions);
+    if (holding(lease)) shorten_for_rates(lease, now);
     if (holding(lease) && now >= lost_at(lease)) lose(lease, now, actions);
 
     reconsider(lease, event, now, actions);
@@ -562,7 +618,7 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     default: break;
     }
     /* Answers that wait in the sockets are read before any node counts as late. */
-    if (event->type != RL_EVENT_VOTE) close_late_round(lease, now, actions);
+    if (event->type != RL_EVENT_VOTE) close_late_round(lease, event, now, actions);
     if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, event, now, actions);
     if (holding(lease) || unproven(lease)) next_round(lease, event, now, actions);
     give_to_late(lease, event, now, actions);

@@ -206,11 +206,13 @@ static void take_key(struct rl_observer *observer, const struct rl_observer_even
     observer->answered |= node;
     if (event->vote == RL_VOTE_ABSENT || event->remaining < 0) return;
     const struct rl_terms drift = {.drift_ppm = observer->rules.drift_ppm,
-                                   .drift_fixed = observer->rules.drift_fixed};
+                                   .drift_fixed = observer->rules.drift_fixed,
+                                   .rates = observer->rules.rates};
+    const uint32_t ppm = rl_allowance(&drift, node, 1);
     observer->token[event->node] = event->token;
     /* it was read after the question was sent */
     observer->ends[event->node] =
-        observer->asked_at + event->remaining - rl_drift(&drift, event->remaining);
+        observer->asked_at + event->remaining - rl_drift_at(&drift, ppm, event->remaining);
 }
 
 static void take_term(struct rl_observer *observer, const struct rl_observer_event *event) {

@@ -38,6 +38,7 @@ struct rl_observer_rules {
     rl_ns answer_timeout; /* > 0: of one round */
     uint32_t drift_ppm;   /* as in rl_terms */
     rl_ns drift_fixed;
+    const struct rl_rates *rates;
     rl_ns poll_min, poll_max;                   /* between looks, while no majority notifies ... */
     rl_ns notified_poll_min, notified_poll_max; /* ... and while it does: one may be lost */
 };

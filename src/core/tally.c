@@ -9,12 +9,33 @@
 /* "minus the time ... and minus a few milliseconds to compensate for clock drift between
  * processes." Rounded up, so that validity is rather too short; split, so that 24 hours times any
  * ppm fits 64 bits. */
-rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl) {
+rl_ns rl_drift_at(const struct rl_terms *terms, uint32_t drift_ppm, rl_ns ttl) {
     const rl_ns million = 1000000;
-    rl_ns ppm = (rl_ns)terms->drift_ppm;
+    rl_ns ppm = (rl_ns)drift_ppm;
     rl_ns whole = ttl / million * ppm;
     rl_ns rest = (ttl % million * ppm + million - 1) / million;
     return whole + rest + terms->drift_fixed;
+}
+
+rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl) {
+    return rl_drift_at(terms, terms->drift_ppm, ttl);
+}
+
+/* Another client needs a majority too, so it needs one of any `quorum` nodes that have our key. A
+ * minority of clocks that run wild therefore needs no allowance. */
+uint32_t rl_allowance(const struct rl_terms *terms, rl_mask nodes, unsigned quorum) {
+    const struct rl_rates *rates = terms->rates;
+    const rl_mask fast = rates ? rates->fast & nodes : 0;
+    unsigned covered = rl_count(nodes & (rl_mask)~fast);
+    uint32_t allowance = terms->drift_ppm;
+    for (rl_mask left = fast; left != 0 && covered < quorum; covered++) {
+        unsigned least = (unsigned)__builtin_ctz(left);
+        for (unsigned i = least; left >> i; i++)
+            if ((left & rl_bit(i)) && rates->ppm[i] < rates->ppm[least]) least = i;
+        allowance = rates->ppm[least];
+        left &= (rl_mask)~rl_bit(least);
+    }
+    return allowance;
 }
 
 /* Every node is in exactly one place: pending, or one of the four answers. */
@@ -97,4 +118,10 @@ rl_ns rl_nth_time(const rl_ns times[RL_NODES_MAX], rl_mask nodes, unsigned nth) 
 
 bool rl_tally_hopeless(const struct rl_tally *tally) {
     return rl_count(tally->granted | rl_tally_pending(tally)) < tally->quorum;
+}
+
+bool rl_tally_may_get_steadier(const struct rl_tally *tally, const struct rl_terms *terms) {
+    const rl_mask may_grant = tally->granted | rl_tally_pending(tally);
+    return rl_tally_won(tally) && rl_allowance(terms, may_grant, tally->quorum) <
+                                      rl_allowance(terms, tally->granted, tally->quorum);
 }

@@ -250,6 +250,57 @@ static void test_terms_are_checked(void **state) {
     expect_assert_failure(rl_attempt_init(&attempt, &bad));
 }
 
+/* ---- clocks that run fast ---- */
+
+static struct rl_rates rates;
+
+static void begin_with_rates(unsigned nodes, struct rl_rates measured) {
+    begin(nodes, rl_all(nodes));
+    rates = measured;
+    terms.rates = &rates;
+    terms.drift_ppm = 10000; /* the same, in proportion */
+    terms.drift_fixed = 0;
+}
+
+static void test_all_clocks_run_fast(void **state) {
+    (void)state;
+    begin_with_rates(5, (struct rl_rates){0x1f, {80000, 82500, 85000, 80000, 80000}});
+    for (unsigned node = 0; node < 3; node++) say(node, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(attempt.state, RL_ATTEMPT_VOTING); /* two steadier ones may grant */
+    say(3, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(attempt.state, RL_ATTEMPT_VOTING);
+    say(4, RL_VOTE_DENIED, RL_MS);
+    assert_int_equal(attempt.state, RL_ATTEMPT_WON);
+    assert_int_equal(attempt.validity_end, 1000 * RL_MS - 82500 * RL_MS / 1000);
+    assert_int_equal(rl_lease_start(&attempt).drift_ppm, 82500);
+}
+
+/* One clock runs wild. Its vote is needed only if the others cannot make a majority. */
+static void test_one_clock_runs_wild(void **state) {
+    (void)state;
+    const struct rl_rates one = {0x01, {500000}};
+    begin_with_rates(3, one);
+    say(0, RL_VOTE_GRANTED, RL_MS);
+    say(1, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(attempt.state, RL_ATTEMPT_VOTING);
+    say(2, RL_VOTE_GRANTED, 2 * RL_MS);
+    assert_int_equal(attempt.state, RL_ATTEMPT_WON);
+    assert_int_equal(attempt.validity_end, 990 * RL_MS);
+    begin_with_rates(3, one);
+    say(0, RL_VOTE_GRANTED, RL_MS);
+    say(1, RL_VOTE_GRANTED, RL_MS);
+    tick(49 * RL_MS);
+    assert_int_equal(attempt.state, RL_ATTEMPT_VOTING);
+    tick(50 * RL_MS); /* the third did not answer in time */
+    assert_int_equal(actions.outcome, RL_OUTCOME_OK);
+    assert_int_equal(attempt.validity_end, 500 * RL_MS);
+    begin_with_rates(3, (struct rl_rates){0x01, {1000000}});
+    say(0, RL_VOTE_GRANTED, RL_MS);
+    say(1, RL_VOTE_GRANTED, RL_MS);
+    say(2, RL_VOTE_FAILED, RL_MS);
+    assert_int_equal(actions.outcome, RL_OUTCOME_EXPIRED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_asks_all_ready_at_once),
@@ -267,6 +318,8 @@ int main(void) {
         cmocka_unit_test(test_cancel_releases_all_asked),
         cmocka_unit_test(test_transitions),
         cmocka_unit_test(test_terms_are_checked),
+        cmocka_unit_test(test_all_clocks_run_fast),
+        cmocka_unit_test(test_one_clock_runs_wild),
     };
     return cmocka_run_group_tests_name("attempt", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "machine.h"
 
 #include "core/clocks.h"
+#include "core/mix.h"
 
 #define BEGIN INT64_C(1767225600000000)
 
@@ -263,6 +264,138 @@ static void test_a_step_lasts(void **state) {
     assert_int_equal(rl_clocks_stepped(&clocks, 4, 10 * RL_MS, 12 * RL_MS), 0); /* it has ended */
 }
 
+/* ---- how fast a clock runs ---- */
+
+/* For so many seconds, each clock gains so many microseconds in each; answers take 1 ms. */
+static void run(int seconds, int64_t gain_us) {
+    for (int i = 0; i < seconds; i++)
+        second((int64_t[]){gain_us, gain_us, gain_us, gain_us, gain_us});
+}
+
+/* Of 1.0833 s that a server's clock shows, 0.0833 are missing on ours: 7.7 % of the TTL. */
+static void test_all_run_fast_together(void **state) {
+    (void)state;
+    begin();
+    run(3, 0);
+    assert_int_equal(rl_clocks_fast(&clocks, 2), 0);
+    run(1, 83333);
+    assert_int_equal(stepped(), 0); /* not alone */
+    for (unsigned i = 0; i < 5; i++)
+        assert_in_range(rl_clocks_fast(&clocks, i), 76924, 76924 + 1000 + 2500);
+    run(5, 83333);
+    assert_in_range(rl_clocks_fast(&clocks, 2), 76924, 76924 + 1000 + 2500);
+}
+
+static void test_what_drift_covers_is_not_fast(void **state) {
+    (void)state;
+    begin();
+    run(200, 10101); /* all that 1 % of drift covers */
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 0);
+    run(5, 10950); /* the excess adds up slowly */
+    assert_in_range(rl_clocks_fast(&clocks, 0), 10832, 10832 + 1000 + 2500);
+}
+
+/* It needs the larger allowance for a minute after the last sample that showed it. */
+static void test_a_slew_that_ends(void **state) {
+    (void)state;
+    begin();
+    run(1, 0);
+    run(30, 83333);
+    const uint32_t needed = rl_clocks_fast(&clocks, 1);
+    run(60, 0);
+    assert_int_equal(rl_clocks_fast(&clocks, 1), needed);
+    run(1, 0);
+    assert_int_equal(rl_clocks_fast(&clocks, 1), 0);
+}
+
+/* One sample with a larger gain than any slew has may be a step, of theirs or of ours. It counts as
+ * the fastest slew, and fully only if the next sample shows the same. */
+static void test_a_step_is_not_a_rate(void **state) {
+    (void)state;
+    begin();
+    run(3, 0);
+    run(1, 3000000);
+    assert_int_equal(rl_clocks_fast(&clocks, 4), 125000);
+    run(1, 0);
+    assert_int_equal(rl_clocks_fast(&clocks, 4), 125000);
+    begin();
+    run(1, 0);
+    run(2, 1000000);
+    assert_in_range(rl_clocks_fast(&clocks, 4), 500000, 505000);
+}
+
+/* A slow answer says less of the rate, and the larger rate counts. */
+static void test_the_margin_is_what_answers_take(void **state) {
+    (void)state;
+    rl_clocks_init(&clocks, 1, 10000, 2 * RL_MS);
+    sample(0, 1000, 0, 20);
+    sample(0, 2100, 1000, 1020); /* 1100 ms while between 980 and 1020 of ours passed */
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 110000); /* 120 of 1100 are 10.9 % */
+    rl_clocks_init(&clocks, 1, 10000, 2 * RL_MS);
+    sample(0, 1000, 0, 50);
+    sample(0, 2060, 1000, 1050);
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 0); /* it may as well be within drift */
+    sample(0, 3120, 2000, 2050);
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 82500); /* 170 of 2120 are 8.02 % */
+}
+
+/* What was measured on an earlier connection counts until samples show that it has ended. */
+static void test_a_new_connection_keeps_the_allowance(void **state) {
+    (void)state;
+    begin();
+    run(1, 0);
+    run(3, 83333);
+    rl_clocks_forget(&clocks, 0);
+    assert_int_not_equal(rl_clocks_fast(&clocks, 0), 0);
+    run(60, 0);
+    assert_int_not_equal(rl_clocks_fast(&clocks, 0), 0);
+    run(1, 0);
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 0);
+}
+
+/* Any rate, answers that take any time, and samples that are missing: as soon as a clock is known
+ * to be fast its allowance covers the true rate, and exceeds it by the margin of two answers. A
+ * clock within drift is never fast. */
+static void test_any_rate(void **state) {
+    (void)state;
+    uint64_t random = 7;
+    for (int round = 0; round < 20000; round++) {
+        const int64_t gain_ppm = rl_draw_between(&random, -83333, 83333);
+        const rl_ns slowest = rl_draw_between(&random, 1, 30) * RL_MS;
+        const int64_t needed = gain_ppm * 1000000 / (1000000 + gain_ppm);
+        rl_ns at = 0;
+        rl_clocks_init(&clocks, 1, 10000, 2 * RL_MS);
+        for (int i = 0; i < 8; i++) {
+            const rl_ns asked = at, read = asked + rl_draw_between(&random, 0, slowest / 2);
+            const rl_ns answered = read + rl_draw_between(&random, 0, slowest / 2);
+            const int64_t shown_us = read / 1000 + read / 1000 * gain_ppm / 1000000;
+            rl_clocks_sample(&clocks, 0,
+                             &(struct rl_clock_sample){BEGIN + shown_us, asked, answered});
+            at += rl_draw_between(&random, 1, 3) * 1000 * RL_MS;
+            const int64_t allowed = rl_clocks_fast(&clocks, 0);
+            if (needed <= 10000) assert_int_equal(allowed, 0);
+            if (i > 0 && needed > 10000 + 2 * (2000 + slowest / 1000)) assert_true(allowed > 0);
+            if (allowed == 0) continue;
+            assert_true(allowed >= needed);
+            const int64_t margin = 2500 + 2 * (slowest / 1000) + 10;
+            assert_true(allowed <= (needed + margin < 125000 ? needed + margin : 125000));
+        }
+    }
+}
+
+static void test_any_gain_gives_an_allowance(void **state) {
+    (void)state;
+    for (int i = 0; i < 63; i++) {
+        const int64_t gain_us = INT64_C(1) << i;
+        rl_clocks_init(&clocks, 1, 0, 0);
+        sample(0, 0, 0, 0);
+        for (int n = 1; n <= 2; n++)
+            rl_clocks_sample(&clocks, 0,
+                             &(struct rl_clock_sample){n * (gain_us / 4) + n, n * 1000, n * 1000});
+        assert_in_range(rl_clocks_fast(&clocks, 0), i < 3 ? 0 : 1, 1000000);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steady),
@@ -281,6 +414,14 @@ int main(void) {
         cmocka_unit_test(test_nodes_that_are_not_there_do_not_count),
         cmocka_unit_test(test_a_clock_does_not_count_for_itself),
         cmocka_unit_test(test_a_step_lasts),
+        cmocka_unit_test(test_all_run_fast_together),
+        cmocka_unit_test(test_what_drift_covers_is_not_fast),
+        cmocka_unit_test(test_a_slew_that_ends),
+        cmocka_unit_test(test_a_step_is_not_a_rate),
+        cmocka_unit_test(test_the_margin_is_what_answers_take),
+        cmocka_unit_test(test_a_new_connection_keeps_the_allowance),
+        cmocka_unit_test(test_any_rate),
+        cmocka_unit_test(test_any_gain_gives_an_allowance),
     };
     return cmocka_run_group_tests_name("clocks", tests, NULL, NULL);
 }

@@ -1218,6 +1218,127 @@ static void test_a_majority_is_never_set_between_two_proofs(void **state) {
     assert_int_equal(actions.repair, 1);
 }
 
+/* ---- clocks that run fast ---- */
+
+static struct rl_rates rates;
+
+static void begin_with_rates(unsigned nodes) {
+    setup(nodes);
+    rates = (struct rl_rates){0};
+    terms.rates = &rates;
+    terms.drift_ppm = 10000; /* the same, in proportion */
+    terms.drift_fixed = 0;
+    begin();
+}
+
+static void measure(unsigned node, uint32_t ppm) {
+    rates.ppm[node] = ppm;
+    rates.fast |= rl_bit(node);
+}
+
+/* A lease that is held already ends earlier as soon as the rates are known, and does not get
+ * the time back when the clocks run true again. */
+static void test_a_measured_rate_shortens_a_lease(void **state) {
+    (void)state;
+    begin_with_rates(5);
+    measure(0, 90000);
+    measure(1, 80000);
+    tick(200 * RL_MS);
+    assert_int_equal(lease.validity_end, 990 * RL_MS); /* three of five are steady */
+    measure(2, 85000);
+    tick(201 * RL_MS);
+    assert_int_equal(lease.validity_end, 920 * RL_MS);
+    assert_int_equal(actions.wake_at, 300 * RL_MS);
+    rates.fast = 0;
+    tick(301 * RL_MS);
+    grant_first(3, 302 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+    assert_int_equal(lease.validity_end, 301 * RL_MS + 920 * RL_MS);
+}
+
+static void test_a_measured_rate_may_end_a_lease(void **state) {
+    (void)state;
+    begin_with_rates(3);
+    rules.renew_every = 0;
+    begin();
+    for (unsigned node = 0; node < 3; node++) measure(node, 125000);
+    tick(700 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_int_equal(actions.wake_at, 775 * RL_MS);
+    for (unsigned node = 0; node < 3; node++) measure(node, 500000);
+    tick(701 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+    assert_int_equal(actions.notices, RL_NOTICE_LOST);
+}
+
+/* The next renewal would have come too late. */
+static void test_a_shortened_lease_is_renewed_in_time(void **state) {
+    (void)state;
+    begin_with_rates(3);
+    for (unsigned node = 0; node < 3; node++) measure(node, 650000);
+    tick(100 * RL_MS);
+    assert_int_equal(lease.validity_end, 350 * RL_MS);
+    assert_int_equal(actions.extend, 0x7);
+    grant_first(2, 101 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+    assert_int_equal(lease.validity_end, 450 * RL_MS);
+}
+
+/* As one that won the attempt: the others are waited for while the round is open, unless the
+ * lease would be lost meanwhile. */
+static void test_a_renewal_and_a_wild_clock(void **state) {
+    (void)state;
+    begin_with_rates(3);
+    measure(0, 500000);
+    tick(300 * RL_MS);
+    grant_first(2, 301 * RL_MS);
+    assert_false(lease.round_proven);
+    say(2, RL_VOTE_GRANTED, 302 * RL_MS);
+    assert_int_equal(lease.validity_end, 1290 * RL_MS);
+    tick(600 * RL_MS);
+    grant_first(2, 601 * RL_MS);
+    assert_int_equal(lease.validity_end, 1290 * RL_MS);
+    tick(650 * RL_MS); /* the third is silent */
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED);
+    assert_int_equal(lease.validity_end, 1290 * RL_MS); /* 1100, which is no gain */
+    tick(900 * RL_MS);
+    tick(950 * RL_MS);
+    tick(1170 * RL_MS);
+    grant_first(2, 1171 * RL_MS); /* lost at 1190, before the round ends */
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED | RL_NOTICE_SURE);
+    assert_int_equal(lease.validity_end, 1670 * RL_MS);
+}
+
+/* Answers after the win, to the acquisition and to a renewal, make a lease independent of a
+ * clock that runs wild later. */
+static void test_late_grants_prove_too(void **state) {
+    (void)state;
+    begin_with_rates(3);
+    rl_lease_init(&lease, &terms, &rules);
+    step(
+        (struct rl_event){
+            .type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 0x7, .granted = 0x3},
+        0);
+    say(2, RL_VOTE_GRANTED, RL_MS);
+    measure(0, 500000);
+    tick(2 * RL_MS);
+    assert_int_equal(lease.validity_end, 990 * RL_MS);
+    rates.fast = 0;
+    tick(300 * RL_MS);
+    grant_first(2, 301 * RL_MS);
+    assert_true(lease.round_proven);
+    measure(0, 500000);
+    say(2, RL_VOTE_GRANTED, 302 * RL_MS);
+    assert_int_equal(lease.validity_end, 800 * RL_MS); /* it was measured first */
+    rates.fast = 0;
+    tick(600 * RL_MS);
+    grant_first(3, 601 * RL_MS);
+    const rl_ns end = lease.validity_end;
+    measure(1, 600000);
+    tick(602 * RL_MS);
+    assert_int_equal(lease.validity_end, end);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_start),
@@ -1269,6 +1390,11 @@ int main(void) {
         cmocka_unit_test(test_a_quorum_that_changes_under_way),
         cmocka_unit_test(test_transitions),
         cmocka_unit_test(test_each_count_needs_its_quorum),
+        cmocka_unit_test(test_a_measured_rate_shortens_a_lease),
+        cmocka_unit_test(test_a_measured_rate_may_end_a_lease),
+        cmocka_unit_test(test_a_shortened_lease_is_renewed_in_time),
+        cmocka_unit_test(test_a_renewal_and_a_wild_clock),
+        cmocka_unit_test(test_late_grants_prove_too),
     };
     return cmocka_run_group_tests_name("lease", tests, NULL, NULL);
 }

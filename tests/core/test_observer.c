@@ -116,6 +116,19 @@ static void test_a_leader_is_read_then_proven(void **state) {
     assert_int_equal(known(&play)->sure_until, BEGUN + 988 * RL_MS);
 }
 
+/* Keys on nodes whose clocks run fast end earlier. */
+static void test_fast_clocks_make_it_sure_for_less(void **state) {
+    struct play play;
+    const struct rl_rates rates = {0x07, {80000, 80000, 80000}};
+    (void)state;
+    begin(&play);
+    play.observer.rules.rates = &rates;
+    play.now += 5 * RL_MS;
+    read_leader(&play, 1, 70);
+    prove_leader(&play);
+    assert_int_equal(known(&play)->sure_until, BEGUN + 918 * RL_MS);
+}
+
 /* With more proofs than a majority, the sure time is that of the majority that lasts longest. */
 static void test_sure_until_is_a_majoritys(void **state) {
     struct play play;
@@ -399,6 +412,7 @@ static void test_table(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_leader_is_read_then_proven),
+        cmocka_unit_test(test_fast_clocks_make_it_sure_for_less),
         cmocka_unit_test(test_sure_until_is_a_majoritys),
         cmocka_unit_test(test_a_minority_is_no_leader),
         cmocka_unit_test(test_silence_is_not_absence),

@@ -155,6 +155,28 @@ static void test_names(void **state) {
     assert_string_equal(rl_lease_state_name((enum rl_lease_state)99), "unknown");
 }
 
+/* Of any nodes so many of the steadiest must be covered. */
+static void test_allowance(void **state) {
+    (void)state;
+    struct rl_terms terms = test_terms(5);
+    terms.drift_ppm = 10000;
+    assert_int_equal(rl_allowance(&terms, 0x1f, 3), 10000); /* nothing is measured */
+    struct rl_rates rates = {.ppm = {80000, 500000, 90000, 70000}};
+    terms.rates = &rates;
+    assert_int_equal(rl_allowance(&terms, 0x1f, 3), 10000);
+    rates.fast = 0x02;
+    assert_int_equal(rl_allowance(&terms, 0x1f, 3), 10000);
+    assert_int_equal(rl_allowance(&terms, 0x07, 3), 500000);
+    rates.fast = 0x0f;
+    assert_int_equal(rl_allowance(&terms, 0x1f, 1), 10000);
+    assert_int_equal(rl_allowance(&terms, 0x1f, 2), 70000);
+    assert_int_equal(rl_allowance(&terms, 0x1f, 3), 80000);
+    assert_int_equal(rl_allowance(&terms, 0x1f, 4), 90000);
+    assert_int_equal(rl_allowance(&terms, 0x1f, 5), 500000);
+    assert_int_equal(rl_allowance(&terms, 0x07, 5), 500000); /* fewer nodes */
+    assert_int_equal(rl_allowance(&terms, 0, 3), 10000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quorum_of_1_to_15),
@@ -167,6 +189,7 @@ int main(void) {
         cmocka_unit_test(test_a_quorum_of_its_own),
         cmocka_unit_test(test_a_stale_vote_is_no_grant),
         cmocka_unit_test(test_void_nodes_have_failed),
+        cmocka_unit_test(test_allowance),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("tally", tests, NULL, NULL);

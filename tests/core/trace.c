@@ -31,6 +31,7 @@ struct play {
     struct rl_terms terms;
     struct rl_retry_rules retry;
     struct rl_lease_rules hold;
+    struct rl_rates rates;
     struct rl_acquire acquire;
     struct rl_lease lease;
     bool leased;
@@ -266,6 +267,10 @@ static void node_input(struct play *play, const char *who, const char *what, con
     } else if (strcmp(what, "hint") == 0) {
         event.type = RL_EVENT_HINT;
         event.remaining = parse_time(play, value);
+    } else if (strcmp(what, "needs") == 0) { /* so many ppm of each TTL, by what was measured */
+        play->rates.ppm[node] = value ? (uint32_t)strtoul(value, NULL, 10) : 0;
+        play->rates.fast = (play->rates.fast & (rl_mask)~rl_bit(node)) |
+                           (play->rates.ppm[node] ? rl_bit(node) : 0);
     } else if (!is_eligibility(play, rl_bit(node), what)) {
         wrong(play, "a node does not say that", what);
     }
@@ -370,6 +375,7 @@ static int check(const char *name, bool update) {
                                    .ttl = 30000 * RL_MS,
                                    .drift_ppm = 10000,
                                    .drift_fixed = 2 * RL_MS,
+                                   .rates = &play.rates,
                                    .node_timeout = 50 * RL_MS,
                                    .validity_min = RL_MS};
     play.retry = (struct rl_retry_rules){.retries_max = UINT32_MAX,

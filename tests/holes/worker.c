@@ -44,6 +44,7 @@ struct worker {
     bool fresh;         /* each try is for a new resource */
     bool step;          /* a permission to try is for one try */
     bool allow_replicas;
+    bool to_the_end; /* of its validity: no time is left for the caller to be told */
     int64_t ttl_ms, node_timeout_ms, pause_ms_max;
     struct control *control;
     int witness;
@@ -178,6 +179,7 @@ static struct redlock_lock *new_lock(const struct worker *worker, const char *re
     redlock_lock_options_init(&options);
     options.ttl_ms = worker->ttl_ms;
     options.renew = worker->keep;
+    if (worker->to_the_end) options.lost_margin_ms = 0;
     if (redlock_lock_new(worker->client, resource, strlen(resource), &options, &lock, &error) !=
         REDLOCK_OK)
         die(resource, error.text);
@@ -259,7 +261,7 @@ static int mode_named(const char *name) {
 }
 
 static void read_options(struct worker *worker, int count, char **words) {
-    for (int option; (option = getopt(count, words, "N:m:r:c:w:x:t:T:p:q:b:kfsR")) != -1;) {
+    for (int option; (option = getopt(count, words, "N:m:r:c:w:x:t:T:p:q:b:kfsRe")) != -1;) {
         switch (option) {
         case 'N': worker->nodes = optarg; break;
         case 'm': worker->mode = mode_named(optarg); break;
@@ -275,6 +277,7 @@ static void read_options(struct worker *worker, int count, char **words) {
         case 'k': worker->keep = true; break;
         case 'f': worker->fresh = true; break;
         case 's': worker->step = true; break;
+        case 'e': worker->to_the_end = true; break;
         case 'R': worker->allow_replicas = true; break;
         default: exit(64);
         }

@@ -2,7 +2,7 @@
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(sim_program $<TARGET_FILE:redlock-sim>)
 
-foreach(name world faults changes wakes native explore)
+foreach(name world faults changes wakes native rates explore)
   add_executable(sim_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c ${CMAKE_CURRENT_LIST_DIR}/stage.c ${REDLOCK_SIM_OBJECTS})
   target_link_libraries(sim_${name} PRIVATE redlock_sim PkgConfig::CMOCKA)
   add_test(NAME sim.${name} COMMAND sim_${name})

@@ -65,13 +65,19 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     found(client, call->node, quorum);
 }
 
+static rl_mask ask(struct poll *poll, rl_mask nodes) {
+    if (poll->client->engaged > 0) rates_ask(poll->client, nodes);
+    return poll_ask(poll, nodes);
+}
+
 static bool start(struct redlock_client *client) {
     const struct net_request question = {.op = NET_SERVER_INFO, .question = NET_ASK_QUORUM};
     struct automode *automode = client->automode = calloc(1, sizeof *automode);
     if (!automode) return false;
     automode->guard = calloc(1, sizeof *automode->guard);
     if (!automode->guard) return false;
-    poll_start(&automode->poll, client, &question, on_answer, client, poll_ask);
+    poll_init(&automode->poll, client, &question, on_answer, client, ask);
+    poll_begin(&automode->poll);
     return true;
 }
 

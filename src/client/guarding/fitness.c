@@ -35,13 +35,14 @@ void fitness_judge(const struct redlock_client *client, const struct net_state *
 
 static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us, rl_ns asked) {
     struct guard *guard = fitness->guard;
-    rl_ns now = net_now(guard->client->net);
-    rl_clocks_sample(&fitness->clocks, node, &(struct rl_clock_sample){wall_us, asked, now});
-    rl_mask stepped = rl_clocks_stepped(&fitness->clocks, guard->machine.votes_needed,
-                                        rl_guard_quarantine(&guard->machine), now);
+    struct rl_clocks *clocks = rates_clocks(guard->client);
+    rates_sample(guard->client, node, wall_us, asked);
+    rl_mask stepped =
+        rl_clocks_stepped(clocks, guard->machine.votes_needed, rl_guard_quarantine(&guard->machine),
+                          net_now(guard->client->net));
     for (unsigned i = 0; stepped >> i; i++) {
         if (!(stepped & rl_bit(i))) continue;
-        rl_clocks_acted_on(&fitness->clocks, i);
+        rl_clocks_acted_on(clocks, i);
         guard_jumped(guard, i);
     }
 }
@@ -86,10 +87,8 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
 }
 
 void fitness_start(struct fitness *fitness, struct guard *guard) {
-    const struct redlock_client_options *options = &guard->client->options;
     const struct net_request question = {.op = NET_STATE};
     fitness->guard = guard;
-    rl_clocks_init(&fitness->clocks, guard->machine.nodes, options->drift_ppm,
-                   options->drift_ms * RL_MS);
-    poll_start(&fitness->poll, guard->client, &question, on_answer, fitness, ask_again);
+    poll_init(&fitness->poll, guard->client, &question, on_answer, fitness, ask_again);
+    poll_begin(&fitness->poll);
 }

@@ -161,7 +161,7 @@ static void note_eligibilities(struct guard *guard) {
         /* The node's wait covers every earlier jump of its clock. A node that is only behind does
          * not wait. */
         if (node->eligibility == RL_ELIGIBILITY_RECOVERING)
-            rl_clocks_acted_on(&guard->fitness.clocks, i);
+            rl_clocks_acted_on(rates_clocks(client), i);
     }
     keep_peeking(guard);
 }
@@ -285,7 +285,7 @@ static void came_up(struct guard *guard, unsigned node, const struct net_node_st
     at->trouble = 0;
     at->unfit[0] = '\0';
     if (strcmp(status->run_id, guard->machine.node[node].run_id) != 0)
-        rl_clocks_forget(&guard->fitness.clocks, node);
+        rl_clocks_forget(rates_clocks(guard->client), node);
     step(guard, (struct rl_guard_event){
                     .type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = status->run_id});
 }

@@ -20,14 +20,32 @@ struct poll {
     struct net_timer timer;
     struct net_request request;
     struct net_call calls[RL_NODES_MAX];
+    bool rests, resting; /* rests: while no lock is held or being acquired */
 };
 
-/* Begins one second later. `ask`: poll_ask(), or a function that calls it. */
-void poll_start(struct poll *poll, struct redlock_client *client, const struct net_request *request,
-                net_answered_fn *answered, void *owner,
-                rl_mask (*ask)(struct poll *poll, rl_mask nodes));
+/* `ask`: poll_ask(), or a function that calls it. */
+void poll_init(struct poll *poll, struct redlock_client *client, const struct net_request *request,
+               net_answered_fn *answered, void *owner,
+               rl_mask (*ask)(struct poll *poll, rl_mask nodes));
+void poll_begin(struct poll *poll); /* asks one second later for the first time */
+void poll_wake(struct poll *poll);  /* does nothing if it does not rest */
 /* Asks the nodes that do not owe an answer already, and returns them. */
 rl_mask poll_ask(struct poll *poll, rl_mask nodes);
+
+/* ---- rates.c: how fast do the nodes' clocks run? ---- */
+
+bool rates_start(struct redlock_client *client); /* the net is open; false: no memory */
+void rates_free(struct redlock_client *client);  /* frees memory only */
+struct rl_clocks *rates_clocks(const struct redlock_client *client);
+/* The node's clock, from an answer to a question that was asked then. Locks learn of a larger
+ * allowance. */
+void rates_sample(struct redlock_client *client, unsigned node, int64_t wall_us, rl_ns asked);
+/* Asks for TIME, before the next request. */
+void rates_ask(struct redlock_client *client, rl_mask nodes);
+int64_t rates_wall_us(const struct net_reply *reply); /* from TIME's answer; -1: it is not one */
+/* A lock begins to be acquired or held, or does not any more. */
+void client_engaged(struct redlock_client *client);
+void client_disengaged(struct redlock_client *client);
 
 /* ---- fitness.c: is a node fit to vote? ----
  *
@@ -37,7 +55,6 @@ rl_mask poll_ask(struct poll *poll, rl_mask nodes);
 
 struct fitness {
     struct guard *guard;
-    struct rl_clocks clocks;
     struct poll poll;
     rl_ns asked[RL_NODES_MAX];
     rl_mask stale; /* asked before a push: a part of the answer may be older than the push */

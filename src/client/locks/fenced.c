@@ -202,7 +202,10 @@ static bool park(struct redlock_lock *lock, unsigned node) {
     lock->parked_t1 = lock->lease.round_t1;
     lock->verdicts[node] = REDLOCK_VERDICT_RECOVERING;
     if (lock->parked_at) return true;
-    link_first(&client->locks->parked, lock);
+    lock->parked_next = client->locks->parked;
+    lock->parked_at = &client->locks->parked;
+    if (lock->parked_next) lock->parked_next->parked_at = &lock->parked_next;
+    client->locks->parked = lock;
     return true;
 }
 

@@ -47,6 +47,7 @@ static void forget(struct redlock_lock *lock) {
     wait_queue_leave(lock);
     acquiring_remove(lock);
     fenced_unpark(lock);
+    leased_remove(lock);
     renewals_forget(lock);
     late_forget(lock);
     net_timer_set(lock->client->net, &lock->timer, RL_NEVER);

@@ -54,8 +54,7 @@ struct locks {
     struct wait_queues *wait_queues; /* NULL: no caller has waited yet */
     /* Locks with extensions that wait until a node's record has been read again. */
     struct redlock_lock *parked;
-    /* Mode auto: locks that are held as classic. They use the same links. */
-    struct redlock_lock *unguarded;
+    struct redlock_lock *leased; /* locks with a lease, until it is released */
     struct late_locks late;
 };
 
@@ -70,6 +69,7 @@ struct lock_config {
     /* without owner and on_change, which belong to each lock */
     struct redlock_lock_options options;
     struct rl_terms terms;
+    struct rl_lease_rules rules;
 };
 
 /* "/64", between the digits and the owner of a slot's token */
@@ -200,6 +200,7 @@ struct redlock_lock {
     rl_ns parked_t1; /* ... of the round that began then */
     /* in the client's list; `at` is NULL outside it */
     struct redlock_lock *parked_next, **parked_at;
+    struct redlock_lock *leased_next, **leased_at;
     struct notified notified; /* its callbacks */
     struct net_bytes keys[]; /* followed by the stripes, the keys' bytes, the owner and the token */
 };
@@ -281,8 +282,7 @@ struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *cal
 void lock_on_timer(struct net_timer *timer); /* the lock's */
 net_answered_fn lock_vote_reply, lock_unlock_reply, lock_peek_reply;
 void lease_init(struct redlock_lock *lock);
-/* Into a list of the client, by the links of `parked`. */
-void link_first(struct redlock_lock **list, struct redlock_lock *lock);
+void leased_remove(struct redlock_lock *lock); /* does nothing if it is not listed */
 bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);
 
@@ -386,7 +386,6 @@ static inline const struct net_bytes *lock_keys(const struct redlock_lock *lock,
 static inline uint16_t fenced_stripe(struct net_bytes key) {
     return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES;
 }
-/* Also takes a lock out of the list of the unguarded. */
 void fenced_unpark(struct redlock_lock *lock);
 
 #endif

@@ -41,8 +41,15 @@ static struct lock_config *lock_config_new(struct redlock_client *client,
         .ttl = options->ttl_ms * RL_MS,
         .drift_ppm = client->options.drift_ppm,
         .drift_fixed = client->options.drift_ms * RL_MS,
+        .rates = &client->rates,
         .node_timeout = node_timeout(client, options->ttl_ms),
         .validity_min = validity_ms * RL_MS,
+    };
+    config->rules = (struct rl_lease_rules){
+        .renew_every = options->renew ? options->renew_interval_ms * RL_MS : 0,
+        .hold_max = options->hold_ms_max * RL_MS,
+        .renewals_max = options->renew_count_max,
+        .lost_margin = options->lost_margin_ms * RL_MS,
     };
     return config;
 }

@@ -23,6 +23,9 @@ void locks_end_disowned(struct redlock_client *client);
 /* The mode knows more of the nodes: extensions that wait for that continue. */
 void locks_resume(struct redlock_client *client);
 
+/* A clock was measured to run faster: leases that it shortens end earlier, or are lost. */
+void locks_shorten(struct redlock_client *client);
+
 /* Mode auto has become guarded. Acquisitions under way begin again as guarded; locks that are held
  * as classic are lost. */
 void locks_turn_guarded(struct redlock_client *client);

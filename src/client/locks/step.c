@@ -2,6 +2,7 @@
  *
  * Connects the protocol's machines with the connections: an event goes in, its actions are carried
  * out, and a node's answer comes back as the next event. Each step uses one sample of the clock. */
+#include "client/guarding/guarding.h"
 #include "lock.h"
 
 /* To go out together with others, a renewal may come this much later, and at most this part of the
@@ -137,25 +138,27 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         wait_queue_released(lock, actions->release);
 }
 
-void link_first(struct redlock_lock **list, struct redlock_lock *lock) {
-    lock->parked_next = *list;
-    lock->parked_at = list;
-    if (lock->parked_next) lock->parked_next->parked_at = &lock->parked_next;
-    *list = lock;
+static void leased_add(struct redlock_lock *lock) {
+    struct redlock_lock **first = &lock->client->locks->leased;
+    lock->leased_next = *first;
+    lock->leased_at = first;
+    if (lock->leased_next) lock->leased_next->leased_at = &lock->leased_next;
+    *first = lock;
+    client_engaged(lock->client);
+}
+
+void leased_remove(struct redlock_lock *lock) {
+    if (!lock->leased_at) return;
+    *lock->leased_at = lock->leased_next;
+    if (lock->leased_next) lock->leased_next->leased_at = lock->leased_at;
+    lock->leased_at = NULL;
+    client_disengaged(lock->client);
 }
 
 void lease_init(struct redlock_lock *lock) {
-    const struct redlock_lock_options *o = &lock->config->options;
-    const struct rl_lease_rules rules = {
-        .renew_every = o->renew ? o->renew_interval_ms * RL_MS : 0,
-        .hold_max = o->hold_ms_max * RL_MS,
-        .renewals_max = o->renew_count_max,
-        .lost_margin = o->lost_margin_ms * RL_MS,
-    };
-    rl_lease_init(&lock->lease, &lock->config->terms, &rules);
+    rl_lease_init(&lock->lease, &lock->config->terms, &lock->config->rules);
     lock->phase = PHASE_LEASED;
-    bool may_turn = lock->client->lock_layout != lock->client->lock_mode;
-    if (may_turn && !lock->parked_at) link_first(&lock->client->locks->unguarded, lock);
+    if (!lock->leased_at) leased_add(lock);
 }
 
 /* True: won, and the lease begins with this event. */
@@ -206,10 +209,10 @@ static rl_ns may_come_late(const struct redlock_lock *lock, rl_ns wake_at) {
     const struct rl_lease *lease = &lock->lease;
     if (lock->phase != PHASE_LEASED || lease->state != RL_LEASE_HELD || wake_at != lease->renew_at)
         return 0;
-    rl_ns late = lease->rules.renew_every / RENEWALS_APART < RENEWALS_LATE
-                     ? lease->rules.renew_every / RENEWALS_APART
+    rl_ns late = lease->rules->renew_every / RENEWALS_APART < RENEWALS_LATE
+                     ? lease->rules->renew_every / RENEWALS_APART
                      : RENEWALS_LATE;
-    return wake_at + 2 * late < lease->validity_end - lease->rules.lost_margin ? late : 0;
+    return wake_at + 2 * late < lease->validity_end - lease->rules->lost_margin ? late : 0;
 }
 
 /* `t1`: round_t1 as it was before the step. */
@@ -315,6 +318,7 @@ static void step_once(struct redlock_lock *lock, struct rl_event *event) {
         }
         verdicts_close(lock, &lock->lease.unlocking);
         fenced_unpark(lock);
+        leased_remove(lock);
         lock->phase = PHASE_FREE;
         lock->client->stats.released += outcome == RL_OUTCOME_OK;
         events_released(lock, result_of(outcome), now);
@@ -476,6 +480,7 @@ bool acquiring_add(struct redlock_lock *lock) {
     if (acquisition->next) acquisition->next->at = &acquisition->next;
     client->locks->acquiring = acquisition;
     lock->acquisition = acquisition;
+    client_engaged(client);
     return true;
 }
 
@@ -485,6 +490,7 @@ void acquiring_remove(struct redlock_lock *lock) {
     *acquisition->at = acquisition->next;
     if (acquisition->next) acquisition->next->at = acquisition->at;
     lock->acquisition = NULL;
+    client_disengaged(lock->client);
     pool_give(&lock->client->locks->acquisitions, acquisition);
 }
 
@@ -506,13 +512,23 @@ void locks_check(struct redlock_client *client) {
     }
 }
 
+/* ---- clocks run faster than it was thought ---- */
+
+void locks_shorten(struct redlock_client *client) {
+    struct redlock_lock *next;
+    for (struct redlock_lock *lock = client->locks->leased; lock; lock = next) {
+        next = lock->leased_next; /* a step ends at most the lease of its own lock */
+        if (lock->phase == PHASE_LEASED) lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
+    }
+}
+
 /* ---- mode auto becomes guarded ---- */
 
 /* A classic vote rests on it that no node carries a record. That has ended, so the lease has ended
  * too. Its keys stay until the user releases it. A token that was adopted, and not yet extended, is
  * guarded from now on. */
 static void turn_lease(struct redlock_lock *lock) {
-    fenced_unpark(lock);
+    leased_remove(lock);
     if (lock->phase != PHASE_LEASED) return;
     if (lock->lease.state != RL_LEASE_NONE) {
         rl_lease_void(&lock->lease, net_now(lock->client->net));
@@ -539,5 +555,8 @@ void locks_turn_guarded(struct redlock_client *client) {
         if (lock->abort_result == REDLOCK_OK) lock->abort_result = TURNED_GUARDED;
         lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
     }
-    while (client->locks->unguarded) turn_lease(client->locks->unguarded);
+    struct redlock_lock *held = client->locks->leased;
+    client->locks->leased = NULL;
+    if (held) held->leased_at = &held;
+    while (held) turn_lease(held);
 }

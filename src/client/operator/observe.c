@@ -354,6 +354,7 @@ static struct redlock_observer *observer_new(struct redlock_client *client, cons
                                                  .answer_timeout = client_node_timeout(client),
                                                  .drift_ppm = client->options.drift_ppm,
                                                  .drift_fixed = client->options.drift_ms * RL_MS,
+                                                 .rates = &client->rates,
                                                  .poll_min = POLL_MIN,
                                                  .poll_max = POLL_MAX,
                                                  .notified_poll_min = NOTIFIED_POLL_MIN,

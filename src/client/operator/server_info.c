@@ -149,14 +149,6 @@ static void read_value(struct redlock_server *seen, enum net_question question,
     }
 }
 
-/* From TIME's answer; -1: it is not one. */
-static int64_t clock_us(const struct net_reply *reply) {
-    if (reply->items_count != 2) return -1;
-    int64_t seconds = number_of(reply->items[0]), us = number_of(reply->items[1]);
-    bool sound = seconds >= 0 && seconds < INT64_MAX / 1000000 - 1 && us >= 0 && us < 1000000;
-    return sound ? seconds * 1000000 + us : -1;
-}
-
 static int refusal_of(enum net_question question) {
     if (question == NET_ASK_TIME) return REDLOCK_SERVER_INFO_NO_TIME;
     return question <= NET_ASK_INFO_CLIENTS ? REDLOCK_SERVER_INFO_NO_INFO
@@ -169,7 +161,7 @@ static void take_answer(struct redlock_server *seen, enum net_question question,
     if (question == NET_ASK_QUORUM) {
         if (reply->items_count == 1) copy_text(reply->items[0], seen->quorum, sizeof seen->quorum);
     } else if (question == NET_ASK_TIME) {
-        seen->clock_us = clock_us(reply);
+        seen->clock_us = rates_wall_us(reply);
     } else if (reply->items_count == items) {
         read_value(seen, question, reply->items[items - 1]);
     } else { /* a key that this server does not know */
