@@ -65,6 +65,9 @@ struct rl_terms {
     rl_ns validity_min; /* a win must leave more than 0 and at least this */
 };
 rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl);
+/* A proposal above every fence that was seen. The hint, a clock, only saves round trips, and one
+ * that is out of range is ignored. Above RL_FENCE_MAX: no tokens are left. */
+int64_t rl_fence_above(int64_t seen, int64_t hint);
 
 enum rl_event_type {
     /* acquisition: begin; lease: begin with `validity_end`, `asked` and `granted` */

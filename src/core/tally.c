@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One round of votes, and the arithmetic on which everything else rests: quorum and drift. */
+ * One round of votes, and the arithmetic on which everything else rests: quorum, drift, and the
+ * next fence. */
 #include "core/core.h"
 
 #include <assert.h>
@@ -15,6 +16,10 @@ rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl) {
     rl_ns whole = ttl / million * ppm;
     rl_ns rest = (ttl % million * ppm + million - 1) / million;
     return whole + rest + terms->drift_fixed;
+}
+
+int64_t rl_fence_above(int64_t seen, int64_t hint) {
+    return hint > seen && hint <= RL_FENCE_MAX ? hint : seen + 1;
 }
 
 /* Every node is in exactly one place: pending, or one of the four answers. */
