@@ -72,7 +72,7 @@ int64_t rl_fence_above(int64_t seen, int64_t hint);
 enum rl_event_type {
     /* acquisition: begin; lease: begin with `validity_end`, `asked` and `granted` */
     RL_EVENT_START,
-    RL_EVENT_VOTE,     /* `node` answered the SET, extension or repair with `vote` */
+    RL_EVENT_VOTE,     /* `node` answered the SET, extension, raise or repair with `vote` */
     RL_EVENT_UNLOCKED, /* `node` answered the release with `vote` */
     RL_EVENT_HINT,     /* acquisition: on `node` the holder's key has `remaining` left */
     RL_EVENT_WAKE,     /* a hint that the resource may be free now; it may be false or lost */
@@ -131,9 +131,10 @@ struct rl_event {
      * held there with this other number of slots; 0: all slots are taken. */
     uint8_t slot, other_slots;
     /* Guarded VOTE: the highest fence known of that node; 0: unknown. GRANTED to a reader: the
-     * fence that the node has. */
+     * fence that the node has. Lease START without validity: the highest that the caller knows. */
     int64_t fence;
-    /* Guarded, every event of an acquisition: the least value for a proposal made now. */
+    /* Guarded, every event of an acquisition, and of a lease that is adopted and not proven: the
+     * least value for a proposal made now. */
     int64_t fence_hint;
 };
 
@@ -419,7 +420,10 @@ struct rl_lease {
     enum rl_lease_state state;
     rl_ns began;
     rl_ns validity_end;
-    rl_ns keys_end; /* the keys that prove it last at least so long */
+    union {
+        rl_ns keys_end;     /* the keys that prove it last at least so long */
+        int64_t fence_seen; /* guarded, adopted, not proven: the highest fence of which we know */
+    };
     rl_ns renew_at; /* next renewal; RL_NEVER */
     uint32_t renewals;
     rl_mask asked; /* nodes that may hold our key; a release goes to them */
@@ -432,6 +436,10 @@ struct rl_lease {
     bool round_by_caller;
     bool round_proven; /* a majority extended in this round */
     rl_mask repaired;  /* in this round */
+    /* Guarded, adopted, not proven: a node that has extended in this round is asked to raise its
+     * fence to the proposal, and counts when it has done so. */
+    rl_mask extended;
+    uint8_t raises; /* rounds of the caller's extension */
     struct rl_tally round;
     rl_ns round_t1, round_ttl;
     rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
@@ -440,14 +448,18 @@ struct rl_lease {
     rl_mask proven_members;
     uint8_t proven_quorum;
     struct rl_tally unlocking;
-    rl_ns unlocking_since;
+    union {                    /* there may be a hundred thousand leases */
+        rl_ns unlocking_since; /* when RELEASING */
+        int64_t
+            fence; /* guarded, adopted: the proposal; after the step that brings HELD, the token */
+    };
 };
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
                    const struct rl_lease_rules *rules);
 /* The START of the lease that a won attempt brings, without what every event carries. */
 struct rl_event rl_lease_start(const struct rl_attempt *won);
 /* START with validity_end = 0 adopts a lock by its token. The first proven extension then brings
- * the state HELD. */
+ * the state HELD; guarded: with a new fencing token, `fence`. */
 void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                    struct rl_actions *actions);
 /* What its votes rest on has ended, and so has its validity: the next step reports the loss. */

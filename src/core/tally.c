@@ -60,7 +60,7 @@ bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote) {
     case RL_VOTE_FAILED: tally->failed |= rl_bit(node); break;
     case RL_VOTE_STALE:
         tally->failed |= rl_bit(node);
-        break; /* an attempt handles it; in other rounds it has no meaning */
+        break; /* an attempt asks again; in other rounds the node has not granted */
     }
     check(tally);
     return true;

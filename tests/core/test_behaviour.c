@@ -98,6 +98,10 @@ static struct rl_event lease_event(const struct rl_lease *lease, unsigned grante
     }
     event.full = one_in(10);
     if (!terms.guarded) return event;
+    if (lease->state == RL_LEASE_NONE) {
+        event.fence = one_in(3) ? 0 : draw_fence(lease->fence);
+        event.fence_hint = one_in(2) ? 0 : draw_fence(lease->fence_seen);
+    }
     event.voided = few(40);
     event.foreign = event.voided & few(3);
     if (one_in(40) && terms.quorum < terms.nodes) terms.quorum++;
@@ -179,7 +183,7 @@ static const struct kept_number kept[KINDS] = {
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
     [LEASE] = {"lease", UINT64_C(0x27e81b6c08a4fba1)},
     [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x18938773731ae804)},
-    [ADOPTED] = {"adopted", UINT64_C(0x77cab96f01b02b92)},
+    [ADOPTED] = {"adopted", UINT64_C(0xd334776e7f5fab03)},
 };
 
 static uint64_t number_of(unsigned kind) {
