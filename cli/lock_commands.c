@@ -362,7 +362,10 @@ static int extend_adopted(struct session *session, struct redlock_lock *lock,
     if (status == EXIT_OK && session->settings->json) {
         print_json(session, lock, resource, (struct redlock_bytes){0}, validity_ms);
     } else if (status == EXIT_OK) {
-        printf("%" PRId64 "\n", validity_ms);
+        const int64_t fence = redlock_fence(lock);
+        printf("%" PRId64, validity_ms);
+        if (fence > 0) printf(" %" PRId64, fence);
+        putchar('\n');
     }
     /* Freeing it would release what the caller still holds. */
     redlock_lock_disown(lock);

@@ -365,14 +365,16 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_all(struct redlock_lock *cons
 
 /* Takes over a lock that was acquired elsewhere, by its token, so that redlock_extend() and
  * redlock_release() work on it. This proves nothing: validity is 0, and nothing is renewed, until
- * an extension succeeds. The _start forms ask only connected nodes; see
+ * an extension succeeds. The lock is held from then on, and another client may have held it before:
+ * in guarded mode the extension brings a new fencing token (redlock_fence()), above all others; in
+ * classic mode nothing tells. The _start forms ask only connected nodes; see
  * redlock_client_wait_ready(). OK, BAD_ARGUMENT (empty, or over 1024 bytes; or the lock has the
  * option `leader`: only an acquisition proves the term), BUSY (in use, or held), FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt(struct redlock_lock *lock, const void *token,
                                                       size_t bytes);
 /* The same with the fencing token, which an extension in guarded mode needs (BAD_ARGUMENT without
- * it); a release does not. 0: unknown. A fence more than a year ahead of all clocks is
- * BAD_ARGUMENT: it does not belong to this lock. */
+ * it), and below which the new one is not; a release does not. 0: unknown. A fence more than a year
+ * ahead of all clocks is BAD_ARGUMENT: it does not belong to this lock. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt_fenced(struct redlock_lock *lock,
                                                              const void *token, size_t bytes,
                                                              int64_t fence);

@@ -53,13 +53,15 @@ void actor_drive(struct world *world, unsigned client) {
 static void reopen(struct world *world, unsigned client);
 
 static void act(struct world *world, unsigned client, const struct client_action *action) {
-    bool acquires = action->kind == ACTION_ACQUIRE || action->kind == ACTION_ACQUIRE_MANY;
+    bool acquires = action->kind == ACTION_ACQUIRE || action->kind == ACTION_ACQUIRE_MANY ||
+                    action->kind == ACTION_ADOPT;
     if (acquires && world->options.client[client].short_lived) reopen(world, client);
     struct hold *hold = world->actor[client].hold;
     if (action->kind < ACTION_ACQUIRE_MANY) hold += action->resource;
     switch (action->kind) {
     case ACTION_ACQUIRE: hold_acquire(hold, action->number); break;
     case ACTION_EXTEND: hold_extend(hold, action->number); break;
+    case ACTION_ADOPT: hold_adopt(hold, action->number); break;
     case ACTION_DOWNGRADE: hold_downgrade(hold); break;
     case ACTION_RELEASE: hold_release(hold); break;
     case ACTION_CANCEL: hold_cancel(hold); break;

@@ -98,14 +98,15 @@ static void show_summary(const struct shared *shared, const struct explore_optio
     char nodes[32] = "";
     if (options->wish.nodes != PLAN_NODES_DRAWN)
         snprintf(nodes, sizeof nodes, ", %s nodes", plan_nodes_word(options->wish.nodes));
-    printf("%" PRIu64 " seeds from %" PRIu64 " (%s%s%s%s, broken: %s): %" PRIu64
+    printf("%" PRIu64 " seeds from %" PRIu64 " (%s%s%s%s%s, broken: %s): %" PRIu64
            " s simulated in %" PRId64 ".%03" PRId64 " s (%" PRIu64 " times real time, %" PRIu64
            " seeds a second), %" PRIu64 " acquisitions, %" PRIu64 " requests\n",
            sums.seeds, options->first, options->wish.guarded ? "guarded" : "classic", nodes,
            options->wish.biased ? ", biased" : "", options->wish.shared ? ", shared" : "",
-           plan_break_word(options->wish.broken), sums.simulated_ms / 1000, sums.ms / 1000,
-           sums.ms % 1000, sums.simulated_ms / (uint64_t)sums.ms,
-           sums.seeds * 1000 / (uint64_t)sums.ms, sums.acquisitions, sums.messages);
+           options->wish.adopt ? ", adopting" : "", plan_break_word(options->wish.broken),
+           sums.simulated_ms / 1000, sums.ms / 1000, sums.ms % 1000,
+           sums.simulated_ms / (uint64_t)sums.ms, sums.seeds * 1000 / (uint64_t)sums.ms,
+           sums.acquisitions, sums.messages);
     if (options->coverage)
         printf("reached %" PRIu64 " states in which something happened, %" PRIu64
                " pairs of a state and what happened in it\n",
@@ -122,6 +123,7 @@ static void print_command(uint64_t seed, const struct plan_wish *wish, const cha
     if (wish->operators) fprintf(out, " --operators");
     if (wish->biased) fprintf(out, " --biased");
     if (wish->shared) fprintf(out, " --shared");
+    if (wish->adopt) fprintf(out, " --adopt");
     if (wish->broken != PLAN_BREAK_NOTHING)
         fprintf(out, " --break %s", plan_break_word(wish->broken));
     fputs(more, out);

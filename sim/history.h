@@ -18,7 +18,7 @@
 /* clang-format off */
 #define HISTORY_KINDS(X) \
     /* clients and their locks */ \
-    X(ACQUIRE, "client begins to acquire resource") \
+    X(ACQUIRE, "client begins to acquire resource; with a token: to take over its lock") \
     X(ACQUIRED, "client holds resource with token until `until`; `value` is the fencing token or 0; `result` 1: as a reader") \
     X(NOT_ACQUIRED, "client's acquisition is over without the lock: `result`") \
     X(RENEWED, "client's validity of resource with token now ends at `until`") \

@@ -5,8 +5,10 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "inside.h"
+#include "steps.h"
 
 static struct history_record hold_record(const struct hold *hold, enum history_kind kind) {
     struct history_record record = actor_record(hold->world, kind, hold->client);
@@ -76,6 +78,13 @@ static struct hold *hold_of(struct actor *actor, const struct redlock_lock *lock
     return hold;
 }
 
+static void remember(struct hold *hold, struct redlock_bytes token) {
+    hold->last.bytes = token.bytes <= sizeof hold->last.token ? token.bytes : 0;
+    memcpy(hold->last.token, token.data, hold->last.bytes);
+    hold->last.number = hold->token;
+    hold->last.fence = hold->fence;
+}
+
 static void on_acquired(void *context, struct redlock_lock *lock, int result) {
     struct hold *hold = hold_of(context, lock);
     struct world *world = hold->world;
@@ -88,6 +97,7 @@ static void on_acquired(void *context, struct redlock_lock *lock, int result) {
         hold->release_waits = false;
         hold->shared = hold->made_shared;
         hold->slot = (uint8_t)redlock_slot(lock);
+        remember(hold, token);
         if (hold->slots) write_slots(hold, HISTORY_NOT_ACQUIRED, REDLOCK_CANCELLED, hold->slot);
         hold_write_until(hold, HISTORY_ACQUIRED);
     } else {
@@ -142,16 +152,6 @@ static bool leased(const struct hold *hold) {
            state == REDLOCK_STATE_LOST;
 }
 
-void hold_extend(struct hold *hold, int64_t ttl_ms) {
-    if (!leased(hold) || hold->extending) return;
-    write_hold(hold, HISTORY_EXTEND, 0);
-    hold->extending = true;
-    struct actor *actor = &hold->world->actor[hold->client];
-    int result = redlock_extend_start(hold->lock, ttl_ms, on_extended, actor);
-    if (result != REDLOCK_OK) on_extended(actor, hold->lock, result);
-    actor_rearm(hold->world, hold->client);
-}
-
 /* One update after the other: a program does not read for its next update before it has written the
  * last. */
 static const struct update *update_of(const struct world *world, const struct hold *hold) {
@@ -162,6 +162,72 @@ static const struct update *update_of(const struct world *world, const struct ho
         if (update->active && same) return update;
     }
     return NULL;
+}
+
+/* ---- a lock that is taken over by its token -------------------------------------------------- */
+
+/* As `redlock extend` in another process. Whatever was believed before, this is a grant of its own:
+ * all judges see a new acquisition with the same token. */
+static void on_adopted(void *context, struct redlock_lock *lock, int result) {
+    struct hold *hold = hold_of(context, lock);
+    struct world *world = hold->world;
+    hold->acquiring = hold->adopting = false;
+    if (result == REDLOCK_OK && redlock_validity_end_ns(lock) == 0)
+        result = REDLOCK_EXPIRED; /* a short extension, which has been reported lost by now */
+    if (result == REDLOCK_OK) {
+        hold->count++;
+        hold->fence = world->options.guarded ? redlock_fence(lock) : 0;
+        hold->last.fence = hold->fence;
+        hold->release_waits = false;
+        hold_write_until(hold, HISTORY_ACQUIRED);
+        if (hold->had) return;
+    } else {
+        write_hold(hold, HISTORY_NOT_ACQUIRED, result);
+        (void)redlock_lock_disown(lock); /* the lock may be another process's */
+        hold->token = 0;
+    }
+    void (*report)(struct world *, unsigned, unsigned, int) =
+        hold->had ? world->reports.released : world->reports.acquired;
+    if (report) report(world, hold->client, hold->resource, result);
+}
+
+static bool may_adopt(struct hold *hold, const struct update *update) {
+    if (hold->acquiring || hold->extending || hold->releasing || hold->slots) return false;
+    if (update && update->sent) return false;            /* as for a release */
+    if (hold->shared != hold->made_shared) return false; /* the token is a reader's now */
+    hold->had = leased(hold);
+    return hold->had || redlock_lock_state(hold->lock) == REDLOCK_STATE_FREE;
+}
+
+void hold_adopt(struct hold *hold, int64_t ttl_ms) {
+    struct actor *actor = &hold->world->actor[hold->client];
+    if (!may_adopt(hold, update_of(hold->world, hold))) return;
+    if (hold->had && redlock_lock_state(hold->lock) != REDLOCK_STATE_LOST)
+        write_hold(hold, HISTORY_LOST, 0); /* from here on it does not act as holder */
+    if (hold->had) (void)redlock_lock_disown(hold->lock);
+    steps_outside(hold->world, "a lock is taken over by its token");
+    hold->token = hold->last.bytes ? hold->last.number : 0;
+    write_hold(hold, HISTORY_ACQUIRE, 0);
+    hold->acquiring = hold->adopting = true;
+    hold->tries++;
+    int result =
+        hold->last.bytes == 0
+            ? REDLOCK_LOST
+            : redlock_lock_adopt_fenced(hold->lock, hold->last.token, hold->last.bytes,
+                                        hold->world->options.guarded ? hold->last.fence : 0);
+    if (result == REDLOCK_OK) result = redlock_extend_start(hold->lock, ttl_ms, on_adopted, actor);
+    if (result != REDLOCK_OK) on_adopted(actor, hold->lock, result);
+    actor_rearm(hold->world, hold->client);
+}
+
+void hold_extend(struct hold *hold, int64_t ttl_ms) {
+    if (!leased(hold) || hold->extending) return;
+    write_hold(hold, HISTORY_EXTEND, 0);
+    hold->extending = true;
+    struct actor *actor = &hold->world->actor[hold->client];
+    int result = redlock_extend_start(hold->lock, ttl_ms, on_extended, actor);
+    if (result != REDLOCK_OK) on_extended(actor, hold->lock, result);
+    actor_rearm(hold->world, hold->client);
 }
 
 static bool begin_releasing(struct hold *hold) {
@@ -199,7 +265,7 @@ void hold_release(struct hold *hold) {
 }
 
 void hold_cancel(struct hold *hold) {
-    if (!hold->acquiring) return;
+    if (!hold->acquiring || hold->adopting) return;
     write_tries(hold, HISTORY_CANCEL, 0, 0);
     redlock_cancel(hold->lock);
     actor_rearm(hold->world, hold->client);

@@ -444,6 +444,13 @@ struct hold { /* one lock of one client */
     bool acquiring, extending, releasing;
     bool release_waits; /* until a write that is under way arrives */
     int64_t fence;
+    bool adopting, had; /* had: it was held when the adoption began */
+    struct {            /* the last that was acquired */
+        uint8_t token[REDLOCK_TOKEN_HEX_BYTES];
+        size_t bytes; /* 0: there was none */
+        uint32_t number;
+        int64_t fence;
+    } last;
 };
 
 struct actor {
@@ -475,6 +482,7 @@ struct history_record actor_record(const struct world *world, enum history_kind 
 /* hold.c */
 void hold_acquire(struct hold *hold, int64_t wait_ms);
 void hold_extend(struct hold *hold, int64_t ttl_ms);
+void hold_adopt(struct hold *hold, int64_t ttl_ms);
 void hold_downgrade(struct hold *hold);
 void hold_release(struct hold *hold);
 void hold_cancel(struct hold *hold);

@@ -31,6 +31,7 @@ enum option_code {
     OPTION_BIASED,
     OPTION_SLOTS,
     OPTION_SHARED,
+    OPTION_ADOPT,
     OPTION_COVERAGE
 };
 
@@ -74,6 +75,8 @@ static void print_help(void) {
         "  --slots         the locks have slots, in every world that can have them, and not in one of ten\n"
         "  --shared        some locks are shared, in every world without slots, and not in one of eight;\n"
         "                  in a third of those worlds operators break them\n"
+        "  --adopt         clients take over locks by their tokens, in every world without slots, leaders\n"
+        "                  and breaks\n"
         "  --coverage      say how many states the seeds reached, and how many (fault, state) pairs\n"
         "  --seed S        run one seed and say what its options and actions are\n"
         "  --trace         and print everything that happens\n"
@@ -154,6 +157,7 @@ static bool take_option(struct command_line *line, int option, const char *value
     case OPTION_BIASED: line->options.wish.biased = true; return true;
     case OPTION_SLOTS: line->options.wish.slots = true; return true;
     case OPTION_SHARED: line->options.wish.shared = true; return true;
+    case OPTION_ADOPT: line->options.wish.adopt = true; return true;
     case OPTION_COVERAGE: line->options.coverage = true; return true;
     case OPTION_STOCK: line->options.wish.nodes = PLAN_NODES_STOCK; return true;
     case OPTION_MIXED: line->options.wish.nodes = PLAN_NODES_MIXED; return true;
@@ -184,6 +188,7 @@ static bool read_line(struct command_line *line, int argc, char **argv) {
         {"biased", no_argument, NULL, OPTION_BIASED},
         {"slots", no_argument, NULL, OPTION_SLOTS},
         {"shared", no_argument, NULL, OPTION_SHARED},
+        {"adopt", no_argument, NULL, OPTION_ADOPT},
         {"coverage", no_argument, NULL, OPTION_COVERAGE},
         {NULL, 0, NULL, 0},
     };

@@ -216,6 +216,7 @@ static void effect(struct lookout *lookout, size_t index) {
         late_effect(lookout, key, interest, index);
     } else {
         key->ttl = ttl_of(record);
+        key->late_first = key->late_last = 0; /* of an interest that was taken up again */
     }
 }
 
@@ -289,12 +290,19 @@ static void step_of_node(struct lookout *lookout, size_t index) {
     }
 }
 
+/* It takes over a lock by its token, which it is interested in again. */
+static void adopts(struct lookout *lookout, const struct history_record *record) {
+    begin_interest(lookout, record->token);
+    lookout->clients[record->resource][record->client].token = record->token;
+}
+
 static void step(struct lookout *lookout, size_t index) {
     const struct history_record *record = &lookout->records[index];
     switch (record->kind) {
     case HISTORY_ACQUIRE:
         over(lookout, record->client, record->resource, index);
         lookout->clients[record->resource][record->client].phase = PHASE_ACQUIRING;
+        if (record->token != 0) adopts(lookout, record);
         break;
     case HISTORY_ACQUIRED: acquired(lookout, index); break;
     case HISTORY_NOT_ACQUIRED:

@@ -815,6 +815,22 @@ static void draw_shared(struct plan *plan, bool always) {
     }
 }
 
+/* ---- locks that are taken over by their tokens ----------------------------------------------- */
+
+/* Only if it is asked for. A break ends the lock of a token for good, so it has no place here, and
+ * neither has what does not adopt: leaders and slots. */
+static void draw_adoptions(struct plan *plan, bool wish) {
+    const struct world_options *options = &plan->options;
+    if (!wish || options->slots || options->client[0].lock.leader || plan_has_breaks(plan)) return;
+    plan->random = random_named(plan->seed, 19);
+    for (size_t i = 0; i < plan->count; i++) {
+        struct plan_action *action = &plan->actions[i];
+        if (action->kind != PLAN_SESSION || action->many) continue;
+        action->adopts = chance(plan, 30);
+        if (chance(plan, 40)) action->adopt_at = log_between(plan, 1, action->span + 1);
+    }
+}
+
 /* A key that is set just before the faults end lives one TTL and its drift. Then connections return
  * (one longest backoff and connect timeout), an overdue answer is given up, and the remaining
  * clients try until no other try interferes. */
@@ -903,5 +919,6 @@ void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish) {
     draw_slots(plan, wish->slots);
     draw_shared(plan, wish->shared);
     draw_black_holes(plan);
+    draw_adoptions(plan, wish->adopt);
     plan->liveness_bound = bound_of(plan);
 }

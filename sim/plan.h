@@ -91,6 +91,10 @@ struct plan_action {
     rl_ns extend_at, cancel_at; /* measured from the acquisition, from its begin; 0: never */
     int64_t extend_ms;
     rl_ns downgrade_at; /* SESSION, shared locks; 0: never */
+    /* SESSION: it begins with the client's last lock, by its token; or hands its own over to itself
+     * then. */
+    bool adopts;
+    rl_ns adopt_at; /* measured from the acquisition; 0: never */
 };
 
 #define PLAN_ACTIONS_MAX 192
@@ -133,6 +137,7 @@ struct plan_wish {
     bool biased;           /* corner cases: bias.c */
     bool shared;           /* in every world that can have shared locks */
     bool slots;            /* in every world that can have slots */
+    bool adopt;            /* clients take over locks, in every world that can have it */
 };
 void plan_draw(struct plan *plan, uint64_t seed, const struct plan_wish *wish);
 void plan_print(const struct plan *plan, FILE *out); /* the options that were drawn */

@@ -141,6 +141,8 @@ static void print_session(const struct plan_action *action, FILE *out) {
         print_ms(out, ", thinks ", action->think);
         if (action->late) print_ms(out, ", writes take ", action->late);
     }
+    if (action->adopts) fputs(", by the token of its last lock", out);
+    if (action->adopt_at) print_ms(out, ", takes it over by its token after ", action->adopt_at);
     if (action->extend_at) print_ms(out, ", extends after ", action->extend_at);
     if (action->downgrade_at) print_ms(out, ", only reads after ", action->downgrade_at);
     if (action->cancel_at) print_ms(out, ", gives up after ", action->cancel_at);

@@ -105,6 +105,13 @@ static void extend(struct world *world, void *argument, int64_t number) {
     if (pursuit) actor_act(world, client, ACTION_EXTEND, resource, pursuit->session->extend_ms);
 }
 
+static void adopt(struct world *world, void *argument, int64_t number) {
+    unsigned client, resource;
+    const struct pursuit *pursuit = unpack(world, number, &client, &resource);
+    (void)argument;
+    if (pursuit) actor_act(world, client, ACTION_ADOPT, resource, pursuit->session->extend_ms);
+}
+
 static void downgrade(struct world *world, void *argument, int64_t number) {
     unsigned client, resource;
     (void)argument;
@@ -146,7 +153,10 @@ static void pursue(struct world *world, unsigned client, unsigned resource,
     if (session->cancel_at)
         world_at(world, world_now(world) + session->cancel_at, give_up, NULL,
                  pack(client, resource, pursuit->serial));
-    if (!session->many) actor_act(world, client, ACTION_ACQUIRE, resource, session->number);
+    if (session->adopts)
+        actor_act(world, client, ACTION_ADOPT, resource, session->extend_ms);
+    else if (!session->many)
+        actor_act(world, client, ACTION_ACQUIRE, resource, session->number);
 }
 
 static void pursue_many(struct world *world, unsigned client, const struct plan_action *session) {
@@ -199,6 +209,7 @@ static void on_acquired(struct world *world, unsigned client, unsigned resource,
     if (player->healed && pursuit->last_rounds > 0) pursuit->last_rounds--;
     world_at(world, now, update_next, NULL, number);
     if (session->extend_at) world_at(world, now + session->extend_at, extend, NULL, number);
+    if (session->adopt_at) world_at(world, now + session->adopt_at, adopt, NULL, number);
     if (session->downgrade_at)
         world_at(world, now + session->downgrade_at, downgrade, NULL, number);
     world_at(world, now + session->span, give_back, NULL, number);

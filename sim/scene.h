@@ -59,6 +59,7 @@
     X(ACQUIRES, "CLIENT acquires job")                                                             \
     X(ACQUIRES_WAITING, "CLIENT acquires job waiting up to DURATION")                              \
     X(EXTENDS, "CLIENT extends job")                                                               \
+    X(ADOPTS, "CLIENT takes over its last lock on job by the token")                               \
     X(RELEASES, "CLIENT releases job")                                                             \
     X(CANCELS, "CLIENT gives up acquiring job")                                                    \
     X(UPDATES, "CLIENT updates job thinking DURATION")                                             \

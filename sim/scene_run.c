@@ -90,6 +90,7 @@ static void do_client(struct world *world, unsigned client, const struct scene_l
         actor_act(world, client, ACTION_ACQUIRE, JOB, step->span / RL_MS);
         break;
     case SCENE_STEP_EXTENDS: actor_act(world, client, ACTION_EXTEND, JOB, 0); break;
+    case SCENE_STEP_ADOPTS: actor_act(world, client, ACTION_ADOPT, JOB, 0); break;
     case SCENE_STEP_RELEASES: actor_act(world, client, ACTION_RELEASE, JOB, 0); break;
     case SCENE_STEP_CANCELS: actor_act(world, client, ACTION_CANCEL, JOB, 0); break;
     case SCENE_STEP_UPDATES: actor_update(world, client, JOB, step->span, 0); break;

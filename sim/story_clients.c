@@ -117,7 +117,10 @@ static void describe_request(struct story *story, size_t index, const char *clie
                                       : NET_RELEASE;
     rl_mask mask = sent_now(story, index, op);
     const struct phrase_nodes nodes = phrase_nodes(mask);
-    if (kind == HISTORY_ACQUIRE && mask == 0)
+    if (kind == HISTORY_ACQUIRE && story->history->records[index].token != 0)
+        story_say(story_add(story, index, "takes over"), "%s takes over %s by the token.", client,
+                  resource);
+    else if (kind == HISTORY_ACQUIRE && mask == 0)
         story_say(story_add(story, index, "asks"), "%s wants %s.", client, resource);
     else if (kind == HISTORY_ACQUIRE)
         story_say(story_add(story, index, "asks"), "%s asks %s for %s.", client, nodes.text,

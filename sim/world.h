@@ -116,6 +116,9 @@ void world_run_until(struct world *world, rl_ns until);
 enum client_action_kind {
     ACTION_ACQUIRE, /* `number`: wait_ms */
     ACTION_EXTEND,  /* `number`: ttl_ms */
+    /* Forgets the lock, if it is held, and takes over the last one by its token; `number`: ttl_ms.
+     */
+    ACTION_ADOPT,
     ACTION_DOWNGRADE,
     ACTION_RELEASE,
     ACTION_CANCEL,

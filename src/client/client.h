@@ -40,7 +40,8 @@ struct lock_mode {
     void (*round_carry)(struct round *round);
     void (*event)(struct redlock_lock *lock, struct rl_event *event); /* before each step */
     void (*send_votes)(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now);
-    void (*won)(struct redlock_lock *lock);
+    /* With this fencing token: an acquisition, or an adopted lock. */
+    void (*won)(struct redlock_lock *lock, int64_t fence);
     /* For the answers to what send_votes() sent. The lock may use another round by now. */
     void (*answer)(struct round *round, const struct net_call *call, const struct net_reply *reply);
     /* These two return OK, or the reason why not. */

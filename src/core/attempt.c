@@ -114,12 +114,10 @@ static void majority(struct rl_attempt *attempt, rl_ns now, struct rl_actions *a
 /* ---- proposals ---------------------------------------------------------------------------- */
 
 /* Above every fence that was seen, and above our own proposal, which some nodes may have accepted.
- * The hint, a clock, only saves round trips: the attempt ignores one that is out of range. Above
- * RL_FENCE_MAX no tokens are left. */
+ */
 static int64_t next_fence(const struct rl_attempt *attempt, const struct rl_event *event) {
     int64_t seen = attempt->fence_seen > attempt->fence ? attempt->fence_seen : attempt->fence;
-    bool use_hint = event->fence_hint > seen && event->fence_hint <= RL_FENCE_MAX;
-    return use_hint ? event->fence_hint : seen + 1;
+    return rl_fence_above(seen, event->fence_hint);
 }
 
 /* The nodes that may still vote for this proposal. A node that was asked for it and did not raise

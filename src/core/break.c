@@ -146,13 +146,10 @@ static void judge(struct rl_break *machine, const struct rl_break_event *event, 
 
 /* ---- raising ------------------------------------------------------------------------------- */
 
-/* Above every fence that was seen. The hint is a clock and saves round trips; it decides
- * nothing. */
 static void propose(struct rl_break *machine, const struct rl_break_event *event, rl_ns now,
                     struct rl_break_actions *actions) {
     int64_t seen = machine->fence_seen > machine->fence ? machine->fence_seen : machine->fence;
-    bool use_hint = event->fence_hint > seen && event->fence_hint <= RL_FENCE_MAX;
-    int64_t fence = use_hint ? event->fence_hint : seen + 1;
+    int64_t fence = rl_fence_above(seen, event->fence_hint);
     if (fence > RL_FENCE_MAX || machine->raises == RAISES_MAX) {
         end(machine, RL_BREAK_OUTCOME_NO_QUORUM, event, now);
         return;

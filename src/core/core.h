@@ -78,11 +78,14 @@ rl_ns rl_drift_at(const struct rl_terms *terms, uint32_t ppm, rl_ns ttl);
 /* The least allowance that covers the clocks of `quorum` of these nodes (of all, if they are
  * fewer). */
 uint32_t rl_allowance(const struct rl_terms *terms, rl_mask nodes, unsigned quorum);
+/* A proposal above every fence that was seen. The hint, a clock, only saves round trips, and one
+ * that is out of range is ignored. Above RL_FENCE_MAX: no tokens are left. */
+int64_t rl_fence_above(int64_t seen, int64_t hint);
 
 enum rl_event_type {
     /* acquisition: begin; lease: begin with `validity_end`, `asked` and `granted` */
     RL_EVENT_START,
-    RL_EVENT_VOTE,     /* `node` answered the SET, extension or repair with `vote` */
+    RL_EVENT_VOTE,     /* `node` answered the SET, extension, raise or repair with `vote` */
     RL_EVENT_UNLOCKED, /* `node` answered the release with `vote` */
     RL_EVENT_HINT,     /* acquisition: on `node` the holder's key has `remaining` left */
     RL_EVENT_WAKE,     /* a hint that the resource may be free now; it may be false or lost */
@@ -142,9 +145,10 @@ struct rl_event {
      * held there with this other number of slots; 0: all slots are taken. */
     uint8_t slot, other_slots;
     /* Guarded VOTE: the highest fence known of that node; 0: unknown. GRANTED to a reader: the
-     * fence that the node has. */
+     * fence that the node has. Lease START without validity: the highest that the caller knows. */
     int64_t fence;
-    /* Guarded, every event of an acquisition: the least value for a proposal made now. */
+    /* Guarded, every event of an acquisition, and of a lease that is adopted and not proven: the
+     * least value for a proposal made now. */
     int64_t fence_hint;
 };
 
@@ -437,11 +441,19 @@ struct rl_lease {
     rl_ns validity_end;
     /* The keys that prove it, on `provers`, were set or extended by `keys_ttl`, and end then by our
      * clock if the nodes' clocks do not run faster. */
-    rl_ns keys_end, keys_ttl;
+    union {
+        rl_ns keys_end;
+        int64_t fence_seen; /* guarded, adopted, not proven: the highest fence of which we know */
+    };
+    rl_ns keys_ttl;
     rl_ns renew_at; /* next renewal; RL_NEVER */
     rl_ns round_t1, round_ttl;
     rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
-    rl_ns unlocking_since;
+    union {
+        rl_ns unlocking_since; /* when RELEASING */
+        /* guarded, adopted: the proposal; after the step that brings HELD, the token */
+        int64_t fence;
+    };
     enum rl_lease_state state;
     uint32_t drift_ppm; /* the largest allowance so far: it never shrinks within a lease */
     uint32_t renewals;
@@ -454,10 +466,14 @@ struct rl_lease {
     rl_mask late;     /* nodes that the last proof did not ask: they get the key when ready */
     rl_mask repaired; /* in this round */
     rl_mask set;      /* since the last proof; or such a SET may be under way since before */
+    /* Guarded, adopted, not proven: a node that has extended in this round is asked to raise its
+     * fence to the proposal, and counts when it has done so. */
+    rl_mask extended;
     /* Guarded: the members, of the listed nodes, and their quorum, when a majority last proved the
      * lease. No members: nothing proves it now. */
     rl_mask proven_members;
     uint8_t proven_quorum;
+    uint8_t raises;   /* rounds of the caller's extension */
     bool adopted : 1; /* known by its token only: no validity is proven yet */
     bool round_open : 1;
     bool round_by_caller : 1;
@@ -473,7 +489,7 @@ void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
 /* The START of the lease that a won attempt brings, without what every event carries. */
 struct rl_event rl_lease_start(const struct rl_attempt *won);
 /* START with validity_end = 0 adopts a lock by its token. The first proven extension then brings
- * the state HELD. */
+ * the state HELD; guarded: with a new fencing token, `fence`. */
 void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                    struct rl_actions *actions);
 /* The caller forgets it: it is renewed no more. Nodes that are late still get the key. */

@@ -6,7 +6,9 @@
  * A round asks all ready nodes to extend the key. When a majority has done so, the round is proven
  * and the lease is HELD. When a round fails, the lease is UNSURE until a later round is proven or
  * validity ends. A caller may adopt a lock that it knows by its token only: the lease then has no
- * validity (state NONE) until a round is proven.
+ * validity (state NONE) until a round is proven. Nobody knows what has happened to that lock: it
+ * may have been lost, another client may have held it since, and late SETs may have brought its
+ * keys back. So in guarded mode an adoption is a grant of its own, with a new fencing token.
  *
  * Every node gets the key: a lock on the barest majority is one restart away from its loss. A node
  * that could not be asked is given the key when it is ready, and a node that lost it gets it back,
@@ -42,19 +44,6 @@ static const unsigned char allowed[] = {
     [RL_LEASE_RELEASED] = 0,
 };
 
-/* The only place where the state changes. */
-static void move(struct rl_lease *lease, enum rl_lease_state to, rl_ns now) {
-    assert(allowed[lease->state] & 1 << to);
-    (void)allowed;
-    if (to == RL_LEASE_HELD) assert(lease->validity_end > now);
-    if (to == RL_LEASE_HELD && (lease->adopted || lease->state == RL_LEASE_UNSURE))
-        assert(lease->round_proven && rl_count(lease->round.granted) >= lease->round.quorum);
-    if (to != RL_LEASE_HELD && to != RL_LEASE_UNSURE)
-        assert(!lease->round_open && lease->want_ttl == 0);
-    (void)now;
-    lease->state = to;
-}
-
 static bool holding(const struct rl_lease *lease) {
     return lease->state == RL_LEASE_HELD || lease->state == RL_LEASE_UNSURE;
 }
@@ -62,6 +51,26 @@ static bool holding(const struct rl_lease *lease) {
 /* Adopted, and no round is proven yet. */
 static bool unproven(const struct rl_lease *lease) {
     return lease->state == RL_LEASE_NONE && lease->adopted;
+}
+
+/* The next proven round brings a new fencing token. */
+static bool needs_token(const struct rl_lease *lease) {
+    return unproven(lease) && lease->terms->guarded;
+}
+
+/* The only place where the state changes. */
+static void move(struct rl_lease *lease, enum rl_lease_state to, rl_ns now) {
+    assert(allowed[lease->state] & 1 << to);
+    (void)allowed;
+    if (to == RL_LEASE_HELD) assert(lease->validity_end > now);
+    if (to == RL_LEASE_HELD && (lease->adopted || lease->state == RL_LEASE_UNSURE))
+        assert(lease->round_proven && rl_count(lease->round.granted) >= lease->round.quorum);
+    if (to == RL_LEASE_HELD && needs_token(lease))
+        assert(lease->fence > 0 && (lease->round.granted & ~lease->extended) == 0);
+    if (to != RL_LEASE_HELD && to != RL_LEASE_UNSURE)
+        assert(!lease->round_open && lease->want_ttl == 0);
+    (void)now;
+    lease->state = to;
 }
 
 rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now) {
@@ -206,7 +215,41 @@ static void announce(const struct rl_lease *lease, const struct rl_event *event,
         actions->announce = event->ready & rl_all(lease->terms->nodes);
 }
 
-/* ---- a round of extensions ---------------------------------------------------------------- */
+/* ---- the fencing token of an adopted lock -------------------------------------------------- */
+
+/* A round that fails although a majority has extended is tried again: some fence was too high. */
+#define RAISES_MAX 8
+
+static bool propose(struct rl_lease *lease, const struct rl_event *event) {
+    if (!needs_token(lease)) return true;
+    const int64_t seen = lease->fence > lease->fence_seen ? lease->fence : lease->fence_seen;
+    lease->fence = rl_fence_above(seen, event->fence_hint);
+    lease->raises++;
+    return lease->fence <= RL_FENCE_MAX;
+}
+
+/* An extension is not a vote yet. The node is asked to raise its fence strictly, if the key is
+ * still ours: then this token is above that of every holder before, and every later one is above
+ * it. Only a release by this token or a break deletes the key in between, and either ends the lock.
+ */
+static bool raises_fence(struct rl_lease *lease, const struct rl_event *event,
+                         struct rl_actions *actions) {
+    const rl_mask node = rl_bit(event->node);
+    if (event->fence > lease->fence_seen && event->fence <= RL_FENCE_MAX)
+        lease->fence_seen = event->fence;
+    if (event->vote != RL_VOTE_GRANTED || (lease->extended & node)) return false;
+    if ((rl_tally_pending(&lease->round) & node) == 0) return false;
+    lease->extended |= node;
+    actions->raise = node;
+    actions->fence = lease->fence;
+    return true;
+}
+
+/* The keys are ours on a majority, and only the fences were not raised. */
+static bool may_raise_again(const struct rl_lease *lease) {
+    return needs_token(lease) && rl_count(lease->extended) >= lease->round.quorum &&
+           lease->raises < RAISES_MAX;
+}
 
 /* ---- nodes without the key ---------------------------------------------------------------- */
 
@@ -251,6 +294,8 @@ static void give_to_late(struct rl_lease *lease, const struct rl_event *event, r
     set_again(lease, nodes & (rl_mask)~lease->asked, event, now, actions);
 }
 
+/* ---- a round of extensions ---------------------------------------------------------------- */
+
 static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
     lease->round_open = false;
     if (lease->round_by_caller) actions->extend_outcome = RL_OUTCOME_NO_QUORUM;
@@ -272,9 +317,10 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
     lease->round_by_caller = by_caller;
     lease->round_proven = false;
     lease->repaired = 0;
+    lease->extended = 0;
     lease->round_t1 = now;
     lease->round_ttl = ttl;
-    if (rl_tally_hopeless(&lease->round)) {
+    if (rl_tally_hopeless(&lease->round) || !propose(lease, event)) {
         /* nothing is sent, so no node is asked */
         rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, 0);
         round_failed(lease, now, actions);
@@ -369,6 +415,10 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
         /* So many nodes report that the key is not ours that no extension can win. Setting the key
          * again would be a second lock, not this one. */
         lose(lease, now, actions);
+    } else if (rl_tally_hopeless(&lease->round) && may_raise_again(lease)) {
+        if (rl_tally_pending(&lease->round) & lease->extended) return; /* asked once at a time */
+        lease->round_open = false;
+        lease->want_ttl = lease->round_ttl; /* for the next round, in this step */
     } else if (rl_tally_hopeless(&lease->round) &&
                !majority_gone(lease, not_ours | rl_tally_pending(&lease->round))) {
         /* Else the answers that are still to come may show that the lock is gone: with some nodes
@@ -412,6 +462,7 @@ static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now
     if (event->node >= lease->terms->nodes) return;
     if (holding(lease)) note_key(lease, event);
     if (was_regained(lease, event, actions)) return;
+    if (needs_token(lease) && lease->round_open && raises_fence(lease, event, actions)) return;
     if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote))
         judge_round(lease, event, now, actions);
     else if (event->vote == RL_VOTE_ABSENT && holding(lease) && !lease->round_open)
@@ -467,6 +518,7 @@ static void want_extension(struct rl_lease *lease, const struct rl_event *event,
                            struct rl_actions *actions) {
     assert(event->ttl > 0 && lease->want_ttl == 0);
     assert(!lease->round_open || !lease->round_by_caller || lease->round_proven);
+    lease->raises = 0;
     if (holding(lease) || unproven(lease))
         lease->want_ttl = event->ttl;
     else
@@ -565,6 +617,7 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     lease->set = lease->asked & (rl_mask)~lease->kept;
     lease->late = rl_all(lease->terms->nodes) & (rl_mask)~lease->asked;
     lease->adopted = event->validity_end == 0; /* the caller knows no validity */
+    lease->fence_seen = event->fence;
     if (lease->adopted) return; /* this proves nothing: the state is NONE until an extension does */
     lease->validity_end = event->validity_end;
     if (event->drift_ppm > lease->drift_ppm) lease->drift_ppm = event->drift_ppm;

@@ -18,8 +18,9 @@ static rl_ns quarantine(const struct rl_membership *m) {
 }
 
 /* A change of ttl_max leaves the members as they are. So every majority of this epoch shares a node
- * with every one of the epoch before, and no lease needs to end first. One does: "a shorter ttl_max
- * counts when the locks of the longer one have ended". */
+ * with every one of the epoch before, and no lease needs to end first
+ * (proof/MembershipRevisions.v). One does: "a shorter ttl_max counts when the locks of the longer
+ * one have ended". */
 static rl_ns wait_for_leases(const struct rl_membership *m) {
     const struct rl_record *quorum = &m->view.quorum;
     bool same_members = m->settling.last.kind == RL_CHANGE_TTL_MAX;

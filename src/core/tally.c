@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One round of votes, and the arithmetic on which everything else rests: quorum and drift. */
+ * One round of votes, and the arithmetic on which everything else rests: quorum, drift, and the
+ * next fence. */
 #include "core/core.h"
 
 #include <assert.h>
@@ -36,6 +37,10 @@ uint32_t rl_allowance(const struct rl_terms *terms, rl_mask nodes, unsigned quor
         left &= (rl_mask)~rl_bit(least);
     }
     return allowance;
+}
+
+int64_t rl_fence_above(int64_t seen, int64_t hint) {
+    return hint > seen && hint <= RL_FENCE_MAX ? hint : seen + 1;
 }
 
 /* Every node is in exactly one place: pending, or one of the four answers. */
@@ -76,7 +81,7 @@ bool rl_tally_vote(struct rl_tally *tally, unsigned node, enum rl_vote vote) {
     case RL_VOTE_FAILED: tally->failed |= rl_bit(node); break;
     case RL_VOTE_STALE:
         tally->failed |= rl_bit(node);
-        break; /* an attempt handles it; in other rounds it has no meaning */
+        break; /* an attempt asks again; in other rounds the node has not granted */
     }
     check(tally);
     return true;

@@ -362,7 +362,8 @@ def test_extend_takes_the_fence(made, three, resource):
     pair = {"REDLOCK_TOKEN": token, "REDLOCK_FENCE": str(fence)}
     done = made("extend", "-t", TTL_MAX, resource, environ=pair)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert 1000 < int(done.stdout) < 2000
+    validity, new = map(int, done.stdout.split())
+    assert 1000 < validity < 2000 and new > fence
     for arguments, environ, message in [
             ((), {"REDLOCK_TOKEN": token}, b"no fence"),
             (("--token", token), pair, b"REDLOCK_FENCE may belong to another lock"),
@@ -370,8 +371,22 @@ def test_extend_takes_the_fence(made, three, resource):
         done = made("extend", *arguments, resource, environ=environ)
         assert (done.returncode, message in done.stderr) == (USAGE, True), done.stderr
     done = made("extend", "--json", "-t", TTL_MAX, "--token", token, "--fence", str(fence), resource)
-    assert json.loads(done.stdout)["fence"] == fence
+    assert json.loads(done.stdout)["fence"] > new
     assert three.holder(resource) == token.encode()
+
+
+def test_a_lost_lock_is_extended_with_a_new_fence_only(made, three, resource):
+    """Another client has held it in between; late requests of the first then brought its keys back."""
+    token, fence = take(made, resource)
+    assert made("release", resource, environ={"REDLOCK_TOKEN": token}).returncode == 0
+    other, between = take(made, resource)
+    assert made("release", resource, environ={"REDLOCK_TOKEN": other}).returncode == 0
+    for server in three.servers[:2]:
+        assert server.ask("SET", resource, token, "NX", "PX", "1500") == b"OK"
+    done = made("extend", "-t", TTL_MAX, "--fence", str(fence), "--token", token, resource)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[1]) > between > fence
+    assert made("release", resource, environ={"REDLOCK_TOKEN": token}).returncode == 0
 
 
 def test_json_has_the_fence(made, resource):

@@ -98,6 +98,10 @@ static struct rl_event lease_event(const struct rl_lease *lease, unsigned grante
     }
     event.full = one_in(10);
     if (!terms.guarded) return event;
+    if (lease->state == RL_LEASE_NONE) {
+        event.fence = one_in(3) ? 0 : draw_fence(lease->fence);
+        event.fence_hint = one_in(2) ? 0 : draw_fence(lease->fence_seen);
+    }
     event.voided = few(40);
     event.foreign = event.voided & few(3);
     if (one_in(40) && terms.quorum < terms.nodes) terms.quorum++;
@@ -179,7 +183,7 @@ static const struct kept_number kept[KINDS] = {
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
     [LEASE] = {"lease", UINT64_C(0x5baf5300a73f3cb3)},
     [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x9519f21309c5e4f2)},
-    [ADOPTED] = {"adopted", UINT64_C(0x7de5cc07dd3ac856)},
+    [ADOPTED] = {"adopted", UINT64_C(0x64cc71d53aaf3fca)},
 };
 
 static uint64_t number_of(unsigned kind) {

@@ -561,6 +561,127 @@ static void test_adopted_lock_released(void **state) {
     assert_int_equal(actions.outcome, RL_OUTCOME_OK);
 }
 
+/* ---- adopted, guarded: a new token ---- */
+
+static void adopt_guarded(unsigned nodes, int64_t fence) {
+    setup(nodes);
+    terms.guarded = true;
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START, .asked = rl_all(nodes), .fence = fence}, 0);
+}
+static void extend_hinted(int64_t hint, rl_ns now) {
+    step((struct rl_event){.type = RL_EVENT_EXTEND, .ttl = terms.ttl, .fence_hint = hint}, now);
+}
+static void stale(unsigned node, int64_t fence, int64_t hint, rl_ns now) {
+    step((struct rl_event){.type = RL_EVENT_VOTE,
+                           .node = (uint8_t)node,
+                           .vote = RL_VOTE_STALE,
+                           .fence = fence,
+                           .fence_hint = hint},
+         now);
+}
+
+/* Another client may have held the lock since: only a token above all others may hold it again. */
+static void test_an_adopted_lock_gets_a_new_token(void **state) {
+    (void)state;
+    adopt_guarded(3, 5);
+    extend_hinted(3, 5 * RL_MS); /* a clock that is behind */
+    assert_int_equal(actions.extend, 0x7);
+    say(0, RL_VOTE_GRANTED, 6 * RL_MS);
+    assert_int_equal(actions.raise, 0x1);
+    assert_int_equal(actions.fence, 6);
+    say(1, RL_VOTE_GRANTED, 6 * RL_MS);
+    assert_int_equal(actions.raise, 0x2);
+    say(2, RL_VOTE_GRANTED, 6 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_NONE); /* all have extended, and none is a vote */
+    say(0, RL_VOTE_GRANTED, 7 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_NONE);
+    say(1, RL_VOTE_GRANTED, 7 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    assert_int_equal(lease.fence, 6);
+    assert_int_equal(rl_lease_validity(&lease, 7 * RL_MS), 988 * RL_MS); /* from the extension on */
+    /* from now on it is a lease as others */
+    tick(305 * RL_MS);
+    assert_int_equal(actions.extend, 0x7);
+    say(0, RL_VOTE_GRANTED, 306 * RL_MS);
+    assert_int_equal(actions.raise, 0);
+}
+
+static void test_a_token_that_is_too_low_is_raised_again(void **state) {
+    (void)state;
+    adopt_guarded(3, 5);
+    extend_hinted(100, 5 * RL_MS);
+    for (unsigned node = 0; node < 3; node++) say(node, RL_VOTE_GRANTED, 6 * RL_MS);
+    stale(0, 200, 0, 7 * RL_MS);
+    assert_int_equal(actions.extend, 0); /* the two others may still grant this one */
+    stale(1, 150, 0, 7 * RL_MS);
+    assert_int_equal(actions.extend, 0); /* a node is asked for one at a time */
+    say(2, RL_VOTE_GRANTED, 7 * RL_MS);
+    assert_int_equal(actions.extend, 0x7);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NONE);
+    say(0, RL_VOTE_GRANTED, 8 * RL_MS);
+    assert_int_equal(actions.fence, 201);
+    say(1, RL_VOTE_GRANTED, 8 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 9 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 9 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_int_equal(lease.fence, 201);
+    assert_int_equal(lease.validity_end, (7 + 990) * RL_MS); /* of the second round */
+}
+
+/* Each time another client is faster. */
+static void test_a_new_token_is_not_tried_for_ever(void **state) {
+    (void)state;
+    unsigned rounds = 0;
+    adopt_guarded(3, 0);
+    extend_hinted(1, 5 * RL_MS);
+    while (actions.extend_outcome == RL_OUTCOME_NONE) {
+        assert_int_equal(actions.extend, 0x7);
+        rounds++;
+        say(2, RL_VOTE_FAILED, 6 * RL_MS);
+        for (unsigned node = 0; node < 2; node++) say(node, RL_VOTE_GRANTED, 6 * RL_MS);
+        stale(0, 10 * rounds, 0, 6 * RL_MS);
+        if (rounds < RAISES_MAX) stale(1, 10 * rounds, 0, 6 * RL_MS);
+    }
+    assert_int_equal(rounds, RAISES_MAX);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    assert_int_equal(lease.state, RL_LEASE_NONE);
+    extend_hinted(RL_FENCE_MAX, 7 * RL_MS); /* the caller tries again: the last token there is */
+    for (unsigned node = 0; node < 2; node++) say(node, RL_VOTE_GRANTED, 8 * RL_MS);
+    assert_int_equal(actions.fence, RL_FENCE_MAX);
+    stale(0, RL_FENCE_MAX, 0, 9 * RL_MS);
+    stale(1, RL_FENCE_MAX, 0, 9 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    assert_int_equal(actions.extend, 0);
+}
+
+/* Its key went between the two requests, or its server did. */
+static void test_a_raise_that_is_refused_is_not_a_vote(void **state) {
+    (void)state;
+    adopt_guarded(3, 5);
+    extend_hinted(100, 5 * RL_MS);
+    for (unsigned node = 0; node < 3; node++) say(node, RL_VOTE_GRANTED, 6 * RL_MS);
+    say(0, RL_VOTE_DENIED, 7 * RL_MS);
+    say(1, RL_VOTE_DENIED, 7 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+
+    adopt_guarded(3, 5);
+    extend_hinted(100, 5 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 6 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 6 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 7 * RL_MS);
+    ready = 0x6;
+    step((struct rl_event){.type = RL_EVENT_VOTE, .node = 1, .vote = RL_VOTE_GRANTED, .voided = 1},
+         7 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_NONE); /* node 0 has become another body */
+    say(2, RL_VOTE_GRANTED, 8 * RL_MS);
+    assert_int_equal(actions.raise, 0x4);
+    tick(55 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+}
+
 static void test_hold_max(void **state) {
     (void)state;
     setup(3);
@@ -1030,6 +1151,11 @@ static void test_transitions(void **state) {
     lease.adopted = true;
     lease.round_proven = false;
     expect_assert_failure(go(RL_LEASE_HELD));
+    prepare(RL_LEASE_NONE, RL_LEASE_HELD);
+    lease.adopted = terms.guarded = true;
+    lease.fence = 7;
+    lease.extended = 0x03; /* one of the three that granted was not asked to raise it */
+    expect_assert_failure(go(RL_LEASE_HELD));
     prepare(RL_LEASE_UNSURE, RL_LEASE_HELD);
     lease.validity_end = 0;
     expect_assert_failure(go(RL_LEASE_HELD));
@@ -1373,6 +1499,10 @@ int main(void) {
         cmocka_unit_test(test_adopted_lock_proven_too_late_to_renew),
         cmocka_unit_test(test_adopted_lock_gone),
         cmocka_unit_test(test_adopted_lock_released),
+        cmocka_unit_test(test_an_adopted_lock_gets_a_new_token),
+        cmocka_unit_test(test_a_token_that_is_too_low_is_raised_again),
+        cmocka_unit_test(test_a_new_token_is_not_tried_for_ever),
+        cmocka_unit_test(test_a_raise_that_is_refused_is_not_a_vote),
         cmocka_unit_test(test_hold_max),
         cmocka_unit_test(test_renewals_max),
         cmocka_unit_test(test_release_crosses_a_renewal),

@@ -659,7 +659,7 @@ static void an_adopted_lock_needs_its_fence(void **state) {
     assert_result(redlock_lock_adopt_fenced(yours, token, sizeof token, fence), REDLOCK_OK);
     assert_int_equal(redlock_fence(yours), 0); /* nothing is proven yet */
     assert_result(redlock_extend(yours, 0), REDLOCK_OK);
-    assert_int_equal(redlock_fence(yours), fence);
+    assert_true(redlock_fence(yours) > fence);
     assert_result(redlock_lock_disown(yours), REDLOCK_OK);
 
     assert_result(redlock_lock_adopt(mine, token, sizeof token),

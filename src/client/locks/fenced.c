@@ -83,7 +83,8 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
             carry_fences(request, lock->round);
             slots_name_waiter(lock->round, request);
         }
-        if (lock->shared) request->op = op == NET_RAISE ? NET_SHARE : NET_SHARE_EXTEND;
+        if (lock_reads(lock)) request->op = op == NET_RAISE ? NET_SHARE : NET_SHARE_EXTEND;
+        if (lock->phase == PHASE_LEASED) request->ttl_ms = lock->round->extend.ttl_ms;
         if (op == NET_RAISE || op == NET_ACQUIRE_SLOT)
             send_votes(lock, rl_bit(i), request, now);
         else if ((client->voters & rl_bit(i)) && client->guard->nonces[i] == lock->round->nonces[i])
@@ -91,6 +92,20 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
         else
             lock->unsent |= rl_bit(i);
     }
+}
+
+/* Its next extension brings a new fencing token. */
+static bool adopts(const struct redlock_lock *lock) {
+    return lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE;
+}
+
+/* For an adopted lock. A node whose record is being read again has failed in this round, and the
+ * next round waits for it. */
+static void send_raise(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
+    const rl_mask voters = lock->client->voters;
+    guard_proposed_fence(lock->client->guard, actions->fence);
+    lock->unsent |= actions->raise & (rl_mask)~voters;
+    send_again(lock, NET_RAISE, actions->raise & voters, actions->fence, now);
 }
 
 static bool park(struct redlock_lock *lock, unsigned node);
@@ -134,7 +149,10 @@ static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *a
     lock_send(lock, actions->repair, round->repair, round->calls, now);
     if (actions->extend) send_extension(lock, actions, now);
     if (actions->catch_up) send_late_extension(lock, actions, now);
-    if (actions->raise) send_again(lock, NET_RAISE, actions->raise, actions->fence, now);
+    if (actions->raise && lock->phase == PHASE_LEASED)
+        send_raise(lock, actions, now);
+    else if (actions->raise)
+        send_again(lock, NET_RAISE, actions->raise, actions->fence, now);
     if (actions->confirm) send_again(lock, NET_CONFIRM, actions->confirm, actions->fence, now);
 }
 
@@ -153,14 +171,14 @@ static void prepare_event(struct redlock_lock *lock, struct rl_event *event) {
      * that has ended. */
     event->voided = round_open ? guard_voided_since(guard, lock->lease.round_t1) : guard->voided;
     event->foreign = guard->foreign;
+    if (lock->phase == PHASE_ACQUIRING || adopts(lock)) event->fence_hint = guard_fence_hint(guard);
     if (lock->phase != PHASE_ACQUIRING) return;
-    event->fence_hint = guard_fence_hint(guard);
     if (guard_ttl_too_long(guard, lock->config->options.ttl_ms))
         lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
 }
 
-static void won(struct redlock_lock *lock) {
-    lock->fence = lock->acquisition->machine.attempt.fence;
+static void won(struct redlock_lock *lock, int64_t fence) {
+    lock->fence = fence;
     guard_saw_fence(lock->client->guard, lock->fence);
 }
 
@@ -287,9 +305,15 @@ static void answer(struct round *round, const struct net_call *call,
         event.vote = RL_VOTE_STALE;
         event.fence = reply->fence;
     }
+    /* Listed, but for an adopted lock only the proposal itself counts. Readers may share it. */
+    if (op == NET_SHARE && adopts(lock) && event.vote == RL_VOTE_GRANTED &&
+        reply->fence > call->request->fence)
+        event.vote = RL_VOTE_STALE;
     /* the key is there, as at the last answer */
     if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_RAISE) event.vote = RL_VOTE_STALE;
     const bool extends = op == NET_EXTEND || op == NET_SHARE_EXTEND;
+    if (extends && adopts(lock) && verdict == REDLOCK_VERDICT_GRANTED)
+        lock->verdicts[call->node] = REDLOCK_VERDICT_NONE; /* until it has raised the fence */
     if (verdict == REDLOCK_VERDICT_RECOVERING && extends && park(lock, call->node))
         resume(lock); /* the record may have been read already, for another lock */
     else

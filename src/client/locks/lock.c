@@ -311,7 +311,9 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {
         lease_init(lock);
-        lock_step(lock, (struct rl_event){.type = RL_EVENT_START, .asked = rl_all(client->nodes)});
+        lock_step(lock, (struct rl_event){.type = RL_EVENT_START,
+                                          .asked = rl_all(client->nodes),
+                                          .fence = lock->fence});
         lock_rest(lock);
     }
     client_leave(client);

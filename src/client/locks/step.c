@@ -167,7 +167,8 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
     wait_queue_leave(lock);
     if (outcome == RL_OUTCOME_OK) {
         *start = rl_lease_start(&lock->acquisition->machine.attempt);
-        if (lock->config->mode->won) lock->config->mode->won(lock);
+        if (lock->config->mode->won)
+            lock->config->mode->won(lock, lock->acquisition->machine.attempt.fence);
         if (lock->slots) slots_won(lock);
         events_acquired(lock, now);
         acquiring_remove(lock);
@@ -269,9 +270,12 @@ static rl_ns step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns
     const bool releases =
         event->type == RL_EVENT_RELEASE && lock->lease.validity_end > now &&
         (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
+    const bool unproven = lock->lease.state == RL_LEASE_NONE;
     rl_ns t1 = lock->lease.round_t1;
     renewals_event(lock, event);
     rl_lease_step(&lock->lease, event, now, actions);
+    const bool taken_over = unproven && lock->lease.adopted && lock->lease.state == RL_LEASE_HELD;
+    if (taken_over && lock->config->mode->won) lock->config->mode->won(lock, lock->lease.fence);
     renewals_stepped(lock, actions, now);
     if (lock->lease.round_t1 != t1 && !lock->lease.round.asked)
         verdicts_open(lock, event->ready, now);
@@ -542,8 +546,9 @@ static void turn_lease(struct redlock_lock *lock) {
     if (result == REDLOCK_OK && lock->config->mode->adopt(lock, lock->fence) != REDLOCK_OK)
         lock->fence = 0;
     lease_init(lock);
-    lock_step(lock,
-              (struct rl_event){.type = RL_EVENT_START, .asked = rl_all(lock->client->nodes)});
+    lock_step(lock, (struct rl_event){.type = RL_EVENT_START,
+                                      .asked = rl_all(lock->client->nodes),
+                                      .fence = lock->fence});
 }
 
 void locks_turn_guarded(struct redlock_client *client) {
