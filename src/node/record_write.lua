@@ -11,7 +11,14 @@ elseif ARGV[1] == '' and redis.call('EXISTS', KEYS[1]) == 1 then
     return 0
 end
 local exist = redis.call('ZCARD', KEYS[2]) > 0
-redis.call('ZCARD', KEYS[3])
+-- Each command is sent once before the first write, where it changes nothing: see acquire_guarded.lua.
+redis.call('ZADD', KEYS[3], 'XX', 0, '')
+if ARGV[1] ~= '' then
+    redis.call('HSET', KEYS[1], 'nonce', ARGV[1])
+end
+if exist and KEYS[2] ~= KEYS[3] then
+    redis.call('RENAME', KEYS[2], KEYS[2])
+end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], unpack(ARGV, 4))
 if exist and KEYS[2] ~= KEYS[3] then
