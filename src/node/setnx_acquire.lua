@@ -49,7 +49,13 @@ local tried = redis.pcall('PEXPIRE', KEYS[2], '')
 if not string.find(tried.err, 'not an integer') then
     return tried
 end
-redis.call('HMSET', KEYS[2], 'value', stamp, 'token', ARGV[1])
+tried = redis.pcall('HMSET', KEYS[2], 'value', stamp, 'token', ARGV[1])
+if tried.err and not string.find(tried.err, 'WRONGTYPE') then
+    return tried
+elseif tried.err then -- not ours, and the lock is nobody's
+    redis.call('DEL', KEYS[2])
+    redis.call('HMSET', KEYS[2], 'value', stamp, 'token', ARGV[1])
+end
 redis.call('PEXPIRE', KEYS[2], ARGV[2] + 3000)
 redis.call('SET', KEYS[1], stamp)
 return 1
