@@ -157,6 +157,18 @@ static void show_holder(struct breaking *breaking) {
                    "time as the next holder");
 }
 
+/* What never ends and is no token is more likely an application's data than a lock: the name was
+ * mistyped, or the key prefix is missing. 0, or the exit status after a message. */
+static int check_form(const struct breaking *breaking) {
+    if (breaking->settings->any_value || is_token(breaking->holder) ||
+        longest_remaining(breaking) >= 0)
+        return 0;
+    complain("'%s' holds a string without a TTL and without the form of a token, and was left "
+             "alone: it looks like data, not like a lock; if it is a lock, add --any-value",
+             breaking->resource);
+    return EXIT_USAGE_ERROR;
+}
+
 /* 0, or the exit status after a message. */
 static int confirm(const struct breaking *breaking) {
     char answer[16] = "";
@@ -524,6 +536,7 @@ static int with_session(struct breaking *breaking) {
     int status = session_check(&breaking->session, breaking->resource);
     if (status == 0) status = look(breaking, &over);
     if (over) return status;
+    if (status == 0) status = check_form(breaking);
     if (status == 0) {
         if (!breaking->settings->quiet || !breaking->settings->yes) show_holder(breaking);
         status = confirm(breaking);

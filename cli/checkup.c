@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "boottime.h"
+#include "denials.h"
 
 #define SAMPLE_GAP (100 * MS)
 #define SAMPLES_MAX 1000
@@ -206,6 +207,7 @@ static int ask_all(struct session *session, struct checkup *checkup) {
     for (size_t i = 0; i < checkup->count; i++) {
         struct examined *node = &checkup->nodes[i];
         node->info = infos[i];
+        if (is_served(node)) (void)own_keys_take(session, i, NULL, node->keys);
         node->status.size = sizeof node->status;
         result = redlock_client_node(session->client, i, &node->status);
         if (result != REDLOCK_OK) return result;

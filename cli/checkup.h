@@ -27,6 +27,7 @@ struct clock_sample {
 struct examined {
     struct redlock_node_status status;
     struct redlock_server info;
+    struct redlock_own_key keys[REDLOCK_OWN_KEYS];
     int64_t ping_min_ns, ping_median_ns; /* -1: unknown */
     bool offset_known;
     /* to the wall clock of this machine; positive: the server is ahead */

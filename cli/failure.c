@@ -18,16 +18,20 @@
 #include "votes.h"
 
 /* A node that granted, or was not needed, is not a cause. */
-static void report_nodes(struct session *session, const int *verdicts, size_t count, enum need need,
-                         bool speak) {
+static void report_nodes(struct session *session, const int *verdicts, size_t count,
+                         const char *resource, enum need need, bool speak) {
     struct denials denials = {.asked = false};
     for (size_t i = 0; i < count; i++) {
-        char reason[300];
+        char reason[900];
         int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
         bool healthy = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED;
         if (need != NEED_LOCK) healthy = healthy || verdict == REDLOCK_VERDICT_ABSENT;
-        if (speak && node_denies(session, i, verdict))
-            denied_text(session, &denials, i, need, reason, sizeof reason);
+        char commands[300];
+        const bool refused =
+            verdict == REDLOCK_VERDICT_NOT_SHARED && speak &&
+            denied_commands(session, &denials, i, need, commands, sizeof commands)[0] != '\0';
+        if (refused || (speak && node_denies(session, i, verdict)))
+            denied_text(session, &denials, i, need, resource, reason, sizeof reason);
         if ((speak && !healthy) || verdict == REDLOCK_VERDICT_TWICE_LISTED)
             complain("  %s: %s", node_url(session, i), reason);
     }
@@ -96,11 +100,29 @@ static int cause_of(struct session *session, int result) {
     return result;
 }
 
+/* The lock's key is sound: one that belongs to it is not. */
+static bool foreign_own_key(struct session *session, const char *resource, char *out, size_t size) {
+    struct redlock_own_key keys[REDLOCK_OWN_KEYS];
+    for (size_t node = 0; node < redlock_client_nodes(session->client); node++) {
+        if (own_keys_take(session, node, resource, keys) != 0) continue;
+        for (size_t i = 0; i < REDLOCK_OWN_KEYS; i++) {
+            char name[sizeof keys[i].name * 4];
+            if (!keys[i].foreign) continue;
+            printable(name, sizeof name, keys[i].name, strlen(keys[i].name));
+            snprintf(out, size, "another program wrote %s on %s: %s: delete that key", name,
+                     node_url(session, node), own_key_fault(&keys[i]));
+            return true;
+        }
+    }
+    return false;
+}
+
 char *session_foreign(struct session *session, const char *resource, size_t bytes, char *out,
                       size_t size) {
     char type[40] = "";
     if (redlock_key_type(session->client, resource, bytes, type, sizeof type) != REDLOCK_OK)
         type[0] = '\0';
+    if (type[0] == '\0' && foreign_own_key(session, resource, out, size)) return out;
     return foreign_text(type, out, size);
 }
 
@@ -294,14 +316,15 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
     if (shut_out) complain("no lock can be taken until this is corrected; waiting is no cure");
     switch (result) {
     case REDLOCK_HELD:
-        report_nodes(session, verdicts, count, need, speak && (!described || settings->verbose));
+        report_nodes(session, verdicts, count, resource, need,
+                     speak && (!described || settings->verbose));
         return (int)settings->conflict_exit_code;
     case REDLOCK_NO_QUORUM:
     case REDLOCK_EXPIRED:
-        report_nodes(session, verdicts, count, need, speak);
+        report_nodes(session, verdicts, count, resource, need, speak);
         return shut_out || unseen ? EXIT_CONFIG : EXIT_NO_QUORUM;
     case REDLOCK_TWICE_LISTED:
-        report_nodes(session, verdicts, count, need, false);
+        report_nodes(session, verdicts, count, resource, need, false);
         return EXIT_CONFIG;
     case REDLOCK_TWO_QUORUMS:
         report_quorums(session);
@@ -310,7 +333,7 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
             "if these are the traces of two inits at the same time: run redlock quorum init once more");
         return EXIT_CONFIG;
     case REDLOCK_GUARDED_NODES:
-        report_nodes(session, verdicts, count, need, true);
+        report_nodes(session, verdicts, count, resource, need, true);
         complain("remove scheme= from the node's URL, or lock elsewhere");
         return EXIT_CONFIG;
     case REDLOCK_OTHER_SLOTS: return EXIT_CONFIG;

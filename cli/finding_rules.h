@@ -29,6 +29,9 @@ void judge_permissions(const struct examined *node, size_t i, struct findings *f
  * not. */
 const char *denied_recovery_cure(const struct checkup *checkup, size_t i);
 
+/* finding_keys.c: keys of redlock that hold something else */
+void judge_own_keys(const struct examined *node, size_t i, struct findings *findings);
+
 /* finding_quorum.c: guarded mode */
 /* Does the node vote? */
 void judge_eligibility(const struct checkup *checkup, size_t i, struct findings *findings);

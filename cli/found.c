@@ -127,7 +127,7 @@ void unlisted_text(struct session *session, const struct unlisted *unlisted, cha
         if (unlisted->verdicts[i] == REDLOCK_VERDICT_NOPERM)
             used += (size_t)snprintf(
                 out + used, size - used, "%s is left out: %s\n", node_url(session, i),
-                denied_text(session, &denials, i, unlisted->need, text, sizeof text));
+                denied_text(session, &denials, i, unlisted->need, NULL, text, sizeof text));
 }
 
 /* The others are enough: what a majority holds is on one of them. */

@@ -194,6 +194,7 @@ SETTER_FLAG(set_leave_behind, leave_behind, true)
 SETTER_FLAG(set_never_used, never_used, true)
 SETTER_FLAG(set_yes, yes, true)
 SETTER_FLAG(set_no_syslog, no_syslog, true)
+SETTER_FLAG(set_any_value, any_value, true)
 SETTER(set_ttl) {
     return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
                   "a TTL is from 10ms to 24h", error, size);
@@ -477,6 +478,8 @@ const struct option_entry option_entries[] = {
     {"reason", 0, "TEXT", COMMAND_BREAK, false, set_reason, "why the lock is broken; it is logged"},
     {"no-syslog", 0, NULL, COMMAND_BREAK, false, set_no_syslog,
      "log on standard error only, not in the system log"},
+    {"any-value", 0, NULL, COMMAND_BREAK, false, set_any_value,
+     "also a value without a TTL that has no token's form"},
     {"count", 'n', "N", COMMAND_UP | COMMAND_BENCH, false, set_count, "how many servers (5)"},
     {"dir", 'd', "DIR", COMMAND_UP, false, set_dir,
      "keep the servers' files there; absent or empty"},

@@ -78,7 +78,7 @@ struct settings {
     int64_t config_ttl_max_ms; /* `ttl-max =` of the file; 0: none */
     int64_t await_ms;          /* wait until all members are intact. WAIT_UNSET: do not wait */
     bool shared;               /* the lock is one of readers */
-    bool confirm, never_used, force, native, yes, no_syslog;
+    bool confirm, never_used, force, native, yes, no_syslog, any_value;
     bool busy_poll;  /* serve */
     int scripts;     /* serve: enum serve_scripts */
     bool only_looks; /* not an option: the command never recovers nodes itself */

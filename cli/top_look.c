@@ -118,8 +118,8 @@ static void explain_refusals(struct top_observer *observer) {
         denied_commands(&observer->session, &denials, i, lists ? NEED_READ : NEED_LIST, commands,
                         sizeof commands);
         if (commands[0] != '\0' || !lists)
-            denied_text(&observer->session, &denials, i, lists ? NEED_READ : NEED_LIST, texts[i],
-                        sizeof texts[i]);
+            denied_text(&observer->session, &denials, i, lists ? NEED_READ : NEED_LIST, NULL,
+                        texts[i], sizeof texts[i]);
     }
     pthread_mutex_lock(&observer->mutex);
     for (size_t i = 0; i < observer->model.nodes_count; i++)

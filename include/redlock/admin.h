@@ -35,6 +35,31 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_key_type(struct redlock_client *clien
                                                     const void *resource, size_t bytes, char *type,
                                                     size_t size);
 
+/* ---- redlock's own keys --------------------------------------------------------------------- */
+
+/* One of the keys that this client uses on a node. */
+struct redlock_own_key {
+    size_t size;    /* set by _init() */
+    char name[256]; /* the whole name, cut to what fits; "": it uses none of this kind */
+    int denied;     /* 1: the user may not read it, or not write it (ACL) */
+    int foreign; /* 1: it holds another type than redlock writes there. Always 0 for the lock's own
+                    key: see redlock_key_type() */
+    char type[16]; /* the server's name for that type; "": unknown */
+};
+enum { REDLOCK_OWN_KEYS = 8 };
+static inline void redlock_own_keys_init(struct redlock_own_key keys[REDLOCK_OWN_KEYS]) {
+    memset(keys, 0, REDLOCK_OWN_KEYS * sizeof *keys);
+    for (int i = 0; i < REDLOCK_OWN_KEYS; i++) keys[i].size = sizeof *keys;
+}
+/* Asks one node about the key of a lock on this resource, its readers (shared locks), its two wait
+ * queues, its owner (scheme=setnx), the node's record, the fences of a recovering node, and the
+ * fences, in this order. With `bytes` 0 only about the node's own. On a native node only about the
+ * lock's key. Changes nothing. Waits for at most the connect timeout. OK, BAD_ARGUMENT, NO_MEMORY,
+ * FORKED. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_own_keys(struct redlock_client *client, size_t node,
+                                                    const void *resource, size_t bytes,
+                                                    struct redlock_own_key *keys);
+
 /* ---- ending another client's lock ---------------------------------------------------------- */
 
 struct redlock_break_options {

@@ -28,6 +28,7 @@
 #define FIRST_STATS SIZED_THROUGH(redlock_stats, wakeups)
 #define FIRST_LOCK_OPTIONS SIZED_THROUGH(redlock_lock_options, on_change_context)
 #define FIRST_SERVER SIZED_THROUGH(redlock_server, tcp_port)
+#define FIRST_OWN_KEY SIZED_THROUGH(redlock_own_key, type)
 #define FIRST_WALK SIZED_THROUGH(redlock_walk, bytes)
 #define FIRST_QUORUM SIZED_THROUGH(redlock_quorum_status, votes_needed)
 #define FIRST_MEMBER SIZED_THROUGH(redlock_member, recovering_ms)

@@ -437,6 +437,16 @@ bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_r
     return true;
 }
 
+/* The key is ours, and under the name of the fences is a value of another type: they are gone, as
+ * RAISE will show. */
+static int error_verdict(const struct net_request *request, unsigned nth,
+                         const struct reader *reader, struct answer_room room) {
+    const int verdict = verdict_of_error(reader->bytes[0]);
+    if (verdict != REDLOCK_VERDICT_WRONGTYPE || setnx_speaks(request)) return verdict;
+    const struct form *form = form_of(request, room.incarnation != NULL);
+    return form->shape[nth % 2] == SHAPE_RAISED ? REDLOCK_VERDICT_STALE : verdict;
+}
+
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
                     struct answer_room room, struct net_reply *answer) {
     if (nth == 0) *answer = (struct net_reply){.remaining_ms = -2};
@@ -446,7 +456,7 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
     bool stands = nth > 0 && before != REDLOCK_VERDICT_GRANTED && before != REDLOCK_VERDICT_ABSENT;
     bool right = true;
     if (reader_is_error(reader)) {
-        answer->verdict = verdict_of_error(reader->bytes[0]);
+        answer->verdict = error_verdict(request, nth, reader, room);
         if (!stands && answer->verdict == REDLOCK_VERDICT_NOPERM)
             verdict_denied_command(reader->bytes[0], answer->denied, sizeof(answer->denied));
     } else {

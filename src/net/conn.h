@@ -112,6 +112,7 @@ struct transaction {
     enum transaction_stage stage; /* of the first of aux.calls */
     unsigned replies, awaited, tries;
     struct net_reply answer;
+    bool opened; /* MULTI was accepted */
     int failure; /* the first error among the replies */
     unsigned ours, foreign, changed;
     bool mine[REDLOCK_RESOURCES_MAX];

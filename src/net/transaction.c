@@ -14,6 +14,9 @@
  * A request that shares a key with a waiting transaction waits here for its turn, so that it does
  * not overtake. If it needs no script, it is then sent as it is (PLAIN).
  *
+ * MULTI goes with the reads: where it is refused, no change may follow, which would be made at once
+ * and whatever the key holds by then. A transaction without a change ends by EXEC, too.
+ *
  * A lock of scheme=setnx reads more than one key and changes two, by commands of its own (setnx.c);
  * the stages are the same. Guarded requests never come here: a guarded net does not use a node
  * without scripts. */
@@ -121,7 +124,8 @@ static void begin_check(struct node *node) {
     tx->ours = tx->foreign = tx->changed = 0;
     memset(tx->mine, 0, sizeof(tx->mine));
     memset(&tx->setnx, 0, sizeof(tx->setnx));
-    if (!send_check(node, node->aux.calls.head->request)) no_memory(node);
+    if (!send_check(node, node->aux.calls.head->request) || !send_bare(node, "MULTI"))
+        no_memory(node);
 }
 
 static bool must_change(const struct transaction *tx, const struct net_request *request, size_t i) {
@@ -211,15 +215,16 @@ static void decide(struct node *node) {
     bool change = false;
     int verdict = request->scheme ? setnx_judge(request, &node->tx.setnx, node->tx.failure, &change)
                                   : judge(&node->tx, request, &change);
-    bool sent;
-    if (change) {
+    bool sent, opened = node->tx.opened;
+    if (change && opened) {
         enter(node, TX_COMMIT);
-        sent = send_bare(node, "MULTI") && send_changes(node, request) && send_bare(node, "EXEC");
+        sent = send_changes(node, request) && send_bare(node, "EXEC");
     } else {
         /* The answer is final, but the WATCH must end before the next transaction begins. */
+        if (change) verdict = node->tx.failure;
         node->tx.answer = (struct net_reply){.verdict = verdict, .remaining_ms = -2};
         enter(node, TX_UNWATCH);
-        sent = send_bare(node, "UNWATCH");
+        sent = send_bare(node, opened ? "EXEC" : "UNWATCH");
     }
     if (!sent) no_memory(node);
 }
@@ -251,7 +256,10 @@ static bool take_check(struct node *node) {
     unsigned nth = tx->replies++;
     bool error = reader_is_error(reader), right = true;
     if (error) note_error(node);
-    if (!request->scheme)
+    if (tx->replies == tx->awaited) {
+        tx->opened = !error;
+        right = error || reader_is_status(reader, 0, "OK");
+    } else if (!request->scheme)
         right = take_key_check(tx, request, reader, nth);
     else if (!error)
         right = setnx_take_check(request, nth, reader, &tx->setnx);
@@ -278,19 +286,18 @@ static void conclude(struct node *node, unsigned changes) {
     finish_with(node, verdict);
 }
 
-/* MULTI, the changes, EXEC. */
+/* The changes, EXEC. */
 static bool take_commit(struct node *node) {
     struct transaction *tx = &node->tx;
     const struct reader *reader = &node->aux.reader;
-    unsigned nth = tx->replies++;
-    bool last = tx->replies == tx->awaited;
+    bool last = ++tx->replies == tx->awaited;
     if (reader_is_error(reader)) {
         /* EXECABORT only repeats that an earlier command was refused. */
         note_error(node);
-        if (last) conclude(node, tx->awaited - 2);
+        if (last) conclude(node, tx->awaited - 1);
         return true;
     }
-    if (!last) return reader_is_status(reader, 0, nth == 0 ? "OK" : "QUEUED");
+    if (!last) return reader_is_status(reader, 0, "QUEUED");
     if (reader->slots[0].type == REPLY_NIL) {
         if (++tx->tries < TX_TRIES)
             begin_check(node);
@@ -299,7 +306,7 @@ static bool take_commit(struct node *node) {
         return true;
     }
     if (reader->slots[0].type != REPLY_ARRAY ||
-        reader->slots[0].integer != (int64_t)tx->awaited - 2)
+        reader->slots[0].integer != (int64_t)tx->awaited - 1)
         return false;
     for (size_t i = 1; i < reader->slots_count; i++) {
         const struct reply_slot *slot = &reader->slots[i];
@@ -308,7 +315,7 @@ static bool take_commit(struct node *node) {
         if (slot->type == REPLY_STATUS || (slot->type == REPLY_INTEGER && slot->integer > 0))
             tx->changed++;
     }
-    conclude(node, tx->awaited - 2);
+    conclude(node, tx->awaited - 1);
     return true;
 }
 

@@ -3,7 +3,8 @@
 -- KEYS: the keys, last the fences. ARGV[1]: token, ARGV[2]: ttl in milliseconds, ARGV[3]: fence, then the stripes.
 -- Returns 1: set and raised. 0: a key exists (of whatever type), nothing was changed. -1: the keys are set; a stripe
 -- is as high as the fence or higher, or the fences are gone, and no fence was changed.
--- The fences are read before anything is written: if they are of another type, nothing is changed.
+-- Redis does not roll back. So what may be refused comes before the first write: a command that is needed after it is sent
+-- before, too, where it changes nothing (no member of a sorted set of ours has the name '').
 local fences, raised = KEYS[#KEYS], true
 for i = 1, #KEYS - 1 do
     if redis.call('EXISTS', KEYS[i]) == 1 then
@@ -15,6 +16,9 @@ for i = 4, #ARGV do
     if not score or tonumber(score) >= tonumber(ARGV[3]) then
         raised = false
     end
+end
+if raised and fences then
+    redis.call('ZADD', fences, 'XX', ARGV[3], '')
 end
 for i = 1, #KEYS - 1 do
     redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])

@@ -11,10 +11,6 @@
 if #KEYS == 0 then
     return {0, -1}
 end
--- The fences are read before anything is written: if they are of another type, nothing is changed.
-if KEYS[2] then
-    redis.call('ZCARD', KEYS[2])
-end
 -- Also above our own number: there are the slots of those who have a greater one. (To write the numbers as text here takes
 -- several times as long as all the rest.)
 local tails = {
@@ -42,13 +38,40 @@ for _, token in ipairs(held) do
     end
 end
 -- A slot that is ours already comes first: a request that comes late, or twice, must not move the slot that counts by now.
-local taken
+local taken, free
 for word in string.gmatch(ARGV[4], '%d+') do
     local slot = tonumber(word)
     if held[slot] == ARGV[1] then
         taken = slot
         break
     end
+    free = free or not held[slot]
+end
+local others = {}
+for slot = 1, count do
+    if held[slot] == ARGV[1] and slot ~= taken then
+        others[#others + 1] = names[slot]
+    end
+end
+-- Each command is sent once before the first write, where it changes nothing: see acquire_guarded.lua.
+if KEYS[2] and (free and not taken or #others > 0) then
+    redis.call('ZSCORE', KEYS[2], '')
+    redis.call('ZADD', KEYS[2], 'XX', 0, '')
+end
+if #others > 0 then
+    if redis.replicate_commands then -- see extend.lua
+        redis.replicate_commands()
+    end
+    redis.call('PTTL', KEYS[1])
+    for word in string.gmatch(taken and '' or ARGV[4], '%d+') do
+        local slot = tonumber(word)
+        -- A key of another type has no value here either; XX must not replace it.
+        if not held[slot] and redis.call('PTTL', names[slot]) == -2 then
+            redis.call('SET', names[slot], ARGV[1], 'XX', 'PX', ARGV[2])
+            break
+        end
+    end
+    redis.call('DEL', unpack(others))
 end
 for word in string.gmatch(taken and '' or ARGV[4], '%d+') do
     local slot = tonumber(word)
@@ -56,11 +79,6 @@ for word in string.gmatch(taken and '' or ARGV[4], '%d+') do
     if not held[slot] and redis.call('SET', names[slot], ARGV[1], 'NX', 'PX', ARGV[2]) then
         taken = slot
         break
-    end
-end
-for slot = 1, count do
-    if held[slot] == ARGV[1] and slot ~= taken then
-        redis.call('DEL', names[slot])
     end
 end
 if not taken then

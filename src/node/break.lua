@@ -31,16 +31,17 @@ local function sum(first, last)
     return string.format('%08x', half % 4294967296)
 end
 local following = sum(1, 8) .. sum(9, 16)
+local renamed = string.sub(fences, 1, -17) .. following
+-- Each command and each name once before the first write, where it changes nothing: see acquire_guarded.lua.
+redis.call('ZADD', renamed, 'XX', ARGV[2], '')
+redis.call('HSET', KEYS[2], 'nonce', nonce)
+redis.call('RENAME', fences, fences)
+if held == ARGV[1] then
+    redis.call('DEL', KEYS[1])
+end
+redis.call('HSET', KEYS[2], 'nonce', following)
 for i = 4, #ARGV do
     redis.call('ZADD', fences, 'XX', ARGV[2], ARGV[i])
 end
-redis.call('HSET', KEYS[2], 'nonce', following)
-redis.call('RENAME', fences, string.sub(fences, 1, -17) .. following)
-if not held then
-    return 0
-end
-if held ~= ARGV[1] then
-    return -1
-end
-redis.call('DEL', KEYS[1])
-return -3
+redis.call('RENAME', fences, renamed)
+return not held and 0 or held == ARGV[1] and -3 or -1

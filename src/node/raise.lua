@@ -2,13 +2,15 @@
 -- Raises the fences of all stripes strictly, or none; only where the keys are ours. They were when they were set: but this
 -- may be another body of the node, or they ended meanwhile.
 -- KEYS: the keys, last the fences. ARGV[1]: token, ARGV[2]: fence, then the stripes.
--- Returns 0: all raised. -2: the fences are gone. -1: not every key holds the token. Else the highest of these stripes;
+-- Returns 0: all raised. -2: the fences are gone (a value of another type has their name, or none). -1: not every key holds the token. Else the highest of these stripes;
 -- nothing was changed then.
 local fences = KEYS[#KEYS]
 local highest = 0
 for i = 3, #ARGV do
-    local score = redis.call('ZSCORE', fences, ARGV[i])
-    if not score then
+    local score = redis.pcall('ZSCORE', fences, ARGV[i])
+    if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE') then
+        return score
+    elseif type(score) ~= 'string' then
         return -2
     end
     highest = math.max(highest, tonumber(score))

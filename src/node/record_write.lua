@@ -4,16 +4,40 @@
 -- must have, '' for no record. ARGV[2]: floors, "stripe fence stripe fence ..." (where none is named: 0). ARGV[3]: '1',
 -- every stripe exists afterwards and is at least its floor; '0', stripes stay as they are. Then field, value, ...
 -- Returns 1: written. 0: another nonce, nothing was changed.
--- Types are looked at before anything is written: an error has changed nothing.
+-- A value of another type under a name of fences is not ours, and there are no fences: it is deleted. A member whose fences
+-- were overwritten could not come back otherwise.
 if #KEYS == 0 or (redis.call('HGET', KEYS[1], 'nonce') or '') ~= ARGV[1] then
     return 0
 elseif ARGV[1] == '' and redis.call('EXISTS', KEYS[1]) == 1 then
     return 0
 end
-local exist = redis.call('ZCARD', KEYS[2]) > 0
-redis.call('ZCARD', KEYS[3])
+local foreign, exist = {}, false
+for i = 2, 3 do
+    local count = redis.pcall('ZCARD', KEYS[i])
+    if type(count) ~= 'table' then
+        exist = exist or i == 2 and count > 0
+    elseif string.find(count.err, 'WRONGTYPE') then
+        foreign[#foreign + 1] = KEYS[i]
+    else
+        return count
+    end
+end
+-- Each command is sent once before the first write, where it changes nothing: see acquire_guarded.lua.
+local tried = redis.pcall('ZADD', KEYS[3], 'XX', 0, '')
+if type(tried) == 'table' and not string.find(tried.err, 'WRONGTYPE') then
+    return tried
+end
+if ARGV[1] ~= '' then
+    redis.call('HSET', KEYS[1], 'nonce', ARGV[1])
+end
+if exist and KEYS[2] ~= KEYS[3] then
+    redis.call('RENAME', KEYS[2], KEYS[2])
+end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], unpack(ARGV, 4))
+if #foreign > 0 then
+    redis.call('DEL', unpack(foreign))
+end
 if exist and KEYS[2] ~= KEYS[3] then
     redis.call('RENAME', KEYS[2], KEYS[3])
 end

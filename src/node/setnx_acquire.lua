@@ -42,7 +42,20 @@ if left ~= -2 then
 end
 -- Rounded up, and a second more, as in the pattern: for those who compare whole seconds, and for clocks that are ahead.
 local stamp = string.format('%.0f', math.ceil((now + ARGV[2] * 1000 + 1000000) / unit))
-redis.call('HMSET', KEYS[2], 'value', stamp, 'token', ARGV[1])
+-- Redis does not roll back: what may be refused comes before the first write, where it changes nothing (acquire_guarded.lua).
+-- No server looks at PEXPIRE's number before it has looked at the user's rights.
+redis.call('SET', KEYS[1], stamp, left == -2 and 'XX' or 'NX')
+local tried = redis.pcall('PEXPIRE', KEYS[2], '')
+if not string.find(tried.err, 'not an integer') then
+    return tried
+end
+tried = redis.pcall('HMSET', KEYS[2], 'value', stamp, 'token', ARGV[1])
+if tried.err and not string.find(tried.err, 'WRONGTYPE') then
+    return tried
+elseif tried.err then -- not ours, and the lock is nobody's
+    redis.call('DEL', KEYS[2])
+    redis.call('HMSET', KEYS[2], 'value', stamp, 'token', ARGV[1])
+end
 redis.call('PEXPIRE', KEYS[2], ARGV[2] + 3000)
 redis.call('SET', KEYS[1], stamp)
 return 1

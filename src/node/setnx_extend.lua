@@ -26,6 +26,12 @@ end
 local later = math.ceil((now + ARGV[2] * 1000 + 1000000) / unit)
 if later * unit > over then
     local stamp = string.format('%.0f', later)
+    -- Before the first write, where they change nothing: see setnx_acquire.lua.
+    redis.call('SET', KEYS[1], stamp, 'NX')
+    local tried = redis.pcall('PEXPIRE', KEYS[2], '')
+    if not string.find(tried.err, 'not an integer') then
+        return tried
+    end
     redis.call('HMSET', KEYS[2], 'value', stamp, 'token', ARGV[1])
     redis.call('PEXPIRE', KEYS[2], ARGV[2] + 3000)
     redis.call('SET', KEYS[1], stamp)

@@ -24,39 +24,47 @@ if #KEYS > 2 then
     end
     fence = tonumber(score)
 end
-local first = redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3], 'NX')
-if not first then
-    local held = redis.pcall('GET', KEYS[1])
-    if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE') then
-        return held
-    elseif held ~= ARGV[1] then
-        return -1
-    end
+local held = redis.pcall('GET', KEYS[1])
+if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE') then
+    return held
+elseif held and held ~= ARGV[1] then
+    return -1
+end
+-- Redis does not roll back: each command is sent once before the first write, where it changes nothing (acquire_guarded.lua).
+-- Here that is the key while it is absent, and the marker, which is no reader's token. ZREVRANGE: or the reader could not
+-- leave.
+if not held then
+    redis.call('ZREVRANGE', KEYS[1], 0, 0)
+    redis.call('ZADD', KEYS[1], 'XX', 0, ARGV[1])
+    redis.call('PEXPIREAT', KEYS[1], 1)
+    redis.call('DEL', KEYS[1])
+    redis.call('TIME')
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+    redis.call('DEL', KEYS[2])
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local last = now + ARGV[3]
-if first then
-    redis.call('DEL', KEYS[2])
-else
+local ours = now + ARGV[3]
+local last = ours
+if held then
     local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
+    local longest = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
+    local left = redis.call('PTTL', KEYS[1])
     if before then
-        last = math.max(last, tonumber(before))
-    else
-        local longest = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
-        if not longest or redis.call('PTTL', KEYS[1]) > tonumber(longest) - now then
-            return -1
-        end
+        ours = math.max(ours, tonumber(before))
+    elseif not longest or left > tonumber(longest) - now then
+        return -1
     end
-end
-redis.call('ZADD', KEYS[2], last, ARGV[2])
-if not first then
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-    last = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
-    if redis.call('PTTL', KEYS[1]) < last - now then
+    last = math.max(ours, tonumber(longest))
+    redis.call('ZADD', KEYS[2], 'XX', 0, ARGV[1])
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], 1, 0)
+    redis.call('PEXPIREAT', KEYS[2], last)
+    if left < last - now then
         redis.call('PEXPIREAT', KEYS[1], last)
     end
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 end
+redis.call('ZADD', KEYS[2], ours, ARGV[2])
 redis.call('PEXPIREAT', KEYS[2], last)
 if #KEYS > 2 and fence < tonumber(ARGV[4]) then
     redis.call('ZADD', KEYS[3], 'XX', ARGV[4], ARGV[5])

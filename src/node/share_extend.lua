@@ -26,31 +26,53 @@ if not held then
 elseif held ~= ARGV[1] and held ~= ARGV[2] then
     return -1
 end
-local left
-if held == ARGV[2] then
-    left = math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[3]))
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', string.format('%.0f', left))
-    redis.call('DEL', KEYS[2])
-end
+local left = redis.call('PTTL', KEYS[1])
+local low = fence and tonumber(fence) < tonumber(ARGV[4])
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now, ours, last
+-- Each command is sent once before the first write, where it changes nothing: see share.lua and setnx_acquire.lua.
 if held == ARGV[2] then
-    redis.call('ZADD', KEYS[2], string.format('%.0f', now + left), ARGV[2])
+    redis.call('SET', KEYS[1], ARGV[1], 'NX')
+    local tried = redis.pcall('ZADD', KEYS[2], 'XX', 0, ARGV[1])
+    if type(tried) == 'table' and not string.find(tried.err, 'WRONGTYPE') then
+        return tried
+    end
+    tried = redis.pcall('PEXPIREAT', KEYS[2], '')
+    if not string.find(tried.err, 'not an integer') then
+        return tried
+    end
+    redis.call('DEL', KEYS[2])
+    left = math.max(left, tonumber(ARGV[3]))
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', left)
+    time = redis.call('TIME')
+    now = time[1] * 1000 + math.floor(time[2] / 1000)
+    ours = now + left
+    last = ours
+    redis.call('ZADD', KEYS[2], ours, ARGV[2])
+    redis.call('PEXPIREAT', KEYS[2], last)
+else
+    local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
+    now = time[1] * 1000 + math.floor(time[2] / 1000)
+    if not before or tonumber(before) <= now then
+        return 0
+    end
+    ours = math.max(now + ARGV[3], tonumber(before))
+    last = math.max(ours, tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]))
+    local later = ours > tonumber(before)
+    if later or low then
+        redis.call('ZADD', KEYS[2], 'XX', 0, ARGV[1])
+    end
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], 1, 0)
+    redis.call('PEXPIREAT', KEYS[2], last)
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+    if later then
+        redis.call('ZADD', KEYS[2], ours, ARGV[2])
+    end
 end
-local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
-if not before or tonumber(before) <= now then
-    return 0
+if left < last - now or held == ARGV[2] then
+    redis.call('PEXPIREAT', KEYS[1], last)
 end
-if tonumber(before) < now + ARGV[3] then
-    redis.call('ZADD', KEYS[2], string.format('%.0f', now + ARGV[3]), ARGV[2])
-end
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
-local last = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
-redis.call('PEXPIREAT', KEYS[2], string.format('%.0f', last))
-if redis.call('PTTL', KEYS[1]) < last - now then
-    redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', last))
-end
-if fence and tonumber(fence) < tonumber(ARGV[4]) then
+if low then
     redis.call('ZADD', KEYS[3], 'XX', ARGV[4], ARGV[5])
 end
 return 1

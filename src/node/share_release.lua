@@ -21,21 +21,25 @@ elseif held ~= ARGV[1] then
     return -1
 end
 -- The only reader leaves: the key ends with that reader, so while the key is there, the reader's end has not come.
-if redis.call('ZCARD', KEYS[2]) == 1 and redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then
-    redis.call('DEL', KEYS[1])
+local two = redis.call('ZREVRANGE', KEYS[2], 0, 1, 'WITHSCORES')
+if two[1] == ARGV[2] and not two[3] then
+    redis.call('DEL', KEYS[1], KEYS[2])
     return 1
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
-if redis.call('ZREM', KEYS[2], ARGV[2]) == 0 then
+local ours = redis.call('ZSCORE', KEYS[2], ARGV[2])
+if not ours or tonumber(ours) <= now then
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
     return 0
 end
-local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
-if last then
-    redis.call('PEXPIREAT', KEYS[2], last)
-    redis.call('PEXPIREAT', KEYS[1], last)
-else
-    redis.call('DEL', KEYS[1])
-end
+local last = tonumber(two[1] == ARGV[2] and two[4] or two[2])
+-- Where no other's end is to come, both keys end now.
+-- Each command is sent once before the first write, where it changes nothing: see share.lua.
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], 1, 0)
+redis.call('PEXPIREAT', KEYS[2], last)
+redis.call('PEXPIREAT', KEYS[1], last)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+redis.call('ZREM', KEYS[2], ARGV[2])
 return 1

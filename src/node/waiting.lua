@@ -14,8 +14,24 @@ end
 local time = redis.call('TIME')
 local now, lease = time[1] * 1000000 + time[2], tonumber(ARGV[2])
 local moved = nil
--- Waiters that did not come back in time are forgotten.
 local expired = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)
+-- Each command is sent once before the first write, where it changes nothing: see acquire_guarded.lua.
+if lease > 0 then
+    redis.call('ZADD', KEYS[1], 'XX', 0, '')
+    redis.call('ZRANK', KEYS[1], '')
+end
+if lease == 0 or #expired > 0 then
+    redis.call('ZRANGE', KEYS[1], 1, 0)
+    redis.call('ZREM', KEYS[1], '')
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], 1, 0)
+end
+if lease > 0 then
+    redis.call('PEXPIRE', KEYS[1], lease * 4)
+else
+    redis.call('ZRANK', KEYS[1], '')
+    redis.call('ZCARD', KEYS[1])
+end
+-- Waiters that did not come back in time are forgotten.
 if #expired > 0 then
     redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
     for _, waiter in ipairs(expired) do

@@ -32,6 +32,9 @@ static const struct net_permission stock[] = {
     {"ZREVRANGE %k x x", NET_MAY_OTHER},
     {"ZREMRANGEBYSCORE %k x x", NET_MAY_OTHER},
     {"PEXPIREAT %k x", NET_MAY_OTHER},
+    {"TIME", NET_MAY_OTHER},
+    {"EVAL x x", NET_MAY_OTHER},
+    {"EVALSHA x x", NET_MAY_OTHER},
 };
 
 static const struct net_permission native_ones[] = {

@@ -82,7 +82,7 @@ enum net_question {
     /* And after these, may the user run a command? NET_ASK_MAY + i is row i of net_permission(). An
      * error other than a denial is a yes; no row changes anything. */
     NET_ASK_MAY = NET_QUESTIONS,
-    NET_QUESTIONS_ALL = NET_ASK_MAY + 24
+    NET_QUESTIONS_ALL = NET_ASK_MAY + 28
 };
 
 /* A command that a lock needs (permission.c), with its arguments; "%k" stands for the request's

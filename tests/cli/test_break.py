@@ -150,9 +150,28 @@ def test_the_system_log_gets_the_same_lines(locked, quorum, resource, tmp_path):
 
 def test_held_by_a_stranger_without_an_end(locked, quorum, resource):
     put(quorum.servers, resource, "any bytes: \x01")
-    done = locked("break", *WHY, resource)
+    done = locked("break", *WHY, "--any-value", resource)
     assert done.returncode == 0
     assert "it ends never, unless it is released" in done.stderr.decode()
+    assert quorum.values(resource) == [None] * 5
+
+
+@pytest.mark.parametrize("value", ["", "any bytes: \x01", '{"name": "Ada"}', "1700000000", "f" * 39, "x" * 2000])
+def test_data_that_looks_like_a_key(locked, quorum, resource, value):
+    put(quorum.servers, resource, value)
+    done = locked("break", *WHY, resource)
+    assert done.returncode == USAGE and quorum.values(resource) == [value.encode()] * 5
+    assert done.stderr.decode() == (
+        f"redlock: '{resource}' holds a string without a TTL and without the form of a token, and was left alone: "
+        "it looks like data, not like a lock; if it is a lock, add --any-value\n")
+    told = json.loads(locked("break", *WHY, "--json", resource).stdout)
+    assert (told["result"], told["exit"]) == ("usage", USAGE) and "--any-value" in told["reason"]
+
+
+@pytest.mark.parametrize("value", ["c" * 40, "c" * 32, "c" * 40 + "/3:web1", "1b4e28ba-2fa1-11d2-883f-0016d3cca427"])
+def test_a_lock_that_never_ends(locked, quorum, resource, value):
+    put(quorum.servers, resource, value)
+    assert locked("break", *WHY, resource).returncode == 0
     assert quorum.values(resource) == [None] * 5
 
 

@@ -89,6 +89,7 @@ static void a_client_of_an_operator(void **state) {
     struct redlock_break_report report;
     struct redlock_readers_view readers;
     struct redlock_server server;
+    struct redlock_own_key keys[REDLOCK_OWN_KEYS];
     struct redlock_quorum_status quorum;
     (void)state;
     redlock_walk_init(&walk);
@@ -103,6 +104,7 @@ static void a_client_of_an_operator(void **state) {
     REFUSES(redlock_survey(no_client, &resource, 1, views, NULL));
     REFUSES(redlock_readers(no_client, &resource, 1, 0, NULL, NULL, &readers));
     REFUSES(redlock_server_info(no_client, REDLOCK_SERVER_INFO_ALL, &server, 1));
+    REFUSES(redlock_own_keys(no_client, 0, "r", 1, keys));
     REFUSES(redlock_quorum_peek(no_client, &quorum, NULL, 0));
     REFUSES(redlock_quorum_init(no_client, NULL, &error));
     REFUSES(redlock_quorum_add(no_client, 0, NULL, &error));

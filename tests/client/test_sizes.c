@@ -28,6 +28,7 @@ enum {
     SERVER = 384,
     QUORUM = 72,
     MEMBER = 304,
+    OWN_KEY = 288,
     QUORUM_OPTIONS = 48,
     GATE_OPTIONS = 28,
     WAIT_STATUS = 32,
@@ -215,6 +216,9 @@ static int ask_stats(struct redlock_client *client, void *into) {
 static int ask_server_info(struct redlock_client *client, void *into) {
     return redlock_server_info(client, REDLOCK_SERVER_INFO_CLOCK, into, 3);
 }
+static int ask_own_keys(struct redlock_client *client, void *into) {
+    return redlock_own_keys(client, 0, "r", 1, into);
+}
 static int ask_quorum(struct redlock_client *client, void *into) {
     return redlock_quorum_peek(client, into, NULL, 0);
 }
@@ -237,6 +241,8 @@ static const struct result_kind results[] = {
     {"wait status", ask_wait_status, WAIT_STATUS, sizeof(struct redlock_wait_status), 1,
      REDLOCK_OK},
     {"survey", ask_server_info, SERVER, sizeof(struct redlock_server), 3, REDLOCK_NO_QUORUM},
+    {"own keys", ask_own_keys, OWN_KEY, sizeof(struct redlock_own_key), REDLOCK_OWN_KEYS,
+     REDLOCK_OK},
     {"break", ask_break, BREAK_REPORT, sizeof(struct redlock_break_report), 1, REDLOCK_NO_QUORUM},
     {"quorum", ask_quorum, QUORUM, sizeof(struct redlock_quorum_status), 1, REDLOCK_NO_QUORUM},
 };

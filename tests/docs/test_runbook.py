@@ -128,6 +128,13 @@ def no_record():
 
 
 @contextlib.contextmanager
+def foreign_key():
+    with members() as servers:
+        servers[0].ask("SET", "redlock:node", "junk")
+        yield guarded(servers.nodes, node=address(servers[0]))
+
+
+@contextlib.contextmanager
 def foreign():
     with members() as servers, started(SAFE) as (stranger,):
         make_quorum(stranger.url)
@@ -303,7 +310,7 @@ CURED = {
     "EVICTION": eviction, "REPLICAS": replicas, "IS-REPLICA": is_replica,
     "TWO-QUORUMS": two_quorums, "MODE-OPEN": mode_open,
     "MIXED-MODE": mixed_mode, "NO-RECORD": no_record,
-    "FOREIGN": foreign, "MISCONF": misconf, "NO-REPLICAS": no_replicas, "MEMORY": memory, "MAX-CLIENTS": max_clients,
+    "FOREIGN": foreign, "FOREIGN-KEY": foreign_key, "MISCONF": misconf, "NO-REPLICAS": no_replicas, "MEMORY": memory, "MAX-CLIENTS": max_clients,
     "BUSY": busy, "RECOVERING": recovering, "EVICTED": evicted, "REPLICATION-ID": replication_id,
     "UNANNOUNCED": unannounced, "NOT-SETTLED": not_settled, "RESTART-FORGETS": restart_forgets,
     "RESTART-LAST-SECOND": restart_last_second, "NO-PASSWORD": no_password,

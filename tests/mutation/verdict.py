@@ -11,7 +11,7 @@ class NoVerdict(Exception):
     """The test neither passed nor found a difference, twice: it could not run."""
 
 
-def verdict(words, timeout_s):
+def verdict(words, timeout_s, differs=DIFFERS):
     """"survived", "noticed", "timed out", or "no script": it does not compile.
 
     Only a difference that the test reports is noticed. A run that ends in any other way says nothing, and is repeated.
@@ -23,7 +23,7 @@ def verdict(words, timeout_s):
             return "timed out"
         if re.search(rb"(?i)error compiling script", done.stdout + done.stderr):
             return "no script"
-        if done.returncode in (0, DIFFERS):
+        if done.returncode in (0, differs):
             return "noticed" if done.returncode else "survived"
     lines = (done.stdout + done.stderr).decode(errors="replace").splitlines() or ["no output"]
     raise NoVerdict(f"{pathlib.Path(words[0]).name} ended with status {done.returncode}: {lines[-1]}")

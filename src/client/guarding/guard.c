@@ -336,8 +336,11 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         if (answered && (at->stated || at->stale)) event.type = RL_GUARD_RECORD;
         if (granted && event.type == RL_GUARD_RECORD) event.record = &guard->heard;
         if (verdict == REDLOCK_VERDICT_WRONGTYPE ||
-            (event.record && !record_read(&guard->heard, reply->items, reply->items_count)))
+            (event.record && !record_read(&guard->heard, reply->items, reply->items_count))) {
             event.type = RL_GUARD_UNREADABLE;
+            guard->node[node].fault =
+                record_fault(reply->items, event.record ? reply->items_count : 0);
+        }
     } else if (call->request->op == NET_RECORD_WRITE) {
         if (granted || verdict == REDLOCK_VERDICT_DENIED) event.type = RL_GUARD_WRITTEN;
         event.done = granted;

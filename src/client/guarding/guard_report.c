@@ -135,10 +135,7 @@ static void guard_text(const struct guard *guard, unsigned node, char *text, siz
         break;
     case RL_ELIGIBILITY_NO_RECORD: no_quorum_text(guard, node, text, size); break;
     case RL_ELIGIBILITY_REFUSED:
-        snprintf(text, size, "%s",
-                 at->unfit[0]
-                     ? at->unfit
-                     : "its record is damaged, or of a newer version: update this program");
+        snprintf(text, size, "%s", at->unfit[0] || !at->fault ? at->unfit : at->fault);
         break;
     case RL_ELIGIBILITY_UNKNOWN:
         if (at->trouble == REDLOCK_VERDICT_NOPERM && at->read_denied.command[0])

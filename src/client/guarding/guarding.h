@@ -79,8 +79,9 @@ struct guard_node {
     bool up;
     /* the net's count when the node came up: another count is another connection */
     uint64_t reconnects;
-    bool announces;  /* changes are pushed, so no regular reads are needed */
-    char unfit[120]; /* why it is not fit; "": it is */
+    bool announces;    /* changes are pushed, so no regular reads are needed */
+    char unfit[120];   /* why it is not fit; "": it is */
+    const char *fault; /* why its record cannot be used; NULL: it was read */
     rl_ns voided_at; /* when it was last voided; votes of a round that began before do not count */
     int trouble;     /* the verdict of the last failure; 0: none since */
     enum rl_eligibility logged;

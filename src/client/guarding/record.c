@@ -301,3 +301,16 @@ bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fi
     if (!read_members(to, members) || !read_accepted(&to->accepted, accepted)) return false;
     return to->accepted_ballot == 0 || to->accepted.kind != RL_CHANGE_NONE;
 }
+
+#define DELETE_IT ": delete that key, and clients bring the node back"
+
+const char *record_fault(const struct net_bytes *fields, size_t fields_count) {
+    struct source from = {fields, fields_count, fields_count % 2 == 0};
+    if (fields_count == 0)
+        return "another program wrote " NET_KEY_RECORD ", which is not a hash any more" DELETE_IT;
+    const uint64_t format = number_of(&from, "format", 1, UINT32_MAX);
+    if (from.good && format > RL_RECORD_FORMAT)
+        return "its record (" NET_KEY_RECORD
+               ") is of a newer version of redlock: update this program";
+    return NET_KEY_RECORD " holds a hash that is not a record, or is damaged" DELETE_IT;
+}

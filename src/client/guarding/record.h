@@ -25,6 +25,8 @@ void record_write(struct record_text *to, const struct rl_record *record);
 /* False: something is missing or malformed, or the format is newer than ours; *to is then
  * undefined. Unknown fields are ignored. */
 bool record_read(struct rl_record *to, const struct net_bytes *fields, size_t fields_count);
+/* Of fields that record_read() refused: why, and the cure. No fields: the key holds no hash. */
+const char *record_fault(const struct net_bytes *fields, size_t fields_count);
 
 /* The part of a URL that says which server and database it is: without the user, who differs
  * between operators and clients, and without database 0. Cut to what a record keeps. In place is
