@@ -800,11 +800,16 @@ def test_status_warns_of_members_that_refuse_every_lock(made, three):
     for server in three.servers[:2]:
         server.ask("CONFIG", "SET", "maxmemory", "1")
     done = made("quorum", "status")
-    assert done.returncode == 0, done
+    assert done.returncode == NO_QUORUM, done
     for server in three.servers[:2]:
         assert f"{server.url} is intact, but refuses every new lock: its memory is used up".encode() in done.stderr
     assert b"warning: 1 of 3 members could grant a lock, and 2 must" in done.stderr
-    assert made("quorum", "status", "-q").stderr == b""
+    quiet = made("quorum", "status", "-q")
+    assert (quiet.returncode, quiet.stderr) == (NO_QUORUM, b"")
+    assert made("quorum", "status", "--json").returncode == NO_QUORUM
+    three[0].ask("CONFIG", "SET", "maxmemory", "0")
+    done = made("quorum", "status")
+    assert (done.returncode, b"could grant" in done.stderr, done.stderr.count(b"is intact, but refuses")) == (0, False, 1), done
 
 
 def test_refusals_say_what_to_do(three, spare):
