@@ -298,6 +298,8 @@ struct redlock_server {
                                 and of those that slots and shared locks need */
     int fsync_pauses; /* 1: it flushes nothing to disk while a child process writes a snapshot or a
                          new append-only file (no-appendfsync-on-rewrite) */
+    int unknown; /* of `refused`, what no permission helps: the server does not know the command
+                    (it was renamed or disabled, or a proxy answers) */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);

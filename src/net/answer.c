@@ -449,6 +449,8 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
         answer->verdict = verdict_of_error(reader->bytes[0]);
         if (!stands && answer->verdict == REDLOCK_VERDICT_NOPERM)
             verdict_denied_command(reader->bytes[0], answer->denied, sizeof(answer->denied));
+        if (!stands && answer->verdict == REDLOCK_VERDICT_ERROR)
+            verdict_unknown_command(reader->bytes[0], answer->unknown, sizeof(answer->unknown));
     } else {
         right = answer_right(request, nth, reader, room, answer);
     }

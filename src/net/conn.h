@@ -109,7 +109,8 @@ struct transaction {
     enum transaction_stage stage; /* of the first of aux.calls */
     unsigned replies, awaited, tries;
     struct net_reply answer;
-    int failure; /* the first error among the replies */
+    int failure;                  /* the first error among the replies */
+    char denied[24], unknown[24]; /* of that error, as in struct net_reply */
     unsigned ours, foreign, changed;
     bool mine[REDLOCK_RESOURCES_MAX];
     int64_t left_ms[REDLOCK_RESOURCES_MAX];
@@ -150,6 +151,10 @@ struct node {
     bool native;               /* so is the connection that is up, or was up last ... */
     struct native_hello hello; /* ... and this is the module there */
     bool uses_transactions;
+    int scripts; /* enum redlock_scripts */
+    /* The last command that this user may not run, and the last that the server does not know. */
+    char denied[sizeof(((struct net_reply *)0)->denied)];
+    char unknown[sizeof(((struct net_reply *)0)->unknown)];
     bool logged_silence; /* the log has that the server does not announce */
     char quorum[17];
 };
@@ -240,6 +245,8 @@ __attribute__((sentinel)) bool conn_command(struct conn *conn, const char *comma
 /* handshake.c */
 bool handshake_begin(struct conn *conn); /* false: no memory */
 void handshake_reply(struct conn *conn);
+/* The command whose answer comes next. */
+const char *handshake_awaits(const struct conn *conn);
 
 /* transaction.c */
 void transaction_add(struct node *node, struct net_call *call);
@@ -267,6 +274,8 @@ static inline struct policy_node *policy_of(const struct node *node) {
 void node_init(struct node *node, struct net *net, unsigned index);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
+/* Keeps the command that the reply says is refused. */
+void node_note_refusal(struct node *node, const struct net_reply *reply);
 
 /* send.c: calls to be sent, and their answers */
 void node_expire_kept(struct node *node);

@@ -111,6 +111,8 @@ struct net_node_status {
     char module[16]; /* native: the module's version */
     bool mirror;     /* native: locks are also keys, for other programs to see */
     bool uses_transactions;
+    int scripts;                  /* enum redlock_scripts */
+    char denied[24], unknown[24]; /* as in struct redlock_node_status */
     /* It serves NET_OP_READERS: false for a server that refuses scripts, and for an old module. */
     bool keeps_readers;
     bool keeps_slots; /* it serves NET_ACQUIRE_SLOT: false for an old module */

@@ -118,6 +118,7 @@ static void begin_check(struct node *node) {
     struct transaction *tx = &node->tx;
     enter(node, TX_CHECK);
     tx->failure = REDLOCK_VERDICT_NONE;
+    tx->denied[0] = tx->unknown[0] = '\0';
     tx->ours = tx->foreign = tx->changed = 0;
     memset(tx->mine, 0, sizeof(tx->mine));
     memset(&tx->setnx, 0, sizeof(tx->setnx));
@@ -163,12 +164,15 @@ static void finish(struct node *node, const struct net_reply *reply) {
     policy_taken(&node->net->policy, node->index);
     enter(node, TX_IDLE);
     node->tx.tries = 0;
+    node->tx.denied[0] = node->tx.unknown[0] = '\0';
     transaction_pump(node);
     call_done(node->net, call, &answer);
 }
 
 static void finish_with(struct node *node, int verdict) {
     struct net_reply reply = {.verdict = verdict, .remaining_ms = -2};
+    memcpy(reply.denied, node->tx.denied, sizeof(reply.denied));
+    memcpy(reply.unknown, node->tx.unknown, sizeof(reply.unknown));
     finish(node, &reply);
 }
 
@@ -179,8 +183,8 @@ static void note_error(struct node *node) {
     struct net_bytes error = node->aux.reader.bytes[0];
     if (tx->failure != REDLOCK_VERDICT_NONE) return;
     tx->failure = verdict_of_error(error);
-    /* WATCH and MULTI are refused too: this user cannot release here at all. */
-    if (verdict_is_unknown_command(error)) tx->failure = REDLOCK_VERDICT_NOPERM;
+    verdict_denied_command(error, tx->denied, sizeof(tx->denied));
+    verdict_unknown_command(error, tx->unknown, sizeof(tx->unknown));
 }
 
 /* The result of reading the keys: a change, or else the verdict that holds without one. */
@@ -217,6 +221,8 @@ static void decide(struct node *node) {
     } else {
         /* The answer is final, but the WATCH must end before the next transaction begins. */
         node->tx.answer = (struct net_reply){.verdict = verdict, .remaining_ms = -2};
+        memcpy(node->tx.answer.denied, node->tx.denied, sizeof(node->tx.denied));
+        memcpy(node->tx.answer.unknown, node->tx.unknown, sizeof(node->tx.unknown));
         enter(node, TX_UNWATCH);
         sent = send_bare(node, "UNWATCH");
     }

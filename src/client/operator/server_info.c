@@ -223,6 +223,8 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         refused = !reported;
     else if (refused)
         seen->refused |= refusal_of(question);
+    if (question != NET_ASK_QUORUM && reply->unknown[0] != '\0')
+        seen->unknown |= refusal_of(question);
     if (!reported && !refused)
         seen->verdict = reply->verdict;
     else if (seen->verdict == REDLOCK_VERDICT_NONE)
