@@ -102,7 +102,7 @@ struct conn {
     char broken_text[160];
 };
 
-enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_UNWATCH };
+enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_END };
 
 /* See transaction.c. */
 struct transaction {
@@ -110,6 +110,8 @@ struct transaction {
     unsigned replies, awaited, tries;
     struct net_reply answer;
     int failure;                  /* the first error among the replies */
+    bool open;                    /* MULTI was accepted; else ... */
+    int refused;                  /* ... why not */
     char denied[24], unknown[24]; /* of that error, as in struct net_reply */
     unsigned ours, foreign, changed;
     bool mine[REDLOCK_RESOURCES_MAX];

@@ -569,10 +569,10 @@ static void test_transaction_waits_for_what_was_sent_before(void **state) {
     fake_accept(&second, &world);
     fake_await(&second, &world, 1);
     fake_introduce(&second, fake.port);
-    fake_await(&second, &world, 1 + 3); /* WATCH, PTTL, GETRANGE */
-    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
-    fake_await(&second, &world, 1 + 3 + 3); /* MULTI, DEL, EXEC */
-    fake_say_text(&second, "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
+    fake_await(&second, &world, 1 + 4); /* WATCH, PTTL, GETRANGE, MULTI */
+    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n+OK\r\n");
+    fake_await(&second, &world, 1 + 4 + 2); /* DEL, EXEC */
+    fake_say_text(&second, "+QUEUED\r\n*1\r\n:1\r\n");
     world_until_done(&world, &release, 1);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_GRANTED);
@@ -582,10 +582,10 @@ static void test_transaction_waits_for_what_was_sent_before(void **state) {
     ask_init(&release, NET_RELEASE, "k", "t", 0);
     ask_send(&world, &release, 1, 1000, 4000);
     for (size_t try = 0; try < 3; try++) {
-        fake_await(&second, &world, 7 + try * 6 + 3);
-        fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
+        fake_await(&second, &world, 7 + try * 6 + 4);
+        fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n+OK\r\n");
         fake_await(&second, &world, 7 + try * 6 + 6);
-        fake_say_text(&second, "+OK\r\n+QUEUED\r\n*-1\r\n");
+        fake_say_text(&second, "+QUEUED\r\n*-1\r\n");
     }
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_ERROR);
@@ -593,12 +593,38 @@ static void test_transaction_waits_for_what_was_sent_before(void **state) {
     /* Refused within: EXECABORT only repeats it. */
     ask_init(&release, NET_EXTEND, "k", "t", 5000);
     ask_send(&world, &release, 1, 1000, 0);
-    fake_await(&second, &world, 25 + 3);
-    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n");
+    fake_await(&second, &world, 25 + 4);
+    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n+OK\r\n");
     fake_await(&second, &world, 25 + 6);
-    fake_say_text(&second, "+OK\r\n-READONLY x\r\n-EXECABORT y\r\n");
+    fake_say_text(&second, "-READONLY x\r\n-EXECABORT y\r\n");
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_READONLY);
+
+    /* Without MULTI the change would be executed at once: it is not sent. */
+    ask_init(&release, NET_RELEASE, "k", "t", 0);
+    ask_send(&world, &release, 1, 1000, 0);
+    fake_await(&second, &world, 31 + 4);
+    const size_t before = second.input_bytes;
+    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n"
+                           "-NOPERM this user has no permissions to run the 'multi' command\r\n");
+    fake_await(&second, &world, 31 + 5); /* UNWATCH */
+    assert_null(memmem(second.input + before, second.input_bytes - before, "DEL", 3));
+    fake_say_text(&second, "+OK\r\n");
+    world_until_done(&world, &release, 1);
+    assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_NOPERM);
+    assert_string_equal(world_node(&world, 0).denied, "multi");
+
+    /* Without EXEC the connection is inside the transaction for ever. */
+    ask_init(&release, NET_RELEASE, "k", "t", 0);
+    ask_send(&world, &release, 1, 1000, 0);
+    fake_await(&second, &world, 36 + 4);
+    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n+OK\r\n");
+    fake_await(&second, &world, 36 + 6);
+    fake_say_text(&second, "+QUEUED\r\n-NOPERM this user has no permissions to run the 'exec' "
+                           "command\r\n");
+    world_until_done(&world, &release, 1);
+    assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_NOPERM);
+    assert_int_not_equal(fake_await_end(&second, &world), FAKE_OPEN);
     end_refusing(&fake, &second, &world);
 }
 

@@ -423,11 +423,11 @@ static void second_connection(const char *native, bool same) {
     fake_await(&second, &world, 2);
     fake_introduce(&second, fake.port);
     if (same) {
-        fake_await(&second, &world, 2 + 5); /* WATCH, PTTL, GETRANGE, HMGET, TIME */
+        fake_await(&second, &world, 2 + 6); /* WATCH, PTTL, GETRANGE, HMGET, TIME, MULTI */
         fake_say_text(&second, "+OK\r\n:-2\r\n$0\r\n\r\n*2\r\n$-1\r\n$-1\r\n*2\r\n$10\r\n1700000000"
-                               "\r\n$1\r\n0\r\n");
-        fake_await(&second, &world, 2 + 6);
-        fake_say_text(&second, "+OK\r\n");
+                               "\r\n$1\r\n0\r\n+OK\r\n");
+        fake_await(&second, &world, 2 + 7);
+        fake_say_text(&second, "*0\r\n");
     }
     world_until_done(&world, &ask, 1);
     assert_int_equal(ask.verdicts[0], same ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_PROTOCOL);
