@@ -14,6 +14,7 @@
 #define SAMPLES_MAX 1000
 #define JUMP_MIN (20 * MS)
 #define CONNECTIONS_MORE 5
+#define TRIALS_MAX 3
 
 bool is_served(const struct examined *node) {
     return node->info.verdict == REDLOCK_VERDICT_GRANTED;
@@ -233,7 +234,7 @@ static void connect_again(struct session *session, struct checkup *checkup) {
 
 /* Not with a user that only examines, and not where no majority could give it. */
 static void try_lock(struct session *session, struct checkup *checkup) {
-    struct tried tried[REDLOCK_NODES_MAX] = {{.verdict = {0}}};
+    struct tried tried[REDLOCK_NODES_MAX];
     size_t served = 0;
     for (size_t i = 0; i < checkup->count; i++) {
         if (!is_served(&checkup->nodes[i])) continue;
@@ -241,9 +242,15 @@ static void try_lock(struct session *session, struct checkup *checkup) {
         if (only_examines(checkup->nodes[i].info.denied)) return;
     }
     if (served < quorum_of(checkup->count)) return;
-    checkup->trial_result =
-        trial_take(session->settings, checkup->membership.quorum.ttl_ms_allowed, tried);
-    checkup->tried = true;
+    /* an answer may be late once */
+    for (int tries = 0; tries < TRIALS_MAX; tries++) {
+        memset(tried, 0, sizeof tried);
+        checkup->trial_result =
+            trial_take(session->settings, checkup->membership.quorum.ttl_ms_allowed, tried);
+        if (checkup->trial_result != REDLOCK_NO_QUORUM && checkup->trial_result != REDLOCK_EXPIRED)
+            break;
+    }
+    checkup->tried = checkup->trial_result != REDLOCK_SYSTEM;
     for (size_t i = 0; i < checkup->count; i++) checkup->nodes[i].tried = tried[i];
 }
 

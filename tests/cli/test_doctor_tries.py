@@ -25,7 +25,8 @@ WITH_TRANSACTIONS = ("+watch", "+unwatch", "+multi", "+exec", "+getrange")
 
 
 def examine(nodes, *options, **environ):
-    done = Redlock(nodes, environ)("doctor", "--json", "--samples", "2", *options)
+    """Patient: a busy machine answers late, and that is SLOW's affair."""
+    done = Redlock(nodes, environ)("doctor", "--json", "--samples", "2", "--node-timeout", "2s", *options)
     assert done.stderr == b"", done
     return done.returncode, json.loads(done.stdout)
 
@@ -36,7 +37,8 @@ def named(report, name):
 
 def user(server, *rules):
     """A URL with such a user."""
-    rules = [rule for rule in rules if server_version() >= (7, 0) or not rule.startswith("%")]
+    if server_version() < (7, 0):
+        rules = [rule.removeprefix("%R") for rule in rules]
     server.ask("ACL", "SETUSER", "tried", "reset", "on", f">{SECRET}", *rules)
     return server.url.replace("//", f"//tried:{SECRET}@")
 
@@ -118,7 +120,7 @@ def test_keys_that_this_user_may_not_use(safe_server):
 
 
 def test_a_user_that_only_examines_tries_nothing(safe_server):
-    url = user(safe_server, "%R~redlock:node", "-@all", "+eval", "+evalsha", "+info", "+time", "+hget", "+config|get")
+    url = user(safe_server, "%R~redlock:node", "-@all", "+eval", "+evalsha", "+info", "+time", "+hget", "+config|get" if server_version() >= (7, 0) else "+config")
     with monitored(safe_server) as seen:
         status, report = examine(url)
     assert (status, report["tried"]) == (0, False), report
@@ -161,7 +163,8 @@ def test_nothing_is_left_behind(safe_server):
     assert examine(safe_server.url)[0] == 0
     assert own_keys(safe_server) == []
     examine(user(safe_server, *WITH_SCRIPTS, "-del"))
-    assert all(0 < safe_server.ask("PTTL", key) <= 6000 for key in own_keys(safe_server))
+    assert all(safe_server.ask("PTTL", key) in (-2, *range(8001)) for key in own_keys(safe_server))
+    until(lambda: own_keys(safe_server) == [], 20, "the end of its keys")
 
 
 def test_locks_that_are_held_stay_held(three, resource):

@@ -40,7 +40,7 @@ def begin(up, path, *arguments, script="sleep 60", **more):
 
 
 def nothing_left(room, ports):
-    assert room.leftovers() == []
+    until(lambda: room.leftovers() == [], what="the end of every process")
     # A process that is being killed loses its environment, by which it is found, a moment before its sockets.
     until(lambda: not any(listens(port) for port in ports), 2, "the end of every port")
 
