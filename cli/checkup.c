@@ -232,6 +232,13 @@ static void connect_again(struct session *session, struct checkup *checkup) {
 
 /* ---- a lock ---- */
 
+static bool is_refused(const struct tried *tried, size_t nodes) {
+    for (size_t i = 0; i < nodes; i++)
+        for (size_t step = 0; step < TRIAL_STEPS; step++)
+            if (tried[i].denied[step][0] != '\0' || tried[i].unknown[step][0] != '\0') return true;
+    return false;
+}
+
 /* Not with a user that only examines, and not where no majority could give it. */
 static void try_lock(struct session *session, struct checkup *checkup) {
     struct tried tried[REDLOCK_NODES_MAX];
@@ -247,8 +254,9 @@ static void try_lock(struct session *session, struct checkup *checkup) {
         memset(tried, 0, sizeof tried);
         checkup->trial_result =
             trial_take(session->settings, checkup->membership.quorum.ttl_ms_allowed, tried);
-        if (checkup->trial_result != REDLOCK_NO_QUORUM && checkup->trial_result != REDLOCK_EXPIRED)
-            break;
+        const bool late =
+            checkup->trial_result == REDLOCK_NO_QUORUM || checkup->trial_result == REDLOCK_EXPIRED;
+        if (!late || is_refused(tried, checkup->count)) break;
     }
     checkup->tried = checkup->trial_result != REDLOCK_SYSTEM;
     for (size_t i = 0; i < checkup->count; i++) checkup->nodes[i].tried = tried[i];

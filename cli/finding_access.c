@@ -212,11 +212,11 @@ void judge_permissions(const struct examined *node, size_t i, struct findings *f
             [REDLOCK_SCRIPTS_NO_ENGINE] =
                 "Load the server's module for Lua, which its build or package left out; no "
                 "permission helps."};
-        NOTE("SCRIPTS-REFUSED", i, cures[node->status.scripts],
+        NOTE("SCRIPTS-REFUSED", i, cures[node->info.scripts],
              "It %s: releases and renewals use transactions, with more round trips.",
-             node->status.scripts == REDLOCK_SCRIPTS_UNKNOWN     ? "does not know EVAL or EVALSHA"
-             : node->status.scripts == REDLOCK_SCRIPTS_NO_ENGINE ? "has no Lua engine"
-                                                                 : "refuses scripts");
+             node->info.scripts == REDLOCK_SCRIPTS_UNKNOWN     ? "does not know EVAL or EVALSHA"
+             : node->info.scripts == REDLOCK_SCRIPTS_NO_ENGINE ? "has no Lua engine"
+                                                               : "refuses scripts");
     }
     judge_unasked(node, i, findings);
 }

@@ -29,7 +29,7 @@ static bool is_reported_elsewhere(int verdict) {
 }
 
 static const char *lock_cure(const struct examined *node) {
-    return node->status.uses_transactions && node->status.scripts == REDLOCK_SCRIPTS_DENIED
+    return node->status.uses_transactions && node->info.scripts == REDLOCK_SCRIPTS_DENIED
                ? "Allow this user +eval and +evalsha, or all that transactions need: " REDLOCK_DOC
                  "/acl.md."
                : "Allow this user the commands named: " REDLOCK_DOC "/acl.md lists them all.";

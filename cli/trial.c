@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <redlock/admin.h>
+
 #include "boottime.h"
 
 #define TTL_MS 3000
@@ -36,17 +38,19 @@ static bool all_answered(struct redlock_lock *lock, int *verdicts, size_t nodes)
 
 /* A majority is enough for the result, and the others answer a little later. */
 static void note(struct trial *trial, enum trial_step step, struct redlock_lock *lock) {
+    struct redlock_server servers[REDLOCK_NODES_MAX];
     int verdicts[REDLOCK_NODES_MAX] = {0};
     const size_t nodes = redlock_client_nodes(trial->session.client);
     for (int tick = 0; !all_answered(lock, verdicts, nodes) && tick < STRAGGLERS_MS; tick++)
         session_live_until(&trial->session, now_ns() + MS);
+    for (size_t i = 0; i < nodes; i++) redlock_server_init(&servers[i]);
+    /* what the nodes refused is known here, also where they do not answer now */
+    (void)!redlock_server_info(trial->session.client, REDLOCK_SERVER_INFO_CLOCK, servers, nodes);
     for (size_t i = 0; i < nodes; i++) {
-        struct redlock_node_status status = {.size = sizeof status};
         struct tried *tried = &trial->tried[i];
         tried->verdict[step] = verdicts[i];
-        if (redlock_client_node(trial->session.client, i, &status) != REDLOCK_OK) continue;
-        note_change(tried->denied[step], trial->denied[i], status.denied);
-        note_change(tried->unknown[step], trial->unknown[i], status.unknown);
+        note_change(tried->denied[step], trial->denied[i], servers[i].last_denied);
+        note_change(tried->unknown[step], trial->unknown[i], servers[i].last_unknown);
     }
 }
 

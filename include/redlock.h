@@ -181,18 +181,6 @@ struct redlock_node_status {
     int scheme;            /* enum redlock_scheme */
     int native;            /* 1: a native node (a server with the module redlock); 0: a stock
                               server, or never connected */
-    int scripts;           /* enum redlock_scripts */
-    char denied[24];       /* since it connected, the last command for which it answered "no
-                              permission"; "": none, or it denied a key, or named no command */
-    char unknown[24];      /* the same for a command that it does not know: it was renamed or
-                              disabled, or it is no Redis or Valkey server that answers */
-};
-/* Why the server refuses scripts. */
-enum redlock_scripts {
-    REDLOCK_SCRIPTS_RUN = 0,
-    REDLOCK_SCRIPTS_DENIED = 1,   /* this user may not run EVAL or EVALSHA, or they fail */
-    REDLOCK_SCRIPTS_UNKNOWN = 2,  /* the server does not know EVAL or EVALSHA */
-    REDLOCK_SCRIPTS_NO_ENGINE = 3 /* it has no Lua engine */
 };
 static inline void redlock_node_status_init(struct redlock_node_status *status) {
     memset(status, 0, sizeof *status);

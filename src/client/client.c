@@ -334,10 +334,7 @@ int redlock_client_node(struct redlock_client *client, size_t node,
                                        .verdict = status.verdict,
                                        .uses_transactions = status.uses_transactions,
                                        .scheme = status.scheme,
-                                       .native = status.native,
-                                       .scripts = status.scripts};
-    memcpy(seen.denied, status.denied, sizeof seen.denied);
-    memcpy(seen.unknown, status.unknown, sizeof seen.unknown);
+                                       .native = status.native};
     memcpy(seen.run_id, status.run_id, sizeof seen.run_id);
     memcpy(seen.version, status.version, sizeof seen.version);
     memcpy(seen.text, status.text, sizeof seen.text);

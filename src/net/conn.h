@@ -153,7 +153,7 @@ struct node {
     bool native;               /* so is the connection that is up, or was up last ... */
     struct native_hello hello; /* ... and this is the module there */
     bool uses_transactions;
-    int scripts; /* enum redlock_scripts */
+    enum net_scripts scripts;
     /* The last command that this user may not run, and the last that the server does not know. */
     char denied[sizeof(((struct net_reply *)0)->denied)];
     char unknown[sizeof(((struct net_reply *)0)->unknown)];

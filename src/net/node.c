@@ -45,10 +45,10 @@ void node_up(struct conn *conn) {
     memcpy(node->quorum, conn->quorum, sizeof(node->quorum));
     const bool needs_scripts = !conn->native || node->url.scheme != REDLOCK_SCHEME_SET;
     node->uses_transactions = conn->scripting_refused && needs_scripts;
-    node->scripts = !node->uses_transactions ? REDLOCK_SCRIPTS_RUN
-                    : conn->lua_missing      ? REDLOCK_SCRIPTS_NO_ENGINE
-                    : conn->unknown_command  ? REDLOCK_SCRIPTS_UNKNOWN
-                                             : REDLOCK_SCRIPTS_DENIED;
+    node->scripts = !node->uses_transactions ? NET_SCRIPTS_RUN
+                    : conn->lua_missing      ? NET_SCRIPTS_NO_ENGINE
+                    : conn->unknown_command  ? NET_SCRIPTS_UNKNOWN
+                                             : NET_SCRIPTS_DENIED;
     node->denied[0] = node->unknown[0] = '\0';
     node->logged = REDLOCK_VERDICT_GRANTED;
     node->text[0] = '\0';
@@ -106,9 +106,12 @@ void node_down(struct conn *conn, int verdict, const char *text) {
     }
 }
 
+/* The names are of this reply only with these verdicts: short answers leave them as they were. */
 void node_note_refusal(struct node *node, const struct net_reply *reply) {
-    if (reply->denied[0] != '\0') memcpy(node->denied, reply->denied, sizeof(node->denied));
-    if (reply->unknown[0] != '\0') memcpy(node->unknown, reply->unknown, sizeof(node->unknown));
+    if (reply->verdict == REDLOCK_VERDICT_NOPERM && reply->denied[0] != '\0')
+        memcpy(node->denied, reply->denied, sizeof(node->denied));
+    if (reply->verdict == REDLOCK_VERDICT_ERROR && reply->unknown[0] != '\0')
+        memcpy(node->unknown, reply->unknown, sizeof(node->unknown));
 }
 
 static void memory_fired(struct net_timer *timer) {

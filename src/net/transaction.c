@@ -188,6 +188,8 @@ static void note_error(struct node *node) {
     if (tx->failure != REDLOCK_VERDICT_NONE) return;
     tx->failure = verdict_of_error(error);
     verdict_denied_command(error, tx->denied, sizeof(tx->denied));
+    /* "EXECABORT Transaction discarded because of: NOPERM ..." */
+    if (tx->denied[0] != '\0') tx->failure = REDLOCK_VERDICT_NOPERM;
     verdict_unknown_command(error, tx->unknown, sizeof(tx->unknown));
 }
 
