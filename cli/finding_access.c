@@ -20,9 +20,29 @@ static bool hangs_up(const struct examined *node) {
             strstr(node->status.text, " before its first answer, to ") != NULL);
 }
 
+/* Nothing answers there, or no server that we know. */
+static void judge_silent(const struct examined *node, size_t i, struct findings *findings) {
+    const int verdict = node->info.verdict;
+    char reason[300];
+    reason_text(verdict, node->status.text, reason, sizeof reason);
+    if (verdict == REDLOCK_VERDICT_PROTOCOL || verdict == REDLOCK_VERDICT_ERROR)
+        ERROR("NOT-A-SERVER", i, server_cure,
+              "It answers, but not as a Redis or Valkey server does (%s): a proxy, an emulator or "
+              "another program.",
+              reason);
+    else if (hangs_up(node))
+        WARNING("NOT-A-SERVER", i, server_cure,
+                "It accepts connections and closes them without an answer (%s): a proxy that does "
+                "not pass the command on, another program, or a server that fails.",
+                reason);
+    else
+        WARNING("UNREACHABLE", i, "Start it, or correct its URL or the network.",
+                "It does not answer, so fewer of the others may fail (%s).", reason);
+}
+
 void judge_absent(const struct examined *node, size_t i, struct findings *findings) {
     const char *text = node->status.text;
-    char reason[300], detail[200] = "";
+    char detail[200] = "";
     const bool is_protected = strncmp(text, "protected mode", strlen("protected mode")) == 0;
     if (text[0] != '\0') snprintf(detail, sizeof detail, ": %s", text);
     switch (node->info.verdict) {
@@ -79,25 +99,7 @@ void judge_absent(const struct examined *node, size_t i, struct findings *findin
         WARNING("BUSY", i, "Find the script (see its log); SCRIPT KILL ends it.",
                 "It is busy with a script and answers no client.");
         break;
-    case REDLOCK_VERDICT_PROTOCOL:
-    case REDLOCK_VERDICT_ERROR:
-        ERROR("NOT-A-SERVER", i, server_cure,
-              "It answers, but not as a Redis or Valkey server does (%s): a proxy, an emulator or "
-              "another program.",
-              reason_text(node->info.verdict, text, reason, sizeof reason));
-        break;
-    default:
-        if (hangs_up(node)) {
-            WARNING("NOT-A-SERVER", i, server_cure,
-                    "It accepts connections and closes them without an answer (%s): a proxy that "
-                    "does not pass the command on, another program, or a server that fails.",
-                    reason_text(node->info.verdict, text, reason, sizeof reason));
-            break;
-        }
-        WARNING("UNREACHABLE", i, "Start it, or correct its URL or the network.",
-                "It does not answer, so fewer of the others may fail (%s).",
-                reason_text(node->info.verdict, text, reason, sizeof reason));
-        break;
+    default: judge_silent(node, i, findings); break;
     }
 }
 
