@@ -8,10 +8,14 @@
 
 #include "boottime.h"
 #include "denials.h"
+#include "findings.h"
+#include "majority.h"
 
 #define SAMPLE_GAP (100 * MS)
 #define SAMPLES_MAX 1000
 #define JUMP_MIN (20 * MS)
+#define CONNECTIONS_MORE 5
+#define TRIALS_MAX 3
 
 bool is_served(const struct examined *node) {
     return node->info.verdict == REDLOCK_VERDICT_GRANTED;
@@ -196,6 +200,69 @@ static void knock(struct session *session, struct checkup *checkup) {
     session_close(&door);
 }
 
+/* ---- further connections ---- */
+
+/* Next to the first one: a load balancer gives each to another server. The first one has lived all
+ * the time, so a server that restarted meanwhile does not count. */
+static void connect_again(struct session *session, struct checkup *checkup) {
+    struct session others[CONNECTIONS_MORE];
+    struct settings classic = *session->settings; /* whichever process answers, whatever it has */
+    size_t opened = 0;
+    classic.verbose = false;
+    classic.mode = REDLOCK_MODE_CLASSIC;
+    classic.confirm = false;
+    classic.quorum = classic.config_quorum = NULL;
+    classic.allow_replicas = -1;
+    while (opened < CONNECTIONS_MORE && session_open(&others[opened], &classic) == 0) opened++;
+    for (size_t k = 0; k < opened; k++) {
+        session_connect(&others[k]);
+        for (size_t i = 0; i < checkup->count; i++) {
+            struct examined *node = &checkup->nodes[i];
+            struct redlock_node_status own = {.size = sizeof own}, other = {.size = sizeof other};
+            if (redlock_client_node(session->client, i, &own) != REDLOCK_OK ||
+                redlock_client_node(others[k].client, i, &other) != REDLOCK_OK)
+                continue;
+            if (is_served(node) && other.run_id[0] != '\0' &&
+                strcmp(own.run_id, node->status.run_id) == 0 &&
+                strcmp(own.run_id, other.run_id) != 0)
+                memcpy(node->other_run_id, other.run_id, sizeof node->other_run_id);
+        }
+    }
+    for (size_t k = 0; k < opened; k++) session_close(&others[k]);
+}
+
+/* ---- a lock ---- */
+
+static bool is_refused(const struct tried *tried, size_t nodes) {
+    for (size_t i = 0; i < nodes; i++)
+        for (size_t step = 0; step < TRIAL_STEPS; step++)
+            if (tried[i].denied[step][0] != '\0' || tried[i].unknown[step][0] != '\0') return true;
+    return false;
+}
+
+/* Not with a user that only examines, and not where no majority could give it. */
+static void try_lock(struct session *session, struct checkup *checkup) {
+    struct tried tried[REDLOCK_NODES_MAX];
+    size_t served = 0;
+    for (size_t i = 0; i < checkup->count; i++) {
+        if (!is_served(&checkup->nodes[i])) continue;
+        served++;
+        if (only_examines(checkup->nodes[i].info.denied)) return;
+    }
+    if (served < quorum_of(checkup->count)) return;
+    /* an answer may be late once */
+    for (int tries = 0; tries < TRIALS_MAX; tries++) {
+        memset(tried, 0, sizeof tried);
+        checkup->trial_result =
+            trial_take(session->settings, checkup->membership.quorum.ttl_ms_allowed, tried);
+        const bool late =
+            checkup->trial_result == REDLOCK_NO_QUORUM || checkup->trial_result == REDLOCK_EXPIRED;
+        if (!late || is_refused(tried, checkup->count)) break;
+    }
+    checkup->tried = checkup->trial_result != REDLOCK_SYSTEM;
+    for (size_t i = 0; i < checkup->count; i++) checkup->nodes[i].tried = tried[i];
+}
+
 /* ---- all of it ---- */
 
 static int ask_all(struct session *session, struct checkup *checkup) {
@@ -238,6 +305,8 @@ int checkup_take(struct session *session, const struct checkup *before, struct c
         result = take_samples(session, checkup->count, samples, samples_count);
     if (result == REDLOCK_OK) result = ask_all(session, checkup);
     if (result == REDLOCK_OK) knock(session, checkup);
+    if (result == REDLOCK_OK) connect_again(session, checkup);
+    if (result == REDLOCK_OK) try_lock(session, checkup);
     int64_t wall = wall_minus_boot();
     for (size_t i = 0; i < checkup->count && result == REDLOCK_OK; i++) {
         const struct clock_sample none = {.taken = false}, *own = samples + i * samples_count;

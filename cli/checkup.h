@@ -14,6 +14,7 @@
 
 #include "membership.h"
 #include "session.h"
+#include "trial.h"
 
 /* One answer to TIME: the server's clock showed `clock_ns` at some time between two readings of
  * ours. */
@@ -38,6 +39,8 @@ struct examined {
     int64_t frozen_over_ns;   /* so long did its clock show one and the same time; 0: it did not */
     int64_t jump_ns;          /* the largest jump of its clock between two samples; 0: none */
     struct clock_sample last; /* the next examination of --watch measures from here */
+    struct tried tried;       /* if the checkup has `tried` */
+    char other_run_id[41];    /* of another server that the address leads to; "": none was met */
     int password;             /* 1: it requires one; 0: it does not; -1: unknown */
 };
 
@@ -52,6 +55,8 @@ struct checkup {
     bool pinned;         /* GUARDED: the quorum was named */
     bool allow_replicas; /* GUARDED */
     struct membership membership; /* GUARDED */
+    bool tried;                   /* a lock of doctor's own was tried */
+    int trial_result;             /* enum redlock_result */
 };
 
 /* Examines every node; `before` is the previous examination, or NULL. Takes (samples - 1) x 100 ms.

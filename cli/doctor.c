@@ -38,7 +38,8 @@ static int status_of(struct doctor *doctor) {
         const struct finding *finding = &doctor->findings.list[i];
         bool of_absence =
             strcmp(finding->name, "NO-QUORUM") == 0 || strcmp(finding->name, "PASSWORD") == 0 ||
-            strcmp(finding->name, "PROTECTED-MODE") == 0 || strcmp(finding->name, "TLS") == 0;
+            strcmp(finding->name, "PROTECTED-MODE") == 0 || strcmp(finding->name, "TLS") == 0 ||
+            strcmp(finding->name, "NOT-A-SERVER") == 0;
         if (is_of_configuration(finding)) return EXIT_CONFIG;
         if (finding->severity == SEVERITY_ERROR && !of_absence) only_absent = false;
     }

@@ -15,6 +15,7 @@ struct draft {
     /* of the hidden file, where the file system does not support unnamed files; else NULL, and a
      * crash leaves nothing */
     char *name;
+    bool fresh; /* there was no such file */
     bool replaced;
 };
 

@@ -10,9 +10,39 @@
 
 /* ---- a node that does not answer our commands ---- */
 
+static const char server_cure[] =
+    "List the Redis or Valkey server itself; for a TLS port, write rediss:// in the URL.";
+
+/* The words of a connection that ends in the middle of the handshake. */
+static bool hangs_up(const struct examined *node) {
+    return node->info.verdict == REDLOCK_VERDICT_DISCONNECTED &&
+           (strstr(node->status.text, " before its answer to ") != NULL ||
+            strstr(node->status.text, " before its first answer, to ") != NULL);
+}
+
+/* Nothing answers there, or no server that we know. */
+static void judge_silent(const struct examined *node, size_t i, struct findings *findings) {
+    const int verdict = node->info.verdict;
+    char reason[300];
+    reason_text(verdict, node->status.text, reason, sizeof reason);
+    if (verdict == REDLOCK_VERDICT_PROTOCOL || verdict == REDLOCK_VERDICT_ERROR)
+        ERROR("NOT-A-SERVER", i, server_cure,
+              "It answers, but not as a Redis or Valkey server does (%s): a proxy, an emulator or "
+              "another program.",
+              reason);
+    else if (hangs_up(node))
+        WARNING("NOT-A-SERVER", i, server_cure,
+                "It accepts connections and closes them without an answer (%s): a proxy that does "
+                "not pass the command on, another program, or a server that fails.",
+                reason);
+    else
+        WARNING("UNREACHABLE", i, "Start it, or correct its URL or the network.",
+                "It does not answer, so fewer of the others may fail (%s).", reason);
+}
+
 void judge_absent(const struct examined *node, size_t i, struct findings *findings) {
     const char *text = node->status.text;
-    char reason[300], detail[200] = "";
+    char detail[200] = "";
     const bool is_protected = strncmp(text, "protected mode", strlen("protected mode")) == 0;
     if (text[0] != '\0') snprintf(detail, sizeof detail, ": %s", text);
     switch (node->info.verdict) {
@@ -69,17 +99,13 @@ void judge_absent(const struct examined *node, size_t i, struct findings *findin
         WARNING("BUSY", i, "Find the script (see its log); SCRIPT KILL ends it.",
                 "It is busy with a script and answers no client.");
         break;
-    default:
-        WARNING("UNREACHABLE", i, "Start it, or correct its URL or the network.",
-                "It does not answer, so fewer of the others may fail (%s).",
-                reason_text(node->info.verdict, text, reason, sizeof reason));
-        break;
+    default: judge_silent(node, i, findings); break;
     }
 }
 
 /* ---- permissions ---- */
 
-static bool has_word(const char *words, const char *word) {
+bool has_word(const char *words, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = words; (at = strstr(at, word)) != NULL; at += length)
         if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
@@ -87,8 +113,7 @@ static bool has_word(const char *words, const char *word) {
     return false;
 }
 
-/* A user that may neither take nor end a lock is doctor's own: nothing is wrong with it. */
-static bool only_examines(const char *denied) {
+bool only_examines(const char *denied) {
     return (has_word(denied, "set") && has_word(denied, "del") && has_word(denied, "pexpire")) ||
            (has_word(denied, "redlock.lock") && has_word(denied, "redlock.unlock") &&
             has_word(denied, "redlock.extend"));
@@ -147,23 +172,53 @@ static void judge_denied(const struct examined *node, size_t i, struct findings 
           commands);
 }
 
+/* "TIME, INFO": those of the bits. */
+static char *refused_text(int bits, char *out, size_t size) {
+    static const char *const names[] = {"TIME", "INFO", "CONFIG GET"};
+    out[0] = '\0';
+    for (size_t bit = 0; bit < 3; bit++) {
+        if ((bits & (1 << bit)) == 0) continue;
+        snprintf(out + strlen(out), size - strlen(out), "%s%s", out[0] != '\0' ? ", " : "",
+                 names[bit]);
+    }
+    return out;
+}
+
+static void judge_unasked(const struct examined *node, size_t i, struct findings *findings) {
+    const int unknown = node->info.unknown, refused = node->info.refused & ~unknown;
+    char what[48];
+    if (unknown != 0)
+        NOTE("UNKNOWN", i,
+             "No permission helps: the commands are renamed or disabled, or no Redis or Valkey "
+             "server answers. Examine by hand what the table shows as ?.",
+             "It does not know %s: what the table shows as ? could not be examined, and may hide "
+             "any of the other findings.",
+             refused_text(unknown, what, sizeof what));
+    if (refused != 0)
+        NOTE("UNKNOWN", i,
+             "Allow this user +time +info +config|get, or run doctor as a user that has them.",
+             "It refuses %s: what the table shows as ? could not be examined, and may hide any of "
+             "the other findings.",
+             refused_text(refused, what, sizeof what));
+}
+
 void judge_permissions(const struct examined *node, size_t i, struct findings *findings) {
     judge_denied(node, i, findings);
     if (node->status.uses_transactions) {
-        NOTE("SCRIPTS-REFUSED", i, "Allow eval and evalsha, as in " REDLOCK_DOC "/acl.md.",
-             "It refuses scripts: releases and renewals use transactions, with more round trips.");
+        static const char *const cures[] = {
+            [REDLOCK_SCRIPTS_RUN] = "Allow eval and evalsha, as in " REDLOCK_DOC "/acl.md.",
+            [REDLOCK_SCRIPTS_DENIED] = "Allow eval and evalsha, as in " REDLOCK_DOC "/acl.md.",
+            [REDLOCK_SCRIPTS_UNKNOWN] =
+                "Remove the rename-command of EVAL and EVALSHA from its configuration; no "
+                "permission helps.",
+            [REDLOCK_SCRIPTS_NO_ENGINE] =
+                "Load the server's module for Lua, which its build or package left out; no "
+                "permission helps."};
+        NOTE("SCRIPTS-REFUSED", i, cures[node->info.scripts],
+             "It %s: releases and renewals use transactions, with more round trips.",
+             node->info.scripts == REDLOCK_SCRIPTS_UNKNOWN     ? "does not know EVAL or EVALSHA"
+             : node->info.scripts == REDLOCK_SCRIPTS_NO_ENGINE ? "has no Lua engine"
+                                                               : "refuses scripts");
     }
-    if (node->info.refused == 0) return;
-    char what[48] = "";
-    static const char *const names[] = {"TIME", "INFO", "CONFIG GET"};
-    for (size_t bit = 0; bit < 3; bit++) {
-        if ((node->info.refused & (1 << bit)) == 0) continue;
-        snprintf(what + strlen(what), sizeof what - strlen(what), "%s%s",
-                 what[0] != '\0' ? ", " : "", names[bit]);
-    }
-    NOTE(
-        "UNKNOWN", i,
-        "Allow this user +time +info +config|get, or run doctor as a user that has them.",
-        "It refuses %s: what the table shows as ? could not be examined, and may hide any of the other findings.",
-        what);
+    judge_unasked(node, i, findings);
 }

@@ -305,7 +305,9 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
         judge_ends(node, i, findings);
     judge_mirror(node, i, findings);
     judge_age(node->info.redis_version, checkup->guarded, i, findings);
+    judge_identity(checkup, i, findings);
     judge_permissions(node, i, findings);
     judge_own_keys(node, i, findings);
+    judge_trial(checkup, i, findings);
     judge_scheme(node, i, findings);
 }

@@ -25,6 +25,7 @@ void judge_age(const char *version, bool guarded, size_t node, struct findings *
 /* finding_access.c: what does not answer, or does not permit something */
 void judge_absent(const struct examined *node, size_t i, struct findings *findings);
 void judge_permissions(const struct examined *node, size_t i, struct findings *findings);
+bool has_word(const char *words, const char *word);
 /* What brings the recovering node `i` back, if this user's permissions prevent it; NULL: they do
  * not. */
 const char *denied_recovery_cure(const struct checkup *checkup, size_t i);
@@ -40,6 +41,13 @@ void judge_watch(const struct checkup *checkup, size_t i, struct findings *findi
 /* The records decide which of the nodes is a member; a majority of answering nodes is not enough
  * there. */
 void judge_membership(const struct checkup *checkup, struct findings *findings);
+
+/* finding_trial.c: what was tried */
+void judge_trial(const struct checkup *checkup, size_t i, struct findings *findings);
+/* After all others. */
+void judge_trial_result(const struct checkup *checkup, struct findings *findings);
+/* Which server is it, and is it one? */
+void judge_identity(const struct checkup *checkup, size_t i, struct findings *findings);
 
 /* finding_set.c: the set as a whole */
 size_t count_served(const struct checkup *checkup);

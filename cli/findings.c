@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "findings.h"
 
+#include "finding_rules.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +50,7 @@ void findings_judge(const struct checkup *checkup, struct findings *findings) {
     *findings = (struct findings){0};
     judge_set(checkup, findings);
     for (size_t i = 0; i < checkup->count; i++) judge_node(checkup, i, findings);
+    judge_trial_result(checkup, findings);
     gravest_first(findings);
 }
 

@@ -222,6 +222,7 @@ void prescription_json(const struct checkup *checkup, const struct findings *fin
         json_array_append_new(list, finding_json(checkup, &findings->list[i]));
     json_object_set_new(object, "nodes", nodes);
     json_object_set_new(object, "findings", list);
+    json_object_set_new(object, "tried", json_boolean(checkup->tried));
     json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
     putchar('\n');
     json_decref(object);

@@ -135,9 +135,11 @@ static int act_status(struct task *task, char **operands) {
     } else if (!task->settings->quiet) {
         membership_print(&task->session, &task->membership, stdout);
         fflush(stdout);
-        refusals_warn(&task->session, &task->membership, NULL);
     }
-    return status_of(task);
+    const bool none_grants =
+        refusals_warn(&task->session, &task->membership, NULL, task->settings->quiet);
+    status = status_of(task);
+    return none_grants && status <= EXIT_DEGRADED ? EXIT_NO_QUORUM : status;
 }
 
 /* ---- before a change and after it --------------------------------------------------------- */
@@ -560,7 +562,7 @@ static int act_remove(struct task *task, char **operands) {
     complain("%s (%s) is no longer a member: %zu members then, of which %zu must be intact",
              member_url(&task->session, member), member->id, members, quorum_of(members));
     warn_of_few(members);
-    refusals_warn(&task->session, membership, member);
+    (void)refusals_warn(&task->session, membership, member, false);
     if ((status = confirm(task)) != 0) return status;
     if ((status = remove_member(task, member->id)) != 0) return status;
     return finish(task, "the member is removed");

@@ -20,8 +20,8 @@ static const char *refusal_of(const struct redlock_server *server) {
     return NULL;
 }
 
-void refusals_warn(struct session *session, const struct membership *membership,
-                   const struct redlock_member *leaves) {
+bool refusals_warn(struct session *session, const struct membership *membership,
+                   const struct redlock_member *leaves, bool quiet) {
     struct redlock_server servers[REDLOCK_NODES_MAX];
     const struct redlock_quorum_status *quorum = &membership->quorum;
     size_t refuse = 0, grant = 0, members = quorum->members - (leaves != NULL);
@@ -38,12 +38,15 @@ void refusals_warn(struct session *session, const struct membership *membership,
             continue;
         }
         refuse++;
+        if (quiet) continue;
         complain("warning: %s is intact, but refuses every new lock: %s",
                  member_url(session, member), why);
     }
     const size_t needed = members / 2 + 1;
-    if (refuse > 0 && grant < needed)
+    const bool too_few = refuse > 0 && grant < needed;
+    if (too_few && !quiet)
         complain(
             "warning: %s%zu of %zu members could grant a lock, and %zu must: no lock could be acquired until that is corrected",
             leaves != NULL ? "then " : "", grant, members, needed);
+    return too_few;
 }

@@ -9,8 +9,9 @@
 #include "membership.h"
 
 /* Warns of such members, with the cure, and says so if too few others would be left to grant a
- * lock. `leaves`: a member that is about to be removed. */
-void refusals_warn(struct session *session, const struct membership *membership,
-                   const struct redlock_member *leaves);
+ * lock: then it returns true. `leaves`: a member that is about to be removed. `quiet`: it does not
+ * warn. */
+bool refusals_warn(struct session *session, const struct membership *membership,
+                   const struct redlock_member *leaves, bool quiet);
 
 #endif

@@ -15,9 +15,11 @@
 #include "duration.h"
 #include "message.h"
 
-#define READY_WITHIN (10000 * MS)
+#define REPORT_AFTER (10000 * MS)
 #define TRIES_MAX 5
-#define CONNECT_WITHIN_MS 1000
+/* The servers are ours: while they live, they will answer. A busy machine takes its time. */
+#define CONNECT_WITHIN_MS 10000
+#define LOOK_WITHIN_MS 1000
 
 static void write_nodes(struct servers *servers) {
     size_t used = 0;
@@ -120,6 +122,7 @@ static struct redlock_client *open_client(const struct servers *servers, int mod
     redlock_client_options_init(&options);
     options.service_thread = 0;
     options.mode = mode;
+    options.connect_timeout_ms = CONNECT_WITHIN_MS;
     if (redlock_client_open(servers->nodes, &options, &client, &error) == REDLOCK_OK) return client;
     complain("%s", error.text);
     return NULL;
@@ -129,13 +132,23 @@ static struct redlock_client *open_client(const struct servers *servers, int mod
 static int all_answer(struct servers *servers) {
     struct redlock_client *client = open_client(servers, REDLOCK_MODE_CLASSIC);
     if (client == NULL) return -1;
-    int ready = redlock_client_wait_ready(client, CONNECT_WITHIN_MS);
+    int ready = redlock_client_wait_ready(client, LOOK_WITHIN_MS);
     redlock_client_free(client);
     return ready == (int)servers->count;
 }
 
+/* Once: a server that hangs is not waited for in silence. */
+static void report_slow(const struct servers *servers, int64_t *report_at) {
+    if (now_ns() < *report_at) return;
+    *report_at = NEVER;
+    if (!servers->quiet)
+        complain(
+            "still waiting: the servers run, but do not all answer yet; see %s/node-*/redis.log",
+            servers->directory);
+}
+
 static int wait_ready(struct servers *servers, bool (*cancelled)(void *context), void *context) {
-    const int64_t until = now_ns() + READY_WITHIN;
+    int64_t report_at = now_ns() + REPORT_AFTER;
     while (!cancelled(context)) {
         if (replace_dead(servers) != 0) return -1;
         if (all_listen(servers)) {
@@ -143,10 +156,7 @@ static int wait_ready(struct servers *servers, bool (*cancelled)(void *context),
             int answer = all_answer(servers);
             if (answer != 0) return answer > 0 ? 0 : -1;
         }
-        if (now_ns() >= until) {
-            complain("the servers are not ready after ten seconds");
-            return -1;
-        }
+        report_slow(servers, &report_at);
         pause_ms(5);
     }
     return -1;
@@ -161,23 +171,50 @@ static int read_quorum_id(struct servers *servers, struct redlock_client *client
     return result;
 }
 
-/* The servers are new, in directories that were empty: no client ever held a lock there. */
-static int make_quorum(struct servers *servers) {
-    if (servers->mode != REDLOCK_MODE_GUARDED) return 0;
+static bool lives(const struct server *server) {
+    siginfo_t end = {.si_pid = 0};
+    return waitid(P_PID, (id_t)server->pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           end.si_pid == 0;
+}
+
+/* Each server lives, and is one that a quorum can have: so another try can succeed. */
+static bool may_answer(const struct servers *servers, struct redlock_client *client) {
+    for (size_t i = 0; i < servers->count; i++) {
+        struct redlock_node_status status = {.size = sizeof status};
+        if (!lives(&servers->list[i]) || redlock_client_node(client, i, &status) != REDLOCK_OK ||
+            status.verdict == REDLOCK_VERDICT_UNFIT)
+            return false;
+    }
+    return true;
+}
+
+/* The servers are new, in directories that were empty: no client ever held a lock there. CONFLICT:
+ * an earlier try has made it, and its answer came too late. */
+static int init_quorum(struct servers *servers, struct redlock_client *client,
+                       struct redlock_error *error) {
     struct redlock_quorum_options options;
-    struct redlock_error error;
-    struct redlock_client *client = open_client(servers, REDLOCK_MODE_GUARDED);
-    if (client == NULL) return -1;
     redlock_quorum_options_init(&options);
     options.never_used = 1;
     if (servers->ttl_max_ms > 0) options.ttl_ms_max = servers->ttl_max_ms;
-    int result = redlock_quorum_init(client, &options, &error);
-    bool made = result == REDLOCK_OK;
-    if (made) result = read_quorum_id(servers, client);
-    if (made && result != REDLOCK_OK)
-        snprintf(error.text, sizeof error.text, "%s", redlock_result_text(result));
+    int result = redlock_quorum_init(client, &options, error);
+    if (result != REDLOCK_OK && result != REDLOCK_CONFLICT) return result;
+    result = read_quorum_id(servers, client);
+    if (result != REDLOCK_OK)
+        snprintf(error->text, sizeof error->text, "%s", redlock_result_text(result));
+    return result;
+}
+
+static int make_quorum(struct servers *servers, bool (*cancelled)(void *context), void *context) {
+    if (servers->mode != REDLOCK_MODE_GUARDED) return 0;
+    struct redlock_error error;
+    struct redlock_client *client = open_client(servers, REDLOCK_MODE_GUARDED);
+    if (client == NULL) return -1;
+    int result = init_quorum(servers, client, &error);
+    while (result == REDLOCK_NO_QUORUM && !cancelled(context) && may_answer(servers, client))
+        result = init_quorum(servers, client, &error);
     redlock_client_free(client);
     if (result == REDLOCK_OK) return 0;
+    if (result == REDLOCK_NO_QUORUM && cancelled(context)) return -1;
     complain("the servers could not be made a quorum: %s; --mode classic does not need one",
              error.text);
     return -1;
@@ -189,7 +226,7 @@ int servers_start(struct servers *servers, bool (*cancelled)(void *context), voi
         if (start_one(servers, &servers->list[i]) != 0) return -1;
     }
     if (wait_ready(servers, cancelled, context) != 0) return -1;
-    return make_quorum(servers);
+    return make_quorum(servers, cancelled, context);
 }
 
 void servers_stop(struct servers *servers) {

@@ -360,6 +360,10 @@ void conn_up(struct conn *conn, const struct message *welcome) {
     struct net *net = conn->net;
     char run_id[41];
     run_id_write(net->world, welcome->process, run_id);
+    if (policy_reached(&net->policy, conn->slot, run_id, net_now(net))) {
+        conn_fail(conn, REDLOCK_VERDICT_UNFIT);
+        return;
+    }
     if (policy_listed_before(&net->policy, conn->slot, run_id) >= 0) {
         conn_fail(conn, REDLOCK_VERDICT_TWICE_LISTED);
         return;
@@ -409,6 +413,12 @@ void fresh_answered(struct conn *conn, const struct message *welcome) {
     char run_id[41];
     run_id_write(net->world, welcome->process, run_id);
     if (!conn->trying) return;
+    if (welcome->verdict == REDLOCK_VERDICT_GRANTED &&
+        policy_reached(&net->policy, conn->slot, run_id, net_now(net))) {
+        fresh_failed(conn);
+        conn_fail(conn, REDLOCK_VERDICT_UNFIT);
+        return;
+    }
     if (welcome->verdict != REDLOCK_VERDICT_GRANTED ||
         !policy_takes_over(&net->policy, conn->slot, run_id, net_now(net))) {
         fresh_failed(conn);

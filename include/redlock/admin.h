@@ -271,6 +271,14 @@ enum redlock_stale {
     REDLOCK_STALE_EVICTED = 4      /* another number of evicted keys */
 };
 
+/* Why a server refuses scripts. */
+enum redlock_scripts {
+    REDLOCK_SCRIPTS_RUN = 0,
+    REDLOCK_SCRIPTS_DENIED = 1,   /* this user may not run EVAL or EVALSHA, or they fail */
+    REDLOCK_SCRIPTS_UNKNOWN = 2,  /* the server does not know EVAL or EVALSHA */
+    REDLOCK_SCRIPTS_NO_ENGINE = 3 /* it has no Lua engine */
+};
+
 /* What one server reports. A number that is unknown is -1, a text that is unknown is "". No field
  * holds a secret. */
 struct redlock_server {
@@ -323,6 +331,13 @@ struct redlock_server {
                                 and of those that slots and shared locks need */
     int fsync_pauses; /* 1: it flushes nothing to disk while a child process writes a snapshot or a
                          new append-only file (no-appendfsync-on-rewrite) */
+    int unknown; /* of `refused`, what no permission helps: the server does not know the command
+                    (it was renamed or disabled, or a proxy answers) */
+    int scripts; /* enum redlock_scripts */
+    /* Of the last request for a lock that was refused since the client connected. */
+    char last_denied[24];  /* the command that this user may not run; "": none, or it was a key, or
+                              the server named none */
+    char last_unknown[24]; /* the command that the server does not know */
 };
 static inline void redlock_server_init(struct redlock_server *server) {
     memset(server, 0, sizeof *server);

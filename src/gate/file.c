@@ -107,11 +107,11 @@ static int sync_directory(const char *directory) {
     return result;
 }
 
-/* PATH.RANDOM */
-static int draft_name(const char *path, char *draft, size_t size) {
+/* Without the name of the file, which may be as long as a name can be. */
+static int draft_name(const char *directory, char *draft, size_t size) {
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) return -1;
-    int length = snprintf(draft, size, "%s.%016" PRIx64, path, random);
+    int length = snprintf(draft, size, "%s/.redlock-gate.%016" PRIx64 ".tmp", directory, random);
     if (length >= 0 && (size_t)length < size) return 0;
     errno = ENAMETOOLONG;
     return -1;
@@ -125,7 +125,7 @@ static int create_file(const char *path, uint64_t buckets) {
     if (directory_of(path, directory, sizeof directory) != 0) return -1;
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
     if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        if (draft_name(path, draft, sizeof draft) != 0) return -1;
+        if (draft_name(directory, draft, sizeof draft) != 0) return -1;
         fd = open(draft, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
         named = true;
     }

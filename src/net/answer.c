@@ -459,6 +459,8 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
         answer->verdict = error_verdict(request, nth, reader, room);
         if (!stands && answer->verdict == REDLOCK_VERDICT_NOPERM)
             verdict_denied_command(reader->bytes[0], answer->denied, sizeof(answer->denied));
+        if (!stands && answer->verdict == REDLOCK_VERDICT_ERROR)
+            verdict_unknown_command(reader->bytes[0], answer->unknown, sizeof(answer->unknown));
     } else {
         right = answer_right(request, nth, reader, room, answer);
     }

@@ -105,15 +105,17 @@ struct conn {
     char broken_text[160];
 };
 
-enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_UNWATCH };
+enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_END };
 
 /* See transaction.c. */
 struct transaction {
     enum transaction_stage stage; /* of the first of aux.calls */
     unsigned replies, awaited, tries;
     struct net_reply answer;
-    bool opened; /* MULTI was accepted */
-    int failure; /* the first error among the replies */
+    int failure;                  /* the first error among the replies */
+    bool open;                    /* MULTI was accepted; else ... */
+    int refused;                  /* ... why not */
+    char denied[24], unknown[24]; /* of that error, as in struct net_reply */
     unsigned ours, foreign, changed;
     bool mine[REDLOCK_RESOURCES_MAX];
     int64_t left_ms[REDLOCK_RESOURCES_MAX];
@@ -155,6 +157,10 @@ struct node {
     bool native;               /* so is the connection that is up, or was up last ... */
     struct native_hello hello; /* ... and this is the module there */
     bool uses_transactions;
+    enum net_scripts scripts;
+    /* The last command that this user may not run, and the last that the server does not know. */
+    char denied[sizeof(((struct net_reply *)0)->denied)];
+    char unknown[sizeof(((struct net_reply *)0)->unknown)];
     bool logged_silence; /* the log has that the server does not announce */
     char quorum[17];
 };
@@ -259,6 +265,8 @@ __attribute__((sentinel)) bool conn_command(struct conn *conn, const char *comma
 /* handshake.c */
 bool handshake_begin(struct conn *conn); /* false: no memory */
 void handshake_reply(struct conn *conn);
+/* The command whose answer comes next. */
+const char *handshake_awaits(const struct conn *conn);
 
 /* transaction.c */
 void transaction_add(struct node *node, struct net_call *call);
@@ -289,6 +297,8 @@ void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
 /* begins, or ends, the try of a fresh connection */
 void fresh_pump(struct node *node, rl_ns now);
+/* Keeps the command that the reply says is refused. */
+void node_note_refusal(struct node *node, const struct net_reply *reply);
 
 /* send.c: calls to be sent, and their answers */
 void node_expire_kept(struct node *node);

@@ -239,6 +239,19 @@ static void reached_another(struct conn *conn) {
               "the second connection reached another server than the first");
 }
 
+/* Whether it leads to one server at a time decides about the main connection, too. */
+static bool reached_several(struct conn *conn) {
+    static const char text[] = "the address leads to several servers at a time (a load balancer, "
+                               "or a name with several addresses): list each server itself";
+    struct node *node = conn->node;
+    if (!policy_reached(&node->net->policy, node->index, conn->run_id, net_now(node->net)))
+        return false;
+    if (conn->kind != CONN_MAIN && node->main->state == CONN_READY)
+        conn_break(node->main, REDLOCK_VERDICT_UNFIT, text);
+    conn_fail(conn, REDLOCK_VERDICT_UNFIT, text);
+    return true;
+}
+
 static void info_answered(struct conn *conn) {
     struct node *node = conn->node;
     char mode[16], version[16];
@@ -251,6 +264,7 @@ static void info_answered(struct conn *conn) {
     info_value(conn->reader.bytes[0], "redict_mode", mode, sizeof(mode));
     conn->redict = mode[0] != '\0';
     read_mode(conn->reader.bytes[0], mode, sizeof(mode));
+    if (reached_several(conn)) return;
     if (strcmp(mode, "cluster") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_CLUSTER,
                   "the server runs in cluster mode; list independent servers");
@@ -278,9 +292,10 @@ static void unknown_command(struct conn *conn, const char *name, const char *wha
 static void info_failed(struct conn *conn, struct net_bytes error) {
     int verdict = verdict_of_error(error);
     if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
-    const bool unknown = verdict_is_unknown_command(error);
+    const bool unknown = verdict_is_unknown_command(error),
+               other = verdict == REDLOCK_VERDICT_ERROR;
     const bool needed = is_guarded(conn) && !conn->native;
-    if (verdict != REDLOCK_VERDICT_NOPERM && !unknown)
+    if (verdict != REDLOCK_VERDICT_NOPERM && (!other || (needed && !unknown)))
         fail(conn, "INFO", error, verdict);
     else if (needed && unknown)
         unknown_command(conn, "INFO", "guarded mode");
@@ -318,7 +333,9 @@ static void script_failed(struct conn *conn, const char *command, struct net_byt
     if (verdict_is_lua_missing(error)) conn->lua_missing = true;
     if (!conn->unknown_command && verdict_is_unknown_command(error))
         conn->unknown_command = command;
-    if (conn->lua_missing || conn->unknown_command)
+    /* The words for it are many; classic mode does without. */
+    const bool other = verdict == REDLOCK_VERDICT_ERROR && !verdict_is_noscript(error);
+    if (conn->lua_missing || conn->unknown_command || (other && !is_guarded(conn)))
         scripting_refused(conn);
     else if (!verdict_is_noscript(error))
         fail(conn, "EVAL", error, verdict);
@@ -360,14 +377,14 @@ static void turn_guarded(struct conn *conn) {
 
 /* Where the permission is missing, the node is not used as a stock one: see above. */
 static void native_failed(struct conn *conn, struct net_bytes error) {
-    int verdict = verdict_of_error(error);
+    int verdict = is_denied(error) ? REDLOCK_VERDICT_AUTH : verdict_of_error(error);
     if (verdict_is_unknown_command(error)) {
         if (!conn_is_for_votes(conn)) reached_another(conn);
     } else if (verdict == REDLOCK_VERDICT_NOPERM) {
         conn_fail(conn, REDLOCK_VERDICT_NOPERM,
                   "the module redlock is loaded, and this user may not use it: " NATIVE_CURE);
     } else {
-        fail(conn, "REDLOCK.HELLO", error, is_denied(error) ? REDLOCK_VERDICT_AUTH : verdict);
+        fail(conn, "REDLOCK.HELLO", error, verdict);
     }
 }
 
@@ -401,6 +418,16 @@ static void quorum_failed(struct conn *conn, struct net_bytes error) {
         net_log(conn->node->net, REDLOCK_LOG_DEBUG,
                 "%s: cannot find out whether it has a record: %.*s", conn->node->url.text,
                 verdict_shown_bytes(error, 110), (const char *)error.data);
+}
+
+const char *handshake_awaits(const struct conn *conn) {
+    static const char *const names[] = {
+        [STEP_AUTH] = "AUTH",          [STEP_HELLO] = "HELLO",   [STEP_TRACKING] = "CLIENT",
+        [STEP_UNTRACK] = "CLIENT",     [STEP_SELECT] = "SELECT", [STEP_NATIVE] = "REDLOCK.HELLO",
+        [STEP_INFO] = "INFO",          [STEP_QUORUM] = "HGET",   [STEP_SCRIPT] = "EVAL",
+        [STEP_SCRIPT_SHA] = "EVALSHA", [STEP_FENCES] = "ZADD",   [STEP_SUBSCRIBE] = "SUBSCRIBE",
+    };
+    return conn->step < conn->steps_count ? names[conn->steps[conn->step]] : "the last command";
 }
 
 void handshake_reply(struct conn *conn) {

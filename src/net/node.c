@@ -106,6 +106,11 @@ void node_up(struct conn *conn) {
     memcpy(node->quorum, conn->quorum, sizeof(node->quorum));
     const bool needs_scripts = !conn->native || node->url.scheme != REDLOCK_SCHEME_SET;
     node->uses_transactions = conn->scripting_refused && needs_scripts;
+    node->scripts = !node->uses_transactions ? NET_SCRIPTS_RUN
+                    : conn->lua_missing      ? NET_SCRIPTS_NO_ENGINE
+                    : conn->unknown_command  ? NET_SCRIPTS_UNKNOWN
+                                             : NET_SCRIPTS_DENIED;
+    node->denied[0] = node->unknown[0] = '\0';
     node->logged = REDLOCK_VERDICT_GRANTED;
     node->text[0] = '\0';
     net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s%s%s)", node->url.text,
@@ -163,6 +168,14 @@ void node_down(struct conn *conn, int verdict, const char *text) {
         net_log(node->net, REDLOCK_LOG_INFO, "%s: second connection: %s", node->url.text, text);
         transaction_lost(node, verdict_of_lost(verdict));
     }
+}
+
+/* The names are of this reply only with these verdicts: short answers leave them as they were. */
+void node_note_refusal(struct node *node, const struct net_reply *reply) {
+    if (reply->verdict == REDLOCK_VERDICT_NOPERM && reply->denied[0] != '\0')
+        memcpy(node->denied, reply->denied, sizeof(node->denied));
+    if (reply->verdict == REDLOCK_VERDICT_ERROR && reply->unknown[0] != '\0')
+        memcpy(node->unknown, reply->unknown, sizeof(node->unknown));
 }
 
 static void memory_fired(struct net_timer *timer) {
@@ -238,6 +251,9 @@ void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status
     memcpy(status->version, node->version, sizeof(status->version));
     memcpy(status->text, node->text, sizeof(status->text));
     status->uses_transactions = node->uses_transactions;
+    status->scripts = node->scripts;
+    memcpy(status->denied, node->denied, sizeof(status->denied));
+    memcpy(status->unknown, node->unknown, sizeof(status->unknown));
     status->announces = status->connected && node->main->announces;
     memcpy(status->quorum, node->quorum, sizeof(status->quorum));
     status->scheme = node->url.scheme;

@@ -48,6 +48,7 @@ void call_done(struct net *net, struct net_call *call, const struct net_reply *r
     }
     call->busy = false;
     call->next = NULL;
+    if (call->request->op != NET_SERVER_INFO) node_note_refusal(&net->node[call->node], reply);
     if (call->request->op == NET_TRACK || call->request->op == NET_PROBE) {
         tracking_answered(net, call, reply);
         return;

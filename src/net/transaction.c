@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Requests on a node that refuses scripts. Each becomes a transaction: WATCH the keys, read them,
- * and if they need a change, MULTI, change, EXEC. They run one at a time and on a connection of
+ * MULTI, and if they need a change, change, then EXEC. A change is sent only when MULTI has been
+ * accepted: where this user may not run it, the change would be executed at once, whoever has the
+ * key by then. They run one at a time and on a connection of
  * their own (aux). On a shared pipeline the EXEC of another request would end our WATCH, and the
  * change could delete a key that meanwhile became another client's.
  *
@@ -95,7 +97,7 @@ static void no_memory(struct node *node) {
     conn_break(&node->aux, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
 }
 
-static bool send_check(struct node *node, const struct net_request *request) {
+static bool send_reads(struct node *node, const struct net_request *request) {
     struct words words;
     if (request->scheme) {
         node->tx.awaited = SETNX_CHECKS;
@@ -121,10 +123,12 @@ static void begin_check(struct node *node) {
     struct transaction *tx = &node->tx;
     enter(node, TX_CHECK);
     tx->failure = REDLOCK_VERDICT_NONE;
+    tx->denied[0] = tx->unknown[0] = '\0';
+    tx->open = false;
     tx->ours = tx->foreign = tx->changed = 0;
     memset(tx->mine, 0, sizeof(tx->mine));
     memset(&tx->setnx, 0, sizeof(tx->setnx));
-    if (!send_check(node, node->aux.calls.head->request) || !send_bare(node, "MULTI"))
+    if (!send_reads(node, node->aux.calls.head->request) || !send_bare(node, "MULTI"))
         no_memory(node);
 }
 
@@ -168,12 +172,15 @@ static void finish(struct node *node, const struct net_reply *reply) {
     policy_taken(&node->net->policy, node->index);
     enter(node, TX_IDLE);
     node->tx.tries = 0;
+    node->tx.denied[0] = node->tx.unknown[0] = '\0';
     transaction_pump(node);
     call_done(node->net, call, &answer);
 }
 
 static void finish_with(struct node *node, int verdict) {
     struct net_reply reply = {.verdict = verdict, .remaining_ms = -2};
+    memcpy(reply.denied, node->tx.denied, sizeof(reply.denied));
+    memcpy(reply.unknown, node->tx.unknown, sizeof(reply.unknown));
     finish(node, &reply);
 }
 
@@ -184,8 +191,10 @@ static void note_error(struct node *node) {
     struct net_bytes error = node->aux.reader.bytes[0];
     if (tx->failure != REDLOCK_VERDICT_NONE) return;
     tx->failure = verdict_of_error(error);
-    /* WATCH and MULTI are refused too: this user cannot release here at all. */
-    if (verdict_is_unknown_command(error)) tx->failure = REDLOCK_VERDICT_NOPERM;
+    verdict_denied_command(error, tx->denied, sizeof(tx->denied));
+    /* "EXECABORT Transaction discarded because of: NOPERM ..." */
+    if (tx->denied[0] != '\0') tx->failure = REDLOCK_VERDICT_NOPERM;
+    verdict_unknown_command(error, tx->unknown, sizeof(tx->unknown));
 }
 
 /* The result of reading the keys: a change, or else the verdict that holds without one. */
@@ -215,16 +224,18 @@ static void decide(struct node *node) {
     bool change = false;
     int verdict = request->scheme ? setnx_judge(request, &node->tx.setnx, node->tx.failure, &change)
                                   : judge(&node->tx, request, &change);
-    bool sent, opened = node->tx.opened;
-    if (change && opened) {
+    bool sent;
+    if (change && node->tx.open) {
         enter(node, TX_COMMIT);
         sent = send_changes(node, request) && send_bare(node, "EXEC");
     } else {
         /* The answer is final, but the WATCH must end before the next transaction begins. */
-        if (change) verdict = node->tx.failure;
+        if (change) verdict = node->tx.refused;
         node->tx.answer = (struct net_reply){.verdict = verdict, .remaining_ms = -2};
-        enter(node, TX_UNWATCH);
-        sent = send_bare(node, opened ? "EXEC" : "UNWATCH");
+        memcpy(node->tx.answer.denied, node->tx.denied, sizeof(node->tx.denied));
+        memcpy(node->tx.answer.unknown, node->tx.unknown, sizeof(node->tx.unknown));
+        enter(node, TX_END);
+        sent = send_bare(node, node->tx.open ? "EXEC" : "UNWATCH");
     }
     if (!sent) no_memory(node);
 }
@@ -249,22 +260,42 @@ static bool take_key_check(struct transaction *tx, const struct net_request *req
     return error || slot->type == REPLY_STRING;
 }
 
+static bool take_multi(struct node *node) {
+    struct transaction *tx = &node->tx;
+    tx->open = reader_is_status(&node->aux.reader, 0, "OK");
+    if (reader_is_error(&node->aux.reader)) {
+        tx->refused = verdict_of_error(node->aux.reader.bytes[0]);
+        note_error(node);
+    }
+    return tx->open || reader_is_error(&node->aux.reader);
+}
+
 static bool take_check(struct node *node) {
     struct transaction *tx = &node->tx;
     const struct reader *reader = &node->aux.reader;
     const struct net_request *request = node->aux.calls.head->request;
     unsigned nth = tx->replies++;
-    bool error = reader_is_error(reader), right = true;
-    if (error) note_error(node);
-    if (tx->replies == tx->awaited) {
-        tx->opened = !error;
-        right = error || reader_is_status(reader, 0, "OK");
-    } else if (!request->scheme)
+    bool error = reader_is_error(reader), right = true, last = tx->replies == tx->awaited;
+    if (error && !last) note_error(node);
+    if (last)
+        right = take_multi(node);
+    else if (!request->scheme)
         right = take_key_check(tx, request, reader, nth);
     else if (!error)
         right = setnx_take_check(request, nth, reader, &tx->setnx);
-    if (right && tx->replies == tx->awaited) decide(node);
+    if (right && last) decide(node);
     return right;
+}
+
+/* What EXEC was refused for other reasons than a command before it leaves the connection inside the
+ * transaction. */
+static void leave_open_transaction(struct node *node) {
+    static const char aborted[] = "EXECABORT";
+    const struct net_bytes error = node->aux.reader.bytes[0];
+    if (!node->tx.open ||
+        memmem(error.data, error.bytes, aborted, sizeof(aborted) - 1) == error.data)
+        return;
+    conn_break(&node->aux, REDLOCK_VERDICT_DISCONNECTED, "EXEC is refused");
 }
 
 static void conclude(struct node *node, unsigned changes) {
@@ -294,6 +325,7 @@ static bool take_commit(struct node *node) {
     if (reader_is_error(reader)) {
         /* EXECABORT only repeats that an earlier command was refused. */
         note_error(node);
+        if (last) leave_open_transaction(node);
         if (last) conclude(node, tx->awaited - 1);
         return true;
     }
@@ -321,7 +353,7 @@ static bool take_commit(struct node *node) {
 
 void transaction_reply(struct node *node) {
     struct transaction *tx = &node->tx;
-    bool right = tx->stage == TX_UNWATCH;
+    bool right = tx->stage == TX_END;
     switch (tx->stage) {
     case TX_IDLE: break;
     case TX_PLAIN:
@@ -331,7 +363,10 @@ void transaction_reply(struct node *node) {
         break;
     case TX_CHECK: right = take_check(node); break;
     case TX_COMMIT: right = take_commit(node); break;
-    case TX_UNWATCH: finish(node, &tx->answer); break;
+    case TX_END:
+        if (reader_is_error(&node->aux.reader)) leave_open_transaction(node);
+        finish(node, &tx->answer);
+        break;
     }
     if (!right) conn_fail(&node->aux, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
 }

@@ -88,25 +88,37 @@ int verdict_of_error(struct net_bytes error) {
     return in_script ? verdict_in_script(error) : REDLOCK_VERDICT_ERROR;
 }
 
+/* The command after `before`, which ends with a quotation mark, in lower case. */
+static void take_quoted(struct net_bytes error, const char *before, char *command, size_t size) {
+    const char *at = find(error, before), *end = (const char *)error.data + error.bytes;
+    size_t bytes = 0;
+    if (at) at += strlen(before);
+    for (; at && at + bytes < end && bytes + 1 < size; bytes++) {
+        if (!isalnum((unsigned char)at[bytes]) && !strchr("._|-", at[bytes])) break;
+        command[bytes] = (char)tolower((unsigned char)at[bytes]);
+    }
+    if (at && (at + bytes == end || (at[bytes] != '\'' && at[bytes] != '`'))) bytes = 0;
+    command[bytes] = '\0';
+}
+
 /* "... has no permissions to run the 'zrange' command": all versions with users write this, the
  * later ones inside scripts, too. A denied key is another sentence. */
 void verdict_denied_command(struct net_bytes error, char *command, size_t size) {
-    static const char before[] = "permissions to run the '";
-    const char *at = find(error, before), *end = (const char *)error.data + error.bytes;
-    size_t bytes = 0;
-    if (at) at += sizeof(before) - 1;
-    while (at && at + bytes < end && bytes + 1 < size &&
-           (isalnum((unsigned char)at[bytes]) || strchr("._|-", at[bytes])))
-        bytes++;
-    if (at && (at + bytes == end || at[bytes] != '\'')) bytes = 0;
-    if (bytes > 0) memcpy(command, at, bytes);
-    command[bytes] = '\0';
+    take_quoted(error, "permissions to run the '", command, size);
+}
+
+void verdict_unknown_command(struct net_bytes error, char *command, size_t size) {
+    command[0] = '\0';
+    if (!verdict_is_unknown_command(error)) return;
+    take_quoted(error, "command '", command, size);
+    if (command[0] == '\0') take_quoted(error, "command `", command, size);
 }
 
 bool verdict_is_noscript(struct net_bytes error) { return begins(error, "NOSCRIPT"); }
 
 bool verdict_is_unknown_command(struct net_bytes error) {
-    return begins(error, "ERR unknown command");
+    return begins(error, "ERR unknown command") || begins(error, "ERR unsupported command") ||
+           begins(error, "unsupported command");
 }
 
 bool verdict_is_lua_missing(struct net_bytes error) {

@@ -108,10 +108,15 @@ static bool is_tls_alert(const struct conn *conn, const char *data, size_t bytes
 
 static void hung_up(struct conn *conn, const char *why) {
     char text[160];
-    bool silent = conn->node->url.kind == URL_TCP && conn->kind == CONN_MAIN &&
-                  conn->state == CONN_HANDSHAKE && conn->step == 0;
-    snprintf(text, sizeof(text), "%s%s", why,
-             silent ? " before its first answer; TLS port? use rediss://" : "");
+    const bool begins = conn->kind == CONN_MAIN && conn->state == CONN_HANDSHAKE;
+    const bool silent = begins && conn->node->url.kind == URL_TCP && conn->step == 0;
+    if (silent)
+        snprintf(text, sizeof(text), "%s before its first answer, to %s; TLS port? use rediss://",
+                 why, handshake_awaits(conn));
+    else if (begins)
+        snprintf(text, sizeof(text), "%s before its answer to %s", why, handshake_awaits(conn));
+    else
+        snprintf(text, sizeof(text), "%s", why);
     conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, text);
 }
 

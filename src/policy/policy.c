@@ -116,6 +116,27 @@ rl_mask policy_listed_again(const struct policy *policy, unsigned node, const ch
     return mask;
 }
 
+static bool is_run_id(const struct policy_server *server, const char *run_id) {
+    return strcmp(server->run_id, run_id) == 0;
+}
+
+bool policy_reached(struct policy *policy, unsigned node, const char *run_id, rl_ns now) {
+    struct policy_node *at = &policy->node[node];
+    struct policy_server *place = &at->earlier[0];
+    bool back = false;
+    if (run_id[0] == '\0' || is_run_id(&at->reached, run_id)) return now < at->several_until;
+    for (unsigned i = 0; i < POLICY_SERVERS && !back; i++) {
+        struct policy_server *earlier = &at->earlier[i];
+        back = is_run_id(earlier, run_id);
+        if (back || earlier->left < place->left) place = earlier;
+    }
+    if (back && now - place->left < POLICY_COMES_BACK) at->several_until = now + POLICY_COMES_BACK;
+    *place = at->reached;
+    place->left = now;
+    memcpy(at->reached.run_id, run_id, strlen(run_id) + 1);
+    return now < at->several_until;
+}
+
 void policy_up(struct policy *policy, unsigned node, const char *run_id, rl_ns now) {
     struct policy_node *at = &policy->node[node];
     memcpy(at->run_id, run_id, strlen(run_id) + 1);

@@ -71,6 +71,16 @@ rl_ns backoff_next(struct backoff *backoff, uint32_t random);
 /* ---- one node ---- */
 
 /* The owner reads all fields, and writes only those marked as its own. */
+/* Servers that the node's address has led to, besides that of the last handshake. */
+enum { POLICY_SERVERS = 3 };
+/* A server to which the address leads again so soon after it led to another one. */
+#define POLICY_COMES_BACK (60000 * RL_MS)
+
+struct policy_server {
+    char run_id[41];
+    rl_ns left; /* when a handshake reached another one */
+};
+
 struct policy_node {
     const struct call_queue *calls; /* the owner's: calls on the node's connection, in order */
     /* the owner's: transactions that wait for their turn on the aux connection; NULL: none */
@@ -96,6 +106,9 @@ struct policy_node {
     rl_ns tried_at; /* when the last try began, ... */
     uint32_t heard_before, turn_heard_before; /* ... and the next two then */
     uint32_t heard, turn_heard; /* counts answers to `calls` and `turn`, also incomplete ones */
+    struct policy_server reached,
+        earlier[POLICY_SERVERS]; /* by the handshakes of all connections */
+    rl_ns several_until;         /* see policy_reached() */
     /* While a caller waits. */
     bool tracking_live;    /* the node notifies of changes */
     bool tracking_refused; /* it refuses to notify on this connection */
@@ -156,6 +169,13 @@ rl_mask policy_busy_writes(const struct policy *policy);
  * closed. */
 int policy_listed_before(const struct policy *policy, unsigned node, const char *run_id);
 rl_mask policy_listed_again(const struct policy *policy, unsigned node, const char *run_id);
+
+/* A handshake of any connection to the node's address has reached this server. True: the address
+ * leads to several servers at a time, so its vote is none. A process draws its run_id at its start:
+ * one that comes back soon after another one's lives next to it, behind a load balancer or a name
+ * with several addresses. It is so until it has not been seen for POLICY_COMES_BACK. A client whose
+ * connections all reach one of the servers cannot notice it. */
+bool policy_reached(struct policy *policy, unsigned node, const char *run_id, rl_ns now);
 
 /* The handshake is complete. The owner then sends the kept releases. (The connection may already be
  * leaving.) */

@@ -189,6 +189,8 @@ struct net_reply {
     /* NOPERM: the command that the user may not run; "": the server does not name it, or a key is
      * denied. */
     char denied[24];
+    char
+        unknown[24]; /* ERROR: the command that the server does not know; "": it is another error */
     /* PEEK, PEEK_VALUE: -1: no TTL; -2: no key. ACQUIRE and SHARE, DENIED by a native node: of the
      * holder's key that ends last; -2: the node does not say. */
     int64_t remaining_ms;

@@ -101,15 +101,20 @@ class Server(Asking):
                                         env=self.environ, start_new_session=True, preexec_fn=die_with_us)
 
     def _answers(self):
-        end = time.monotonic() + 10
+        """False: it has ended, because another server was quicker to take the port, for instance. That one's answer does
+        not count."""
+        end = time.monotonic() + 60  # a busy machine: it lives, so it will answer
         while time.monotonic() < end and self.process.poll() is None:
             try:
-                self.ask("PING")
-                return True
+                if self.ask("CONFIG", "GET", "dir")[1:] == [self.directory.encode()]:
+                    return True
             except ServerError:
-                return True  # wants a password, but it is there
+                return self.process.poll() is None  # wants a password, but it is there
             except OSError:
-                time.sleep(0.01)
+                pass
+            time.sleep(0.01)
+        self.process.kill()
+        self.process.wait()
         return False
 
     @property

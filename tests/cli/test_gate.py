@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """redlock gate: a file is replaced whole, by whoever has the highest fence, or not at all."""
+import errno
 import json
 import os
+import pathlib
 import random
 import resource
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -196,11 +200,12 @@ def test_command_line(redlock, tmp_path, arguments, environ, message):
 
 def test_what_cannot_be_replaced(redlock, tmp_path):
     (tmp_path / "dangling").symlink_to("nowhere")
-    for name in (".", "/dev/null", "no-such-directory/f", "f/", "dangling"):
+    (tmp_path / "circle").symlink_to("circle")
+    for name in (".", "/dev/null", "no-such-directory/f", "f/", "dangling", "circle"):
         done = redlock("gate", "--fence", "1", name, "true", cwd=tmp_path)
         assert done.returncode == SYSTEM, name
         assert "cannot be replaced: " in done.stderr.decode()
-    assert os.listdir(tmp_path) == ["dangling"]
+    assert sorted(os.listdir(tmp_path)) == ["circle", "dangling"]
 
 
 def test_permissions_stay_and_a_link_is_followed(redlock, file, tmp_path):
@@ -212,6 +217,131 @@ def test_permissions_stay_and_a_link_is_followed(redlock, file, tmp_path):
     assert left(file) == ["link", "report", "report.fence"]
     done = redlock("gate", "--fence", "1", "fresh", "true", cwd=tmp_path, preexec_fn=lambda: os.umask(0o027))
     assert done.returncode == 0 and (tmp_path / "fresh").stat().st_mode & 0o7777 == 0o640
+
+
+# ---- access control lists ----
+
+USER_OBJ, USER, GROUP_OBJ, MASK, OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
+ANY = 0xffffffff
+
+
+def acl(*entries):
+    """The kernel's form of (tag, rights) or (tag, rights, id)."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry[:2], *(entry[2:] or [ANY])) for entry in entries)
+
+
+def acl_of(path, kind="access"):
+    try:
+        return os.getxattr(path, f"system.posix_acl_{kind}")
+    except OSError as error:
+        assert error.errno == errno.ENODATA
+        return None
+
+
+# user 1234 may read and write, the owning group may do nothing: `ls -l` shows rw-rw----
+FOR_ONE = acl((USER_OBJ, 6), (USER, 6, 1234), (GROUP_OBJ, 0), (MASK, 6), (OTHER, 0))
+
+
+def test_an_acl_stays(redlock, file):
+    file.write_text("old")
+    os.setxattr(file, "system.posix_acl_access", FOR_ONE)
+    assert gate(redlock, 1, file, "echo", "new").returncode == 0
+    assert (file.read_text(), acl_of(file), oct(file.stat().st_mode & 0o7777)) == ("new\n", FOR_ONE, "0o660")
+
+
+def test_a_file_without_an_acl_gets_none_from_its_directory(redlock, file):
+    """Its mode's group bits would be the mask of that ACL, and let its users read."""
+    file.write_text("old")
+    file.chmod(0o640)
+    os.setxattr(file.parent, "system.posix_acl_default", FOR_ONE)
+    assert gate(redlock, 1, file, "echo", "new").returncode == 0
+    assert (file.read_text(), acl_of(file), oct(file.stat().st_mode & 0o7777)) == ("new\n", None, "0o640")
+
+
+def test_a_new_file_gets_the_acl_that_its_directory_gives(redlock, file):
+    os.setxattr(file.parent, "system.posix_acl_default", FOR_ONE)
+    assert gate(redlock, 1, file, "echo", "new").returncode == 0
+    (file.parent / "usual").touch()
+    assert acl_of(file) == acl_of(file.parent / "usual") == FOR_ONE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of another user")
+def test_an_acl_that_meets_another_group_gives_it_nothing(redlock):
+    """The new file belongs to this user's group: it does not get the rights of the old one's."""
+    before, after = (acl((USER_OBJ, 6), (USER, 4, 1234), (GROUP_OBJ, rights), (MASK, 6), (OTHER, 0)) for rights in (6, 0))
+    with tempfile.TemporaryDirectory() as directory:
+        file = pathlib.Path(directory) / "report"
+        assert gate(redlock, 1, file, "echo", "one").returncode == 0
+        os.setxattr(file, "system.posix_acl_access", before)
+        file.with_name("report.fence").chmod(0o666)
+        file.parent.chmod(0o777)
+        done = gate(redlock, 2, file, "echo", "two", user=65534, group=65534, extra_groups=[])
+        assert (done.returncode, file.read_text(), acl_of(file)) == (0, "two\n", after), done
+        assert (file.stat().st_uid, file.stat().st_gid) == (65534, 65534)
+
+
+# ---- what is next to the file ----
+
+@pytest.mark.parametrize("name", ["report.fence.new", "report.new"])
+def test_files_of_others_next_to_it_stay(redlock, file, name):
+    other = file.parent / name
+    assert gate(redlock, 1, other, "echo", "other").returncode == 0
+    assert gate(redlock, 1, file, "echo", "one").returncode == 0
+    assert (other.read_text(), file.read_text()) == ("other\n", "one\n")
+    assert left(file) == sorted(["report", "report.fence", name, f"{name}.fence"])
+
+
+def test_a_name_as_long_as_the_memory_allows(redlock, tmp_path):
+    file = tmp_path / ("n" * (255 - len(".fence")))
+    done = gate(redlock, 1, file, "echo", "one")
+    assert (done.returncode, file.read_text()) == (0, "one\n"), done
+
+
+# ---- places that cannot be written ----
+
+def on_a_small_disk(redlock, tmp_path, script):
+    """The script sees an empty file system of 64 KiB in a mount of its own, with $R: redlock."""
+    private = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+    made = 'mount -t tmpfs -o size=64k,mode=755 none "$1" && cd "$1" && '
+    return subprocess.run([*private, "sh", "-c", made + script, "sh", str(tmp_path)], timeout=30, capture_output=True,
+                          env={**redlock.environ, "R": BINARY}, check=False)
+
+
+def test_a_full_disk_leaves_the_old_content(redlock, tmp_path):
+    done = on_a_small_disk(redlock, tmp_path, """
+        "$R" gate --fence 1 f -- echo one || exit 9
+        "$R" gate --fence 2 f -- head -c 300000 /dev/zero; echo "$?"
+        head -c 300000 /dev/zero > filler 2> /dev/null; : > f.empty
+        "$R" gate --fence 3 f -- echo three; echo "$?"
+        "$R" gate --fence 1 g -- echo new; echo "$?"
+        cat f; ls -A; rm filler
+        "$R" gate --fence 3 f -- echo three && cat f""")
+    said = done.stderr.decode()
+    assert done.stdout.decode().split() == ["71", "71", "71", "one", "f", "f.empty", "f.fence", "filler", "three"], done
+    assert said.count("No space left on device") == 3 and "cannot write next to" in said, said
+
+
+def test_a_read_only_directory_stays_as_it_was(redlock, tmp_path):
+    done = on_a_small_disk(redlock, tmp_path, """
+        "$R" gate --fence 1 f -- echo one && mount -o remount,ro . || exit 9
+        "$R" gate --fence 2 f -- touch ran; echo "$?"
+        "$R" gate --fence 2 new -- touch ran; echo "$?"
+        cat f; ls -A""")
+    assert done.stdout.decode().split() == ["71", "71", "one", "f", "f.fence"], done
+    assert done.stderr.decode().count("Read-only file system") == 2, done
+
+
+def test_a_directory_that_this_user_may_not_write(redlock):
+    """Its file may be writable: but no new one can take its place."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = pathlib.Path(directory) / "report"
+        assert gate(redlock, 1, file, "echo", "one").returncode == 0
+        for path, mode in (file, 0o666), (file.with_name("report.fence"), 0o666), (file.parent, 0o555):
+            path.chmod(mode)
+        done = gate(redlock, 2, file, "echo", "two", user=65534 if os.geteuid() == 0 else None)
+        file.parent.chmod(0o755)
+        assert (done.returncode, b"Permission denied" in done.stderr, file.read_text()) == (SYSTEM, True, "one\n"), done
+        assert left(file) == ["report", "report.fence"]
 
 
 def test_damaged_gate_lets_nobody_pass(redlock, file):
@@ -279,7 +409,9 @@ def test_contending_writers_killed_at_random(redlock, file):
     final = fence + 1
     assert gate(redlock, final, file, sys.executable, "-c", WRITER, str(final), "0").returncode == 0
     assert whole(file.read_text()) == final
-    assert left(file) == ["report", "report.fence"]
+    drafts = [name for name in left(file) if name.startswith(".redlock-gate.")]  # of processes killed right before their rename
+    assert len(drafts) <= statuses.count(-signal.SIGKILL)
+    assert left(file) == sorted(["report", "report.fence", *drafts])
 
 
 COUNTER = """

@@ -40,7 +40,7 @@ def begin(up, path, *arguments, script="sleep 60", **more):
 
 
 def nothing_left(room, ports):
-    assert room.leftovers() == []
+    until(lambda: room.leftovers() == [], what="the end of every process")
     # A process that is being killed loses its environment, by which it is found, a moment before its sockets.
     until(lambda: not any(listens(port) for port in ports), 2, "the end of every port")
 
@@ -244,6 +244,38 @@ def kill_and_wait(node):
     before = (node / "pid").read_text()
     os.kill(int(before), signal.SIGKILL)
     until(lambda: (node / "pid").read_text() not in ("", before), what=f"{node.name}, again")
+
+
+def program(path, script):
+    """A server program that is a script around the real one."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_servers_that_start_slowly_are_waited_for(up, room, tmp_path):
+    """A busy machine: they live, so they will answer."""
+    slow = program(tmp_path / "server", 'sleep 11; exec redis-server "$@"')
+    done = up("up", "-n", "1", "--server", slow, "--", "true", timeout=60)
+    assert (done.returncode, "still waiting: the servers run" in done.stderr.decode()) == (0, True), done
+    assert room.leftovers() == []
+
+
+def test_servers_that_hardly_run_are_waited_for(up, room, tmp_path):
+    """Each answers in short bursts only, longer apart than any timeout of a client on a machine with time."""
+    bursts = 'own=$$; (while sleep 0.02 && kill -STOP $own && sleep 1.5 && kill -CONT $own; do :; done) & exec redis-server "$@"'
+    done = up("up", "--server", program(tmp_path / "server", bursts), "--", "true", timeout=120)
+    assert done.returncode == 0, done
+    assert room.leftovers() == []
+
+
+def test_the_wait_for_servers_can_be_ended(up, room, tmp_path):
+    never = program(tmp_path / "server", "exec sleep 600")
+    process = up.start("up", "-n", "1", "--server", never, "--", "true")
+    until(lambda: children(process.pid), what="a server")
+    process.terminate()
+    assert process.wait(10) == 128 + signal.SIGTERM
+    assert room.leftovers() == []
 
 
 def test_servers_let_in_only_those_who_know_the_password(up, room, tmp_path):

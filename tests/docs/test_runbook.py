@@ -314,14 +314,14 @@ CURED = {
     "BUSY": busy, "RECOVERING": recovering, "EVICTED": evicted, "REPLICATION-ID": replication_id,
     "UNANNOUNCED": unannounced, "NOT-SETTLED": not_settled, "RESTART-FORGETS": restart_forgets,
     "RESTART-LAST-SECOND": restart_last_second, "NO-PASSWORD": no_password,
-    "SCRIPTS-REFUSED": scripts_refused, "UNKNOWN": unknown, "UNFIT": unfit,
+    "SCRIPTS-REFUSED": scripts_refused, "UNKNOWN": unknown, "UNFIT": unfit, "NO-IDENTITY": unknown,
 }
 # A person has to do what cures these: start a server, correct a list.
 LOOKED_AT = {"CLUSTER": cluster, "TWICE-LISTED": twice_listed, "NO-QUORUM": no_quorum, "PASSWORD": password,
              "UNREACHABLE": unreachable, "NOT-LISTED": not_listed}
 # The commands run, on a server that is well: tests/cli/test_doctor.py shows how these findings come about.
 ONLY_RUN = {"CLOCK-FROZEN", "CLOCK-JUMPS", "CLOCK-DRIFT", "CLOCK-OFFSET", "SLOW", "LOADING", "OLD-VERSION"}
-WITHOUT_COMMANDS = {"PROTECTED-MODE", "TLS", "FEW-NODES", "ALL-ON-ONE-HOST", "EVEN-NODES", "OLD-PATTERN",
+WITHOUT_COMMANDS = {"SEVERAL-SERVERS", "NOT-A-SERVER", "UNTRIED", "FEATURES", "PROTECTED-MODE", "TLS", "FEW-NODES", "ALL-ON-ONE-HOST", "EVEN-NODES", "OLD-PATTERN",
                     "MIXED-QUORUM", "NO-MIRROR"}
 
 EXAMINE = "redlock doctor --json --samples 2 || true"

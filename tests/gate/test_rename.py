@@ -15,7 +15,7 @@ def test_nobody_passes_between_check_and_rename(tmp_path):
     file, go = tmp_path / "file", tmp_path / "go"
     first = start(1, file, "first", LD_PRELOAD=SLOW, RENAME_WAITS_FOR=str(go))
     end = time.monotonic() + 10
-    while not any(name.name.startswith("file.") and name.name != "file.fence" for name in tmp_path.iterdir()):
+    while not any(name.name.startswith(".redlock-gate.") for name in tmp_path.iterdir()):
         assert time.monotonic() < end and first.poll() is None, "the first does not come to its rename"
         time.sleep(0.005)
     second = start(2, file, "second")

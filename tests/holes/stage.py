@@ -3,10 +3,11 @@
 servers and clients of its own."""
 import contextlib
 import itertools
+import socket
 
 from conftest import COUNT, ROUNDS
 from crowd import ALL_VALIDITY, NOBODY, RESOURCE, Crowd, init, redlock
-from nodes import Address, Group, until
+from nodes import Group, until
 from witness import Grant, Witness, fence_violations, now, overlaps
 
 MISSES = 3  # rounds that a busy machine may spoil before the test fails
@@ -75,10 +76,11 @@ class Stage(contextlib.ExitStack):
         return node
 
     def unreachable(self):
-        """The URL of a node that a client cannot reach."""
-        address = Address(0)
-        address.close()
-        return address.url
+        """The URL of a node that a client cannot reach. The port is taken until the end of the round: a server of another
+        test that got it would be a node of another quorum."""
+        taken = self.enter_context(socket.socket())
+        taken.bind(("127.0.0.1", 0))
+        return f"redis://127.0.0.1:{taken.getsockname()[1]}"
 
     def init(self, nodes, ttl_ms, **more):
         if self.mode == "guarded":

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The witness itself: what it must notice, and what it must not take for a violation."""
+import socket
+
 import pytest
 
+import nodes  # noqa: F401  (first: it knows where the servers of tests/cli are)
+from stage import Stage
 from witness import Grant, Witness, fence_violations, overlaps
 
 
@@ -45,3 +49,13 @@ def test_records_are_read(tmp_path):
     assert (second.resource, second.until) == ("b", 400)
     assert witness.grants("b") == [second]
     assert witness.tried() == [(8, -1, 105)] and witness.wrote() == [(7, 3, 1)] and witness.fenced() == []
+
+
+def test_no_server_gets_the_port_of_an_unreachable_node(tmp_path):
+    """A server of another test there is a node of another quorum: TWO_QUORUMS, and rightly so."""
+    with Stage(tmp_path, "classic") as stage:
+        port = int(stage.unreachable().rsplit(":", 1)[1])
+        with socket.socket() as client:
+            assert client.connect_ex(("127.0.0.1", port)) != 0
+        with pytest.raises(OSError):
+            socket.create_server(("127.0.0.1", port)).close()

@@ -358,13 +358,82 @@ static void test_hung_up_on(void **state) {
     begin_silent(&fake, &world);
     fake_hang_up(&fake);
     world_until_verdict(&world, 0, REDLOCK_VERDICT_DISCONNECTED);
+    assert_non_null(
+        strstr(world_node(&world, 0).text, "before its first answer, to REDLOCK.HELLO"));
     assert_non_null(strstr(world_node(&world, 0).text, "TLS port? use rediss://"));
+    end(&fake, &world);
+
+    begin_silent(&fake, &world);
+    fake_say_text(&fake, FAKE_STOCK);
+    fake_hang_up(&fake);
+    world_until_verdict(&world, 0, REDLOCK_VERDICT_DISCONNECTED);
+    assert_non_null(strstr(world_node(&world, 0).text, "before its answer to INFO"));
     end(&fake, &world);
 
     begin(&fake, &world);
     fake_hang_up(&fake);
     world_until_verdict(&world, 0, REDLOCK_VERDICT_DISCONNECTED);
-    assert_null(strstr(world_node(&world, 0).text, "TLS"));
+    assert_null(strstr(world_node(&world, 0).text, "before"));
+    end(&fake, &world);
+}
+
+/* An emulator, a proxy, a managed service: whatever words it has for that, classic mode needs
+ * neither INFO nor scripts. */
+static void test_neither_info_nor_scripts(void **state) {
+    static const struct {
+        const char *info, *eval;
+        int scripts;
+    } table[] = {
+        {"-ERR unknown command 'INFO'\r\n", "-ERR unknown command 'EVAL'\r\n", NET_SCRIPTS_UNKNOWN},
+        {"-FORBIDDEN ask your administrator\r\n", "-ERR invalid request\r\n", NET_SCRIPTS_DENIED},
+        {"-unsupported command 'info'\r\n", "-ERR Could not find scripting engine 'lua'\r\n",
+         NET_SCRIPTS_NO_ENGINE},
+        {"$0\r\n\r\n", ":1\r\n", NET_SCRIPTS_RUN},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct fake fake;
+        struct world world;
+        begin_silent(&fake, &world);
+        fake_say_text(&fake, FAKE_STOCK);
+        fake_say_text(&fake, table[i].info);
+        for (int n = 0; n < NODE_CLASSIC_SCRIPTS + 1; n++) fake_say_text(&fake, table[i].eval);
+        world_until_ready(&world, 1);
+        assert_string_equal(world_node(&world, 0).run_id, "");
+        assert_int_equal(world_node(&world, 0).scripts, table[i].scripts);
+        end(&fake, &world);
+    }
+}
+
+static void greet_as(struct fake *fake, struct world *world, int identity) {
+    fake_accept(fake, world);
+    fake_await(fake, world, GREETED);
+    fake_introduce(fake, identity);
+    fake_say_text(fake, ":1\r\n:0\r\n:0\r\n:0\r\n");
+}
+
+/* A load balancer: the first server comes back, so it did not restart. */
+static void test_an_address_of_several_servers(void **state) {
+    struct fake fake;
+    struct world world;
+    char url[64];
+    (void)state;
+    fake_open(&fake);
+    fake_url(&fake, url, sizeof(url));
+    world_open_urls(&world, url);
+    for (int identity = 1; identity <= 2; identity++) {
+        greet_as(&fake, &world, identity);
+        world_until_ready(&world, 1);
+        fake_hang_up(&fake);
+        world_until_verdict(&world, 0, REDLOCK_VERDICT_DISCONNECTED);
+    }
+    greet_as(&fake, &world, 1);
+    world_until_verdict(&world, 0, REDLOCK_VERDICT_UNFIT);
+    assert_non_null(strstr(world_node(&world, 0).text, "list each server itself"));
+    assert_non_null(strstr(world.log, "several servers at a time"));
+    greet_as(&fake, &world, 1);
+    world_until_verdict(&world, 0, REDLOCK_VERDICT_UNFIT);
+    assert_int_equal(net_ready(world.net, net_now(world.net)), 0);
     end(&fake, &world);
 }
 
@@ -529,15 +598,31 @@ static void test_transaction_waits_for_what_was_sent_before(void **state) {
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_READONLY);
 
-    /* Without MULTI no change follows: it would be made at once. */
+    /* Without MULTI the change would be executed at once: it is not sent. */
     ask_init(&release, NET_RELEASE, "k", "t", 0);
-    ask_send(&world, &release, 1, 1000, 4000);
+    ask_send(&world, &release, 1, 1000, 0);
     fake_await(&second, &world, 31 + 4);
-    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n-NOPERM x\r\n");
+    const size_t before = second.input_bytes;
+    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n"
+                           "-NOPERM this user has no permissions to run the 'multi' command\r\n");
     fake_await(&second, &world, 31 + 5); /* UNWATCH */
+    assert_null(memmem(second.input + before, second.input_bytes - before, "DEL", 3));
     fake_say_text(&second, "+OK\r\n");
     world_until_done(&world, &release, 1);
     assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_NOPERM);
+    assert_string_equal(world_node(&world, 0).denied, "multi");
+
+    /* Without EXEC the connection is inside the transaction for ever. */
+    ask_init(&release, NET_RELEASE, "k", "t", 0);
+    ask_send(&world, &release, 1, 1000, 0);
+    fake_await(&second, &world, 36 + 4);
+    fake_say_text(&second, "+OK\r\n:900\r\n$1\r\nt\r\n+OK\r\n");
+    fake_await(&second, &world, 36 + 6);
+    fake_say_text(&second, "+QUEUED\r\n-NOPERM this user has no permissions to run the 'exec' "
+                           "command\r\n");
+    world_until_done(&world, &release, 1);
+    assert_int_equal(release.verdicts[0], REDLOCK_VERDICT_NOPERM);
+    assert_int_not_equal(fake_await_end(&second, &world), FAKE_OPEN);
     end_refusing(&fake, &second, &world);
 }
 
@@ -572,6 +657,8 @@ int main(void) {
         cmocka_unit_test(test_closing),
         cmocka_unit_test(test_refused_handshakes),
         cmocka_unit_test(test_hung_up_on),
+        cmocka_unit_test(test_neither_info_nor_scripts),
+        cmocka_unit_test(test_an_address_of_several_servers),
         cmocka_unit_test(test_silent_handshake),
         cmocka_unit_test(test_info_forbidden),
         cmocka_unit_test(test_noscript_before_a_release),

@@ -113,11 +113,33 @@ static void test_kinds(void **state) {
     assert_true(verdict_is_unknown_command(error_of("ERR unknown command 'EVAL'", 26)));
     assert_true(verdict_is_unknown_command(error_of("ERR unknown command `EVAL`, with args", 37)));
     assert_false(verdict_is_unknown_command(error_of("ERR unknown", 11)));
+    assert_true(verdict_is_unknown_command(error_of("unsupported command 'info'", 26)));
+}
+
+static void test_unknown_commands_are_named(void **state) {
+    static const struct {
+        const char *text, *command;
+    } names[] = {
+        {"ERR unknown command 'WATCH', with args beginning with: 'secret' ", "watch"},
+        {"ERR unknown command `client|tracking`, with args", "client|tracking"},
+        {"unsupported command 'info'", "info"},
+        {"ERR unknown command", ""},
+        {"ERR unknown command 'cut", ""},
+        {"ERR no permissions to run the command 'get'", ""},
+    };
+    char command[24];
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        verdict_unknown_command(error_of(names[i].text, strlen(names[i].text)), command,
+                                sizeof(command));
+        assert_string_equal(command, names[i].command);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_unknown_commands_are_named),
         cmocka_unit_test(test_cut),
         cmocka_unit_test(test_kinds),
     };

@@ -217,6 +217,38 @@ static void test_listed_twice(void **state) {
     assert_int_equal(policy_listed_before(&policy, 2, ""), -1);
 }
 
+/* A run_id is drawn when the process starts. */
+static void test_an_address_of_several_servers(void **state) {
+    (void)state;
+    begin();
+    assert_false(policy_reached(&policy, 0, "a", 0));
+    assert_false(policy_reached(&policy, 0, "", 1));  /* it does not say */
+    assert_false(policy_reached(&policy, 0, "a", 2)); /* connected again */
+    assert_false(policy_reached(&policy, 0, "b", 3)); /* restarted, or moved */
+    assert_false(policy_reached(&policy, 1, "a", 4)); /* another address */
+    assert_true(policy_reached(&policy, 0, "a", 5));
+    assert_true(policy_reached(&policy, 0, "a", 4 + POLICY_COMES_BACK));
+    assert_true(policy_reached(&policy, 0, "", 4 + POLICY_COMES_BACK));
+    assert_false(policy_reached(&policy, 0, "a", 5 + POLICY_COMES_BACK));
+}
+
+static void test_an_address_that_moves_and_returns_later(void **state) {
+    (void)state;
+    begin();
+    assert_false(policy_reached(&policy, 0, "a", 0));
+    assert_false(policy_reached(&policy, 0, "b", 10));
+    assert_false(policy_reached(&policy, 0, "a", 10 + POLICY_COMES_BACK));
+    assert_true(policy_reached(&policy, 0, "b", 11 + POLICY_COMES_BACK)); /* and back at once */
+}
+
+static void test_an_address_of_many_servers(void **state) {
+    static const char *const order[] = {"a", "b", "c", "d", "e", "b"};
+    (void)state;
+    begin();
+    for (int i = 0; i < 5; i++) assert_false(policy_reached(&policy, 0, order[i], i));
+    assert_true(policy_reached(&policy, 0, order[5], 5)); /* the last few are known */
+}
+
 /* ---- calls ---- */
 
 static void test_deadline(void **state) {
@@ -525,6 +557,9 @@ int main(void) {
         cmocka_unit_test(test_leaving),
         cmocka_unit_test(test_busy_writes),
         cmocka_unit_test(test_listed_twice),
+        cmocka_unit_test(test_an_address_of_several_servers),
+        cmocka_unit_test(test_an_address_that_moves_and_returns_later),
+        cmocka_unit_test(test_an_address_of_many_servers),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_fresh_when_overdue),
         cmocka_unit_test(test_fresh_for_the_turn),

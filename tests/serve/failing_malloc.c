@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * For LD_PRELOAD: the nth allocation of the process fails. The file that FAILING_MALLOC names is shared
- * with the test: how many allocations are left until then (0: none fails), and how many have failed. */
+ * For LD_PRELOAD: the nth allocation of the process fails. The file that FAILING_MALLOC names is
+ * shared with the test: how many allocations are left until then (0: none fails), and how many have
+ * failed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -14,9 +15,7 @@ void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *block, size_t bytes);
 
-static struct {
-    atomic_long left, failed;
-} *shared;
+static struct { atomic_long left, failed; } * shared;
 
 __attribute__((constructor)) static void attach(void) {
     const char *path = getenv("FAILING_MALLOC");

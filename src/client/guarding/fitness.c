@@ -56,6 +56,11 @@ static void refusal_text(bool native, const struct net_reply *reply, char *text,
     if (reply->denied[0] != '\0')
         snprintf(text, size, "its state cannot be read: no permission (ACL): allow this user +%s",
                  reply->denied);
+    else if (reply->unknown[0] != '\0')
+        snprintf(text, size,
+                 "its state cannot be read: the server does not know %s (renamed or "
+                 "disabled)",
+                 reply->unknown);
     else if (native)
         snprintf(text, size, "REDLOCK.STATE is refused: allow this user +redlock.state");
     else

@@ -215,6 +215,8 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         refused = !reported;
     else if (refused)
         seen->refused |= refusal_of(question);
+    if (question != NET_ASK_QUORUM && reply->unknown[0] != '\0')
+        seen->unknown |= refusal_of(question);
     if (!reported && !refused)
         seen->verdict = reply->verdict;
     else if (seen->verdict == REDLOCK_VERDICT_NONE)
@@ -262,6 +264,10 @@ static void settle_verdicts(struct server_info *info) {
             seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT
                                                                       : status.verdict;
         seen->reconnects = (int64_t)status.reconnects;
+        _Static_assert((int)NET_SCRIPTS_NO_ENGINE == (int)REDLOCK_SCRIPTS_NO_ENGINE, "the same");
+        seen->scripts = (int)status.scripts;
+        memcpy(seen->last_denied, status.denied, sizeof seen->last_denied);
+        memcpy(seen->last_unknown, status.unknown, sizeof seen->last_unknown);
         if (status.connected) seen->native = status.native;
         if (status.connected && status.native) {
             seen->mirror = status.mirror;
