@@ -316,8 +316,9 @@ static void count(struct rl_attempt *attempt, const struct rl_event *event, bool
     /* "If the client failed to acquire the lock for some reason": does another client hold it, or
      * is that unknown? */
     bool enough_could_vote = tally->nodes - rl_count(tally->failed) >= tally->quorum;
-    bool waits =
-        attempt->state == RL_ATTEMPT_VOTING && rl_tally_may_get_steadier(tally, attempt->terms);
+    /* Until the deadline, when it would be too late to confirm. */
+    bool waits = attempt->state == RL_ATTEMPT_VOTING && !attempt->terms->confirm &&
+                 rl_tally_may_get_steadier(tally, attempt->terms);
     if (rl_tally_won(tally) && !waits)
         majority(attempt, now, actions);
     else if (rl_tally_hopeless(tally))

@@ -451,7 +451,7 @@ struct rl_lease {
     rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
     union {
         rl_ns unlocking_since; /* when RELEASING */
-        /* guarded, adopted: the proposal; after the step that brings HELD, the token */
+        /* guarded, adopted: the proposal; from the proof on, the token */
         int64_t fence;
     };
     enum rl_lease_state state;

@@ -95,17 +95,17 @@ static rl_ns drift(const struct rl_lease *lease, rl_ns ttl) {
     return rl_drift_at(lease->terms, lease->drift_ppm, ttl);
 }
 
-/* So many of these nodes' clocks must be covered. */
-static void raise_allowance(struct rl_lease *lease, rl_mask nodes, unsigned quorum) {
+/* With which so many of these nodes' clocks are covered, and all that were before. */
+static uint32_t allowance(const struct rl_lease *lease, rl_mask nodes, unsigned quorum) {
     const uint32_t ppm = rl_allowance(lease->terms, nodes, quorum);
-    if (ppm > lease->drift_ppm) lease->drift_ppm = ppm;
+    return ppm > lease->drift_ppm ? ppm : lease->drift_ppm;
 }
 
 /* Clocks were measured to run faster than the allowance covers, and may have done so since the keys
  * were set. */
 static void shorten_for_rates(struct rl_lease *lease, rl_ns now) {
     const uint32_t before = lease->drift_ppm;
-    raise_allowance(lease, lease->provers, lease->proven_quorum);
+    lease->drift_ppm = allowance(lease, lease->provers, lease->proven_quorum);
     if (lease->drift_ppm == before) return;
     const rl_ns end = lease->keys_end - drift(lease, lease->keys_ttl);
     if (end < lease->validity_end) lease->validity_end = end;
@@ -337,8 +337,9 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
  * validity time." */
 static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                       struct rl_actions *actions) {
-    raise_allowance(lease, lease->round.granted, lease->round.quorum);
-    rl_ns validity_end = lease->round_t1 + lease->round_ttl - drift(lease, lease->round_ttl);
+    const uint32_t ppm = allowance(lease, lease->round.granted, lease->round.quorum);
+    rl_ns validity_end =
+        lease->round_t1 + lease->round_ttl - rl_drift_at(lease->terms, ppm, lease->round_ttl);
     assert(rl_count(lease->round.granted) >= lease->round.quorum);
     assert(unproven(lease) || now < lease->validity_end);
     if (unproven(lease) && validity_end <= now) {
@@ -353,6 +354,7 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     lease->renewals++;
     if (validity_end > lease->validity_end) { /* never shortens */
         lease->validity_end = validity_end;
+        lease->drift_ppm = ppm; /* of no other end */
         lease->keys_end = lease->round_t1 + lease->round_ttl;
         lease->keys_ttl = lease->round_ttl;
         lease->provers = 0; /* judge_round() adds them, late ones too */
@@ -408,7 +410,8 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
                         struct rl_actions *actions) {
     const rl_mask not_ours = lease->round.denied | lease->round.absent;
     if (lease->round_proven) {
-        set_again(lease, lease->round.absent, event, now, actions);
+        /* one that is not ready may have a late extension of ours under way */
+        set_again(lease, lease->round.absent & event->ready, event, now, actions);
     } else if (rl_tally_won(&lease->round)) {
         if (!waits_for_steadier(lease)) round_won(lease, event, now, actions);
     } else if (majority_gone(lease, not_ours)) {

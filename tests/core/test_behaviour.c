@@ -181,8 +181,8 @@ static const struct kept_number kept[KINDS] = {
     [SLOTS] = {"slots", UINT64_C(0x19bb469ca93f8eea)},
     [GUARDED_SLOTS] = {"guarded slots", UINT64_C(0xc0db2d23e413b722)},
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
-    [LEASE] = {"lease", UINT64_C(0x5baf5300a73f3cb3)},
-    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x9519f21309c5e4f2)},
+    [LEASE] = {"lease", UINT64_C(0xa85ed7800e249809)},
+    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0xf96fea272ec5d69f)},
     [ADOPTED] = {"adopted", UINT64_C(0x64cc71d53aaf3fca)},
 };
 

@@ -96,6 +96,24 @@ static void end_clients(struct clients *two) {
     wait_until(servers_holding(&three_guarded, NAME) == 0, 1000);
 }
 
+/* Some servers do not have the script, and are sent it while others have extended already. */
+static void each_node_that_counts_has_extended(void **state) {
+    (void)state;
+    for (int run = 0; run < 10; run++) {
+        struct clients two = two_clients(false);
+        const struct taken taken = take(two.mine);
+        for (int i = 1; i < 3; i++)
+            freeReplyObject(server_ask(&three_guarded.at[i], "SCRIPT FLUSH"));
+        adopt(two.yours, &taken);
+        assert_result(redlock_extend(two.yours, 40000), REDLOCK_OK);
+        nap_ms(50);
+        for (int i = 0; i < 3; i++)
+            assert_in_range(server_ask_integer(&three_guarded.at[i], "PTTL " NAME), 30000, 40000);
+        assert_result(redlock_release(two.yours), REDLOCK_OK);
+        end_clients(&two);
+    }
+}
+
 static void a_lost_lock_comes_back_with_a_new_token_only(void **state) {
     (void)state;
     struct clients two = two_clients(false);
@@ -240,6 +258,7 @@ static void a_full_server_gives_no_new_token(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_lock_comes_back_with_a_new_token_only),
+        cmocka_unit_test(each_node_that_counts_has_extended),
         cmocka_unit_test(a_lock_that_others_want_is_taken_over),
         cmocka_unit_test(an_own_lock_that_was_lost_stays_lost),
         cmocka_unit_test(a_reader_gets_a_new_token_too),

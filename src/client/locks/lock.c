@@ -125,9 +125,9 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
         .delay_max = o->retry_delay_ms_max * RL_MS,
         .connect_timeout = client->options.connect_timeout_ms * RL_MS,
     };
+    late_end(lock); /* before its configuration changes */
     if (lock_config_follow_mode(lock) != REDLOCK_OK) return REDLOCK_NO_MEMORY;
     if (!acquiring_add(lock)) return REDLOCK_NO_MEMORY;
-    late_end(lock);
     op_begin(lock, &lock->op, done, context);
     lock->abort_result = REDLOCK_OK;
     lock->phase = PHASE_ACQUIRING;
@@ -303,10 +303,10 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     /* Observers are told the term of a leader, and only its acquisition proves which one that is.
      */
     if (result == REDLOCK_OK && lock->config->options.leader) result = REDLOCK_BAD_ARGUMENT;
+    if (result == REDLOCK_OK) late_end(lock); /* before its configuration changes */
     if (result == REDLOCK_OK) result = lock_config_follow_mode(lock);
     if (result == REDLOCK_OK) result = lock->config->mode->adopt(lock, fence);
     if (result == REDLOCK_OK) late_end_token(client, token, bytes);
-    if (result == REDLOCK_OK) late_end(lock);
     if (result == REDLOCK_OK) lock->reads = false;
     if (result == REDLOCK_OK) result = lock_fresh_round(lock, token, bytes);
     if (result == REDLOCK_OK) {

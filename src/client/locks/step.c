@@ -123,9 +123,11 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (actions->repair) wait_queue_repair(round->repair);
     if (actions->repair) round->repair->ttl_ms = (actions->repair_ttl + RL_MS - 1) / RL_MS;
     if (actions->peek) round_fill_in(round, &round->peek);
-    if (actions->extend | actions->catch_up) round_fill_in(round, &round->extend);
-    const rl_ns extend_ttl = actions->extend ? actions->extend_ttl : actions->repair_ttl;
-    round->extend.ttl_ms = (extend_ttl + RL_MS - 1) / RL_MS;
+    if (actions->extend | actions->catch_up) {
+        const rl_ns extend_ttl = actions->extend ? actions->extend_ttl : actions->repair_ttl;
+        round_fill_in(round, &round->extend);
+        round->extend.ttl_ms = (extend_ttl + RL_MS - 1) / RL_MS;
+    } /* else it may be under way, and be sent again */
     lock->config->mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
@@ -274,7 +276,10 @@ static rl_ns step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns
     rl_ns t1 = lock->lease.round_t1;
     renewals_event(lock, event);
     rl_lease_step(&lock->lease, event, now, actions);
-    const bool taken_over = unproven && lock->lease.adopted && lock->lease.state == RL_LEASE_HELD;
+    /* UNSURE: the renewal that was due in the same step has failed */
+    const bool taken_over =
+        unproven && lock->lease.adopted &&
+        (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
     if (taken_over && lock->config->mode->won) lock->config->mode->won(lock, lock->lease.fence);
     renewals_stepped(lock, actions, now);
     if (lock->lease.round_t1 != t1 && !lock->lease.round.asked)
