@@ -240,7 +240,8 @@ static bool is_refused(const struct tried *tried, size_t nodes) {
     return false;
 }
 
-/* Not with a user that only examines, and not where no majority could give it. */
+/* Not with a user that only examines, not where no majority could give it, and not with a SETNX
+ * scheme, whose keys have no TTL. */
 static void try_lock(struct session *session, struct checkup *checkup) {
     struct tried tried[REDLOCK_NODES_MAX];
     size_t served = 0;
@@ -248,6 +249,7 @@ static void try_lock(struct session *session, struct checkup *checkup) {
         if (!is_served(&checkup->nodes[i])) continue;
         served++;
         if (only_examines(checkup->nodes[i].info.denied)) return;
+        if (checkup->nodes[i].status.scheme != REDLOCK_SCHEME_SET) return;
     }
     if (served < quorum_of(checkup->count)) return;
     /* an answer may be late once */

@@ -80,13 +80,21 @@ static void leave_out(struct members *members, const struct spared *spared) {
     members->count = kept;
 }
 
+/* Of another user, where the mount of /proc hides those. */
+static bool is_hidden(pid_t pid, char *name, size_t size, uid_t *user) {
+    if (kill(pid, 0) == 0 || errno == ESRCH) return false;
+    snprintf(name, size, "?");
+    *user = (uid_t)-1;
+    return true;
+}
+
 /* "PID (NAME) STATE ...": a name may contain anything, also ") ". False: it has ended. */
 static bool lives(pid_t pid, char *name, size_t size, uid_t *user) {
     char path[32], line[512];
     struct stat status;
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
+    if (fd < 0) return is_hidden(pid, name, size, user);
     const ssize_t got = read(fd, line, sizeof line - 1);
     const bool known = got > 0 && fstat(fd, &status) == 0;
     close(fd);

@@ -595,7 +595,9 @@ static void check_waiting(struct holder *holder) {
         redlock_cancel(holder->lock);
     } else if (now_ns() >= holder->report_at) {
         holder->report_at = now_ns() + REPORT_AGAIN;
-        bool reported = report_waiting(&holder->session, holder->lock, holder->plan->resource);
+        const char *limit = holder->plan->elects ? "" : WAIT_SETS_LIMIT;
+        bool reported =
+            report_waiting(&holder->session, holder->lock, holder->plan->resource, limit);
         if (reported && !holder->settings->verbose) holder->report_at = NEVER;
     }
 }

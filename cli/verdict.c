@@ -16,29 +16,30 @@ static bool still_waits(struct redlock_lock *lock) {
 
 /* Readable keys do not prove that nodes vote: in guarded mode their records do. */
 static bool report_no_quorum(struct session *session, struct redlock_lock *lock,
-                             const char *resource) {
+                             const char *resource, const char *limit) {
     struct membership membership;
     if (session_mode(session) != REDLOCK_MODE_GUARDED || membership_peek(session, &membership) != 0)
         return false;
     const bool votes = membership.state <= MEMBERSHIP_DEGRADED && membership.unaccepted[0] == '\0';
     if (votes || !still_waits(lock)) return false;
     session_failure(session, NULL, resource, REDLOCK_NO_QUORUM);
-    complain("waiting for a majority that votes; --wait sets a limit");
+    complain("waiting for a majority that votes%s", limit);
     return true;
 }
 
 /* Such nodes show who holds the lock, and give it to nobody. */
-static bool report_refused(struct session *session, struct redlock_lock *lock,
-                           const char *resource) {
+static bool report_refused(struct session *session, struct redlock_lock *lock, const char *resource,
+                           const char *limit) {
     if (lock == NULL || !still_waits(lock) || !session_writes_refused(session, lock)) return false;
     session_failure(session, lock, resource, REDLOCK_NO_QUORUM);
-    complain("waiting for a majority that takes writes; --wait sets a limit");
+    complain("waiting for a majority that takes writes%s", limit);
     return true;
 }
 
-bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource) {
-    if (report_no_quorum(session, lock, resource)) return true;
-    if (report_refused(session, lock, resource)) return true;
+bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource,
+                    const char *limit) {
+    if (report_no_quorum(session, lock, resource, limit)) return true;
+    if (report_refused(session, lock, resource, limit)) return true;
     struct redlock_view views[REDLOCK_NODES_MAX];
     int result =
         redlock_peek(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX);
@@ -50,9 +51,10 @@ bool report_waiting(struct session *session, struct redlock_lock *lock, const ch
         int verdicts[REDLOCK_NODES_MAX];
         for (size_t i = 0; i < redlock_client_nodes(session->client); i++)
             verdicts[i] = views[i].verdict;
-        complain(session_reads_refused(session, verdicts)
-                     ? "waiting for the lock all the same; its holder cannot be shown"
-                     : "waiting for a majority to answer; --wait sets a limit");
+        if (session_reads_refused(session, verdicts))
+            complain("waiting for the lock all the same; its holder cannot be shown");
+        else
+            complain("waiting for a majority to answer%s", limit);
         return true;
     }
     if (result == REDLOCK_OK && majority.verdict == MAJORITY_FOREIGN) {

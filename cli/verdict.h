@@ -12,7 +12,10 @@
 #include "session.h"
 
 /* Prints who waits for the resource when no majority answers; with -v, also who holds it. True when
- * it printed something. `lock` NULL: the command takes none. */
-bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource);
+ * it printed something. `lock` NULL: the command takes none. `limit`: the next text, or "" for a
+ * command without the option. */
+#define WAIT_SETS_LIMIT "; --wait sets a limit"
+bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource,
+                    const char *limit);
 
 #endif

@@ -53,7 +53,7 @@ static void show_line(struct wait *wait, const char *resource) {
 static void report(struct wait *wait, const char *resource) {
     if (now_ns() < wait->report_at) return;
     wait->report_at = now_ns() + REPORT_AGAIN;
-    const bool reported = report_waiting(wait->session, NULL, resource);
+    const bool reported = report_waiting(wait->session, NULL, resource, WAIT_SETS_LIMIT);
     if (reported && !wait->session->settings->verbose) wait->report_at = NEVER;
 }
 

@@ -266,3 +266,15 @@ def test_usage(redlock, resource):
     assert redlock("elect", resource, "--").returncode == 64
     assert redlock("watch").returncode == 64
     assert redlock("watch", "a", "b").returncode == 64
+
+
+def test_without_a_majority_it_does_not_advise_an_option_that_it_refuses():
+    process = Redlock("redis://127.0.0.1:1").start("elect", "--mode", "classic", "dark", "--", "true")
+    try:
+        said = next(line for line in process.stderr if b"waiting for a majority" in line)
+        assert b"--wait" not in said
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
