@@ -127,6 +127,7 @@ static void miss_answer(struct connection *connection) {
     evbuffer_unfreeze(connection->reply.out, 1);
     evbuffer_drain(connection->reply.out, unread(connection));
     evbuffer_freeze(connection->reply.out, 1);
+    if (connection->missed) return; /* it is closed soon in any case */
     notifications_miss(connection, REFUSED_MEMORY);
     gateway_soon(gateway->notifications.turn);
     notice_say(&gateway->no_memory, gateway->options, out_of_memory);
@@ -137,7 +138,7 @@ static void miss_answer(struct connection *connection) {
  * until on_written() it writes everything. */
 void connection_flush(struct connection *connection) {
     if (connection->wire == NULL) return;
-    if (connection->reply.failed && !connection->missed) miss_answer(connection);
+    if (connection->reply.failed) miss_answer(connection);
     const bool writes = (bufferevent_get_enabled(connection->wire) & EV_WRITE) != 0;
     if (unread(connection) > 0 && !writes) write_now(connection);
     weigh(connection);
