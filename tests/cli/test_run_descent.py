@@ -31,8 +31,9 @@ KINDS = {"group": "{work} & wait",
          "daemon": "(setsid sh -c '{work} & wait' & ); until [ -s {pid} ]; do sleep 0.02; done; while kill -0 $(cat {pid}); do sleep 0.02; done"}
 
 
-# Works in a process after the other, each in a session of its own, which lives for some milliseconds. It ignores TERM.
-HYDRA = COMMAND.replace("time.sleep(0.001)", "time.sleep(0.004)\n    if os.fork(): os._exit(0)\n    os.setsid()")
+# Works in a process after the other, each in a session of its own, which lives for some milliseconds. It ignores TERM. A test that
+# fails cannot end it.
+HYDRA = COMMAND.replace("time.sleep(0.001)", "time.sleep(0.004)\n    if os.fork(): os._exit(0)\n    os.setsid()").replace("300", "60")
 
 
 class Run:

@@ -3,15 +3,16 @@
 import mmap
 import struct
 
-# Works until it is killed, and leaves the time of its last work behind, in a mapped file: no limit
-# of size and no full disk stops it.
+# Works until it is killed, or for five minutes, so that a test that fails leaves none behind. It notes the time of its last
+# work in a mapped file: no limit of size and no full disk stops it.
 COMMAND = """
 import mmap, signal, struct, sys, time
 if sys.argv[2] == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 with open(sys.argv[1], "r+b") as file:
     place = mmap.mmap(file.fileno(), 8)
-while True:
+end = time.monotonic() + 300
+while time.monotonic() < end:
     place[:8] = struct.pack("q", time.monotonic_ns())
     time.sleep(0.001)
 """
