@@ -59,7 +59,7 @@ static void locks_outlive_the_cut(const struct servers *servers, int mode, int64
     struct redlock_lock *lock[LOCKS];
     struct redlock_client_options options;
     redlock_client_options_init(&options);
-    options.mode = (enum redlock_mode)mode;
+    options.mode = mode;
     memset(notices, 0, sizeof notices);
     front_begin(&front, servers);
     for (int i = 0; i < LOCKS; i++) {
