@@ -569,7 +569,7 @@ let () =
            run := Some (number (String.sub line 5 (String.length line - 5)), [])
        | None -> raise (Unreadable line)
        | Some (seed, texts) when line = "." ->
-           judge seed (List.rev texts);
+           judge seed (Told.in_time (List.rev texts));
            run := None
        | Some (seed, texts) -> run := Some (seed, line :: texts)
      done
