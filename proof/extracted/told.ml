@@ -24,19 +24,3 @@ let in_time texts =
   List.concat
     (List.init (Array.length lines) (fun i ->
          Hashtbl.find_all moved i @ if Hashtbl.mem gone i then [] else [ fst lines.(i) ]))
-
-(* Such a win of an extension is none of the proof's, which counts only answers to requests of one instant: a node got the key again
-   and then the extension once more, in the same round. *)
-let is_regained texts refused =
-  let again = Hashtbl.create 8 and found = ref false in
-  match String.split_on_char ' ' refused with
-  | [ "P"; _; c; _ ] ->
-      List.iter
-        (fun text ->
-          match String.split_on_char ' ' text with
-          | "S" :: _ :: _ :: d :: n :: _ when d = c -> Hashtbl.replace again n (1 + Option.value (Hashtbl.find_opt again n) ~default:0)
-          | "E" :: _ :: _ :: d :: n :: _ when d = c -> if Hashtbl.find_opt again n > Some 1 then found := true
-          | _ -> ())
-        texts;
-      !found
-  | _ -> false
