@@ -437,14 +437,13 @@ bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_r
     return true;
 }
 
-/* The key is ours, and under the name of the fences is a value of another type: they are gone, as
- * RAISE will show. */
+/* Under the name of the fences is a value of another type: they are gone. */
 static int error_verdict(const struct net_request *request, unsigned nth,
                          const struct reader *reader, struct answer_room room) {
     const int verdict = verdict_of_error(reader->bytes[0]);
     if (verdict != REDLOCK_VERDICT_WRONGTYPE || setnx_speaks(request)) return verdict;
     const struct form *form = form_of(request, room.incarnation != NULL);
-    return form->shape[nth % 2] == SHAPE_RAISED ? REDLOCK_VERDICT_STALE : verdict;
+    return form->shape[nth % 2] == SHAPE_RAISED ? REDLOCK_VERDICT_RECOVERING : verdict;
 }
 
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,

@@ -12,8 +12,10 @@ for i = 1, #KEYS - 1 do
     end
 end
 for i = 4, #ARGV do
-    local score = redis.call('ZSCORE', fences, ARGV[i])
-    if not score or tonumber(score) >= tonumber(ARGV[3]) then
+    local score = redis.pcall('ZSCORE', fences, ARGV[i])
+    if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE') then
+        return score
+    elseif type(score) ~= 'string' or tonumber(score) >= tonumber(ARGV[3]) then
         raised = false
     end
 end

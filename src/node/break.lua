@@ -9,8 +9,10 @@
 local fences = KEYS[#KEYS]
 local highest = 0
 for i = 4, #ARGV do
-    local score = redis.call('ZSCORE', fences, ARGV[i])
-    if not score then
+    local score = redis.pcall('ZSCORE', fences, ARGV[i])
+    if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE') then
+        return score
+    elseif type(score) ~= 'string' then
         return -2
     end
     highest = math.max(highest, tonumber(score))

@@ -4,8 +4,10 @@
 -- Returns 1: every key holds the token, and every stripe is at least the fence: higher where a rival was denied, whose
 -- proposal raised it all the same. -2: the fences are gone. 0: else.
 for i = 3, #ARGV do
-    local score = redis.call('ZSCORE', KEYS[#KEYS], ARGV[i])
-    if not score then
+    local score = redis.pcall('ZSCORE', KEYS[#KEYS], ARGV[i])
+    if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE') then
+        return score
+    elseif type(score) ~= 'string' then
         return -2
     elseif tonumber(score) < tonumber(ARGV[2]) then
         return 0

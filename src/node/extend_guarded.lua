@@ -2,12 +2,14 @@
 -- extend.lua, only where the fences exist, which are raised to at least the lease's: not strictly, it may have them.
 -- KEYS: the keys, last the fences. ARGV[1]: token, ARGV[2]: ttl in milliseconds, ARGV[3]: fence, then the stripes.
 -- Returns 1: every key is ours and lives at least ttl from now, every stripe is at least the fence. -2: the fences are
--- gone (said first: such a node counts for nothing). -1: a key is another's. 0: else, a key is absent. For these three
+-- gone, or a value of another type has their name (said first: such a node counts for nothing). -1: a key is another's. 0: else, a key is absent. For these three
 -- nothing was changed.
 local fences, absent, low = KEYS[#KEYS], false, false
 for i = 4, #ARGV do
-    local score = redis.call('ZSCORE', fences, ARGV[i])
-    if not score then
+    local score = redis.pcall('ZSCORE', fences, ARGV[i])
+    if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE') then
+        return score
+    elseif type(score) ~= 'string' then
         return -2
     end
     low = low or tonumber(score) < tonumber(ARGV[3])

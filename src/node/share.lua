@@ -18,8 +18,10 @@ if redis.replicate_commands then
 end
 local fence = 0
 if #KEYS > 2 then
-    local score = redis.call('ZSCORE', KEYS[3], ARGV[5])
-    if not score then
+    local score = redis.pcall('ZSCORE', KEYS[3], ARGV[5])
+    if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE') then
+        return score
+    elseif type(score) ~= 'string' then
         return -2
     end
     fence = tonumber(score)

@@ -15,8 +15,10 @@ if redis.replicate_commands then
 end
 local fence = nil
 if #KEYS > 2 then
-    fence = redis.call('ZSCORE', KEYS[3], ARGV[5])
-    if not fence then
+    fence = redis.pcall('ZSCORE', KEYS[3], ARGV[5])
+    if type(fence) == 'table' and not string.find(fence.err, 'WRONGTYPE') then
+        return fence
+    elseif type(fence) ~= 'string' then
         return -2
     end
 end

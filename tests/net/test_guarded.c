@@ -172,8 +172,10 @@ static void strange_data(struct world *world, struct server *server) {
     freeReplyObject(server_ask(server, "SET redlock:fences:0000000000000001 x"));
     assert_int_equal(read_fences(world, false), REDLOCK_VERDICT_WRONGTYPE);
     /* as if they were gone */
-    assert_int_equal(ask_fence(world, NET_ACQUIRE, "k", "t", 9), REDLOCK_VERDICT_STALE);
+    assert_int_equal(ask_fence(world, NET_ACQUIRE, "k", "t", 9), REDLOCK_VERDICT_RECOVERING);
     assert_int_equal(ask_fence(world, NET_RAISE, "k", "t", 9), REDLOCK_VERDICT_RECOVERING);
+    assert_int_equal(ask_fence(world, NET_EXTEND, "k", "t", 9), REDLOCK_VERDICT_RECOVERING);
+    assert_int_equal(ask_fence(world, NET_CONFIRM, "k", "t", 9), REDLOCK_VERDICT_RECOVERING);
     freeReplyObject(server_ask(server, "SET redlock:node x"));
     ask_init(&record, NET_RECORD, "", "", 0);
     assert_int_equal(ask_and_wait(world, &record), REDLOCK_VERDICT_WRONGTYPE);

@@ -331,7 +331,7 @@ static void test_two_replies(void **state) {
         {"+OK\r\n", ":1\r\n", REDLOCK_VERDICT_GRANTED},
         {"+OK\r\n", ":0\r\n", REDLOCK_VERDICT_STALE},
         {"+OK\r\n", "-NOPERM x\r\n", REDLOCK_VERDICT_NOPERM},
-        {"+OK\r\n", "-WRONGTYPE x\r\n", REDLOCK_VERDICT_STALE}, /* there are no fences */
+        {"+OK\r\n", "-WRONGTYPE x\r\n", REDLOCK_VERDICT_RECOVERING}, /* there are no fences */
         {"+OK\r\n", "-ERR x\r\n", REDLOCK_VERDICT_ERROR},
         {"$-1\r\n", ":1\r\n", REDLOCK_VERDICT_DENIED},
         {"$-1\r\n", ":0\r\n", REDLOCK_VERDICT_DENIED},
