@@ -245,10 +245,18 @@ static bool raises_fence(struct rl_lease *lease, const struct rl_event *event,
     return true;
 }
 
-/* The keys are ours on a majority, and only the fences were not raised. */
+/* The keys are ours on a majority, or may be by the answers to come, and only the fences were not
+ * raised. */
 static bool may_raise_again(const struct rl_lease *lease) {
-    return needs_token(lease) && rl_count(lease->extended) >= lease->round.quorum &&
+    const rl_mask extended = lease->extended | rl_tally_pending(&lease->round);
+    return needs_token(lease) && rl_count(extended) >= lease->round.quorum &&
            lease->raises < RAISES_MAX;
+}
+
+/* No node is asked twice at a time. */
+static bool raise_is_open(const struct rl_lease *lease) {
+    return (rl_tally_pending(&lease->round) & lease->extended) != 0 ||
+           rl_count(lease->extended) < lease->round.quorum;
 }
 
 /* ---- nodes without the key ---------------------------------------------------------------- */
@@ -295,6 +303,12 @@ static void give_to_late(struct rl_lease *lease, const struct rl_event *event, r
 }
 
 /* ---- a round of extensions ---------------------------------------------------------------- */
+
+/* An adoption asks a node up to three times: to extend the key, once more after its record was read
+ * again, and to raise its fence. */
+static rl_ns round_deadline(const struct rl_lease *lease) {
+    return lease->round_t1 + (needs_token(lease) ? 3 : 1) * lease->terms->node_timeout;
+}
 
 static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
     lease->round_open = false;
@@ -401,8 +415,7 @@ static void note_provers(struct rl_lease *lease) {
 
 /* While the round is open, a majority is not needed at once. */
 static bool waits_for_steadier(const struct rl_lease *lease) {
-    const rl_ns deadline = lease->round_t1 + lease->terms->node_timeout;
-    return (unproven(lease) || deadline < lost_at(lease)) &&
+    return (unproven(lease) || round_deadline(lease) < lost_at(lease)) &&
            rl_tally_may_get_steadier(&lease->round, lease->terms);
 }
 
@@ -419,7 +432,7 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
          * again would be a second lock, not this one. */
         lose(lease, now, actions);
     } else if (rl_tally_hopeless(&lease->round) && may_raise_again(lease)) {
-        if (rl_tally_pending(&lease->round) & lease->extended) return; /* asked once at a time */
+        if (raise_is_open(lease)) return;
         lease->round_open = false;
         lease->want_ttl = lease->round_ttl; /* for the next round, in this step */
     } else if (rl_tally_hopeless(&lease->round) &&
@@ -486,7 +499,7 @@ static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_
 
 static void close_late_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                              struct rl_actions *actions) {
-    if (!lease->round_open || now < lease->round_t1 + lease->terms->node_timeout) return;
+    if (!lease->round_open || now < round_deadline(lease)) return;
     rl_tally_close(&lease->round);
     if (!lease->round_proven && rl_tally_won(&lease->round))
         judge_round(lease, event, now, actions);
@@ -645,8 +658,7 @@ static rl_ns wake_at(const struct rl_lease *lease, bool renewal_waits) {
         return lease->unlocking_since + lease->terms->node_timeout;
     rl_ns at = RL_NEVER;
     if (holding(lease)) at = lost_at(lease);
-    if (lease->round_open && lease->round_t1 + lease->terms->node_timeout < at)
-        at = lease->round_t1 + lease->terms->node_timeout;
+    if (lease->round_open && round_deadline(lease) < at) at = round_deadline(lease);
     bool may_renew =
         holding(lease) && !renewal_waits && (!lease->round_open || lease->round_proven);
     if (may_renew && lease->renew_at < at) at = lease->renew_at;

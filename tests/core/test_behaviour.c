@@ -183,7 +183,7 @@ static const struct kept_number kept[KINDS] = {
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
     [LEASE] = {"lease", UINT64_C(0xa85ed7800e249809)},
     [GUARDED_LEASE] = {"guarded lease", UINT64_C(0xf96fea272ec5d69f)},
-    [ADOPTED] = {"adopted", UINT64_C(0x64cc71d53aaf3fca)},
+    [ADOPTED] = {"adopted", UINT64_C(0xd71784a8568e919d)},
 };
 
 static uint64_t number_of(unsigned kind) {

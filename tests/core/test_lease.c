@@ -678,8 +678,29 @@ static void test_a_raise_that_is_refused_is_not_a_vote(void **state) {
     assert_int_equal(lease.state, RL_LEASE_NONE); /* node 0 has become another body */
     say(2, RL_VOTE_GRANTED, 8 * RL_MS);
     assert_int_equal(actions.raise, 0x4);
-    tick(55 * RL_MS);
+    tick(154 * RL_MS); /* three node timeouts: it is asked to extend, again, and to raise */
+    assert_int_equal(actions.extend_outcome, 0);
+    tick(155 * RL_MS);
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+}
+
+/* One is faster than the others, and its fence is higher than the proposal, or its record changes. */
+static void test_a_first_raise_that_fails_waits_for_the_others(void **state) {
+    (void)state;
+    adopt_guarded(3, 5);
+    extend_hinted(100, 5 * RL_MS);
+    say(0, RL_VOTE_FAILED, 6 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 6 * RL_MS);
+    stale(1, 200, 0, 7 * RL_MS);
+    assert_int_equal(actions.extend_outcome, 0);
+    say(2, RL_VOTE_GRANTED, 8 * RL_MS);
+    assert_int_equal(actions.raise, 0x4);
+    say(2, RL_VOTE_GRANTED, 9 * RL_MS);
+    assert_int_equal(actions.extend, 0x7); /* again, with a higher fence */
+    for (unsigned node = 1; node < 3; node++) say(node, RL_VOTE_GRANTED, 10 * RL_MS);
+    for (unsigned node = 1; node < 3; node++) say(node, RL_VOTE_GRANTED, 11 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    assert_true(lease.fence > 200);
 }
 
 static void test_hold_max(void **state) {
@@ -1503,6 +1524,8 @@ int main(void) {
         cmocka_unit_test(test_a_token_that_is_too_low_is_raised_again),
         cmocka_unit_test(test_a_new_token_is_not_tried_for_ever),
         cmocka_unit_test(test_a_raise_that_is_refused_is_not_a_vote),
+        cmocka_unit_test(test_a_first_raise_that_fails_waits_for_the_others),
+        cmocka_unit_test(test_a_first_raise_that_fails_waits_for_the_others),
         cmocka_unit_test(test_hold_max),
         cmocka_unit_test(test_renewals_max),
         cmocka_unit_test(test_release_crosses_a_renewal),

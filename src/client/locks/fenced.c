@@ -99,16 +99,20 @@ static bool adopts(const struct redlock_lock *lock) {
     return lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE;
 }
 
-/* For an adopted lock. A node whose record is being read again has failed in this round, and the
- * next round waits for it. */
+static bool park(struct redlock_lock *lock, unsigned node);
+
+static void park_all(struct redlock_lock *lock, rl_mask nodes) {
+    for (unsigned i = 0; nodes >> i; i++)
+        if ((nodes & rl_bit(i)) && !park(lock, i)) lock->unsent |= rl_bit(i);
+}
+
+/* For an adopted lock. */
 static void send_raise(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     const rl_mask voters = lock->client->voters;
     guard_proposed_fence(lock->client->guard, actions->fence);
-    lock->unsent |= actions->raise & (rl_mask)~voters;
     send_again(lock, NET_RAISE, actions->raise & voters, actions->fence, now);
+    park_all(lock, actions->raise & (rl_mask)~voters);
 }
-
-static bool park(struct redlock_lock *lock, unsigned node);
 
 /* A lease must not outlast the wait of a recovering node, whatever the quorum's ttl_max was when
  * the lock began. */
@@ -122,9 +126,7 @@ static void send_extension(struct redlock_lock *lock, const struct rl_actions *a
         return;
     }
     send_votes(lock, actions->extend & voters, &lock->round->extend, now);
-    rl_mask waits = actions->extend & (rl_mask)~voters;
-    for (unsigned i = 0; waits >> i; i++)
-        if ((waits & rl_bit(i)) && !park(lock, i)) lock->unsent |= rl_bit(i);
+    park_all(lock, actions->extend & (rl_mask)~voters);
 }
 
 static void send_late_extension(struct redlock_lock *lock, const struct rl_actions *actions,
@@ -235,7 +237,15 @@ void fenced_unpark(struct redlock_lock *lock) {
     lock->parked_at = NULL;
 }
 
-/* Uses the present knowledge of the nodes: the extension goes out again, or counts as failed. */
+/* What the node was asked last. */
+static void ask_again(struct redlock_lock *lock, rl_mask nodes) {
+    const rl_ns now = net_now(lock->client->net);
+    const rl_mask raises = adopts(lock) ? nodes & lock->lease.extended : 0;
+    send_votes(lock, nodes & (rl_mask)~raises, &lock->round->extend, now);
+    if (raises) send_again(lock, NET_RAISE, raises, lock->lease.fence, now);
+}
+
+/* Uses the present knowledge of the nodes: the request goes out again, or counts as failed. */
 static void resume(struct redlock_lock *lock) {
     const struct rl_guard *machine = &lock->client->guard->machine;
     rl_mask again = 0, failed = 0;
@@ -260,7 +270,7 @@ static void resume(struct redlock_lock *lock) {
     /* first the present knowledge: the round may have ended */
     lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
     if (!same_round(lock)) return;
-    if (again) send_votes(lock, again, &lock->round->extend, net_now(lock->client->net));
+    if (again) ask_again(lock, again);
     struct rl_event vote = {.type = RL_EVENT_VOTE, .vote = RL_VOTE_FAILED};
     for (; failed >> vote.node && same_round(lock); vote.node++)
         if (failed & rl_bit(vote.node)) lock_step(lock, vote);
