@@ -684,7 +684,8 @@ static void test_a_raise_that_is_refused_is_not_a_vote(void **state) {
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
 }
 
-/* One is faster than the others, and its fence is higher than the proposal, or its record changes. */
+/* One is faster than the others, and its fence is higher than the proposal, or its record changes.
+ */
 static void test_a_first_raise_that_fails_waits_for_the_others(void **state) {
     (void)state;
     adopt_guarded(3, 5);
