@@ -39,6 +39,7 @@
 #define REPORT_AFTER                                                                               \
     (500 * MS) /* with -v: reports the holder, if the lock is not acquired at once */
 #define REPORT_AGAIN (10000 * MS)
+#define CHECK_MS 2000
 #define FRONT_AGAIN (200 * MS) /* whether it is stopped */
 #define KILL_TAKES (50 * MS)   /* to find all processes, and until they are gone */
 #define REPORT_REST_AFTER (1000 * MS)
@@ -603,11 +604,15 @@ static void check_waiting(struct holder *holder) {
 }
 
 /* A lock that is held with a majority does not show that a node is configured wrongly, nor that its
- * mode is. */
+ * mode is. The mode is asked of the nodes, and a node that is down takes a second to say nothing:
+ * so this waits until the lock cannot be lost meanwhile. */
 static void check_nodes(struct holder *holder) {
+    const int64_t left_ms = redlock_validity_ms(holder->lock) - lost_margin_ms(holder->settings);
     if (holder->settings->quiet || holder->job.group == 0) return;
-    if (!holder->mode_checked) session_warn_classic(&holder->session);
-    holder->mode_checked = true;
+    if (!holder->mode_checked && left_ms > CHECK_MS) {
+        session_warn_classic(&holder->session);
+        holder->mode_checked = true;
+    }
     if (!holder->warned) holder->warned = session_warn(&holder->session) > 0;
 }
 
