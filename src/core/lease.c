@@ -394,8 +394,8 @@ static bool majority_gone(const struct rl_lease *lease, rl_mask not_ours) {
     return lease->terms->nodes - rl_count(not_ours) < quorum;
 }
 
-/* The round lacks a majority, and nodes without the key may make it one: they get it, and are asked
- * again. */
+/* The round lacks a majority, and nodes without the key may make it one: they get it, and then a
+ * new round asks all. */
 static bool regains(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                     struct rl_actions *actions) {
     struct rl_tally *round = &lease->round;
@@ -459,17 +459,17 @@ static void note_key(struct rl_lease *lease, const struct rl_event *event) {
     if (event->vote == RL_VOTE_FAILED && !(event->ready & bit)) lease->late |= bit;
 }
 
-/* The answer to a SET of a round that lacks a majority proves nothing: an extension follows. */
-static bool was_regained(struct rl_lease *lease, const struct rl_event *event,
+/* The answer to a SET of a round that lacks a majority. It proves nothing, nor do votes that came
+ * before it: between the two the key may have been gone from all nodes, by a break or a release
+ * elsewhere, and another client may have the lock. So all are asked anew. */
+static bool was_regained(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     const rl_mask bit = rl_bit(event->node);
-    if (!lease->round_open || lease->round_proven ||
+    if (!lease->round_open || lease->round_proven || event->vote != RL_VOTE_GRANTED ||
         !(lease->repaired & rl_tally_pending(&lease->round) & bit))
         return false;
-    lease->repaired &= (rl_mask)~bit;
-    if (event->vote != RL_VOTE_GRANTED) return false;
-    actions->catch_up = bit;
-    actions->repair_ttl = lease->round_ttl;
+    if (rl_count(event->ready & (rl_mask)~event->voided) >= lease->terms->quorum)
+        open_round(lease, event, lease->round_ttl, lease->round_by_caller, now, actions);
     return true;
 }
 
@@ -477,7 +477,7 @@ static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now
                  struct rl_actions *actions) {
     if (event->node >= lease->terms->nodes) return;
     if (holding(lease)) note_key(lease, event);
-    if (was_regained(lease, event, actions)) return;
+    if (was_regained(lease, event, now, actions)) return;
     if (needs_token(lease) && lease->round_open && raises_fence(lease, event, actions)) return;
     if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote))
         judge_round(lease, event, now, actions);

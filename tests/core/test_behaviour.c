@@ -181,8 +181,8 @@ static const struct kept_number kept[KINDS] = {
     [SLOTS] = {"slots", UINT64_C(0x19bb469ca93f8eea)},
     [GUARDED_SLOTS] = {"guarded slots", UINT64_C(0xc0db2d23e413b722)},
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
-    [LEASE] = {"lease", UINT64_C(0xa85ed7800e249809)},
-    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0xf96fea272ec5d69f)},
+    [LEASE] = {"lease", UINT64_C(0x02df1e1d35c3fad4)},
+    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x894e9882715cb91e)},
     [ADOPTED] = {"adopted", UINT64_C(0xd71784a8568e919d)},
 };
 
