@@ -22,16 +22,18 @@ for i = 2, 3 do
         return count
     end
 end
--- Each command is sent once before the first write, where it changes nothing: see acquire_guarded.lua.
+-- Each command is sent once before the first write, where it changes nothing: see acquire_guarded.lua. RENAME comes first: it
+-- needs no memory, and a server whose memory is used up refuses no command of a script that has sent a write. So such a
+-- member follows a change of the quorum.
+if exist and KEYS[2] ~= KEYS[3] then
+    redis.call('RENAME', KEYS[2], KEYS[2])
+end
 local tried = redis.pcall('ZADD', KEYS[3], 'XX', 0, '')
 if type(tried) == 'table' and not string.find(tried.err, 'WRONGTYPE') then
     return tried
 end
 if ARGV[1] ~= '' then
     redis.call('HSET', KEYS[1], 'nonce', ARGV[1])
-end
-if exist and KEYS[2] ~= KEYS[3] then
-    redis.call('RENAME', KEYS[2], KEYS[2])
 end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], unpack(ARGV, 4))

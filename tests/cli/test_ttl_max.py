@@ -194,11 +194,11 @@ def interrupt_switch(made, three):
 
 @pytest.mark.parametrize("wait", [[], ["-w", "0"]])
 def test_a_lock_is_taken_after_a_kill_in_the_switch(made, three, wait):
-    """The client brings the two members up to the new epoch first: no vote is missing."""
+    """The client brings members up to the new epoch first, as many as a majority needs."""
     interrupt_switch(made, three)
     done = made("acquire", "-t", "1s", *wait, "x")
     assert done.returncode == 0, done.stderr
-    assert {server.ask("HGET", "redlock:node", "epoch") for server in three.servers} == {b"3"}
+    assert [server.ask("HGET", "redlock:node", "epoch") for server in three.servers].count(b"3") >= 2
 
 
 def test_a_kill_in_the_switch_is_no_loss(made, three):

@@ -1046,17 +1046,46 @@ static void a_waiting_acquisition_turns_guarded(void **state) {
 
 static atomic_bool flushing;
 
-/* About once a millisecond. Each of them is announced to every client: all keys may be gone. */
+/* Hundreds of times a second. Each of them is announced to every client: all keys may be gone. */
 static void *flush_another(void *argument) {
     struct server *server = argument;
     redisContext *context = redisConnect("127.0.0.1", server->port);
     freeReplyObject(redisCommand(context, "SELECT 7"));
     while (flushing) {
         freeReplyObject(redisCommand(context, "FLUSHDB"));
-        nap_ms(1);
+        nap_ms(3);
     }
     redisFree(context);
     return NULL;
+}
+
+/* While an answer takes longer than the next flush, each record is stale when it comes. */
+static void a_stale_record_is_read_again_without_a_pause(void **state) {
+    (void)state;
+    struct servers one;
+    char url[64];
+    pthread_t thread;
+    start_quorum(&one, 1, TTL_MAX);
+    struct proxy *proxy = proxy_start(one.at[0].port);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", proxy_port(proxy));
+    const struct redlock_client_options options = guarded_options();
+    struct redlock_client *client = open_guarded_at(url, &options);
+    struct redlock_lock *lock = guarded_lock(client, "stale");
+    assert_int_equal(nodes_ready(client), 1);
+    proxy_delay(proxy, 8);
+    flushing = true;
+    assert_int_equal(pthread_create(&thread, NULL, flush_another, &one.at[0]), 0);
+    wait_until(nodes_ready(client) == 0, 1000);
+    command(&one.at[0], "CONFIG RESETSTAT");
+    nap_ms(1000);
+    assert_in_range(calls_of(&one.at[0], "hgetall"), 20, 1000); /* of 125; with pauses 9 */
+    flushing = false;
+    pthread_join(thread, NULL);
+    assert_result(redlock_acquire(lock, 2000), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    proxy_stop(proxy);
+    servers_stop(&one);
 }
 
 static void flushes_of_another_database_delay_no_acquisition(void **state) {
@@ -1116,6 +1145,7 @@ int main(void) {
         cmocka_unit_test(an_acquisition_begins_before_the_mode_is_known),
         cmocka_unit_test(a_waiting_acquisition_turns_guarded),
         cmocka_unit_test(a_client_that_does_not_recover_leaves_nodes_alone),
+        cmocka_unit_test(a_stale_record_is_read_again_without_a_pause),
         cmocka_unit_test_setup_teardown(flushes_of_another_database_delay_no_acquisition,
                                         start_five, stop_five),
     };

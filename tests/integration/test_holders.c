@@ -255,7 +255,7 @@ static void the_holders_ttl_shortens_a_waiters_sleep(void **state) {
     double end = now_ms() + 300;
     assert_result(redlock_acquire(lock, 10000), REDLOCK_OK);
     assert_less(began + 299, now_ms());
-    assert_less(now_ms(), end + 100);
+    assert_less(now_ms(), end + 1000); /* it would have slept for 5 s */
     assert_result(redlock_release(lock), REDLOCK_OK);
     redlock_lock_free(lock);
     redlock_client_free(client);

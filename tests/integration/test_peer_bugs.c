@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "fixtures.h"
+#include "notices.h"
 #include "proxy.h"
 
 /* Each test finds five running, empty servers. */
@@ -264,7 +265,7 @@ static void an_error_after_quorum_that_leaks_the_lock(void **state) {
     struct detour late;
     int verdicts[5];
     detour_start(&late, &five, 5, 1u << 3 | 1u << 4);
-    struct redlock_client *client = open_client(&late.list, NULL);
+    struct redlock_client *client = open_calm(&late.list);
     struct redlock_lock *lock = new_lock(client, "error", NULL);
     refuse_writes(&five.at[3]);
     refuse_writes(&five.at[4]);

@@ -281,6 +281,13 @@ def test_the_server_takes_no_writes(node, script, why):
         scene.without(why, lambda: owner.all(begin), lambda: owner.all(end))
 
 
+def test_a_full_member_follows_a_change_of_the_quorum(node):
+    """Its new record replaces one; without it, the change cannot be finished."""
+    owner, _ = node
+    moves = Refused(node, ("record_write", "moves"))
+    assert not moves.without("memory", lambda: owner.ask("CONFIG", "SET", "maxmemory", 1), lambda: owner.ask("CONFIG", "SET", "maxmemory", 0))
+
+
 @pytest.mark.parametrize("script", sorted(SCRIPTS))
 def test_without_keys_it_is_only_loaded(node, script):
     owner, _ = node

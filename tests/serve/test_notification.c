@@ -98,6 +98,15 @@ static bool read_client(const struct fixture *fixture, size_t client, char *text
     return count < 0;
 }
 
+/* Not with strstr(3): under the address sanitizer each call looks for the end of the whole text. */
+static size_t messages_in(const char *text) {
+    static const char begin[] = "\r\nmessage\r\n";
+    size_t count = 0;
+    for (; *text != '\0'; text++)
+        if (*text == begin[0] && strncmp(text, begin, sizeof begin - 1) == 0) count++;
+    return count;
+}
+
 static void is_told_in_the_order_of_events(void **state) {
     static char text[1 << 20], wanted[1 << 20];
     struct fixture fixture;
@@ -175,7 +184,7 @@ static void the_costly_one_makes_room(void **state) {
     static char key[1000];
     struct fixture fixture;
     struct gateway *gateway = &fixture.gateway;
-    size_t events = 0, told = 0;
+    size_t events = 0;
     (void)state;
     open_all(&fixture);
     text[0] = '\0';
@@ -195,8 +204,7 @@ static void the_costly_one_makes_room(void **state) {
         turn(&fixture);
         assert_true(read_client(&fixture, 1, text, sizeof text));
     }
-    for (const char *at = text; (at = strstr(at, "\r\nmessage\r\n")) != NULL; at++) told++;
-    assert_int_equal(told, events);
+    assert_int_equal(messages_in(text), events);
     assert_int_equal(gateway->metrics.refusals[REFUSED_NOTIFICATIONS], 1);
     assert_int_equal(said, 1);
     text[0] = '\0';
@@ -211,7 +219,7 @@ static void the_slow_one_makes_room(void **state) {
     struct fixture fixture;
     struct gateway *gateway = &fixture.gateway;
     const uint64_t *closed = &gateway->metrics.refusals[REFUSED_NOTIFICATIONS];
-    size_t events = 0, told = 0;
+    size_t events = 0;
     (void)state;
     open_all(&fixture);
     text[0] = '\0';
@@ -226,8 +234,7 @@ static void the_slow_one_makes_room(void **state) {
         turn(&fixture);
         assert_true(read_client(&fixture, 1, text, sizeof text));
     }
-    for (const char *at = text; (at = strstr(at, "\r\nmessage\r\n")) != NULL; at++) told++;
-    assert_int_equal(told, events);
+    assert_int_equal(messages_in(text), events);
     assert_int_equal(*closed, 1);
     assert_int_equal(gateway->metrics.refusals[REFUSED_SLOW], 0);
     assert_int_equal(gateway->connections_count, CLIENTS - 1);
