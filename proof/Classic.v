@@ -160,7 +160,8 @@ Inductive event :=
 | Wins (c : attempt) (until : time)
 | Begins_extension (c : attempt) (ttl : Z)
 | Extended (c : attempt) (began : time) (ttl : Z) (until : time)
-| Repairs (c : attempt) (ttl : Z)                    (* SET NX again, where the key is absent *)
+| Repairs (c : attempt) (ttl : Z)                    (* SET NX again, where the key is absent; also of one
+                                                        that has won and was not told yet *)
 | Cuts (c : attempt) (until : time)                  (* hold_max, the loss margin, and the like *)
 | Releases (c : attempt).                            (* also: gives up, is cancelled, has lost *)
 
@@ -226,7 +227,10 @@ Definition step (y : system) (s : state) (e : event) : option state :=
       | _ => None
       end
   | Repairs c ttl =>
-      match phase_of s c with Holding _ => Some (with_sent s (set_of c (now s) ttl)) | _ => None end
+      match phase_of s c with
+      | Trying _ _ | Holding _ => Some (with_sent s (set_of c (now s) ttl))
+      | _ => None
+      end
   | Cuts c until =>
       match phase_of s c with
       | Holding old => if until <=? old then Some (with_phase s c (Holding until)) else None
@@ -628,8 +632,8 @@ Proof.
     + exists (extend_of c began0 ttl0). repeat split; [simpl; lia | assumption | lia].
     + now apply (holders_are_proven s inv).
   - (* Repairs *)
-    destruct (phase_of s c) eqn:at_c; inversion happens; subst.
-    apply invariant_sent; [assumption | discriminate | reflexivity].
+    destruct (phase_of s c) eqn:at_c; inversion happens; subst;
+      (apply invariant_sent; [assumption | discriminate | reflexivity]).
   - (* Cuts *)
     destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate.
     destruct (until <=? old) eqn:shorter; inversion happens; subst; clear happens.
@@ -770,7 +774,7 @@ Proof.
     destruct (Nat.eq_dec c0 c) as [-> | differ]; [| now apply other].
     unfold has_won, inside. simpl. rewrite update_same, at_0. split; [eauto | congruence].
   - (* Repairs *)
-    destruct (phase_of s c0); inversion happens; subst. now split.
+    destruct (phase_of s c0); inversion happens; subst; now split.
   - (* Cuts *)
     destruct (phase_of s c0) as [| | old |] eqn:at_0; try discriminate.
     destruct (until <=? old) eqn:shorter; inversion happens; subst.

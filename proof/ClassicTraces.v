@@ -327,7 +327,7 @@ Proof.
   - destruct (phase_of s c); inversion happens; subst. eauto.
   - destruct (phase_of s c) as [| | old |]; try discriminate.
     destruct (_ && _ && _ && _); inversion happens; subst. eauto.
-  - destruct (phase_of s c); inversion happens; subst. eauto.
+  - destruct (phase_of s c); inversion happens; subst; eauto.
   - destruct (phase_of s c) as [| | old |]; try discriminate.
     destruct (until <=? old); inversion happens; subst. eauto.
   - inversion happens; subst. eexists. split; [reflexivity |]. destruct (release_ends y); [auto |].
@@ -518,8 +518,9 @@ Definition check_fact (w : world) (t : table) (f : fact) : option table :=
       only_if (from_to w k c n && same_list (wanted w c) l)
         match phase_in t c with
         | Idle => table_step w t (Begins c ttl)
-        | Trying began ttl' => only_if ((began =? t_now t) && (ttl' =? ttl)) (Some t) (* to one node more *)
-        | Holding _ => if is_sent t (set_of c (t_now t) ttl) then Some t else table_step w t (Repairs c ttl)
+        (* to one node more, or again *)
+        | Trying _ _ | Holding _ =>
+            if is_sent t (set_of c (t_now t) ttl) then Some t else table_step w t (Repairs c ttl)
         | Over => None
         end
   | Sent_extend k c n ttl =>
@@ -593,9 +594,8 @@ Lemma fact_steps : forall w t f t', check_fact w t f = Some t' -> t' = t \/ exis
 Proof.
   intros w t f t' ok. destruct f; cbn [check_fact] in ok;
     try (apply only_if_some in ok as [_ ok]); try (right; eexists; exact ok).
-  - destruct (phase_in t c); try discriminate; try (right; eexists; exact ok).
-    + apply only_if_some in ok as [_ ok]. left. congruence.
-    + destruct (is_sent _ _); [left; congruence | right; eauto].
+  - destruct (phase_in t c); try discriminate; try (right; eexists; exact ok);
+      (destruct (is_sent _ _); [left; congruence | right; eauto]).
   - destruct (is_sent _ _); [left; congruence | right; eauto].
   - destruct (phase_in t c); try discriminate; (destruct (is_sent _ _); [left; congruence | right; eauto]).
   - left. congruence.
@@ -684,7 +684,7 @@ Proof.
     try (apply only_if_some in accepted as [_ accepted]).
   - destruct (phase_in u d); try discriminate.
     + eapply others; eauto; discriminate.
-    + apply only_if_some in accepted as [_ accepted]. inversion accepted; subst. auto.
+    + destruct (is_sent _ _); [inversion accepted; subst; auto |]. eapply others; eauto; discriminate.
     + destruct (is_sent _ _); [inversion accepted; subst; auto |]. eapply others; eauto; discriminate.
   - destruct (is_sent _ _); [inversion accepted; subst; auto |]. eapply others; eauto; discriminate.
   - destruct (Nat.eq_dec c d) as [<- | other].
@@ -745,7 +745,7 @@ Proof.
   { intros e not_time happens. pose proof (now_after w t e t' happens). now destruct e. }
   destruct f; cbn [check_fact] in ok; try (apply only_if_some in ok as [_ ok]); try (eapply it; [| exact ok]; exact I).
   - destruct (phase_in t c); try discriminate; try (eapply it; [| exact ok]; exact I).
-    + apply only_if_some in ok as [_ ok]. congruence.
+    + destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I].
     + destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I].
   - destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I].
   - destruct (phase_in t c); try discriminate; (destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I]).

@@ -147,13 +147,12 @@ let () =
        let line = input_line stdin in
        match !run with
        | None when String.length line > 5 && String.sub line 0 5 = "seed " ->
-           run := Some (new_run (number (String.sub line 5 (String.length line - 5))), [])
+           run := Some (new_run (number (String.sub line 5 (String.length line - 5))))
        | None -> raise (Unreadable line)
-       | Some (r, texts) when line = "." ->
-           List.iter (take r) (Told.in_time (List.rev texts));
+       | Some r when line = "." ->
            judge r;
            run := None
-       | Some (r, texts) -> run := Some (r, line :: texts)
+       | Some r -> take r line
      done
    with
   | End_of_file -> if !run <> None then (prerr_endline "check: the last run has no end"; exit 2)
