@@ -4,7 +4,8 @@
 # The checker of traces refuses runs of a library or a server with a rule dropped: of each mutant (sim/mutants) that is named
 # at least one run. And it judges no run in which an assumption does not hold.
 # usage: traces_notices.sh MODE SOURCE_DIR REDLOCK_SIM CHECK CC SIM_LIBRARY MUTANTS OBJECT...
-# MODE: classic or guarded. A mutant may be followed by the number of seeds that it needs, as in NAME:1000.
+# MODE: classic or guarded. A mutant may be followed by the number of seeds that it needs, as in NAME:1000. It plays them as
+# drawn, and then biased.
 set -euo pipefail
 mode=$1 source=$2 sim=$3 check=$4 cc=$5 library=$6 mutants=$7
 shift 7
@@ -39,14 +40,20 @@ must_refuse() { # NAME SEEDS FILE...
     done
     mapfile -t rest < <(printf '%s\n' "$dir"/core/*.o "${others[@]}" | grep -Ev "$skip")
     "$cc" "$dir"/mutant/*.o "${rest[@]}" "$library" -lpthread -o "$dir/sim"
-    # It may die of its fault: then the last run has no end, and what came before it counts.
-    { "$dir/sim" --seeds "$seeds" "${options[@]}" --steps || true; } 2> /dev/null | "$check" --first > "$dir/out" 2>&1 || true
-    if ! grep -q "is no run of the proved system" "$dir/out"; then
-        echo "not noticed: $name"
-        tail -n 3 "$dir/out"
-        exit 1
-    fi
-    echo "noticed: $name: $(head -n 1 "$dir/out")"
+    local bias at
+    for bias in "" --biased; do
+        for ((at = 1; at <= seeds; at += 10)); do
+            # It may die of its fault: then the last run has no end, what came before it counts, and the next ten are played.
+            { "$dir/sim" --seeds 10 --start $at "${options[@]}" $bias --steps || true; } 2> /dev/null |
+                "$check" --first > "$dir/out" 2>&1 || true
+            if grep -q "is no run of the proved system" "$dir/out"; then
+                echo "noticed: $name: ${bias:+biased }$(head -n 1 "$dir/out")"
+                return
+            fi
+        done
+    done
+    echo "not noticed: $name"
+    exit 1
 }
 fresh() {
     rm -rf "$dir/mutant"
