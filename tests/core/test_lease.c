@@ -1344,6 +1344,26 @@ static void test_a_majority_is_never_set_between_two_proofs(void **state) {
     assert_int_equal(actions.repair, 1);
 }
 
+/* ---- disowned ---- */
+
+/* Nothing renews it, not even after its last extension; it ends as others do. */
+static void test_a_disowned_lease_is_not_renewed(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    assert_int_equal(actions.wake_at, 300 * RL_MS);
+    rl_lease_disown(&lease);
+    tick(10 * RL_MS);
+    assert_int_equal(actions.wake_at, 890 * RL_MS);
+    tick(300 * RL_MS);
+    assert_int_equal(actions.wake_at, 890 * RL_MS);
+    extend(1000 * RL_MS, 310 * RL_MS);
+    grant_first(3, 311 * RL_MS);
+    assert_int_equal(actions.wake_at, 1200 * RL_MS);
+    tick(1200 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+}
+
 /* ---- clocks that run fast ---- */
 
 static struct rl_rates rates;
@@ -1395,6 +1415,32 @@ static void test_a_measured_rate_may_end_a_lease(void **state) {
     tick(701 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_LOST);
     assert_int_equal(actions.notices, RL_NOTICE_LOST);
+}
+
+/* The allowance with which an attempt was won, and those with which renewals are. */
+static void test_a_lease_has_the_allowance_of_its_proof(void **state) {
+    (void)state;
+    begin_with_rates(5);
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START,
+                           .validity_end = 917500 * RL_MS / 1000,
+                           .drift_ppm = 82500,
+                           .asked = rl_all(5),
+                           .granted = 0x07},
+         0);
+    assert_int_equal(lease.drift_ppm, 82500);
+    assert_int_equal(lease.keys_end, 1000 * RL_MS);
+    measure(3, 90000);
+    measure(4, 90000);
+    extend(2000 * RL_MS, 100 * RL_MS);
+    say(0, RL_VOTE_DENIED, 101 * RL_MS);
+    say(1, RL_VOTE_DENIED, 101 * RL_MS);
+    for (unsigned node = 2; node < 5; node++) say(node, RL_VOTE_GRANTED, 102 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    assert_int_equal(lease.validity_end, (100 + 2000 - 180) * RL_MS);
+    assert_int_equal(lease.drift_ppm, 90000);
+    assert_int_equal(lease.keys_ttl, 2000 * RL_MS);
+    assert_int_equal(lease.provers, 0x1c);
 }
 
 /* The next renewal would have come too late. */
@@ -1520,6 +1566,8 @@ int main(void) {
         cmocka_unit_test(test_a_quorum_that_changes_under_way),
         cmocka_unit_test(test_transitions),
         cmocka_unit_test(test_each_count_needs_its_quorum),
+        cmocka_unit_test(test_a_disowned_lease_is_not_renewed),
+        cmocka_unit_test(test_a_lease_has_the_allowance_of_its_proof),
         cmocka_unit_test(test_a_measured_rate_shortens_a_lease),
         cmocka_unit_test(test_a_measured_rate_may_end_a_lease),
         cmocka_unit_test(test_a_shortened_lease_is_renewed_in_time),
