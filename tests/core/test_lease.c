@@ -1443,6 +1443,42 @@ static void test_a_lease_has_the_allowance_of_its_proof(void **state) {
     assert_int_equal(lease.provers, 0x1c);
 }
 
+/* Of three nodes, two have granted the lock. */
+static void win_two_of_three(uint8_t slots) {
+    setup(3);
+    terms.slots = slots;
+    rl_lease_init(&lease, &terms, &rules);
+    step(
+        (struct rl_event){
+            .type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 0x07, .granted = 0x03},
+        0);
+}
+
+/* The third node's vote is a proof as the others' are, if it is one of the acquisition. */
+static void test_who_proves_a_lease(void **state) {
+    (void)state;
+    win_two_of_three(0);
+    say(2, RL_VOTE_FAILED, RL_MS);
+    assert_int_equal(lease.provers, 0x03);
+    say(2, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(lease.provers, 0x07);
+    say(2, RL_VOTE_ABSENT, RL_MS);
+    assert_int_equal(lease.provers, 0x03);
+    win_two_of_three(2); /* it may be for another slot */
+    say(2, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(lease.provers, 0x03);
+    win_two_of_three(0);
+    tick(300 * RL_MS);
+    say(2, RL_VOTE_GRANTED, 301 * RL_MS); /* one of two that an extension needs */
+    assert_int_equal(lease.provers, 0x03);
+    say(2, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    assert_int_equal(lease.provers, 0x05);
+    say(1, RL_VOTE_FAILED, 301 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 302 * RL_MS); /* the renewal is over */
+    assert_int_equal(lease.provers, 0x05);
+}
+
 /* The next renewal would have come too late. */
 static void test_a_shortened_lease_is_renewed_in_time(void **state) {
     (void)state;
@@ -1568,6 +1604,7 @@ int main(void) {
         cmocka_unit_test(test_each_count_needs_its_quorum),
         cmocka_unit_test(test_a_disowned_lease_is_not_renewed),
         cmocka_unit_test(test_a_lease_has_the_allowance_of_its_proof),
+        cmocka_unit_test(test_who_proves_a_lease),
         cmocka_unit_test(test_a_measured_rate_shortens_a_lease),
         cmocka_unit_test(test_a_measured_rate_may_end_a_lease),
         cmocka_unit_test(test_a_shortened_lease_is_renewed_in_time),
