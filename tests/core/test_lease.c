@@ -1479,6 +1479,53 @@ static void test_who_proves_a_lease(void **state) {
     assert_int_equal(lease.provers, 0x05);
 }
 
+/* An extension by a caller that does not prolong the lease. */
+static void test_a_short_extension_proves_no_longer_lease(void **state) {
+    (void)state;
+    win_two_of_three(0);
+    extend(500 * RL_MS, 10 * RL_MS);
+    say(2, RL_VOTE_GRANTED, 11 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 11 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    assert_int_equal(lease.validity_end, 990 * RL_MS);
+    assert_int_equal(lease.provers, 0x03);
+}
+
+/* A round waits for steadier clocks only if it can wait out a node's timeout. */
+static void test_how_long_an_extension_waits_for_steadier_clocks(void **state) {
+    (void)state;
+    const rl_ns last = 890 * RL_MS - test_terms(3).node_timeout;
+    for (int early = 0; early <= 1; early++) {
+        begin_with_rates(3);
+        rules.renew_every = 0;
+        begin();
+        measure(0, 20000);
+        extend(1000 * RL_MS, last - early);
+        grant_first(2, last);
+        assert_int_equal(actions.extend_outcome, early ? RL_OUTCOME_NONE : RL_OUTCOME_OK);
+        say(2, RL_VOTE_GRANTED, last);
+        assert_int_equal(lease.drift_ppm, early ? 10000 : 20000);
+    }
+    begin_with_rates(3);
+    adopt(); /* what is not proven yet cannot end */
+    measure(0, 20000);
+    extend(1000 * RL_MS, RL_MS);
+    grant_first(2, RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NONE);
+    say(2, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+}
+
+static void test_a_renewal_at_the_moment_of_loss_is_too_late(void **state) {
+    (void)state;
+    for (int early = 0; early <= 1; early++) {
+        begin_with_rates(3);
+        for (unsigned node = 0; node < 3; node++) measure(node, early ? 597500 : 600000);
+        tick(200 * RL_MS); /* at 300 ms it would renew, and loses it */
+        assert_int_equal(lease.round_open, !early);
+    }
+}
+
 /* The next renewal would have come too late. */
 static void test_a_shortened_lease_is_renewed_in_time(void **state) {
     (void)state;
@@ -1605,6 +1652,9 @@ int main(void) {
         cmocka_unit_test(test_a_disowned_lease_is_not_renewed),
         cmocka_unit_test(test_a_lease_has_the_allowance_of_its_proof),
         cmocka_unit_test(test_who_proves_a_lease),
+        cmocka_unit_test(test_a_short_extension_proves_no_longer_lease),
+        cmocka_unit_test(test_how_long_an_extension_waits_for_steadier_clocks),
+        cmocka_unit_test(test_a_renewal_at_the_moment_of_loss_is_too_late),
         cmocka_unit_test(test_a_measured_rate_shortens_a_lease),
         cmocka_unit_test(test_a_measured_rate_may_end_a_lease),
         cmocka_unit_test(test_a_shortened_lease_is_renewed_in_time),
