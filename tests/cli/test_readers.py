@@ -43,7 +43,10 @@ def share(redlock, servers, resource, *owners, ttl="60s"):
 
 def share_once(redlock, servers, resource, owner, ttl):
     for _ in range(20):
-        token = redlock("acquire", "--shared", "-t", ttl, "-o", owner, resource).stdout.split()[0].decode()
+        # It waits: on a busy machine a majority may be late.
+        done = redlock("acquire", "-w", "10s", "--shared", "-t", ttl, "-o", owner, resource)
+        assert done.returncode == 0, done.stderr
+        token = done.stdout.split()[0].decode()
         end = time.monotonic() + 0.2
         while time.monotonic() < end:
             if all(server.ask("ZSCORE", f"{MARKER}:{resource}", token) for server in servers):
@@ -244,14 +247,13 @@ def test_top_shows_the_readers_of_one_lock(screen, own_quorum):  # noqa: F811
     top = screen(80, 24)
     top.expect(r"^catalogue +shared: 2 readers .* 5/5 ")
     top.press("Enter")
-    detail = top.expect(r"^ +LEFT +NODES READER$")
-    assert re.search(r"^holder +shared: 2 readers$", detail, re.M)
-    assert re.search(r"^ +\d\ds +5/5 token [0-9a-f]{8}… web1\n +\d\ds +5/5 token [0-9a-f]{8}… web2$", detail, re.M), detail
-    assert len(re.findall(r"shared: 2 readers$", detail, re.M)) == 6
+    top.expect(r"^holder +shared: 2 readers$")
+    top.expect(r"^ +LEFT +NODES READER\n +\d\ds +5/5 token [0-9a-f]{8}… web1\n +\d\ds +5/5 token [0-9a-f]{8}… web2$")
+    until(lambda: len(re.findall(r"shared: 2 readers$", top.text(), re.M)) == 6, what="the holder, and what each node says of it")
     fill(own_quorum.servers, "catalogue", 1000)
-    full = top.expect(r"^holder +shared: 1000 readers$")
-    until(lambda: top.text().count("reader-") >= 8, what="as many as there is room for")
-    assert len(full.rstrip("\n").split("\n")) <= 24
+    top.expect(r"^holder +shared: 1000 readers$")
+    full = until(lambda: (now := top.text()).count("reader-") >= 8 and now, what="as many as there is room for")
+    assert re.search(r"^holder +shared: 1000 readers$", full, re.M), full  # the list has moved nothing off the screen
     top.press("q")
 
 

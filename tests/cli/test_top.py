@@ -377,11 +377,11 @@ def test_keys(screen, own_quorum, waiter, size, tmp_path):
     fill(own_quorum.servers)
     waiter("tenant:42")
     top = screen(*size)
-    seen = top.expect(r"^tenant:42 .* 5/5 +1$")
-    lines = seen.rstrip("\n").split("\n")
-    assert (len(lines), max(map(columns, lines)) <= size[0]) == (size[1], True)
-    assert top.on_alternate() and not top.cursor_is_visible()
+    top.expect(r"^tenant:42 .* 5/5 +1$")
     top.expect(r"^61 held, 1 waiting, [\d.]+ hand-overs/s, [\d.]+ split votes/s \(last ")
+    lines = until(lambda: len(now := top.text().rstrip("\n").split("\n")) == size[1] and now, what="a full screen")
+    assert max(map(columns, lines)) <= size[0]
+    assert top.on_alternate() and not top.cursor_is_visible()
     first = next(index for index, line in enumerate(lines) if line.startswith("RESOURCE")) + 1
     assert lines[first].startswith("tenant:42")
     top.press("r")
@@ -392,8 +392,8 @@ def test_keys(screen, own_quorum, waiter, size, tmp_path):
     top.expect(r"^ünï-名前-x+… 日本語 ")
     top.press("Enter")
     top.expect(r"^holder +日本語$")
-    detail = top.expect(r"^NODE +LEFT WAITERS +HOLDER$")
-    assert len(re.findall(r"token bbbbbbbb… 日本語$", detail, re.M)) == 5
+    top.expect(r"^NODE +LEFT WAITERS +HOLDER$")
+    detail = until(lambda: len(re.findall(r"token bbbbbbbb… 日本語$", now := top.text(), re.M)) == 5 and now, what="each node's holder")
     assert max(map(columns, detail.split("\n"))) <= size[0]
     top.press("Escape")
     top.expect("^RESOURCE")

@@ -894,8 +894,24 @@ static void a_confirmed_reader_asks_its_voters(void **state) {
     assert_won(70);
 }
 
+/* It confirms at once: the deadline may be too late for that. */
+static void test_a_confirmed_attempt_does_not_wait_for_steadier_clocks(void **state) {
+    (void)state;
+    static const struct rl_rates rates = {0x01, {50000}};
+    begin_confirmed(3);
+    terms.rates = &rates;
+    terms.drift_ppm = 10000;
+    terms.drift_fixed = 0;
+    grant(0);
+    assert_int_equal(attempt.state, RL_ATTEMPT_VOTING);
+    grant(1);
+    assert_int_equal(attempt.state, RL_ATTEMPT_CONFIRMING);
+    assert_int_equal(actions.confirm, 0x03);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_confirmed_attempt_does_not_wait_for_steadier_clocks),
         cmocka_unit_test(test_one_round),
         cmocka_unit_test(test_a_proposal_is_above_all_that_was_seen),
         cmocka_unit_test(test_classic_knows_no_fences),

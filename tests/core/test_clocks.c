@@ -396,8 +396,52 @@ static void test_any_gain_gives_an_allowance(void **state) {
     }
 }
 
+/* The allowance for a clock that has gained `gained_us` while it showed `shown_us`, twice: what
+ * both measurements show is no step. */
+static uint32_t fast_after(int64_t gained_us, int64_t shown_us) {
+    const rl_ns took = (shown_us - gained_us + 1) * 1000; /* the 1: it is rounded up */
+    rl_clocks_init(&clocks, 1, 0, 0);
+    for (int n = 0; n <= 2; n++)
+        rl_clocks_sample(&clocks, 0, &(struct rl_clock_sample){n * shown_us, n * took, n * took});
+    return rl_clocks_fast(&clocks, 0);
+}
+
+static void test_the_allowance_is_rounded_up(void **state) {
+    (void)state;
+    assert_int_equal(fast_after(2499, 1000000), 2500);
+    assert_int_equal(fast_after(2500, 1000000), 5000);
+    assert_int_equal(fast_after(999999, 1000000), 1000000);
+    assert_int_equal(fast_after(997499999, 1000000000), 997500);
+    const int64_t long_us = RL_NEVER / 4000000; /* no product overflows until then */
+    assert_int_equal(fast_after(5764607523, long_us), 2500);
+    assert_int_equal(fast_after(5764607520, long_us + 1), 2500);
+    assert_int_equal(fast_after(5764607522, long_us + 1), 5000);
+}
+
+static void test_one_measurement_shows_no_more_than_a_slew(void **state) {
+    (void)state;
+    rl_clocks_init(&clocks, 1, 0, 0);
+    sample(0, 0, 0, 0);
+    sample(0, 1000, 800, 800);
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 125000);
+    rl_clocks_init(&clocks, 1, 0, 0);
+    sample(0, 0, 0, 0);
+    sample(0, 1000, 999, 999);
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 2500);
+    sample(0, 2000, 1799, 1799);
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 125000);
+    /* It needs that for a minute, and no longer. */
+    sample(0, 2000, 61799, 61799);
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 125000);
+    const rl_ns over = 61799 * RL_MS + 1;
+    rl_clocks_sample(&clocks, 0, &(struct rl_clock_sample){2000000, over, over});
+    assert_int_equal(rl_clocks_fast(&clocks, 0), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_allowance_is_rounded_up),
+        cmocka_unit_test(test_one_measurement_shows_no_more_than_a_slew),
         cmocka_unit_test(test_steady),
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_all_is_none),

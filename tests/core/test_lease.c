@@ -1382,6 +1382,26 @@ static void test_a_majority_is_never_set_between_two_proofs(void **state) {
     assert_int_equal(actions.repair, 1);
 }
 
+/* ---- disowned ---- */
+
+/* Nothing renews it, not even after its last extension; it ends as others do. */
+static void test_a_disowned_lease_is_not_renewed(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    assert_int_equal(actions.wake_at, 300 * RL_MS);
+    rl_lease_disown(&lease);
+    tick(10 * RL_MS);
+    assert_int_equal(actions.wake_at, 890 * RL_MS);
+    tick(300 * RL_MS);
+    assert_int_equal(actions.wake_at, 890 * RL_MS);
+    extend(1000 * RL_MS, 310 * RL_MS);
+    grant_first(3, 311 * RL_MS);
+    assert_int_equal(actions.wake_at, 1200 * RL_MS);
+    tick(1200 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_LOST);
+}
+
 /* ---- clocks that run fast ---- */
 
 static struct rl_rates rates;
@@ -1433,6 +1453,115 @@ static void test_a_measured_rate_may_end_a_lease(void **state) {
     tick(701 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_LOST);
     assert_int_equal(actions.notices, RL_NOTICE_LOST);
+}
+
+/* The allowance with which an attempt was won, and those with which renewals are. */
+static void test_a_lease_has_the_allowance_of_its_proof(void **state) {
+    (void)state;
+    begin_with_rates(5);
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START,
+                           .validity_end = 917500 * RL_MS / 1000,
+                           .drift_ppm = 82500,
+                           .asked = rl_all(5),
+                           .granted = 0x07},
+         0);
+    assert_int_equal(lease.drift_ppm, 82500);
+    assert_int_equal(lease.keys_end, 1000 * RL_MS);
+    measure(3, 90000);
+    measure(4, 90000);
+    extend(2000 * RL_MS, 100 * RL_MS);
+    say(0, RL_VOTE_DENIED, 101 * RL_MS);
+    say(1, RL_VOTE_DENIED, 101 * RL_MS);
+    for (unsigned node = 2; node < 5; node++) say(node, RL_VOTE_GRANTED, 102 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    assert_int_equal(lease.validity_end, (100 + 2000 - 180) * RL_MS);
+    assert_int_equal(lease.drift_ppm, 90000);
+    assert_int_equal(lease.keys_ttl, 2000 * RL_MS);
+    assert_int_equal(lease.provers, 0x1c);
+}
+
+/* Of three nodes, two have granted the lock. */
+static void win_two_of_three(uint8_t slots) {
+    setup(3);
+    terms.slots = slots;
+    rl_lease_init(&lease, &terms, &rules);
+    step(
+        (struct rl_event){
+            .type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 0x07, .granted = 0x03},
+        0);
+}
+
+/* The third node's vote is a proof as the others' are, if it is one of the acquisition. */
+static void test_who_proves_a_lease(void **state) {
+    (void)state;
+    win_two_of_three(0);
+    say(2, RL_VOTE_FAILED, RL_MS);
+    assert_int_equal(lease.provers, 0x03);
+    say(2, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(lease.provers, 0x07);
+    say(2, RL_VOTE_ABSENT, RL_MS);
+    assert_int_equal(lease.provers, 0x03);
+    win_two_of_three(2); /* it may be for another slot */
+    say(2, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(lease.provers, 0x03);
+    win_two_of_three(0);
+    tick(300 * RL_MS);
+    say(2, RL_VOTE_GRANTED, 301 * RL_MS); /* one of two that an extension needs */
+    assert_int_equal(lease.provers, 0x03);
+    say(2, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    assert_int_equal(lease.provers, 0x05);
+    say(1, RL_VOTE_FAILED, 301 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 302 * RL_MS); /* the renewal is over */
+    assert_int_equal(lease.provers, 0x05);
+}
+
+/* An extension by a caller that does not prolong the lease. */
+static void test_a_short_extension_proves_no_longer_lease(void **state) {
+    (void)state;
+    win_two_of_three(0);
+    extend(500 * RL_MS, 10 * RL_MS);
+    say(2, RL_VOTE_GRANTED, 11 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 11 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+    assert_int_equal(lease.validity_end, 990 * RL_MS);
+    assert_int_equal(lease.provers, 0x03);
+}
+
+/* A round waits for steadier clocks only if it can wait out a node's timeout. */
+static void test_how_long_an_extension_waits_for_steadier_clocks(void **state) {
+    (void)state;
+    const rl_ns last = 890 * RL_MS - test_terms(3).node_timeout;
+    for (int early = 0; early <= 1; early++) {
+        begin_with_rates(3);
+        rules.renew_every = 0;
+        begin();
+        measure(0, 20000);
+        extend(1000 * RL_MS, last - early);
+        grant_first(2, last);
+        assert_int_equal(actions.extend_outcome, early ? RL_OUTCOME_NONE : RL_OUTCOME_OK);
+        say(2, RL_VOTE_GRANTED, last);
+        assert_int_equal(lease.drift_ppm, early ? 10000 : 20000);
+    }
+    begin_with_rates(3);
+    adopt(); /* what is not proven yet cannot end */
+    measure(0, 20000);
+    extend(1000 * RL_MS, RL_MS);
+    grant_first(2, RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NONE);
+    say(2, RL_VOTE_GRANTED, RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_OK);
+}
+
+static void test_a_renewal_at_the_moment_of_loss_is_too_late(void **state) {
+    (void)state;
+    for (int early = 0; early <= 1; early++) {
+        begin_with_rates(3);
+        for (unsigned node = 0; node < 3; node++) measure(node, early ? 597500 : 600000);
+        tick(200 * RL_MS); /* at 300 ms it would renew, and loses it */
+        assert_int_equal(lease.round_open, !early);
+    }
 }
 
 /* The next renewal would have come too late. */
@@ -1559,6 +1688,12 @@ int main(void) {
         cmocka_unit_test(test_a_quorum_that_changes_under_way),
         cmocka_unit_test(test_transitions),
         cmocka_unit_test(test_each_count_needs_its_quorum),
+        cmocka_unit_test(test_a_disowned_lease_is_not_renewed),
+        cmocka_unit_test(test_a_lease_has_the_allowance_of_its_proof),
+        cmocka_unit_test(test_who_proves_a_lease),
+        cmocka_unit_test(test_a_short_extension_proves_no_longer_lease),
+        cmocka_unit_test(test_how_long_an_extension_waits_for_steadier_clocks),
+        cmocka_unit_test(test_a_renewal_at_the_moment_of_loss_is_too_late),
         cmocka_unit_test(test_a_measured_rate_shortens_a_lease),
         cmocka_unit_test(test_a_measured_rate_may_end_a_lease),
         cmocka_unit_test(test_a_shortened_lease_is_renewed_in_time),

@@ -175,6 +175,21 @@ static void test_allowance(void **state) {
     assert_int_equal(rl_allowance(&terms, 0x1f, 5), 500000);
     assert_int_equal(rl_allowance(&terms, 0x07, 5), 500000); /* fewer nodes */
     assert_int_equal(rl_allowance(&terms, 0, 3), 10000);
+    rates = (struct rl_rates){0x0f, {90000, 70000, 80000, 500000}}; /* each is counted once */
+    assert_int_equal(rl_allowance(&terms, 0x1f, 3), 80000);
+}
+
+static void test_only_a_majority_may_get_steadier(void **state) {
+    (void)state;
+    struct rl_terms terms = test_terms(3);
+    const struct rl_rates rates = {0x07, {90000, 70000, 80000}};
+    struct rl_tally tally;
+    terms.rates = &rates;
+    rl_tally_open(&tally, 3, 2, 0x07);
+    rl_tally_vote(&tally, 0, RL_VOTE_GRANTED);
+    assert_false(rl_tally_may_get_steadier(&tally, &terms));
+    rl_tally_vote(&tally, 2, RL_VOTE_GRANTED);
+    assert_true(rl_tally_may_get_steadier(&tally, &terms));
 }
 
 int main(void) {
@@ -190,6 +205,7 @@ int main(void) {
         cmocka_unit_test(test_a_stale_vote_is_no_grant),
         cmocka_unit_test(test_void_nodes_have_failed),
         cmocka_unit_test(test_allowance),
+        cmocka_unit_test(test_only_a_majority_may_get_steadier),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("tally", tests, NULL, NULL);

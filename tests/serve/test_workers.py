@@ -124,14 +124,14 @@ def test_a_worker_that_was_ended_is_replaced(own, key):
 
 def test_a_script_that_did_something_is_not_begun_again(start, own_quorum, key):
     """The worker ends in the midst of it, while the nodes keep the gateway waiting."""
-    gateway = start(own_quorum.nodes, "--node-timeout", "3s")
-    with gateway.connect() as client:
-        text = "redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 20000) redis.call('del', KEYS[1]) return 'done'"
+    gateway = start(own_quorum.nodes, "--node-timeout", "20s")
+    with gateway.connect(timeout=30) as client:
+        text = "redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 60000) redis.call('del', KEYS[1]) return 'done'"
         client("SCRIPT", "LOAD", text)
         for server in own_quorum.servers[:3]:
             server.pause()
         client.send("EVAL", text, 1, key, "v")
-        time.sleep(1.5)  # it has begun by then, on a busy machine too
+        until(lambda: all(server.ask("EXISTS", key) for server in own_quorum.servers[3:]), what="its beginning")
         for pid in processes.workers(gateway):
             processes.kill(pid)
         for server in own_quorum.servers[:3]:

@@ -38,14 +38,14 @@ static inline void nap_ms(long ms) {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-/* options NULL: the defaults. Waits until all nodes are connected. */
+/* options NULL: the defaults. Waits until all nodes are connected, or have failed to. */
 static inline struct redlock_client *open_client(const struct servers *servers,
                                                  const struct redlock_client_options *options) {
     struct redlock_client *client = NULL;
     struct redlock_error error = {0};
     if (redlock_client_open(servers->urls, options, &client, &error) != REDLOCK_OK)
         fail_msg("%s", error.text);
-    redlock_client_wait_ready(client, 2000);
+    redlock_client_wait_ready(client, 10000);
     return client;
 }
 
