@@ -244,7 +244,7 @@ static void a_full_server_gives_no_new_token(void **state) {
     for (int i = 0; i < 3; i++) {
         if (verdicts[i] == REDLOCK_VERDICT_OOM)
             full++;
-        else /* two were enough to know */
+        else if (verdicts[i] != REDLOCK_VERDICT_TIMEOUT) /* two were enough to know */
             assert_verdict(verdicts[i], REDLOCK_VERDICT_NONE);
     }
     assert_in_range(full, 2, 3);
