@@ -465,9 +465,10 @@ static void note_key(struct rl_lease *lease, const struct rl_event *event) {
 static bool was_regained(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     const rl_mask bit = rl_bit(event->node);
-    if (!lease->round_open || lease->round_proven || event->vote != RL_VOTE_GRANTED ||
+    if (!lease->round_open || event->vote != RL_VOTE_GRANTED ||
         !(lease->repaired & rl_tally_pending(&lease->round) & bit))
         return false;
+    assert(!lease->round_proven); /* a proven round asks no node that got its key in it */
     if (rl_count(event->ready & (rl_mask)~event->voided) >= lease->terms->quorum)
         open_round(lease, event, lease->round_ttl, lease->round_by_caller, now, actions);
     return true;

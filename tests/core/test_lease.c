@@ -654,6 +654,16 @@ static void test_a_new_token_is_not_tried_for_ever(void **state) {
     stale(1, RL_FENCE_MAX, 0, 9 * RL_MS);
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
     assert_int_equal(actions.extend, 0);
+
+    /* After as many as there may be, the caller has all of them again. */
+    adopt_guarded(3, 0);
+    lease.raises = RAISES_MAX;
+    extend_hinted(1, 5 * RL_MS);
+    say(2, RL_VOTE_FAILED, 6 * RL_MS);
+    for (unsigned node = 0; node < 2; node++) say(node, RL_VOTE_GRANTED, 6 * RL_MS);
+    stale(0, 10, 0, 6 * RL_MS);
+    stale(1, 10, 0, 6 * RL_MS);
+    assert_int_equal(actions.extend, 0x7);
 }
 
 /* Its key went between the two requests, or its server did. */
