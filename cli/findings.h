@@ -46,9 +46,6 @@ bool bound_to_loopback(const struct redlock_server *info);
  * not stop them. */
 bool open_to_the_world(const struct examined *node);
 
-/* This user may neither take nor end a lock: it is doctor's own, and nothing is wrong with it. */
-bool only_examines(const char *denied);
-
 /* What remains of the locks after a restart. */
 enum remains {
     REMAINS_UNKNOWN,
@@ -60,9 +57,17 @@ enum remains {
 };
 enum remains remains_after_restart(const struct redlock_server *info);
 
-/* finding_rules.c */
+/* ---- finding_rules.c ---- */
+
 void judge_node(const struct checkup *checkup, size_t node, struct findings *findings);
-/* finding_set.c: findings about the set as a whole */
+
+/* ---- finding_set.c: findings about the set as a whole ---- */
+
 void judge_set(const struct checkup *checkup, struct findings *findings);
+
+/* ---- finding_access.c ---- */
+
+/* This user may neither take nor end a lock: it is doctor's own, and nothing is wrong with it. */
+bool only_examines(const char *denied);
 
 #endif

@@ -51,9 +51,8 @@ struct settings {
     char *dir, *server, *module; /* up, bench; module: NULL: the installed one */
     char *only, *plot;
     char *reason; /* break */
-    char *listen, *password_file,
-        /* serve: addresses, joined by commas; the password file; the address for Prometheus */
-        *metrics;
+    /* serve: addresses, joined by commas; the password file; the address for Prometheus */
+    char *listen, *password_file, *metrics;
     int64_t ttl_ms;
     int64_t wait_ms; /* WAIT_UNSET: the command's own default */
     int64_t node_timeout_ms, connect_timeout_ms;
