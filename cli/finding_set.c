@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "finding_rules.h"
-#include "majority.h"
 #include "votes.h"
 
 size_t count_served(const struct checkup *checkup) {

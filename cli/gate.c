@@ -24,7 +24,7 @@
 #include "draft.h"
 #include "exit_codes.h"
 #include "message.h"
-#include "program.h"
+#include "signals.h"
 
 extern char **environ;
 
@@ -158,7 +158,7 @@ static int start(pid_t *child, char **argv, int output, const sigset_t *mask) {
     posix_spawnattr_t attributes;
     sigset_t defaults;
     sigemptyset(&defaults);
-    if (program_inherited_xfsz()->sa_handler == SIG_DFL) sigaddset(&defaults, SIGXFSZ);
+    if (signals_inherited_xfsz()->sa_handler == SIG_DFL) sigaddset(&defaults, SIGXFSZ);
     if (posix_spawn_file_actions_init(&actions) != 0) return ENOMEM;
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);

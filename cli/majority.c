@@ -10,8 +10,6 @@
 #include "message.h"
 #include "session.h"
 
-size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
-
 char *foreign_text(const char *type, char *out, size_t size) {
     static const char *const names[][2] = {{"", "a list, a hash or another structure"},
                                            {"list", "a list"},
@@ -135,6 +133,19 @@ char *owner_text(const struct redlock_view *view, char *out, size_t size) {
     const size_t head = token_head(view) + 1;
     if (!is_ours(view) || view->token_bytes <= head) return printable(out, size, "", 0);
     return printable(out, size, view->token + head, view->token_bytes - head);
+}
+
+#define HEAD_BYTES 8
+
+/* A token proves ownership of a lock: it is never printed whole unless the user asks, and of a
+ * short one less than half. */
+char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
+    size_t shown = view->token_bytes;
+    if (!whole) shown = shown / 2 < HEAD_BYTES ? shown / 2 : HEAD_BYTES;
+    printable(out, size, view->token, shown);
+    size_t used = strlen(out);
+    if (!whole || view->token_truncated) snprintf(out + used, size - used, "…");
+    return out;
 }
 
 enum alphabet { HEX, ALPHANUMERIC, BASE64, UUID };

@@ -11,9 +11,6 @@
 
 #include <redlock/admin.h>
 
-/* The least count that is more than half of them. */
-size_t quorum_of(size_t nodes);
-
 /* FOREIGN: a majority holds a value that is not a string, as Redisson's locks are. */
 enum majority_verdict {
     MAJORITY_HELD,
@@ -48,6 +45,8 @@ size_t token_head(const struct redlock_view *view);
 bool is_shared(const struct redlock_view *view);
 /* The owner in one of our tokens, made printable; "" if there is none. */
 char *owner_text(const struct redlock_view *view, char *out, size_t size);
+/* The token, or only its beginning: it proves ownership. */
+char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size);
 /* Whether a value has the form of a token: ours, or one of other Redlock clients (docs/redlock.1,
  * show, lists them); or is the marker of a shared lock. */
 bool is_token(const struct redlock_view *view);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "doctor.h"
-#include "majority.h"
 #include "message.h"
 #include "votes.h"
 

@@ -12,6 +12,7 @@
 #include "config.h"
 #include "exit_codes.h"
 #include "message.h"
+#include "signals.h"
 
 /* For the connections to 15 nodes, twice while they are made anew, and for all else. */
 enum { DESCRIPTORS_NEEDED = 64 };
@@ -83,13 +84,8 @@ static void fill_standard_descriptors(void) {
     }
 }
 
-static struct sigaction inherited_xfsz;
-
-const struct sigaction *program_inherited_xfsz(void) { return &inherited_xfsz; }
-
 int program_main(int (*dispatch)(int argc, char **argv), int argc, char **argv) {
-    const struct sigaction ignored = {.sa_handler = SIG_IGN};
-    sigaction(SIGXFSZ, &ignored, &inherited_xfsz); /* write(2) reports the limit: EFBIG */
+    signals_begin();
     fill_standard_descriptors();
     int status = dispatch(argc, argv);
     if (fflush(stdout) == 0 && ferror(stdout) == 0) return status;

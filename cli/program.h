@@ -5,15 +5,10 @@
 #ifndef CLI_PROGRAM_H
 #define CLI_PROGRAM_H
 
-#include <signal.h>
-
 #include "arguments.h"
 
 /* Called by main(); `dispatch` gets the arguments of main(). */
 int program_main(int (*dispatch)(int argc, char **argv), int argc, char **argv);
-/* What SIGXFSZ did before program_main() ignored it: commands that the program starts get that
- * back. */
-const struct sigaction *program_inherited_xfsz(void);
 /* Runs the command with its defaults, the configuration file and argv[1..argc). Returns the exit
  * status. */
 int program_run(const struct command *command, int argc, char **argv);

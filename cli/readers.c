@@ -7,7 +7,6 @@
 
 #include "duration.h"
 #include "majority.h"
-#include "show.h"
 
 /* A reader on one node. */
 struct entry {

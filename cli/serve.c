@@ -9,7 +9,6 @@
 
 #include "diagnostics.h"
 #include "exit_codes.h"
-#include "majority.h"
 #include "message.h"
 #include "program.h"
 #include "session.h"

@@ -9,7 +9,6 @@
 
 #include "boottime.h"
 #include "exit_codes.h"
-#include "majority.h"
 #include "message.h"
 
 static void log_line(void *context, int level, const char *text) {

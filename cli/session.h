@@ -37,6 +37,8 @@ int session_open(struct session *session, const struct settings *settings);
  * called. */
 int session_open_named(struct session *session, const struct settings *settings, int count,
                        char *const *names);
+/* The least count that is more than half of them. */
+static inline size_t quorum_of(size_t nodes) { return nodes / 2 + 1; }
 /* Waits for connections where an operation does not wait: until every node is connected or has
  * failed, or until a majority is connected and one more node timeout has passed. */
 void session_connect(struct session *session);

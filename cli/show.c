@@ -19,19 +19,6 @@
 #include "show.h"
 #include "votes.h"
 
-#define HEAD_BYTES 8
-
-/* A token proves ownership of a lock: it is never printed whole unless the user asks, and of a
- * short one less than half. */
-char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
-    size_t shown = view->token_bytes;
-    if (!whole) shown = shown / 2 < HEAD_BYTES ? shown / 2 : HEAD_BYTES;
-    printable(out, size, view->token, shown);
-    size_t used = strlen(out);
-    if (!whole || view->token_truncated) snprintf(out + used, size - used, "…");
-    return out;
-}
-
 static char *holder_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
     char owner[REDLOCK_TOKEN_BYTES_MAX * 4], token[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
     owner_text(view, owner, sizeof owner);

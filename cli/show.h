@@ -42,9 +42,6 @@ bool sight_is_lock(const struct sight *sight);
 /* Without RESOURCE: also those values that do not have the form of a token. */
 bool lists_every_value(struct session *session);
 
-/* The token, or only its beginning: it proves ownership. */
-char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size);
-
 /* The names of all keys that may be locks, in order, each once. */
 struct found {
     char **names;

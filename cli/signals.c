@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "message.h"
-#include "program.h"
 
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 /* TTOU and TTIN are blocked so that a process in the background may give the terminal back and
@@ -26,6 +25,15 @@ static void watched_set(sigset_t *set) {
     }
 }
 
+static struct sigaction inherited_xfsz;
+
+const struct sigaction *signals_inherited_xfsz(void) { return &inherited_xfsz; }
+
+void signals_begin(void) {
+    const struct sigaction ignored = {.sa_handler = SIG_IGN};
+    sigaction(SIGXFSZ, &ignored, &inherited_xfsz); /* write(2) reports the limit: EFBIG */
+}
+
 void signals_take(struct inherited_signals *inherited) {
     watched_set(&inherited->watched);
     sigset_t blocked = inherited->watched;
@@ -34,7 +42,7 @@ void signals_take(struct inherited_signals *inherited) {
     sigprocmask(SIG_BLOCK, &blocked, &inherited->mask);
     struct sigaction action = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &action, &inherited->pipe);
-    inherited->file_size = *program_inherited_xfsz();
+    inherited->file_size = *signals_inherited_xfsz();
     action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, &inherited->child);
 }

@@ -16,6 +16,10 @@ struct inherited_signals {
     sigset_t watched;
 };
 
+/* The program begins: ignores SIGXFSZ. */
+void signals_begin(void);
+/* What SIGXFSZ did before: commands that the program starts get that back. */
+const struct sigaction *signals_inherited_xfsz(void);
 /* Blocks every signal that is passed on or waited for, ignores SIGPIPE, and sets SIGCHLD to its
  * default: a shell that ignored it would have discarded the status of our children.
  */
