@@ -11,9 +11,9 @@
 #include <redlock/metrics.h>
 
 #include "meter.h"
-#include "janitor.h"
-#include "servers.h"
-#include "settings.h"
+#include "up/janitor.h"
+#include "up/servers.h"
+#include "frame/settings.h"
 
 enum { PAIRS_MAX = 99, SIDES_MAX = 5, MEASURES_MAX = 40, WAITERS_MAX = 128, THREADS_MAX = 16 };
 
