@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bench/floor.h"
-#include "boottime.h"
+#include "process/boottime.h"
 
 enum { IN_FLIGHT_MAX = 65536 };
 

@@ -8,14 +8,14 @@
 
 #include <redlock.h>
 
-#include "arguments.h"
-#include "beside.h"
-#include "commands.h"
-#include "exit_codes.h"
-#include "message.h"
-#include "nearest.h"
-#include "program.h"
-#include "verbs.h"
+#include "frame/arguments.h"
+#include "frame/commands.h"
+#include "frame/nearest.h"
+#include "frame/program.h"
+#include "frame/verbs.h"
+#include "process/beside.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 /* Without a main: a separate program next to this one contains the command. */
 static const struct command commands[] = {

@@ -7,13 +7,12 @@
 
 #include <redlock/admin.h>
 
-#include "diagnostics.h"
-#include "exit_codes.h"
-#include "majority.h"
-#include "message.h"
-#include "program.h"
-#include "session.h"
-#include "votes.h"
+#include "explain/votes.h"
+#include "frame/program.h"
+#include "frame/session.h"
+#include "process/diagnostics.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 /* Once a majority votes, the quorum is known without a wait. */
 static bool find_quorum_status(struct session *session, size_t voting,

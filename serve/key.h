@@ -152,7 +152,7 @@ bool step_call(struct key_op *op, const struct script_call *call, struct script_
 /* Frees what the last step needed. */
 void step_close(struct key_op *op);
 
-/* ---- for step.c ---- */
+/* ---- key.c, for step.c ---- */
 
 /* Continues with the answer to the call. */
 void key_op_go(struct key_op *op, const struct script_value *answer);

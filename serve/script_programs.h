@@ -6,7 +6,7 @@
  * command that a quorum cannot answer, or it calls in a way that the text does not show.
  *
  * This file has no I/O and no clock: a run stops at each call, and continues when it gets the
- * answer. The gateway does not link this: its worker does (script_worker.c), and tests.
+ * answer. The gateway does not link this: its worker does (script_main.c), and tests.
  */
 #ifndef SERVE_SCRIPT_PROGRAMS_H
 #define SERVE_SCRIPT_PROGRAMS_H

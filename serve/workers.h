@@ -142,7 +142,7 @@ int64_t worker_consumed_ns(const struct worker *worker);
 /* Sets the time at which workers_overdue() is called, unless a frame has come. */
 void worker_watch(struct worker *worker, int64_t after_ns);
 
-/* ---- for worker.c ---- */
+/* ---- workers.c, for worker.c ---- */
 
 /* Takes a whole frame, from malloc(), and owns it. */
 void workers_heard(struct worker *worker, char *frame, size_t bytes);

@@ -379,8 +379,10 @@ enum node_answer turns_share_extend(struct server *server, const struct node_sha
 struct node_slot_answer turns_acquire_slot(struct server *server, struct message *request,
                                            struct node_slot_request *what);
 void turns_serve(struct server *server, struct message *request); /* TURN_* */
+/* server.c */
 struct history_record server_record(const struct server *server, enum history_kind kind);
 void server_write(const struct server *server, enum history_kind kind, int64_t value);
+/* server_faults.c */
 void servers_heal(struct world *world);
 /* notify.c: client tracking, the wait queues, and announcements */
 void notify_serve(struct server *server, struct message *request); /* WATCH, WAIT_QUEUE_* */
@@ -407,8 +409,9 @@ bool server_guard_delete(struct server *server); /* only the record; false: it h
 void server_guard_check(struct server *server);
 bool server_guard_record(const struct server *server, struct rl_record *record); /* false: none */
 uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
-struct node_bytes resource_key(unsigned resource);         /* below WORLD_KEYS_MAX */
-int resource_of(const void *key, size_t bytes);            /* -1: not a resource of the world */
+/* server.c: the names of resources */
+struct node_bytes resource_key(unsigned resource); /* below WORLD_KEYS_MAX */
+int resource_of(const void *key, size_t bytes);    /* -1: not a resource of the world */
 
 /* ---- clients ---- */
 
@@ -494,9 +497,9 @@ void hold_write_until(const struct hold *hold, enum history_kind kind);
 void hold_on_change(void *context, struct redlock_lock *lock, int change);
 
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);
-/* writes, if the client runs */
-void update_thought(struct world *world, void *argument, int64_t number);
 void update_write(struct world *world, size_t number);
+/* actor.c: writes, if the client runs */
+void update_thought(struct world *world, void *argument, int64_t number);
 /* breaking.c */
 void breaking_act(struct world *world, unsigned client, const struct world_operation *what);
 void breaking_drop(struct actor *actor);
@@ -519,6 +522,7 @@ struct member_list {
 struct rl_record;
 unsigned world_list_of(struct world *world, const struct rl_record *record);
 
+/* actor.c */
 void actors_begin(struct world *world);
 void actors_end(struct world *world);
 void actor_drive(struct world *world, unsigned client); /* its sockets or timers have work */
@@ -528,6 +532,7 @@ void actor_rearm(struct world *world, unsigned client);
 void net_receive(struct net *net, struct message *message);
 /* The client has ended: it sends nothing, receives nothing and waits for nothing from now on. */
 void net_abandon(struct net *net);
+/* conn.c */
 uint32_t net_waiter_number(const struct net *net); /* 0: it has not waited yet */
 
 /* ---- the world ---- */

@@ -152,7 +152,7 @@ void plan_sort(struct plan *plan);                /* the actions, by time */
 /* bias.c. Its draws are of its own: nothing else in a seed changes with them. */
 void bias_actions(struct plan *plan);
 
-/* Which actions take part. */
+/* plan_text.c: which actions take part */
 struct plan_mask {
     uint64_t words[PLAN_ACTIONS_MAX / 64];
 };

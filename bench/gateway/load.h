@@ -13,7 +13,7 @@
 #include <sys/un.h>
 
 #include "bench/meter.h"
-#include "boottime.h"
+#include "process/boottime.h"
 
 struct redlock_client;
 

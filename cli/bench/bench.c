@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "boottime.h"
-#include "commands.h"
-#include "exit_codes.h"
-#include "message.h"
-#include "nearest.h"
-#include "session.h"
+#include "frame/commands.h"
+#include "frame/nearest.h"
+#include "frame/session.h"
+#include "process/boottime.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 enum { TTL_MS_MIN = 2000 };
 

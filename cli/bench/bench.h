@@ -11,9 +11,9 @@
 #include <redlock/metrics.h>
 
 #include "meter.h"
-#include "janitor.h"
-#include "servers.h"
-#include "settings.h"
+#include "up/janitor.h"
+#include "up/servers.h"
+#include "frame/settings.h"
 
 enum { PAIRS_MAX = 99, SIDES_MAX = 5, MEASURES_MAX = 40, WAITERS_MAX = 128, THREADS_MAX = 16 };
 
@@ -161,9 +161,10 @@ int flight_idle(struct redlock_client *client, int64_t until_ns);
 int library_flight(struct bench *bench, const struct measure *measure, unsigned locks_count,
                    struct meter *meter);
 
-/* contended.c; `floor`: with the processes of ring.h in place of the library. held.c */
+/* contended.c; `floor`: with the processes of ring.h in place of the library */
 int contended_run(struct bench *bench, const struct measure *measure, bool floor,
                   struct meter *meter, struct sample *sample);
+/* held.c */
 int held_run(struct bench *bench, const struct measure *measure, struct meter *meter,
              struct sample *sample);
 
@@ -182,10 +183,12 @@ int native_run(struct bench *bench, const struct measure *measure, size_t side, 
 /* report.c, plot.c */
 void report_print(const struct bench *bench, const struct result *results, size_t count);
 void report_json(const struct bench *bench, const struct result *results, size_t count);
-/* Checks that the file can be written, before the measurement takes minutes. 0, or the exit status
- * after a message; so do the functions below. */
+/* Checks that the file can be written, before the measurement takes minutes. Both return 0, or the
+ * exit status after a message. */
 int plot_try(const char *file);
 int plot_write(const char *file, const struct result *results, size_t count);
+
+/* bench.c */
 /* Median, minimum and maximum of one figure over the rounds; with `over` also the ratios to that
  * side, pair by pair. */
 struct spread {

@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "boottime.h"
-#include "exit_codes.h"
 #include "floor.h"
-#include "message.h"
+#include "process/boottime.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 #include "ring.h"
 
 enum {

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "bench.h"
-#include "boottime.h"
-#include "exit_codes.h"
-#include "message.h"
+#include "process/boottime.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 enum { WAIT_MS = 20000, TURN_MS = 250 };
 

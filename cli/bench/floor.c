@@ -14,9 +14,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "boottime.h"
 #include "floor_turns.h"
-#include "message.h"
+#include "process/boottime.h"
+#include "process/message.h"
 
 enum { NODES_MAX = 15, IN_BYTES = 65536, LOG_LEAST = 4096, SILENT_MS = 10000 };
 

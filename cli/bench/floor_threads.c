@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "floor_turns.h"
-#include "message.h"
+#include "process/message.h"
 
 struct team {
     struct floor *floor;

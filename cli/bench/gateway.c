@@ -18,11 +18,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "beside.h"
 #include "bench.h"
-#include "boottime.h"
-#include "exit_codes.h"
-#include "message.h"
+#include "process/beside.h"
+#include "process/boottime.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 enum {
     CONNECT_MS = 10000,

@@ -9,10 +9,10 @@
 #include <sys/resource.h>
 
 #include "bench.h"
-#include "boottime.h"
-#include "duration.h"
-#include "exit_codes.h"
-#include "message.h"
+#include "frame/duration.h"
+#include "process/boottime.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 enum { IN_FLIGHT = 256, SETTLE_MS = 500, WATCH_MS = 250, RATE_AFTER_MS = 500 };
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "boottime.h"
-#include "exit_codes.h"
-#include "message.h"
+#include "process/boottime.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 enum { NODE_TIMEOUT_MS = 5000, CONNECT_MS = 5000, WAIT_MS = 20000 };
 

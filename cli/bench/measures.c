@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "bench.h"
-#include "boottime.h"
-#include "exit_codes.h"
 #include "floor.h"
-#include "message.h"
+#include "process/boottime.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 /* As long as others: waits of seconds must be seen, and many cycles of each of those in flight. */
 enum { CONTENDED_TIMES = 8, CROWDED_TIMES = 4, CROWDED = 1024 };

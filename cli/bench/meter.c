@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "boottime.h"
+#include "process/boottime.h"
 
 #define SUB_BITS 6
 #define WARM_UP_MAX (100 * MS)

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "beside.h"
 #include "bench.h"
-#include "exit_codes.h"
 #include "floor.h"
-#include "message.h"
+#include "process/beside.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 static const struct {
     const char *name;

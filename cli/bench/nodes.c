@@ -14,8 +14,8 @@
 #include <redlock/admin.h>
 
 #include "bench.h"
-#include "exit_codes.h"
-#include "message.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 #define BETWEEN ", \t\n"
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "bench.h"
-#include "exit_codes.h"
-#include "message.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
 
 enum {
     COLUMNS = 3,

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "boottime.h"
 #include "floor.h"
-#include "message.h"
+#include "process/boottime.h"
+#include "process/message.h"
 
 enum { NODES_MAX = 15, COMMAND_BYTES = 512, ANSWER_BYTES = 4096, ANSWER_MS = 10000 };
 enum { TURN_DIGITS = 10 };

@@ -58,8 +58,8 @@ struct net_options {
     /* The handshake asks for NET_ASK_QUORUM. A connection to a node with a record is guarded from
      * its handshake on, and handlers.changed() reports the first one at once. */
     bool asks_quorum;
+    /* Nodes without scripting fail with NOPERM: guarded requests cannot use a transaction. */
     bool guarded;
-    /* nodes without scripting fail with NOPERM: guarded requests cannot use a transaction */
 };
 
 struct net_error {

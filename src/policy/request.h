@@ -122,10 +122,10 @@ struct net_request {
     int64_t waited_us, remember_us;
     bool reads;                 /* TURN_WAIT: for a shared lock */
     enum net_question question; /* NET_SERVER_INFO */
-    uint8_t scheme;
     /* enum redlock_scheme, the node's (net_node()), the same for all requests on keys. Not SET: one
      * key. RELEASE and EXTEND answer ABSENT also when the lock's time has ended. PEEK, PEEK_VALUE
      * and WATCH do so too, and `remaining_ms` follows the lock's time. */
+    uint8_t scheme;
     /* ACQUIRE_SLOT: how many there are, and those to try, in their order ("3 1 2"). The stripes are
      * those of slots 1, 2, ... WATCH: the keys are slots, and the one that ends first counts. */
     uint8_t slots;

@@ -17,8 +17,8 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "diagnostics.h"
-#include "message.h"
+#include "process/diagnostics.h"
+#include "process/message.h"
 
 enum { LINES = 20000 };
 

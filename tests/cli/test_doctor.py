@@ -74,7 +74,7 @@ def test_every_finding_has_a_reason_and_a_cure(own_quorum):
 
 def test_every_name_in_the_source_is_in_the_manual():
     source = os.environ["REDLOCK_SOURCE"]
-    rules = "".join(path.read_text(encoding="utf-8") for path in pathlib.Path(source, "cli").glob("finding_*.c"))
+    rules = "".join(path.read_text(encoding="utf-8") for path in pathlib.Path(source, "cli/doctor").glob("finding_*.c"))
     manual = open(os.path.join(source, "docs", "redlock.1"), encoding="utf-8").read()
     names = set(re.findall(r'\b(?:NOTE|WARNING|ERROR)\(\s*"([A-Z-]+)"', rules))
     section = manual[manual.index(".Sh FINDINGS"):manual.index(".Sh EXIT STATUS")]

@@ -15,8 +15,8 @@
 #include <cmocka.h>
 #include <redlock/metrics.h>
 
-#include "boottime.h"
-#include "metrics_file.h"
+#include "process/boottime.h"
+#include "run/metrics_file.h"
 
 static redlock_event_fn *observer;
 static atomic_bool hangs;

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "boottime.h"
-#include "message.h"
-#include "top_page.h"
-#include "top_screen.h"
-#include "top_words.h"
+#include "process/boottime.h"
+#include "process/message.h"
+#include "look/top_page.h"
+#include "look/top_screen.h"
+#include "look/top_words.h"
 
 enum { NODES = 5 };
 

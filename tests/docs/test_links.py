@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every link of the documents leads to a file, and to a heading of it; every document is in the README's table."""
+"""Every link of the documents leads to a file, and to a heading of it; every document is in the README's table;
+every directory is in CONTRIBUTING's; the glossary is in order."""
 import os
 import pathlib
 import re
@@ -60,3 +61,17 @@ def test_every_document_is_listed():
     missing = [str(page) for page in PAGES if str(page) not in linked | {"README.md", "docs/changing-the-protocol.md"}]
     assert missing == []
     assert "docs/changing-the-protocol.md" in prose("CONTRIBUTING.md")
+
+
+def test_every_directory_is_listed():
+    listed = set(re.findall(r"^([a-z]+/(?:[a-z]+/)?)  ", (SOURCE / "CONTRIBUTING.md").read_text(), re.MULTILINE))
+    found = {path.parent for place in ("[a-z]*/*", "src/*/*") for path in SOURCE.glob(place) if path.is_file()}
+    names = {f"{path.relative_to(SOURCE)}/" for path in found} - {"src/"}
+    present = {name for name in names if not name.startswith("build")}
+    assert (present - listed, {name for name in listed if not (SOURCE / name).is_dir()}) == (set(), set())
+
+
+def test_glossary_is_in_order():
+    terms = re.findall(r"^\| \*\*(.+?)\*\*", (SOURCE / "docs/glossary.md").read_text(), re.MULTILINE)
+    assert len(terms) > 40
+    assert terms == sorted(terms, key=str.lower)

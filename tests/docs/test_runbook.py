@@ -368,7 +368,7 @@ def test_commands_for_the_rest(shell):
 
 
 def test_every_finding_has_a_section():
-    rules = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "cli").glob("finding_*.c"))
+    rules = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "cli/doctor").glob("finding_*.c"))
     names = set(re.findall(r'\b(?:NOTE|WARNING|ERROR)\(\s*"([A-Z-]+)"', rules))
     sections = {text for _, text in PAGE.headings if re.fullmatch(r"[A-Z-]{3,}", text)}
     assert len(names) > 30 and names == sections

@@ -3,7 +3,7 @@
  * Any bytes as the configuration file: each value that is taken is within its range, and what is
  * refused is refused with the file's name and a line that it has.
  */
-#include "config.h"
+#include "frame/config.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who may know whom: the layers of the source tree, checked over its includes and over objects.
+"""Who may know whom: the layers of the source tree, checked over its includes and over objects; and no crowded folder.
 
 usage: layering.py SOURCE_DIR [OBJECT...] [--policy OBJECT... --net OBJECT... --sim ARCHIVE]
 OBJECT: of the rooms that must be pure, src/core and src/policy. With the others: every decision of src/policy that
@@ -8,6 +8,7 @@ src/net asks for, the simulator asks for too.
 Prints each violation on a line and exits 1 if there is one.
 """
 import argparse
+import collections
 import pathlib
 import re
 import subprocess
@@ -24,6 +25,10 @@ INSTRUMENTS = re.compile(r"^(__asan_|__ubsan_|__tsan_|__sanitizer_|__sancov_|__g
 # Sockets, clocks of the kernel's, TLS, the codec and URLs are known to src/net only.
 NET_ONLY = re.compile(r"^(sys/(socket|un|epoll|timerfd|eventfd)\.h|netinet/|arpa/|netdb\.h|poll\.h|hiredis/|openssl/|uriparser/)")
 BELOW_ROOMS = {"src/abi", "src/core", "src/net", "src/client/schedule", "src/client/client.h", "include"}
+CLI_BELOW = {"cli/process", "cli/frame"}
+# What a folder holds can be seen in one look. These have no rooms.
+SOURCES_MAX = 25
+CROWDED = {"src/core", "src/net", "module", "serve", "sim"}
 # Of our own headers, each directory may include those of these directories. A file belongs to the longest name that fits.
 LAYERS = {
     "src/core": {"src/core"},
@@ -50,7 +55,20 @@ LAYERS = {
     # src/node inside a server. It links none of the libraries.
     "module": {"src/node", "module", "include"},
     "serve": {"serve", "include"},
-    "cli": {"cli", "serve", "include"},
+    # The command line's rooms, from the lowest up. The commands are above; of each other they know what starts servers.
+    "cli/process": {"cli/process", "include"},
+    "cli/frame": {"cli/process", "cli/frame", "include"},
+    "cli/explain": {*CLI_BELOW, "cli/explain", "include"},
+    "cli/lock": {*CLI_BELOW, "cli/explain", "cli/lock", "include"},
+    "cli/run": {*CLI_BELOW, "cli/explain", "cli/run", "include"},
+    "cli/look": {*CLI_BELOW, "cli/explain", "cli/look", "include"},
+    "cli/quorum": {*CLI_BELOW, "cli/explain", "cli/quorum", "include"},
+    "cli/doctor": {*CLI_BELOW, "cli/explain", "cli/doctor", "include"},
+    "cli/gate": {*CLI_BELOW, "cli/gate", "include"},
+    "cli/up": {*CLI_BELOW, "cli/up", "include"},
+    "cli/bench": {*CLI_BELOW, "cli/up", "cli/bench", "include"},
+    # Its two programs.
+    "cli": {*CLI_BELOW, "cli/explain", "cli", "serve", "include"},
     "examples": {"include"},
 }
 # What the simulator has no use for: its memory never fails, and its nodes run scripts, so that nothing waits its turn for
@@ -64,6 +82,7 @@ SEAM = {
     "src/client/guarding": "src/client/guarding/guarding.h",
     "src/client/locks": "src/client/locks/locks.h",
     "src/client/operator": "src/client/operator/operator.h",
+    "cli/up": "cli/up/janitor.h and cli/up/servers.h",
 }
 # Another seam for these.
 SEAM_FOR = {
@@ -83,6 +102,8 @@ def includes(path):
 def own_header(root, path, quote, name):
     """The file of this tree that an include means, or None for a system header."""
     places = [root / "src", root / "include"]
+    if root / "cli" in path.parents:
+        places.insert(0, root / "cli")
     if quote == '"':
         places.insert(0, path.parent)
     for place in places:
@@ -109,7 +130,7 @@ def judge_include(root, path, layer, quote, name):
             return f"serve must not include <{name}>"
         # The command line waits for processes and starts servers, so it polls and asks the kernel for free ports;
         # how a Redis is spoken to is the library's business.
-        if layer in ("cli", "examples") and re.match(r"^(hiredis|openssl|uriparser)/", name):
+        if layer.startswith(("cli", "examples")) and re.match(r"^(hiredis|openssl|uriparser)/", name):
             return f"only src/net may include <{name}>"
         return None
     other = layer_of(own)
@@ -137,9 +158,16 @@ def circle(knows):
     return next(filter(None, (walk(layer, []) for layer in sorted(knows))), None)
 
 
+def check_folders(root, paths):
+    counts = collections.Counter(path.parent.relative_to(root).as_posix() for path in paths)
+    return [f"{folder}: {count} source files, more than {SOURCES_MAX}" for folder, count in sorted(counts.items())
+            if count > SOURCES_MAX and folder not in CROWDED]
+
+
 def check_includes(root):
-    wrong, seen, knows = [], 0, {}
+    seen, knows = 0, {}
     paths = {path for layer in LAYERS for path in (root / layer).rglob("*.[ch]")}
+    wrong = check_folders(root, paths)
     for path in sorted(paths):
         seen += 1
         layer = layer_of(path.relative_to(root).as_posix())

@@ -120,9 +120,6 @@ extern const struct node_mode classic_nodes, auto_nodes, guarded_nodes;
 /* The client is guarded from now on; takes the zeroed memory. */
 void guard_begin(struct redlock_client *client, struct guard *guard);
 
-/* automode.c: frees memory only */
-void automode_free(struct redlock_client *client);
-
 /* The server has pushed a change. Its answers count again when its record and state were read
  * anew. */
 void guard_changed(struct redlock_client *client, unsigned node);
@@ -139,6 +136,12 @@ void guard_stated(struct guard *guard, unsigned node, const struct net_state *st
 void guard_jumped(struct guard *guard, unsigned node);
 /* Another writer has changed the record, or knows of a change: the record is read again. */
 void guard_peek(struct guard *guard, unsigned node);
+/* false while nothing is known of the quorum */
+bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms);
+
+/* ---- automode.c ---- */
+
+void automode_free(struct redlock_client *client); /* frees memory only */
 
 /* ---- guard_votes.c ---- */
 
@@ -149,6 +152,25 @@ int guard_verdict(const struct redlock_client *client, unsigned node, int verdic
 bool guard_is_being_made(const struct guard *guard, unsigned node);
 /* -1: unknown; 0: it does not recover */
 int64_t guard_recovering_ms(const struct guard *guard, unsigned node);
+/* Connected, but its record must be read before its vote counts. */
+bool guard_is_unread(const struct guard *guard, unsigned node);
+/* Nodes that were voided at `since` or later, even if only briefly. */
+rl_mask guard_voided_since(const struct guard *guard, rl_ns since);
+/* 0: nothing is known of the quorum yet */
+int64_t guard_ttl_max_ms(const struct guard *guard);
+
+/* Above every fence that this client has seen: a clock in microseconds, moved forward when other
+ * clients' fences are ahead. */
+int64_t guard_fence_hint(struct guard *guard);
+/* An extension raises fences to its lock's fence, and a fence never comes down. So a typing error
+ * must not use up all tokens of a resource. */
+bool guard_fence_plausible(struct guard *guard, int64_t fence);
+void guard_saw_fence(struct guard *guard, int64_t fence);
+/* by this client: the next one must differ */
+void guard_proposed_fence(struct guard *guard, int64_t fence);
+
+/* ---- guard_report.c ---- */
+
 /* Enough nodes carry the quorum's record. It is not decided yet because a node that may carry
  * another one was neither read nor given up. */
 bool guard_asks_for_quorum(const struct guard *guard);
@@ -160,22 +182,5 @@ unsigned guard_unlisted(const struct guard *guard, const struct rl_member **firs
 void guard_report(struct guard *guard);
 void guard_status(const struct redlock_client *client, unsigned node,
                   struct redlock_node_status *status);
-/* Connected, but its record must be read before its vote counts. */
-bool guard_is_unread(const struct guard *guard, unsigned node);
-/* Nodes that were voided at `since` or later, even if only briefly. */
-rl_mask guard_voided_since(const struct guard *guard, rl_ns since);
-/* false while nothing is known of the quorum */
-int64_t guard_ttl_max_ms(const struct guard *guard); /* 0: not known */
-bool guard_ttl_too_long(const struct guard *guard, int64_t ttl_ms);
-
-/* Above every fence that this client has seen: a clock in microseconds, moved forward when other
- * clients' fences are ahead. */
-int64_t guard_fence_hint(struct guard *guard);
-/* An extension raises fences to its lock's fence, and a fence never comes down. So a typing error
- * must not use up all tokens of a resource. */
-bool guard_fence_plausible(struct guard *guard, int64_t fence);
-void guard_saw_fence(struct guard *guard, int64_t fence);
-/* by this client: the next one must differ */
-void guard_proposed_fence(struct guard *guard, int64_t fence);
 
 #endif

@@ -269,7 +269,7 @@ void op_begin(struct redlock_lock *lock, struct op *op, redlock_done_fn *done, v
 void op_finish(struct redlock_lock *lock, struct op *op, int result);
 void lock_notice(struct redlock_lock *lock, unsigned notices); /* enum rl_notice, ored */
 
-/* announce.c: to observers, which nodes the lease has announced its term to is not awaited */
+/* announce.c: to observers; nothing waits for their answers */
 void lock_announce(struct redlock_lock *lock, rl_mask nodes, rl_ns now);
 
 /* step.c: between the machines and the connections */
@@ -304,11 +304,11 @@ void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *ac
 void wait_queue_try(struct redlock_lock *lock, struct net_request *acquire, rl_ns now);
 /* The same for a repair, which does not wait. */
 void wait_queue_repair(struct net_request *repair);
-/* A native node denied a try, and said how long the lock has left. False: it is not for the
- * queue. */
 /* A native node reports with its vote whether others wait. */
 void wait_queue_granted(struct redlock_lock *lock, const struct net_call *call,
                         const struct net_reply *reply);
+/* A native node denied a try, and said how long the lock has left. False: it is not for the
+ * queue. */
 bool wait_queue_denied(struct round *round, const struct net_call *call,
                        const struct net_reply *reply);
 /* It waits no longer. */

@@ -99,14 +99,6 @@ struct schedule {
     void (*notify)(struct schedule *schedule, struct notified *notified);
 };
 
-void schedule_init(struct schedule *schedule,
-                   void (*notify)(struct schedule *schedule, struct notified *notified));
-void schedule_destroy(struct schedule *schedule); /* not in a child after fork(2) */
-
-/* Without the mutex. A callback may fork, and the child return from it: in the child this room
- * neither takes nor releases the mutex, every wait ends with FORKED, and no callback runs. */
-bool schedule_is_forked(const struct schedule *schedule);
-
 /* ---- exit.c ---- */
 
 /* At exit(3), the connections are abandoned: what a child after fork(2) gets, all get. Without the
@@ -115,6 +107,14 @@ void schedule_watch_exit(struct schedule *schedule);
 void schedule_unwatch_exit(struct schedule *schedule); /* also if it is not watched */
 
 /* ---- driver.c ---- */
+
+void schedule_init(struct schedule *schedule,
+                   void (*notify)(struct schedule *schedule, struct notified *notified));
+void schedule_destroy(struct schedule *schedule); /* not in a child after fork(2) */
+
+/* Without the mutex. A callback may fork, and the child return from it: in the child this room
+ * neither takes nor releases the mutex, every wait ends with FORKED, and no callback runs. */
+bool schedule_is_forked(const struct schedule *schedule);
 
 /* A call of the user's lasts from schedule_enter() to one of those that leave. Meanwhile its thread
  * cannot be cancelled: it may hold the mutex, or drive for all. */

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "failure.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <redlock/admin.h>
+#include <redlock/metrics.h>
+
+#include "causes.h"
+#include "denials.h"
+#include "frame/duration.h"
+#include "majority.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
+#include "votes.h"
+
+/* A node that granted, or was not needed, is not a cause. */
+static void report_nodes(struct session *session, const int *verdicts, size_t count,
+                         const char *resource, enum need need, bool speak) {
+    struct denials denials = {.asked = false};
+    for (size_t i = 0; i < count; i++) {
+        char reason[900];
+        int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
+        bool healthy = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED;
+        if (need != NEED_LOCK) healthy = healthy || verdict == REDLOCK_VERDICT_ABSENT;
+        char commands[300];
+        const bool refused =
+            verdict == REDLOCK_VERDICT_NOT_SHARED && speak &&
+            denied_commands(session, &denials, i, need, commands, sizeof commands)[0] != '\0';
+        if (refused || (speak && node_denies(session, i, verdict)))
+            denied_text(session, &denials, i, need, resource, reason, sizeof reason);
+        if ((speak && !healthy) || verdict == REDLOCK_VERDICT_TWICE_LISTED)
+            complain("  %s: %s", node_url(session, i), reason);
+    }
+}
+
+/* The TTL comes from the caller; the servers decide how long the quorum allows. The client refused
+ * by the ttl_max that it had read until then. If that was an older one, reading again shows the one
+ * that another client has meanwhile set. */
+static void report_ttl_max(struct session *session) {
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
+    struct redlock_member members[REDLOCK_NODES_MAX];
+    struct redlock_stats stats;
+    char most[64], wanted[64];
+    const int64_t ttl_ms = session->settings->ttl_ms;
+    redlock_stats_init(&stats);
+    redlock_client_stats(session->client, &stats);
+    int64_t ttl_max_ms = stats.ttl_max_ms;
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
+    int result = redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX);
+    if ((result == REDLOCK_OK || result == REDLOCK_NO_QUORUM) && quorum.known &&
+        quorum.ttl_ms_allowed >= ttl_ms)
+        ttl_max_ms = quorum.ttl_ms_allowed;
+    duration_text(most, sizeof most, ttl_max_ms);
+    duration_text(wanted, sizeof wanted, ttl_ms);
+    if (ttl_max_ms >= ttl_ms)
+        complain("ttl_max was shorter than --ttl %s by the nodes that answered first; it is %s "
+                 "now: run the command again",
+                 wanted, most);
+    else
+        complain("ttl_max is %s, and --ttl %s: give a shorter --ttl, or raise it (redlock quorum "
+                 "set-ttl-max)",
+                 most, wanted);
+}
+
+static bool names_two_quorums(struct session *session) {
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
+    struct redlock_member members[REDLOCK_NODES_MAX];
+    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
+    return redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX) ==
+           REDLOCK_TWO_QUORUMS;
+}
+
+/* Of the first two nodes that belong to two quorums. */
+static void report_quorums(struct session *session) {
+    struct redlock_server servers[REDLOCK_NODES_MAX];
+    const size_t count = redlock_client_nodes(session->client);
+    size_t first = count;
+    for (size_t i = 0; i < count; i++) servers[i].size = sizeof servers[i];
+    int result = redlock_server_info(session->client, REDLOCK_SERVER_INFO_ALL, servers, count);
+    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return;
+    for (size_t i = 0; i < count; i++) {
+        if (servers[i].quorum[0] == '\0') continue;
+        if (first == count) first = i;
+        if (strcmp(servers[i].quorum, servers[first].quorum) == 0) continue;
+        complain("%s belongs to quorum %s, %s to quorum %s", node_url(session, first),
+                 servers[first].quorum, node_url(session, i), servers[i].quorum);
+        return;
+    }
+}
+
+/* Too few nodes may vote because the configuration is wrong, which waiting does not cure. */
+static int cause_of(struct session *session, int result) {
+    if (result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED) return result;
+    if (session_mode(session) == REDLOCK_MODE_GUARDED && names_two_quorums(session))
+        return REDLOCK_TWO_QUORUMS;
+    return result;
+}
+
+/* The lock's key is sound: one that belongs to it is not. */
+static bool foreign_own_key(struct session *session, const char *resource, char *out, size_t size) {
+    struct redlock_own_key keys[REDLOCK_OWN_KEYS];
+    for (size_t node = 0; node < redlock_client_nodes(session->client); node++) {
+        if (own_keys_take(session, node, resource, keys) != 0) continue;
+        for (size_t i = 0; i < REDLOCK_OWN_KEYS; i++) {
+            char name[sizeof keys[i].name * 4];
+            if (!keys[i].foreign) continue;
+            printable(name, sizeof name, keys[i].name, strlen(keys[i].name));
+            snprintf(out, size, "another program wrote %s on %s: %s: delete that key", name,
+                     node_url(session, node), own_key_fault(&keys[i]));
+            return true;
+        }
+    }
+    return false;
+}
+
+char *session_foreign(struct session *session, const char *resource, size_t bytes, char *out,
+                      size_t size) {
+    char type[40] = "";
+    if (redlock_key_type(session->client, resource, bytes, type, sizeof type) != REDLOCK_OK)
+        type[0] = '\0';
+    if (type[0] == '\0' && foreign_own_key(session, resource, out, size)) return out;
+    return foreign_text(type, out, size);
+}
+
+/* The first node that holds the key, if the other nodes could not grant the lock to anybody; else
+ * `count`. A node that has lost its data has no key and no vote. */
+static size_t held_by_few(struct session *session, const struct redlock_view *views, size_t count) {
+    size_t holder = count, free_to_vote = 0;
+    for (size_t i = count; i-- > 0;) {
+        struct redlock_node_status status = {.size = sizeof status};
+        const bool votes = redlock_client_node(session->client, i, &status) == REDLOCK_OK &&
+                           status.verdict == REDLOCK_VERDICT_GRANTED;
+        free_to_vote += votes && views[i].verdict == REDLOCK_VERDICT_ABSENT;
+        if (views[i].verdict == REDLOCK_VERDICT_GRANTED) holder = i;
+    }
+    return free_to_vote < session_votes_needed(session) ? holder : count;
+}
+
+static const char *owner_of(struct session *session, const struct redlock_view *view) {
+    owner_text(view, session->failed.owner, sizeof session->failed.owner);
+    return session->failed.owner[0] != '\0' ? session->failed.owner
+           : is_shared(view)                ? "readers"
+                                            : "another client";
+}
+
+/* By what the nodes hold now. False: the nodes do not say. */
+static bool holder_text(struct session *session, const char *resource, char *out, size_t size) {
+    struct redlock_view views[REDLOCK_NODES_MAX];
+    const size_t count = redlock_client_nodes(session->client);
+    char left[64], end[80] = "without an end: the key has no TTL";
+    size_t few;
+    if (redlock_peek(session->client, resource, strlen(resource), views, REDLOCK_NODES_MAX) !=
+        REDLOCK_OK)
+        return false;
+    const struct majority majority = majority_of(views, count);
+    switch (majority.verdict) {
+    case MAJORITY_HELD:
+        session->failed.remaining_ms = majority.remaining_ms;
+        if (majority.remaining_ms >= 0)
+            snprintf(end, sizeof end, "%s left",
+                     duration_text(left, sizeof left, majority.remaining_ms));
+        /* Readers refuse no reader: a client that waits comes first, or readers are not listed. */
+        if (session->settings->shared && is_shared(&views[majority.holder]))
+            snprintf(out, size, "held by readers, and no other is let in now, %s (%zu of %zu)", end,
+                     majority.votes, count);
+        else
+            snprintf(out, size, "held by %s, %s (%zu of %zu)",
+                     owner_of(session, &views[majority.holder]), end, majority.votes, count);
+        return true;
+    case MAJORITY_FOREIGN:
+        session_foreign(session, resource, strlen(resource), out, size);
+        return true;
+    case MAJORITY_SPLIT:
+        snprintf(out, size, "held by another: the nodes hold the tokens of several clients");
+        return true;
+    case MAJORITY_FREE:
+        if ((few = held_by_few(session, views, count)) == count)
+            snprintf(out, size, "held by another at the time of the try; it is free now");
+        else
+            snprintf(
+                out, size,
+                "held by %s on fewer nodes than a majority, and too few of the others can vote "
+                "now: redlock doctor names them",
+                owner_of(session, &views[few]));
+        return true;
+    case MAJORITY_UNKNOWN: break;
+    }
+    return false;
+}
+
+static void no_quorum_text(struct session *session, const int *verdicts, size_t count, char *out,
+                           size_t size) {
+    size_t votes = 0, silent = 0, granted = 0;
+    const size_t needed = session_votes_needed(session);
+    for (size_t i = 0; i < count; i++) {
+        char reason[300];
+        int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
+        const bool can = node_can_vote(verdict);
+        votes += can;
+        granted += verdict == REDLOCK_VERDICT_GRANTED;
+        silent += !can && node_is_silent(verdict);
+    }
+    if (granted >= needed) { /* they answered, and differ in what they hold */
+        snprintf(out, size, "no quorum: no holder has %zu of %zu nodes", needed, count);
+    } else if (votes >= needed) {
+        snprintf(out, size, "no quorum: %zu of %zu nodes agree, %zu needed", granted, count,
+                 needed);
+    } else {
+        snprintf(out, size, "no quorum: %zu of %zu nodes %s, %zu needed", votes, count,
+                 votes + silent == count ? "answered" : "can vote", needed);
+    }
+}
+
+/* What is read is no vote: in guarded mode, too, any majority of the list is enough. */
+static void too_few_readable_text(struct session *session, const int *verdicts, size_t count,
+                                  enum need need, char *out, size_t size) {
+    size_t read = 0;
+    for (size_t i = 0; i < count; i++) {
+        char reason[300];
+        const int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
+        read += verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT ||
+                verdict == REDLOCK_VERDICT_WRONGTYPE;
+    }
+    snprintf(out, size, "no quorum: %zu of %zu nodes let this user %s, %zu needed", read, count,
+             need == NEED_LIST ? "list the names" : "see what they hold", quorum_of(count));
+}
+
+/* A majority has another value under this name: no token holds the lock there. */
+static bool is_foreign(const int *verdicts, size_t count) {
+    size_t foreign = 0;
+    for (size_t i = 0; i < count; i++) foreign += verdicts[i] == REDLOCK_VERDICT_WRONGTYPE;
+    return foreign >= quorum_of(count);
+}
+
+/* A slot whose key never ends, or holds something else than a lock, never becomes free. The first
+ * of them is named. */
+static void slots_text(struct session *session, const char *resource, char *out, size_t size) {
+    struct redlock_view views[REDLOCK_NODES_MAX];
+    const size_t nodes = redlock_client_nodes(session->client);
+    int used = snprintf(out, size, "held by others: none of its %" PRId64 " slots is free",
+                        session->settings->slots);
+    for (unsigned slot = 1; slot <= session->settings->slots; slot++) {
+        char *name = slot_name(resource, slot), what[120] = "", shown[200];
+        if (name == NULL || redlock_peek(session->client, name, strlen(name), views,
+                                         REDLOCK_NODES_MAX) != REDLOCK_OK) {
+            free(name);
+            return;
+        }
+        const struct majority majority = majority_of(views, nodes);
+        if (majority.verdict == MAJORITY_FOREIGN)
+            session_foreign(session, name, strlen(name), what, sizeof what);
+        else if (majority.verdict == MAJORITY_HELD && majority.remaining_ms < 0)
+            snprintf(what, sizeof what, "the key has no TTL, so it never ends");
+        printable(shown, sizeof shown, name, strlen(name));
+        free(name);
+        if (what[0] == '\0') continue;
+        snprintf(out + used, size - (size_t)used, "; '%s': %s", shown, what);
+        return;
+    }
+}
+
+/* The head line of a failure. True: it says all, and the nodes need no lines of their own. */
+static bool describe(struct session *session, const int *verdicts, size_t count,
+                     const char *resource, enum need need, int result) {
+    char *out = session->failed.reason, causes[600];
+    const size_t size = sizeof session->failed.reason;
+    const struct settings *settings = session->settings;
+    session->failed.result = result;
+    session->failed.owner[0] = '\0';
+    session->failed.remaining_ms = -1;
+    snprintf(out, size, "%s", redlock_result_text(result));
+    if (result == REDLOCK_OTHER_SLOTS)
+        snprintf(out, size,
+                 "its slots are held by clients that use --slots %u, and this one uses --slots "
+                 "%" PRId64 ": give the same number; it can change when no slot is held",
+                 session->other_slots, settings->slots);
+    if (result == REDLOCK_HELD && settings->slots > 0) {
+        slots_text(session, resource, out, size);
+        return true;
+    }
+    if (result == REDLOCK_HELD && (!settings->quiet || settings->json))
+        return holder_text(session, resource, out, size);
+    if (result == REDLOCK_NO_QUORUM && need != NEED_LOCK &&
+        session_reads_refused(session, verdicts))
+        too_few_readable_text(session, verdicts, count, need, out, size);
+    else if (result == REDLOCK_NO_QUORUM)
+        no_quorum_text(session, verdicts, count, out, size);
+    if (result == REDLOCK_LOST && is_foreign(verdicts, count))
+        session_foreign(session, resource, strlen(resource), out, size);
+    else if (result == REDLOCK_LOST &&
+             causes_text(session, verdicts, count, causes, sizeof causes) > 0)
+        snprintf(out, size, "lost: %s", causes);
+    return false;
+}
+
+static int failure(struct session *session, const int *verdicts, size_t count, const char *resource,
+                   enum need need, int result) {
+    char name[200];
+    result = cause_of(session, result);
+    if (result == REDLOCK_NO_QUORUM && is_foreign(verdicts, count)) result = REDLOCK_LOST;
+    const struct settings *settings = session->settings;
+    const bool lacks_votes = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED,
+               unseen =
+                   lacks_votes && need != NEED_LOCK && session_reads_refused(session, verdicts),
+               shut_out =
+                   lacks_votes && votes_shut_out(session, need == NEED_LOCK ? verdicts : NULL),
+               speak = !settings->quiet || shut_out || unseen ||
+                       (result != REDLOCK_HELD && !lacks_votes),
+               described = describe(session, verdicts, count, resource, need, result);
+    printable(name, sizeof name, resource, strlen(resource));
+    if (speak) complain("%s: %s", name, session->failed.reason);
+    if (shut_out) complain("no lock can be taken until this is corrected; waiting is no cure");
+    switch (result) {
+    case REDLOCK_HELD:
+        report_nodes(session, verdicts, count, resource, need,
+                     speak && (!described || settings->verbose));
+        return (int)settings->conflict_exit_code;
+    case REDLOCK_NO_QUORUM:
+    case REDLOCK_EXPIRED:
+        report_nodes(session, verdicts, count, resource, need, speak);
+        return shut_out || unseen ? EXIT_CONFIG : EXIT_NO_QUORUM;
+    case REDLOCK_TWICE_LISTED:
+        report_nodes(session, verdicts, count, resource, need, false);
+        return EXIT_CONFIG;
+    case REDLOCK_TWO_QUORUMS:
+        report_quorums(session);
+        complain(
+            "leave the nodes of one of them out of the list, or name the quorum that is meant: --quorum ID; "
+            "if these are the traces of two inits at the same time: run redlock quorum init once more");
+        return EXIT_CONFIG;
+    case REDLOCK_GUARDED_NODES:
+        report_nodes(session, verdicts, count, resource, need, true);
+        complain("remove scheme= from the node's URL, or lock elsewhere");
+        return EXIT_CONFIG;
+    case REDLOCK_OTHER_SLOTS: return EXIT_CONFIG;
+    case REDLOCK_NO_SLOTS:
+    case REDLOCK_NO_SHARED:
+        complain("%s need a newer module on native nodes; redlock doctor shows the version of each",
+                 result == REDLOCK_NO_SLOTS ? "slots" : "shared locks");
+        return EXIT_CONFIG;
+    case REDLOCK_LOST:
+    case REDLOCK_LIMIT: return EXIT_LOST;
+    case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
+    case REDLOCK_TTL_MAX_EXCEEDED: report_ttl_max(session); return EXIT_USAGE_ERROR;
+    case REDLOCK_CONFLICT: return EXIT_HELD;
+    default: return EXIT_SYSTEM;
+    }
+}
+
+int session_check(struct session *session, const char *resource) {
+    int result = cause_of(session, REDLOCK_NO_QUORUM);
+    return result == REDLOCK_NO_QUORUM ? 0 : session_failure(session, NULL, resource, result);
+}
+
+int session_failure(struct session *session, struct redlock_lock *lock, const char *resource,
+                    int result) {
+    int verdicts[REDLOCK_NODES_MAX] = {0};
+    size_t count = redlock_client_nodes(session->client);
+    if (lock != NULL) redlock_verdicts(lock, verdicts, count);
+    if (lock != NULL) session->other_slots = redlock_other_slots(lock);
+    return failure(session, verdicts, count, resource, NEED_LOCK, result);
+}
+
+const char *session_wait_is_over(struct session *session, const char *reason) {
+    session->failed.result = REDLOCK_HELD;
+    session->failed.owner[0] = '\0';
+    session->failed.remaining_ms = -1;
+    snprintf(session->failed.reason, sizeof session->failed.reason, "%s", reason);
+    return session->failed.reason;
+}
+
+int session_unseen(struct session *session, const struct redlock_view *views, const char *resource,
+                   int result) {
+    int verdicts[REDLOCK_NODES_MAX] = {0};
+    size_t count = redlock_client_nodes(session->client);
+    for (size_t i = 0; i < count; i++) verdicts[i] = views[i].verdict;
+    return failure(session, verdicts, count, resource, NEED_READ, result);
+}
+
+int session_unlisted(struct session *session, const int *verdicts, enum need need, int result) {
+    return failure(session, verdicts, redlock_client_nodes(session->client), "the list of locks",
+                   need, result);
+}

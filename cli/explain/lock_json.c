@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "lock_json.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frame/commands.h"
+#include "process/exit_codes.h"
+#include "process/message.h"
+#include "votes.h"
+
+/* REDLOCK_NO_QUORUM: "no_quorum". */
+static const char *result_name(int result, char *out, size_t size) {
+    static const struct {
+        int value;
+        const char *name;
+    } names[] = {
+#define ROW(symbol, number, text) {number, #symbol},
+        REDLOCK_RESULTS(ROW)
+#undef ROW
+    };
+    snprintf(out, size, "unknown");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].value != result) continue;
+        snprintf(out, size, "%s", names[i].name + strlen("REDLOCK_"));
+        for (char *at = out; *at != '\0'; at++) *at = (char)tolower((unsigned char)*at);
+    }
+    return out;
+}
+
+/* A failure that is not a result of the library. */
+static const char *status_name(int status) {
+    switch (status) {
+    case EXIT_USAGE_ERROR: return "usage";
+    case EXIT_NO_QUORUM: return "no_quorum";
+    case EXIT_HELD: return "conflict";
+    case EXIT_CONFIG: return "config";
+    case EXIT_LOST: return "lost";
+    default: return status > EXIT_BY_SIGNAL ? "cancelled" : "system";
+    }
+}
+
+static json_t *nodes_json(struct session *session, struct redlock_lock *lock, bool failed) {
+    json_t *nodes = json_array();
+    int verdicts[REDLOCK_NODES_MAX] = {0};
+    const size_t count = redlock_client_nodes(session->client);
+    const int *kept = session->failed.verdicts;
+    if (lock != NULL) redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        char reason[300];
+        int verdict = kept != NULL ? kept[i] : verdicts[i];
+        if (failed) {
+            const int now = session_verdict(session, i, verdict, reason, sizeof reason);
+            if (kept == NULL)
+                verdict = now;
+            else if (now != verdict) /* the node is in another state since */
+                reason_text(verdict, "", reason, sizeof reason);
+        }
+        json_t *node =
+            json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict", verdict_name(verdict));
+        if (failed && verdict != REDLOCK_VERDICT_NONE && verdict != REDLOCK_VERDICT_GRANTED)
+            json_object_set_new(node, "reason", json_string(reason));
+        json_array_append_new(nodes, node);
+    }
+    return nodes;
+}
+
+static json_t *text_json(const char *text) {
+    char name[1024];
+    json_t *plain = json_string(text);
+    return plain != NULL ? plain : json_string(printable(name, sizeof name, text, strlen(text)));
+}
+
+static void set_name(json_t *object, const char *resource) {
+    json_object_set_new(object, "resource", text_json(resource));
+}
+
+json_t *lock_json(struct session *session, struct redlock_lock *lock, const char *resource) {
+    json_t *object = json_object();
+    const int64_t fence = lock != NULL ? redlock_fence(lock) : 0;
+    set_name(object, resource);
+    json_object_set_new(object, "result", json_string("ok"));
+    if (fence > 0) json_object_set_new(object, "fence", json_integer(fence));
+    const unsigned slot = lock != NULL ? redlock_slot(lock) : 0;
+    if (slot > 0) {
+        char *held = slot_name(resource, slot);
+        json_object_set_new(object, "slot", json_integer(slot));
+        json_object_set_new(object, "slots", json_integer(session->settings->slots));
+        if (held != NULL) json_object_set_new(object, "slot_resource", text_json(held));
+        free(held);
+    }
+    json_object_set_new(object, "nodes", nodes_json(session, lock, false));
+    return object;
+}
+
+json_t *failure_json(struct session *session, struct redlock_lock *lock, const char *resource,
+                     int status) {
+    char name[40];
+    json_t *object = json_object();
+    const int result = session->failed.result;
+    const bool known = result != REDLOCK_OK;
+    if (resource != NULL) set_name(object, resource);
+    json_object_set_new(
+        object, "result",
+        json_string(known ? result_name(result, name, sizeof name) : status_name(status)));
+    json_object_set_new(object, "reason",
+                        json_string(known                     ? session->failed.reason
+                                    : status > EXIT_BY_SIGNAL ? "interrupted by a signal"
+                                                              : last_complaint()));
+    json_object_set_new(object, "exit", json_integer(status));
+    if (session->failed.owner[0] != '\0')
+        json_object_set_new(object, "owner", json_string(session->failed.owner));
+    if (session->failed.remaining_ms >= 0 && result == REDLOCK_HELD)
+        json_object_set_new(object, "remaining_ms", json_integer(session->failed.remaining_ms));
+    if (session->client != NULL)
+        json_object_set_new(object, "nodes", nodes_json(session, lock, true));
+    return object;
+}
+
+json_t *command_failure_json(struct session *session, const char *result, int status) {
+    json_t *object = failure_json(session, NULL, NULL, status);
+    if (result != NULL) json_object_set_new(object, "result", json_string(result));
+    return object;
+}
+
+void set_resources(json_t *object, int count, char **resources) {
+    json_t *names = json_array();
+    for (int i = 0; i < count; i++) {
+        json_t *one = json_object();
+        set_name(one, resources[i]);
+        json_array_append(names, json_object_get(one, "resource"));
+        json_decref(one);
+    }
+    json_object_set_new(object, "resources", names);
+}
+
+int json_print(json_t *object) {
+    int result = json_dumpf(object, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(object);
+    return result;
+}
+
+void refuse_wait(const struct settings *settings, int status, int argc, char **argv) {
+    struct session none = {.settings = settings};
+    if (!settings->json) return;
+    json_t *object = command_failure_json(&none, NULL, status);
+    set_resources(object, argc, argv);
+    json_print(object);
+}
+
+void refuse_lock(const struct settings *settings, int status, int argc, char **argv) {
+    struct session none = {.settings = settings};
+    if (settings->json) json_print(failure_json(&none, NULL, argc > 0 ? argv[0] : NULL, status));
+}
+
+void refuse_any(const struct settings *settings, int status, int argc, char **argv) {
+    (void)argc;
+    (void)argv;
+    refuse_lock(settings, status, 0, NULL);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The part that all programs of this directory share, from main() to the command and back.
+ */
+#ifndef CLI_PROGRAM_H
+#define CLI_PROGRAM_H
+
+#include "arguments.h"
+
+/* Called by main(); `dispatch` gets the arguments of main(). */
+int program_main(int (*dispatch)(int argc, char **argv), int argc, char **argv);
+/* Runs the command with its defaults, the configuration file and argv[1..argc). Returns the exit
+ * status. */
+int program_run(const struct command *command, int argc, char **argv);
+
+#endif
