@@ -237,6 +237,8 @@ static bool raises_fence(struct rl_lease *lease, const struct rl_event *event,
     const rl_mask node = rl_bit(event->node);
     if (event->fence > lease->fence_seen && event->fence <= RL_FENCE_MAX)
         lease->fence_seen = event->fence;
+    if (event->vote != RL_VOTE_STALE && event->vote != RL_VOTE_GRANTED)
+        lease->extended &= (rl_mask)~node; /* a higher fence would be refused as well */
     if (event->vote != RL_VOTE_GRANTED || (lease->extended & node)) return false;
     if ((rl_tally_pending(&lease->round) & node) == 0) return false;
     lease->extended |= node;
@@ -249,8 +251,7 @@ static bool raises_fence(struct rl_lease *lease, const struct rl_event *event,
  * raised. */
 static bool may_raise_again(const struct rl_lease *lease) {
     const rl_mask extended = lease->extended | rl_tally_pending(&lease->round);
-    return needs_token(lease) && rl_count(extended) >= lease->round.quorum &&
-           lease->raises < RAISES_MAX;
+    return rl_count(extended) >= lease->round.quorum && lease->raises < RAISES_MAX;
 }
 
 /* No node is asked twice at a time. */

@@ -183,7 +183,7 @@ static const struct kept_number kept[KINDS] = {
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
     [LEASE] = {"lease", UINT64_C(0x02df1e1d35c3fad4)},
     [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x894e9882715cb91e)},
-    [ADOPTED] = {"adopted", UINT64_C(0xd71784a8568e919d)},
+    [ADOPTED] = {"adopted", UINT64_C(0x02f363dd4183764d)},
 };
 
 static uint64_t number_of(unsigned kind) {

@@ -41,6 +41,8 @@ struct taken {
 /* Held, and left behind as by a process that has ended. */
 static struct taken take(struct redlock_lock *lock) {
     struct taken taken = {.fence = 0};
+    /* A release is over when a majority has answered. */
+    wait_until(servers_holding(&three_guarded, NAME) == 0, 1000);
     assert_result(redlock_acquire(lock, 2000), REDLOCK_OK);
     taken.fence = redlock_fence(lock);
     memcpy(taken.token, redlock_token(lock).data, REDLOCK_TOKEN_HEX_BYTES);
