@@ -76,8 +76,7 @@ int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     gather(client, net_now(client->net) + wait_ms * RL_MS);
     int ready = (int)rl_count(client_ready(client, net_now(client->net)));
-    client_leave_notifying(client);
-    return ready;
+    return client_leave_notifying(client, ready);
 }
 
 /* ---- what the net calls ---- */
@@ -417,6 +416,5 @@ int redlock_process(struct redlock_client *client) {
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = client->schedule.service_runs ? REDLOCK_BAD_ARGUMENT : REDLOCK_OK;
     if (result == REDLOCK_OK) net_process(client->net, NULL);
-    client_leave_notifying(client);
-    return result;
+    return client_leave_notifying(client, result);
 }

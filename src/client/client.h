@@ -176,8 +176,9 @@ static inline void client_leave(struct redlock_client *client) {
 }
 /* in place of client_leave(), after a call that sent nothing and changed no timer */
 static inline void client_exit(struct redlock_client *client) { schedule_exit(&client->schedule); }
-static inline void client_leave_notifying(struct redlock_client *client) {
-    schedule_leave_reporting(&client->schedule);
+REDLOCK_MUST_CHECK static inline int client_leave_notifying(struct redlock_client *client,
+                                                            int result) {
+    return schedule_leave_reporting(&client->schedule, result);
 }
 
 /* The first node of a mask that is not empty. */

@@ -426,11 +426,11 @@ static void a_callback_forks_without_a_service_thread(void **state) {
     struct forking forking = {.next = second, .parent = getpid()};
     assert_result(redlock_acquire_start(first, 0, fork_and_return, &forking), REDLOCK_OK);
     while (forking.child == 0 && getpid() == forking.parent) {
-        child_assert(redlock_process(client) == REDLOCK_OK);
+        const int result = redlock_process(client);
+        child_assert(result == (getpid() == forking.parent ? REDLOCK_OK : REDLOCK_FORKED));
         nap_ms(1);
     }
     if (getpid() != forking.parent) {
-        child_assert(redlock_process(client) == REDLOCK_FORKED);
         redlock_lock_free(first);
         redlock_lock_free(second);
         redlock_client_free(client);
@@ -488,6 +488,53 @@ static void a_callback_forks_on_the_service_thread(void **state) {
     redlock_client_free(client);
 }
 
+/* The call is complete before its thread runs the callback of another lock. */
+static void fork_only(void *context, struct redlock_lock *lock, int result) {
+    struct forking *forking = context;
+    (void)lock, (void)result;
+    forking->child = fork();
+    forking->done = true;
+}
+
+static int process_until_done(struct redlock_client *client, const struct forking *forking) {
+    int result = REDLOCK_OK;
+    while (result == REDLOCK_OK && !forking->done) result = redlock_process(client);
+    return result;
+}
+
+static int peek_once(struct redlock_client *client) {
+    struct redlock_view views[3];
+    return redlock_peek(client, "x", 1, views, 3);
+}
+
+static void a_call_that_is_complete_when_a_callback_forks(void **state) {
+    (void)state;
+    for (int call = 0; call < 6; call++) {
+        struct redlock_client *client = open_patient(&three, PATIENT_NODE_MS, 0);
+        struct redlock_lock *first = new_lock(client, "first", NULL),
+                            *ours = new_lock(client, "ours", NULL);
+        struct forking forking = {.parent = getpid()};
+        if (call == 1) assert_result(redlock_try(ours), REDLOCK_OK);
+        assert_result(redlock_acquire_start(first, 0, fork_only, &forking), REDLOCK_OK);
+        int result = call == 0   ? redlock_try(ours)
+                     : call == 1 ? redlock_release(ours)
+                     : call == 2 ? peek_once(client)
+                     : call == 3 ? redlock_acquire_many(&ours, 1, 1000, NULL)
+                     : call == 4 ? redlock_acquire_all(&ours, 1, 1000)
+                                 : REDLOCK_OK;
+        if (!forking.done) result = process_until_done(client, &forking);
+        if (getpid() != forking.parent) {
+            child_assert(result == REDLOCK_FORKED);
+            _exit(0);
+        }
+        assert_result(result, REDLOCK_OK);
+        assert_child_succeeds(forking.child);
+        redlock_lock_free(first);
+        redlock_lock_free(ours);
+        redlock_client_free(client);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_beside_a_service_thread),
@@ -501,6 +548,7 @@ int main(void) {
         cmocka_unit_test(a_callback_forks_without_a_service_thread),
         cmocka_unit_test(a_callback_forks_in_a_blocking_call),
         cmocka_unit_test(a_callback_forks_on_the_service_thread),
+        cmocka_unit_test(a_call_that_is_complete_when_a_callback_forks),
     };
     parent = getpid();
     return cmocka_run_group_tests(tests, start_three, stop_three);

@@ -100,7 +100,7 @@ int redlock_acquire_all(struct redlock_lock *const *locks, size_t count, int64_t
         if (result == REDLOCK_OK || !may_pass(result) || last) return result;
         if (client_enter(all.client) != REDLOCK_OK) return REDLOCK_FORKED;
         const bool goes_on = !locks[0]->cancelled && stay_away(&all);
-        client_leave_notifying(all.client);
-        if (!goes_on) return REDLOCK_CANCELLED;
+        result = client_leave_notifying(all.client, goes_on ? REDLOCK_OK : REDLOCK_CANCELLED);
+        if (result != REDLOCK_OK) return result;
     }
 }

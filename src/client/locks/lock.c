@@ -224,7 +224,7 @@ int op_await(struct redlock_lock *lock, struct op *op, int result) {
     } else {
         result = op->result;
         *op = (struct op){0};
-        client_leave_notifying(client);
+        result = client_leave_notifying(client, result);
     }
     return result;
 }

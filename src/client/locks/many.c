@@ -111,8 +111,7 @@ static int wait_for_all(const struct many *many) {
         size_t rest = next < many->count ? MANY_AT_ONCE / 2 : 0;
         busy -= wait_for_some(client, &waiter, busy - rest);
     }
-    int result = waiter.result;
-    client_leave_notifying(client);
+    const int result = client_leave_notifying(client, waiter.result);
     return result == REDLOCK_FORKED ? fail_all(many, result) : result;
 }
 

@@ -193,6 +193,5 @@ int redlock_await_free(struct redlock_client *client, const void *resource, size
         result = await_free(look, endless ? RL_NEVER : now + wait_ms * RL_MS);
     }
     if (look) inquiry_unref(&look->inquiry);
-    client_leave_notifying(client);
-    return result;
+    return client_leave_notifying(client, result);
 }

@@ -211,7 +211,7 @@ static int run(struct redlock_client *client, struct net_bytes key,
     int result = result_of(task, error);
     if (result == REDLOCK_OK || result == REDLOCK_CONFLICT || result == REDLOCK_NO_QUORUM)
         put_report(task, report);
-    client_leave_notifying(client);
+    result = client_leave_notifying(client, result);
     break_free(task);
     return result;
 }
@@ -230,8 +230,7 @@ int redlock_break(struct redlock_client *client, const void *resource, size_t by
     if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
     /* Mode auto learns here whether there are records. */
     gather_majority(client, rl_quorum(client->nodes), LOOK_PATIENCE);
-    result = client_refusal(client);
-    client_leave_notifying(client);
+    result = client_leave_notifying(client, client_refusal(client));
     if (result != REDLOCK_OK) return fail(error, result, "%s", redlock_result_text(result));
     const size_t prefix = client->options.key_prefix_bytes;
     char *key = malloc(prefix + bytes);

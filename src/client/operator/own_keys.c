@@ -154,6 +154,5 @@ int redlock_own_keys(struct redlock_client *client, size_t node, const void *res
             sized_fill(sized_element(keys, i), keys->size, &own->seen[i], sizeof own->seen[i]);
         inquiry_unref(&own->inquiry);
     }
-    client_leave_notifying(client);
-    return own ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+    return client_leave_notifying(client, own ? REDLOCK_OK : REDLOCK_NO_MEMORY);
 }

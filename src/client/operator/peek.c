@@ -160,8 +160,7 @@ int redlock_peek(struct redlock_client *client, const void *resource, size_t byt
         result = peek_result(peek, views);
         inquiry_unref(&peek->inquiry);
     }
-    client_leave_notifying(client);
-    return result;
+    return client_leave_notifying(client, result);
 }
 
 int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
@@ -215,8 +214,7 @@ int redlock_key_type(struct redlock_client *client, const void *resource, size_t
         result = REDLOCK_OK;
         inquiry_unref(&peek->inquiry);
     }
-    client_leave_notifying(client);
-    return result;
+    return client_leave_notifying(client, result);
 }
 
 /* ---- listing ---- */
@@ -291,7 +289,7 @@ int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void 
         result = scan_node(client, i, each, context);
         reported += result == REDLOCK_OK;
     }
-    client_leave_notifying(client);
-    if (result == REDLOCK_NO_MEMORY) return result;
-    return reported >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+    if (result != REDLOCK_NO_MEMORY)
+        result = reported >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+    return client_leave_notifying(client, result);
 }

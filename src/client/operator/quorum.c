@@ -133,8 +133,7 @@ int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_sta
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     gather_majority(client, guard_votes_needed(client->guard), LOOK_PATIENCE);
     int result = peek_at_all(client, quorum, members, count);
-    client_leave_notifying(client);
-    return result;
+    return client_leave_notifying(client, result);
 }
 
 /* ---- the return of a command ---- */
@@ -217,7 +216,7 @@ static bool show_reports(struct quorum_task *task, const struct redlock_quorum_o
     unsigned count = task->reports_count;
     memcpy(reports, task->reports, sizeof reports);
     task->reports_count = 0;
-    client_leave_notifying(task->client);
+    if (client_leave_notifying(task->client, REDLOCK_OK) != REDLOCK_OK) return false;
     for (unsigned i = 0; i < count && options->progress; i++)
         options->progress(options->progress_context, task_report_text(reports[i].what),
                           reports[i].left < 0 ? -1 : (reports[i].left + RL_MS - 1) / RL_MS);
@@ -253,7 +252,7 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
         if (!show_reports(run.task, &own)) return fail_forked(error);
     } while (!run.task->over || run.task->reports_count > 0);
     hand_over(client, &run.task->machine.view);
-    client_leave_notifying(client);
+    if (client_leave_notifying(client, REDLOCK_OK) != REDLOCK_OK) return fail_forked(error);
     result = task_result(run.task, error);
     task_free(run.task);
     return result;

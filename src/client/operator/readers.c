@@ -259,6 +259,5 @@ int redlock_readers(struct redlock_client *client, const struct redlock_bytes *r
         result = walk_all(&walk);
     }
     free(walk.at);
-    client_leave_notifying(client);
-    return result;
+    return client_leave_notifying(client, result);
 }

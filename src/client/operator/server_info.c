@@ -344,7 +344,7 @@ int redlock_server_info(struct redlock_client *client, int what, struct redlock_
         }
         inquiry_unref(&info->inquiry);
     }
-    client_leave_notifying(client);
-    if (!info) return REDLOCK_NO_MEMORY;
-    return reported >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+    int result = reported >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+    if (!info) result = REDLOCK_NO_MEMORY;
+    return client_leave_notifying(client, result);
 }

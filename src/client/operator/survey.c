@@ -167,8 +167,7 @@ int redlock_scan(struct redlock_client *client, struct redlock_walk *walk, redlo
         schedule_relock(&client->schedule);
         inquiry_unref(&step->inquiry);
     }
-    client_leave_notifying(client);
-    return result;
+    return client_leave_notifying(client, result);
 }
 
 /* ---- many resources ---- */
@@ -335,6 +334,5 @@ int redlock_survey(struct redlock_client *client, const struct redlock_bytes *re
         result = survey_result(survey, views, queues);
         inquiry_unref(&survey->inquiry);
     }
-    client_leave_notifying(client);
-    return result;
+    return client_leave_notifying(client, result);
 }

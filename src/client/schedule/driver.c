@@ -253,10 +253,8 @@ void schedule_wait(struct schedule *schedule, struct waiter *waiter) {
 }
 
 int schedule_await(struct schedule *schedule, struct waiter *waiter) {
-    if (block(schedule, waiter))
-        schedule_leave_reporting(schedule);
-    else
-        cancellation_back();
+    if (block(schedule, waiter)) return schedule_leave_reporting(schedule, waiter->result);
+    cancellation_back();
     return waiter->result;
 }
 
@@ -315,7 +313,9 @@ void schedule_leave(struct schedule *schedule) {
     cancellation_back();
 }
 
-void schedule_leave_reporting(struct schedule *schedule) {
+int schedule_leave_reporting(struct schedule *schedule, int result) {
     if (!schedule->service_runs) notify_all(schedule);
+    if (schedule_is_forked(schedule)) result = REDLOCK_FORKED;
     schedule_leave(schedule);
+    return result;
 }
