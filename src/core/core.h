@@ -466,6 +466,7 @@ struct rl_lease {
     rl_mask late;     /* nodes that the last proof did not ask: they get the key when ready */
     rl_mask repaired; /* in this round */
     rl_mask set;      /* since the last proof; or such a SET may be under way since before */
+    rl_mask gone;     /* since the last proof: they had the key */
     /* Guarded, adopted, not proven: a node that has extended in this round is asked to raise its
      * fence to the proposal, and counts when it has done so. */
     rl_mask extended;

@@ -237,10 +237,10 @@ static bool raises_fence(struct rl_lease *lease, const struct rl_event *event,
     const rl_mask node = rl_bit(event->node);
     if (event->fence > lease->fence_seen && event->fence <= RL_FENCE_MAX)
         lease->fence_seen = event->fence;
+    if ((rl_tally_pending(&lease->round) & node) == 0) return false;
     if (event->vote != RL_VOTE_STALE && event->vote != RL_VOTE_GRANTED)
         lease->extended &= (rl_mask)~node; /* a higher fence would be refused as well */
     if (event->vote != RL_VOTE_GRANTED || (lease->extended & node)) return false;
-    if ((rl_tally_pending(&lease->round) & node) == 0) return false;
     lease->extended |= node;
     actions->raise = node;
     actions->fence = lease->fence;
@@ -365,6 +365,7 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     bool was_proven = !unproven(lease);
     lease->round_proven = true;
     lease->set &= (rl_mask)~lease->round.asked; /* elsewhere a SET may be under way */
+    lease->gone = 0;
     note_members(lease, event);
     lease->renewals++;
     if (validity_end > lease->validity_end) { /* never shortens */
@@ -395,15 +396,16 @@ static bool majority_gone(const struct rl_lease *lease, rl_mask not_ours) {
     return lease->terms->nodes - rl_count(not_ours) < quorum;
 }
 
-/* The round lacks a majority, and nodes without the key may make it one: they get it, and then a
- * new round asks all. */
+/* The round lacks a majority, and nodes that never had the key may make it one: they get it, and
+ * then a new round asks all. Where the key is gone, an operator may have broken the lock. */
 static bool regains(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                     struct rl_actions *actions) {
     struct rl_tally *round = &lease->round;
+    const rl_mask never = round->absent & (rl_mask)~lease->gone;
     if (!holding(lease) ||
-        rl_count(round->granted | round->absent | rl_tally_pending(round)) < round->quorum)
+        rl_count(round->granted | never | rl_tally_pending(round)) < round->quorum)
         return false;
-    set_again(lease, round->absent, event, now, actions);
+    set_again(lease, never, event, now, actions);
     round->absent &= (rl_mask)~actions->repair;
     return !rl_tally_hopeless(round);
 }
@@ -453,6 +455,7 @@ static void note_key(struct rl_lease *lease, const struct rl_event *event) {
     const bool first = lease->renewals == 0 && !lease->round_open && lease->terms->slots == 0;
     if (event->vote == RL_VOTE_GRANTED && first) lease->provers |= bit;
     if (event->vote == RL_VOTE_DENIED || event->vote == RL_VOTE_ABSENT) {
+        lease->gone |= lease->kept & bit;
         lease->kept &= (rl_mask)~bit;
         lease->provers &= (rl_mask)~bit;
     }

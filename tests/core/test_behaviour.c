@@ -181,9 +181,9 @@ static const struct kept_number kept[KINDS] = {
     [SLOTS] = {"slots", UINT64_C(0x19bb469ca93f8eea)},
     [GUARDED_SLOTS] = {"guarded slots", UINT64_C(0xc0db2d23e413b722)},
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
-    [LEASE] = {"lease", UINT64_C(0x02df1e1d35c3fad4)},
-    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x894e9882715cb91e)},
-    [ADOPTED] = {"adopted", UINT64_C(0x02f363dd4183764d)},
+    [LEASE] = {"lease", UINT64_C(0x13e6c274bcc68be8)},
+    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x055bfb71785d170a)},
+    [ADOPTED] = {"adopted", UINT64_C(0xdd6cc9cb7874112c)},
 };
 
 static uint64_t number_of(unsigned kind) {
