@@ -7,8 +7,9 @@
  *     operator has named a token (OPERATE), it is that one.
  *   - BROKEN is true: at one moment since BREAK, a majority of the nodes did not have the token.
  *   - The lock stays broken. If all members have reported (BROKEN without silent or unlisted
- *     nodes), no majority extends the token's keys afterwards. With such nodes, a repair that was
- *     under way may complete a majority: that is documented, and not judged.
+ *     nodes), no renewal counts a majority that has extended the token's keys afterwards. With such
+ *     nodes, a repair that was under way may complete a majority: that is documented, and not
+ *     judged.
  *   - The fence of the break is above that of the broken lock, and fences off no one else: no other
  *     client that holds the lock then, or acquires it later, has a lower one. (That tokens acquired
  *     after the break are higher is FENCE, register.c.) In guarded mode a break has a fence. One
@@ -61,6 +62,7 @@ struct broken {
     int64_t fence;
     size_t began, index;
     uint32_t extended; /* nodes that have extended the token since, by bits */
+    size_t again;      /* when they were a majority; 0: not yet */
 };
 
 struct bench {
@@ -186,11 +188,21 @@ static void extended(struct bench *bench, size_t index) {
         struct broken *broken = &bench->broken[record->resource][i];
         if (broken->token != record->token || !broken->certain || broken->shared) continue;
         broken->extended |= 1u << record->node;
-        if (!is_majority(bench, broken->extended)) continue;
-        judge_found(bench->report, CHECK_BROKEN, broken->index, index, record->at, record->at,
+        if (broken->again == 0 && is_majority(bench, broken->extended)) broken->again = index;
+    }
+}
+
+/* Its holder counts that majority. */
+static void renewed(struct bench *bench, size_t index) {
+    const struct history_record *record = &bench->records[index];
+    for (size_t i = 0; i < bench->broken_count[record->resource]; i++) {
+        struct broken *broken = &bench->broken[record->resource][i];
+        if (broken->token != record->token || !broken->certain || broken->again == 0) continue;
+        const struct history_record *again = &bench->records[broken->again];
+        judge_found(bench->report, CHECK_BROKEN, broken->index, broken->again, again->at, again->at,
                     "the lock on %s that was broken at %s was extended on a majority again by %s",
                     judge_resource(record->resource).text,
-                    judge_ms(bench->records[broken->index].at).text, judge_ms(record->at).text);
+                    judge_ms(bench->records[broken->index].at).text, judge_ms(again->at).text);
         broken->certain = false; /* reported once */
     }
 }
@@ -363,8 +375,9 @@ static void step(struct bench *bench, size_t index) {
     case HISTORY_ACQUIRED: acquired(bench, index); break;
     case HISTORY_RENEWED:
     case HISTORY_EXTENDED:
-        if (record->kind == HISTORY_RENEWED || record->result == JUDGE_OK)
-            bench->holds[record->resource][record->client].until = record->until;
+        if (record->kind == HISTORY_EXTENDED && record->result != JUDGE_OK) break;
+        bench->holds[record->resource][record->client].until = record->until;
+        renewed(bench, index);
         break;
     case HISTORY_LOST:
     case HISTORY_RELEASE: bench->holds[record->resource][record->client].token = 0; break;

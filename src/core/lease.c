@@ -272,8 +272,9 @@ static rl_ns key_ttl(const struct rl_lease *lease, rl_ns now) {
  * majority the key was ours all the time, or that node does not vote yet (classic: it votes at
  * once, and a client that lost its keys there may be one of two holders, whatever it sets now).
  *
- * From one proof to the next this is done on less than a majority. So if all nodes were without the
- * key at one moment, no later round is won: a break (break.h) rests on that. */
+ * From one proof to the next this is done on less than a majority, and keys that we set since are
+ * no proof by themselves, when the quorum shrinks, say. So if all nodes were without the key at one
+ * moment, no later round is won: a break (break.h) rests on that. */
 static void set_again(struct rl_lease *lease, rl_mask nodes, const struct rl_event *event,
                       rl_ns now, struct rl_actions *actions) {
     assert(holding(lease) && now < lease->validity_end);
@@ -422,13 +423,19 @@ static bool waits_for_steadier(const struct rl_lease *lease) {
            rl_tally_may_get_steadier(&lease->round, lease->terms);
 }
 
+/* One node of the majority has had the key since the last proof. */
+static bool is_proof(const struct rl_lease *lease) {
+    return rl_tally_won(&lease->round) &&
+           (unproven(lease) || (lease->round.granted & (rl_mask)~lease->set) != 0);
+}
+
 static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                         struct rl_actions *actions) {
     const rl_mask not_ours = lease->round.denied | lease->round.absent;
     if (lease->round_proven) {
         /* one that is not ready may have a late extension of ours under way */
         set_again(lease, lease->round.absent & event->ready, event, now, actions);
-    } else if (rl_tally_won(&lease->round)) {
+    } else if (is_proof(lease)) {
         if (!waits_for_steadier(lease)) round_won(lease, event, now, actions);
     } else if (majority_gone(lease, not_ours)) {
         /* So many nodes report that the key is not ours that no extension can win. Setting the key
@@ -443,6 +450,8 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
         /* Else the answers that are still to come may show that the lock is gone: with some nodes
          * out of reach, one report of a missing key already means that this round cannot win. */
         if (!regains(lease, event, now, actions)) round_failed(lease, now, actions);
+    } else if (rl_tally_pending(&lease->round) == 0) {
+        round_failed(lease, now, actions);
     }
     note_provers(lease);
     if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;
@@ -506,7 +515,7 @@ static void close_late_round(struct rl_lease *lease, const struct rl_event *even
                              struct rl_actions *actions) {
     if (!lease->round_open || now < round_deadline(lease)) return;
     rl_tally_close(&lease->round);
-    if (!lease->round_proven && rl_tally_won(&lease->round))
+    if (!lease->round_proven && is_proof(lease))
         judge_round(lease, event, now, actions);
     else if (!lease->round_proven)
         round_failed(lease, now, actions);

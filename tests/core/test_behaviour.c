@@ -181,8 +181,8 @@ static const struct kept_number kept[KINDS] = {
     [SLOTS] = {"slots", UINT64_C(0x19bb469ca93f8eea)},
     [GUARDED_SLOTS] = {"guarded slots", UINT64_C(0xc0db2d23e413b722)},
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
-    [LEASE] = {"lease", UINT64_C(0x13e6c274bcc68be8)},
-    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x055bfb71785d170a)},
+    [LEASE] = {"lease", UINT64_C(0x5efedf13da50bf53)},
+    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x493507cffb47c9ce)},
     [ADOPTED] = {"adopted", UINT64_C(0xdd6cc9cb7874112c)},
 };
 

@@ -1347,6 +1347,30 @@ static void test_an_extension_regains_a_majority(void **state) {
     assert_int_equal(actions.extend, 0);
 }
 
+/* Nor by what was set, when a member is removed. */
+static void test_what_was_set_proves_nothing_alone(void **state) {
+    (void)state;
+    begin_guarded_round(4, 3);
+    for (unsigned node = 0; node < 3; node++) say(node, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(3, RL_VOTE_FAILED, 301 * RL_MS);
+    lease.set = 3; /* keys that were set since */
+    terms.quorum = 2;
+    ready = 7;
+    tick(601 * RL_MS);
+    assert_int_equal(actions.extend, 7);
+    say(0, RL_VOTE_GRANTED, 602 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 602 * RL_MS);
+    assert_int_equal(actions.notices, 0);
+    say(2, RL_VOTE_ABSENT, 602 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+    ready = 3; /* and at the end of its time */
+    tick(lease.renew_at);
+    assert_int_equal(actions.extend, 3);
+    say(0, RL_VOTE_GRANTED, 700 * RL_MS);
+    tick(800 * RL_MS);
+    assert_false(lease.round_open);
+}
+
 /* It is gone from a node: an operator may have broken the lock while the first node was silent. */
 static void test_a_key_that_is_gone_is_not_regained(void **state) {
     (void)state;
@@ -1690,6 +1714,7 @@ int main(void) {
         cmocka_unit_test(test_a_late_node_gets_no_key_that_has_ended),
         cmocka_unit_test(test_a_late_node_catches_up),
         cmocka_unit_test(test_an_extension_regains_a_majority),
+        cmocka_unit_test(test_what_was_set_proves_nothing_alone),
         cmocka_unit_test(test_a_key_that_is_gone_is_not_regained),
         cmocka_unit_test(test_an_adopted_lock_sets_no_key),
         cmocka_unit_test(test_a_majority_is_never_set_between_two_proofs),

@@ -46,11 +46,20 @@ static void it_stays_broken(void **state) {
           KEY(240, 0, EXTENDED, .token = 1, .until = 990));
     BREAKS(BROKEN, 7, 9, HELD_BY_A, BREAKS_IT(200), DELETED(210, 0, 1), DELETED(211, 1, 1),
            IS_BROKEN(220), KEY(240, 0, EXTENDED, .token = 1, .until = 990),
-           KEY(241, 2, EXTENDED, .token = 1, .until = 990));
+           KEY(241, 2, EXTENDED, .token = 1, .until = 990),
+           DOES(250, A, RENEWED, .token = 1, .until = 950));
+    /* The holder counts them not, or counts what came before. */
+    HOLDS(BROKEN, HELD_BY_A, BREAKS_IT(200), DELETED(210, 0, 1), DELETED(211, 1, 1), IS_BROKEN(220),
+          KEY(240, 0, EXTENDED, .token = 1, .until = 990),
+          KEY(241, 2, EXTENDED, .token = 1, .until = 990));
+    HOLDS(BROKEN, HELD_BY_A, BREAKS_IT(200), DELETED(210, 0, 1), DELETED(211, 1, 1), IS_BROKEN(220),
+          KEY(240, 0, EXTENDED, .token = 1, .until = 990),
+          DOES(250, A, RENEWED, .token = 1, .until = 950));
     /* A node was silent: that is documented. */
     HOLDS(BROKEN, HELD_BY_A, BREAKS_IT(200), DELETED(210, 0, 1), DELETED(211, 1, 1),
           WITH_SILENT(220), KEY(240, 0, EXTENDED, .token = 1, .until = 990),
-          KEY(241, 2, EXTENDED, .token = 1, .until = 990));
+          KEY(241, 2, EXTENDED, .token = 1, .until = 990),
+          DOES(250, A, RENEWED, .token = 1, .until = 950));
 }
 
 static void no_other_lock_is_touched(void **state) {
