@@ -17,8 +17,9 @@
  * registered before the first client with TLS, calls on clients with TLS answer FORKED.
  * Unloading: the shared library stays in memory after dlclose(3).
  * Stacks: a call needs at most 64 KiB of the caller's stack.
- * Descriptors: a program that closes those of a client (closefrom(3)) loses its locks, is notified
- * of that, and gets SYSTEM from later calls.
+ * Descriptors: a program that closes those of a client (closefrom(3)) loses its locks, and is
+ * notified of that. It uses the client no more, nor frees it: what it opens next may have the same
+ * numbers. A child that frees its parent's client does so before closefrom(3).
  * Memory: options, names and URLs are copied. What a function returns belongs to the object it came
  * from. `_free(NULL)` is fine. A failed call leaves its output parameters alone.
  * NULL: a function that returns enum redlock_result answers BAD_ARGUMENT for a client, a lock or a
