@@ -48,6 +48,11 @@ void actor_drive(struct world *world, unsigned client) {
     actor_rearm(world, client);
 }
 
+void actor_receive(struct world *world, unsigned client, struct message *message) {
+    net_receive(world->actor[client].net, message);
+    actor_drive(world, client);
+}
+
 /* ---- actions of clients --------------------------------------------------------------------- */
 
 static void reopen(struct world *world, unsigned client);
@@ -127,6 +132,24 @@ bool actor_idle(struct world *world, unsigned client, unsigned resource) {
     return redlock_lock_state(hold->lock) == REDLOCK_STATE_FREE;
 }
 
+static bool is_prompt(const struct channel *channel, rl_ns now) {
+    return !channel->stalled && channel->last <= now + 300 * RL_MS;
+}
+
+bool node_is_in_touch(struct world *world, unsigned node) {
+    const struct server *server = &world->server[node];
+    if (!server->up || server->paused || server->mode != REDLOCK_VERDICT_GRANTED) return false;
+    for (const struct link *link = NULL; (link = link_next(world, link));) {
+        const struct actor *actor = &world->actor[link->client];
+        if (link->node != node || link->fresh || actor->crashed) continue;
+        if (actor->paused || link->cut || link->old || link->delay_next > 0) return false;
+        if (!is_prompt(&link->channels[WAY_REQUESTS], world->now) ||
+            !is_prompt(&link->channels[WAY_ANSWERS], world->now))
+            return false;
+    }
+    return true;
+}
+
 /* ---- faults of clients ---------------------------------------------------------------------- */
 
 static void write_fault(struct world *world, enum history_kind kind, unsigned client,
@@ -190,10 +213,9 @@ void actor_clock_step(struct world *world, unsigned client, rl_ns step) {
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-static void init_link(struct world *world, struct actor *actor, unsigned client, unsigned slot,
-                      unsigned node) {
+static void init_link(struct world *world, unsigned client, unsigned slot, unsigned node) {
     unsigned name = client * 100 + slot;
-    actor->link[slot] = (struct link){
+    world->links[client].link[slot] = (struct link){
         .client = (uint8_t)client,
         .slot = (uint8_t)slot,
         .fresh = slot >= RL_NODES_MAX,
@@ -205,21 +227,19 @@ static void init_link(struct world *world, struct actor *actor, unsigned client,
     };
 }
 
-static void list_node(struct world *world, struct actor *actor, unsigned client, unsigned node) {
-    unsigned slot = actor->slots++;
-    init_link(world, actor, client, slot, node);
-    init_link(world, actor, client, slot + RL_NODES_MAX, node);
+static void list_node(struct world *world, unsigned client, unsigned node) {
+    unsigned slot = world->links[client].slots++;
+    init_link(world, client, slot, node);
+    init_link(world, client, slot + RL_NODES_MAX, node);
 }
 
 static void list_nodes(struct world *world, unsigned client) {
     const struct world_client_options *options = &world->options.client[client];
-    struct actor *actor = &world->actor[client];
     rl_mask nodes = options->nodes ? options->nodes : rl_all(world->options.nodes);
-    actor->slots = 0;
+    world->links[client].slots = 0;
     for (unsigned i = 0; i < world->options.nodes; i++)
-        if (nodes & rl_bit(i)) list_node(world, actor, client, i);
-    if (options->twice_listed >= 0)
-        list_node(world, actor, client, (unsigned)options->twice_listed);
+        if (nodes & rl_bit(i)) list_node(world, client, i);
+    if (options->twice_listed >= 0) list_node(world, client, (unsigned)options->twice_listed);
 }
 
 static void must(int result, const char *text) {
@@ -228,14 +248,22 @@ static void must(int result, const char *text) {
     abort();
 }
 
+static struct world *current; /* net_open() has no argument for the world */
+
+struct world *world_current(void) {
+    return current;
+}
+
 static void open_client(struct world *world, unsigned client) {
     const struct world_client_options *options = &world->options.client[client];
     struct actor *actor = &world->actor[client];
     struct redlock_error error = {0};
     char nodes[RL_NODES_MAX * 16]; /* the names in it mean nothing here */
     size_t at = 0;
-    for (unsigned i = 0; i < actor->slots; i++)
+    for (unsigned i = 0; i < world->links[client].slots; i++)
         at += (size_t)snprintf(nodes + at, sizeof(nodes) - at, "redis://n%u ", i + 1);
+    world->links[client].waiter = 0; /* each process is a waiter of its own */
+    current = world;
     world->opening = client;
     must(redlock_client_open(nodes, &options->client, &actor->redlock, &error), error.text);
     for (unsigned i = 0; i < world->options.resources; i++) {

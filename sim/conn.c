@@ -118,13 +118,11 @@ rl_mask net_tracked(struct net *net) { return policy_tracked(&net->policy); }
 
 struct net_bytes net_waiter(struct net *net) {
     if (!reports(net)) return (struct net_bytes){NULL, 0};
-    /* Each process is a waiter of its own. */
-    if (net->waiter_number == 0) net->waiter_number = ++net->world->waiters;
-    snprintf(net->waiter, sizeof(net->waiter), "%08x", (unsigned)net->waiter_number);
+    struct links *links = links_of(net);
+    if (links->waiter == 0) links->waiter = ++net->world->waiters;
+    snprintf(net->waiter, sizeof(net->waiter), "%08x", (unsigned)links->waiter);
     return (struct net_bytes){net->waiter, sizeof(net->waiter) - 1};
 }
-
-uint32_t net_waiter_number(const struct net *net) { return net->waiter_number; }
 
 void watch_pump(struct conn *conn) {
     struct net *net = conn->net;
@@ -327,7 +325,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
         message->keys[message->keys_count++] = (uint8_t)resource;
     }
     if (subject == NET_OF_WAITERS) {
-        message->waiter = conn->net->waiter_number;
+        message->waiter = links_of(conn->net)->waiter;
         message->age_us = request->age_us;
         message->passes = request->passes;
     } else if (request->nonces || subject == NET_OF_SERVER || subject == NET_OF_RECORD) {

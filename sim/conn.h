@@ -42,7 +42,6 @@ struct net {
     bool pending, closing, abandoned;
     bool asks_quorum;
     struct net_timer unwatch;
-    uint32_t waiter_number;
     char waiter[9];
     struct policy policy; /* its node[i] belongs to conn[i] */
     struct conn conn[RL_NODES_MAX];
@@ -51,14 +50,17 @@ struct net {
 static inline struct actor *actor_of(const struct net *net) {
     return &net->world->actor[net->client];
 }
+static inline struct links *links_of(const struct net *net) {
+    return &net->world->links[net->client];
+}
 static inline struct policy_node *policy_at(const struct conn *conn) {
     return &conn->net->policy.node[conn->slot];
 }
 static inline struct link *link_at(const struct conn *conn) {
-    return &actor_of(conn->net)->link[conn->slot + (conn->swapped ? RL_NODES_MAX : 0)];
+    return &links_of(conn->net)->link[conn->slot + (conn->swapped ? RL_NODES_MAX : 0)];
 }
 static inline struct link *fresh_link(const struct conn *conn) {
-    return &actor_of(conn->net)->link[conn->slot + (conn->swapped ? 0 : RL_NODES_MAX)];
+    return &links_of(conn->net)->link[conn->slot + (conn->swapped ? 0 : RL_NODES_MAX)];
 }
 
 void conn_init(struct conn *conn, struct net *net, unsigned slot);

@@ -154,7 +154,7 @@ enum way { WAY_REQUESTS, WAY_ANSWERS, WAY_HINTS, WAYS };
 /* Between a client and one entry of its node list, for one connection at a time. Each entry has
  * two: a client tries a fresh connection next to the one on which an answer is overdue. */
 struct link {
-    uint8_t client, slot; /* its place in actor.link */
+    uint8_t client, slot; /* its place in links.link */
     bool fresh;           /* the other one of the pair is the client's main one */
     unsigned node;
     int moves_to;        /* the node that the next connections reach; -1: the same */
@@ -180,6 +180,12 @@ struct link {
     bool announces;   /* the node does it, on this connection */
     bool native;      /* the node was found to be native: an acquisition is one command */
     struct random announcements_random;
+};
+
+struct links { /* of one client */
+    unsigned slots;
+    struct link link[2 * RL_NODES_MAX]; /* the pairs are RL_NODES_MAX apart */
+    uint32_t waiter; /* the number by which nodes know it as a waiter; 0: it has not waited yet */
 };
 
 /* The links of all clients, one after the other; `before` NULL: the first. NULL: no more. */
@@ -407,8 +413,26 @@ bool server_guard_delete(struct server *server); /* only the record; false: it h
 void server_guard_check(struct server *server);
 bool server_guard_record(const struct server *server, struct rl_record *record); /* false: none */
 uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
-struct node_bytes resource_key(unsigned resource);         /* below WORLD_KEYS_MAX */
-int resource_of(const void *key, size_t bytes);            /* -1: not a resource of the world */
+/* member_lists.c */
+/* A list of members, as in a record. */
+struct member_list {
+    uint64_t quorum_id;
+    uint32_t epoch;
+    unsigned count;
+    uint64_t id[RL_NODES_MAX];
+    uint8_t node[RL_NODES_MAX];
+    rl_mask nodes;
+};
+unsigned world_list_of(struct world *world, const struct rl_record *record);
+const struct member_list *world_newest_list(const struct world *world); /* on an intact node */
+/* steps_guarded.c: what steps.h says of bodies; these do nothing unless the options ask for it */
+void steps_guarded_begin(struct world *world);
+void steps_served(struct server *server, const struct message *message);
+void steps_body(struct server *server); /* its record was written, or it is another body */
+void steps_body_key(struct server *server, enum node_change change, unsigned resource,
+                    uint32_t token, int64_t expires_ms);
+struct node_bytes resource_key(unsigned resource); /* below WORLD_KEYS_MAX */
+int resource_of(const void *key, size_t bytes);    /* -1: not a resource of the world */
 
 /* ---- clients ---- */
 
@@ -472,8 +496,6 @@ struct actor {
     struct redlock_observer *observers[WORLD_RESOURCES_MAX]; /* NULL: it does not observe */
     struct client_action *actions;                           /* that wait until it resumes */
     size_t actions_count, actions_capacity;
-    unsigned slots;
-    struct link link[2 * RL_NODES_MAX]; /* the pairs are RL_NODES_MAX apart */
 };
 
 struct history_record actor_record(const struct world *world, enum history_kind kind,
@@ -500,35 +522,29 @@ void update_write(struct world *world, size_t number);
 /* breaking.c */
 void breaking_act(struct world *world, unsigned client, const struct world_operation *what);
 void breaking_drop(struct actor *actor);
-/* observing.c */
+/* announced.c */
 void announced_serve(struct server *server, struct message *request); /* ANNOUNCE, TERM */
+/* observing.c */
 void observers_begin(struct actor *actor, unsigned client);
 void observers_end(struct actor *actor);
 /* operator.c */
 void operator_act(struct world *world, unsigned client, const struct world_operation *what);
 void operator_drop(struct actor *actor); /* the change stays as far as it got */
-/* A list of members, as in a record. */
-struct member_list {
-    uint64_t quorum_id;
-    uint32_t epoch;
-    unsigned count;
-    uint64_t id[RL_NODES_MAX];
-    uint8_t node[RL_NODES_MAX];
-    rl_mask nodes;
-};
-struct rl_record;
-unsigned world_list_of(struct world *world, const struct rl_record *record);
 
+/* The world that sim/net.c serves, and the client that it opens next: set around
+ * redlock_client_open(). */
+struct world *world_current(void);
 void actors_begin(struct world *world);
 void actors_end(struct world *world);
 void actor_drive(struct world *world, unsigned client); /* its sockets or timers have work */
+/* the message is its own from now on */
+void actor_receive(struct world *world, unsigned client, struct message *message);
 void actor_rearm(struct world *world, unsigned client);
 
 /* net.c: a message arrives at a client; net owns it from now on */
 void net_receive(struct net *net, struct message *message);
 /* The client has ended: it sends nothing, receives nothing and waits for nothing from now on. */
 void net_abandon(struct net *net);
-uint32_t net_waiter_number(const struct net *net); /* 0: it has not waited yet */
 
 /* ---- the world ---- */
 
@@ -537,6 +553,14 @@ uint32_t net_waiter_number(const struct net *net); /* 0: it has not waited yet *
 struct asked {
     rl_ns since;
     uint32_t count;
+};
+
+/* What stands on the network, for its calls. */
+struct world_above {
+    void (*request)(struct world *world, struct message *request); /* it is at its node */
+    bool (*alive)(struct world *world, unsigned client);
+    void (*answer)(struct world *world, unsigned client, struct message *answer);
+    void (*record)(const struct world *world, const struct history_record *record);
 };
 
 struct world {
@@ -548,10 +572,12 @@ struct world {
     struct chunk *chunks; /* of messages */
     struct message *spare;
     uint32_t messages_count;
-    struct actor actor[WORLD_CLIENTS_MAX];
-    unsigned opening; /* the client for which net_open() is called */
-    struct server server[RL_NODES_MAX];
-    struct server old[RL_NODES_MAX]; /* old[i]: the former master of node i (node_split()) */
+    const struct world_above *above;
+    struct links links[WORLD_CLIENTS_MAX];
+    struct actor *actor;   /* WORLD_CLIENTS_MAX */
+    unsigned opening;      /* the client for which net_open() is called */
+    struct server *server; /* RL_NODES_MAX */
+    struct server *old;    /* old[i]: the former master of node i (node_split()) */
     uint32_t processes, waiters, replids;
     const struct link *serving; /* the link whose request a node executes now; NULL: none */
     struct message_body *bodies, *spare_bodies;
@@ -563,7 +589,7 @@ struct world {
     size_t updates_count, updates_capacity;
     struct world_reports reports;
     struct asked asked[WORLD_CLIENTS_MAX + 1][RL_NODES_MAX]; /* the last row: by all clients */
-    struct member_list lists[WORLD_LISTS_MAX];
+    struct member_list *lists;                               /* WORLD_LISTS_MAX */
     unsigned lists_count;
     void *owner;
     bool running;

@@ -235,7 +235,7 @@ int net_open(struct net **out, const struct net_options *options,
     net->stall_timeout = options->stall_timeout;
     net->world = world;
     net->client = world->opening;
-    net->nodes = world->actor[world->opening].slots;
+    net->nodes = world->links[world->opening].slots;
     net->asks_quorum = options->asks_quorum;
     net->unread_last = &net->unread_first;
     policy_init(&net->policy, net->nodes);

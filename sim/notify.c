@@ -113,17 +113,16 @@ void server_forget_waiters(struct server *server) {
 
 static void publish(struct server *server, int resource, const struct queue_notice *notice) {
     struct world *world = server->world;
-    struct actor *actor = &world->actor[notice->place.address >> 8];
-    struct link *link = &actor->link[notice->place.address & 0xff];
-    if (listens(server, link) && net_waiter_number(actor->net) == notice->place.waiter)
+    struct links *links = &world->links[notice->place.address >> 8];
+    struct link *link = &links->link[notice->place.address & 0xff];
+    if (listens(server, link) && links->waiter == notice->place.waiter)
         notify(world, link, resource, notice->rank, 0);
 }
 
 void notify_waiter(struct server *server, uint32_t waiter, int resource, int rank) {
-    for (struct link *link = NULL; (link = next_listener(server, link));) {
-        const struct net *net = server->world->actor[link->client].net;
-        if (net && net_waiter_number(net) == waiter) notify(server->world, link, resource, rank, 0);
-    }
+    for (struct link *link = NULL; (link = next_listener(server, link));)
+        if (server->world->links[link->client].waiter == waiter)
+            notify(server->world, link, resource, rank, 0);
 }
 
 static void wait_op(struct server *server, struct message *request) {

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "random.h"
-#include "world.h"
+#include "run.h"
 
 /* Assumptions, which can be switched off one at a time. Guarded mode has two: at most a minority
  * has lost its data at a time, and the clients' clocks run, which tokens do not need if clients

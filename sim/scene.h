@@ -12,7 +12,7 @@
 
 #include "check.h"
 #include "draw.h"
-#include "world.h"
+#include "run.h"
 
 /* Options: before the first step. X(name, sentence) */
 #define SCENE_OPTIONS(X)                                                                           \

@@ -46,19 +46,11 @@
 #include "inside.h"
 
 /* All of these do nothing unless the options ask for steps. */
-void steps_begin(struct world *world);
-void steps_end(struct world *world);
 void steps_message(struct world *world, enum history_kind kind, const struct message *message);
 void steps_key(struct world *world, unsigned node, enum node_change change, unsigned resource,
                uint32_t token, int64_t expires_ms);
-void steps_record(const struct world *world, const struct history_record *record);
-/* Of guarded mode. */
-void steps_guarded_begin(struct world *world);
-void steps_guarded_sent(const struct world *world, const struct message *message);
-void steps_served(struct server *server, const struct message *message);
-void steps_body(struct server *server); /* its record was written, or it is another body */
-void steps_body_key(struct server *server, enum node_change change, unsigned resource,
-                    uint32_t token, int64_t expires_ms);
+/* Of guarded mode: the letter of OP; 0: it has none. */
+char steps_letter(const struct message *message);
 void steps_outside(const struct world *world, const char *reason);
 
 #endif

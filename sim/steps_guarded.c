@@ -82,29 +82,6 @@ void steps_body_key(struct server *server, enum node_change change, unsigned res
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static char letter_of(const struct message *message) {
-    switch ((enum net_op)message->op) {
-    case NET_ACQUIRE: return 'A';
-    case NET_EXTEND: return 'E';
-    case NET_RAISE: return 'T';
-    case NET_CONFIRM: return 'C';
-    case NET_RELEASE: return 'X';
-    case NET_FENCES: return 'F';
-    default: return 0;
-    }
-}
-
-void steps_guarded_sent(const struct world *world, const struct message *message) {
-    const char letter = letter_of(message);
-    if (message->op == NET_BREAK) steps_outside(world, "an operator breaks a lock");
-    if (!letter || !prints(world)) return;
-    if (message->keys_count > 1) steps_outside(world, "several resources");
-    fprintf(world->options.steps,
-            "M %" PRId64 " %" PRIu32 " %c %u %" PRIu32 " %" PRId64 " %u %" PRId64 "\n", world->now,
-            message->number, letter, message->client, message->token, message->ttl_ms * RL_MS,
-            message->keys[0], message->fence);
-}
-
 static char verdict_letter(int verdict) {
     switch (verdict) {
     case REDLOCK_VERDICT_GRANTED: return 'g';
@@ -118,7 +95,7 @@ static char verdict_letter(int verdict) {
 
 /* PART: 0 the whole request, 1 its SET, 2 its ZADD. */
 void steps_served(struct server *server, const struct message *message) {
-    const char letter = letter_of(message);
+    const char letter = steps_letter(message);
     if (!prints(server->world) || !letter) return;
     if (server->body_changed) steps_body(server);
     fprintf(server->world->options.steps, "V %" PRId64 " %" PRIu32 " %" PRIu32 " %d %c\n",

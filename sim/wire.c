@@ -7,14 +7,14 @@
 #include "inside.h"
 
 struct link *link_of(struct world *world, const struct message *message) {
-    return &world->actor[message->client].link[message->slot];
+    return &world->links[message->client].link[message->slot];
 }
 
 /* Those of one client. */
 static struct link *link_next_of(struct world *world, unsigned client, const struct link *before) {
-    struct actor *actor = &world->actor[client];
+    struct links *links = &world->links[client];
     for (unsigned slot = before ? before->slot + 1u : 0; slot < 2 * RL_NODES_MAX; slot++)
-        if (slot % RL_NODES_MAX < actor->slots) return &actor->link[slot];
+        if (slot % RL_NODES_MAX < links->slots) return &links->link[slot];
     return NULL;
 }
 
@@ -33,7 +33,7 @@ struct link *link_between(struct world *world, unsigned client, unsigned node,
                           const struct link *before) {
     const struct link *link = before;
     while ((link = link_next_of(world, client, link)))
-        if (link->node == node && !link->fresh) return &world->actor[client].link[link->slot];
+        if (link->node == node && !link->fresh) return &world->links[client].link[link->slot];
     return NULL;
 }
 
@@ -144,15 +144,14 @@ static void arrive_at_node(struct world *world, struct link *link, struct messag
         drop_under_way(world, link, WAY_REQUESTS);
         close_at_node(world, link);
     } else if (request->what == MESSAGE_CONNECT || link->open) {
-        server_receive(world, request);
+        world->above->request(world, request);
     } else {
         drop(world, request);
     }
 }
 
 static void arrive_at_client(struct world *world, struct link *link, struct message *answer) {
-    struct actor *actor = &world->actor[link->client];
-    if (actor->crashed) {
+    if (!world->above->alive(world, link->client)) {
         drop(world, answer);
         return;
     }
@@ -161,12 +160,11 @@ static void arrive_at_client(struct world *world, struct link *link, struct mess
         answer->what = MESSAGE_BYE;
         close_both_ends(world, link);
     }
-    net_receive(actor->net, answer);
-    actor_drive(world, link->client);
+    world->above->answer(world, link->client, answer);
 }
 
 static void arrive(struct world *world, void *argument, int64_t number) {
-    struct link *link = &world->actor[number >> 8 & 0xff].link[number >> 2 & 0x3f];
+    struct link *link = &world->links[number >> 8 & 0xff].link[number >> 2 & 0x3f];
     enum way way = (enum way)(number & 3);
     struct channel *channel = &link->channels[way];
     (void)argument;
@@ -190,7 +188,7 @@ static void arrive(struct world *world, void *argument, int64_t number) {
 /* ---- sending --------------------------------------------------------------------------------- */
 
 static struct link *other_of(struct world *world, const struct link *link) {
-    return &world->actor[link->client].link[(link->slot + RL_NODES_MAX) % (2 * RL_NODES_MAX)];
+    return &world->links[link->client].link[(link->slot + RL_NODES_MAX) % (2 * RL_NODES_MAX)];
 }
 
 void wire_connect(struct world *world, struct link *link) {
@@ -256,24 +254,6 @@ void wire_announce(struct world *world, struct link *link, bool all) {
         random_between(&link->announcements_random, how->delay_min, how->delay_max));
 }
 
-static bool is_prompt(const struct channel *channel, rl_ns now) {
-    return !channel->stalled && channel->last <= now + 300 * RL_MS;
-}
-
-bool node_is_in_touch(struct world *world, unsigned node) {
-    const struct server *server = &world->server[node];
-    if (!server->up || server->paused || server->mode != REDLOCK_VERDICT_GRANTED) return false;
-    for (const struct link *link = NULL; (link = link_next(world, link));) {
-        const struct actor *actor = &world->actor[link->client];
-        if (link->node != node || link->fresh || actor->crashed) continue;
-        if (actor->paused || link->cut || link->old || link->delay_next > 0) return false;
-        if (!is_prompt(&link->channels[WAY_REQUESTS], world->now) ||
-            !is_prompt(&link->channels[WAY_ANSWERS], world->now))
-            return false;
-    }
-    return true;
-}
-
 /* ---- faults --------------------------------------------------------------------------------- */
 
 void link_write(struct world *world, enum history_kind kind, unsigned client, unsigned node,
@@ -324,10 +304,8 @@ void wire_heal_all(struct world *world) {
 
 static void learn_of_break(struct world *world, void *argument, int64_t number) {
     struct link *link = argument;
-    struct actor *actor = &world->actor[link->client];
-    if (actor->crashed || link->connection != (uint32_t)number) return;
-    net_receive(actor->net, message_on(world, link, MESSAGE_BYE));
-    actor_drive(world, link->client);
+    if (!world->above->alive(world, link->client) || link->connection != (uint32_t)number) return;
+    world->above->answer(world, link->client, message_on(world, link, MESSAGE_BYE));
 }
 
 void link_break(struct world *world, unsigned client, unsigned node) {

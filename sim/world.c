@@ -1,130 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The simulated world (see world.h): its options, its beginning and end, its time, its history.
+ * The simulated world (see world.h): its time, its history.
  */
 #include "world.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "inside.h"
 #include "steps.h"
-
-static struct world *current; /* net_open() has no argument for the world */
-
-struct world *world_current(void) {
-    return current;
-}
-
-/* ---- options --------------------------------------------------------------------------------- */
-
-void world_options_init(struct world_options *options) {
-    *options = (struct world_options){
-        .seed = 1,
-        .nodes = 5,
-        .clients = 2,
-        .resources = 1,
-        .link = {.delay_min = RL_MS / 2, .delay_max = RL_MS * 3 / 2},
-        .record_messages = 1,
-    };
-    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) {
-        struct world_client_options *client = &options->client[i];
-        redlock_client_options_init(&client->client);
-        redlock_lock_options_init(&client->lock);
-        client->client.service_thread = 0; /* a thread would make runs differ */
-        client->client.mode = REDLOCK_MODE_CLASSIC;
-        client->lock.ttl_ms = 10000;
-        client->lock.renew = 0;
-        client->clock_ppm = CLOCK_TRUE;
-        client->twice_listed = -1;
-    }
-}
-
-/* ---- beginning and end ---------------------------------------------------------------------- */
-
-struct world *world_new(void) {
-    struct world *world = memory_new(sizeof(*world));
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
-        world->server[i].world = world->old[i].world = world;
-        world->server[i].node = world->old[i].node = i;
-        world->old[i].old = true;
-        snprintf(world->server[i].url, sizeof(world->server[i].url), "redis://n%u", i + 1);
-    }
-    return world;
-}
-
-void world_free(struct world *world) {
-    if (!world) return;
-    if (world->running) world_end(world);
-    servers_free(world);
-    free(world->events.heap);
-    messages_free(world);
-    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) free(world->actor[i].actions);
-    free(world->updates);
-    if (current == world) current = NULL;
-    free(world);
-}
-
-void world_begin(struct world *world, const struct world_options *options,
-                 struct history *history) {
-    assert(!world->running && options->nodes >= 1 && options->nodes <= RL_NODES_MAX);
-    assert(options->clients <= WORLD_CLIENTS_MAX && options->resources <= WORLD_RESOURCES_MAX);
-    world->options = *options;
-    world->history = history;
-    history_clear(history);
-    history->clients = options->clients;
-    history->nodes = options->nodes;
-    history->resources = options->resources;
-    history->others = options->others;
-    history->refused = history->guarded = 0;
-    for (unsigned i = 0; i < options->clients; i++) {
-        const struct world_client_options *client = &options->client[i];
-        if (client->refused) history->refused |= UINT32_C(1) << i;
-        if (client->client.mode == REDLOCK_MODE_GUARDED) history->guarded |= UINT32_C(1) << i;
-    }
-    world->now = 0;
-    world->events.count = 0;
-    world->events.sequence = 0;
-    messages_begin(world);
-    world->updates_count = 0;
-    memset(world->reg, 0, sizeof(world->reg));
-    world->reports = (struct world_reports){NULL, NULL, NULL};
-    memset(world->asked, 0, sizeof(world->asked));
-    world->lists_count = 0;
-    current = world;
-    world->running = true;
-    memset(world->steps_keys, 0, sizeof(world->steps_keys));
-    world->steps_changed = 0;
-    world->bodies_count = 0;
-    world->options.steps = NULL; /* only now does the run begin */
-    servers_begin(world);
-    actors_begin(world);
-    world->options.steps = options->steps;
-    steps_begin(world);
-}
-
-void world_end(struct world *world) {
-    if (!world->running) return;
-    struct history_record record = world_record(world, HISTORY_END);
-    world_write(world, &record);
-    steps_end(world);
-    actors_end(world);
-    world->running = false;
-}
-
-void world_heal(struct world *world) {
-    servers_heal(world);
-    wire_heal_all(world);
-    world->options.link.tail_ppm = 0;
-    world->options.link.request_loss_ppm = world->options.link.reply_loss_ppm = 0;
-    /* A clock that is slightly fast or slow stays so: that is not a fault, since drift allows for
-     * it. */
-    for (unsigned i = 0; i < world->options.clients; i++) actor_resume(world, i);
-    struct history_record record = world_record(world, HISTORY_FAULTS_END);
-    world_write(world, &record);
-}
 
 /* ---- time -------------------------------------------------------------------------------- */
 
@@ -193,7 +74,7 @@ struct history_record world_record(const struct world *world, enum history_kind 
 
 void world_write(struct world *world, const struct history_record *record) {
     history_add(world->history, record);
-    steps_record(world, record);
+    world->above->record(world, record);
 }
 
 /* A request for any slot, or for a reader's place, is there for what it asks for. */

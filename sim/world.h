@@ -93,15 +93,6 @@ struct world_options {
  */
 const char *world_quorum_name(bool other);
 
-void world_options_init(struct world_options *options); /* 5 nodes, 2 clients, 1 resource, 0.5..1.5
-                                                           ms, TTL 10 s, no renewal */
-/* A world can be reused: it begins again with other options and keeps its memory. */
-struct world *world_new(void);
-void world_free(struct world *world);
-void world_begin(struct world *world, const struct world_options *options, struct history *history);
-/* Ends all clients and drops everything under way; writes END. The history stays. */
-void world_end(struct world *world);
-
 rl_ns world_now(const struct world *world);
 uint64_t world_messages(const struct world *world); /* requests made so far */
 typedef void world_fn(struct world *world, void *argument, int64_t number);
@@ -285,13 +276,5 @@ void link_lose_next_answer(struct world *world, unsigned client, unsigned node);
 void hints_lost(struct world *world, unsigned client, unsigned node);
 void hints_again(struct world *world, unsigned client, unsigned node);
 void hint_false(struct world *world, unsigned client, unsigned node, unsigned resource, int rank);
-
-/* After this: no loss, no cut, nodes up, clocks true, modes normal, clients running; writes
- * FAULTS_END. */
-void world_heal(struct world *world);
-
-/* The world that sim/net.c serves, and the client that it opens next: set by world_begin() around
- * redlock_client_open(). */
-struct world *world_current(void);
 
 #endif
