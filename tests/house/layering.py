@@ -24,6 +24,7 @@ INSTRUMENTS = re.compile(r"^(__asan_|__ubsan_|__tsan_|__sanitizer_|__sancov_|__g
 # Sockets, clocks of the kernel's, TLS, the codec and URLs are known to src/net only.
 NET_ONLY = re.compile(r"^(sys/(socket|un|epoll|timerfd|eventfd)\.h|netinet/|arpa/|netdb\.h|poll\.h|hiredis/|openssl/|uriparser/)")
 BELOW_ROOMS = {"src/abi", "src/core", "src/net", "src/client/schedule", "src/client/client.h", "include"}
+BELOW_WORLD = {"src/core", "src/node", "src/net", "sim/history", "include"}
 # Of our own headers, each directory may include those of these directories. A file belongs to the longest name that fits.
 LAYERS = {
     "src/core": {"src/core"},
@@ -44,9 +45,19 @@ LAYERS = {
     "src/client/locks": {*BELOW_ROOMS, "src/trace", "src/client/guarding", "src/client/locks"},
     "src/client/operator": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator"},
     "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator", "src/client"},
+    # The simulator's rooms, from the lowest up. A judge learns from a history alone.
+    "sim/history": {"src/core", "src/policy", "sim/history", "include"},
+    "sim/judges": {"src/core", "sim/history", "sim/judges"},
     # The world is another src/net: it sees the seams, and nothing of what is behind them.
+    "sim/world": {*BELOW_WORLD, "sim/world"},
     # And records are written by the client's codec, so that both speak of the same text.
-    "sim": {"src/core", "src/node", "src/policy", "src/net", "src/client/guarding", "src/client/operator", "sim", "include"},
+    "sim/nodes": {*BELOW_WORLD, "src/client/guarding", "sim/world", "sim/nodes"},
+    "sim/clients": {*BELOW_WORLD, "src/policy", "src/client/operator", "sim/world", "sim/nodes", "sim/clients"},
+    "sim/run": {*BELOW_WORLD, "sim/world", "sim/nodes", "sim/clients", "sim/run"},
+    "sim/pictures": {"src/core", "src/net", "sim/history", "sim/judges", "sim/pictures", "include"},
+    "sim/seeds": {"src/core", "sim/history", "sim/judges", "sim/world", "sim/clients", "sim/run", "sim/seeds"},
+    "sim/scenes": {"src/net", "sim/history", "sim/judges", "sim/run", "sim/pictures", "sim/scenes"},
+    "sim": {"sim/seeds", "sim/scenes", "sim"},
     # src/node inside a server. It links none of the libraries.
     "module": {"src/node", "module", "include"},
     "serve": {"serve", "include"},
@@ -64,11 +75,17 @@ SEAM = {
     "src/client/guarding": "src/client/guarding/guarding.h",
     "src/client/locks": "src/client/locks/locks.h",
     "src/client/operator": "src/client/operator/operator.h",
+    "sim/judges": "sim/judges/check.h and sim/judges/lists.h",
+    "sim/nodes": "sim/nodes/nodes.h",
+    "sim/clients": "sim/clients/clients.h",
+    "sim/run": "sim/run/run.h",
+    "sim/seeds": "sim/seeds/explore.h",
+    "sim/scenes": "sim/scenes/scenario.h",
 }
 # Another seam for these.
 SEAM_FOR = {
-    ("sim", "src/client/guarding"): "src/client/guarding/record.h",
-    ("sim", "src/client/operator"): "src/client/operator/task.h and src/client/operator/break_task.h and src/client/operator/observe.h",
+    ("sim/nodes", "src/client/guarding"): "src/client/guarding/record.h",
+    ("sim/clients", "src/client/operator"): "src/client/operator/task.h and src/client/operator/break_task.h and src/client/operator/observe.h",
 }
 MODULE_MAY = {("ends.c", "sys/timerfd.h")}  # for the server's event loop
 # The one reader of requests, and a digest for scripts.
@@ -82,7 +99,7 @@ def includes(path):
 
 def own_header(root, path, quote, name):
     """The file of this tree that an include means, or None for a system header."""
-    places = [root / "src", root / "include"]
+    places = [root / "src", root / "include", root / path.relative_to(root).parts[0]]
     if quote == '"':
         places.insert(0, path.parent)
     for place in places:
