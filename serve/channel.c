@@ -142,11 +142,11 @@ static size_t weight(const struct channel *channel) {
            2 * channel->name.bytes;
 }
 
-static void leave(struct subscription *one) {
+void channel_leave(struct subscription *one) {
     struct connection *connection = one->connection;
-    struct channels *channels = &connection->gateway->channels;
+    struct channels *channels = connection->gateway->channels;
     struct channel *channel = one->channel;
-    notifications_pass_over(&connection->gateway->notifications, one);
+    notifications_pass_over(connection->gateway->notifications, one);
     LIST_REMOVE(one, of_connection);
     TAILQ_REMOVE(&channel->listeners, one, of_channel);
     connection->channel_bytes -= weight(channel);
@@ -158,7 +158,7 @@ static void leave(struct subscription *one) {
 
 const char *channel_subscribe(struct connection *connection, struct script_bytes name,
                               bool is_pattern) {
-    struct channels *channels = &connection->gateway->channels;
+    struct channels *channels = connection->gateway->channels;
     if (find(connection, name, is_pattern) != NULL) return NULL;
     if (connection->channels == CHANNELS_MAX ||
         name.bytes > (is_pattern ? CHANNEL_PATTERN_BYTES_MAX : CHANNEL_BYTES_MAX))
@@ -178,7 +178,7 @@ const char *channel_subscribe(struct connection *connection, struct script_bytes
     }
     *one = (struct subscription){.connection = connection,
                                  .channel = channel,
-                                 .after = connection->gateway->notifications.events};
+                                 .after = connection->gateway->notifications->events};
     LIST_INSERT_HEAD(&connection->subscriptions, one, of_connection);
     TAILQ_INSERT_TAIL(&channel->listeners, one, of_channel);
     channels->subscriptions++;
@@ -189,67 +189,10 @@ const char *channel_subscribe(struct connection *connection, struct script_bytes
 
 void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {
     struct subscription *one = find(connection, name, is_pattern);
-    if (one != NULL) leave(one);
+    if (one != NULL) channel_leave(one);
 }
 
 void channel_leave_all(struct connection *connection) {
-    while (!LIST_EMPTY(&connection->subscriptions)) leave(LIST_FIRST(&connection->subscriptions));
-}
-
-/* ---- the commands ---- */
-
-/* Each name gets its own answer, with the number of subscriptions after it. */
-static void confirm(struct connection *connection, const char *what, struct script_bytes name,
-                    unsigned count) {
-    struct reply *reply = &connection->reply;
-    reply_push(reply, 3);
-    reply_text(reply, what);
-    if (name.data != NULL)
-        reply_bytes(reply, name.data, name.bytes);
-    else
-        reply_nil(reply);
-    reply_integer(reply, count);
-}
-
-/* PSUBSCRIBE and PUNSUBSCRIBE. */
-static bool takes_patterns(const struct connection *connection) {
-    const char first = connection->reader.words[0].data[0];
-    return first == 'p' || first == 'P';
-}
-
-void command_subscribe(struct connection *connection) {
-    const bool is_pattern = takes_patterns(connection);
-    const char *what = is_pattern ? "psubscribe" : "subscribe";
-    for (size_t i = 1; i < connection->reader.count; i++) {
-        const struct script_bytes name = connection->reader.words[i];
-        const char *error = channel_subscribe(connection, name, is_pattern);
-        if (error != NULL) {
-            command_refuse(connection, what, error);
-            return;
-        }
-        confirm(connection, what, name, connection->channels);
-    }
-}
-
-/* Without a name, of all. */
-void command_unsubscribe(struct connection *connection) {
-    const bool is_pattern = takes_patterns(connection), of_all = connection->reader.count == 1;
-    const char *what = is_pattern ? "punsubscribe" : "unsubscribe";
-    struct subscription *next;
-    bool any = false;
-    for (size_t i = 1; i < connection->reader.count; i++) {
-        channel_unsubscribe(connection, connection->reader.words[i], is_pattern);
-        confirm(connection, what, connection->reader.words[i], connection->channels);
-    }
-    for (struct subscription *one = LIST_FIRST(&connection->subscriptions); of_all && one != NULL;
-         one = next) {
-        next = LIST_NEXT(one, of_connection);
-        if (one->channel->is_pattern != is_pattern) continue;
-        any = true;
-        /* The name lives until the subscription ends: the answer goes out before. */
-        confirm(connection, what, one->channel->name, connection->channels - 1);
-        leave(one);
-    }
-    if (of_all && !any)
-        confirm(connection, what, (struct script_bytes){NULL, 0}, connection->channels);
+    while (!LIST_EMPTY(&connection->subscriptions))
+        channel_leave(LIST_FIRST(&connection->subscriptions));
 }

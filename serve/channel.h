@@ -56,6 +56,7 @@ struct channels {
 const char *channel_subscribe(struct connection *connection, struct script_bytes name,
                               bool is_pattern);
 void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern);
+void channel_leave(struct subscription *subscription);
 void channel_leave_all(struct connection *connection);
 
 /* NULL: nobody listens to it. */

@@ -59,10 +59,6 @@ const struct command *command_at(size_t index) {
     return index < sizeof commands / sizeof commands[0] ? &commands[index] : NULL;
 }
 
-bool command_is(struct script_bytes word, const char *text) {
-    return word.bytes == strlen(text) && strncasecmp(word.data, text, word.bytes) == 0;
-}
-
 const struct command *command_find(struct script_bytes name) {
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (command_is(name, commands[i].name)) return &commands[i];

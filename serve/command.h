@@ -10,29 +10,13 @@
 #include <stdint.h>
 
 #include "key.h"
+#include "plan.h"
 #include "script.h"
 
 /* The Redis version that clients see, for clients that ask. */
 #define COMMAND_REDIS_VERSION "7.0.0"
 
 struct connection;
-
-/* What one lock command asks of one key, and the form of its answer. EXEC and a command outside a
- * transaction use the same plan. */
-enum plan_shape {
-    PLAN_PLAIN,
-    PLAN_SECONDS, /* TTL: milliseconds become seconds */
-    PLAN_FLAG,    /* SETNX: OK and nil become 1 and 0 */
-    PLAN_OLD,     /* SET ... GET: the old value; nil: the key was taken */
-    PLAN_FENCE    /* REDLOCK.FENCE */
-};
-
-struct plan {
-    struct script_bytes key;
-    struct script_call call;
-    enum plan_shape shape;
-    bool looked; /* OLD: the old value has been read */
-};
 
 enum command_flag {
     COMMAND_NO_AUTH = 1,  /* allowed before the password */
@@ -54,21 +38,11 @@ struct command {
     bool (*plan)(struct connection *connection, struct plan *plan);
 };
 
-/* A request that is under way as a series of plans: one for each key. */
-struct job {
-    struct plan plan;
-    size_t keys_left; /* the words of a command with several keys that are still to do */
-    size_t word;
-    int64_t sum;
-};
-
 /* Executes the command in words[0..count) of the connection's reader. */
 void command_do(struct connection *connection);
 const struct command *command_find(struct script_bytes name);
 const struct command *command_at(size_t index); /* NULL: past the last one */
 
-/* Compares without regard to upper and lower case. */
-bool command_is(struct script_bytes word, const char *text);
 /* False: the word is not a whole number. */
 bool command_number(struct script_bytes word, int64_t *number);
 /* Answers that this gateway does not support the request, with a pointer to the documentation. */
@@ -107,7 +81,7 @@ void command_time(struct connection *connection);
 void command_role(struct connection *connection);
 void command_cluster(struct connection *connection);
 
-/* channel.c */
+/* command_channel.c */
 void command_subscribe(struct connection *connection);
 void command_unsubscribe(struct connection *connection);
 

@@ -26,7 +26,7 @@ static void info_redlock(const struct gateway *gateway, struct evbuffer *out) {
         out,
         "redlock_version:%s\r\nredlock_mode:%s\r\nredlock_nodes:%zu\r\nredlock_nodes_ready:%zu\r\n",
         redlock_version(), gateway_is_guarded(gateway) ? "guarded" : "classic", nodes, ready);
-    evbuffer_add_printf(out, "redlock_locks_kept:%zu\r\n", gateway->keys.kept);
+    evbuffer_add_printf(out, "redlock_locks_kept:%zu\r\n", gateway->keys->kept);
 }
 
 /* Begins the section, if the client asks for it. */

@@ -30,11 +30,11 @@ static void set_weight(struct connection *connection, size_t weight) {
 }
 
 static void weigh(struct connection *connection) {
-    set_weight(connection, sizeof *connection +
-                               evbuffer_get_length(bufferevent_get_input(connection->wire)) +
-                               evbuffer_get_length(connection->reply.out) +
-                               request_weight(&connection->reader) +
-                               transaction_weight(connection) + connection->channel_bytes);
+    set_weight(
+        connection,
+        sizeof *connection + evbuffer_get_length(bufferevent_get_input(connection->wire)) +
+            evbuffer_get_length(connection->reply.out) + request_weight(&connection->reader) +
+            connection->gateway->above->transaction_weight(connection) + connection->channel_bytes);
 }
 
 static const char out_of_memory[] =
@@ -79,7 +79,7 @@ static void connection_free(struct connection *connection) {
     *connection->self = connection->next;
     if (connection->next != NULL) connection->next->self = connection->self;
     request_close(&connection->reader);
-    transaction_free(connection);
+    connection->gateway->above->transaction_free(connection);
     task_close(&connection->script.task);
     free(connection);
 }
@@ -129,7 +129,7 @@ static void miss_answer(struct connection *connection) {
     evbuffer_freeze(connection->reply.out, 1);
     if (connection->missed) return; /* it is closed soon in any case */
     notifications_miss(connection, REFUSED_MEMORY);
-    gateway_soon(gateway->notifications.turn);
+    gateway_soon(gateway->notifications->turn);
     notice_say(&gateway->no_memory, gateway->options, out_of_memory);
 }
 
@@ -194,7 +194,7 @@ static bool next_request(struct connection *connection) {
         reply_error(&connection->reply, "ERR Protocol error: %s", connection->reader.error);
         connection_finish(connection);
     } else if (connection->reader.count > 0) {
-        command_do(connection);
+        connection->gateway->above->request(connection);
     }
     return true;
 }

@@ -12,11 +12,12 @@
 #include <sys/types.h>
 
 #include "channel.h"
-#include "command.h"
+#include "key.h"
 #include "known.h"
 #include "listen.h"
 #include "notification.h"
 #include "password.h"
+#include "plan.h"
 #include "reply.h"
 #include "request.h"
 #include "workers.h"

@@ -12,11 +12,7 @@
 
 #include <redlock.h>
 
-#include "channel.h"
-#include "key.h"
 #include "metrics.h"
-#include "notification.h"
-#include "password.h"
 #include "script_cache.h"
 #include "serve.h"
 #include "workers.h"
@@ -27,10 +23,15 @@
  * loop, so that other connections and timers have theirs. */
 #define GATEWAY_SHARE_NS (GATEWAY_MS / 2)
 
+struct channels;
 struct connection;
 struct event;
 struct event_base;
+struct guesses;
+struct keys;
 struct listener;
+struct notifications;
+struct ops;
 struct reload;
 
 /* A message whose cause clients can repeat as often as they like. It is printed at most once per
@@ -38,6 +39,15 @@ struct reload;
 struct notice {
     int64_t silent_until_ns;
     uint64_t left_out;
+};
+
+/* What stands on connections and keys, for their calls. */
+struct gateway_above {
+    void (*request)(struct connection *connection); /* a whole one is read */
+    size_t (*transaction_weight)(const struct connection *connection);
+    void (*transaction_free)(struct connection *connection);
+    void (*ended)(struct gateway *gateway, struct script_bytes key, const char *what);
+    bool (*waits)(const struct gateway *gateway); /* what can wait should wait */
 };
 
 struct gateway {
@@ -53,16 +63,17 @@ struct gateway {
     uint64_t connections_last_id;
     size_t client_bytes;  /* memory of their requests, answers and subscriptions, approximate */
     struct event *weighs; /* fires when client_bytes exceeds the limit */
-    struct channels channels;
-    struct notifications notifications;
-    struct keys keys;
-    struct ops key_ops;
+    const struct gateway_above *above;
+    struct channels *channels;
+    struct notifications *notifications;
+    struct keys *keys;
+    struct ops *key_ops;
     struct script_cache texts; /* of scripts, as SCRIPT LOAD keeps them */
     struct workers workers;
     struct metrics metrics;
     struct notice accept_fails, metrics_fail, no_memory, too_heavy, too_costly, too_slow,
         not_requests, wrong_password, wrong_passwords;
-    struct guesses guesses;
+    struct guesses *guesses;
     char *password; /* NULL: clients need no password */
     char run_id[41];
     int64_t began_ns;
@@ -84,13 +95,5 @@ void gateway_soon(struct event *event);
 void gateway_next_turn(struct event *event);
 /* Prints the text, or counts it. `text` is one line without its newline. */
 void notice_say(struct notice *notice, const struct serve_options *options, const char *text);
-
-/* ---- reload.c ---- */
-
-/* SIGHUP: the gateway reads the password file and the TLS files again. Existing connections stay
- * open, to clients and to nodes. False: errno holds the reason. */
-bool reload_open(struct gateway *gateway);
-/* False: a thread still reads a file. The redlock client must not be freed then. */
-bool reload_close(struct gateway *gateway);
 
 #endif

@@ -23,7 +23,7 @@ static int compare(const void *a, const void *b) {
 /* NULL: out of memory. */
 static struct key *key_get(struct gateway *gateway, struct script_bytes name) {
     const struct key wanted = {.name = name};
-    struct key **found = tfind(&wanted, &gateway->keys.tree, compare);
+    struct key **found = tfind(&wanted, &gateway->keys->tree, compare);
     if (found != NULL) return *found;
     struct key *key = calloc(1, sizeof *key + name.bytes);
     if (key == NULL) return NULL;
@@ -32,20 +32,20 @@ static struct key *key_get(struct gateway *gateway, struct script_bytes name) {
     key->gateway = gateway;
     TAILQ_INIT(&key->queue);
     key->name = (struct script_bytes){copy, name.bytes};
-    if (tsearch(key, &gateway->keys.tree, compare) != NULL) return key;
+    if (tsearch(key, &gateway->keys->tree, compare) != NULL) return key;
     free(key);
     return NULL;
 }
 
 static void leave_due(struct key *key) {
-    if (key->is_due) TAILQ_REMOVE(&key->gateway->keys.due, key, due);
+    if (key->is_due) TAILQ_REMOVE(&key->gateway->keys->due, key, due);
     key->is_due = false;
 }
 
 static void key_free(struct key *key) {
     key_forget(key);
     leave_due(key);
-    tdelete(key, &key->gateway->keys.tree, compare);
+    tdelete(key, &key->gateway->keys->tree, compare);
     if (key->end != NULL) event_free(key->end);
     free(key);
 }
@@ -58,7 +58,7 @@ static int64_t gone_ns(const struct key *key) { return key->ends_ns + GATEWAY_MS
 /* The time of many locks may end at once. */
 static void on_end(evutil_socket_t fd, short what, void *context) {
     struct key *key = context;
-    struct keys *keys = &key->gateway->keys;
+    struct keys *keys = key->gateway->keys;
     (void)fd;
     (void)what;
     if (key->is_due) return;
@@ -70,11 +70,11 @@ static void on_end(evutil_socket_t fd, short what, void *context) {
 /* While an operation has the key, the end of that operation handles this. */
 static void on_ends(evutil_socket_t fd, short what, void *context) {
     struct gateway *gateway = context;
-    struct keys *keys = &gateway->keys;
+    struct keys *keys = gateway->keys;
     const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
     (void)fd;
     (void)what;
-    while (!TAILQ_EMPTY(&keys->due) && !notifications_are_many(gateway) &&
+    while (!TAILQ_EMPTY(&keys->due) && !gateway->above->waits(gateway) &&
            gateway_now_ns() < until_ns) {
         struct key *key = TAILQ_FIRST(&keys->due);
         leave_due(key);
@@ -94,7 +94,7 @@ static bool watch_end(struct key *key) {
 
 void key_ended(struct key *key, const char *what) {
     key->version++;
-    notify(key->gateway, key->name, what);
+    key->gateway->above->ended(key->gateway, key->name, what);
 }
 
 /* Once the lock has expired on the nodes too: a waiter would get it now. */
@@ -130,7 +130,7 @@ void key_unwatch(struct key *key) {
 static size_t weight(struct script_bytes name) { return KEY_LOCK_BYTES + 2 * name.bytes; }
 
 bool keys_have_room(const struct gateway *gateway, struct script_bytes name) {
-    const struct keys *keys = &gateway->keys;
+    const struct keys *keys = gateway->keys;
     return keys->kept < KEYS_KEPT_MAX &&
            keys->kept_bytes + weight(name) <= gateway->options->lock_bytes_max;
 }
@@ -140,11 +140,11 @@ void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns) {
         key_forget(key);
         const bool room = keys_have_room(key->gateway, key->name);
         key->lock = lock;
-        key->gateway->keys.kept++;
-        key->gateway->keys.kept_bytes += weight(key->name);
+        key->gateway->keys->kept++;
+        key->gateway->keys->kept_bytes += weight(key->name);
         key->ends_ns = ends_ns;
         if (!room) {
-            key->gateway->keys.not_kept++;
+            key->gateway->keys->not_kept++;
             key_forget(key);
             return;
         }
@@ -159,10 +159,10 @@ void key_forget(struct key *key) {
     redlock_lock_disown(key->lock);
     redlock_lock_free(key->lock);
     key->lock = NULL;
-    key->gateway->keys.lost -= key->lost;
+    key->gateway->keys->lost -= key->lost;
     key->lost = false;
-    key->gateway->keys.kept--;
-    key->gateway->keys.kept_bytes -= weight(key->name);
+    key->gateway->keys->kept--;
+    key->gateway->keys->kept_bytes -= weight(key->name);
     if (key->end != NULL) evtimer_del(key->end);
 }
 
@@ -187,12 +187,12 @@ static void turn_guarded(const void *node, VISIT visit, int depth) {
     (void)depth;
     if ((visit != postorder && visit != leaf) || key->lock == NULL || key->lost) return;
     key->lost = redlock_lock_state(key->lock) == REDLOCK_STATE_LOST;
-    key->gateway->keys.lost += key->lost;
+    key->gateway->keys->lost += key->lost;
 }
 
 size_t keys_turn_guarded(struct gateway *gateway) {
-    twalk(gateway->keys.tree, turn_guarded);
-    return gateway->keys.lost;
+    twalk(gateway->keys->tree, turn_guarded);
+    return gateway->keys->lost;
 }
 
 bool key_believed(const struct key *key, struct observation *observation) {
@@ -206,7 +206,7 @@ bool key_believed(const struct key *key, struct observation *observation) {
 }
 
 void keys_close(struct gateway *gateway) {
-    while (gateway->keys.tree != NULL) key_free(*(struct key **)gateway->keys.tree);
+    while (gateway->keys->tree != NULL) key_free(*(struct key **)gateway->keys->tree);
 }
 
 /* ---- the queue of a key ---- */
@@ -228,7 +228,7 @@ static void on_ready(evutil_socket_t fd, short what, void *context) {
     (void)fd;
     (void)what;
     struct gateway *gateway = context;
-    struct ops *ops = &gateway->key_ops;
+    struct ops *ops = gateway->key_ops;
     const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
     while (!TAILQ_EMPTY(&ops->ready) && gateway_now_ns() < until_ns) {
         struct key_op *op = TAILQ_FIRST(&ops->ready);
@@ -239,16 +239,16 @@ static void on_ready(evutil_socket_t fd, short what, void *context) {
 }
 
 bool key_ops_open(struct gateway *gateway) {
-    TAILQ_INIT(&gateway->key_ops.ready);
-    TAILQ_INIT(&gateway->keys.due);
-    gateway->key_ops.event = event_new(gateway->base, -1, 0, on_ready, gateway);
-    gateway->keys.ends = event_new(gateway->base, -1, 0, on_ends, gateway);
-    return gateway->key_ops.event != NULL && gateway->keys.ends != NULL;
+    TAILQ_INIT(&gateway->key_ops->ready);
+    TAILQ_INIT(&gateway->keys->due);
+    gateway->key_ops->event = event_new(gateway->base, -1, 0, on_ready, gateway);
+    gateway->keys->ends = event_new(gateway->base, -1, 0, on_ends, gateway);
+    return gateway->key_ops->event != NULL && gateway->keys->ends != NULL;
 }
 
 void key_ops_close(struct gateway *gateway) {
-    if (gateway->key_ops.event != NULL) event_free(gateway->key_ops.event);
-    if (gateway->keys.ends != NULL) event_free(gateway->keys.ends);
+    if (gateway->key_ops->event != NULL) event_free(gateway->key_ops->event);
+    if (gateway->keys->ends != NULL) event_free(gateway->keys->ends);
 }
 
 bool key_op_begin(struct key_op *op, struct gateway *gateway, struct script_bytes name,
@@ -283,16 +283,16 @@ static void leave(struct key_op *op) {
     struct key_op *next = TAILQ_FIRST(&key->queue);
     if (was_first && next != NULL) {
         /* Not at once: a long queue would make a deep stack. */
-        TAILQ_INSERT_TAIL(&op->gateway->key_ops.ready, next, ready);
+        TAILQ_INSERT_TAIL(&op->gateway->key_ops->ready, next, ready);
         next->is_ready = true;
-        gateway_soon(op->gateway->key_ops.event);
+        gateway_soon(op->gateway->key_ops->event);
     }
     key_rest(key);
 }
 
 bool key_op_abandon(struct key_op *op) {
     if (op->key == NULL || op->running) return false;
-    take_from_ready(&op->gateway->key_ops, op);
+    take_from_ready(op->gateway->key_ops, op);
     leave(op);
     return true;
 }

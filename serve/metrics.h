@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The gateway's counters, the HTTP page from which Prometheus reads them, and those from which an
- * orchestrator learns whether the gateway lives and can take locks.
+ * The gateway's counters.
  */
 #ifndef SERVE_METRICS_H
 #define SERVE_METRICS_H
@@ -67,13 +66,8 @@ struct metrics {
 };
 
 void durations_add(struct durations *durations, int64_t ns);
-/* Writes the page. */
-void metrics_write(const struct gateway *gateway, struct evbuffer *out);
-/* Whether a majority of the nodes can vote; writes that, and why others cannot. */
-bool metrics_ready(const struct gateway *gateway, struct evbuffer *out);
-
-/* Listens at HOST:PORT. False after a message. */
-bool metrics_open(struct gateway *gateway, const char *address);
-void metrics_close(struct gateway *gateway);
+/* `labels` is "" or `name="value"`. */
+void durations_write(const struct durations *durations, const char *name, const char *labels,
+                     struct evbuffer *out);
 
 #endif

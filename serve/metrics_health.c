@@ -6,7 +6,7 @@
 #include <event2/buffer.h>
 
 #include "gateway.h"
-#include "metrics.h"
+#include "metrics_page.h"
 
 bool metrics_ready(const struct gateway *gateway, struct evbuffer *out) {
     const size_t nodes = redlock_client_nodes(gateway->client), needed = nodes / 2 + 1;

@@ -4,7 +4,7 @@
  * restarts its timeout with each byte, and does not report the end of a connection, so that the
  * program cannot limit them either. One page, read once per connection, needs little of HTTP.
  */
-#include "metrics.h"
+#include "metrics_page.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -27,7 +27,7 @@ struct notification {
 static void queue_connection(struct connection *connection) {
     if (connection->is_unsent) return;
     connection->is_unsent = true;
-    TAILQ_INSERT_TAIL(&connection->gateway->notifications.unsent, connection, unsent);
+    TAILQ_INSERT_TAIL(&connection->gateway->notifications->unsent, connection, unsent);
 }
 
 void notifications_miss(struct connection *connection, enum metric_refusal reason) {
@@ -38,7 +38,7 @@ void notifications_miss(struct connection *connection, enum metric_refusal reaso
 
 void notifications_forget(struct connection *connection) {
     if (connection->is_unsent)
-        TAILQ_REMOVE(&connection->gateway->notifications.unsent, connection, unsent);
+        TAILQ_REMOVE(&connection->gateway->notifications->unsent, connection, unsent);
     connection->is_unsent = false;
 }
 
@@ -52,12 +52,12 @@ static void send_first(struct notifications *notifications) {
 /* ---- costs, and too many events ---- */
 
 static size_t cost_of(const struct connection *connection) {
-    const bool is_now = connection->notified.rush == connection->gateway->notifications.rush;
+    const bool is_now = connection->notified.rush == connection->gateway->notifications->rush;
     return is_now ? connection->notified.cost : 0;
 }
 
 static void charge(struct connection *connection, size_t cost) {
-    connection->notified = (struct notified){.rush = connection->gateway->notifications.rush,
+    connection->notified = (struct notified){.rush = connection->gateway->notifications->rush,
                                              .cost = cost_of(connection) + cost};
 }
 
@@ -99,10 +99,10 @@ static void drop_first(struct notifications *notifications) {
 }
 
 void notify(struct gateway *gateway, struct script_bytes key, const char *what) {
-    struct notifications *notifications = &gateway->notifications;
+    struct notifications *notifications = gateway->notifications;
     const size_t bytes = sizeof(struct notification) + key.bytes;
     notifications->events++;
-    if (gateway->channels.subscriptions == 0) return;
+    if (gateway->channels->subscriptions == 0) return;
     if (notifications->bytes + bytes > NOTIFICATIONS_BYTES_MAX)
         end_costly(gateway, notifications->bytes + bytes > NOTIFICATIONS_BYTES_END);
     struct notification *one = malloc(bytes);
@@ -120,7 +120,7 @@ void notify(struct gateway *gateway, struct script_bytes key, const char *what) 
 }
 
 bool notifications_are_many(const struct gateway *gateway) {
-    return gateway->notifications.bytes > NOTIFICATIONS_BYTES_MAX / 2;
+    return gateway->notifications->bytes > NOTIFICATIONS_BYTES_MAX / 2;
 }
 
 /* ---- telling ---- */
@@ -185,12 +185,12 @@ static void compare(struct notifications *notifications, struct script_bytes nam
 
 /* Looks up the patterns by what they begin with. False: that was the last prefix of the name. */
 static bool find_patterns(struct gateway *gateway, struct script_bytes name) {
-    struct telling *telling = &gateway->notifications.telling;
+    struct telling *telling = &gateway->notifications->telling;
     while (telling->pattern == NULL) {
         const size_t bytes = telling->prefix_bytes++;
         if (bytes > CHANNEL_PATTERN_BYTES_MAX || bytes > name.bytes) return false;
         telling->pattern =
-            channel_first_pattern(&gateway->channels, (struct script_bytes){name.data, bytes});
+            channel_first_pattern(gateway->channels, (struct script_bytes){name.data, bytes});
     }
     return true;
 }
@@ -230,14 +230,14 @@ static bool tell(struct notifications *notifications) {
 /* A small step: one listener, one pattern, or the beginning of a name. False: that is enough for
  * this turn. */
 static bool tell_on(struct gateway *gateway) {
-    struct notifications *notifications = &gateway->notifications;
+    struct notifications *notifications = gateway->notifications;
     struct telling *telling = &notifications->telling;
     const struct script_bytes name = {telling->name, telling->name_bytes};
     if (telling->listener != NULL) {
         return tell(notifications);
     } else if (telling->step > 0 && find_patterns(gateway, name)) {
         compare(notifications, name);
-    } else if (telling->step == 2 || gateway->channels.subscriptions == 0) {
+    } else if (telling->step == 2 || gateway->channels->subscriptions == 0) {
         drop_first(notifications);
     } else {
         telling->step++;
@@ -245,7 +245,7 @@ static bool tell_on(struct gateway *gateway) {
         if (!begin_name(telling, STAILQ_FIRST(&notifications->queue))) return true;
         telling->prefix_bytes = 0;
         const struct channel *channel = channel_find(
-            &gateway->channels, (struct script_bytes){telling->name, telling->name_bytes}, false);
+            gateway->channels, (struct script_bytes){telling->name, telling->name_bytes}, false);
         if (channel != NULL) begin_listeners(notifications, channel);
     }
     return true;
@@ -261,7 +261,7 @@ static void send_all(struct notifications *notifications, int64_t until_ns) {
 /* First what the last turn has left to write. */
 static void on_turn(evutil_socket_t fd, short what, void *context) {
     struct gateway *gateway = context;
-    struct notifications *notifications = &gateway->notifications;
+    struct notifications *notifications = gateway->notifications;
     const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
     (void)fd;
     (void)what;
@@ -276,7 +276,7 @@ static void on_turn(evutil_socket_t fd, short what, void *context) {
 }
 
 bool notifications_open(struct gateway *gateway) {
-    struct notifications *notifications = &gateway->notifications;
+    struct notifications *notifications = gateway->notifications;
     STAILQ_INIT(&notifications->queue);
     TAILQ_INIT(&notifications->unsent);
     notifications->turn = event_new(gateway->base, -1, 0, on_turn, gateway);
@@ -285,7 +285,7 @@ bool notifications_open(struct gateway *gateway) {
 }
 
 void notifications_close(struct gateway *gateway) {
-    struct notifications *notifications = &gateway->notifications;
+    struct notifications *notifications = gateway->notifications;
     while (notifications->turn != NULL && !STAILQ_EMPTY(&notifications->queue))
         drop_first(notifications);
     if (notifications->message != NULL) evbuffer_free(notifications->message);

@@ -99,7 +99,7 @@ bool guess_wait(struct connection *connection, void (*run)(struct connection *co
     struct gateway *gateway = connection->gateway;
     struct guess *guess = &connection->guess;
     if (guess->waited || gateway->password == NULL) return false;
-    const int ms = guess_delay_ms(guess->wrong, guess_recent(&gateway->guesses, gateway_now_ns()));
+    const int ms = guess_delay_ms(guess->wrong, guess_recent(gateway->guesses, gateway_now_ns()));
     const struct timeval after = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     if (ms == 0) return false;
     guess->wait = evtimer_new(gateway->base, on_waited, connection);
@@ -127,7 +127,7 @@ static bool is_password(const char *password, struct script_bytes word) {
 /* The line about many has a pause of its own: one mistyped password must not hide an attack. */
 static void log_wrong(struct gateway *gateway, const struct connection *connection) {
     const bool many =
-        gateway->guesses.recent > GUESSES_FREE || connection->guess.wrong >= GUESSES_MAX;
+        gateway->guesses->recent > GUESSES_FREE || connection->guess.wrong >= GUESSES_MAX;
     char text[ADDRESS_TEXT_BYTES + 96];
     snprintf(text, sizeof text,
              many ? "many wrong passwords, the last from %s: each AUTH is delayed now"
@@ -147,7 +147,7 @@ bool guess_check(struct connection *connection, struct script_bytes user,
     gateway->metrics.refusals[REFUSED_PASSWORD]++;
     if (asks) {
         connection->guess.wrong++;
-        guess_count(&gateway->guesses, gateway_now_ns());
+        guess_count(gateway->guesses, gateway_now_ns());
     }
     log_wrong(gateway, connection);
     return false;

@@ -16,6 +16,8 @@
 #include <systemd/sd-daemon.h>
 
 #include "gateway.h"
+#include "password.h"
+#include "reload.h"
 
 enum { CLOSE_SECONDS = 1 };
 

@@ -308,3 +308,7 @@ enum request_status request_next(struct request_reader *reader) {
     }
     return reader->inline_request != NULL ? next_inline(reader) : next_array(reader);
 }
+
+bool command_is(struct script_bytes word, const char *text) {
+    return word.bytes == strlen(text) && strncasecmp(word.data, text, word.bytes) == 0;
+}

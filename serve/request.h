@@ -52,4 +52,7 @@ void request_rest(struct request_reader *reader);
 /* The memory that it takes, approximate. */
 size_t request_weight(const struct request_reader *reader);
 
+/* Compares without regard to upper and lower case. */
+bool command_is(struct script_bytes word, const char *text);
+
 #endif

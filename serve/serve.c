@@ -18,6 +18,9 @@
 #include "connection.h"
 #include "gateway.h"
 #include "listen.h"
+#include "metrics_page.h"
+#include "parts.h"
+#include "reload.h"
 
 enum {
     DRAIN_MS = 5000,
@@ -28,38 +31,6 @@ enum {
     VAIN_MAX = 6
 };
 #define BUSY_POLL_NS (GATEWAY_MS / 10)
-
-int64_t gateway_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-void gateway_soon(struct event *event) {
-    if (!evtimer_pending(event, NULL)) event_active(event, 0, 0);
-}
-
-/* An event that is activated by itself would run again before the loop looks at its sockets. */
-void gateway_next_turn(struct event *event) {
-    static const struct timeval at_once = {0};
-    event_del(event);
-    event_add(event, &at_once);
-}
-
-void notice_say(struct notice *notice, const struct serve_options *options, const char *text) {
-    const int64_t now = gateway_now_ns();
-    if (now < notice->silent_until_ns) {
-        notice->left_out++;
-        return;
-    }
-    if (notice->left_out > 0)
-        options->say("%s (and %" PRIu64 " times since this was last logged)", text,
-                     notice->left_out);
-    else
-        options->say("%s", text);
-    notice->left_out = 0;
-    notice->silent_until_ns = now + NOTICE_PAUSE_NS;
-}
 
 /* ---- the end ---- */
 
@@ -291,6 +262,8 @@ enum serve_result serve_run(const struct serve_options *options) {
                               .began_ns = gateway_now_ns(),
                               .may_turn =
                                   redlock_client_mode(options->client) == REDLOCK_MODE_AUTO};
+    struct gateway_parts parts = {0};
+    gateway_join(&gateway, &parts);
     enum serve_result result = open_all(&gateway);
     if (result == SERVE_OK) {
         /* Clients that connect at once find the nodes connected. Nodes that cannot be reached do

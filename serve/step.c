@@ -298,7 +298,7 @@ static bool take(struct key_op *op, struct script_value *value) {
      * would learn that too late. */
     if (gateway_is_guarded(op->gateway) && op->key->lock == NULL &&
         !keys_have_room(op->gateway, op->key->name)) {
-        op->gateway->keys.not_kept++;
+        op->gateway->keys->not_kept++;
         return answered(value, sentence(op, no_room));
     }
     if (!make_lock(op, call->ttl_ms, call->value, value)) return true;
