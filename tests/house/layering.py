@@ -60,7 +60,14 @@ LAYERS = {
     "sim": {"sim/seeds", "sim/scenes", "sim"},
     # src/node inside a server. It links none of the libraries.
     "module": {"src/node", "module", "include"},
+    # The gateway's rooms, from the lowest up; serve.h is for all.
     "serve": {"serve", "include"},
+    "serve/script": {"serve/script"},
+    "serve/loop": {"serve", "serve/script", "serve/loop", "include"},
+    "serve/key": {"serve/script", "serve/loop", "serve/key", "include"},
+    "serve/connection": {"serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "include"},
+    "serve/command": {"serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "serve/command", "include"},
+    "serve/run": {"serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "serve/command", "serve/run", "include"},
     "cli": {"cli", "serve", "include"},
     "examples": {"include"},
 }
@@ -122,8 +129,8 @@ def judge_include(root, path, layer, quote, name):
         if layer.startswith(("src/client", "src/gate", "src/node", "module")) and NET_ONLY.match(name) and (path.name, name) not in MODULE_MAY:
             return f"only src/net may include <{name}>"
         # The gateway reads requests with the reader that the library has for replies; to the nodes it speaks through redlock.h.
-        if layer == "serve" and re.match(r"^(hiredis|openssl|uriparser)/", name) and (path.name, name) not in SERVE_MAY:
-            return f"serve must not include <{name}>"
+        if layer.startswith("serve") and re.match(r"^(hiredis|openssl|uriparser)/", name) and (path.name, name) not in SERVE_MAY:
+            return f"{layer} must not include <{name}>"
         # The command line waits for processes and starts servers, so it polls and asks the kernel for free ports;
         # how a Redis is spoken to is the library's business.
         if layer in ("cli", "examples") and re.match(r"^(hiredis|openssl|uriparser)/", name):

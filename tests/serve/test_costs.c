@@ -7,8 +7,8 @@
 #include <event2/event.h>
 
 #include "../support/costs.h"
-#include "connection.h"
-#include "parts.h"
+#include "connection/connection.h"
+#include "run/parts.h"
 
 /* ---- channels ---- */
 

@@ -17,8 +17,8 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 
-#include "connection.h"
-#include "parts.h"
+#include "connection/connection.h"
+#include "run/parts.h"
 
 enum { CLIENTS = 8 };
 
