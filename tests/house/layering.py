@@ -31,7 +31,10 @@ LAYERS = {
     "src/node": {"src/core", "src/node", "include"},
     # What is decided about connections, for src/net and the simulator alike.
     "src/policy": {"src/core", "src/policy", "include"},
-    "src/net": {"src/core", "src/node", "src/policy", "src/net", "include"},
+    # net.h is all that others see; below it, requests and answers as bytes, and the connections that carry them.
+    "src/net": {"src/core", "src/policy", "src/net", "include"},
+    "src/net/codec": {"src/core", "src/node", "src/policy", "src/net", "src/net/codec", "include"},
+    "src/net/conn": {"src/core", "src/node", "src/policy", "src/net", "src/net/codec", "src/net/conn", "include"},
     # The sizes of the public structs.
     "src/abi": {"src/abi", "include"},
     # The words of traces: no I/O but into memory.

@@ -20,9 +20,10 @@ HEALTHY = {
     "src/gate/gate.c": "#include <redlock.h>\n#include <pthread.h>\n",
     "src/trace/words.h": "struct text;\n",
     "src/net/net.h": '#include "core/core.h"\n',
-    "src/net/url.h": "struct url;\n",
-    "src/net/net.c": '#include "net.h"\n#include <hiredis/hiredis.h>\n#include <sys/socket.h>\n',
-    "src/net/conn.c": '#include "policy/policy.h"\nint retry(int n);\nint retry(int n) { return rl_pause(n); }\n',
+    "src/net/codec/url.h": "struct url;\n",
+    "src/net/conn/net.c": '#include "net/net.h"\n#include "net/codec/url.h"\n#include <hiredis/hiredis.h>\n#include <sys/socket.h>\n',
+    "src/net/conn/conn.h": "struct conn;\n",
+    "src/net/conn/conn.c": '#include "policy/policy.h"\nint retry(int n);\nint retry(int n) { return rl_pause(n); }\n',
     "src/client/client.h": '#include "client/schedule/schedule.h"\n',
     "src/client/client.c": "#include <redlock.h>\n#include <pthread.h>\n#include \"net/net.h\"\n#include \"client/locks/locks.h\"\n",
     "src/client/schedule/schedule.h": '#include "net/net.h"\n',
@@ -60,13 +61,14 @@ PLANTED = [
     ("src/policy/policy.c", "#include <stdlib.h>", "policy includes <stdlib.h>"),
     ("src/policy/policy.h", "#include <sys/socket.h>", "policy includes <sys/socket.h>"),
     ("src/policy/policy.c", '#include "net/net.h"', "src/policy must not know src/net/net.h"),
-    ("src/net/conn.c", "int keep(int n); int keep(int n) { return rl_kept(n); }",
+    ("src/net/conn/conn.c", "int keep(int n); int keep(int n) { return rl_kept(n); }",
      "src/net asks rl_kept(), and the simulator does not"),
     ("src/client/client.c", "#include <sys/socket.h>", "only src/net may include <sys/socket.h>"),
     ("src/client/client.c", "#  include <sys/epoll.h>", "only src/net may include <sys/epoll.h>"),
     ("src/client/client.c", "#include <hiredis/hiredis.h>", "only src/net may include <hiredis/hiredis.h>"),
     ("src/client/client.c", "#include <openssl/ssl.h>", "only src/net may include <openssl/ssl.h>"),
-    ("src/client/client.c", '#include "net/url.h"', "through src/net/net.h only"),
+    ("src/client/client.c", '#include "net/codec/url.h"', "src/client must not know src/net/codec/url.h"),
+    ("src/net/codec/url.h", '#include "net/conn/conn.h"', "src/net/codec must not know src/net/conn/conn.h"),
     ("src/client/client.c", '#include "../../cli/main.h"', "src/client must not know cli/main.h"),
     ("src/client/schedule/driver.c", '#include "client/client.h"', "src/client/schedule must not know src/client/client.h"),
     ("src/client/schedule/driver.c", "#include <sys/epoll.h>", "only src/net may include <sys/epoll.h>"),
@@ -90,7 +92,7 @@ PLANTED = [
     ("src/gate/gate.c", '#include "core/core.h"', "src/gate must not know src/core/core.h"),
     ("src/gate/gate.c", "#include <sys/socket.h>", "only src/net may include <sys/socket.h>"),
     ("src/client/client.c", '#include "trace/words.h"', "src/client must not know src/trace/words.h"),
-    ("src/net/net.c", '#include "../../cli/main.h"', "src/net must not know cli/main.h"),
+    ("src/net/conn/net.c", '#include "../../../cli/main.h"', "src/net/conn must not know cli/main.h"),
     ("cli/main.c", '#include "core/core.h"', "cli must not know src/core/core.h"),
     ("cli/main.c", '#include "../src/net/net.h"', "cli must not know src/net/net.h"),
     ("cli/main.c", "#include <hiredis/hiredis.h>", "only src/net may include <hiredis/hiredis.h>"),
@@ -121,7 +123,7 @@ def check(root, planted=None):
     objects = []
     if not planted or "#" not in planted[1]:
         core, policy, net, sim = (compiled(root, name) for name in
-                                  ("src/core/sum.c", "src/policy/policy.c", "src/net/conn.c", "sim/clients/conn.c"))
+                                  ("src/core/sum.c", "src/policy/policy.c", "src/net/conn/conn.c", "sim/clients/conn.c"))
         objects = [core, policy, "--policy", policy, "--net", net, "--sim", sim]
     done = subprocess.run([sys.executable, CHECKER, root, *objects], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr

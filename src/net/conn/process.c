@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "net/conn.h"
+#include "net/conn/conn.h"
 
 static _Atomic(atomic_uint *) wiped_in_child;
 static atomic_uint drawn; /* copied by a fork: a child draws none of its ancestors' numbers */

@@ -7,9 +7,9 @@
 #ifndef RL_NET_SETNX_H
 #define RL_NET_SETNX_H
 
-#include "net/buffer.h"
+#include "net/codec/buffer.h"
 #include "net/net.h"
-#include "net/reader.h"
+#include "net/codec/reader.h"
 #include "redlock.h"
 
 enum { SETNX_STAMP_BYTES = 40 }; /* longer than any timestamp: a longer value is not one */

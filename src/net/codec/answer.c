@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "core/guard.h"
-#include "net/command.h"
-#include "net/form.h"
-#include "net/setnx.h"
-#include "net/verdict.h"
+#include "net/codec/command.h"
+#include "net/codec/form.h"
+#include "net/codec/setnx.h"
+#include "net/codec/verdict.h"
 #include "redlock.h"
 
 static bool answer_set(const struct reader *reader, struct net_reply *answer) {

@@ -7,7 +7,7 @@
  * A lock sets its timer at every step, nearly always to a later time, and seldom lets it fire. So
  * timers_move() to a later time only sets `later`, and the timer keeps its place in the heap. When
  * `at` has come, timers_due() moves it to `later` instead of returning it. */
-#include "net/timers.h"
+#include "net/conn/timers.h"
 
 static struct net_timer *join(struct net_timer *a, struct net_timer *b) {
     if (!a) return b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/command.h"
+#include "net/codec/command.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "core/guard.h"
-#include "net/form.h"
-#include "net/setnx.h"
+#include "net/codec/form.h"
+#include "net/codec/setnx.h"
 #include "node/scripts.h"
 #include "redlock.h"
 

@@ -15,7 +15,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "net/reader.h"
+#include "net/codec/reader.h"
 
 enum { NUMBER_BYTES_MAX = 20, FORMAT_BYTES = 4 }; /* "txt:" */
 

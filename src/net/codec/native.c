@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "net/command.h"
+#include "net/codec/command.h"
 
 enum { INCARNATION_BYTES = 40, STATE_PARTS = 3 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/conn.h"
+#include "net/conn/conn.h"
 
 /* The server process, which may be listed once: also if one of the connections is from before the
  * module was loaded. Where the process is not known, the module's incarnation stands for it. */

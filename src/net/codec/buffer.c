@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/buffer.h"
+#include "net/codec/buffer.h"
 
 #include <assert.h>
 #include <stdlib.h>

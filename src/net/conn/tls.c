@@ -2,7 +2,7 @@
  *
  * OpenSSL between two memory BIOs. Its error queue belongs to the thread, and the host program may
  * use it too: it is cleared before each call that may add to it, and after each failure. */
-#include "net/tls.h"
+#include "net/conn/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

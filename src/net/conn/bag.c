@@ -2,7 +2,7 @@
  *
  * A hash table with linear probing. A slot whose number was removed stays in use, so that later
  * slots are still found. It is dropped when the table is half full and is rebuilt. */
-#include "net/bag.h"
+#include "net/conn/bag.h"
 
 #include <stdlib.h>
 

@@ -15,15 +15,15 @@
 #include <sys/socket.h>
 
 #include "core/mix.h"
-#include "net/bag.h"
-#include "net/buffer.h"
-#include "net/command.h"
+#include "net/conn/bag.h"
+#include "net/codec/buffer.h"
+#include "net/codec/command.h"
 #include "net/net.h"
-#include "net/reader.h"
-#include "net/setnx.h"
-#include "net/timers.h"
-#include "net/tls.h"
-#include "net/url.h"
+#include "net/codec/reader.h"
+#include "net/codec/setnx.h"
+#include "net/conn/timers.h"
+#include "net/conn/tls.h"
+#include "net/codec/url.h"
 #include "policy/policy.h"
 #include "redlock.h"
 

@@ -10,8 +10,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "net/command.h"
-#include "net/conn.h"
+#include "net/codec/command.h"
+#include "net/conn/conn.h"
 
 enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
 

@@ -5,7 +5,7 @@
  * anywhere in it.
  *
  * The functions here return false when they have written the reason to `parse->error`. */
-#include "net/url.h"
+#include "net/codec/url.h"
 
 #include <ctype.h>
 #include <stdarg.h>

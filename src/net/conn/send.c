@@ -24,10 +24,10 @@
  * a hint. */
 #include <assert.h>
 
-#include "net/command.h"
-#include "net/conn.h"
-#include "net/form.h"
-#include "net/verdict.h"
+#include "net/codec/command.h"
+#include "net/conn/conn.h"
+#include "net/codec/form.h"
+#include "net/codec/verdict.h"
 
 /* net_call.state, ored */
 enum {

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/conn.h"
+#include "net/conn/conn.h"
 
 struct lookup {
     atomic_int holders;

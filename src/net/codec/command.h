@@ -3,9 +3,9 @@
 #ifndef RL_NET_COMMAND_H
 #define RL_NET_COMMAND_H
 
-#include "net/buffer.h"
+#include "net/codec/buffer.h"
 #include "net/net.h"
-#include "net/reader.h"
+#include "net/codec/reader.h"
 #include "redlock.h"
 
 enum { COMMAND_WORDS_MAX = 144, COMMAND_NUMBERS_MAX = 72 };

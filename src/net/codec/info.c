@@ -2,7 +2,7 @@
  *
  * INFO is requested section by section: before version 7 it takes only one, and a whole INFO is
  * long. */
-#include "net/command.h"
+#include "net/codec/command.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "core/guard.h"
-#include "net/conn.h"
+#include "net/conn/conn.h"
 
 /* A handler may arm a timer that is due at once. The loop must still return to the sockets. */
 enum { TIMERS_PER_PROCESS = 1024 };

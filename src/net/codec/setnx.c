@@ -2,15 +2,15 @@
  *
  * The scheme's rules exist twice: in the scripts src/node/setnx_*.lua, and here, for reads and for
  * servers without scripts. tests/net/test_setnx.c compares the two on a server. */
-#include "net/setnx.h"
+#include "net/codec/setnx.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/command.h"
-#include "net/verdict.h"
+#include "net/codec/command.h"
+#include "net/codec/verdict.h"
 #include "node/scripts.h"
 
 #define SECOND_US INT64_C(1000000)

@@ -19,9 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/command.h"
-#include "net/conn.h"
-#include "net/verdict.h"
+#include "net/codec/command.h"
+#include "net/conn/conn.h"
+#include "net/codec/verdict.h"
 #include "node/scripts.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "net/buffer.h"
+#include "net/codec/buffer.h"
 #include "net/net.h"
 
 struct tls_context;

@@ -8,7 +8,7 @@
  * Nearly all answers to a lock's requests are "+OK", ":1" or "$-1" ("_" in RESP3), and one read
  * brings many of them. next_plain() takes those directly from the bytes that were read. From the
  * first other or incomplete reply on, hiredis or resp3.c takes the bytes. */
-#include "net/reader.h"
+#include "net/codec/reader.h"
 
 #include <assert.h>
 #include <limits.h>

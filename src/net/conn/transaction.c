@@ -25,9 +25,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/command.h"
-#include "net/conn.h"
-#include "net/verdict.h"
+#include "net/codec/command.h"
+#include "net/conn/conn.h"
+#include "net/codec/verdict.h"
 
 enum { TX_TRIES = 3 };
 

@@ -3,7 +3,7 @@
  * One connection's life: resolve, connect, TLS, handshake, ready, and how it ends. conn.h explains
  * the kinds of connections (main, aux, notifier, fresh).
  */
-#include "net/conn.h"
+#include "net/conn/conn.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/conn.h"
-#include "net/verdict.h"
+#include "net/conn/conn.h"
+#include "net/codec/verdict.h"
 #include "node/scripts.h"
 
 #define INVALIDATE "__redis__:invalidate"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/verdict.h"
+#include "net/codec/verdict.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/form.h"
+#include "net/codec/form.h"
 
 #include <assert.h>
 #include <pthread.h>
