@@ -15,7 +15,7 @@ Open Scope Z_scope.
 (* From the real time `from` on the clock shows `shown` and runs at `rate` parts per million. *)
 Record segment := { from : time; shown : time; rate : Z }.
 
-(* Split as in sim/clock.h, so that no product is large. *)
+(* Split as in sim/world/clock.h, so that no product is large. *)
 Definition run_of (g : segment) (t : time) : Z :=
   (t - from g) / million * rate g + (t - from g) mod million * rate g / million.
 Definition segment_at (g : segment) (t : time) : time := shown g + run_of g t.

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "explore.h"
-#include "scenario.h"
+#include "seeds/explore.h"
+#include "scenes/scenario.h"
 
 enum option_code {
     OPTION_SEEDS = 256,

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
-   Reads the steps of simulated runs in guarded mode (sim/steps.h) and gives them to the checker of GuardedTraces.v
+   Reads the steps of simulated runs in guarded mode (sim/world/steps.h) and gives them to the checker of GuardedTraces.v
    (docs/proof.md).
    usage: redlock-sim --mode guarded --seeds N --steps | check_guarded [--first] [ACCEPTED]
    --first ends at the first run that is not accepted.

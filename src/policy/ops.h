@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The operations on the wire, one row each: subject, flags, the form of the request and the form of
- * the answer. The encoder and the reader of answers (src/net/command.c, answer.c), the policy, the
- * simulator's nodes and the traces all read this table. A new operation needs a row here, a script
- * (src/node), and a rule on the simulator's nodes.
+ * the answer. The encoder and the reader of answers (src/net/codec/command.c, answer.c), the
+ * policy, the simulator's nodes and the traces all read this table. A new operation needs a row
+ * here, a script (src/node), and a rule on the simulator's nodes.
  *
  *     X(NAME, subject, flags, forms, native)
  *
@@ -25,7 +25,7 @@
  *     OWN(reply)                                  one command, by an encoder of its own
  *     OWN_SCRIPT(script, verdicts)                one script, by an encoder of its own
  *
- * `first` and `second` are the shapes of the replies, in turn (enum shape in net/form.h).
+ * `first` and `second` are the shapes of the replies, in turn (enum shape in net/codec/form.h).
  * `verdicts` gives the meaning of the integers -2, -1, 0 and 1: Granted, Denied, Absent, Stale,
  * Recovering; '-' is not a valid answer. A word of a text that begins with '%' stands for a part of
  * the request:

@@ -5,10 +5,10 @@
  * says how it is cut, in which protocol and by which kind of node it is sent, a byte that says
  * which request is answered, then what the server sends.
  */
-#include "net/command.h"
-#include "net/reader.h"
-#include "net/setnx.h"
-#include "net/verdict.h"
+#include "net/codec/command.h"
+#include "net/codec/reader.h"
+#include "net/codec/setnx.h"
+#include "net/codec/verdict.h"
 
 #include "core/guard.h"
 #include "must.h"

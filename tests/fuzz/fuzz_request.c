@@ -3,7 +3,7 @@
  * Any bytes as requests: the same ones come out however the bytes were cut, and none is larger than
  * it may be. An input is a byte that says how it is cut, then what the client sends.
  */
-#include "request.h"
+#include "loop/request.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * Any text as a script, any answers to its calls. An input is the text, a NUL, a byte for each
  * answer, a NUL, and the arguments with NULs between them.
  */
-#include "known.h"
-#include "script_run.h" /* a refusal, which a script cannot feign there */
+#include "script/known.h"
+#include "script/script_run.h" /* a refusal, which a script cannot feign there */
 #include "scripted.h"
 
 #include <stdint.h>

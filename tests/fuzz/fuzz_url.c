@@ -4,7 +4,7 @@
  * message and no shown URL contains a password; the shown URL of a node without a user names the
  * same server when it is read again.
  */
-#include "net/url.h"
+#include "net/codec/url.h"
 
 #include <ctype.h>
 

@@ -3,7 +3,7 @@
  * Any bytes as a frame of a worker's, which may be in the hands of an attacker: what the gateway
  * takes has a meaning, and is within the frame.
  */
-#include "script_wire.h"
+#include "script/script_wire.h"
 
 #include <stdint.h>
 #include <stdio.h>

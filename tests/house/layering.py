@@ -25,17 +25,21 @@ INSTRUMENTS = re.compile(r"^(__asan_|__ubsan_|__tsan_|__sanitizer_|__sancov_|__g
 # Sockets, clocks of the kernel's, TLS, the codec and URLs are known to src/net only.
 NET_ONLY = re.compile(r"^(sys/(socket|un|epoll|timerfd|eventfd)\.h|netinet/|arpa/|netdb\.h|poll\.h|hiredis/|openssl/|uriparser/)")
 BELOW_ROOMS = {"src/abi", "src/core", "src/net", "src/client/schedule", "src/client/client.h", "include"}
+BELOW_WORLD = {"src/core", "src/node", "src/net", "sim/history", "include"}
 CLI_BELOW = {"cli/process", "cli/frame"}
 # What a folder holds can be seen in one look. These have no rooms.
 SOURCES_MAX = 25
-CROWDED = {"src/core", "src/net", "module", "serve", "sim"}
+CROWDED = {"src/core", "module"}
 # Of our own headers, each directory may include those of these directories. A file belongs to the longest name that fits.
 LAYERS = {
     "src/core": {"src/core"},
     "src/node": {"src/core", "src/node", "include"},
     # What is decided about connections, for src/net and the simulator alike.
     "src/policy": {"src/core", "src/policy", "include"},
-    "src/net": {"src/core", "src/node", "src/policy", "src/net", "include"},
+    # net.h is all that others see; below it, requests and answers as bytes, and the connections that carry them.
+    "src/net": {"src/core", "src/policy", "src/net", "include"},
+    "src/net/codec": {"src/core", "src/node", "src/policy", "src/net", "src/net/codec", "include"},
+    "src/net/conn": {"src/core", "src/node", "src/policy", "src/net", "src/net/codec", "src/net/conn", "include"},
     # The sizes of the public structs.
     "src/abi": {"src/abi", "include"},
     # The words of traces: no I/O but into memory.
@@ -49,12 +53,29 @@ LAYERS = {
     "src/client/locks": {*BELOW_ROOMS, "src/trace", "src/client/guarding", "src/client/locks"},
     "src/client/operator": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator"},
     "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator", "src/client"},
+    # The simulator's rooms, from the lowest up. A judge learns from a history alone.
+    "sim/history": {"src/core", "src/policy", "sim/history", "include"},
+    "sim/judges": {"src/core", "sim/history", "sim/judges"},
     # The world is another src/net: it sees the seams, and nothing of what is behind them.
+    "sim/world": {*BELOW_WORLD, "sim/world"},
     # And records are written by the client's codec, so that both speak of the same text.
-    "sim": {"src/core", "src/node", "src/policy", "src/net", "src/client/guarding", "src/client/operator", "sim", "include"},
+    "sim/nodes": {*BELOW_WORLD, "src/client/guarding", "sim/world", "sim/nodes"},
+    "sim/clients": {*BELOW_WORLD, "src/policy", "src/client/operator", "sim/world", "sim/nodes", "sim/clients"},
+    "sim/run": {*BELOW_WORLD, "sim/world", "sim/nodes", "sim/clients", "sim/run"},
+    "sim/pictures": {"src/core", "src/net", "sim/history", "sim/judges", "sim/pictures", "include"},
+    "sim/seeds": {"src/core", "sim/history", "sim/judges", "sim/world", "sim/clients", "sim/run", "sim/seeds"},
+    "sim/scenes": {"src/net", "sim/history", "sim/judges", "sim/run", "sim/pictures", "sim/scenes"},
+    "sim": {"sim/seeds", "sim/scenes", "sim"},
     # src/node inside a server. It links none of the libraries.
     "module": {"src/node", "module", "include"},
+    # The gateway's rooms, from the lowest up; serve.h is for all.
     "serve": {"serve", "include"},
+    "serve/script": {"serve/script"},
+    "serve/loop": {"serve", "serve/script", "serve/loop", "include"},
+    "serve/key": {"serve/script", "serve/loop", "serve/key", "include"},
+    "serve/connection": {"serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "include"},
+    "serve/command": {"serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "serve/command", "include"},
+    "serve/run": {"serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "serve/command", "serve/run", "include"},
     # The command line's rooms, from the lowest up. The commands are above; of each other they know what starts servers.
     "cli/process": {"cli/process", "include"},
     "cli/frame": {"cli/process", "cli/frame", "include"},
@@ -83,11 +104,17 @@ SEAM = {
     "src/client/locks": "src/client/locks/locks.h",
     "src/client/operator": "src/client/operator/operator.h",
     "cli/up": "cli/up/janitor.h and cli/up/servers.h",
+    "sim/judges": "sim/judges/check.h and sim/judges/lists.h",
+    "sim/nodes": "sim/nodes/nodes.h",
+    "sim/clients": "sim/clients/clients.h",
+    "sim/run": "sim/run/run.h",
+    "sim/seeds": "sim/seeds/explore.h",
+    "sim/scenes": "sim/scenes/scenario.h",
 }
 # Another seam for these.
 SEAM_FOR = {
-    ("sim", "src/client/guarding"): "src/client/guarding/record.h",
-    ("sim", "src/client/operator"): "src/client/operator/task.h and src/client/operator/break_task.h and src/client/operator/observe.h",
+    ("sim/nodes", "src/client/guarding"): "src/client/guarding/record.h",
+    ("sim/clients", "src/client/operator"): "src/client/operator/task.h and src/client/operator/break_task.h and src/client/operator/observe.h",
 }
 MODULE_MAY = {("ends.c", "sys/timerfd.h")}  # for the server's event loop
 # The one reader of requests, and a digest for scripts.
@@ -101,9 +128,7 @@ def includes(path):
 
 def own_header(root, path, quote, name):
     """The file of this tree that an include means, or None for a system header."""
-    places = [root / "src", root / "include"]
-    if root / "cli" in path.parents:
-        places.insert(0, root / "cli")
+    places = [root / "src", root / "include", root / path.relative_to(root).parts[0]]
     if quote == '"':
         places.insert(0, path.parent)
     for place in places:
@@ -126,8 +151,8 @@ def judge_include(root, path, layer, quote, name):
         if layer.startswith(("src/client", "src/gate", "src/node", "module")) and NET_ONLY.match(name) and (path.name, name) not in MODULE_MAY:
             return f"only src/net may include <{name}>"
         # The gateway reads requests with the reader that the library has for replies; to the nodes it speaks through redlock.h.
-        if layer == "serve" and re.match(r"^(hiredis|openssl|uriparser)/", name) and (path.name, name) not in SERVE_MAY:
-            return f"serve must not include <{name}>"
+        if layer.startswith("serve") and re.match(r"^(hiredis|openssl|uriparser)/", name) and (path.name, name) not in SERVE_MAY:
+            return f"{layer} must not include <{name}>"
         # The command line waits for processes and starts servers, so it polls and asks the kernel for free ports;
         # how a Redis is spoken to is the library's business.
         if layer.startswith(("cli", "examples")) and re.match(r"^(hiredis|openssl|uriparser)/", name):

@@ -8,7 +8,7 @@
 /* after the above */
 #include <cmocka.h>
 
-#include "net/bag.h"
+#include "net/conn/bag.h"
 
 static uint64_t random_state = 7;
 static unsigned draw(unsigned below) {

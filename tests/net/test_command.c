@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/command.h"
-#include "net/form.h"
+#include "net/codec/command.h"
+#include "net/codec/form.h"
 #include "node/scripts.h"
 
 static void expect(const struct net_request *request, bool whole, const char *text, size_t bytes) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/timers.h"
+#include "net/conn/timers.h"
 #include "servers.h"
 
 static uint64_t random_state = 1;

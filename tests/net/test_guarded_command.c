@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/command.h"
+#include "net/codec/command.h"
 #include "node/scripts.h"
 
 #define LIMIT ((size_t)1 << 20)

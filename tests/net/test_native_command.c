@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/command.h"
-#include "net/form.h"
+#include "net/codec/command.h"
+#include "net/codec/form.h"
 
 #define LIMIT ((size_t)1 << 20)
 #define ID "0123456789abcdef0123456789abcdef01234567"

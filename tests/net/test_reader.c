@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/reader.h"
+#include "net/codec/reader.h"
 
 static const char stream[] = "+OK\r\n"
                              "-ERR no\r\n"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/reader.h"
+#include "net/codec/reader.h"
 
 /* ---- a reply as a line of text ---- */
 

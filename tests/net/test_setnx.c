@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "net/command.h"
-#include "net/setnx.h"
+#include "net/codec/command.h"
+#include "net/codec/setnx.h"
 #include "node/scripts.h"
 #include "servers.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "net/timers.h"
+#include "net/conn/timers.h"
 
 enum { TIMERS = 500, STEPS = 200000 };
 

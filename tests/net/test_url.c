@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/url.h"
+#include "net/codec/url.h"
 
 struct good {
     const char *text;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "net/verdict.h"
+#include "net/codec/verdict.h"
 
 static const struct {
     const char *text;

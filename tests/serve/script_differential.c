@@ -7,7 +7,7 @@
  * usage: serve_script_differential [--refused] [FILE...]: the scripts in these files; without any,
  * those of script_shapes.h. --refused: none of them may be taken here, and each refusal is printed.
  */
-#include "known.h"
+#include "script/known.h"
 #include "script_shapes.h"
 #include "scripted.h"
 #include "servers.h"

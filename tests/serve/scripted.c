@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "scripted.h"
 
-#include "known.h"
+#include "script/known.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef TESTS_SCRIPTED_H
 #define TESTS_SCRIPTED_H
 
-#include "script_programs.h"
+#include "script/script_programs.h"
 
 struct key_now {
     bool there;

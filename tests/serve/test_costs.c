@@ -7,13 +7,14 @@
 #include <event2/event.h>
 
 #include "../support/costs.h"
-#include "connection.h"
-#include "gateway.h"
+#include "connection/connection.h"
+#include "run/parts.h"
 
 /* ---- channels ---- */
 
 struct crowd {
     struct gateway gateway;
+    struct gateway_parts parts;
     struct connection *connections;
     size_t count;
 };
@@ -41,6 +42,7 @@ static void crowd_open(struct crowd *crowd, size_t count) {
     crowd->connections = calloc(count, sizeof *crowd->connections);
     assert_non_null(crowd->connections);
     for (size_t i = 0; i < count; i++) crowd->connections[i].gateway = &crowd->gateway;
+    gateway_join(&crowd->gateway, &crowd->parts);
     crowd->gateway.base = event_base_new();
     assert_true(notifications_open(&crowd->gateway));
 }
@@ -100,7 +102,7 @@ static double unsubscribing(unsigned count) {
 }
 
 static void tell_all(struct crowd *crowd) {
-    while (!STAILQ_EMPTY(&crowd->gateway.notifications.queue))
+    while (!STAILQ_EMPTY(&crowd->gateway.notifications->queue))
         event_base_loop(crowd->gateway.base, EVLOOP_ONCE);
 }
 
@@ -166,6 +168,8 @@ static double abandoning(unsigned count) {
     struct gateway *gateway = calloc(1, sizeof *gateway);
     struct key_op *ops = calloc(count, sizeof *ops);
     assert_true(gateway != NULL && ops != NULL);
+    struct gateway_parts parts = {0};
+    gateway_join(gateway, &parts);
     gateway->base = event_base_new();
     assert_true(key_ops_open(gateway));
     ops_over = 0;
@@ -178,7 +182,7 @@ static double abandoning(unsigned count) {
     assert_false(key_op_abandon(&ops[0]));
     key_op_said(&ops[0], SCRIPT_ENDS, NULL, &nil);
     assert_int_equal(ops_over, 1);
-    assert_null(gateway->keys.tree);
+    assert_null(gateway->keys->tree);
     key_ops_close(gateway);
     event_base_free(gateway->base);
     free(ops);

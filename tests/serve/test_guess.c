@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "password.h"
+#include "connection/password.h"
 
 #define SECOND INT64_C(1000000000)
 #define NOW (1000 * SECOND)

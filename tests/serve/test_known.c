@@ -3,7 +3,7 @@
  * Scripts that are known by heart: they ask for the same, and end the same, as where the
  * interpreter runs them, whatever the answers are; and other scripts are not taken for them.
  */
-#include "known.h"
+#include "script/known.h"
 #include "scripted.h"
 
 #include <setjmp.h>

@@ -17,8 +17,8 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 
-#include "connection.h"
-#include "gateway.h"
+#include "connection/connection.h"
+#include "run/parts.h"
 
 enum { CLIENTS = 8 };
 
@@ -34,6 +34,7 @@ static const struct serve_options options = {
 
 struct fixture {
     struct gateway gateway;
+    struct gateway_parts parts;
     struct connection *clients[CLIENTS];
     int ends[CLIENTS]; /* the clients' */
 };
@@ -43,6 +44,7 @@ static void open_all(struct fixture *fixture) {
     struct gateway *gateway = &fixture->gateway;
     said = 0;
     memset(fixture, 0, sizeof *fixture);
+    gateway_join(gateway, &fixture->parts);
     gateway->options = &options;
     gateway->base = event_base_new();
     assert_true(key_ops_open(gateway) && notifications_open(gateway) && connections_open(gateway));
@@ -58,9 +60,9 @@ static void open_all(struct fixture *fixture) {
 static void close_all(struct fixture *fixture) {
     struct gateway *gateway = &fixture->gateway;
     connections_close(gateway);
-    assert_int_equal(gateway->channels.subscriptions, 0);
-    assert_null(gateway->channels.names);
-    assert_null(gateway->channels.prefixes);
+    assert_int_equal(gateway->channels->subscriptions, 0);
+    assert_null(gateway->channels->names);
+    assert_null(gateway->channels->prefixes);
     key_ops_close(gateway);
     notifications_close(gateway);
     event_base_free(gateway->base);
@@ -80,7 +82,7 @@ static void turn(struct fixture *fixture) {
 }
 
 static bool is_busy(const struct fixture *fixture) {
-    const struct notifications *notifications = &fixture->gateway.notifications;
+    const struct notifications *notifications = fixture->gateway.notifications;
     if (!STAILQ_EMPTY(&notifications->queue) || !TAILQ_EMPTY(&notifications->unsent)) return true;
     for (const struct connection *one = fixture->gateway.connections; one != NULL;
          one = one->next) {
@@ -173,9 +175,9 @@ static void one_turn_is_short(void **state) {
     subscribe_costly(&fixture, 0);
     memset(key, 'a', sizeof key - 1);
     for (int i = 0; i < 100; i++) notify(&fixture.gateway, bytes_of(key), "expired");
-    const size_t before = fixture.gateway.notifications.bytes;
+    const size_t before = fixture.gateway.notifications->bytes;
     turn(&fixture);
-    assert_true(fixture.gateway.notifications.bytes > before / 2);
+    assert_true(fixture.gateway.notifications->bytes > before / 2);
     close_all(&fixture);
 }
 

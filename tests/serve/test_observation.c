@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "observation.h"
+#include "key/observation.h"
 
 #define MS INT64_C(1000000)
 

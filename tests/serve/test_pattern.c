@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "channel.h"
+#include "connection/channel.h"
 
 static bool matches(const char *pattern, const char *text) {
     return pattern_matches((struct script_bytes){pattern, strlen(pattern)},

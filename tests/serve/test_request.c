@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "request.h"
+#include "loop/request.h"
 
 /* All requests in the bytes, fed `piece` bytes at a time, as "[word|word][word]"; what ends it
  * otherwise is appended.

@@ -3,7 +3,7 @@
  * What the gateway and its workers send each other is read as it was written; and whatever a worker
  * might send that means nothing is refused.
  */
-#include "script_wire.h"
+#include "script/script_wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

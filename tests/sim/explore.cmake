@@ -9,7 +9,7 @@ foreach(name world faults changes wakes native rates explore)
 endforeach()
 
 # The line at a node, against the script on a real server.
-add_executable(sim_queue ${CMAKE_CURRENT_LIST_DIR}/test_queue.c ${PROJECT_SOURCE_DIR}/sim/queue.c
+add_executable(sim_queue ${CMAKE_CURRENT_LIST_DIR}/test_queue.c ${PROJECT_SOURCE_DIR}/sim/nodes/queue.c
   $<TARGET_OBJECTS:redlock_node>)
 target_include_directories(sim_queue PRIVATE ${PROJECT_SOURCE_DIR}/sim)
 target_link_libraries(sim_queue PRIVATE redlock_flags tests_support PkgConfig::CMOCKA)

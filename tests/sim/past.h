@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "check.h"
+#include "judges/check.h"
 
 enum { A, B, C };
 enum { OK = 0, HELD = -1, NO_QUORUM = -2, LOST_ = -4, TWO_QUORUMS = -16 };

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "world.h"
+#include "run/run.h"
 
 enum { A, B, C };
 

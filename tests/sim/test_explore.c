@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "explore.h"
+#include "seeds/explore.h"
 
 static struct plan plan, other;
 static const struct plan_wish nothing = {.broken = PLAN_BREAK_NOTHING},

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "node/scripts.h"
-#include "queue.h"
-#include "random.h"
+#include "nodes/queue.h"
+#include "world/random.h"
 #include "servers.h"
 
 enum { WAITERS = 7, REQUESTS = 4000 };

@@ -11,8 +11,8 @@
 
 #include <stdio.h>
 
-#include "check.h"
-#include "random.h"
+#include "judges/check.h"
+#include "world/random.h"
 
 enum { WORLDS = 300, CLIENTS = 3, END_MS = 60000, EVERY_MS = 300 };
 

@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include "draw.h"
+#include "pictures/draw.h"
 #include "net/net.h"
-#include "phrase.h"
+#include "pictures/phrase.h"
 #include "redlock.h"
-#include "scene.h"
-#include "story.h"
+#include "scenes/scene.h"
+#include "pictures/story.h"
 
 static const char *const clients[] = {"A", "B"};
 static const char *const resources[] = {"job"};

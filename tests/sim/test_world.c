@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "world/clock.h"
 #include "net/net.h"
-#include "random.h"
+#include "world/random.h"
 
 /* ---- time ---- */
 

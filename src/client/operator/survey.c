@@ -180,7 +180,7 @@ struct seen {
 };
 
 /* One resource. It is the owner of its calls: a script that must be sent twice must not wait for
- * those of other resources (net/send.c). */
+ * those of other resources (net/conn/send.c). */
 struct item {
     struct survey *survey;
     struct net_bytes keys[3]; /* the lock's, and the two of its wait queue */

@@ -4,7 +4,7 @@
 usage: real_traces.py MODE BUILD_DIR CHECK [--seconds N] [--seed N] [--least FACTS] [--mutant NAME]
 
 Three servers, each behind a recorder (recorder.py), and three processes of the library (worker.c). What they wrote down
-becomes the lines of sim/steps.h (steps.py), which the extracted checker reads. Messages are late, connections break, servers
+becomes the lines of sim/world/steps.h (steps.py), which the extracted checker reads. Messages are late, connections break, servers
 and processes stop for a while, and servers are killed and start again: in classic mode with all their data, in guarded mode
 without. There, servers also lose their data while they run.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The lines of sim/steps.h, made from what recorders (recorder.py) and workers (worker.c) wrote down.
+"""The lines of sim/world/steps.h, made from what recorders (recorder.py) and workers (worker.c) wrote down.
 
 Each run is what happened to the resources of one name: in classic mode to the two of a pair, in one epoch; in guarded mode to
 one resource.

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The commands about a lock: what each one asks of its key.
+ */
+#include "command.h"
+
+#include <redlock.h>
+
+#include "connection/connection.h"
+#include "loop/gateway.h"
+
+bool plan_fence(struct connection *connection, struct plan *plan) {
+    if (!gateway_is_guarded(connection->gateway)) {
+        command_refuse(
+            connection, "no fencing token",
+            "the quorum is in classic mode, and only guarded mode has them (--mode guarded)");
+        return false;
+    }
+    if (connection->reader.count < 3) {
+        command_refuse(
+            connection, "REDLOCK.FENCE key without a value",
+            "give the value that the lock was taken with: the lock may be another client's by now");
+        return false;
+    }
+    plan->call.value = connection->reader.words[2];
+    return true;
+}
+
+bool plan_setnx(struct connection *connection, struct plan *plan) {
+    plan->call.value = connection->reader.words[2];
+    plan->call.ttl_ms = connection->gateway->options->ttl_ms;
+    return true;
+}
+
+/* ---- times to live ---- */
+
+/* A number of milliseconds, or of seconds. False after an error. */
+static bool read_ttl(struct connection *connection, struct script_bytes word, int64_t unit_ms,
+                     int64_t *ttl_ms) {
+    int64_t number = 0;
+    if (!command_number(word, &number)) {
+        reply_error(&connection->reply, "ERR value is not an integer or out of range");
+        return false;
+    }
+    const int64_t most = INT64_MAX / 1000;
+    *ttl_ms = (number > most ? most : number < -most ? -most : number) * unit_ms;
+    return true;
+}
+
+bool plan_expire(struct connection *connection, struct plan *plan) {
+    const struct script_bytes *words = connection->reader.words;
+    if (connection->reader.count > 3) {
+        command_refuse(connection, "NX, XX, GT and LT are not taken",
+                       "an expiry here never shortens what is left, as with GT");
+        return false;
+    }
+    return read_ttl(connection, words[2], command_is(words[0], "expire") ? 1000 : 1,
+                    &plan->call.ttl_ms);
+}
+
+/* ---- SET ---- */
+
+struct set_options {
+    bool nx, get, ttl;
+    const char *refused; /* the option that is not supported, or given twice */
+};
+
+/* Reads the option at words[*at]. False after an error. */
+static bool read_option(struct connection *connection, size_t *at, struct set_options *options,
+                        int64_t *ttl_ms) {
+    const struct script_bytes *words = connection->reader.words, word = words[*at];
+    bool ms = command_is(word, "px"), seconds = command_is(word, "ex");
+    if (command_is(word, "nx")) {
+        options->nx = true;
+    } else if (command_is(word, "get")) {
+        options->get = true;
+    } else if ((ms || seconds) && !options->ttl && *at + 1 < connection->reader.count) {
+        options->ttl = true;
+        return read_ttl(connection, words[++*at], ms ? 1 : 1000, ttl_ms);
+    } else if (command_is(word, "xx") || command_is(word, "keepttl") || command_is(word, "pxat") ||
+               command_is(word, "exat")) {
+        command_refuse(connection, "SET with XX, KEEPTTL, PXAT or EXAT is not taken",
+                       "take a lock by SET key value NX PX ms");
+        return false;
+    } else {
+        reply_error(&connection->reply, "ERR syntax error");
+        return false;
+    }
+    return true;
+}
+
+bool plan_set(struct connection *connection, struct plan *plan) {
+    struct set_options options = {0};
+    plan->call.value = connection->reader.words[2];
+    for (size_t at = 3; at < connection->reader.count; at++) {
+        if (!read_option(connection, &at, &options, &plan->call.ttl_ms)) return false;
+    }
+    if (!options.nx || !options.ttl) {
+        command_refuse(
+            connection, options.nx ? "SET without a time to live" : "SET without NX",
+            "this gateway keeps only locks; take one by SET key value NX PX ms, or EX s");
+        return false;
+    }
+    if (options.get) plan->shape = PLAN_OLD;
+    return true;
+}
+
+/* ---- the steps of a plan ---- */
+
+/* The fencing token of a lock that another client holds by now is not returned. */
+static struct script_value fence_of(const struct key_op *op, struct script_bytes asked,
+                                    struct script_bytes held) {
+    if (!script_bytes_equal(asked, held)) return (struct script_value){.kind = SCRIPT_NIL};
+    struct redlock_lock *lock = key_lock(op->key, &op->observation);
+    int64_t fence = lock != NULL ? redlock_fence(lock) : 0;
+    if (fence > 0) return script_integer(fence);
+    return script_error(
+        "ERR the lock is held, and its fencing token is not known here: it was taken through another gateway, "
+        "before this one started, or by a client in classic mode");
+}
+
+static struct script_value shaped(const struct plan *plan, const struct key_op *op,
+                                  const struct script_value *answer) {
+    if (answer->kind == SCRIPT_ERROR) return *answer;
+    if (plan->shape == PLAN_FENCE && answer->kind == SCRIPT_BYTES)
+        return fence_of(op, plan->call.value, answer->bytes);
+    if (plan->shape == PLAN_FLAG) return script_integer(answer->kind == SCRIPT_STATUS);
+    if (plan->shape == PLAN_SECONDS && answer->integer >= 0)
+        return script_integer((answer->integer + 500) / 1000);
+    return *answer;
+}
+
+/* Takes the key only after it was observed absent, so that nil certainly means "taken". */
+static enum script_step take_or_report(struct plan *plan, const struct script_value *answer,
+                                       struct script_call *call, struct script_value *result) {
+    if (answer == NULL) {
+        plan->looked = false;
+        *call = (struct script_call){.command = SCRIPT_GET};
+        return SCRIPT_CALLS;
+    }
+    if (!plan->looked && answer->kind == SCRIPT_NIL) {
+        plan->looked = true;
+        *call = plan->call;
+        return SCRIPT_CALLS;
+    }
+    *result = *answer;
+    if (plan->looked && answer->kind == SCRIPT_STATUS)
+        *result = (struct script_value){.kind = SCRIPT_NIL};
+    if (plan->looked && answer->kind == SCRIPT_NIL)
+        *result = script_error(
+            "TRYAGAIN other clients take and release this key all the time: its value could not be read");
+    return SCRIPT_ENDS;
+}
+
+enum script_step plan_step(struct plan *plan, struct key_op *op, const struct script_value *answer,
+                           struct script_call *call, struct script_value *result) {
+    if (plan->shape == PLAN_OLD) return take_or_report(plan, answer, call, result);
+    if (answer == NULL) {
+        *call = plan->call;
+        return SCRIPT_CALLS;
+    }
+    *result = shaped(plan, op, answer);
+    return SCRIPT_ENDS;
+}
+
+/* ---- several keys, one after the other ---- */
+
+static enum script_step program(struct key_op *op, const struct script_value *answer,
+                                struct script_call *call, struct script_value *result) {
+    struct connection *connection = connection_of(op);
+    return plan_step(&connection->job.plan, op, answer, call, result);
+}
+
+static void over(struct key_op *op, const struct script_value *result) {
+    struct connection *connection = connection_of(op);
+    struct job *job = &connection->job;
+    job->keys_left--;
+    bool several = job->word > 1 || job->keys_left > 0;
+    if (several && result->kind == SCRIPT_INTEGER) {
+        job->sum += result->integer;
+        if (job->keys_left > 0 && connection->wire != NULL) {
+            job->word++;
+            job->plan.key = connection->reader.words[job->word];
+            job_begin(connection);
+            return;
+        }
+    }
+    const struct script_value sum = script_integer(job->sum);
+    if (connection->wire != NULL)
+        reply_value(&connection->reply, several && result->kind == SCRIPT_INTEGER ? &sum : result);
+    connection_answered(connection);
+}
+
+void job_begin(struct connection *connection) {
+    command_begin(connection, connection->job.plan.key, program, over);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The gateway's counters.
+ */
+#ifndef SERVE_METRICS_H
+#define SERVE_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#define DURATIONS_BUCKETS 16
+/* The limit at one time. A further connection replaces the oldest, at most once per
+ * METRICS_PAUSE_MS. So a reader of metrics gets its answer even among connections that send
+ * nothing. */
+#define METRICS_CONNECTIONS_MAX 16
+#define METRICS_PAUSE_MS 10
+/* The lifetime of a connection, even of an active one. */
+#define METRICS_SECONDS 5
+
+struct evbuffer;
+struct event;
+struct gateway;
+struct scrape;
+
+enum metric_step { METRIC_PEEK, METRIC_TAKE, METRIC_EXTEND, METRIC_RELEASE, METRIC_STEPS };
+/* NOT: held by another client, or absent by then. */
+enum metric_outcome { METRIC_DONE, METRIC_NOT, METRIC_NO_QUORUM, METRIC_FAILED, METRIC_OUTCOMES };
+enum metric_refusal {
+    REFUSED_CONNECTION, /* too many connections */
+    REFUSED_PASSWORD,
+    REFUSED_REQUEST,       /* a command, or a form of it, that the gateway does not support */
+    REFUSED_PROTOCOL,      /* not a request */
+    REFUSED_SLOW,          /* closed: half a request, or answers that the client did not read */
+    REFUSED_MEMORY,        /* closed: clients took too much memory, and this one the most */
+    REFUSED_NOTIFICATIONS, /* closed: events waited for subscribers, and this one cost the most */
+    REFUSALS
+};
+
+/* A histogram, in buckets that Prometheus reads. */
+struct durations {
+    /* each bucket counts alone; the last holds all longer ones */
+    uint64_t counts[DURATIONS_BUCKETS + 1];
+    int64_t sum_ns;
+};
+
+/* The HTTP connections that read the page: one answer each. They are few, and each one ends soon.
+ * So connections to this port never use up the descriptors that clients and nodes need. All zero:
+ * it is closed. */
+struct metrics_http {
+    struct gateway *gateway;
+    struct event *accepts;               /* on the listening socket */
+    struct event *again;                 /* after a pause */
+    TAILQ_HEAD(scrapes, scrape) scrapes; /* oldest first */
+    unsigned connections;
+    uint64_t cut_off; /* ended before their answer was written: too slow, or too many */
+};
+
+struct metrics {
+    uint64_t steps[METRIC_STEPS][METRIC_OUTCOMES];
+    struct durations round_trips[METRIC_STEPS];
+    struct durations waits; /* for a key */
+    uint64_t requests, connections, expired, notifications;
+    uint64_t refusals[REFUSALS];
+    struct metrics_http http;
+};
+
+void durations_add(struct durations *durations, int64_t ns);
+/* `labels` is "" or `name="value"`. */
+void durations_write(const struct durations *durations, const char *name, const char *labels,
+                     struct evbuffer *out);
+
+#endif

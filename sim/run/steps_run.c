@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The steps of a run: what stands at its beginning and at its end, and what the library reports.
+ */
+#include "steps_run.h"
+
+#include <inttypes.h>
+
+#include "clients/clients.h"
+#include "world/steps.h"
+
+static void print_clock(const struct world *world, char whose, unsigned index,
+                        const struct sim_clock *clock) {
+    fprintf(world->options.steps, "%c %u %" PRId64 " %" PRId64 " %" PRIu32 "\n", whose, index,
+            clock->since, clock->shown, clock->ppm);
+}
+
+void steps_begin(struct world *world) {
+    FILE *out = world->options.steps;
+    if (!out) return;
+    fprintf(out, "seed %" PRIu64 "\n", world->options.seed);
+    for (unsigned i = 0; i < world->options.clients; i++) {
+        const struct actor *actor = &world->actor[i];
+        const struct links *links = &world->links[i];
+        const struct redlock_client_options *options = &world->options.client[i].client;
+        fprintf(out, "D %u %" PRIu32 " %" PRId64 "\nN %u", i, (uint32_t)options->drift_ppm,
+                (int64_t)options->drift_ms * RL_MS, i);
+        for (unsigned slot = 0; slot < links->slots; slot++)
+            fprintf(out, " %u", links->link[slot].node);
+        fputc('\n', out);
+        print_clock(world, 'C', i, &actor->clock);
+    }
+    for (unsigned i = 0; i < world->options.nodes; i++)
+        print_clock(world, 'K', i, &world->server[i].clock);
+    if (world->options.guarded) {
+        steps_guarded_begin(world);
+        return;
+    }
+    if (world->options.native) steps_outside(world, "native nodes");
+    if (world->options.slots) steps_outside(world, "slots");
+    if (world->options.shared) steps_outside(world, "shared locks");
+}
+
+void steps_end(struct world *world) {
+    if (world->options.steps) fputs(".\n", world->options.steps);
+    world->options.steps = NULL;
+}
+
+static void print_told(const struct world *world, char kind, const struct history_record *record) {
+    const struct hold *hold = &world->actor[record->client].hold[record->resource];
+    fprintf(world->options.steps, "%c %" PRId64 " %" PRIu32, kind, record->at, record->token);
+    if (kind == 'W' || kind == 'P')
+        fprintf(world->options.steps, " %" PRId64, redlock_validity_end_ns(hold->lock));
+    if (kind == 'W' && world->options.guarded)
+        fprintf(world->options.steps, " %" PRId64, record->value);
+    fputc('\n', world->options.steps);
+    if (kind == 'W' && world->options.guarded && record->value == 0)
+        steps_outside(world, "a lock without a fence");
+}
+
+void steps_record(const struct world *world, const struct history_record *record) {
+    /* A slot is a resource of its own here, which no hold has. */
+    if (!world->options.steps || record->resource >= WORLD_RESOURCES_MAX) return;
+    switch (record->kind) {
+    case HISTORY_ACQUIRED: print_told(world, 'W', record); break;
+    case HISTORY_RENEWED: print_told(world, 'P', record); break;
+    case HISTORY_EXTENDED:
+        if (record->result == REDLOCK_OK) print_told(world, 'P', record);
+        break;
+    case HISTORY_LOST: print_told(world, 'L', record); break;
+    case HISTORY_RELEASE: print_told(world, 'R', record); break;
+    case HISTORY_OPERATE:
+        if (world->options.guarded && record->value != 5) /* 5 breaks a lock */
+            steps_outside(world, "operators change the quorum");
+        break;
+    case HISTORY_NODE_NATIVE: steps_outside(world, "native nodes"); break;
+    case HISTORY_BREAK: steps_outside(world, "an operator breaks a lock"); break;
+    case HISTORY_NODE_RATE:
+    case HISTORY_NODE_CLOCK:
+        print_clock(world, 'K', (unsigned)record->node, &world->server[record->node].clock);
+        break;
+    default: break;
+    }
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The steps of a run, for the checkers that are extracted from the proof (docs/proof.md): what was
+ * sent, what servers did with it, and until when the library reported locks as held; with what the
+ * clients' clocks show, not with world time alone. One line each:
+ *
+ *   seed SEED
+ *   D CLIENT PPM NS                           its drift allowance
+ *   N CLIENT NODE...                          its list of nodes
+ *   C CLIENT FROM SHOWN PPM                   from world time FROM on, its clock runs like this
+ *   K SERVER FROM SHOWN PPM                   the same of a server's
+ *   S TIME CLIENT TOKEN NODE MESSAGE TTL RESOURCE...   it sends SET NX
+ *   E TIME CLIENT TOKEN NODE MESSAGE TTL      ... an extension
+ *   X TIME CLIENT TOKEN NODE MESSAGE          ... a release
+ *   V TIME NODE MESSAGE GRANTED               the server has executed it
+ *   Y TIME NODE RESOURCE TOKEN ENDS           the key is now like this; TOKEN 0: there is none
+ *   Z TIME NODE RESOURCE                      the key has ended
+ *   W TIME TOKEN UNTIL                        the library reports that the lock is held
+ *   P TIME TOKEN UNTIL                        ... that the validity now ends at UNTIL
+ *   L TIME TOKEN                              ... that the lock is lost
+ *   R TIME TOKEN                              from here on it does not act as holder
+ *   O TIME REASON                             what the proof leaves out has happened
+ *   .                                         the end of the run
+ *
+ * In guarded mode D, C, K, Z, W, P, L, R and O are the same, but W has the fencing token at its end
+ * and Z names a body, a server process with its data, instead of a node. The others are these:
+ *
+ *   G NODES RESOURCES TTL_MAX                 the quorum; its first bodies are 0 to NODES - 1
+ *   M TIME MESSAGE OP CLIENT TOKEN TTL RESOURCE FENCE   a client sends it. OP: A acquire, T raise
+ *                                             again, E extend, C confirm, X release, F read fences
+ *   V TIME BODY MESSAGE PART VERDICT          it was served. PART: 1 SET alone, 2 ZADD alone,
+ *                                             else 0. VERDICT: g granted, d denied, a absent,
+ *                                             s stale, r recovering, n not executed
+ *   Y TIME BODY RESOURCE TOKEN ENDS           the key is now like this
+ *   F TIME BODY RESOURCE FENCE                the fence of its stripe is now like this
+ *   I TIME BODY INTACT (MEMBER NUMBER RUN_ID)...   the record is now like this
+ *   B TIME BODY NODE FORMER                   the node has another body from here on; its keys,
+ *                                             record and fences follow. FORMER - 1 has died;
+ *                                             0: none
+ *
+ * UNTIL is a reading of the client's clock, ENDS one of the server's. All times are in
+ * nanoseconds. */
+#ifndef SIM_STEPS_H
+#define SIM_STEPS_H
+
+#include "inside.h"
+
+/* All of these do nothing unless the options ask for steps. */
+void steps_message(struct world *world, enum history_kind kind, const struct message *message);
+void steps_key(struct world *world, unsigned node, enum node_change change, unsigned resource,
+               uint32_t token, int64_t expires_ms);
+/* Of guarded mode: the letter of OP; 0: it has none. */
+char steps_letter(const struct message *message);
+void steps_outside(const struct world *world, const char *reason);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * One connection's life: resolve, connect, TLS, handshake, ready, and how it ends. conn.h explains
+ * the kinds of connections (main, aux, notifier, fresh).
+ */
+#include "net/conn/conn.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static struct net *net_of(const struct conn *conn) { return conn->node->net; }
+
+/* ---- opening ---- */
+
+static void set_tcp_options(const struct conn *conn) {
+    if (conn->node->url.kind == URL_UNIX) return;
+    int64_t stall_ms = net_of(conn)->stall_timeout / RL_MS;
+    int on = 1, interval_s = 1, probes = 3,
+        idle_s = (int)(stall_ms / 1000) > 0 ? (int)(stall_ms / 1000) : 1;
+    unsigned timeout_ms = (unsigned)stall_ms;
+    /* Best effort: each option only detects a dead peer sooner. */
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+}
+
+static void begin_handshake(struct conn *conn) {
+    conn->state = CONN_HANDSHAKE;
+    if (handshake_begin(conn))
+        conn_flush(conn);
+    else
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+}
+
+/* A server that speaks TLS 1.3 refuses our certificate after our part of its handshake. Later, a
+ * failure is that of the transport. */
+void conn_tls_failed(struct conn *conn) {
+    char text[160];
+    bool begins = conn->state == CONN_TLS || conn->state == CONN_HANDSHAKE;
+    bool refused = begins && tls_is_refused(conn->tls);
+    tls_failure(conn->tls, text, sizeof(text));
+    conn_fail(conn, refused ? REDLOCK_VERDICT_TLS : REDLOCK_VERDICT_DISCONNECTED, text);
+}
+
+void conn_step_tls(struct conn *conn) {
+    enum tls_status status = tls_handshake(conn->tls);
+    conn_flush(conn); /* also after a failure: the server logs the reason in our alert */
+    if (status == TLS_OK)
+        begin_handshake(conn);
+    else if (status != TLS_MORE)
+        conn_tls_failed(conn);
+}
+
+static void connected(struct conn *conn) {
+    set_tcp_options(conn);
+    conn_epoll(conn, EPOLLIN);
+    if (conn->node->url.kind != URL_TLS) {
+        begin_handshake(conn);
+        return;
+    }
+    conn->state = CONN_TLS;
+    conn->tls = tls_new(net_of(conn)->tls, conn->node->url.host);
+    if (!conn->tls)
+        conn_fail(conn, REDLOCK_VERDICT_TLS,
+                  "out of memory, or a server name that cannot be verified");
+    else
+        conn_step_tls(conn);
+}
+
+static void close_socket(struct conn *conn) {
+    if (conn->fd < 0) return;
+    /* Done explicitly: while a forked child still has the descriptor, closing ours would leave it
+     * in the epoll set, and the connection open. */
+    if (net_may_touch(net_of(conn))) {
+        if (conn->epoll_events) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
+        shutdown(conn->fd, SHUT_RDWR);
+    }
+    close(conn->fd);
+    conn->fd = -1;
+    conn->epoll_events = 0;
+}
+
+/* Tries the next address that does not fail at once. `error`: the errno to report if none is left.
+ */
+static void try_address(struct conn *conn, int error) {
+    while (conn->address < conn->addresses.count) {
+        unsigned at = (conn->first + conn->address++) % conn->addresses.count;
+        const struct sockaddr *address = (const struct sockaddr *)&conn->addresses.each[at].at;
+        close_socket(conn);
+        conn->generation++;
+        conn->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (conn->fd >= 0 && connect(conn->fd, address, conn->addresses.each[at].bytes) == 0) {
+            connected(conn);
+            return;
+        }
+        error = errno;
+        if (conn->fd >= 0 && error == EINPROGRESS) {
+            conn->state = CONN_CONNECTING;
+            conn_epoll(conn, EPOLLOUT);
+            return;
+        }
+    }
+    char text[160];
+    snprintf(text, sizeof(text), "cannot connect: %s", strerror(error));
+    conn_fail(conn, REDLOCK_VERDICT_REFUSED, text);
+}
+
+void conn_start(struct conn *conn) {
+    struct net *net = net_of(conn);
+    if (!net_may_touch(net)) return;
+    const struct url *url = &conn->node->url;
+    timers_set(&net->timers, &conn->retry, RL_NEVER);
+    timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
+    conn->address = conn->addresses.count = 0;
+    conn->state = CONN_RESOLVING;
+    if (!reader_open(&conn->reader)) {
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    } else if (url->kind == URL_UNIX) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        memcpy(address.sun_path, url->path, strlen(url->path));
+        memcpy(&conn->addresses.each[0].at, &address, sizeof(address));
+        conn->addresses.each[0].bytes = sizeof(address);
+        conn->addresses.count = 1;
+        try_address(conn, ENOENT);
+    } else if (lookup_numeric(url->host, url->port, &conn->addresses)) {
+        try_address(conn, EHOSTUNREACH);
+    } else {
+        net->resolving = true;
+        if (!lookup_begin(conn->node)) conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
+    }
+}
+
+void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure) {
+    char text[160];
+    if (failure) {
+        snprintf(text, sizeof(text), "host name not found: %s", failure);
+        conn_fail(conn, REDLOCK_VERDICT_NAME, text);
+    } else {
+        conn->addresses = *addresses;
+        try_address(conn, EHOSTUNREACH);
+    }
+}
+
+/* ---- events ---- */
+
+void conn_event(struct conn *conn, uint32_t events) {
+    if (conn->state == CONN_CONNECTING) {
+        int error = 0;
+        socklen_t bytes = sizeof(error);
+        getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+        if (error != 0)
+            try_address(conn, error);
+        else if (events & EPOLLOUT)
+            connected(conn);
+        return;
+    }
+    if (conn->state < CONN_TLS) return; /* DOWN, RESOLVING: an event of an earlier socket */
+    uint32_t generation = conn->generation;
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) conn_read(conn);
+    if (conn->generation == generation && conn->state >= CONN_TLS) conn_flush(conn);
+}
+
+/* ---- closing ----
+ *
+ * conn_break() only marks: handlers must not run while a caller sends. net_process() then calls
+ * conn_give_up_broken(). conn_fail() closes, notifies the node and plans the next try. conn_close()
+ * is the part of it that a deliberate end needs too. */
+
+void conn_break(struct conn *conn, int verdict, const char *text) {
+    if (conn->broken) return;
+    conn->broken = verdict;
+    if (conn->kind == CONN_MAIN) policy_leave(&net_of(conn)->policy, conn->node->index);
+    snprintf(conn->broken_text, sizeof(conn->broken_text), "%s", text);
+    net_of(conn)->pending = true;
+    net_kick(net_of(conn)); /* ends a net_wait(), so that net_process() runs */
+}
+
+void conn_give_up_broken(struct conn *conn) {
+    if (!conn->broken) return;
+    uint32_t generation = conn->generation;
+    /* A server that closes after it reports the reason (too many clients, protected mode) makes our
+     * write fail before we have read the reason. */
+    if (conn->state >= CONN_HANDSHAKE && conn->broken == REDLOCK_VERDICT_DISCONNECTED)
+        conn_read(conn);
+    if (conn->generation == generation && conn->broken)
+        conn_fail(conn, conn->broken, conn->broken_text);
+}
+
+/* Whether a request that changes keys was sent and its answer has not come. */
+bool conn_has_unanswered_write(const struct conn *conn) {
+    if (conn->kind == CONN_MAIN) return policy_of(conn->node)->writes > 0;
+    if (conn->kind != CONN_AUX) return false; /* they only read */
+    return conn->node->tx.stage != TX_IDLE;
+}
+
+/* After a plain close the kernel continues to send what we wrote: an abandoned SET could take
+ * effect much later. Dissolving the association sends the reset even while a forked child has a
+ * copy of the descriptor. */
+static void reset_socket(const struct conn *conn) {
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    if (conn->node->url.kind != URL_UNIX) (void)connect(conn->fd, &nowhere, sizeof(nowhere));
+}
+
+void conn_close(struct conn *conn, bool reset) {
+    struct net *net = net_of(conn);
+    if (reset && conn->fd >= 0 && net_may_touch(net)) reset_socket(conn);
+    close_socket(conn);
+    conn->generation++;
+    tls_free(conn->tls);
+    conn->tls = NULL;
+    reader_close(&conn->reader);
+    buffer_clear(&conn->out);
+    buffer_clear(&conn->cipher);
+    timers_set(&net->timers, &conn->deadline, RL_NEVER);
+    conn->state = CONN_DOWN;
+    conn->broken = 0;
+    conn->replies = 0;
+    conn->queued = conn->written = conn->answerable = conn->answered = 0;
+    conn_stop_counting(conn);
+}
+
+void conn_free(struct conn *conn, bool forked) {
+    if (forked && conn->fd >= 0) close(conn->fd);
+    tls_free(conn->tls);
+    reader_close(&conn->reader);
+    buffer_free(&conn->out);
+    buffer_free(&conn->cipher);
+    conn_stop_counting(conn);
+}
+
+void conn_pause(struct conn *conn, struct backoff *backoff) {
+    struct net *net = net_of(conn);
+    uint32_t random = 0;
+    if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX; /* the longest pause */
+    timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
+}
+
+void conn_fail(struct conn *conn, int verdict, const char *text) {
+    struct policy_node *policy = policy_of(conn->node);
+    struct backoff *backoff = conn->kind == CONN_MAIN       ? &policy->backoff
+                              : conn->kind == CONN_NOTIFIER ? &policy->tracking_backoff
+                              : conn->kind == CONN_FRESH    ? &policy->fresh_backoff
+                                                            : &conn->backoff;
+    char why[160]; /* `text` may be conn->broken_text */
+    snprintf(why, sizeof(why), "%s", text);
+    conn_close(conn, conn_has_unanswered_write(conn));
+    conn_pause(conn, backoff);
+    node_down(conn, verdict, why);
+}
+
+/* ---- timers ---- */
+
+static void retry_fired(struct net_timer *timer) {
+    struct conn *conn = (struct conn *)((char *)timer - offsetof(struct conn, retry));
+    /* The other kinds open again when there is work for them. */
+    if (conn->kind == CONN_MAIN) conn_start(conn);
+}
+
+static void deadline_fired(struct net_timer *timer) {
+    struct conn *conn = (struct conn *)((char *)timer - offsetof(struct conn, deadline));
+    struct net *net = net_of(conn);
+    char text[160];
+    if (conn->state == CONN_READY) {
+        if (policy_is_stalled(conn->calls.head, net_now(net), net->stall_timeout))
+            conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, "an answer was overdue for too long");
+        else
+            conn_arm_deadline(conn);
+        return;
+    }
+    /* The next try begins with another address: this one may drop packets. */
+    conn->first += conn->address;
+    if (conn->state == CONN_RESOLVING)
+        lookup_late(conn->node, net_now(net), text, sizeof(text));
+    else
+        snprintf(text, sizeof(text), "no connection within %lld ms (%s)",
+                 (long long)(net->connect_timeout / RL_MS),
+                 conn->state == CONN_CONNECTING ? "connecting"
+                 : conn->state == CONN_TLS      ? "TLS handshake; does this port speak TLS?"
+                                                : "waiting for the server's first answers");
+    conn_fail(conn, REDLOCK_VERDICT_TIMEOUT, text);
+}
+
+/* The deadline does not move with each answer: when it fires, it looks again. */
+void conn_arm_deadline(struct conn *conn) {
+    const struct net_call *oldest = conn->calls.head;
+    struct net *net = net_of(conn);
+    rl_ns armed = conn->deadline.index != 0 ? conn->deadline.at : RL_NEVER;
+    if (conn->state != CONN_READY || policy_looks_in_time(oldest, armed)) return;
+    const rl_ns now = net_now(net);
+    const rl_ns fresh_at = policy_fresh_at(&net->policy, conn->node->index, now);
+    timers_set(&net->timers, &conn->deadline,
+               policy_deadline(oldest, armed, fresh_at, now, net->stall_timeout));
+}
+
+void conn_init(struct conn *conn, struct node *node, enum conn_kind kind) {
+    conn->node = node;
+    conn->kind = kind;
+    conn->fd = -1;
+    conn->deadline.fire = deadline_fired;
+    conn->retry.fire = retry_fired;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Sends calls, and handles their answers.
+ *
+ * A node gets the requests in the order of net_send(). Two things could break this order.
+ *
+ * 1. A script that the server does not know (NOSCRIPT) is sent a second time, with its text, and
+ *    then comes behind requests that were queued after it.
+ *    - A late RELEASE does no harm: it deletes its own token or nothing.
+ *    - An ACQUIRE behind its own RELEASE would leave a key that no client deletes. A late RAISE
+ *      would hold a fence for a lock that was released. A read of the record would come before the
+ *      RECORD_WRITE that it follows. So a call fails (verdict ERROR) if a later call of the same
+ *      owner is queued.
+ *    - Behind calls of other owners any script may be late. Fences only grow, so the order of two
+ *      raises does not matter. A RECORD_WRITE compares the nonce when it runs, so a late one has
+ *      the effect of one that was sent late. The nonce for votes is read again when a vote is
+ *      encoded, and a vote under a newer nonce proves at least as much.
+ *    A guarded ACQUIRE of one key is a SET and a ZADD, not a script, and keeps its place.
+ * 2. Where transactions are used, a SET on the main connection could overtake a release that waits
+ *    for its turn on the other connection. So a request that shares a key with a waiting
+ *    transaction waits behind it, in the same queue.
+ *
+ * A WATCH on the notifier (tracking.c) has no place in this order: it only reads, and its result is
+ * a hint. */
+#include <assert.h>
+
+#include "net/codec/command.h"
+#include "net/conn/conn.h"
+#include "net/codec/form.h"
+#include "net/codec/verdict.h"
+
+/* net_call.state, ored */
+enum {
+    CALL_SENT_WHOLE = 2 * CALL_SENT_BEFORE, /* the script went as EVAL */
+    CALL_PLAIN = 2 * CALL_SENT_WHOLE,       /* command_answer_plain() can read the answer */
+    CALL_VOTE_PAIR = 2 * CALL_PLAIN,        /* so can command_answer_vote() */
+    CALL_NATIVE = 2 * CALL_VOTE_PAIR,       /* it went as the module's own command */
+    CALL_NATIVE_WRITE = 2 * CALL_NATIVE     /* command_answer_native() can read the answer */
+};
+
+void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
+    struct net_reply reported;
+    int verdict = policy_verdict(call, reply->verdict);
+    if (verdict != reply->verdict) {
+        reported = *reply;
+        reported.verdict = verdict;
+        reply = &reported;
+    }
+    call->busy = false;
+    call->next = NULL;
+    if (call->request->op != NET_SERVER_INFO) node_note_refusal(&net->node[call->node], reply);
+    if (call->request->op == NET_TRACK || call->request->op == NET_PROBE) {
+        tracking_answered(net, call, reply);
+        return;
+    }
+    net->handlers.reply(net->handlers.context, call, reply);
+}
+
+void call_failed(struct net *net, struct net_call *call, int verdict) {
+    struct net_reply reply = {.verdict = verdict, .remaining_ms = -2};
+    call_done(net, call, &reply);
+}
+
+/* ---- kept releases ---- */
+
+static void arm_keep_timer(struct node *node) {
+    timers_set(&node->net->timers, &node->keep_timer, policy_of(node)->kept_at);
+}
+
+/* Called last, when the node is not in the middle of a state change: handlers may send again. */
+static void fail_all(struct net *net, struct call_queue *queue, int verdict) {
+    struct net_call *call;
+    while ((call = calls_pop(queue))) call_failed(net, call, verdict);
+}
+
+void node_expire_kept(struct node *node) {
+    struct net *net = node->net;
+    struct call_queue over = policy_expire(&net->policy, node->index, net_now(net));
+    arm_keep_timer(node);
+    fail_all(net, &over, REDLOCK_VERDICT_DISCONNECTED);
+}
+
+void node_lose_calls(struct node *node, struct call_queue *lost, int verdict) {
+    struct net *net = node->net;
+    struct call_queue over = policy_lose(&net->policy, node->index, lost, net_now(net));
+    arm_keep_timer(node);
+    fail_all(net, &over, verdict);
+}
+
+static void retry_memory(struct node *node) {
+    timers_set(&node->net->timers, &node->memory_timer, net_now(node->net) + NET_MEMORY_RETRY);
+}
+
+static void keep(struct node *node, struct net_call *call) {
+    policy_keep(&node->net->policy, node->index, call);
+    arm_keep_timer(node);
+    /* with the connection up, only memory failed */
+    if (node->main->state == CONN_READY) retry_memory(node);
+}
+
+/* ---- sending ---- */
+
+static bool goes_by_transaction(struct node *node, const struct net_request *request) {
+    if (node->uses_transactions && command_needs_script(request, node->native)) return true;
+    return node->aux.calls.head && transaction_conflicts(node, request);
+}
+
+/* Questions about all calls on a connection (does an owner have another call, is a key being read?)
+ * are answered by counts; otherwise each would walk the whole queue. Counting begins at the first
+ * such question and ends when the calls of that time are answered: mostly nothing is counted. */
+
+/* Rarely called, and kept out of the code that runs for each answer. */
+#define SELDOM __attribute__((cold, noinline))
+
+static uint64_t owner_of(const struct net_call *call) { return (uintptr_t)call->owner; }
+
+static uint64_t key_hash(struct net_bytes key) {
+    return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes);
+}
+
+/* `count` is bag_add() or bag_remove(). */
+static void each_number(struct conn *conn, const struct net_call *call,
+                        void (*count)(struct bag *bag, uint64_t number)) {
+    if (conn->kind == CONN_MAIN) count(&conn->counted, owner_of(call));
+    for (size_t i = 0; conn->kind != CONN_MAIN && i < call->request->keys_count; i++)
+        count(&conn->counted, key_hash(call->request->keys[i]));
+}
+
+SELDOM void conn_count_call(struct conn *conn, const struct net_call *call) {
+    each_number(conn, call, bag_add);
+}
+
+SELDOM void conn_uncount_call(struct conn *conn, const struct net_call *call) {
+    each_number(conn, call, bag_remove);
+    if (conn->counted_until == call) conn_stop_counting(conn);
+}
+
+void conn_stop_counting(struct conn *conn) {
+    conn->counted_until = NULL;
+    bag_clear(&conn->counted);
+}
+
+bool conn_counts(struct conn *conn) {
+    if (!conn->counted_until && conn->calls.head) {
+        conn->counted_until = conn->calls.tail;
+        for (const struct net_call *call = conn->calls.head; call; call = call->next)
+            each_number(conn, call, bag_add);
+    }
+    return bag_is_whole(&conn->counted);
+}
+
+/* Only where many calls wait their keys are counted. Of the first call, `replies` shows which keys
+ * have their answer already (two replies each; on CONN_AUX none). */
+bool conn_has_key(struct conn *conn, struct net_bytes key) {
+    enum { MANY = 16 };
+    const size_t answered = conn->replies / 2;
+    unsigned calls = 0;
+    for (const struct net_call *call = conn->calls.head; call; call = call->next) {
+        const struct net_request *request = call->request;
+        if (++calls == MANY && conn_counts(conn)) {
+            uint32_t times = bag_times(&conn->counted, key_hash(key));
+            for (size_t i = 0; i < answered; i++)
+                times -= bytes_equal(conn->calls.head->request->keys[i], key);
+            return times > 0;
+        }
+        for (size_t i = calls == 1 ? answered : 0; i < request->keys_count; i++)
+            if (bytes_equal(request->keys[i], key)) return true;
+    }
+    return false;
+}
+
+static bool owner_has_another(struct conn *conn, const struct net_call *call) {
+    if (conn_counts(conn)) return bag_times(&conn->counted, owner_of(call)) > 0;
+    for (const struct net_call *later = conn->calls.head; later; later = later->next)
+        if (later->owner == call->owner) return true;
+    return false;
+}
+
+static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
+    struct node *node = conn->node;
+    if (node->native && form_of_native(call->request)) {
+        state |= CALL_NATIVE;
+        if (command_is_native_write(call->request)) state |= CALL_NATIVE_WRITE;
+    } else {
+        if (command_is_plain(call->request)) state |= CALL_PLAIN;
+        if (command_is_vote(call->request)) state |= CALL_VOTE_PAIR;
+    }
+    call->state = (uint8_t)((call->state & CALL_SENT_BEFORE) | state);
+    if (conn->counted_until) conn_count_call(conn, call);
+    policy_asked(&node->net->policy, &conn->calls, call);
+    conn->queued++;
+    if (conn->kind == CONN_MAIN) node->sent++;
+    if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_arm_deadline(conn);
+}
+
+static enum command_style style_for(const struct node *node) {
+    return node->native ? COMMAND_NATIVE : COMMAND_STOCK;
+}
+
+static bool serves(const struct node *node, const struct net_request *request) {
+    if (request->op == NET_ACQUIRE_SLOT) return node_keeps_slots(node);
+    return !net_op_is(request->op, NET_OP_READERS) || node_keeps_readers(node);
+}
+
+/* `encoded` NULL: encode it here. False: no memory or no connection, and nothing happened. */
+static bool post(struct node *node, struct net_call *call, const struct buffer *encoded) {
+    if (!serves(node, call->request)) return false;
+    if (goes_by_transaction(node, call->request)) {
+        transaction_add(node, call);
+        return true;
+    }
+    struct conn *conn = tracking_way(node, call->request->op);
+    if (!conn) return false;
+    struct buffer *out = &conn->out;
+    size_t nonce_at;
+    bool done = encoded ? buffer_append(out, buffer_data(encoded), buffer_bytes(encoded),
+                                        NET_WIRE_BYTES_MAX)
+                        : command_encode(call->request, node->index, style_for(node), out,
+                                         NET_WIRE_BYTES_MAX, &nonce_at);
+    if (done) expect(conn, call, 0);
+    return done;
+}
+
+void node_send_kept(struct node *node) {
+    struct policy *policy = &node->net->policy;
+    struct net_call *call;
+    rl_ns now = net_now(node->net);
+    while ((call = policy_take_kept(policy, node->index, now))) {
+        if (post(node, call, NULL)) continue;
+        policy_put_back(policy, node->index, call);
+        retry_memory(node);
+        break;
+    }
+    arm_keep_timer(node);
+}
+
+/* True when the node took the call. */
+static bool send_one(struct node *node, struct net_call *call, const struct buffer *encoded) {
+    if (!serves(node, call->request)) return false;
+    bool can_post = policy_takes(&node->net->policy, node->index) &&
+                    (encoded || goes_by_transaction(node, call->request));
+    if (can_post && post(node, call, encoded)) return true;
+    if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
+    keep(node, call);
+    return true;
+}
+
+/* A request as the nodes of one kind take it. It is written at the first node of the kind, since
+ * most quorums have only one kind. */
+struct encoding {
+    struct buffer *buffer;
+    size_t nonce_at;
+    bool tried, done;
+};
+
+/* NULL: no memory. */
+static const struct buffer *encoding_for(struct encoding *encoding,
+                                         const struct net_request *request,
+                                         const struct node *node) {
+    if (!encoding->tried) {
+        encoding->tried = true;
+        buffer_clear(encoding->buffer);
+        encoding->done = command_encode(request, node->index, style_for(node), encoding->buffer,
+                                        NET_WIRE_BYTES_MAX, &encoding->nonce_at);
+    } else if (encoding->nonce_at) {
+        command_for_node(request, node->index, encoding->nonce_at, encoding->buffer);
+    }
+    return encoding->done ? encoding->buffer : NULL;
+}
+
+rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request,
+                 struct net_call *calls, rl_ns due, rl_ns keep_until) {
+    rl_mask taken = 0;
+    struct encoding encodings[2] = {{.buffer = &net->scratch[0]}, {.buffer = &net->scratch[1]}};
+    if (net->closing) return 0;
+    assert(request->keys_count <= REDLOCK_RESOURCES_MAX &&
+           request->stripes_count <= REDLOCK_RESOURCES_MAX);
+    assert(net->guarded || !command_is_guarded(request));
+    const bool kept = net_op_is(request->op, NET_OP_KEPT);
+    struct node *node = net->node;
+    for (unsigned i = 0, count = net->nodes; i < count; i++, node++) {
+        struct net_call *call = &calls[i];
+        if (!(nodes & rl_bit(i)) || !(kept || policy_takes(&net->policy, i))) continue;
+        assert(!call->busy);
+        /* a second entry in the queue would cut off all calls between the two */
+        if (call->busy) continue;
+        call->request = request;
+        call->due = due;
+        call->keep_until = keep_until;
+        call->node = (uint8_t)i;
+        call->busy = true;
+        call->state = 0;
+        if (send_one(node, call, encoding_for(&encodings[node->native], request, node)))
+            taken |= rl_bit(i);
+        else
+            call->busy = false;
+    }
+    for (int i = 0; i < 2; i++)
+        if (encodings[i].tried) buffer_clear(encodings[i].buffer);
+    return taken;
+}
+
+/* ---- answers ---- */
+
+static inline struct net_call *take_first(struct conn *conn) {
+    struct net_call *call = policy_answered(&conn->node->net->policy, &conn->calls);
+    if (conn->counted_until) conn_uncount_call(conn, call);
+    conn->answered++;
+    if (conn->kind == CONN_MAIN) conn->node->answered++;
+    conn->replies = 0;
+    return call;
+}
+
+static void send_whole(struct conn *conn) {
+    struct node *node = conn->node;
+    struct net_call *call = take_first(conn);
+    bool release = net_op_is(call->request->op, NET_OP_KEPT);
+    size_t nonce_at;
+    if (!release && owner_has_another(conn, call)) {
+        call_failed(node->net, call, REDLOCK_VERDICT_ERROR);
+        return;
+    }
+    if (command_encode(call->request, node->index, COMMAND_WHOLE, &conn->out, NET_WIRE_BYTES_MAX,
+                       &nonce_at)) {
+        expect(conn, call, CALL_SENT_WHOLE);
+    } else if (release) {
+        keep(node, call);
+    } else {
+        call_failed(node->net, call, REDLOCK_VERDICT_NO_MEMORY);
+    }
+}
+
+/* Calls are in their owners' memory, so with hundreds under way each one is a cache miss. The next
+ * ones are prefetched while this one is processed. */
+static void send_for_next(const struct net_call *call) {
+    const struct net_call *next = call->next;
+    if (!next) return;
+    __builtin_prefetch(next->owner, 1);
+    __builtin_prefetch(next->next, 1);
+}
+
+/* The module was unloaded: what the node held is gone, and another kind of node is there now. */
+static bool module_is_gone(const struct net_call *call, const struct reader *reader) {
+    const struct net_request *request = call->request;
+    bool of_the_module = (call->state & CALL_NATIVE) &&
+                         (request->op != NET_SERVER_INFO || request->question == NET_ASK_QUORUM);
+    return of_the_module && reader_is_error(reader) && verdict_is_unknown_command(reader->bytes[0]);
+}
+
+/* One reply on a connection that is ready. */
+void call_reply(struct conn *conn) {
+    struct net_call *call = conn->calls.head;
+    const struct reader *reader = &conn->reader;
+    send_for_next(call);
+    if ((call->state & CALL_PLAIN) &&
+        command_answer_plain((enum net_op)call->op, reader, &conn->answer)) {
+        call_done(conn->node->net, take_first(conn), &conn->answer);
+        return;
+    }
+    if ((call->state & CALL_VOTE_PAIR) &&
+        command_answer_vote(conn->replies, reader, &conn->answer)) {
+        if (++conn->replies == 2) call_done(conn->node->net, take_first(conn), &conn->answer);
+        return;
+    }
+    if ((call->state & CALL_NATIVE_WRITE) && command_answer_native(reader, &conn->answer)) {
+        call_done(conn->node->net, take_first(conn), &conn->answer);
+        return;
+    }
+    if (module_is_gone(call, reader)) {
+        conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED,
+                  "the module redlock was unloaded: connecting again");
+        return;
+    }
+    const bool native = (call->state & CALL_NATIVE) != 0;
+    if (reader_is_error(reader) && command_needs_script(call->request, native) &&
+        !(call->state & CALL_SENT_WHOLE) && verdict_is_noscript(reader->bytes[0])) {
+        send_whole(conn);
+        return;
+    }
+    struct answer_room room = {conn->node->net->fences, &conn->state_reported,
+                               native ? conn->node->hello.incarnation : NULL};
+    if (!command_answer(call->request, conn->replies, reader, room, &conn->answer)) {
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
+        return;
+    }
+    if (++conn->replies < command_replies(call->request, native)) return;
+    /* no reply is read before the handler returns */
+    call_done(conn->node->net, take_first(conn), &conn->answer);
+}
