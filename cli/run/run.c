@@ -236,8 +236,18 @@ static int finish(struct front *front) {
     return front->outcome.exit;
 }
 
+static void warn_without_proc(const struct front *front) {
+    static bool warned;
+    if (warned || front->settings->quiet || access("/proc/thread-self/children", R_OK) == 0) return;
+    warned = true;
+    complain("warning: cannot read /proc/thread-self/children: %s; a process that leaves the "
+             "command's process group is not found, and may outlive the lock: mount /proc",
+             strerror(errno));
+}
+
 static int start(struct front *front, struct run_plan *plan) {
     int ends[2];
+    warn_without_proc(front);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         complain("cannot start: %s", strerror(errno));
         return EXIT_SYSTEM;

@@ -13,6 +13,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 from conftest import BINARY, Redlock
 from processes import children, gone, holder_of, name
 from servers import until
@@ -275,3 +277,16 @@ def test_processes_that_redlock_has_not_started_are_spared(quorum, resource, tmp
     os.kill(before, signal.SIGKILL)
     assert spared
     assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_without_proc(quorum, resource):
+    """What cannot be promised is said before the command runs."""
+    redlock = Redlock(quorum.nodes)
+    private = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+    mounted = subprocess.run([*private, "mount", "-t", "tmpfs", "none", "/proc"], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("no namespace of mounts here: " + mounted.stderr.decode().strip())
+    done = subprocess.run([*private, "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh", BINARY, "run", resource, "--", "true"],
+                          env=redlock.environ, capture_output=True, timeout=30)
+    assert done.returncode == 0
+    assert b"a process that leaves the command's process group is not found, and may outlive the lock: mount /proc" in done.stderr
