@@ -70,7 +70,7 @@ def test_a_run_that_succeeds(locked, resource, file):
 
 
 def test_while_it_runs_the_file_is_whole(locked, resource, file):
-    process = locked.start("run", "-t", "1200ms", *PATIENT, "--metrics-file", str(file), resource, "--", "sleep", "4")
+    process = locked.start("run", "-t", "1200ms", "-k", "50ms", "--grace", "50ms", *PATIENT, "--metrics-file", str(file), resource, "--", "sleep", "4")
     until(lambda: file.exists() and values_of(file)["held"] == 1, what="the lock")
     seen = []
     while process.poll() is None:
