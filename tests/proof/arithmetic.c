@@ -93,7 +93,7 @@ static void lease(const struct rl_terms *terms, struct record *record) {
     struct rl_lease lease;
     struct rl_actions actions;
     const rl_mask all = rl_all(terms->nodes);
-    struct rl_event event = {.type = RL_EVENT_START, .ready = all, .asked = all};
+    struct rl_event event = {.type = RL_EVENT_START, .ready = all, .asked = all, .granted = all};
     event.validity_end = record->validity_end;
     rl_lease_init(&lease, terms, &rules);
     rl_lease_step(&lease, &event, record->voted_at, &actions);
