@@ -53,11 +53,12 @@ def test_a_script_whose_interpreter_is_missing(locked, resource, tmp_path, named
 
 def test_holds_the_lock_meanwhile(locked, quorum, resource, tmp_path):
     pid = tmp_path / "pid"
-    process = locked.start("run", "-t", "600ms", "-o", "me", resource, "--", "sh", "-c", f"echo $$ >{pid}; exec sleep 2")
+    process = locked.start("run", "-t", "1500ms", "-k", "50ms", "--grace", "50ms", "-o", "me", resource, "--",
+                           "sh", "-c", f"echo $$ >{pid}; exec sleep 4")
     started(process, pid)
     token = quorum.holder(resource)
     assert token.endswith(b":me")
-    end = time.monotonic() + 1.5  # more than twice the TTL: it is renewed
+    end = time.monotonic() + 3.5  # more than twice the TTL: it is renewed
     while time.monotonic() < end:
         assert quorum.holder(resource) == token
         time.sleep(0.05)
