@@ -24,7 +24,7 @@ def start(redlock, pid, *arguments, script=TRAP):
 def test_holder_stopped_past_its_ttl(locked, quorum, resource, tmp_path):
     """The front ends the command when the validity is over, before another client can have the lock."""
     report, pid = tmp_path / "status", tmp_path / "pid"
-    process = start(locked, pid, "-t", "700ms", "--status-file", str(report), resource)
+    process = start(locked, pid, "-t", "700ms", "-k", "50ms", "--grace", "50ms", "--status-file", str(report), resource)
     holder = holder_of(process.pid)
     os.kill(holder, signal.SIGSTOP)
     done = locked("acquire", "-t", "30s", "-w", "5s", resource)
@@ -60,7 +60,7 @@ def test_all_of_it_stopped_past_the_ttl(locked, resource, tmp_path, script):
 
 
 def test_holder_stopped_past_its_ttl_with_on_lost_ignore(locked, resource, tmp_path):
-    process = start(locked, tmp_path / "pid", "-t", "700ms", "--on-lost", "ignore", resource, script="echo $$ >{0}; sleep 1.5; exit 4")
+    process = start(locked, tmp_path / "pid", "-t", "700ms", "-k", "50ms", "--grace", "50ms", "--on-lost", "ignore", resource, script="echo $$ >{0}; sleep 1.5; exit 4")
     holder = holder_of(process.pid)
     os.kill(holder, signal.SIGSTOP)
     time.sleep(1)
@@ -132,7 +132,7 @@ def test_keys_removed_under_a_command_that_ends_before_renewal(locked, quorum, r
 
 
 def test_on_lost_ignore(locked, quorum, resource, tmp_path):
-    process = start(locked, tmp_path / "pid", "-t", "600ms", "--on-lost", "ignore", resource, script="echo $$ >{0}; sleep 1.5; exit 4")
+    process = start(locked, tmp_path / "pid", "-t", "600ms", "-k", "50ms", "--grace", "50ms", "--on-lost", "ignore", resource, script="echo $$ >{0}; sleep 1.5; exit 4")
     for server in quorum.servers:
         server.ask("SET", resource, "another's")
     assert process.wait(5) == 4
