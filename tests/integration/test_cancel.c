@@ -3,38 +3,13 @@
  * A thread is cancelled at each system call of a blocking call in turn (the linker's --wrap counts
  * them). The call returns first, and the client goes on. */
 #include <pthread.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "at_each_call.h"
 #include "fixtures.h"
 #include "notices.h"
 
-static _Thread_local unsigned
-    countdown; /* of this thread's system calls; 0: it is not the victim */
-static atomic_bool hit;
+static void at_the_call(void) { pthread_cancel(pthread_self()); }
 
-static void count_down(void) {
-    if (countdown == 0 || --countdown > 0) return;
-    hit = true;
-    pthread_cancel(pthread_self());
-}
-
-#define WRAPPED(type, name, parameters, arguments)                                                 \
-    type __real_##name parameters;                                                                 \
-    type __wrap_##name parameters;                                                                 \
-    type __wrap_##name parameters {                                                                \
-        count_down();                                                                              \
-        return __real_##name arguments;                                                            \
-    }
-
-WRAPPED(ssize_t, send, (int fd, const void *data, size_t bytes, int flags),
-        (fd, data, bytes, flags))
-WRAPPED(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags))
-WRAPPED(ssize_t, read, (int fd, void *data, size_t bytes), (fd, data, bytes))
-WRAPPED(ssize_t, write, (int fd, const void *data, size_t bytes), (fd, data, bytes))
-WRAPPED(int, epoll_wait, (int fd, struct epoll_event *events, int count, int timeout),
-        (fd, events, count, timeout))
 WRAPPED(int, pthread_cond_wait, (pthread_cond_t * cond, pthread_mutex_t *mutex), (cond, mutex))
 
 struct victim {

@@ -7,22 +7,19 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "at_each_call.h"
 #include "fixtures.h"
 #include "guarded.h"
 
 extern char **environ;
 
-static _Thread_local unsigned countdown; /* 0: not counted */
 static pid_t (*make_process)(void);
 static struct redlock_client *inherited;
 static struct redlock_lock *inherited_lock;
-static bool hit;
 
 /* ---- ways to make a process: its end is awaited ---------------------------------------------- */
 
@@ -96,27 +93,7 @@ static pid_t (*const ways[])(void) = {by_fork,       by__Fork, by_clone,
 
 /* ---- at each system call --------------------------------------------------------------------- */
 
-static void count_down(void) {
-    if (countdown == 0 || --countdown > 0) return;
-    hit = true;
-    await(make_process());
-}
-
-#define WRAPPED(type, name, parameters, arguments)                                                 \
-    type __real_##name parameters;                                                                 \
-    type __wrap_##name parameters;                                                                 \
-    type __wrap_##name parameters {                                                                \
-        count_down();                                                                              \
-        return __real_##name arguments;                                                            \
-    }
-
-WRAPPED(ssize_t, send, (int fd, const void *data, size_t bytes, int flags),
-        (fd, data, bytes, flags))
-WRAPPED(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags))
-WRAPPED(ssize_t, read, (int fd, void *data, size_t bytes), (fd, data, bytes))
-WRAPPED(ssize_t, write, (int fd, const void *data, size_t bytes), (fd, data, bytes))
-WRAPPED(int, epoll_wait, (int fd, struct epoll_event *events, int count, int timeout),
-        (fd, events, count, timeout))
+static void at_the_call(void) { await(make_process()); }
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
