@@ -39,7 +39,7 @@
 #define REPORT_AFTER                                                                               \
     (500 * MS) /* with -v: reports the holder, if the lock is not acquired at once */
 #define REPORT_AGAIN (10000 * MS)
-#define CHECK_MS 2000
+#define CHECK_MS 2000          /* a question to nodes of which some are down */
 #define FRONT_AGAIN (200 * MS) /* whether it is stopped */
 #define KILL_TAKES (50 * MS)   /* to find all processes, and until they are gone */
 #define REPORT_REST_AFTER (1000 * MS)
@@ -607,9 +607,9 @@ static void check_waiting(struct holder *holder) {
  * mode is. The mode is asked of the nodes, and a node that is down takes a second to say nothing:
  * so this waits until the lock cannot be lost meanwhile. */
 static void check_nodes(struct holder *holder) {
-    const int64_t left_ms = redlock_validity_ms(holder->lock) - lost_margin_ms(holder->settings);
     if (holder->settings->quiet || holder->job.group == 0) return;
-    if (!holder->mode_checked && left_ms > CHECK_MS) {
+    if (!holder->mode_checked &&
+        redlock_validity_ms(holder->lock) > lost_margin_ms(holder->settings) + CHECK_MS) {
         session_warn_classic(&holder->session);
         holder->mode_checked = true;
     }
