@@ -397,7 +397,7 @@ static void test_any_gain_gives_an_allowance(void **state) {
 }
 
 /* The allowance for a clock that has gained `gained_us` while it showed `shown_us`, twice: what
- * both measurements show is no step. */
+ * two measurements show counts as a rate, not as a step. */
 static uint32_t fast_after(int64_t gained_us, int64_t shown_us) {
     const rl_ns took = (shown_us - gained_us + 1) * 1000; /* the 1: it is rounded up */
     rl_clocks_init(&clocks, 1, 0, 0);

@@ -70,7 +70,7 @@ def check_names(path, text, names):
     for comment in comments(text):
         for name in FILE.findall(comment[0]):
             if pathlib.PurePath(name).name not in names:
-                yield f"a comment names {name}, and there is no such file"
+                yield f"a comment names {name}, which does not exist"
 
 
 def check(root):
@@ -99,7 +99,7 @@ PLANTED = [
     ("int step(int n);", "int step(int n);\nint other(int n);", "other() stands under step.c, and other.c defines it"),
     ("walk, run", "walk, other", "other() stands under step.c, and other.c defines it"),
     ("/* ---- for others ---- */", "/* other.c */\nint other(int n);\nvoid run(void);\n", "run() stands under other.c, and step.c defines it"),
-    ("head names step.c", "head names stride.c", "a comment names stride.c, and there is no such file"),
+    ("head names step.c", "head names stride.c", "a comment names stride.c, which does not exist"),
 ]
 
 

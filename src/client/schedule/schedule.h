@@ -132,8 +132,8 @@ void schedule_relock(struct schedule *schedule);
  */
 void cancellation_off(void);
 void cancellation_back(void);
-/* Like schedule_leave(), and runs callbacks if there is no service thread. Returns the result of
- * the call; FORKED in a child that a callback has made. */
+/* Like schedule_leave(), but also runs callbacks if there is no service thread. Returns `result`;
+ * FORKED in a child that a callback has made. */
 int schedule_leave_reporting(struct schedule *schedule, int result);
 void waiter_init(struct waiter *waiter);
 /* done; the thread is woken when the mutex is released */

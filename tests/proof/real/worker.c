@@ -2,8 +2,8 @@
  *
  * proof_worker NODES MODE TTL_MS THREADS SEED RESOURCES EPOCH_MS
  *
- * Threads that acquire, stay and release, until SIGTERM. Each line of the output is what one of
- * them was told, in the words of sim/world/steps.h, with the lock's token:
+ * Threads that acquire, stay and release, until SIGTERM. Each line of the output is what the
+ * library reported to one of them, in the words of sim/world/steps.h, with the lock's token:
  *
  *   W TIME TOKEN UNTIL FENCE    P TIME TOKEN UNTIL    L TIME TOKEN    R TIME TOKEN
  *
