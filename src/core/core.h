@@ -140,6 +140,7 @@ struct rl_event {
     int32_t rank; /* RANK, QUEUED */
     rl_ns ttl;    /* EXTEND */
     bool full; /* every event of a lease: no renewal may be sent now; a renewal that is due waits */
+    rl_mask busy;  /* every event of a lease: nodes that owe it an answer, and so are not ready */
     uint64_t seed; /* acquisition START: 64 random bits for the retry delays */
     /* VOTE, when a slot is acquired. GRANTED, STALE: the slot that the node gave. DENIED: slots are
      * held there with this other number of slots; 0: all slots are taken. */
@@ -464,6 +465,7 @@ struct rl_lease {
     rl_mask kept;
     rl_mask provers;
     rl_mask late;     /* nodes that the last proof did not ask: they get the key when ready */
+    rl_mask behind;   /* of these, nodes that were still to answer; their last answer was a grant */
     rl_mask repaired; /* in this round */
     rl_mask set;      /* since the last proof; or such a SET may be under way since before */
     rl_mask gone;     /* since the last proof: they had the key */

@@ -291,12 +291,19 @@ static void set_again(struct rl_lease *lease, rl_mask nodes, const struct rl_eve
     actions->repair_ttl = key_ttl(lease, now);
 }
 
+/* Nodes that were still to answer the round before have a key that is a little older. In a loop of
+ * extensions the next round asks them; else they are asked when this round is over. */
+static rl_ns behind_until(const struct rl_lease *lease) {
+    return lease->round_t1 + lease->terms->node_timeout;
+}
+
 /* Nodes that the last proof could not ask. One that may have the key extends it first. */
 static void give_to_late(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     lease->late &= (rl_mask)~event->foreign;
     if (!holding(lease) || (lease->round_open && !lease->round_proven)) return;
-    const rl_mask nodes = lease->late & event->ready & (rl_mask)~event->voided;
+    rl_mask nodes = lease->late & event->ready & (rl_mask)~event->voided;
+    if (now < behind_until(lease)) nodes &= (rl_mask)~lease->behind;
     if (nodes == 0) return;
     lease->late &= (rl_mask)~nodes;
     lease->repaired &= (rl_mask)~nodes;
@@ -343,6 +350,7 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
         return;
     }
     lease->late = rl_all(lease->terms->nodes) & (rl_mask)~lease->round.asked;
+    lease->behind = lease->late & event->busy;
     actions->extend = lease->round.asked;
     actions->extend_ttl = ttl;
 }
@@ -459,7 +467,10 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
 
 static void note_key(struct rl_lease *lease, const struct rl_event *event) {
     const rl_mask bit = rl_bit(event->node);
-    if (event->vote == RL_VOTE_GRANTED) lease->kept |= bit;
+    if (event->vote == RL_VOTE_GRANTED)
+        lease->kept |= bit;
+    else
+        lease->behind &= (rl_mask)~bit;
     /* A vote of the acquisition, which came after the win; but it may be for another slot. */
     const bool first = lease->renewals == 0 && !lease->round_open && lease->terms->slots == 0;
     if (event->vote == RL_VOTE_GRANTED && first) lease->provers |= bit;
@@ -667,12 +678,14 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     announce(lease, event, actions);
 }
 
-static rl_ns wake_at(const struct rl_lease *lease, bool renewal_waits) {
+static rl_ns wake_at(const struct rl_lease *lease, rl_ns now, bool renewal_waits) {
     if (lease->state == RL_LEASE_RELEASING)
         return lease->unlocking_since + lease->terms->node_timeout;
     rl_ns at = RL_NEVER;
     if (holding(lease)) at = lost_at(lease);
     if (lease->round_open && round_deadline(lease) < at) at = round_deadline(lease);
+    const bool waits = holding(lease) && (lease->late & lease->behind) && now < behind_until(lease);
+    if (waits && behind_until(lease) < at) at = behind_until(lease);
     bool may_renew =
         holding(lease) && !renewal_waits && (!lease->round_open || lease->round_proven);
     if (may_renew && lease->renew_at < at) at = lease->renew_at;
@@ -704,5 +717,5 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, event, now, actions);
     if (holding(lease) || unproven(lease)) next_round(lease, event, now, actions);
     give_to_late(lease, event, now, actions);
-    actions->wake_at = wake_at(lease, actions->renewal_waits);
+    actions->wake_at = wake_at(lease, now, actions->renewal_waits);
 }

@@ -303,7 +303,8 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
         lock->abort_result = lock->slots ? REDLOCK_NO_SLOTS : REDLOCK_NO_SHARED;
     wait_queue_event(lock, event);
     const bool leased = lock->phase == PHASE_LEASED || lock->phase == PHASE_DISOWNED;
-    if (leased && lock->round) event->ready &= (rl_mask)~lock->round->voting;
+    if (leased && lock->round) event->busy = lock->round->voting;
+    event->ready &= (rl_mask)~event->busy;
     struct rl_actions actions;
     if (lock->phase == PHASE_ACQUIRING)
         step_acquire(lock, event, now, &actions);
