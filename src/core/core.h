@@ -122,8 +122,9 @@ struct rl_event {
     rl_mask foreign;
     /* Every event: nodes that are connected, or whose last try to connect has failed. */
     rl_mask settled;
-    rl_mask asked;      /* lease START: nodes that may hold our key */
-    rl_mask granted;    /* lease START: of these, nodes that have answered that they do */
+    rl_mask asked;   /* lease START: nodes that may hold our key */
+    rl_mask granted; /* lease START: of these, nodes that have answered that they do */
+    rl_mask denied;  /* lease START: of these, nodes that have answered that another client does */
     rl_ns validity_end; /* lease START */
     uint32_t drift_ppm; /* lease START: the allowance that was subtracted */
     rl_ns remaining;    /* HINT, WATCHED, QUEUED */
@@ -464,8 +465,11 @@ struct rl_lease {
      * release finds it there. */
     rl_mask kept;
     rl_mask provers;
-    rl_mask late;     /* nodes that the last proof did not ask: they get the key when ready */
-    rl_mask behind;   /* of these, nodes that were still to answer; their last answer was a grant */
+    rl_mask late; /* nodes that the last proof did not ask: they get the key when ready */
+    /* Of these, nodes that are asked half a node timeout later: they owed an answer, so their key
+     * is a little older, or they denied the SET while a release of the holder before may have been
+     * on its way to them. */
+    rl_mask behind;
     rl_mask repaired; /* in this round */
     rl_mask set;      /* since the last proof; or such a SET may be under way since before */
     rl_mask gone;     /* since the last proof: they had the key */

@@ -291,19 +291,19 @@ static void set_again(struct rl_lease *lease, rl_mask nodes, const struct rl_eve
     actions->repair_ttl = key_ttl(lease, now);
 }
 
-/* Nodes that were still to answer the round before have a key that is a little older. In a loop of
- * extensions the next round asks them; else they are asked when this round is over. */
+/* When nodes that are behind are asked. In a loop of extensions the next round asks them before. */
 static rl_ns behind_until(const struct rl_lease *lease) {
-    return lease->round_t1 + lease->terms->node_timeout;
+    const rl_ns since = lease->round_t1 > lease->began ? lease->round_t1 : lease->began;
+    return since + lease->terms->node_timeout / 2;
 }
 
 /* Nodes that the last proof could not ask. One that may have the key extends it first. */
 static void give_to_late(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     lease->late &= (rl_mask)~event->foreign;
+    if (now >= behind_until(lease)) lease->behind = 0;
     if (!holding(lease) || (lease->round_open && !lease->round_proven)) return;
-    rl_mask nodes = lease->late & event->ready & (rl_mask)~event->voided;
-    if (now < behind_until(lease)) nodes &= (rl_mask)~lease->behind;
+    const rl_mask nodes = lease->late & event->ready & (rl_mask) ~(lease->behind | event->voided);
     if (nodes == 0) return;
     lease->late &= (rl_mask)~nodes;
     lease->repaired &= (rl_mask)~nodes;
@@ -465,15 +465,16 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
     if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;
 }
 
-static void note_key(struct rl_lease *lease, const struct rl_event *event) {
+static void note_key(struct rl_lease *lease, const struct rl_event *event, rl_ns now) {
     const rl_mask bit = rl_bit(event->node);
-    if (event->vote == RL_VOTE_GRANTED)
-        lease->kept |= bit;
-    else
-        lease->behind &= (rl_mask)~bit;
+    if (event->vote == RL_VOTE_GRANTED) lease->kept |= bit;
     /* A vote of the acquisition, which came after the win; but it may be for another slot. */
     const bool first = lease->renewals == 0 && !lease->round_open && lease->terms->slots == 0;
     if (event->vote == RL_VOTE_GRANTED && first) lease->provers |= bit;
+    if (event->vote == RL_VOTE_DENIED && first && now < behind_until(lease)) {
+        lease->late |= bit;
+        lease->behind |= bit;
+    }
     if (event->vote == RL_VOTE_DENIED || event->vote == RL_VOTE_ABSENT) {
         lease->gone |= lease->kept & bit;
         lease->kept &= (rl_mask)~bit;
@@ -501,7 +502,7 @@ static bool was_regained(struct rl_lease *lease, const struct rl_event *event, r
 static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
     if (event->node >= lease->terms->nodes) return;
-    if (holding(lease)) note_key(lease, event);
+    if (holding(lease)) note_key(lease, event, now);
     if (was_regained(lease, event, now, actions)) return;
     if (needs_token(lease) && lease->round_open && raises_fence(lease, event, actions)) return;
     if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote))
@@ -647,7 +648,8 @@ struct rl_event rl_lease_start(const struct rl_attempt *won) {
                              .validity_end = won->validity_end,
                              .drift_ppm = won->drift_ppm,
                              .asked = won->tally.asked,
-                             .granted = won->tally.granted};
+                             .granted = won->tally.granted,
+                             .denied = won->tally.denied};
 }
 
 static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
@@ -657,6 +659,8 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     lease->kept = event->granted & lease->asked;
     lease->set = lease->asked & (rl_mask)~lease->kept;
     lease->late = rl_all(lease->terms->nodes) & (rl_mask)~lease->asked;
+    if (lease->terms->slots == 0) lease->behind = event->denied;
+    lease->late |= lease->behind;
     lease->adopted = event->validity_end == 0; /* the caller knows no validity */
     lease->fence_seen = event->fence;
     if (lease->adopted) return; /* this proves nothing: the state is NONE until an extension does */
@@ -678,13 +682,13 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     announce(lease, event, actions);
 }
 
-static rl_ns wake_at(const struct rl_lease *lease, rl_ns now, bool renewal_waits) {
+static rl_ns wake_at(const struct rl_lease *lease, bool renewal_waits) {
     if (lease->state == RL_LEASE_RELEASING)
         return lease->unlocking_since + lease->terms->node_timeout;
     rl_ns at = RL_NEVER;
     if (holding(lease)) at = lost_at(lease);
     if (lease->round_open && round_deadline(lease) < at) at = round_deadline(lease);
-    const bool waits = holding(lease) && (lease->late & lease->behind) && now < behind_until(lease);
+    const bool waits = holding(lease) && (lease->late & lease->behind) != 0;
     if (waits && behind_until(lease) < at) at = behind_until(lease);
     bool may_renew =
         holding(lease) && !renewal_waits && (!lease->round_open || lease->round_proven);
@@ -717,5 +721,5 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, event, now, actions);
     if (holding(lease) || unproven(lease)) next_round(lease, event, now, actions);
     give_to_late(lease, event, now, actions);
-    actions->wake_at = wake_at(lease, now, actions->renewal_waits);
+    actions->wake_at = wake_at(lease, actions->renewal_waits);
 }

@@ -103,6 +103,20 @@ def test_run_when_the_third_comes_back(far):
     assert far.values() == [None, None, None]
 
 
+@pytest.mark.parametrize("mode", DISTANCE_MS)
+def test_released_late_by_another(three, mode):
+    """The third server has the key of the holder before, whose release is still on its way."""
+    near = Near(three.servers, three[2], mode)
+    three[2].ask("SET", KEY, "another", "PX", "100000")
+    acquire = near.redlock.start("acquire", *NODE_TIMEOUT, "--ttl", "20s", KEY)
+    token = acquire.stdout.readline().split()[0]
+    assert near.values() == [token, token, b"another"]
+    three[2].ask("DEL", KEY)
+    out, err = acquire.communicate(timeout=20)
+    assert acquire.returncode == 0, (out, err)
+    assert near.values() == [token, token, token]
+
+
 def test_an_extension_regains_a_majority(far):
     """The third server had the key of another client, and then the first one is gone."""
     far.servers[2].ask("SET", KEY, "another", "PX", "2500")

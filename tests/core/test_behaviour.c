@@ -97,6 +97,7 @@ static struct rl_event lease_event(const struct rl_lease *lease, unsigned grante
     default: break;
     }
     event.full = one_in(10);
+    event.busy = (rl_mask)~event.ready & most();
     if (!terms.guarded) return event;
     if (lease->state == RL_LEASE_NONE) {
         event.fence = one_in(3) ? 0 : draw_fence(lease->fence);
@@ -137,6 +138,7 @@ static void lease_walk(bool adopted) {
     event.ready = most();
     event.asked = most();
     event.granted = most();
+    if (!adopted) event.denied = event.asked & (rl_mask)~event.granted & most();
     const rl_ns ends[] = {now + 1, now + 990 * RL_MS, now + 500 * RL_MS,
                           beside(now + rules.hold_max)};
     event.validity_end = adopted ? 0 : ends[draw(4)];
@@ -181,9 +183,9 @@ static const struct kept_number kept[KINDS] = {
     [SLOTS] = {"slots", UINT64_C(0x19bb469ca93f8eea)},
     [GUARDED_SLOTS] = {"guarded slots", UINT64_C(0xc0db2d23e413b722)},
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
-    [LEASE] = {"lease", UINT64_C(0x5efedf13da50bf53)},
-    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x493507cffb47c9ce)},
-    [ADOPTED] = {"adopted", UINT64_C(0xdd6cc9cb7874112c)},
+    [LEASE] = {"lease", UINT64_C(0xe0776a46fc717b3b)},
+    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0xef53b6285430f57b)},
+    [ADOPTED] = {"adopted", UINT64_C(0x91af99945fee612d)},
 };
 
 static uint64_t number_of(unsigned kind) {

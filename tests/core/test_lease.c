@@ -1298,6 +1298,84 @@ static void test_a_late_node_catches_up(void **state) {
     assert_int_equal(actions.repair, 4);
 }
 
+/* A release of the holder before may still be on its way to a node that denied the SET. */
+static void test_a_node_that_denied_is_asked_once_more(void **state) {
+    (void)state;
+    setup(3);
+    rl_lease_init(&lease, &terms, &rules);
+    const rl_ns soon = terms.node_timeout / 2;
+    step((struct rl_event){.type = RL_EVENT_START,
+                           .validity_end = 990 * RL_MS,
+                           .asked = 7,
+                           .granted = 3,
+                           .denied = 4},
+         0);
+    assert_int_equal(actions.wake_at, soon);
+    tick(soon - 1);
+    assert_int_equal(actions.catch_up, 0);
+    tick(soon);
+    assert_int_equal(actions.catch_up, 4);
+    assert_int_equal(actions.wake_at, 300 * RL_MS);
+    say(2, RL_VOTE_ABSENT, soon + 1);
+    assert_int_equal(actions.repair, 4);
+
+    setup(5); /* two denials come after the win, one of them very late */
+    rl_lease_init(&lease, &terms, &rules);
+    step(
+        (struct rl_event){
+            .type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 31, .granted = 7},
+        0);
+    assert_int_equal(actions.wake_at, 300 * RL_MS);
+    say(3, RL_VOTE_DENIED, 1 * RL_MS);
+    assert_int_equal(actions.wake_at, soon);
+    tick(soon);
+    assert_int_equal(actions.catch_up, 8);
+    say(3, RL_VOTE_DENIED, soon + 1); /* by a stranger, it seems: the next renewal asks */
+    say(4, RL_VOTE_DENIED, soon + 1);
+    assert_int_equal(lease.late, 0);
+    assert_int_equal(actions.wake_at, 300 * RL_MS);
+
+    terms.slots = 2; /* there, a node may have denied another slot */
+    rl_lease_init(&lease, &terms, &rules);
+    step((struct rl_event){.type = RL_EVENT_START,
+                           .validity_end = 990 * RL_MS,
+                           .asked = 31,
+                           .granted = 7,
+                           .denied = 24},
+         0);
+    say(3, RL_VOTE_DENIED, 1 * RL_MS);
+    assert_int_equal(lease.late, 0);
+}
+
+/* In a loop of extensions it is asked with the others, and not by itself in between: then it could
+ * not take part in the next round. */
+static void test_a_node_that_still_answers_is_behind(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    extend(terms.ttl, 10 * RL_MS);
+    grant_first(2, 11 * RL_MS);
+    ready = 3;
+    step((struct rl_event){.type = RL_EVENT_EXTEND, .ttl = terms.ttl, .busy = 4}, 11 * RL_MS);
+    assert_int_equal(actions.extend, 3);
+    ready = 7;
+    say(2, RL_VOTE_GRANTED, 12 * RL_MS);
+    grant_first(2, 12 * RL_MS);
+    assert_int_equal(actions.catch_up, 0);
+    const rl_ns soon = 11 * RL_MS + terms.node_timeout / 2;
+    assert_int_equal(actions.wake_at, soon);
+    extend(terms.ttl, 13 * RL_MS);
+    assert_int_equal(actions.extend, 7);
+
+    begin();
+    ready = 3;
+    step((struct rl_event){.type = RL_EVENT_EXTEND, .ttl = terms.ttl, .busy = 4}, 11 * RL_MS);
+    grant_first(2, 12 * RL_MS);
+    ready = 7;
+    tick(soon);
+    assert_int_equal(actions.catch_up, 4);
+}
+
 /* The second of three has lost its server, and the third has just come. */
 static void extend_with_the_third(void) {
     win_with_two_of_three();
@@ -1713,6 +1791,8 @@ int main(void) {
         cmocka_unit_test(test_a_late_node_gets_the_key),
         cmocka_unit_test(test_a_late_node_gets_no_key_that_has_ended),
         cmocka_unit_test(test_a_late_node_catches_up),
+        cmocka_unit_test(test_a_node_that_denied_is_asked_once_more),
+        cmocka_unit_test(test_a_node_that_still_answers_is_behind),
         cmocka_unit_test(test_an_extension_regains_a_majority),
         cmocka_unit_test(test_what_was_set_proves_nothing_alone),
         cmocka_unit_test(test_a_key_that_is_gone_is_not_regained),

@@ -38,7 +38,7 @@ struct play {
     rl_ns now, wake_at, reported_wake_at;
     const char *reported_state;
     rl_mask down, settled, voided, foreign;
-    enum { OWES_NOTHING, OWES_ACQUIRE, OWES_LEASE } owes[RL_NODES_MAX];
+    bool owes[RL_NODES_MAX];
     unsigned owes_release[RL_NODES_MAX];
 };
 
@@ -124,9 +124,8 @@ static void owe(struct play *play, const struct rl_actions *actions) {
                     actions->raise | actions->confirm;
     for (unsigned node = 0; node < play->terms.nodes; node++) {
         if (votes & rl_bit(node)) {
-            if (play->owes[node] != OWES_NOTHING)
-                wrong(play, "two requests at once to one node", NULL);
-            play->owes[node] = play->leased ? OWES_LEASE : OWES_ACQUIRE;
+            if (play->owes[node]) wrong(play, "two requests at once to one node", NULL);
+            play->owes[node] = true;
         }
         if (actions->release & rl_bit(node)) play->owes_release[node]++;
     }
@@ -146,8 +145,7 @@ static void report(struct play *play, const struct rl_actions *actions) {
 static rl_mask ready(const struct play *play) {
     rl_mask mask = rl_all(play->terms.nodes) & (rl_mask)~play->down;
     for (unsigned node = 0; node < play->terms.nodes; node++)
-        if (play->owes[node] != OWES_NOTHING || play->owes_release[node] != 0)
-            mask &= (rl_mask)~rl_bit(node);
+        if (play->owes[node] || play->owes_release[node] != 0) mask &= (rl_mask)~rl_bit(node);
     return mask;
 }
 
@@ -186,21 +184,16 @@ static void step_acquire(struct play *play, struct rl_event *event) {
     report(play, &actions);
 }
 
-static void step(struct play *play, struct rl_event *event, bool to_lease) {
-    bool straggler =
-        play->leased &&
-        !to_lease; /* of a won acquisition: told to it alone, the lease's timer stands */
-    rl_ns wake_at = play->wake_at;
+static void step(struct play *play, struct rl_event *event) {
     event->ready = ready(play);
     event->settled = play->settled;
     event->voided = play->voided;
     event->foreign = play->foreign;
     if (play->terms.guarded) event->fence_hint = play->now / 1000;
-    if (to_lease)
+    if (play->leased)
         step_lease(play, event);
     else
         step_acquire(play, event);
-    if (straggler) play->wake_at = wake_at;
     report_state(play);
 }
 
@@ -212,7 +205,7 @@ static void run_until(struct play *play, rl_ns at) {
         text_ms(&play->text, play->now);
         text_add(&play->text, ")\n");
         struct rl_event tick = {.type = RL_EVENT_TICK};
-        step(play, &tick, play->leased);
+        step(play, &tick);
     }
     play->now = at;
 }
@@ -253,13 +246,11 @@ static void node_input(struct play *play, const char *who, const char *what, con
     unsigned node = (unsigned)atoi(who + 4) - 1;
     if (node >= play->terms.nodes || what == NULL) wrong(play, "no such node", who);
     struct rl_event event = {.type = RL_EVENT_NODES, .node = (uint8_t)node};
-    bool to_lease = play->leased;
     if (is_vote(what, false, &event.vote)) {
-        if (play->owes[node] == OWES_NOTHING) wrong(play, "that node was asked nothing", who);
+        if (!play->owes[node]) wrong(play, "that node was asked nothing", who);
         event.type = RL_EVENT_VOTE;
         event.fence = event.vote == RL_VOTE_STALE && value ? strtoll(value, NULL, 10) : 0;
-        to_lease = play->owes[node] == OWES_LEASE;
-        play->owes[node] = OWES_NOTHING;
+        play->owes[node] = false;
     } else if (is_vote(what, true, &event.vote)) {
         if (play->owes_release[node] == 0) wrong(play, "that node was sent no release", who);
         event.type = RL_EVENT_UNLOCKED;
@@ -274,7 +265,7 @@ static void node_input(struct play *play, const char *who, const char *what, con
     } else if (!is_eligibility(play, rl_bit(node), what)) {
         wrong(play, "a node does not say that", what);
     }
-    step(play, &event, to_lease);
+    step(play, &event);
 }
 
 static void input(struct play *play, char *word) {
@@ -308,7 +299,7 @@ static void input(struct play *play, char *word) {
     else
         known = strcmp(word, "tick") == 0;
     if (!known) wrong(play, "unknown input", word);
-    step(play, &event, play->leased);
+    step(play, &event);
 }
 
 static void replay(struct play *play, char *source) {

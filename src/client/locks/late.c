@@ -19,6 +19,7 @@ enum { STEPS_AT_ONCE = 64 };
 struct late_lock {
     struct redlock_lock *lock;
     struct late_lock *next, *previous;
+    rl_ns end; /* of a disowned one */
 };
 
 static void unlink_late(struct late_locks *all, struct late_lock *late) {
@@ -42,10 +43,15 @@ void late_forget(struct redlock_lock *lock) {
     all->count--;
 }
 
+/* The lease itself sees to those that are behind. */
+static rl_mask late_nodes(const struct redlock_lock *lock) {
+    return lock->lease.late & (rl_mask)~lock->lease.behind;
+}
+
 /* Without memory its next renewal asks the node. */
 static void remember_late(struct redlock_lock *lock) {
     struct late_locks *all = &lock->client->locks->late;
-    all->nodes |= lock->lease.late;
+    all->nodes |= late_nodes(lock);
     if (lock->late) return;
     struct late_lock *late = malloc(sizeof *late);
     if (!late) return;
@@ -63,10 +69,14 @@ static bool is_under_way(const struct redlock_lock *lock) {
     return (is_holding(lock) && lock->lease.late) || (lock->round && lock->round->voting);
 }
 
+static bool is_over(const struct redlock_lock *lock) {
+    return !is_under_way(lock) || net_now(lock->client->net) >= lock->late->end;
+}
+
 void late_stepped(struct redlock_lock *lock) {
-    if (lock->phase == PHASE_DISOWNED && !is_under_way(lock))
+    if (lock->phase == PHASE_DISOWNED && is_over(lock))
         late_end(lock);
-    else if (lock->phase == PHASE_LEASED && is_holding(lock) && lock->lease.late)
+    else if (lock->phase == PHASE_LEASED && is_holding(lock) && late_nodes(lock))
         remember_late(lock);
     else if (lock->phase != PHASE_DISOWNED)
         late_forget(lock);
@@ -80,11 +90,11 @@ static void step_some(struct late_locks *all) {
         struct late_lock *late = all->first;
         unlink_late(all, late);
         link_last(all, late);
-        if (late->lock->lease.late & ready) {
+        if (late_nodes(late->lock) & ready) {
             steps++;
             lock_step(late->lock, (struct rl_event){.type = RL_EVENT_NODES});
         } else {
-            all->nodes |= late->lock->lease.late;
+            all->nodes |= late_nodes(late->lock);
         }
     }
     if (!all->first) all->left = 0;
@@ -117,8 +127,12 @@ void late_disown(struct redlock_lock *lock) {
     lock->refs++;
     client->locks->late.disowned++;
     rl_lease_disown(&lock->lease);
-    net_timer_set(client->net, &lock->timer,
-                  net_now(client->net) + lock->config->terms.node_timeout);
+    lock->late->end = net_now(client->net) + lock->config->terms.node_timeout;
+    lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES}); /* sets its timer */
+}
+
+rl_ns late_wake_at(const struct redlock_lock *lock, rl_ns wake_at) {
+    return wake_at < lock->late->end ? wake_at : lock->late->end;
 }
 
 void late_end(struct redlock_lock *lock) {

@@ -325,6 +325,8 @@ void late_stepped(struct redlock_lock *lock);
 void late_forget(struct redlock_lock *lock);
 /* The user has just forgotten the lock, which was held until then. */
 void late_disown(struct redlock_lock *lock);
+/* Of a disowned lock, whose lease wants to be woken at `wake_at`. */
+rl_ns late_wake_at(const struct redlock_lock *lock, rl_ns wake_at);
 /* Its late nodes get nothing any more. Only for a disowned lock. */
 void late_end(struct redlock_lock *lock);
 /* The same for all locks with that token: whoever uses it now may release it. */

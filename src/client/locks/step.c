@@ -222,7 +222,10 @@ static rl_ns may_come_late(const struct redlock_lock *lock, rl_ns wake_at) {
 static void carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns t1,
                       rl_ns now) {
     carry_out_sends(lock, actions, now);
-    if (lock->phase == PHASE_DISOWNED) return; /* its user has no part in it */
+    if (lock->phase == PHASE_DISOWNED) { /* its user has no part in it */
+        net_timer_set(lock->client->net, &lock->timer, late_wake_at(lock, actions->wake_at));
+        return;
+    }
     net_timer_move(lock->client->net, &lock->timer, actions->wake_at,
                    may_come_late(lock, actions->wake_at));
     if (lock->phase == PHASE_ACQUIRING) wait_queue_carry_out(lock, actions, now);
@@ -469,10 +472,6 @@ void lock_peek_reply(struct net_call *call, const struct net_reply *reply) {
 
 void lock_on_timer(struct net_timer *timer) {
     struct redlock_lock *lock = RL_CONTAINER(timer, struct redlock_lock, timer);
-    if (lock->phase == PHASE_DISOWNED) {
-        late_end(lock); /* it had one node timeout */
-        return;
-    }
     if (lock->phase != PHASE_FREE) lock_step(lock, (struct rl_event){.type = RL_EVENT_TICK});
 }
 
