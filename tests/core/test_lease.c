@@ -185,6 +185,10 @@ static void test_renewals_keep_to_ttl_max(void **state) {
     terms.ttl_max = 3 * RL_MS; /* 300 of 1000 are 0.9 of 3: as often as the clock can tell */
     begin();
     assert_int_equal(lease.renew_at, RL_MS);
+    terms.ttl_max = terms.ttl; /* nothing is cut, so nothing is rounded to milliseconds */
+    rules.renew_every = 300 * RL_MS + 1;
+    begin();
+    assert_int_equal(lease.renew_at, rules.renew_every);
 }
 
 static void test_renewal_counts_only_inside_the_old_validity(void **state) {
