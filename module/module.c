@@ -8,11 +8,11 @@
 
 #include <redlock/base.h>
 
-#include "commands.h"
-#include "ends.h"
-#include "mirror.h"
+#include "commands/commands.h"
+#include "state/ends.h"
+#include "state/mirror.h"
 #include "node/slots.h"
-#include "request.h"
+#include "commands/request.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

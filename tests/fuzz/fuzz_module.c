@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
-#include "commands.h"
-#include "ends.h"
-#include "server_api.h"
-#include "state.h"
+#include "state/clock.h"
+#include "commands/commands.h"
+#include "state/ends.h"
+#include "state/server_api.h"
+#include "state/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int RedisModule_OnLoad(struct server_ctx *ctx, struct server_string **argv, int argc);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "request.h"
+#include "commands/request.h"
 
 #include <string.h>
 #include <strings.h>
 
-#include "clock.h"
+#include "state/clock.h"
 
 #define FENCE_MAX INT64_C(9007199254740992) /* 2^53: a fence is below */
 #define TTL_MAX FENCE_MAX

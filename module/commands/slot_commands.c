@@ -2,12 +2,12 @@
  *
  * Slots: REDLOCK.SLOT. It returns what acquire_slot.lua returns; if all slots are taken, the rank
  * of the waiter too. */
-#include "slots.h"
+#include "commands/slots.h"
 
-#include "answers.h"
-#include "commands.h"
-#include "ends.h"
-#include "mirror.h"
+#include "commands/answers.h"
+#include "commands/commands.h"
+#include "state/ends.h"
+#include "state/mirror.h"
 
 static struct request request; /* large; one command runs at a time */
 

@@ -8,7 +8,7 @@
 #ifndef MODULE_MIRROR_H
 #define MODULE_MIRROR_H
 
-#include "state.h"
+#include "state/state.h"
 
 /* A key that only the keyspace has. */
 enum outside { OUTSIDE_NONE, OUTSIDE_STRING, OUTSIDE_OTHER_TYPE };

@@ -5,9 +5,9 @@
 
 #include <redlock/base.h>
 
-#include "clock.h"
-#include "commands.h"
-#include "request.h"
+#include "state/clock.h"
+#include "commands/commands.h"
+#include "commands/request.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "server_api.h"
+#include "state/server_api.h"
 
 #include <string.h>
 

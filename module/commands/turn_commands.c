@@ -4,11 +4,11 @@
  * (An ACQUIRE with WAITER also enters the queue, and leaves it.) */
 #include <string.h>
 
-#include "commands.h"
-#include "ends.h"
-#include "mirror.h"
-#include "request.h"
-#include "slots.h"
+#include "commands/commands.h"
+#include "state/ends.h"
+#include "state/mirror.h"
+#include "commands/request.h"
+#include "commands/slots.h"
 
 static struct request request; /* large; one command runs at a time */
 

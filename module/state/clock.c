@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "clock.h"
+#include "state/clock.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -6,11 +6,11 @@
  * expects none (7.0 ends itself by an assertion). It calls commands there, which pass on what they
  * change; and only if the key would not end by itself.
  */
-#include "mirror.h"
+#include "state/mirror.h"
 
 #include <string.h>
 
-#include "clock.h"
+#include "state/clock.h"
 
 /* Wall clock minus boot time: the highest with which a key was set. A key that was set when it was
  * higher than now outlives its lock, because the wall clock stepped back meanwhile. */

@@ -4,7 +4,7 @@
  * maxmemory. */
 #include "node/memory.h"
 
-#include "server_api.h"
+#include "state/server_api.h"
 
 void *node_memory_take(size_t bytes) {
     return server.TryAlloc ? server.TryAlloc(bytes) : server.Alloc(bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "glob.h"
+#include "commands/glob.h"
 
 /* Matches `c` against the set that begins behind '['; *at moves behind its ']' (or to the end of a
  * pattern without one). */

@@ -5,7 +5,7 @@
 #define MODULE_SLOTS_H
 
 #include "node/slots.h"
-#include "request.h"
+#include "commands/request.h"
 
 struct slots {
     struct node_slot_request request; /* its names, count and barred slots; valid until the next */

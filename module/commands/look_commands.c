@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "commands.h"
-#include "glob.h"
-#include "mirror.h"
-#include "request.h"
+#include "commands/commands.h"
+#include "commands/glob.h"
+#include "state/mirror.h"
+#include "commands/request.h"
 
 static const struct node_bytes no_token = {"", 0};
 

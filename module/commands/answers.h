@@ -4,7 +4,7 @@
 #ifndef MODULE_ANSWERS_H
 #define MODULE_ANSWERS_H
 
-#include "request.h"
+#include "commands/request.h"
 
 int reply_integer(struct server_ctx *ctx, long long number);
 int reply_no_memory(struct server_ctx *ctx);

@@ -11,7 +11,7 @@
 
 #include "node/queue.h"
 #include "node/table.h"
-#include "server_api.h"
+#include "state/server_api.h"
 
 #define RECORD_KEY "redlock:node" /* its invalidation announces a changed record */
 

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "answers.h"
-#include "commands.h"
-#include "ends.h"
-#include "mirror.h"
+#include "commands/answers.h"
+#include "commands/commands.h"
+#include "state/ends.h"
+#include "state/mirror.h"
 
 static struct request request; /* large; one command runs at a time */
 

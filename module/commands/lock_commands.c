@@ -2,11 +2,11 @@
  *
  * The votes: REDLOCK.ACQUIRE, EXTEND, RELEASE, RAISE, BREAK, CONFIRM. They return what the scripts
  * of src/node return. */
-#include "answers.h"
-#include "commands.h"
-#include "ends.h"
-#include "mirror.h"
-#include "request.h"
+#include "commands/answers.h"
+#include "commands/commands.h"
+#include "state/ends.h"
+#include "state/mirror.h"
+#include "commands/request.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ends.h"
+#include "state/ends.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "mirror.h"
+#include "state/clock.h"
+#include "state/mirror.h"
 
 enum { AT_ONCE = 16, PORTION_US = 50, CRON_PORTIONS = 20, ASK_EVERY_MS = 1000, CRON_MS = 100 };
 

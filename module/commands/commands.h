@@ -4,7 +4,7 @@
 #ifndef MODULE_COMMANDS_H
 #define MODULE_COMMANDS_H
 
-#include "state.h"
+#include "state/state.h"
 
 struct command {
     const char *name;

@@ -6,7 +6,7 @@
 #ifndef MODULE_ENDS_H
 #define MODULE_ENDS_H
 
-#include "state.h"
+#include "state/state.h"
 
 /* SERVER_OK, or SERVER_ERR after a line in the log. */
 int ends_begin(struct server_ctx *ctx);

@@ -5,7 +5,7 @@
 #ifndef MODULE_REQUEST_H
 #define MODULE_REQUEST_H
 
-#include "state.h"
+#include "state/state.h"
 
 struct words {
     struct server_ctx *ctx;

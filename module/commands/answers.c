@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "answers.h"
+#include "commands/answers.h"
 
-#include "mirror.h"
+#include "state/mirror.h"
 
 int reply_integer(struct server_ctx *ctx, long long number) {
     server.ReplyWithLongLong(ctx, number);

@@ -4,8 +4,8 @@
  * redlock:node, which they stand for, may use them. */
 #include <string.h>
 
-#include "commands.h"
-#include "request.h"
+#include "commands/commands.h"
+#include "commands/request.h"
 
 enum { RECORD_BYTES_MAX = 65536 };
 

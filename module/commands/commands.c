@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "commands.h"
+#include "commands/commands.h"
 
 #include <string.h>
 
