@@ -217,25 +217,32 @@ static struct redlock_node_status status_of(struct session *session, int node) {
     return status;
 }
 
+/* Why it is not intact, with the cure. */
+static const char *reason_of(int verdict, const struct redlock_node_status *status, char *out,
+                             size_t size) {
+    char reason[400];
+    const bool has_text =
+        verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN;
+    if (status->url == NULL && !has_text)
+        snprintf(reason, sizeof reason, "not in the list of nodes: update it");
+    else if (has_text || (verdict == REDLOCK_VERDICT_NO_RECORD && status->text[0] != '\0'))
+        snprintf(reason, sizeof reason, "%s", status->text);
+    else if (verdict == REDLOCK_VERDICT_NO_RECORD)
+        snprintf(reason, sizeof reason, "it carries no record");
+    else
+        reason_text(verdict, verdict == status->verdict ? status->text : "", reason, sizeof reason);
+    return printable(out, size, reason, strlen(reason));
+}
+
 static void print_eligibility(int verdict, const struct redlock_node_status *status, FILE *out) {
-    char clean[400];
+    char reason[400];
     if (verdict == REDLOCK_VERDICT_GRANTED) {
         fputs("intact\n", out);
-    } else if (verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN) {
-        fprintf(out, "%s: %s\n", verdict_name(verdict),
-                printable(clean, sizeof clean, status->text, strlen(status->text)));
-    } else if (status->url == NULL) {
-        fputs("not in the list of nodes: update it\n", out);
-    } else if (verdict == REDLOCK_VERDICT_NO_RECORD) {
-        fprintf(out, "%s\n",
-                status->text[0] != '\0'
-                    ? printable(clean, sizeof clean, status->text, strlen(status->text))
-                    : "it carries no record");
-    } else {
-        char reason[300];
-        reason_text(verdict, verdict == status->verdict ? status->text : "", reason, sizeof reason);
-        fprintf(out, "%s\n", printable(clean, sizeof clean, reason, strlen(reason)));
+        return;
     }
+    if (verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN)
+        fprintf(out, "%s: ", verdict_name(verdict));
+    fprintf(out, "%s\n", reason_of(verdict, status, reason, sizeof reason));
 }
 
 static bool is_connected(const struct redlock_node_status *status) {
@@ -440,7 +447,9 @@ void membership_print(struct session *session, const struct membership *membersh
 
 /* ---- for machines ------------------------------------------------------------------------ */
 
-static json_t *eligibility_json(const char *url, int verdict, int64_t recovering_ms) {
+static json_t *eligibility_json(const char *url, int verdict, int64_t recovering_ms,
+                                const struct redlock_node_status *status) {
+    char reason[400];
     const bool left_known = verdict == REDLOCK_VERDICT_RECOVERING && recovering_ms >= 0;
     const char *eligibility = verdict == REDLOCK_VERDICT_GRANTED ? "intact" : verdict_name(verdict);
     json_t *object = json_object();
@@ -448,6 +457,10 @@ static json_t *eligibility_json(const char *url, int verdict, int64_t recovering
     json_object_set_new(object, "standing", json_string(eligibility));
     json_object_set_new(object, "recovering_ms",
                         left_known ? json_integer(recovering_ms) : json_null());
+    json_object_set_new(object, "reason",
+                        verdict == REDLOCK_VERDICT_GRANTED
+                            ? json_null()
+                            : json_string(reason_of(verdict, status, reason, sizeof reason)));
     return object;
 }
 
@@ -482,8 +495,9 @@ json_t *membership_json(struct session *session, const struct membership *member
     json_object_set_new(object, "votes_needed", json_integer((json_int_t)quorum->votes_needed));
     for (size_t i = 0; i < quorum->members; i++) {
         const struct redlock_member *member = &membership->members[i];
-        json_t *row =
-            eligibility_json(member_url(session, member), member->verdict, member->recovering_ms);
+        const struct redlock_node_status status = status_of(session, member->node);
+        json_t *row = eligibility_json(member_url(session, member), member->verdict,
+                                       member->recovering_ms, &status);
         json_object_set_new(row, "id", json_string(member->id));
         if (member->node < 0) json_object_set_new(row, "standing", json_string("not_listed"));
         json_object_set_new(row, "native", native_json(session, member->node));
@@ -494,7 +508,7 @@ json_t *membership_json(struct session *session, const struct membership *member
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
         if (stands_for_a_member(membership, i)) continue;
         const struct redlock_node_status status = status_of(session, (int)i);
-        json_t *row = eligibility_json(status.url, status.verdict, status.recovering_ms);
+        json_t *row = eligibility_json(status.url, status.verdict, status.recovering_ms, &status);
         json_object_set_new(row, "native", native_json(session, (int)i));
         json_object_set_new(row, "node", json_integer((json_int_t)i + 1));
         json_array_append_new(others, row);

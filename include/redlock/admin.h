@@ -404,11 +404,12 @@ static inline void redlock_member_init(struct redlock_member *member) {
     member->size = sizeof *member;
 }
 
-/* Reads the quorum. Waits for the nodes as an acquisition does. Each element of `members` is
- * initialised by redlock_member_init(). OK: a majority of the members is intact. NO_QUORUM
- * (everything is filled as well). TWO_QUORUMS: the listed nodes belong to two quorums and none is
- * pinned; what is filled describes the quorum that this client chose, if it chose one.
- * BAD_ARGUMENT (`count` is below the number of members; a classic client), NO_MEMORY, FORKED. */
+/* Reads the quorum. Waits for the nodes as an acquisition does. A member with an intact record
+ * whose fences are gone is RECOVERING: it cannot vote. Each element of `members` is initialised by
+ * redlock_member_init(). OK: a majority of the members is intact. NO_QUORUM (everything is filled
+ * as well). TWO_QUORUMS: the listed nodes belong to two quorums and none is pinned; what is filled
+ * describes the quorum that this client chose, if it chose one. BAD_ARGUMENT (`count` is below the
+ * number of members; a classic client), NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_quorum_peek(struct redlock_client *client,
                                                        struct redlock_quorum_status *quorum,
                                                        struct redlock_member *members,

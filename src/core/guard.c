@@ -176,12 +176,23 @@ static void written(struct rl_guard *guard, unsigned index, bool done) {
     if (node->record.eligibility == RL_RECORD_RECOVERING) trust(node);
 }
 
+/* A record changes together with the name of its fences. So if a second read still finds that
+ * nonce, the fences alone were removed. */
+static void no_fences(struct rl_guard_node *node) {
+    if (!node->read || !node->has_record) return;
+    node->damaged = node->record.nonce;
+    if (node->pending_op == RL_PENDING_READ) node->stale = true;
+    /* the answer to a write shows it */
+    if (node->pending_op != RL_PENDING_WRITE) node->read = false;
+}
+
 static void fences_came(struct rl_guard *guard, unsigned index, const int64_t *fences) {
     struct rl_guard_node *node = &guard->node[index];
     if (node->pending_op != RL_PENDING_FENCES) return;
     node->pending_op = RL_PENDING_NONE;
-    bool wanted = !node->stale && guard->installing >= 0;
+    bool stale = node->stale, wanted = !stale && guard->installing >= 0;
     node->stale = false;
+    if (!fences && !stale) no_fences(node);
     if (!fences) {
         node->read = false;
         return;
@@ -203,18 +214,10 @@ static void failed(struct rl_guard *guard, unsigned index, rl_ns now) {
     node->again_at = now + RETRY_PAUSE;
 }
 
-/* A record changes together with the name of its fences. So if a second read still finds that
- * nonce, the fences alone were removed. */
-static void no_fences(struct rl_guard_node *node) {
-    if (!node->read || !node->has_record) return;
-    node->damaged = node->record.nonce;
-    if (node->pending_op == RL_PENDING_READ) node->stale = true;
-    /* the answer to a write shows it */
-    if (node->pending_op != RL_PENDING_WRITE) node->read = false;
-}
-
 static void renamed(struct rl_guard_node *node, const struct rl_guard_event *event) {
-    if (node->pending_op == RL_PENDING_READ) node->stale = true; /* it may be older */
+    /* it may be older, or of the old name */
+    if (node->pending_op == RL_PENDING_READ || node->pending_op == RL_PENDING_FENCES)
+        node->stale = true;
     if (node->record.nonce == event->expected) node->record.nonce = event->nonce;
 }
 

@@ -25,7 +25,9 @@ static const struct {
     [RL_MEMBERSHIP_IDLE] = {"idle", NULL, TO(RL_INIT_PEEK) | TO(RL_CHANGE_PEEK)},
 
     [RL_INIT_PEEK] = {"reading the records", membership_init_read,
-                      TO(RL_INIT_CLAIM) | TO(RL_FINISH_TAKE) | OVER},
+                      TO(RL_INIT_CLAIM) | TO(RL_INIT_PROVE) | OVER},
+    [RL_INIT_PROVE] = {"reading whether fences are there", membership_init_proven,
+                       TO(RL_INIT_PEEK) | TO(RL_FINISH_TAKE) | OVER},
     [RL_INIT_CLAIM] = {"writing records", membership_init_claimed,
                        TO(RL_INIT_PEEK) | TO(RL_INIT_WAIT) | TO(RL_INIT_FLOOR) | OVER},
     [RL_INIT_WAIT] = {"waiting", membership_init_watched,

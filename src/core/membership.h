@@ -191,6 +191,7 @@ enum rl_membership_state {
     RL_MEMBERSHIP_IDLE = 0,
     /* init */
     RL_INIT_PEEK,    /* read what is there */
+    RL_INIT_PROVE,   /* a majority is intact by its records: does it have its fences? */
     RL_INIT_CLAIM,   /* write every node's record as recovering */
     RL_INIT_WAIT,    /* until every earlier lock has ended */
     RL_INIT_FLOOR,   /* read the highest fences */
@@ -288,7 +289,8 @@ struct rl_membership {
     } settling;
     /* An init. */
     struct rl_membership_plan plan;
-    rl_mask left; /* nodes that are not finished yet */
+    rl_mask left;   /* nodes that are not finished yet */
+    unsigned bared; /* how often intact records without fences were read again */
 };
 
 /* After it and before BEGIN the front end writes the nodes' URLs into view.node[].url. */

@@ -100,6 +100,24 @@ void membership_init_read(struct rl_membership *m) {
         begin_anew(m);
         return;
     }
+    membership_fences(m, RL_INIT_PROVE, membership_intact(m), false);
+}
+
+/* Votes need the fences. A record changes together with the name of its fences, so if a second read
+ * still finds that nonce, the fences alone are gone, and the node is not intact. A node that does
+ * not answer counts by its record. */
+static bool must_read_again(struct rl_membership *m) {
+    if (!m->without || m->bared++ == TRIES) return false;
+    for (unsigned i = 0; i < m->wish.nodes; i++)
+        if (m->without & rl_bit(i)) m->view.node[i].damaged = m->view.node[i].record.nonce;
+    return true;
+}
+
+void membership_init_proven(struct rl_membership *m) {
+    if (must_read_again(m)) {
+        membership_peek(m, RL_INIT_PEEK, 0);
+        return;
+    }
     m->left = left_by_init(m) | left_by_others(m);
     if (m->left && !membership_check_fit(m, all(m))) {
         membership_end(m);

@@ -22,7 +22,7 @@ void membership_write(struct rl_membership *m, enum rl_membership_state state, r
                       bool floor);
 /* Raises view.floor to the fences of the intact nodes, or to the kept ones. Afterwards `reported`
  * holds the nodes that answered. A node whose data are not those of its record's read counts as not
- * having answered. */
+ * having answered. `without` holds those that have no fences of that name. */
 void membership_fences(struct rl_membership *m, enum rl_membership_state state, rl_mask nodes,
                        bool kept);
 void membership_judge(struct rl_membership *m); /* computes `view` again from what was read */
@@ -81,6 +81,7 @@ uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node);
 /* ---- the handlers: what happens when the question of a state is answered */
 #define MEMBERSHIP_HANDLERS(X)                                                                     \
     X(init_read)                                                                                   \
+    X(init_proven)                                                                                 \
     X(init_claimed)                                                                                \
     X(init_watched)                                                                                \
     X(init_floored)                                                                                \

@@ -2,13 +2,15 @@
 """Another program writes under names that begin with redlock: what can recover does, and else the key, its type and the cure
 are named."""
 import json
+import re
+import time
 
 import pytest
 
 from conftest import Redlock
 from servers import until
 
-LOST = 80
+DEGRADED, NO_QUORUM, LOST = 1, 69, 80
 
 
 @pytest.fixture
@@ -57,6 +59,66 @@ def test_fences_of_a_member_that_votes(three, guarded, resource):
           three[0].ask("TYPE", fences_of(three[0])) == b"zset", 30)
     comes_back(guarded, resource)
     assert "FOREIGN-KEY" not in findings(guarded)
+
+
+# The record stays, and votes need the fences.
+
+def bare(server, value):
+    server.ask("DEL", fences_of(server))
+    if value:
+        server.ask("SET", fences_of(server), value)
+
+
+def status(redlock):
+    """The exit status, the state, and of each member the standing, when it votes again, and whether its fences are missing."""
+    done = redlock("quorum", "status", "--json")
+    report = json.loads(done.stdout)
+    members = [(member["standing"], member["recovering_ms"], "its fences are missing" in (member["reason"] or "")) for member in report["members"]]
+    return done.returncode, report["state"], members
+
+
+@pytest.mark.parametrize("value", [None, "x"], ids=["deleted", "overwritten"])
+def test_a_majority_without_fences(three, guarded, resource, value):
+    done = guarded("run", "-t", "1s", resource, "--", "sh", "-c", "echo $REDLOCK_FENCE")
+    assert done.returncode == 0, done
+    fence = int(done.stdout)
+    for server in three.servers[:2]:
+        bare(server, value)
+    bares = ("recovering", None, True)
+    assert status(guarded) == (NO_QUORUM, "no-quorum", [bares, bares, ("intact", None, False)])
+    done = guarded("quorum", "status")
+    table = done.stdout.decode()
+    assert done.returncode == NO_QUORUM and table.count(
+        "recovering: its fences are missing; it votes again some time after a majority of the quorum is intact\n") == 2, table
+    assert table.endswith("1 of 3 members is intact, and 2 are needed: no lock can be taken. "
+                          "If the data of a majority is lost for good: redlock quorum init\n")
+
+    done = guarded("quorum", "set-ttl-max", "--yes", "2s")  # no change begins
+    assert done.returncode == NO_QUORUM and b"nothing is done: " in done.stderr, done
+    began = time.monotonic()
+    done = guarded("quorum", "init", "--yes")
+    assert done.returncode == 0 and time.monotonic() - began >= 1, done
+    assert b"fewer than a majority of this quorum is intact" in done.stderr
+    assert status(guarded) == (0, "intact", [("intact", None, False)] * 3)
+    assert [server.ask("TYPE", fences_of(server)) for server in three.servers] == [b"zset"] * 3
+    done = guarded("run", "-t", "1s", resource, "--", "sh", "-c", "echo $REDLOCK_FENCE")
+    assert done.returncode == 0 and int(done.stdout) > fence, done
+
+
+@pytest.mark.parametrize("value", [None, "x"], ids=["deleted", "overwritten"])
+def test_a_minority_without_fences(three, guarded, resource, value):
+    bare(three[1], value)
+    code, state, members = status(guarded)
+    assert (code, state, members[0], members[2]) == (DEGRADED, "degraded", ("intact", None, False), ("intact", None, False))
+    assert members[1][0] == "recovering" and members[1][1] > 0 and members[1][2], members
+    done = guarded("quorum", "status")
+    assert done.returncode == DEGRADED, done
+    assert re.search(rb"recovering: its fences are missing; it votes again in about \d+ s\n", done.stdout), done.stdout
+    done = guarded("quorum", "init", "--yes")
+    assert done.returncode == 0 and b"nothing to do" in done.stderr, done
+    assert guarded("quorum", "status", "-q", "--wait=20s").returncode == 0  # a client that waits brings it back
+    assert three[1].ask("TYPE", fences_of(three[1])) == b"zset"
+    assert guarded("run", "-t", "1s", resource, "true").returncode == 0
 
 
 @pytest.mark.parametrize("junk, why", [

@@ -20,7 +20,8 @@
  * lost) | slow T (that comes so much later) | was (its data are those of the former member that it
  * was) | left E (by the init of another quorum, at epoch E) | claimed (a client's guard has found
  * that it lost its data) | waits T (and keeps the time waited there) | contended (from now on a
- * guard writes there before each write of an operator) | fences F | until: nothing but time.
+ * guard writes there before each write of an operator) | fences F | bare (its fences are deleted,
+ * its record is not) | until: nothing but time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ enum { NODES = 7, OPERATORS = 2, QUEUE = 256, QUORUM_ID = 0xaa };
 #define HALF (RL_MS / 2)
 
 struct node {
-    bool up, mute, contended, unfit, twice;
+    bool up, mute, contended, unfit, twice, bare;
     rl_ns slow;
     unsigned process;  /* names its run_id */
     unsigned promoted; /* names its replication id */
@@ -312,9 +313,10 @@ static void at_node(struct letter letter) {
             node->record = letter.record;
             node->has_record = true;
             if (letter.raises && letter.fence > node->fence) node->fence = letter.fence;
+            if (letter.raises) node->bare = false;
         }
     } else {
-        letter.has_record = node->has_record;
+        letter.has_record = node->has_record && !node->bare;
         letter.fence = node->fence;
     }
     if (node->up) node->mute = false;
@@ -580,6 +582,8 @@ static void node_input(unsigned index, const char *what, const char *value) {
         recovers(node, index);
     else if (strcmp(what, "forgets") == 0)
         memset(&node->record.accepted, 0, sizeof node->record.accepted);
+    else if (strcmp(what, "bare") == 0)
+        node->bare = true, node->fence = 0;
     else if (strcmp(what, "fences") == 0)
         node->fence = atoi(value ? value : "0");
     else

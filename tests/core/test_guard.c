@@ -630,6 +630,19 @@ static void test_removed_fences_are_a_loss(void **state) {
     assert_int_equal(world_intact(0), 7);
 }
 
+/* A client that sends no votes finds it when it reads the fences to recover another node. */
+static void test_removed_fences_are_found_by_a_recovery(void **state) {
+    (void)state;
+    world_begin_read(5, 1);
+    gw.node[1].has_fences = false;
+    gw.node[1].lost_at = gw.now;
+    world_lose(0, false);
+    world_peek(0);
+    world_run(gw.now + 4 * WORLD_QUARANTINE);
+    assert_int_equal(world_intact(0), ALL5);
+    assert_true(gw.node[1].has_fences);
+}
+
 static void test_foreign_and_unfit(void **state) {
     (void)state;
     world_begin_read(5, 1);
@@ -1332,6 +1345,7 @@ int main(void) {
         cmocka_unit_test(test_jump_outlives_the_connection),
         cmocka_unit_test(test_jump_seen_by_all_is_waited_out_once),
         cmocka_unit_test(test_removed_fences_are_a_loss),
+        cmocka_unit_test(test_removed_fences_are_found_by_a_recovery),
         cmocka_unit_test(test_foreign_and_unfit),
         cmocka_unit_test(test_copy_comes_back_as_itself),
         cmocka_unit_test(test_round_trip_is_pushed),

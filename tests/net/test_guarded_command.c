@@ -281,6 +281,7 @@ static void test_one_reply(void **state) {
         {NET_RECORD, 0, "$1\r\na\r\n", WRONG},
         {NET_RECORD, 0, "-WRONGTYPE x\r\n", REDLOCK_VERDICT_WRONGTYPE},
         {NET_FENCES, 0, "*0\r\n", REDLOCK_VERDICT_RECOVERING},
+        {NET_FENCES, 0, "-WRONGTYPE x\r\n", REDLOCK_VERDICT_RECOVERING},
         {NET_FENCES, 0, "*-1\r\n", WRONG},
         {NET_FENCES, 0, "*1\r\n$1\r\n0\r\n", WRONG},
         {NET_FENCES, 0, "*2\r\n$1\r\n0\r\n:1\r\n", WRONG},

@@ -22,18 +22,25 @@ static void denial_text(const struct guard *guard, unsigned node, char *text, si
                  fences->command[0] ? "+" : "what redlock doctor names", fences->command);
 }
 
+/* Its record is intact, and until a client recovers the node, the record says nothing else. */
+static bool lost_fences_alone(const struct rl_guard_node *node) {
+    return node->has_record && node->record.eligibility == RL_RECORD_INTACT &&
+           node->record.nonce == node->damaged;
+}
+
 static void recovering_text(const struct guard *guard, unsigned node, char *text, size_t size) {
     int64_t left = guard_recovering_ms(guard, node);
     int trouble = guard->node[node].trouble;
+    const char *what = lost_fences_alone(&guard->machine.node[node])
+                           ? "its fences are missing"
+                           : "it lost its lock data (or is new)";
     if (trouble != 0)
-        snprintf(text, size, "it lost its lock data (or is new), and its recovery fails: %s",
-                 redlock_verdict_text(trouble));
+        snprintf(text, size, "%s, and its recovery fails: %s", what, redlock_verdict_text(trouble));
     else if (left < 0)
-        snprintf(
-            text, size,
-            "it lost its lock data (or is new); it votes again some time after a majority of the quorum is intact");
+        snprintf(text, size,
+                 "%s; it votes again some time after a majority of the quorum is intact", what);
     else
-        snprintf(text, size, "it lost its lock data (or is new); it votes again in about %lld s",
+        snprintf(text, size, "%s; it votes again in about %lld s", what,
                  (long long)((left + 999) / 1000));
 }
 

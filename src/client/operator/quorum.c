@@ -124,6 +124,55 @@ static int peek_at_all(struct redlock_client *client, struct redlock_quorum_stat
     return machine->decided && seen.intact >= seen.votes_needed ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
+/* ---- do intact records have their fences? ---- */
+
+struct fences_look {
+    struct inquiry inquiry;
+    bool missing;
+    struct net_bytes key;
+    struct net_request request;
+    uint64_t nonces[RL_NODES_MAX];
+    struct net_call calls[RL_NODES_MAX];
+};
+
+static void on_fences(struct net_call *call, const struct net_reply *reply) {
+    struct fences_look *look = call->owner;
+    struct redlock_client *client = look->inquiry.client;
+    if (reply->verdict == REDLOCK_VERDICT_RECOVERING && !client->closing) {
+        guard_no_fences(client->guard, call->node, look->nonces[call->node]);
+        look->missing = true;
+    }
+    inquiry_answered(&look->inquiry, false);
+}
+
+/* A client learns from its votes that a node's fences are gone. One that sends none asks by a vote
+ * that confirms nothing: no key holds that token. The guard then reads these records again, and
+ * judges the nodes. Waits for that, and otherwise not for a node that hangs. The mutex is held. */
+static void look_for_fences(struct redlock_client *client) {
+    static const uint16_t stripe = 0;
+    struct fences_look *look = calloc(1, sizeof *look);
+    if (!look) return;
+    inquiry_init(&look->inquiry, client, look->calls, RL_NODES_MAX, on_fences);
+    memcpy(look->nonces, client->guard->nonces, sizeof look->nonces);
+    look->key = (struct net_bytes){NET_KEY_RECORD, sizeof NET_KEY_RECORD - 1};
+    look->request = (struct net_request){.op = NET_CONFIRM,
+                                         .keys = &look->key,
+                                         .keys_count = 1,
+                                         .token = {"-", 1},
+                                         .nonces = look->nonces,
+                                         .fence = REDLOCK_FENCE_MAX,
+                                         .stripes = &stripe,
+                                         .stripes_count = 1};
+    const rl_ns patience =
+        client_node_timeout(client) > LOOK_PATIENCE ? client_node_timeout(client) : LOOK_PATIENCE;
+    const rl_mask nodes = client->guard->intact & net_ready(client->net, net_now(client->net));
+    inquiry_send(&look->inquiry, nodes, &look->request, look->calls,
+                 net_now(client->net) + patience);
+    inquiry_wait(&look->inquiry);
+    if (look->missing) gather_majority(client, guard_votes_needed(client->guard), LOOK_PATIENCE);
+    inquiry_unref(&look->inquiry);
+}
+
 int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_status *quorum,
                         struct redlock_member *members, size_t count) {
     if (!client || !quorum || (!members && count > 0) || !client->guard)
@@ -132,6 +181,7 @@ int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_sta
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     gather_majority(client, guard_votes_needed(client->guard), LOOK_PATIENCE);
+    look_for_fences(client);
     int result = peek_at_all(client, quorum, members, count);
     return client_leave_notifying(client, result);
 }

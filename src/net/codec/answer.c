@@ -443,7 +443,8 @@ static int error_verdict(const struct net_request *request, unsigned nth,
     const int verdict = verdict_of_error(reader->bytes[0]);
     if (verdict != REDLOCK_VERDICT_WRONGTYPE || setnx_speaks(request)) return verdict;
     const struct form *form = form_of(request, room.incarnation != NULL);
-    return form->shape[nth % 2] == SHAPE_RAISED ? REDLOCK_VERDICT_RECOVERING : verdict;
+    const uint8_t shape = form->shape[nth % 2];
+    return shape == SHAPE_RAISED || shape == SHAPE_FENCES ? REDLOCK_VERDICT_RECOVERING : verdict;
 }
 
 bool command_answer(const struct net_request *request, unsigned nth, const struct reader *reader,
