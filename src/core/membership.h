@@ -289,8 +289,8 @@ struct rl_membership {
     } settling;
     /* An init. */
     struct rl_membership_plan plan;
-    rl_mask left;   /* nodes that are not finished yet */
-    unsigned bared; /* how often intact records without fences were read again */
+    rl_mask left;     /* nodes that are not finished yet */
+    unsigned rereads; /* how often intact records without fences were read again */
 };
 
 /* After it and before BEGIN the front end writes the nodes' URLs into view.node[].url. */

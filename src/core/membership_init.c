@@ -107,7 +107,7 @@ void membership_init_read(struct rl_membership *m) {
  * still finds that nonce, the fences alone are gone, and the node is not intact. A node that does
  * not answer counts by its record. */
 static bool must_read_again(struct rl_membership *m) {
-    if (!m->without || m->bared++ == TRIES) return false;
+    if (!m->without || m->rereads++ == TRIES) return false;
     for (unsigned i = 0; i < m->wish.nodes; i++)
         if (m->without & rl_bit(i)) m->view.node[i].damaged = m->view.node[i].record.nonce;
     return true;
