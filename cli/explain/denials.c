@@ -107,10 +107,23 @@ int own_keys_take(struct session *session, size_t node, const char *resource,
     return result == REDLOCK_OK ? 0 : -1;
 }
 
+/* Neither the scripts of a lock nor what stands in for them: all else that it needs is permitted.
+ */
+static void denied_ways(const struct redlock_server *server, char *out, size_t size) {
+    if (server->last_denied[0] == '\0') return;
+    if (server->scripts == REDLOCK_SCRIPTS_DENIED)
+        snprintf(out, size, "+eval +evalsha, or +%s and all else that transactions need",
+                 server->last_denied);
+    else
+        snprintf(out, size, "+%s", server->last_denied);
+}
+
 char *denied_text(struct session *session, struct denials *denials, size_t node, enum need need,
                   const char *resource, char *out, size_t size) {
     char commands[600];
     denied_commands(session, denials, node, need, commands, sizeof commands);
+    if (commands[0] == '\0' && need == NEED_LOCK)
+        denied_ways(&denials->servers[node], commands, sizeof commands);
     if (commands[0] == '\0' && resource != NULL)
         denied_keys(session, node, resource, commands, sizeof commands);
     if (commands[0] != '\0')

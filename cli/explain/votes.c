@@ -72,6 +72,9 @@ int session_verdict(struct session *session, size_t node, int verdict, char *rea
     if (status.verdict == REDLOCK_VERDICT_AUTH ||
         (verdict == REDLOCK_VERDICT_DISCONNECTED && status.verdict == REDLOCK_VERDICT_TLS))
         verdict = status.verdict;
+    /* A majority had refused before it was connected, which says nothing against it. */
+    if (verdict == REDLOCK_VERDICT_CONNECTING && session->failed.result == REDLOCK_HELD)
+        return REDLOCK_VERDICT_NONE;
     /* If too few nodes vote, those that would vote are not asked. */
     if (verdict == REDLOCK_VERDICT_NONE && session_mode(session) == REDLOCK_MODE_GUARDED) {
         snprintf(reason, size, "intact");

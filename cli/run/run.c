@@ -62,7 +62,7 @@ struct front {
     int stopped_by;      /* the signal; 0: neither the command nor this job is stopped */
     int64_t complain_at; /* NEVER: the command was not ended by the front, or that is reported */
     bool holder_gone, socket_closed, has_result, start_reported, command_ended, stop_waits,
-        passed_interrupt, lent_once;
+        passed_interrupt, lent_once, killed_holder;
     struct spared spared; /* children that this process had before: redlock was started by exec */
     struct outcome outcome;
 };
@@ -73,14 +73,17 @@ static void continue_command(struct front *front) {
     note_send(front->socket, NOTE_SIGNAL, SIGCONT, NULL);
 }
 
+/* Orphans become children of this process when the holder has died. True: there were some. */
+static bool reap(struct front *front) {
+    bool any = false;
+    for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0; any = true)
+        if (pid == front->holder) front->holder_gone = true;
+    return any;
+}
+
 static void on_signal(struct front *front, int signal) {
     switch (signal) {
-    case SIGCHLD:
-        /* Orphans become children of this process when the holder has died. */
-        for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) > 0;) {
-            if (pid == front->holder) front->holder_gone = true;
-        }
-        break;
+    case SIGCHLD: reap(front); break;
     case SIGCONT: continue_command(front); break;
     case SIGTSTP:
         /* Z while waiting: the command does not start before the job continues. While it starts, it
@@ -137,6 +140,46 @@ static void on_stop(struct front *front) {
     if (terminal_stop_job(&front->terminal, front->group, signal)) continue_command(front);
 }
 
+/* When the holder has died. What forks without a pause may escape all the looks, but it leaves
+ * zombies: it is still there while some are found. */
+static struct descent end_below_front(struct front *front, int64_t until) {
+    struct descent left;
+    do {
+        left = descent_kill(getpid(), &front->spared, until);
+    } while (reap(front) && now_ns() < until);
+    return left;
+}
+
+/* By a signal. A tracer may keep what is killed, so what it has stopped does not count. */
+static bool is_stopped(pid_t child) {
+    siginfo_t state = {.si_pid = 0};
+    return waitid(P_PID, (id_t)child, &state, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+           state.si_pid == child;
+}
+
+/* Nobody reaps below a holder that is stopped, so the looks take ever longer, and what forks
+ * without a pause escapes them. That holder ends too, and all that was below it is below the front.
+ */
+static void end_below_holder(struct front *front, int64_t until) {
+    front->killed_holder = is_stopped(front->holder);
+    if (!front->killed_holder) {
+        descent_kill(front->holder, NULL, until);
+        return;
+    }
+    kill(front->holder, SIGKILL);
+    for (; !front->holder_gone && now_ns() < until; pause_ms(1)) reap(front);
+    end_below_front(front, until);
+}
+
+static void complain_of_holder(struct front *front, const struct descent *left) {
+    char whom[100];
+    front->complain_at = NEVER;
+    complain(
+        "lost '%.100s': the process that renews it is stopped or blocked, and the validity has ended; %s%s",
+        front->resource, left->living == 0 ? "sent KILL" : "still running without the lock: ",
+        left->living == 0 ? "" : descent_text(left, left->living, whom, sizeof whom));
+}
+
 /* When the validity ends, no time is left for TERM: a holder that runs would have sent it before.
  */
 static void end_with_validity(struct front *front) {
@@ -146,17 +189,13 @@ static void end_with_validity(struct front *front) {
         watch->ended = true;
         front->complain_at = now + REPORT_WITHIN;
         group_signal(watch->group, SIGKILL);
-        descent_kill(front->holder, NULL, now + KILL_TAKES_MOST);
+        end_below_holder(front, now + KILL_TAKES_MOST);
     }
     if (now < front->complain_at) return;
     front->complain_at = NEVER;
     if (front->has_result || watch->kill_at == NEVER) return; /* the holder does run */
-    char whom[100];
     const struct descent left = descent_kill(front->holder, NULL, now + KILL_TAKES_MOST);
-    complain(
-        "lost '%.100s': the process that renews it is stopped or blocked, and the validity has ended; %s%s",
-        front->resource, left.living == 0 ? "sent KILL" : "still running without the lock: ",
-        left.living == 0 ? "" : descent_text(&left, left.living, whom, sizeof whom));
+    complain_of_holder(front, &left);
 }
 
 static int timeout_ms(const struct front *front) {
@@ -186,12 +225,10 @@ static void follow(struct front *front) {
     while (!front->socket_closed && note_read(front->socket, &note) > 0) on_note(front, &note);
 }
 
-/* Another process killed the holder. The command died with it, by PDEATHSIG; everything else that
- * it started is now below the front, and ends here. */
+/* The holder was killed: by another process, or stopped, by the front. The command died with it, by
+ * PDEATHSIG; everything else that it started is now below the front, and ends here. */
 static void end_orphans(struct front *front) {
-    const struct descent left =
-        descent_kill(getpid(), &front->spared, now_ns() + KILL_TAKES_MOST * 10);
-    while (waitpid(-1, NULL, WNOHANG | __WALL) > 0) continue;
+    const struct descent left = end_below_front(front, now_ns() + KILL_TAKES_MOST * 10);
     if (!front->start_reported) {
         complain(
             "the process that holds the lock was killed before the command ran; its lock ends with its TTL");
@@ -200,13 +237,16 @@ static void end_orphans(struct front *front) {
         return;
     }
     char whom[100];
-    complain("the process that held the lock was killed: %s%s; the lock ends with its TTL",
-             left.living == 0 ? "the command is ended" : "still running: ",
-             left.living == 0 ? "" : descent_text(&left, left.living, whom, sizeof whom));
+    if (!front->killed_holder)
+        complain("the process that held the lock was killed: %s%s; the lock ends with its TTL",
+                 left.living == 0 ? "the command is ended" : "still running: ",
+                 left.living == 0 ? "" : descent_text(&left, left.living, whom, sizeof whom));
+    else if (front->complain_at != NEVER)
+        complain_of_holder(front, &left);
     front->outcome = (struct outcome){.kind = OUTCOME_LOST,
                                       .exit = EXIT_LOST,
                                       .command_status = -1,
-                                      .command_signal = SIGKILL,
+                                      .command_signal = front->command_ended ? 0 : SIGKILL,
                                       .left_running = (int)left.living};
 }
 

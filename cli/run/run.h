@@ -4,9 +4,10 @@
  * front, which passes signals on, lends the terminal and returns the status. The holder takes the
  * lock, renews it, and is the parent of the command. It has a process group of its own, so that
  * neither ^C nor ^Z reaches it. Front and holder notice each other's death, because the socket
- * between them closes. A holder that is stopped is still there: so the front ends the command too,
- * when the validity that the holder has proved last is over. Both are subreapers: whatever the
- * command starts stays below the holder, and below the front when the holder is killed.
+ * between them closes. A holder that is stopped is still there: so the front ends the command and
+ * the holder, when the validity that the holder has proved last is over. Both are subreapers:
+ * whatever the command starts stays below the holder, and below the front when the holder is
+ * killed.
  */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import time
 
 import pytest
 
@@ -184,9 +185,12 @@ def test_lost_to_another_client(three, redlock3):
 def test_lost_because_the_holder_stood_still(redlock3):
     process = started(redlock3, "-t", "700ms", "job")
     holder = holder_of(process.pid)
+    os.kill(process.pid, signal.SIGSTOP)  # or it would end the holder
     os.kill(holder, signal.SIGSTOP)
     assert redlock3("acquire", "-w", "5s", "job").returncode == 0
     os.kill(holder, signal.SIGCONT)
+    time.sleep(0.5)
+    os.kill(process.pid, signal.SIGCONT)
     said = process.communicate(timeout=10)[1].decode()
     assert process.returncode == LOST
     assert "lost 'job': its validity ended while this process, or the machine, stood still; sent KILL\n" in said

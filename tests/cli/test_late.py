@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every node gets the key: also one that is connected only when the lock is taken already."""
 import contextlib
+import json
 import time
 
 import pytest
@@ -9,7 +10,7 @@ from conftest import Redlock
 from distance import Distance
 from servers import ServerError, started, until
 
-LOST = 80
+LOST, HELD = 80, 75
 KEY = "job"
 # Eight times the default, so that a busy machine does not decide.
 NODE_TIMEOUT_S = 0.4
@@ -136,3 +137,13 @@ def test_released_at_once(far):
         assert far.values() == [None, None, None], f"after {ms} ms"
         time.sleep(2 * NODE_TIMEOUT_S)
         assert far.values() == [None, None, None], f"after {ms} ms"
+
+
+def test_refused_before_it_is_connected(far):
+    """Two have refused, which decides: of the third nothing is said that sounds like a fault."""
+    assert far.redlock("acquire", "-t", "20s", KEY).returncode == 0
+    done = far.redlock("acquire", "-v", "--json", KEY)
+    nodes = json.loads(done.stdout)["nodes"]
+    assert done.returncode == HELD and [node["verdict"] for node in nodes[:2]] == ["denied"] * 2, done
+    assert nodes[2]["verdict"] == "none" and "reason" not in nodes[2], nodes[2]
+    assert b"not connected" not in done.stderr

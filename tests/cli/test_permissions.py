@@ -161,6 +161,31 @@ def test_what_a_lock_needs(own_quorum, resource, command):
     assert done.stderr.decode().count(f"no permission (ACL): allow this user +{command}\n") == 3
 
 
+def test_a_lock_without_scripts_or_transactions(three, resource):
+    """The least user of docs/acl.md, less the scripts: it may set, so acquire succeeds; extend and release cannot compare."""
+    line = re.search(r"^ACL SETUSER locks on >PASSWORD .*$", (SOURCE / "docs/acl.md").read_text(), re.M)
+    assert " +eval +evalsha " in line[0]
+    for server in three.servers:
+        server.ask(*line[0].replace(" +eval +evalsha ", " ").split())
+    redlock = Redlock(urls(*three.servers).replace("//", "//locks:PASSWORD@"), {"REDLOCK_MODE": "classic"})
+    token = redlock("acquire", "-t", "20s", f"lock:{resource}").stdout.split()[0].decode()
+    for command in ("extend", "release"):
+        done = redlock(command, "--token", token, f"lock:{resource}")
+        text = done.stderr.decode()
+        assert done.returncode == CONFIG
+        assert text.count("no permission (ACL): allow this user +eval +evalsha, or +watch and all else that transactions need\n") >= 2, text
+
+
+@pytest.mark.parametrize("command", ["extend", "release"])
+def test_a_guarded_lock_without_scripts(three, resource, command):
+    make_quorum(three.servers)
+    taken = json.loads(lacking(three.servers, mode="guarded")("acquire", "-t", "20s", "--json", resource).stdout)
+    redlock = lacking(three.servers, "eval", "evalsha", mode="guarded")
+    fence = ["--fence", str(taken["fence"])] if command == "extend" else []
+    done = redlock(command, "--token", taken["token"], *fence, resource)
+    assert done.returncode == CONFIG and done.stderr.count(b"allow ~redlock:* +eval +evalsha ") == 3, done.stderr
+
+
 @pytest.mark.parametrize("options, command", [(["--slots=2"], "mget"), (["--shared"], "zrevrange"), (["--shared"], "pexpireat")])
 def test_what_other_locks_need(own_quorum, resource, options, command):
     servers = own_quorum.servers[:3]

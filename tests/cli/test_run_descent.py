@@ -146,9 +146,67 @@ def test_a_stopped_holder(quorum, resource, tmp_path):
             run.follow()
             os.kill(run.holder, signal.SIGSTOP)
         judge(started)
-        for run in started:
-            os.kill(run.holder, signal.SIGCONT)
         assert [run.process.wait(10) for run in started] == [LOST] * len(started)
+
+
+# As HYDRA, without a pause: none of its processes lives as long as a look at all of them takes.
+STORM = """
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+int main(int count, char **words) {
+    struct timespec now;
+    volatile long long *place = mmap(0, 8, PROT_READ | PROT_WRITE, MAP_SHARED, open(words[count - 1], O_RDWR), 0);
+    signal(SIGTERM, SIG_IGN);
+    for (long long end = 0; end == 0 || *place < end;) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        *place = now.tv_sec * 1000000000LL + now.tv_nsec;
+        if (end == 0) end = *place + 20000000000LL;
+        if (fork() != 0) _exit(0);
+        setsid();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_the_holder_of_a_storm_of_forks(locked, resource, tmp_path, sent):
+    (tmp_path / "storm.c").write_text(STORM)
+    subprocess.run(["cc", "-o", tmp_path / "storm", tmp_path / "storm.c"], check=True)
+    worked = Worked(tmp_path / "worked")
+    process = locked.start("run", "-t", f"{TTL}s", "-k", "200ms", "--grace", "400ms", "--status-file", str(tmp_path / "status"), resource, "--",
+                           "sh", "-c", f"{tmp_path}/storm {worked.path}; sleep 60")
+    until(worked.last)
+    holder = holder_of(process.pid)
+    os.kill(holder, sent)
+    assert locked("acquire", "-t", "30s", "-w", "20s", resource).returncode == 0
+    taken = time.monotonic()
+    time.sleep(0.2)
+    late = worked.last() - taken
+    assert late < 0, f"it has worked {late:.3f} s longer than the lock"
+    assert process.wait(10) == LOST
+    said = process.stderr.read().decode()
+    process.stderr.close()
+    assert ("is stopped or blocked, and the validity has ended; sent KILL\n" if sent == signal.SIGSTOP else
+            "the process that held the lock was killed: the command is ended") in said
+    assert said.count("redlock: ") == 1, said
+    assert json.loads((tmp_path / "status").read_text()) == {"outcome": "lost", "exit": 80, "command_status": None, "command_signal": 9}
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_the_holder_of_what_is_left_running(quorum, resource, tmp_path, sent):
+    """How the command itself ended is not known; not by a signal of redlock."""
+    with runs(quorum, resource, tmp_path, script=GOES, kinds=("set -m",)) as started:
+        go(started)
+        time.sleep(0.5)
+        started[0].follow()
+        os.kill(started[0].holder, sent)
+        judge(started)
+        assert started[0].process.wait(10) == LOST
+        assert started[0].status() == {"outcome": "lost", "exit": 80, "command_status": None, "command_signal": None}
 
 
 def test_loss(own_quorum, resource, tmp_path):
