@@ -283,7 +283,9 @@ bool state_compile(const char *text, size_t bytes, char **code, size_t *code_byt
     const size_t size = ARENA_ROOM_BYTES + 16 * bytes;
     struct arena arena = {.bytes = malloc(size), .size = size};
     lua_State *state = arena.bytes != NULL ? new_state(&arena) : NULL;
-    if (state == NULL || lua_cpcall(state, compile, &work) != 0)
+    if (arena.bytes == NULL)
+        work.wrong = "out of memory";
+    else if (state == NULL || lua_cpcall(state, compile, &work) != 0)
         work.wrong = "the script needs too much memory";
     if (work.wrong != NULL) {
         snprintf(error, error_size, "Error compiling script (new function): %s", work.wrong);
