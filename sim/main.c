@@ -83,7 +83,7 @@ static void print_help(void) {
         "  --shrink        leave out what is not needed to break the same rule, and print the rest\n"
         "  --only LIST     run only these actions of the seed, as in 3,7,10-12\n"
         "  --hash          print a hash of each seed's trace (a run on one machine equals that on another)\n"
-        "  --steps         print the steps of each seed, for the checker made of the proof (docs/proof.md)\n"
+        "  --steps         print the steps of each seed, for the checker made of the proof (proof/README.md)\n"
         "  -q, --quiet     no progress, no summary\n"
         "\n"
         "Scenarios:\n",

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
-   The proof's arithmetic as a program, which arithmetic.ml compares with src/core (docs/proof.md).
+   The proof's arithmetic as a program, which arithmetic.ml compares with src/core (proof/README.md).
 
    Z becomes the int of OCaml, of 63 bits. Nothing overflows: arithmetic.ml refuses inputs beyond the
    limits of drift_fits_64_bits, which proves that each intermediate value of the drift is below 2^62;

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
-   The checker of guarded traces as a program; check_guarded.ml reads the traces for it (docs/proof.md).
+   The checker of guarded traces as a program; check_guarded.ml reads the traces for it (proof/README.md).
 
    Z becomes the int of OCaml, as in Check_extracted.v: check_guarded.ml refuses numbers of 2^61 and more. *)
 Require Import ZArith.

@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
    What a server does with the requests of Shared.v and Slots.v as a program, which nodes.ml compares with
-   src/node (docs/proof.md). All rules are followed. Numbers are as in Arithmetic_extracted.v, and small. *)
+   src/node (proof/README.md). All rules are followed. Numbers are as in Arithmetic_extracted.v, and small. *)
 Require Import ZArith List.
 From Redlock Require Import Arithmetic Classic.
 From Redlock Require Shared Slots.

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
-   Compares what src/core computed with what the extracted proof computes (docs/proof.md).
+   Compares what src/core computed with what the extracted proof computes (proof/README.md).
    usage: tests/proof/arithmetic COUNT SEED | arithmetic COUNT
    Each record is nineteen numbers of 64 bits; tests/proof/arithmetic.c writes them. Exit 0: all agree. *)
 

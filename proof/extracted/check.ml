@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
-   Reads the steps of simulated runs (sim/world/steps.h) and gives them to the checker of ClassicTraces.v (docs/proof.md).
+   Reads the steps of simulated runs (sim/world/steps.h) and gives them to the checker of ClassicTraces.v (proof/README.md).
    usage: redlock-sim --seeds N --steps | check [--first] [ACCEPTED]
    --first ends at the first run that is not accepted.
    Exit 0: each run that the proof is about is accepted, and there are at least so many of them; 1: one is not. *)

@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
    Reads the steps of simulated runs in guarded mode (sim/world/steps.h) and gives them to the checker of GuardedTraces.v
-   (docs/proof.md).
+   (proof/README.md).
    usage: redlock-sim --mode guarded --seeds N --steps | check_guarded [--first] [ACCEPTED]
    --first ends at the first run that is not accepted.
    Exit 0: each run that the proof is about is accepted, and there are at least so many of them; 1: one is not.

@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
    Compares what src/node did with the requests of readers, writers and slots with what the extracted
-   proof does (docs/proof.md).
+   proof does (proof/README.md).
    usage: tests/proof/nodes COUNT SEED | nodes COUNT
    Each line is one request and what is there behind it; tests/proof/nodes.c writes them. Exit 0: all agree. *)
 

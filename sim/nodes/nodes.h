@@ -93,8 +93,8 @@ struct server {
     } announced[WORLD_RESOURCES_MAX];
     struct node_queue *turns; /* native: the same; NULL: an old process */
     rl_ns turns_at;           /* native: time of the event for its queue */
-    /* For the steps of guarded mode: the number of its body (docs/proof.md), whether it has become
-     * another one since that was printed, and its keys. */
+    /* For the steps of guarded mode: the number of its body (proof/README.md), whether it has
+     * become another one since that was printed, and its keys. */
     uint32_t body;
     bool body_changed;
     struct steps_key body_keys[WORLD_KEYS_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The steps of a run, for the checkers that are extracted from the proof (docs/proof.md): what was
- * sent, what servers did with it, and until when the library reported locks as held; with what the
- * clients' clocks show, not with world time alone. One line each:
+ * The steps of a run, for the checkers that are extracted from the proof (proof/README.md): what
+ * was sent, what servers did with it, and until when the library reported locks as held; with what
+ * the clients' clocks show, not with world time alone. One line each:
  *
  *   seed SEED
  *   D CLIENT PPM NS                           its drift allowance

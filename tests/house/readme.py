@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs what README.md tells people to run: each ```sh block on a quorum of real servers, and the C block.
+"""Types what README.md tells people to type: the first command on a quorum of real servers, and the trial; compiles the C block.
 
 usage: readme.py SOURCE_DIR BUILD_DIR C_COMPILER
 Lines that begin with scripts/ are not run here: each of these scripts has tests of its own; that it exists is checked.
@@ -31,40 +31,61 @@ def check_c(text):
                     "-fsyntax-only", "-"], input=found[0], text=True, check=True)
 
 
-def commands(text):
-    lines = [line for block in blocks(text, "sh") for line in block.splitlines() if line and not line.startswith("#")]
+def split(lines):
+    """(those that begin with scripts/, the others)"""
     ours = [line for line in lines if line.startswith("scripts/")]
     for line in ours:
         script = SOURCE / line.split()[0]
         assert script.is_file() and script.stat().st_mode & 0o100, f"{script} is no script"
-    assert {"scripts/demo", "scripts/test"} <= {line.split()[0] for line in ours}, ours
-    rest = [line for line in lines if line not in ours]
-    assert rest, "no command to run"
-    return rest
+    return ours, [line for line in lines if line not in ours]
 
 
-def run(here, lines):
-    """All lines in one shell, in order, inside `redlock up`, with a backup.sh to lock."""
-    with tempfile.TemporaryDirectory() as directory:
-        work = pathlib.Path(directory)
-        backup = work / "backup.sh"
-        backup.write_text("#!/bin/sh\necho \"backup ran\"\n")
-        backup.chmod(0o755)
-        environ = {**here.environ, "PATH": f"{BUILD}/cli:{here.environ['PATH']}"}
-        done = subprocess.run(["redlock", "up", "-n", "3", "--", "sh", "-exc", "\n".join(lines)], cwd=work, env=environ,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+def shell(here, arguments, work, text=""):
+    """What a command says to which this text is typed; bash stops at the first line that fails."""
+    environ = {**here.environ, "SHELLOPTS": "errexit"}
+    done = subprocess.run(arguments, input=text, cwd=work, env=environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
-    runs = sum("run" in line and "backup.sh" in line for line in lines)
-    assert done.stdout.count("backup ran") == runs and runs, done.stdout
     left = here.leftovers()
     assert not left, f"left behind: {left}"
+    return done.stdout
+
+
+def first_command(here, lines):
+    """The first block, on a quorum, with a backup.sh to lock."""
+    with tempfile.TemporaryDirectory() as directory:
+        backup = pathlib.Path(directory) / "backup.sh"
+        backup.write_text("#!/bin/sh\necho \"backup ran\"\n")
+        backup.chmod(0o755)
+        path = f"{BUILD}/cli:{here.environ['PATH']}"
+        said = shell(here, ["env", f"PATH={path}", "redlock", "up", "-q", "-n", "3", "--", "bash"], directory, "\n".join(lines))
+    assert said == "backup ran\n", said
+
+
+def trial(here, before, typed):
+    """The trial as it is typed, one line after the other, in a source tree in which scripts/demo has built."""
+    ours, rest = split(before)
+    assert [line.split()[0] for line in ours] == ["scripts/demo"], ours
+    built = next(word.rsplit("/cli", 1)[0] for word in rest[0].split("=")[1].split(":") if word.endswith("/cli"))
+    assert built.replace("$PWD", "$source") in (SOURCE / "scripts/demo").read_text(), f"scripts/demo does not build in {built}"
+    with tempfile.TemporaryDirectory() as directory:
+        place = pathlib.Path(built.replace("$PWD", directory))
+        place.parent.mkdir(parents=True)
+        place.symlink_to(BUILD)
+        said = shell(here, ["bash"], directory, "\n".join([*rest, *typed]) + "\n")
+    assert "\nmy turn\n" in f"\n{said}", said
+    assert "deploy: held by " in said and "(3 of 3 nodes)" in said, said
+    assert re.search(r"^[1-9][0-9]*$", said, re.MULTILINE), f"no fencing token: {said}"
+    assert "Fit to hold locks: 0 errors" in said, said
+    assert "classic: two holders" in said and "guarded: holds" in said, said
 
 
 def main():
     text = (SOURCE / "README.md").read_text()
     check_c(text)
+    first, before, typed = [block.splitlines() for block in blocks(text, "sh")]
     with room() as here:
-        run(here, commands(text))
+        first_command(here, first)
+        trial(here, before, typed)
     return 0
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# What the simulator does in guarded mode, with stock nodes, is a run of the proved system (docs/proof.md).
+# What the simulator does in guarded mode, with stock nodes, is a run of the proved system (proof/README.md).
 # usage: guarded_traces.sh REDLOCK_SIM CHECK_GUARDED SEEDS START ACCEPTED
 set -euo pipefail
 [ -x "$2" ] || { echo "not extracted, because Coq is missing: scripts/proof-extract ${2%/*}"; exit 77; }

@@ -12,13 +12,14 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# One file with one theorem, quoted.
+# One file with one theorem, listed, named and quoted.
 fresh() {
     rm -rf "$dir/tree"
-    mkdir -p "$dir/tree/proof" "$dir/tree/docs"
+    mkdir -p "$dir/tree/proof"
     cp "$source/proof/Arithmetic.v" "$dir/tree/proof"
     printf -- '-Q . Redlock\nArithmetic.v\n' > "$dir/tree/proof/_CoqProject"
-    printf 'Theorem two : 1 + 1 = 2.\n' | tee "$dir/tree/docs/proof.md" >> "$dir/tree/proof/Arithmetic.v"
+    printf 'Theorem two : 1 + 1 = 2.\n' | tee "$dir/tree/proof/theorems.txt" >> "$dir/tree/proof/Arithmetic.v"
+    printf '%s\n' "\`two\`:" "\`\`\`coq" 'Theorem two : 1 + 1 = 2.' "\`\`\`" > "$dir/tree/proof/README.md"
     printf 'Proof. reflexivity. Qed.\n' >> "$dir/tree/proof/Arithmetic.v"
 }
 refuses() { # WHAT MESSAGE
@@ -39,18 +40,24 @@ plant "an axiom" "leaves something unproved" 'Axiom wrong : 1 = 2.'
 plant "a lemma without a proof" "leaves something unproved" 'Lemma wrong : 1 = 2. Admitted.'
 plant "an assumption outside a section" "an assumption outside a section" 'Hypothesis wrong : 1 = 2.'
 plant "a lemma that is false" "does not compile" 'Lemma wrong : 1 = 2. Proof. reflexivity. Qed.'
-plant "a theorem that the page does not quote" "does not quote more" 'Theorem more : 1 + 2 = 3. Proof. reflexivity. Qed.'
-fresh
-sed -i 's/1 + 1 = 2/1 + 1 = 3/' "$dir/tree/docs/proof.md"
-refuses "a theorem that the page quotes wrongly" "does not quote two"
+plant "a theorem that is not listed" "theorems.txt does not have more" 'Theorem more : 1 + 2 = 3. Proof. reflexivity. Qed.'
+changed() { # WHAT MESSAGE FILE SED_SCRIPT
+    fresh
+    sed -i "$4" "$dir/tree/proof/$3"
+    refuses "$1" "$2"
+}
+changed "a theorem that is listed wrongly" "theorems.txt does not have two" theorems.txt 's/1 + 1 = 2/1 + 1 = 3/'
+changed "a theorem that the page does not name" "README.md does not name two" README.md '1s/two/three/'
+changed "a theorem that the page quotes wrongly" "README.md quotes" README.md 's/1 + 1 = 2/1 + 1 = 3/'
+changed "a listed theorem that no file has" "that no file has" theorems.txt '1i Theorem gone : 1 = 1.'
 fresh
 printf 'Require Import ZArith.\n' > "$dir/tree/proof/Other.v"
 refuses "a file that is not listed" "does not list"
 # A rule of the system is weaker: a proof that needs it fails.
 weaker() { # WHAT FILES FILE FROM TO
     rm -rf "$dir/tree"
-    mkdir -p "$dir/tree/proof" "$dir/tree/docs"
-    cp "$source/docs/proof.md" "$dir/tree/docs"
+    mkdir -p "$dir/tree/proof"
+    cp "$source"/proof/{README.md,theorems.txt} "$dir/tree/proof"
     printf -- '-Q . Redlock\n' > "$dir/tree/proof/_CoqProject"
     for file in $2; do
         cp "$source/proof/$file.v" "$dir/tree/proof"
@@ -74,7 +81,8 @@ weaker "one witness too few" "Arithmetic Membership MembershipMajorities Members
 # An axiom that no word of ours shows: one of the standard library.
 fresh
 printf 'Require Import Classical.\nTheorem middle : forall P : Prop, P \\/ ~ P.\nProof. exact classic. Qed.\n' >> "$dir/tree/proof/Arithmetic.v"
-printf 'Theorem middle : forall P : Prop, P \\/ ~ P.\n' >> "$dir/tree/docs/proof.md"
+printf 'Theorem middle : forall P : Prop, P \\/ ~ P.\n' >> "$dir/tree/proof/theorems.txt"
+printf '%s\n' "\`middle\`" >> "$dir/tree/proof/README.md"
 refuses "an axiom of the standard library" "rests on more than Coq"
 
 # Without a rule of the system the proof does not pass.
@@ -82,8 +90,8 @@ weaken() { # WHAT FILE FAILS SED_SCRIPT FILES...
     local what=$1 file=$2 fails=$3 script=$4
     shift 4
     rm -rf "$dir/tree"
-    mkdir -p "$dir/tree/proof" "$dir/tree/docs"
-    cp "$source/docs/proof.md" "$dir/tree/docs"
+    mkdir -p "$dir/tree/proof"
+    cp "$source"/proof/{README.md,theorems.txt} "$dir/tree/proof"
     for name in "$@"; do cp "$source/proof/$name" "$dir/tree/proof"; done
     { echo '-Q . Redlock'; printf '%s\n' "$@"; } > "$dir/tree/proof/_CoqProject"
     sed -i "$script" "$dir/tree/proof/$file"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# What the simulator does in classic mode is a run of the proved system (docs/proof.md).
+# What the simulator does in classic mode is a run of the proved system (proof/README.md).
 # usage: traces.sh REDLOCK_SIM CHECK SEEDS START ACCEPTED
 set -euo pipefail
 [ -x "$2" ] || { echo "not extracted, because Coq is missing: scripts/proof-extract ${2%/*}"; exit 77; }

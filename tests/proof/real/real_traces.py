@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the library does on real servers is a run of the proved system (docs/proof.md).
+"""What the library does on real servers is a run of the proved system (proof/README.md).
 
 usage: real_traces.py MODE BUILD_DIR CHECK [--seconds N] [--seed N] [--least FACTS] [--mutant NAME]
 
