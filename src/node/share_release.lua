@@ -8,9 +8,6 @@
 if #KEYS == 0 then
     return 0
 end
-if redis.replicate_commands then
-    redis.replicate_commands()
-end
 local held = redis.call('GET', KEYS[1])
 if not held then
     return 0
