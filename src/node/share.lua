@@ -6,6 +6,7 @@
 -- stripe, which is raised to at least that fence.
 -- Returns -2: the fences are gone. -1: the key is another's (of whatever type). For these two nothing was changed. Else
 -- the reader is listed; the stripe's fence, 0 in classic mode.
+-- Readers that have ended are removed here: only a reader that comes makes the list longer.
 -- A key that was absent has no readers, whatever is listed: those lost their places when it went.
 -- A key that lives longer than all that are listed has a reader who is not: the list was deleted, or the key is what a
 -- native node has left. Nobody may delete it before its end, so nobody joins.
@@ -53,7 +54,7 @@ else
     end
     last = math.max(ours, tonumber(longest))
     redis.call('ZADD', KEYS[2], 'XX', 0, ARGV[1])
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], 1, 0)
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '+inf', '-inf')
     redis.call('PEXPIREAT', KEYS[2], last)
     if left < last - now then
         redis.call('PEXPIREAT', KEYS[1], last)

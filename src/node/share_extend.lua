@@ -56,9 +56,7 @@ else
     if later or low then
         redis.call('ZADD', KEYS[2], 'XX', 0, ARGV[1])
     end
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], 1, 0)
     redis.call('PEXPIREAT', KEYS[2], last)
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
     if later then
         redis.call('ZADD', KEYS[2], ours, ARGV[2])
     end
