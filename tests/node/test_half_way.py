@@ -83,6 +83,8 @@ def scenes(now):
         ("waiting", "passes"): (queue_of(now, *queue), [WAITING, WAITERS], wait("two", 0, 1)),
         ("acquire_slot", "free"): ([["SET", SLOT + "1", OTHER, "PX", SOON]], [A], [TWO_SLOTS, LATE, 2, "1 2"], [SLOT + "*"]),
         ("acquire_slot", "full"): ([["SET", SLOT + "1", OTHER, "PX", SOON]], [A], [OURS + "/1", LATE, 1, "1"], [SLOT + "*"]),
+        ("acquire_slot", "full with fences"): ([["SET", SLOT + "1", OTHER, "PX", SOON]] + LOW, [A, FENCES],
+                                               [OURS + "/1", LATE, 1, "1", 10, 7, 9], [SLOT + "*"]),
         ("acquire_slot", "fence"): (LOW, [A, FENCES], [TWO_SLOTS, LATE, 2, "1 2", 10, 7, 9], [SLOT + "*"]),
         ("acquire_slot", "two of ours"): ([["SET", SLOT + "1", TWO_SLOTS, "PX", SOON], ["SET", SLOT + "2", TWO_SLOTS, "PX", SOON]]
                                           + LOW, [A, FENCES], [TWO_SLOTS, LATE, 2, "2 1", 10, 7, 9], [SLOT + "*"]),
@@ -177,8 +179,11 @@ def snapshot(owner):
     return {flat[i]: (flat[i + 1], -1 if flat[i + 2] < 0 else round((flat[i + 2] + 2500) / 10000)) for i in range(0, len(flat), 3)}
 
 
+CALL = re.compile(r"redis\.p?call\('(\w+)'")
+
+
 def calls_of(script):
-    return sorted(set(re.findall(r"redis\.p?call\('(\w+)'", SCRIPTS[script])))
+    return sorted(set(CALL.findall(SCRIPTS[script])))
 
 
 def run(connection, script, scene):
@@ -284,14 +289,30 @@ def test_the_server_takes_no_writes(node, script, why):
         scene.without(why, lambda: owner.all(begin), lambda: owner.all(end))
 
 
-@pytest.mark.parametrize("name", [name for name in [("record_write", "moves"), ("extend_guarded", "as it is"),
-                                                    ("share_extend", "as it is")] if name[0] in SCRIPTS], ids="-".join)
+ADD_NOTHING = [("record_write", "moves"), ("extend_guarded", "as it is"), ("share_extend", "as it is"),
+               ("acquire_slot", "full with fences")]
+
+
+@pytest.mark.parametrize("name", [name for name in ADD_NOTHING if name[0] in SCRIPTS], ids="-".join)
 def test_full_memory_does_not_matter(node, name):
     """A new record replaces one; without it, a change of the quorum cannot be finished. An extension that raises nothing adds
-    nothing."""
+    nothing, and neither does a request for slots that are all held."""
     owner, _ = node
     scene = Refused(node, name)
     assert not scene.without("memory", lambda: owner.ask("CONFIG", "SET", "maxmemory", 1), lambda: owner.ask("CONFIG", "SET", "maxmemory", 0))
+
+
+@pytest.mark.skipif("share" not in SCRIPTS, reason="another script is changed")
+def test_a_reader_that_comes_can_leave(node):
+    _, user = node
+    leaves = (ROOT / "src" / "node" / "share_release.lua").read_text()
+    for command in set(CALL.findall(leaves)):
+        reader = Refused(node, ("share", "first"))
+        reader.begin()
+        reader.allow(f"-{command.lower()}")
+        _, error = run(user, "share", reader.scene)
+        assert error or user.ask("EVAL", leaves, 2, A, LIST, MARKER, OURS) == 1, command
+        reader.allow()
 
 
 @pytest.mark.parametrize("script", sorted(SCRIPTS))
