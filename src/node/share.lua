@@ -47,7 +47,7 @@ else
     local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
     local longest = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
     local left = redis.call('PTTL', KEYS[1])
-    if before then
+    if before and tonumber(before) > now then
         ours = math.max(ours, tonumber(before))
     elseif not longest or left > tonumber(longest) - now then
         return -1

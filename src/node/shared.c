@@ -72,7 +72,8 @@ static bool lists_all(struct node_table *table, const struct node_share *share,
     const struct readers *list = find(table, share->key, now_ms);
     if (!list) return false;
     const int64_t end_ms = table_end(table, entry);
-    return lists_reader(&table->readers, list, share->reader) || end_ms == INT64_MAX ||
+    const struct reader *mine = lists_reader(&table->readers, list, share->reader);
+    return (mine && mine->expires_ms > now_ms) || end_ms == INT64_MAX ||
            end_ms <= list->last->expires_ms;
 }
 

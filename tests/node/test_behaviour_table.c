@@ -532,7 +532,7 @@ enum kind { STOCK, NATIVE, NAMES, TOKENS_OF_SLOTS, KINDS };
 
 static const struct kept_number numbers[KINDS] = {
     [STOCK] = {"stock", UINT64_C(0xe1f64eeb30a91d4e)},
-    [NATIVE] = {"native", UINT64_C(0x145fe8f36731234a)},
+    [NATIVE] = {"native", UINT64_C(0xdb9b83d32c55510d)},
     [NAMES] = {"names of slots", UINT64_C(0xe29b8bba1da00428)},
     [TOKENS_OF_SLOTS] = {"tokens of slots", UINT64_C(0x88cd232b889c76dd)},
 };
