@@ -162,7 +162,6 @@ enum node_answer node_share_extend(struct node_table *table, const struct node_s
     if (!mine || mine->expires_ms <= now_ms) return NODE_ABSENT;
     const int64_t end_ms = now_ms + share->ttl_ms;
     if (mine->expires_ms < end_ms) lists_move_reader(mine, end_ms);
-    lists_drop_ended(&table->readers, list, now_ms);
     prolong(table, entry, settle(list));
     if (share->guarded)
         (void)guarded_raise_to(table, share->key, share->nonce, share->fence, share->stripe,
@@ -185,7 +184,7 @@ enum node_answer node_share_release(struct node_table *table, const struct node_
     /* the only one is here until the key is gone, at its end */
     const bool was_listed = mine && (mine->expires_ms > now_ms || list->first == list->last);
     if (mine) lists_drop_reader(&table->readers, mine);
-    lists_drop_ended(&table->readers, list, now_ms);
+    if (!was_listed) lists_drop_ended(&table->readers, list, now_ms);
     const bool others = list->last && list->last->expires_ms > now_ms;
     if (was_listed && others) {
         table_set_end(table, entry, settle(list));
