@@ -59,9 +59,6 @@ if KEYS[2] and (free and not taken or #others > 0) then
     redis.call('ZADD', KEYS[2], 'XX', 0, '')
 end
 if #others > 0 then
-    if redis.replicate_commands then -- see extend.lua
-        redis.replicate_commands()
-    end
     redis.call('PTTL', KEYS[1])
     for word in string.gmatch(taken and '' or ARGV[4], '%d+') do
         local slot = tonumber(word)

@@ -5,13 +5,10 @@
 -- Returns 1: the reader is listed for at least ttl from now; guarded: the stripe is at least the fence. -2: the fences
 -- are gone (said first). -1: the key is another's. 0: the key is absent, or the reader has no place any more. For these
 -- three nothing was changed.
--- The time is asked after a SET, here and in share.lua: before 7.2 it goes on within a script, and a key that ends after
--- all that are listed would admit no reader.
+-- PXAT, here and in share.lua: before 7.2 the time goes on within a script, and a key that ends after all that are listed
+-- would admit no reader.
 if #KEYS == 0 then
     return 0
-end
-if redis.replicate_commands then
-    redis.replicate_commands()
 end
 local fence = nil
 if #KEYS > 2 then
@@ -31,7 +28,7 @@ end
 local left = redis.call('PTTL', KEYS[1])
 local low = fence and tonumber(fence) < tonumber(ARGV[4])
 local time = redis.call('TIME')
-local now, ours, last
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- Each command is sent once before the first write, where it changes nothing: see share.lua and setnx_acquire.lua.
 if held == ARGV[2] then
     redis.call('SET', KEYS[1], ARGV[1], 'NX')
@@ -43,36 +40,29 @@ if held == ARGV[2] then
     if not string.find(tried.err, 'not an integer') then
         return tried
     end
+    local ours = now + math.max(left, tonumber(ARGV[3]))
     redis.call('DEL', KEYS[2])
-    left = math.max(left, tonumber(ARGV[3]))
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', left)
-    time = redis.call('TIME')
-    now = time[1] * 1000 + math.floor(time[2] / 1000)
-    ours = now + left
-    last = ours
+    redis.call('SET', KEYS[1], ARGV[1], 'PXAT', ours)
     redis.call('ZADD', KEYS[2], ours, ARGV[2])
-    redis.call('PEXPIREAT', KEYS[2], last)
+    redis.call('PEXPIREAT', KEYS[2], ours)
 else
     local before = redis.call('ZSCORE', KEYS[2], ARGV[2])
-    now = time[1] * 1000 + math.floor(time[2] / 1000)
     if not before or tonumber(before) <= now then
         return 0
     end
-    ours = math.max(now + ARGV[3], tonumber(before))
-    last = math.max(ours, tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]))
+    local ours = math.max(now + ARGV[3], tonumber(before))
+    local last = math.max(ours, tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]))
     local later = ours > tonumber(before)
     if later or low then
         redis.call('ZADD', KEYS[2], 'XX', 0, ARGV[1])
     end
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], 1, 0)
     redis.call('PEXPIREAT', KEYS[2], last)
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
     if later then
         redis.call('ZADD', KEYS[2], ours, ARGV[2])
     end
-end
-if left < last - now or held == ARGV[2] then
-    redis.call('PEXPIREAT', KEYS[1], last)
+    if left < last - now then
+        redis.call('PEXPIREAT', KEYS[1], last)
+    end
 end
 if low then
     redis.call('ZADD', KEYS[3], 'XX', ARGV[4], ARGV[5])

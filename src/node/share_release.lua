@@ -8,9 +8,6 @@
 if #KEYS == 0 then
     return 0
 end
-if redis.replicate_commands then
-    redis.replicate_commands()
-end
 local held = redis.call('GET', KEYS[1])
 if not held then
     return 0
@@ -34,12 +31,10 @@ if not ours or tonumber(ours) <= now then
     return 0
 end
 local last = tonumber(two[1] == ARGV[2] and two[4] or two[2])
--- Where no other's end is to come, both keys end now.
--- Each command is sent once before the first write, where it changes nothing: see share.lua.
+-- Where no other's end is to come, both keys end now. Readers that have ended stay listed until the next one comes (share.lua).
+-- ZREM is sent once before the first write, where it changes nothing: see share.lua.
 redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], 1, 0)
 redis.call('PEXPIREAT', KEYS[2], last)
 redis.call('PEXPIREAT', KEYS[1], last)
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 redis.call('ZREM', KEYS[2], ARGV[2])
 return 1

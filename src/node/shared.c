@@ -72,7 +72,8 @@ static bool lists_all(struct node_table *table, const struct node_share *share,
     const struct readers *list = find(table, share->key, now_ms);
     if (!list) return false;
     const int64_t end_ms = table_end(table, entry);
-    return lists_reader(&table->readers, list, share->reader) || end_ms == INT64_MAX ||
+    const struct reader *mine = lists_reader(&table->readers, list, share->reader);
+    return (mine && mine->expires_ms > now_ms) || end_ms == INT64_MAX ||
            end_ms <= list->last->expires_ms;
 }
 
@@ -161,7 +162,6 @@ enum node_answer node_share_extend(struct node_table *table, const struct node_s
     if (!mine || mine->expires_ms <= now_ms) return NODE_ABSENT;
     const int64_t end_ms = now_ms + share->ttl_ms;
     if (mine->expires_ms < end_ms) lists_move_reader(mine, end_ms);
-    lists_drop_ended(&table->readers, list, now_ms);
     prolong(table, entry, settle(list));
     if (share->guarded)
         (void)guarded_raise_to(table, share->key, share->nonce, share->fence, share->stripe,
@@ -184,7 +184,7 @@ enum node_answer node_share_release(struct node_table *table, const struct node_
     /* the only one is here until the key is gone, at its end */
     const bool was_listed = mine && (mine->expires_ms > now_ms || list->first == list->last);
     if (mine) lists_drop_reader(&table->readers, mine);
-    lists_drop_ended(&table->readers, list, now_ms);
+    if (!was_listed) lists_drop_ended(&table->readers, list, now_ms);
     const bool others = list->last && list->last->expires_ms > now_ms;
     if (was_listed && others) {
         table_set_end(table, entry, settle(list));

@@ -142,6 +142,17 @@ static void test_nobody_joins_who_would_not_know_the_others(void **state) {
     node_table_free(table);
 }
 
+static void test_a_reader_whose_end_has_come_joins_like_any_other(void **state) {
+    struct node_table *table = node_table_new(NULL, NULL);
+    (void)state;
+    assert_int_equal(join(table, "a", TTL_MS, 0), NODE_GRANTED);
+    assert_int_equal(join(table, "b", 2 * TTL_MS, 0), NODE_GRANTED);
+    assert_true(node_pexpire(table, text("job"), 5 * TTL_MS, 1)); /* longer than both */
+    assert_int_equal(join(table, "a", TTL_MS, TTL_MS), NODE_DENIED);
+    assert_int_equal(join(table, "b", TTL_MS, TTL_MS), NODE_GRANTED);
+    node_table_free(table);
+}
+
 /* The key alone says who holds it: the readers that a list still names have lost it. */
 static void test_a_list_without_the_marker_admits_nobody(void **state) {
     struct node_table *table = node_table_new(NULL, NULL);
@@ -643,6 +654,7 @@ int main(void) {
         cmocka_unit_test(test_a_place_needs_its_own_end),
         cmocka_unit_test(test_a_new_key_has_a_new_list),
         cmocka_unit_test(test_nobody_joins_who_would_not_know_the_others),
+        cmocka_unit_test(test_a_reader_whose_end_has_come_joins_like_any_other),
         cmocka_unit_test(test_a_list_without_the_marker_admits_nobody),
         cmocka_unit_test(test_a_writer_becomes_a_reader),
         cmocka_unit_test(test_a_downgrade_begins_a_new_list),
