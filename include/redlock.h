@@ -10,9 +10,11 @@
  * redlock_client_reload().
  * Callbacks: each returns. None throws a C++ exception or calls longjmp(3).
  * Fork: in a child, however it was made, calls on the parent's clients answer FORKED and touch no
- * connection. A child that returns from a callback that forked gets FORKED from the call that it
- * is in; on the service thread it ends as by exit(0). vfork(2) and posix_spawn(3) are safe.
- * Cancellation: pthread_cancel(3) takes effect after a call; redlock_cancel() ends a wait.
+ * connection. (What shares memory or descriptors with its parent, by clone(2), is a thread here.)
+ * A child that returns from a callback that forked gets FORKED from the call that it is in; on the
+ * service thread it ends as by exit(0). vfork(2) and posix_spawn(3) are safe.
+ * Cancellation: pthread_cancel(3) takes effect at the next cancellation point after a call;
+ * redlock_cancel() ends a wait.
  * Exit: exit(3) with open clients is safe and releases no lock. In exit handlers that were
  * registered before the first client with TLS, calls on clients with TLS answer FORKED.
  * Unloading: the shared library stays in memory after dlclose(3).

@@ -168,8 +168,7 @@ bool job_is_over(struct job *job, int64_t give_up) {
         job->sweep_at = now + job->sweep_again;
         send(job, SIGKILL, now);
     }
-    return job->exited && now >= give_up && job->killed_at != NEVER &&
-           now >= job->killed_at + AFTER_KILL;
+    return now >= give_up && job->killed_at != NEVER && now >= job->killed_at + AFTER_KILL;
 }
 
 /* SIGCHLD reports every end. */
@@ -177,8 +176,9 @@ int64_t job_due(const struct job *job) { return lesser(job->kill_at, job->sweep_
 
 struct outcome job_outcome(const struct job *job, bool for_loss) {
     struct outcome outcome = {.kind = OUTCOME_COMMAND, .command_status = -1};
-    if (WIFEXITED(job->status)) outcome.exit = outcome.command_status = WEXITSTATUS(job->status);
-    if (WIFSIGNALED(job->status)) {
+    if (job->exited && WIFEXITED(job->status))
+        outcome.exit = outcome.command_status = WEXITSTATUS(job->status);
+    if (job->exited && WIFSIGNALED(job->status)) {
         outcome.command_signal = WTERMSIG(job->status);
         outcome.exit = EXIT_BY_SIGNAL + outcome.command_signal;
     }

@@ -42,14 +42,24 @@ static const char out_of_memory[] =
 
 /* ---- room for connections ---- */
 
-void connection_prove(struct connection *connection, bool authenticated) {
+static struct unproven *list_of(const struct connection *connection) {
     struct gateway *gateway = connection->gateway;
+    return connection->guess.wait != NULL ? &gateway->guessing : &gateway->unproven;
+}
+
+void connection_prove(struct connection *connection, bool authenticated) {
     if (connection->authenticated == authenticated) return;
     connection->authenticated = authenticated;
     if (authenticated)
-        TAILQ_REMOVE(&gateway->unproven, connection, unproven);
+        TAILQ_REMOVE(list_of(connection), connection, unproven);
     else
-        TAILQ_INSERT_TAIL(&gateway->unproven, connection, unproven);
+        TAILQ_INSERT_TAIL(list_of(connection), connection, unproven);
+}
+
+void connection_guess(struct connection *connection, struct event *wait) {
+    if (!connection->authenticated) TAILQ_REMOVE(list_of(connection), connection, unproven);
+    connection->guess.wait = wait;
+    if (!connection->authenticated) TAILQ_INSERT_TAIL(list_of(connection), connection, unproven);
 }
 
 static size_t count_of(const struct gateway *gateway, uid_t uid) {
@@ -60,13 +70,15 @@ static size_t count_of(const struct gateway *gateway, uid_t uid) {
 }
 
 /* A client that fills the gateway shuts out nobody else: one that has not given the password makes
- * room for the next one; where no password is needed, on Unix sockets, one user leaves the last
- * tenth to others. */
+ * room for the next one, and one whose password is still to be checked does so last; where no
+ * password is needed, on Unix sockets, one user leaves the last tenth to others. */
 static bool make_room(struct gateway *gateway, uid_t uid) {
     const size_t most = gateway->options->connections_max, last_tenth = most / 10;
-    if (gateway->connections_count >= most && !TAILQ_EMPTY(&gateway->unproven)) {
+    struct connection *first = TAILQ_FIRST(&gateway->unproven);
+    if (first == NULL) first = TAILQ_FIRST(&gateway->guessing);
+    if (gateway->connections_count >= most && first != NULL) {
         gateway->metrics.refusals[REFUSED_CONNECTION]++;
-        connection_close(TAILQ_FIRST(&gateway->unproven));
+        connection_close(first);
     }
     if (gateway->connections_count >= most) return false;
     return uid == NO_UID || gateway->password != NULL ||

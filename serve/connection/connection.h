@@ -83,6 +83,8 @@ static inline struct connection *connection_of(struct key_op *op) {
 
 /* The client has given the password, or not any more (RESET). */
 void connection_prove(struct connection *connection, bool authenticated);
+/* Its password waits to be checked (guess.wait), or no more. */
+void connection_guess(struct connection *connection, struct event *wait);
 /* Takes ownership of the socket. */
 void connection_open(struct gateway *gateway, int fd, const struct sockaddr *address);
 /* Closes the connection. An operation that is under way on the nodes runs to its end. */

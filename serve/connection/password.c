@@ -79,8 +79,7 @@ static void on_waited(evutil_socket_t fd, short what, void *context) {
     struct guess *guess = &connection->guess;
     (void)fd;
     (void)what;
-    event_free(guess->wait);
-    guess->wait = NULL;
+    (void)guess_abandon(connection);
     guess->waited = true;
     guess->run(connection);
     guess->waited = false;
@@ -88,10 +87,10 @@ static void on_waited(evutil_socket_t fd, short what, void *context) {
 }
 
 bool guess_abandon(struct connection *connection) {
-    struct guess *guess = &connection->guess;
-    if (guess->wait == NULL) return false;
-    event_free(guess->wait);
-    guess->wait = NULL;
+    struct event *wait = connection->guess.wait;
+    if (wait == NULL) return false;
+    connection_guess(connection, NULL);
+    event_free(wait);
     return true;
 }
 
@@ -102,13 +101,14 @@ bool guess_wait(struct connection *connection, void (*run)(struct connection *co
     const int ms = guess_delay_ms(guess->wrong, guess_recent(gateway->guesses, gateway_now_ns()));
     const struct timeval after = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     if (ms == 0) return false;
-    guess->wait = evtimer_new(gateway->base, on_waited, connection);
-    if (guess->wait == NULL || evtimer_add(guess->wait, &after) != 0) {
-        (void)guess_abandon(connection);
+    struct event *wait = evtimer_new(gateway->base, on_waited, connection);
+    if (wait == NULL || evtimer_add(wait, &after) != 0) {
+        if (wait != NULL) event_free(wait);
         reply_error(&connection->reply,
                     "OOM out of memory"); /* without a delay the password is not checked */
         return true;
     }
+    connection_guess(connection, wait);
     guess->run = run;
     connection->busy = true;
     return true;

@@ -59,7 +59,9 @@ struct gateway {
     struct listener *listeners;
     struct connection *connections; /* open ones, and closed ones whose operation has not ended */
     size_t connections_count;       /* open ones */
-    TAILQ_HEAD(, connection) unproven; /* those that have not given the password, oldest first */
+    /* those that have not given the password, oldest first; `guessing`: they have sent one, which
+     * is not checked yet */
+    TAILQ_HEAD(unproven, connection) unproven, guessing;
     uint64_t connections_last_id;
     size_t client_bytes;  /* memory of their requests, answers and subscriptions, approximate */
     struct event *weighs; /* fires when client_bytes exceeds the limit */

@@ -73,7 +73,8 @@ static void on_hup(evutil_socket_t number, short what, void *context) {
     (void)number;
     (void)what;
     if (reload->running) {
-        reload->gateway->options->say("SIGHUP: the files of the last SIGHUP are still being read");
+        reload->gateway->options->say(
+            "SIGHUP: the files of the last SIGHUP are still being read: restart the gateway if that does not end");
         return;
     }
     sd_notify(0, "RELOADING=1");

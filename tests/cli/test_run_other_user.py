@@ -149,14 +149,13 @@ def test_a_lost_lock_of_another_users_process(quorum, resource, other, script):
     assert f"cannot end pid {run.worker} (" in said and "it goes on without the lock" in said, said
     if script.startswith("exec"):
         assert "sent" not in said, said
-        run.end()
-        assert run.process.wait(10) == LOST
-    else:
-        assert run.process.wait(10) == LOST
-        assert not gone(run.worker)
-        assert f"still running, without the lock: pid {run.worker} (" in run.said()
-        assert run.status()["left_running"] == 1
-    assert run.status()["outcome"] == "lost"
+    assert run.process.wait(10) == LOST
+    assert not gone(run.worker)
+    assert f"still running, without the lock: pid {run.worker} (" in run.said()
+    status = run.status()
+    assert status["outcome"] == "lost" and status["left_running"] == 1
+    if script.startswith("exec"):
+        assert status["command_status"] is None and status["command_signal"] is None, status
 
 
 def test_the_maximum_hold_of_another_users_process(quorum, resource, other):

@@ -363,6 +363,24 @@ def test_connections_without_a_password_shut_nobody_out(start, quorum, tmp_path,
             stranger.close()
 
 
+def test_a_right_password_that_waits_is_not_shut_out(start, quorum, tmp_path):
+    """After many wrong ones it waits for a second. Meanwhile those that have sent none make room."""
+    secret = tmp_path / "password"
+    secret.write_text("secret\n")
+    secret.chmod(0o600)
+    gateway = start(quorum.nodes, "--connections", "20", "--password-file", str(secret))
+    for _ in range(23):
+        with gateway.connect() as wrong:
+            assert wrong.error("AUTH", "wrong").code == "WRONGPASS"
+    with gateway.connect() as client:
+        client.send("AUTH", "secret")
+        time.sleep(0.3)  # it is read, and waits
+        strangers = [gateway.connect() for _ in range(60)]
+        assert client.read() == "OK"
+        for stranger in strangers:
+            stranger.close()
+
+
 def test_one_user_leaves_a_tenth_of_the_connections_to_others(start, quorum):
     if os.geteuid() != 0:
         pytest.skip("another user's connection takes root")
