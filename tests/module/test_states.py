@@ -99,7 +99,7 @@ def test_every_command_that_only_reads_is_in_the_list(node):
 
 def test_the_states_of_each_call_are_written_down():
     """Somebody who adds a call of the server's has to say in which states of the server it happens."""
-    text = pathlib.Path(__file__).parents[2].joinpath("module", "server_api.h").read_text(encoding="utf-8")
+    text = pathlib.Path(__file__).parents[2].joinpath("module", "state", "server_api.h").read_text(encoding="utf-8")
     table = text[text.index(" * called by "):text.index("*/", text.index(" * called by "))]
     called = re.findall(r"^    X\([^,]+, (\w+),", text, re.MULTILINE)
     assert len(called) > 50 and [name for name in called if not re.search(rf"\b{name}\b", table)] == []
