@@ -141,7 +141,7 @@ void draw_html(FILE *out, const struct picture *pictures, size_t count) {
         ".picture{overflow-x:auto;border:1px solid var(--line);border-radius:8px;margin:12px "
         "0;-webkit-overflow-scrolling:touch}\n"
         /* A picture shrinks before it scrolls, but only as far as it can be read. */
-        ".picture svg{display:block;width:100%;height:auto;max-width:var(--width);min-width:calc(var(--width)*.66)}\n"
+        ".picture svg{display:block;width:100%;height:auto;max-width:var(--width);min-width:calc(var(--width)*.64)}\n"
         ".prose{max-width:46em}\nol{padding-left:2.2em;columns:30em;column-gap:3em}\nli{margin:.25em 0;break-inside:avoid}\n"
         "li::marker{font-weight:700}\n");
     put_element(out, "h1", NULL, title);

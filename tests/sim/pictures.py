@@ -63,7 +63,7 @@ class Page(html.parser.HTMLParser):
 
 
 DESKTOP = 1300 - 2 * 16  # pixels of a page, without its padding
-SHRUNK = 0.66  # a picture shrinks so far, and then scrolls
+SHRUNK = 0.64  # a picture shrinks so far, and then scrolls
 
 
 def check_decisive_part(name, text):
