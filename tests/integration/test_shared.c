@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "fixtures.h"
 #include "guarded.h"
@@ -28,8 +29,13 @@ static void free_all(struct redlock_client *client, struct redlock_lock **locks,
 /* Every server is a native node; see CMakeLists.txt. */
 static bool on_natives(void) { return getenv("REDLOCK_TEST_NATIVE") != NULL; }
 
+/* Those whose end has come stay listed until the next reader comes. */
 static int64_t readers_at(struct server *server) {
-    if (!on_natives()) return server_ask_integer(server, "ZCARD redlock:shared:" NAME);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now); /* the server's, too */
+    if (!on_natives())
+        return server_ask_integer(server, "ZCOUNT redlock:shared:" NAME " (%lld +inf",
+                                  (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
     redisReply *reply = server_ask(server, "REDLOCK.READERS " NAME " 0 0 0");
     const int64_t count = reply->type == REDIS_REPLY_ARRAY ? reply->element[0]->integer : 0;
     freeReplyObject(reply);
