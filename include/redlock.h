@@ -9,12 +9,10 @@
  * calls on one client and its locks must not overlap, except redlock_cancel() and
  * redlock_client_reload().
  * Callbacks: each returns. None throws a C++ exception or calls longjmp(3).
- * Fork: in a child, however it was made, calls on the parent's clients answer FORKED and touch no
- * connection. (What shares memory or descriptors with its parent, by clone(2), is a thread here.)
- * A child that returns from a callback that forked gets FORKED from the call that it is in; on the
- * service thread it ends as by exit(0). vfork(2) and posix_spawn(3) are safe.
- * Cancellation: pthread_cancel(3) takes effect at the next cancellation point after a call;
- * redlock_cancel() ends a wait.
+ * Fork: in a child, made without CLONE_VM and CLONE_FILES, calls on the parent's clients answer
+ * FORKED and touch no connection. One that returns from a callback gets FORKED from the call that
+ * it is in; on the service thread it ends as by exit(0). vfork(2) and posix_spawn(3) are safe.
+ * Cancellation: no call is a cancellation point for pthread_cancel(3). redlock_cancel() ends waits.
  * Exit: exit(3) with open clients is safe and releases no lock. In exit handlers that were
  * registered before the first client with TLS, calls on clients with TLS answer FORKED.
  * Unloading: the shared library stays in memory after dlclose(3).
