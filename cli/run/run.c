@@ -171,9 +171,8 @@ static void end_below_holder(struct front *front, int64_t until) {
     end_below_front(front, until);
 }
 
-static void complain_of_holder(struct front *front, const struct descent *left) {
+static void complain_of_holder(const struct front *front, const struct descent *left) {
     char whom[100];
-    front->complain_at = NEVER;
     complain(
         "lost '%.100s': the process that renews it is stopped or blocked, and the validity has ended; %s%s",
         front->resource, left->living == 0 ? "sent KILL" : "still running without the lock: ",

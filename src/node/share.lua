@@ -29,13 +29,13 @@ if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE') then
 elseif held and held ~= ARGV[1] then
     return -1
 end
--- Redis does not roll back: each command is sent once before the first write, where it changes nothing (acquire_guarded.lua).
--- Here that is the key while it is absent, and the marker, which is no reader's token. ZREVRANGE: or the reader could not
--- leave.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local ours = now + ARGV[3]
 local last = ours
+-- Redis does not roll back: each command is sent once before the first write, where it changes nothing (acquire_guarded.lua).
+-- Here that is the key while it is absent, and the marker, which is no reader's token. ZREVRANGE: or the reader could not
+-- leave.
 if not held then
     redis.call('ZREVRANGE', KEYS[1], 0, 0)
     redis.call('ZADD', KEYS[1], 'XX', 0, ARGV[1])
