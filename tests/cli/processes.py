@@ -31,7 +31,11 @@ def children(pid):
 
 
 def name(pid):
-    return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    """Empty for one that has ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def holder_of(front):
