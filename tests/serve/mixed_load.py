@@ -3,7 +3,7 @@
 """Two gateways under everything at once, for long runs: clients of all kinds, and nodes that stop, restart, pause, lose
 their memory and change permissions. One node speaks TLS. Afterwards both gateways must serve, and end well.
 
-usage: REDLOCK_BIN=.../cli/redlock tests/serve/mixed_load.py [--seconds S] [--clients N] [--seed N]
+usage: REDLOCK_BIN=.../cli/redlock tests/serve/mixed_load.py [--seconds S] [--clients N] [--seed N] [--guarded]
 Prints the memory of the gateways and of their processes every 5 seconds. Exit status 1: a gateway ended, did not serve
 afterwards, gave an answer to another request, or a sanitizer reported something.
 """
@@ -17,6 +17,7 @@ import shutil
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -25,13 +26,14 @@ import traceback
 import uuid
 
 import processes  # ours, before conftest looks in tests/cli first
-from conftest import EXTEND, RELEASE, Gateway
+from conftest import BINARY, EXTEND, RELEASE, Gateway
 from resp import Closed, Connection, Error, Push, encode
 from servers import Server, ServerError, server_knows_tls, until
 from test_reload import make_certificate
 from test_workers import GIVES, TAKES
 
 PASSWORD, NODES, KEYS = "secret", 5, 40
+TTL_MAX = ("--ttl-max", "3s")
 REPORTS = re.compile(r"Sanitizer|runtime error|assert|SUMMARY|core dumped", re.IGNORECASE)
 # What a node's user may lose for a while.
 COMMANDS = ("set", "get", "eval", "evalsha", "del", "pttl", "pexpire", "exists", "info", "mget", "time", "hget", "multi", "watch")
@@ -256,7 +258,7 @@ def trouble(node, draw):
         node.heal()
 
 
-def troubles(load, nodes, tally, end):
+def troubles(load, nodes, tally, end, repair):
     """In the main thread: a server ends with the thread that started it."""
     draw = random.Random(f"{load.seed}-faults")
     while time.monotonic() < end and all(gateway.process.poll() is None for gateway in LOADED):
@@ -275,6 +277,8 @@ def troubles(load, nodes, tally, end):
             if found:
                 processes.kill(draw.choice(found))
                 tally["workers ended"] += 1
+        if draw.random() < 0.02:
+            repair()
         if draw.random() < 0.01:
             processes.kill(processes.spawner(draw.choice(LOADED)) or 2**22)
 
@@ -314,15 +318,25 @@ def serves(gateway, password):
         with gateway.connect() as client:
             if password:
                 client("AUTH", password)
-            return client("EVAL", TAKES, 1, key, value, 20000) == 1 and client("GET", key) == value.encode() and client("EVAL", GIVES, 1, key, value) == 1
+            return client("EVAL", TAKES, 1, key, value, 2500) == 1 and client("GET", key) == value.encode() and client("EVAL", GIVES, 1, key, value) == 1
     except (Error, Closed, OSError):
         return False
+
+
+def tls_options(certificate):
+    return ["--tls-ca-file", str(certificate), "--tls-server-name", "ca"]
+
+
+def make_quorum(nodes, certificate, *options):
+    """As an operator does at first, and when a majority has lost its data."""
+    subprocess.run([BINARY, "quorum", "init", "--yes", *options, *tls_options(certificate), "--nodes", ",".join(node.url for node in nodes)],
+                   check=True, capture_output=True, timeout=60)
 
 
 def started(nodes, directory, certificate):
     (directory / "password").write_text(PASSWORD)
     urls = ",".join(node.url for node in nodes)
-    options = ["--metrics", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--tls-ca-file", str(certificate), "--tls-server-name", "ca"]
+    options = ["--metrics", "127.0.0.1:0", "--listen", "127.0.0.1:0", *tls_options(certificate)]
     LOADED.append(Gateway(urls, *options))
     LOADED.append(Gateway(urls, *options, "--password-file", str(directory / "password")))
     return [(LOADED[0].wait_ready(), None), (LOADED[1].wait_ready(), PASSWORD)]
@@ -334,12 +348,17 @@ def run(options, nodes, load, tally):
     threads.append(threading.Thread(target=sample, args=(load, began)))
     for thread in threads:
         thread.start()
-    troubles(load, nodes, tally, began + options.seconds)
+
+    def repair():
+        for node in nodes:
+            node.heal()
+        if options.guarded:
+            make_quorum(nodes, options.certificate, *TTL_MAX)
+    troubles(load, nodes, tally, began + options.seconds, repair)
     load.ends.set()
     for thread in threads:
         thread.join()
-    for node in nodes:
-        node.heal()
+    repair()
 
 
 def judge(load, tally):
@@ -371,14 +390,18 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--guarded", action="store_true", help="nodes that are members of a quorum; now and then a majority loses its data")
     options = parser.parse_args()
     print(f"--seconds {options.seconds} --clients {options.clients} --seed {options.seed}")
     directory, nodes, tally = pathlib.Path(tempfile.mkdtemp(prefix="redlock-test-mixed-")), [], collections.Counter()
     try:
-        make_certificate(directory / "ca.pem")
+        options.certificate = directory / "ca.pem"
+        make_certificate(options.certificate)
         for i in range(NODES):
-            nodes.append(Node(directory / "ca.pem" if i == 0 and server_knows_tls() else None))
-        load = Load(started(nodes, directory, directory / "ca.pem"), options.seed)
+            nodes.append(Node(options.certificate if i == 0 and server_knows_tls() else None))
+        if options.guarded:
+            make_quorum(nodes, options.certificate, "--never-used", *TTL_MAX)
+        load = Load(started(nodes, directory, options.certificate), options.seed)
         run(options, nodes, load, tally)
         return judge(load, tally)
     finally:
