@@ -12,9 +12,9 @@ from servers import ServerError, started, until
 
 LOST, HELD = 80, 75
 KEY = "job"
-# Eight times the default, so that a busy machine does not decide.
+# Eight and ten times the defaults, so that a busy machine does not decide.
 NODE_TIMEOUT_S = 0.4
-NODE_TIMEOUT = ("--node-timeout", "400ms")
+NODE_TIMEOUT = ("--node-timeout", "400ms", "--connect-timeout", "10s")
 # So far that no command waits for it to be connected, and that one node timeout is enough afterwards.
 DISTANCE_MS = {"classic": 240, "guarded": 160}
 
