@@ -142,7 +142,7 @@ static int dispatch(int argc, char **argv) {
     if (!asks) return program_run(command, argc - 1, argv + 1);
     const char *verb = argc > 3 && has_verbs(command) ? argv[3] : NULL;
     if (verb != NULL && verb_wanted(command, verb) == NULL) return EXIT_USAGE_ERROR;
-    arguments_help(command, verb);
+    arguments_help(command, &settings_options, verb);
     return EXIT_OK;
 }
 

@@ -21,7 +21,7 @@ struct reading {
     char section[PROFILE_NAME_BYTES_MAX + 1];
     bool is_found;                  /* the profile that applies */
     bool fresh_nodes, fresh_listen; /* a profile's list replaces that of all profiles */
-    bool is_set[128];               /* in this section, by place in option_entries */
+    bool is_set[128];               /* in this section, by place in settings_options */
     FILE *file;
     const char *path;
     int line;
@@ -131,9 +131,10 @@ static struct settings *target(struct reading *reading, const char *name) {
 }
 
 static const struct option_entry *find_key(const char *name) {
-    for (size_t i = 0; i < option_entries_count; i++) {
-        if (option_entries[i].in_file && strcmp(option_entries[i].name, name) == 0)
-            return &option_entries[i];
+    for (size_t i = 0; i < settings_options.count; i++) {
+        if (settings_options.entries[i].in_file &&
+            strcmp(settings_options.entries[i].name, name) == 0)
+            return &settings_options.entries[i];
     }
     return NULL;
 }
@@ -141,8 +142,9 @@ static const struct option_entry *find_key(const char *name) {
 static void unknown_key(struct reading *reading, const char *name) {
     struct nearest nearest;
     nearest_init(&nearest, name);
-    for (size_t i = 0; i < option_entries_count; i++) {
-        if (option_entries[i].in_file) nearest_offer(&nearest, option_entries[i].name);
+    for (size_t i = 0; i < settings_options.count; i++) {
+        if (settings_options.entries[i].in_file)
+            nearest_offer(&nearest, settings_options.entries[i].name);
     }
     if (nearest.best != NULL) {
         fail(reading, "unknown key '%.60s'; did you mean '%s'?", name, nearest.best);
@@ -167,7 +169,7 @@ static int handle(void *context, const char *section, const char *name, const ch
         return 1;
     }
     /* the last one would count, and it may be the weaker mode */
-    const size_t place = (size_t)(entry - option_entries);
+    const size_t place = (size_t)(entry - settings_options.entries);
     const bool is_list = strcmp(name, "nodes") == 0 || strcmp(name, "listen") == 0;
     if (place < sizeof reading->is_set && reading->is_set[place] && !is_list) {
         fail(reading, "'%s' is set twice", name);

@@ -39,7 +39,7 @@ int program_run(const struct command *command, int argc, char **argv) {
     struct settings settings;
     settings_init(&settings);
     char config_error[1024] = "";
-    int status = EXIT_OK, first = arguments_read(command, &settings, argc, argv);
+    int status = EXIT_OK, first = arguments_read(command, &settings_options, &settings, argc, argv);
     /* The command line overrides the file, but it names the profile, and its mistakes and --help
      * are reported first: so it is read twice. `up` and `gate` need no nodes, and `bench` loads
      * only servers that were named to it. */
@@ -52,12 +52,12 @@ int program_run(const struct command *command, int argc, char **argv) {
         settings_free(&settings);
         settings = again;
         config_load(&settings, config_error, sizeof config_error);
-        first = arguments_read(command, &settings, argc, argv);
+        first = arguments_read(command, &settings_options, &settings, argc, argv);
     }
     if (first < 0) {
         status = EXIT_USAGE_ERROR;
     } else if (settings.help) {
-        arguments_help(command, first < argc ? argv[first] : NULL);
+        arguments_help(command, &settings_options, first < argc ? argv[first] : NULL);
     } else if ((status = check_start(command, config_error)) != EXIT_OK) {
         if (command->refuse != NULL) command->refuse(&settings, status, argc - first, argv + first);
     } else {

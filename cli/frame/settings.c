@@ -2,8 +2,6 @@
 #include "settings.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,71 +83,12 @@ bool is_profile_name(const char *text) {
     return bytes > 0 && bytes <= PROFILE_NAME_BYTES_MAX;
 }
 
-static int replace(char **field, const char *value, char *error, size_t size) {
-    char *copy = strdup(value);
-    if (copy == NULL) {
-        snprintf(error, size, "out of memory");
-        return -1;
-    }
-    free(*field);
-    *field = copy;
-    return 0;
-}
+#define SETTER(name) OPTION_SETTER(settings, name)
+#define SETTER_TEXT(name, field) OPTION_SETTER_TEXT(settings, name, field)
+#define SETTER_FLAG(name, field, to) OPTION_SETTER_FLAG(settings, name, field, to)
 
-static int append_to_list(char **field, const char *value, char *error, size_t size) {
-    if (*field == NULL) return replace(field, value, error, size);
-    char *joined = NULL;
-    if (asprintf(&joined, "%s,%s", *field, value) < 0) {
-        snprintf(error, size, "out of memory");
-        return -1;
-    }
-    free(*field);
-    *field = joined;
-    return 0;
-}
-
-static int within(int64_t *field, const char *value, int64_t least, int64_t most, const char *range,
-                  char *error, size_t size) {
-    int64_t ms = 0;
-    if (duration_parse(value, &ms, error, size) != 0) return -1;
-    if (ms < least || ms > most) {
-        snprintf(error, size, "'%.60s' is out of range: %s", value, range);
-        return -1;
-    }
-    *field = ms;
-    return 0;
-}
-
-static int number(int64_t *field, const char *value, int64_t least, int64_t most, char *error,
-                  size_t size) {
-    /* strtoll(3) would pass over blanks and '+' */
-    const bool digits = value[0] != '\0' && value[strspn(value, "0123456789")] == '\0';
-    errno = 0;
-    const long long given = digits ? strtoll(value, NULL, 10) : 0;
-    if (!digits || errno != 0 || given < least || given > most) {
-        snprintf(error, size, "'%.60s' is not a number from %" PRId64 " to %" PRId64, value, least,
-                 most);
-        return -1;
-    }
-    *field = given;
-    return 0;
-}
-
-#define SETTER(name)                                                                               \
-    static int name(struct settings *s, const char *value, char *error, size_t size)
-#define SETTER_TEXT(name, field)                                                                   \
-    SETTER(name) { return replace(&s->field, value, error, size); }
-#define SETTER_FLAG(name, field, to)                                                               \
-    SETTER(name) {                                                                                 \
-        (void)value;                                                                               \
-        (void)error;                                                                               \
-        (void)size;                                                                                \
-        s->field = (to);                                                                           \
-        return 0;                                                                                  \
-    }
-
-SETTER(set_nodes) { return append_to_list(&s->nodes, value, error, size); }
-SETTER(set_listen) { return append_to_list(&s->listen, value, error, size); }
+SETTER(set_nodes) { return option_list(&s->nodes, value, error, size); }
+SETTER(set_listen) { return option_list(&s->listen, value, error, size); }
 SETTER_TEXT(set_prefix, prefix)
 SETTER_TEXT(set_tls_ca_file, tls_ca_file)
 SETTER_TEXT(set_tls_cert_file, tls_cert_file)
@@ -177,7 +116,7 @@ SETTER(set_profile) {
         return -1;
     }
     s->profile_named = true;
-    return replace(&s->profile, value, error, size);
+    return option_text(&s->profile, value, error, size);
 }
 SETTER_FLAG(set_nonblock, wait_ms, 0)
 SETTER_FLAG(set_quiet, quiet, true)
@@ -196,52 +135,56 @@ SETTER_FLAG(set_yes, yes, true)
 SETTER_FLAG(set_no_syslog, no_syslog, true)
 SETTER_FLAG(set_any_value, any_value, true)
 SETTER(set_ttl) {
-    return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
-                  "a TTL is from 10ms to 24h", error, size);
+    return option_duration(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
+                           "a TTL is from 10ms to 24h", error, size);
 }
 SETTER(set_wait) {
     if (strcmp(value, "forever") == 0) {
         s->wait_ms = REDLOCK_WAIT_FOREVER;
         return 0;
     }
-    return within(&s->wait_ms, value, 0, DURATION_MS_MAX, "", error, size);
+    return option_duration(&s->wait_ms, value, 0, DURATION_MS_MAX, "", error, size);
 }
 SETTER(set_node_timeout) {
-    return within(&s->node_timeout_ms, value, 1, 60000, "a node timeout is from 1ms to 60s", error,
-                  size);
+    return option_duration(&s->node_timeout_ms, value, 1, 60000,
+                           "a node timeout is from 1ms to 60s", error, size);
 }
 SETTER(set_connect_timeout) {
-    return within(&s->connect_timeout_ms, value, 1, 60000, "a connect timeout is from 1ms to 60s",
-                  error, size);
+    return option_duration(&s->connect_timeout_ms, value, 1, 60000,
+                           "a connect timeout is from 1ms to 60s", error, size);
 }
 SETTER(set_kill_after) {
-    return within(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--kill-after is from 0 to 24h",
-                  error, size);
+    return option_duration(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
+                           "--kill-after is from 0 to 24h", error, size);
 }
 SETTER(set_grace) {
-    return within(&s->grace_ms, value, 0, REDLOCK_TTL_MS_MAX, "--grace is from 0 to 24h", error,
-                  size);
+    return option_duration(&s->grace_ms, value, 0, REDLOCK_TTL_MS_MAX, "--grace is from 0 to 24h",
+                           error, size);
 }
 SETTER(set_max_hold) {
-    return within(&s->max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX,
-                  "a maximum hold is at least 10ms", error, size);
+    return option_duration(&s->max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX,
+                           "a maximum hold is at least 10ms", error, size);
 }
 SETTER(set_restart_after) {
-    return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
-                  "--restart-after is from 0 to 24h", error, size);
+    return option_duration(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
+                           "--restart-after is from 0 to 24h", error, size);
 }
-SETTER(set_slots) { return number(&s->slots, value, 1, REDLOCK_SLOTS_MAX, error, size); }
-SETTER(set_conflict) { return number(&s->conflict_exit_code, value, 0, 255, error, size); }
-SETTER(set_fence) { return number(&s->fence, value, 1, REDLOCK_FENCE_MAX, error, size); }
+SETTER(set_slots) { return option_number(&s->slots, value, 1, REDLOCK_SLOTS_MAX, error, size); }
+SETTER(set_conflict) { return option_number(&s->conflict_exit_code, value, 0, 255, error, size); }
+SETTER(set_fence) { return option_number(&s->fence, value, 1, REDLOCK_FENCE_MAX, error, size); }
 int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size) {
     return set_fence(settings, value, error, error_size);
 }
-SETTER(set_count) { return number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
-SETTER(set_floor) { return number(&s->floor, value, 1, REDLOCK_FENCE_MAX, error, size); }
-SETTER(set_pairs) { return number(&s->pairs, value, 1, 99, error, size); }
-SETTER(set_connections) { return number(&s->connections, value, 1, 100000, error, size); }
-SETTER(set_lock_memory) { return number(&s->lock_memory_mib, value, 1, 1048576, error, size); }
-SETTER(set_client_memory) { return number(&s->client_memory_mib, value, 1, 1048576, error, size); }
+SETTER(set_count) { return option_number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
+SETTER(set_floor) { return option_number(&s->floor, value, 1, REDLOCK_FENCE_MAX, error, size); }
+SETTER(set_pairs) { return option_number(&s->pairs, value, 1, 99, error, size); }
+SETTER(set_connections) { return option_number(&s->connections, value, 1, 100000, error, size); }
+SETTER(set_lock_memory) {
+    return option_number(&s->lock_memory_mib, value, 1, 1048576, error, size);
+}
+SETTER(set_client_memory) {
+    return option_number(&s->client_memory_mib, value, 1, 1048576, error, size);
+}
 SETTER(set_socket_mode) {
     char *end = NULL;
     unsigned long mode = strtoul(value, &end, 8);
@@ -252,18 +195,18 @@ SETTER(set_socket_mode) {
     s->socket_mode = (int64_t)mode;
     return 0;
 }
-SETTER(set_held) { return number(&s->held, value, 1, 10000000, error, size); }
-SETTER(set_ttls) { return number(&s->ttls, value, 1, 1000000, error, size); }
+SETTER(set_held) { return option_number(&s->held, value, 1, 10000000, error, size); }
+SETTER(set_ttls) { return option_number(&s->ttls, value, 1, 1000000, error, size); }
 SETTER(set_seconds) {
-    return within(&s->seconds_ms, value, 10, 600000, "a measurement takes from 10ms to 10m", error,
-                  size);
+    return option_duration(&s->seconds_ms, value, 10, 600000,
+                           "a measurement takes from 10ms to 10m", error, size);
 }
-SETTER(set_samples) { return number(&s->samples, value, 1, 1000, error, size); }
+SETTER(set_samples) { return option_number(&s->samples, value, 1, 1000, error, size); }
 SETTER(set_watch) {
     s->watch_ms = 5000;
     if (value == NULL) return 0;
-    return within(&s->watch_ms, value, 100, REDLOCK_TTL_MS_MAX, "--watch is from 100ms to 24h",
-                  error, size);
+    return option_duration(&s->watch_ms, value, 100, REDLOCK_TTL_MS_MAX,
+                           "--watch is from 100ms to 24h", error, size);
 }
 SETTER(set_show_watch) {
     s->watch_ms = 2000;
@@ -271,18 +214,18 @@ SETTER(set_show_watch) {
 }
 
 SETTER(set_interval) {
-    return within(&s->interval_ms, value, 200, 60000, "--interval is from 200ms to 60s", error,
-                  size);
+    return option_duration(&s->interval_ms, value, 200, 60000, "--interval is from 200ms to 60s",
+                           error, size);
 }
 
 SETTER(set_ttl_max) {
-    return within(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
-                  "a ttl_max is from 10ms to 24h", error, size);
+    return option_duration(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
+                           "a ttl_max is from 10ms to 24h", error, size);
 }
 SETTER(set_await) {
     s->await_ms = REDLOCK_WAIT_FOREVER;
     if (value == NULL || strcmp(value, "forever") == 0) return 0;
-    return within(&s->await_ms, value, 0, DURATION_MS_MAX, "", error, size);
+    return option_duration(&s->await_ms, value, 0, DURATION_MS_MAX, "", error, size);
 }
 SETTER(set_mode) {
     int mode = mode_named(value);
@@ -306,7 +249,7 @@ SETTER(set_up_mode) {
 }
 
 SETTER(set_quorum) {
-    if (is_quorum_id(value)) return replace(&s->quorum, value, error, size);
+    if (is_quorum_id(value)) return option_text(&s->quorum, value, error, size);
     snprintf(
         error, size,
         "'%.60s' is not an id of a quorum (16 hexadecimal digits); redlock quorum status shows it",
@@ -341,7 +284,7 @@ SETTER(set_owner) {
                  strlen(value));
         return -1;
     }
-    return replace(&s->owner, value, error, size);
+    return option_text(&s->owner, value, error, size);
 }
 
 SETTER(set_on_lost) {
@@ -405,7 +348,7 @@ SETTER(set_retry_delay) {
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
 
-const struct option_entry option_entries[] = {
+static const struct option_entry entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
     {"profile", 0, "NAME", ASKERS, false, set_profile,
      "use the section [NAME] of the configuration file"},
@@ -553,4 +496,4 @@ const struct option_entry option_entries[] = {
     {"verbose", 'v', NULL, ALL, false, set_verbose, "report what happens"},
     {"help", 'h', NULL, ALL, false, set_help, "this text"},
 };
-const size_t option_entries_count = sizeof option_entries / sizeof option_entries[0];
+const struct option_table settings_options = {entries, sizeof entries / sizeof entries[0]};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The settings of a command: defaults, then the configuration file, then the command line. One
- * table describes every option: its names, the commands that take it, whether the file may set it,
- * and its line in --help.
+ * table describes every option.
  */
 #ifndef CLI_SETTINGS_H
 #define CLI_SETTINGS_H
@@ -10,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "options.h"
 
 enum command_bit {
     COMMAND_RUN = 1,
@@ -98,17 +99,6 @@ bool is_quorum_id(const char *text);
 #define PROFILE_NAME_RULE "at most 40 letters, digits, '.', '-' and '_'"
 bool is_profile_name(const char *text);
 
-struct option_entry {
-    const char *name;     /* without dashes; also the key in the file */
-    int letter;           /* 0: none */
-    const char *argument; /* NULL: a flag; "[VALUE]": optional */
-    unsigned commands;
-    bool in_file;
-    /* 0, or -1 with the reason. `value` is NULL for a flag, and where the argument was left out. */
-    int (*set)(struct settings *settings, const char *value, char *error, size_t error_size);
-    const char *help; /* "VERB: ...": for that verb of the command alone (verbs.h) */
-};
-extern const struct option_entry option_entries[];
-extern const size_t option_entries_count;
+extern const struct option_table settings_options;
 
 #endif
