@@ -55,9 +55,8 @@ static const struct command commands[] = {
      NULL, NULL},
     {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",
      "Start a local quorum of servers, for COMMAND or until ^C.", true, command_up, NULL},
-    {"bench", COMMAND_BENCH, "[options]",
-     "Measure what locks cost, and compare with the least they could cost.", false, command_bench,
-     refuse_any},
+    {"bench", 0, "", "Measure what locks cost, and compare with the least they could cost.", false,
+     NULL, NULL},
     {"sim", 0, "", "Replay and explore what can happen to a lock, in a simulated world.", false,
      NULL, NULL},
 };

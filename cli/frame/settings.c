@@ -24,10 +24,6 @@ void settings_init(struct settings *settings) {
                                   .count = 5,
                                   .samples = 10,
                                   .interval_ms = 2000,
-                                  .pairs = 7,
-                                  .seconds_ms = 250,
-                                  .held = 100000,
-                                  .ttls = 1,
                                   .socket_mode = 0600,
                                   .connections = 1000,
                                   .lock_memory_mib = 128,
@@ -47,7 +43,7 @@ void settings_free(struct settings *settings) {
                      settings->tls_key_file,  settings->tls_server_name,
                      settings->token,         settings->status_file,
                      settings->dir,           settings->server,
-                     settings->only,          settings->plot,
+
                      settings->reason,        settings->listen,
                      settings->password_file, settings->metrics,
                      settings->quorum,        settings->config_quorum,
@@ -100,8 +96,6 @@ SETTER_TEXT(set_metrics_file, metrics_file)
 SETTER_TEXT(set_dir, dir)
 SETTER_TEXT(set_server, server)
 SETTER_TEXT(set_module, module)
-SETTER_TEXT(set_only, only)
-SETTER_TEXT(set_plot, plot)
 SETTER_TEXT(set_reason, reason)
 SETTER_TEXT(set_password_file, password_file)
 SETTER_TEXT(set_metrics, metrics)
@@ -124,7 +118,6 @@ SETTER_FLAG(set_verbose, verbose, true)
 SETTER_FLAG(set_json, json, true)
 SETTER_FLAG(set_tokens, tokens, true)
 SETTER_FLAG(set_all, all, true)
-SETTER_FLAG(set_list, list, true)
 SETTER_FLAG(set_help, help, true)
 SETTER_FLAG(set_once, once, true)
 SETTER_FLAG(set_confirm, confirm, true)
@@ -177,7 +170,6 @@ int settings_fence(struct settings *settings, const char *value, char *error, si
 }
 SETTER(set_count) { return option_number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
 SETTER(set_floor) { return option_number(&s->floor, value, 1, REDLOCK_FENCE_MAX, error, size); }
-SETTER(set_pairs) { return option_number(&s->pairs, value, 1, 99, error, size); }
 SETTER(set_connections) { return option_number(&s->connections, value, 1, 100000, error, size); }
 SETTER(set_lock_memory) {
     return option_number(&s->lock_memory_mib, value, 1, 1048576, error, size);
@@ -194,12 +186,6 @@ SETTER(set_socket_mode) {
     }
     s->socket_mode = (int64_t)mode;
     return 0;
-}
-SETTER(set_held) { return option_number(&s->held, value, 1, 10000000, error, size); }
-SETTER(set_ttls) { return option_number(&s->ttls, value, 1, 1000000, error, size); }
-SETTER(set_seconds) {
-    return option_duration(&s->seconds_ms, value, 10, 600000,
-                           "a measurement takes from 10ms to 10m", error, size);
 }
 SETTER(set_samples) { return option_number(&s->samples, value, 1, 1000, error, size); }
 SETTER(set_watch) {
@@ -264,18 +250,6 @@ SETTER(set_allow_replicas) {
     }
     s->allow_replicas = value == NULL || value[0] == 'y';
     return 0;
-}
-
-/* For one node: the library has no mode called single. */
-SETTER(set_bench_mode) {
-    if (strcmp(value, "single") == 0) {
-        s->mode = REDLOCK_MODE_CLASSIC;
-        s->count = 1;
-        return 0;
-    }
-    if (set_up_mode(s, value, error, size) == 0) return 0;
-    snprintf(error, size, "'%.60s' is neither single, classic nor guarded", value);
-    return -1;
 }
 
 SETTER(set_owner) {
@@ -346,7 +320,7 @@ SETTER(set_retry_delay) {
     (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE |         \
      COMMAND_ELECT | COMMAND_WATCH)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
-#define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
+#define ALL (ASKERS | COMMAND_UP | COMMAND_GATE)
 
 static const struct option_entry entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
@@ -357,12 +331,8 @@ static const struct option_entry entries[] = {
      "guarded: the quorum; nodes of others never count"},
     {"allow-replicas", 0, NULL, ASKERS, true, set_allow_replicas,
      "guarded: masters that have replicas may vote"},
-    {"nodes", 'N', "URL[,URL...]", COMMAND_BENCH, false, set_nodes,
-     "measure on these nodes, not on servers of its own"},
     {"mode", 0, "MODE", COMMAND_UP, false, set_up_mode, "classic or guarded (guarded)"},
-    {"mode", 0, "MODE", COMMAND_BENCH, false, set_bench_mode,
-     "single, classic or guarded (classic)"},
-    {"ttl", 't', "DURATION", TAKERS | COMMAND_ELECT | COMMAND_EXTEND | COMMAND_BENCH, true, set_ttl,
+    {"ttl", 't', "DURATION", TAKERS | COMMAND_ELECT | COMMAND_EXTEND, true, set_ttl,
      "time to live of the lock (30s)"},
     {"ttl", 't', "DURATION", COMMAND_SERVE, true, set_ttl,
      "time to live of a lock that SETNX takes (30s)"},
@@ -423,14 +393,14 @@ static const struct option_entry entries[] = {
      "log on standard error only, not in the system log"},
     {"any-value", 0, NULL, COMMAND_BREAK, false, set_any_value,
      "also a value without a TTL that has no token's form"},
-    {"count", 'n', "N", COMMAND_UP | COMMAND_BENCH, false, set_count, "how many servers (5)"},
+    {"count", 'n', "N", COMMAND_UP, false, set_count, "how many servers (5)"},
     {"dir", 'd', "DIR", COMMAND_UP, false, set_dir,
      "keep the servers' files there; absent or empty"},
-    {"server", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_server,
+    {"server", 0, "FILE", COMMAND_UP, false, set_server,
      "the server program (redis-server, else valkey-server)"},
     {"native", 0, NULL, COMMAND_UP, false, set_native,
      "native lock nodes: the servers load the module redlock.so"},
-    {"module", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_module,
+    {"module", 0, "FILE", COMMAND_UP, false, set_module,
      "native: this module, not the installed one"},
     {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
      "restart a server this long after it died"},
@@ -469,14 +439,6 @@ static const struct option_entry entries[] = {
     {"watch", 0, "[INTERVAL]", COMMAND_SHOW, false, set_show_watch,
      "look again and again; show what changes, until ^C (2s)"},
     {"watch", 0, "[INTERVAL]", COMMAND_DOCTOR, false, set_watch, "examine again and again (5s)"},
-    {"only", 0, "NAME[,NAME...]", COMMAND_BENCH, false, set_only, "measure only these"},
-    {"list", 0, NULL, COMMAND_BENCH, false, set_list, "list the measurements"},
-    {"pairs", 0, "N", COMMAND_BENCH, false, set_pairs, "how often, floor and library in turns (7)"},
-    {"seconds", 0, "S", COMMAND_BENCH, false, set_seconds, "how long each time (0.25)"},
-    {"held", 0, "N", COMMAND_BENCH, false, set_held, "how many locks are held at once (100000)"},
-    {"ttls", 0, "N", COMMAND_BENCH, false, set_ttls,
-     "held: how many different TTLs they have, --ttl and a little more (1)"},
-    {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"all", 'a', NULL, COMMAND_SHOW, false, set_all,
      "every reader of a shared lock; without RESOURCE: every string with a TTL, not locks alone"},
     {"all", 'a', NULL, COMMAND_TOP, false, set_all, "every string, not locks alone"},
@@ -487,8 +449,7 @@ static const struct option_entry entries[] = {
     {"once", '1', NULL, COMMAND_WATCH, false, set_once,
      "report once: exit 0 for a leader, 75 for none, 69 if unknown"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
-    {"json", 'j', NULL,
-     (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_ELECT | COMMAND_SERVE)) | COMMAND_BENCH, false,
+    {"json", 'j', NULL, ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_ELECT | COMMAND_SERVE), false,
      set_json, "print results as JSON"},
     {"json", 'j', NULL, COMMAND_RUN | COMMAND_ELECT, false, set_json,
      "write the outcome as JSON on standard error, or to --status-file"},

@@ -22,7 +22,6 @@ enum command_bit {
     COMMAND_DOCTOR = 64,
     COMMAND_GATE = 128,
     COMMAND_QUORUM = 256,
-    COMMAND_BENCH = 512,
     COMMAND_SERVE = 1024,
     COMMAND_BREAK = 2048,
     COMMAND_WAIT = 4096,
@@ -49,9 +48,8 @@ struct settings {
     char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
     char *token, *status_file, *metrics_file;
     char *write_config;          /* quorum init */
-    char *dir, *server, *module; /* up, bench; module: NULL: the installed one */
-    char *only, *plot;
-    char *reason; /* break */
+    char *dir, *server, *module; /* up; module: NULL: the installed one */
+    char *reason;                /* break */
     /* serve: addresses, joined by commas; the password file; the address for Prometheus */
     char *listen, *password_file, *metrics;
     int64_t ttl_ms;
@@ -64,11 +62,8 @@ struct settings {
     int64_t conflict_exit_code, count;
     int64_t fence; /* 0: not given */
     int64_t samples;
-    /* bench: how many pairs, how long, how many locks at once, ... */
-    int64_t pairs, seconds_ms, held;
-    int64_t ttls;        /* ... and with how many different TTLs */
-    int64_t watch_ms;    /* 0: once */
-    int64_t interval_ms; /* top */
+    int64_t watch_ms;                                                     /* 0: once */
+    int64_t interval_ms;                                                  /* top */
     int64_t socket_mode, connections, lock_memory_mib, client_memory_mib; /* serve */
     int mode;                  /* enum redlock_mode, or MODE_UNSET */
     int config_mode;           /* `mode =` of the file */
@@ -82,7 +77,7 @@ struct settings {
     bool busy_poll;  /* serve */
     int scripts;     /* serve: enum serve_scripts */
     bool only_looks; /* not an option: the command never recovers nodes itself */
-    bool on_lost_ignore, leave_behind, quiet, verbose, json, tokens, all, list, help, once;
+    bool on_lost_ignore, leave_behind, quiet, verbose, json, tokens, all, help, once;
 };
 
 void settings_init(struct settings *settings);
