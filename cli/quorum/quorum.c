@@ -373,18 +373,20 @@ static int init(struct task *task) {
 
 static int act_init(struct task *task, char **operands) {
     const struct settings *settings = task->settings;
-    struct config_draft draft;
+    struct draft draft;
     (void)operands;
     if (settings->write_config == NULL) return init(task);
     int status = config_draft_open(&draft, settings->write_config, settings->force);
-    if (status == 0) status = init(task);
+    if (status != 0) return status;
+    status = init(task);
     if (status == EXIT_OK)
-        status = config_draft_finish(&draft, &task->session, task->membership.quorum.id,
-                                     task->membership.quorum.ttl_ms_max);
+        status =
+            config_draft_finish(&draft, settings->force, &task->session, task->membership.quorum.id,
+                                task->membership.quorum.ttl_ms_max);
     if (status == EXIT_OK && !settings->quiet)
         complain("the configuration is written: REDLOCK_CONFIG=%s redlock run ...",
                  settings->write_config);
-    config_draft_close(&draft);
+    draft_close(&draft);
     return status;
 }
 
