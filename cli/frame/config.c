@@ -122,7 +122,7 @@ static struct settings *target(struct reading *reading, const char *name) {
                   : strcmp(name, "listen") == 0 ? &reading->fresh_listen
                                                 : NULL;
     if (fresh != NULL && !*fresh) {
-        char **list = fresh == &reading->fresh_nodes ? &settings->nodes : &settings->listen;
+        char **list = fresh == &reading->fresh_nodes ? &settings->nodes : &settings->serve.listen;
         free(*list);
         *list = NULL;
         *fresh = true;
@@ -185,15 +185,15 @@ static int handle(void *context, const char *section, const char *name, const ch
 /* Keeps the values of the file apart where they must differ from the environment or the command
  * line. */
 static void put_aside(struct settings *settings) {
-    settings->config_nodes = settings->nodes;
+    settings->file.nodes = settings->nodes;
     settings->nodes = NULL; /* -N starts a list of its own */
-    settings->config_mode = settings->mode;
+    settings->file.mode = settings->mode;
     settings->mode = MODE_UNSET; /* REDLOCK_MODE takes precedence over the file */
-    settings->config_quorum = settings->quorum;
-    settings->quorum = NULL;
-    settings->config_allow_replicas = settings->allow_replicas;
+    settings->file.quorum_id = settings->quorum_id;
+    settings->quorum_id = NULL;
+    settings->file.allow_replicas = settings->allow_replicas;
     settings->allow_replicas = -1;
-    settings->config_ttl_max_ms = settings->ttl_max_ms;
+    settings->file.ttl_max_ms = settings->ttl_max_ms;
     settings->ttl_max_ms =
         0; /* the option is for a new quorum; the file's value may belong to an older one */
 }
@@ -238,7 +238,7 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
 }
 
 void config_check_secrecy(const struct settings *settings) {
-    const char *named = getenv("REDLOCK_CONFIG"), *nodes = settings->config_nodes;
+    const char *named = getenv("REDLOCK_CONFIG"), *nodes = settings->file.nodes;
     const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
     struct stat status;
     /* An '@' in a URL comes after a password: a user alone is refused. */

@@ -17,39 +17,47 @@ void settings_init(struct settings *settings) {
                                   .connect_timeout_ms = 1000,
                                   .retry_delay_ms_min = 50,
                                   .retry_delay_ms_max = 250,
-                                  .kill_after_ms = 5000,
-                                  .grace_ms = -1,
-                                  .restart_after_ms = -1,
                                   .conflict_exit_code = EXIT_HELD,
-                                  .count = 5,
-                                  .samples = 10,
-                                  .interval_ms = 2000,
-                                  .socket_mode = 0600,
-                                  .connections = 1000,
-                                  .lock_memory_mib = 128,
-                                  .client_memory_mib = 256,
-                                  .busy_poll = true,
                                   .mode = MODE_UNSET,
-                                  .config_mode = MODE_UNSET,
                                   .allow_replicas = -1,
-                                  .config_allow_replicas = -1,
-                                  .await_ms = WAIT_UNSET};
+                                  .file = {.mode = MODE_UNSET, .allow_replicas = -1},
+                                  .kill_after_ms = 5000,
+                                  .run = {.grace_ms = -1},
+                                  .look = {.interval_ms = 2000, .samples = 10},
+                                  .quorum = {.await_ms = WAIT_UNSET},
+                                  .up = {.count = 5, .restart_after_ms = -1},
+                                  .serve = {.socket_mode = 0600,
+                                            .connections = 1000,
+                                            .lock_memory_mib = 128,
+                                            .client_memory_mib = 256,
+                                            .busy_poll = true}};
 }
 
-void settings_free(struct settings *settings) {
-    char *owned[] = {settings->nodes,         settings->config_nodes,
-                     settings->prefix,        settings->owner,
-                     settings->tls_ca_file,   settings->tls_cert_file,
-                     settings->tls_key_file,  settings->tls_server_name,
-                     settings->token,         settings->status_file,
-                     settings->dir,           settings->server,
-
-                     settings->reason,        settings->listen,
-                     settings->password_file, settings->metrics,
-                     settings->quorum,        settings->config_quorum,
-                     settings->profile,       settings->profiles,
-                     settings->command,       settings->metrics_file,
-                     settings->write_config,  settings->module};
+void settings_free(struct settings *s) {
+    char *owned[] = {s->nodes,
+                     s->quorum_id,
+                     s->profile,
+                     s->profiles,
+                     s->prefix,
+                     s->owner,
+                     s->file.nodes,
+                     s->file.quorum_id,
+                     s->tls.ca_file,
+                     s->tls.cert_file,
+                     s->tls.key_file,
+                     s->tls.server_name,
+                     s->lock.token,
+                     s->lock.reason,
+                     s->run.command,
+                     s->run.status_file,
+                     s->run.metrics_file,
+                     s->quorum.write_config,
+                     s->up.dir,
+                     s->up.server,
+                     s->up.module,
+                     s->serve.listen,
+                     s->serve.password_file,
+                     s->serve.metrics};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -84,25 +92,25 @@ bool is_profile_name(const char *text) {
 #define SETTER_FLAG(name, field, to) OPTION_SETTER_FLAG(settings, name, field, to)
 
 SETTER(set_nodes) { return option_list(&s->nodes, value, error, size); }
-SETTER(set_listen) { return option_list(&s->listen, value, error, size); }
+SETTER(set_listen) { return option_list(&s->serve.listen, value, error, size); }
 SETTER_TEXT(set_prefix, prefix)
-SETTER_TEXT(set_tls_ca_file, tls_ca_file)
-SETTER_TEXT(set_tls_cert_file, tls_cert_file)
-SETTER_TEXT(set_tls_key_file, tls_key_file)
-SETTER_TEXT(set_tls_server_name, tls_server_name)
-SETTER_TEXT(set_token, token)
-SETTER_TEXT(set_status_file, status_file)
-SETTER_TEXT(set_metrics_file, metrics_file)
-SETTER_TEXT(set_dir, dir)
-SETTER_TEXT(set_server, server)
-SETTER_TEXT(set_module, module)
-SETTER_TEXT(set_reason, reason)
-SETTER_TEXT(set_password_file, password_file)
-SETTER_TEXT(set_metrics, metrics)
-SETTER_TEXT(set_command, command)
-SETTER_TEXT(set_write_config, write_config)
-SETTER_FLAG(set_force, force, true)
-SETTER_FLAG(set_native, native, true)
+SETTER_TEXT(set_tls_ca_file, tls.ca_file)
+SETTER_TEXT(set_tls_cert_file, tls.cert_file)
+SETTER_TEXT(set_tls_key_file, tls.key_file)
+SETTER_TEXT(set_tls_server_name, tls.server_name)
+SETTER_TEXT(set_token, lock.token)
+SETTER_TEXT(set_status_file, run.status_file)
+SETTER_TEXT(set_metrics_file, run.metrics_file)
+SETTER_TEXT(set_dir, up.dir)
+SETTER_TEXT(set_server, up.server)
+SETTER_TEXT(set_module, up.module)
+SETTER_TEXT(set_reason, lock.reason)
+SETTER_TEXT(set_password_file, serve.password_file)
+SETTER_TEXT(set_metrics, serve.metrics)
+SETTER_TEXT(set_command, run.command)
+SETTER_TEXT(set_write_config, quorum.write_config)
+SETTER_FLAG(set_force, quorum.force, true)
+SETTER_FLAG(set_native, up.native, true)
 SETTER(set_profile) {
     if (!is_profile_name(value)) {
         snprintf(error, size, "'%.60s' is not the name of a profile (" PROFILE_NAME_RULE ")",
@@ -116,17 +124,17 @@ SETTER_FLAG(set_nonblock, wait_ms, 0)
 SETTER_FLAG(set_quiet, quiet, true)
 SETTER_FLAG(set_verbose, verbose, true)
 SETTER_FLAG(set_json, json, true)
-SETTER_FLAG(set_tokens, tokens, true)
-SETTER_FLAG(set_all, all, true)
+SETTER_FLAG(set_tokens, look.tokens, true)
+SETTER_FLAG(set_all, look.all, true)
 SETTER_FLAG(set_help, help, true)
 SETTER_FLAG(set_once, once, true)
 SETTER_FLAG(set_confirm, confirm, true)
 SETTER_FLAG(set_shared, shared, true)
-SETTER_FLAG(set_leave_behind, leave_behind, true)
-SETTER_FLAG(set_never_used, never_used, true)
+SETTER_FLAG(set_leave_behind, run.leave_behind, true)
+SETTER_FLAG(set_never_used, quorum.never_used, true)
 SETTER_FLAG(set_yes, yes, true)
-SETTER_FLAG(set_no_syslog, no_syslog, true)
-SETTER_FLAG(set_any_value, any_value, true)
+SETTER_FLAG(set_no_syslog, lock.no_syslog, true)
+SETTER_FLAG(set_any_value, lock.any_value, true)
 SETTER(set_ttl) {
     return option_duration(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
                            "a TTL is from 10ms to 24h", error, size);
@@ -151,15 +159,15 @@ SETTER(set_kill_after) {
                            "--kill-after is from 0 to 24h", error, size);
 }
 SETTER(set_grace) {
-    return option_duration(&s->grace_ms, value, 0, REDLOCK_TTL_MS_MAX, "--grace is from 0 to 24h",
-                           error, size);
+    return option_duration(&s->run.grace_ms, value, 0, REDLOCK_TTL_MS_MAX,
+                           "--grace is from 0 to 24h", error, size);
 }
 SETTER(set_max_hold) {
-    return option_duration(&s->max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX,
+    return option_duration(&s->run.max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX,
                            "a maximum hold is at least 10ms", error, size);
 }
 SETTER(set_restart_after) {
-    return option_duration(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
+    return option_duration(&s->up.restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
                            "--restart-after is from 0 to 24h", error, size);
 }
 SETTER(set_slots) { return option_number(&s->slots, value, 1, REDLOCK_SLOTS_MAX, error, size); }
@@ -168,14 +176,18 @@ SETTER(set_fence) { return option_number(&s->fence, value, 1, REDLOCK_FENCE_MAX,
 int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size) {
     return set_fence(settings, value, error, error_size);
 }
-SETTER(set_count) { return option_number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
-SETTER(set_floor) { return option_number(&s->floor, value, 1, REDLOCK_FENCE_MAX, error, size); }
-SETTER(set_connections) { return option_number(&s->connections, value, 1, 100000, error, size); }
+SETTER(set_count) { return option_number(&s->up.count, value, 1, REDLOCK_NODES_MAX, error, size); }
+SETTER(set_floor) {
+    return option_number(&s->quorum.floor, value, 1, REDLOCK_FENCE_MAX, error, size);
+}
+SETTER(set_connections) {
+    return option_number(&s->serve.connections, value, 1, 100000, error, size);
+}
 SETTER(set_lock_memory) {
-    return option_number(&s->lock_memory_mib, value, 1, 1048576, error, size);
+    return option_number(&s->serve.lock_memory_mib, value, 1, 1048576, error, size);
 }
 SETTER(set_client_memory) {
-    return option_number(&s->client_memory_mib, value, 1, 1048576, error, size);
+    return option_number(&s->serve.client_memory_mib, value, 1, 1048576, error, size);
 }
 SETTER(set_socket_mode) {
     char *end = NULL;
@@ -184,24 +196,24 @@ SETTER(set_socket_mode) {
         snprintf(error, size, "'%.60s' is not a file mode such as 0600", value);
         return -1;
     }
-    s->socket_mode = (int64_t)mode;
+    s->serve.socket_mode = (int64_t)mode;
     return 0;
 }
-SETTER(set_samples) { return option_number(&s->samples, value, 1, 1000, error, size); }
+SETTER(set_samples) { return option_number(&s->look.samples, value, 1, 1000, error, size); }
 SETTER(set_watch) {
-    s->watch_ms = 5000;
+    s->look.watch_ms = 5000;
     if (value == NULL) return 0;
-    return option_duration(&s->watch_ms, value, 100, REDLOCK_TTL_MS_MAX,
+    return option_duration(&s->look.watch_ms, value, 100, REDLOCK_TTL_MS_MAX,
                            "--watch is from 100ms to 24h", error, size);
 }
 SETTER(set_show_watch) {
-    s->watch_ms = 2000;
+    s->look.watch_ms = 2000;
     return value != NULL ? set_watch(s, value, error, size) : 0;
 }
 
 SETTER(set_interval) {
-    return option_duration(&s->interval_ms, value, 200, 60000, "--interval is from 200ms to 60s",
-                           error, size);
+    return option_duration(&s->look.interval_ms, value, 200, 60000,
+                           "--interval is from 200ms to 60s", error, size);
 }
 
 SETTER(set_ttl_max) {
@@ -209,9 +221,9 @@ SETTER(set_ttl_max) {
                            "a ttl_max is from 10ms to 24h", error, size);
 }
 SETTER(set_await) {
-    s->await_ms = REDLOCK_WAIT_FOREVER;
+    s->quorum.await_ms = REDLOCK_WAIT_FOREVER;
     if (value == NULL || strcmp(value, "forever") == 0) return 0;
-    return option_duration(&s->await_ms, value, 0, DURATION_MS_MAX, "", error, size);
+    return option_duration(&s->quorum.await_ms, value, 0, DURATION_MS_MAX, "", error, size);
 }
 SETTER(set_mode) {
     int mode = mode_named(value);
@@ -235,7 +247,7 @@ SETTER(set_up_mode) {
 }
 
 SETTER(set_quorum) {
-    if (is_quorum_id(value)) return option_text(&s->quorum, value, error, size);
+    if (is_quorum_id(value)) return option_text(&s->quorum_id, value, error, size);
     snprintf(
         error, size,
         "'%.60s' is not an id of a quorum (16 hexadecimal digits); redlock quorum status shows it",
@@ -266,7 +278,7 @@ SETTER(set_on_lost) {
         snprintf(error, size, "'%.60s' is neither term nor ignore", value);
         return -1;
     }
-    s->on_lost_ignore = value[0] == 'i';
+    s->run.on_lost_ignore = value[0] == 'i';
     return 0;
 }
 
@@ -275,7 +287,7 @@ SETTER(set_busy_poll) {
         snprintf(error, size, "'%.60s' is neither yes nor no", value);
         return -1;
     }
-    s->busy_poll = value[0] == 'y';
+    s->serve.busy_poll = value[0] == 'y';
     return 0;
 }
 
@@ -284,7 +296,7 @@ SETTER(set_scripts) {
     static const char *const names[] = {"confined", "unconfined", "known"};
     for (int i = 0; i < 3; i++) {
         if (strcmp(value, names[i]) != 0) continue;
-        s->scripts = i;
+        s->serve.scripts = i;
         return 0;
     }
     snprintf(error, size, "'%.60s' is not confined, unconfined or known", value);

@@ -109,11 +109,11 @@ static bool put_all(FILE *file, const struct session *session, const char *quoru
     /* The default is longer than this quorum allows. */
     if (ttl_max_ms < SETTINGS_TTL_MS && !put(file, "ttl", ttl_max)) return false;
     if (session->allow_replicas) fputs("allow-replicas = yes\n", file);
-    return put_path(file, "tls-ca-file", settings->tls_ca_file) &&
-           put_path(file, "tls-cert-file", settings->tls_cert_file) &&
-           put_path(file, "tls-key-file", settings->tls_key_file) &&
-           (settings->tls_server_name == NULL ||
-            put(file, "tls-server-name", settings->tls_server_name));
+    return put_path(file, "tls-ca-file", settings->tls.ca_file) &&
+           put_path(file, "tls-cert-file", settings->tls.cert_file) &&
+           put_path(file, "tls-key-file", settings->tls.key_file) &&
+           (settings->tls.server_name == NULL ||
+            put(file, "tls-server-name", settings->tls.server_name));
 }
 
 int config_draft_finish(struct draft *draft, bool replaces, const struct session *session,
