@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The floor by itself: the least work that any Redlock client must do (cli/bench/floor.h says what
+ * The floor by itself: the least work that any Redlock client must do (program/floor.h says what
  * that is).
  * usage: redlock up --mode classic -- floor [IN_FLIGHT [SECONDS]]   (1 in flight, 2 s)
  */
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/floor.h"
+#include "program/floor.h"
 #include "process/boottime.h"
 
 enum { IN_FLIGHT_MAX = 65536 };

@@ -55,9 +55,8 @@ static const struct command commands[] = {
      NULL, NULL},
     {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",
      "Start a local quorum of servers, for COMMAND or until ^C.", true, command_up, NULL},
-    {"bench", COMMAND_BENCH, "[options]",
-     "Measure what locks cost, and compare with the least they could cost.", false, command_bench,
-     refuse_any},
+    {"bench", 0, "", "Measure what locks cost, and compare with the least they could cost.", false,
+     NULL, NULL},
     {"sim", 0, "", "Replay and explore what can happen to a lock, in a simulated world.", false,
      NULL, NULL},
 };
@@ -142,7 +141,7 @@ static int dispatch(int argc, char **argv) {
     if (!asks) return program_run(command, argc - 1, argv + 1);
     const char *verb = argc > 3 && has_verbs(command) ? argv[3] : NULL;
     if (verb != NULL && verb_wanted(command, verb) == NULL) return EXIT_USAGE_ERROR;
-    arguments_help(command, verb);
+    arguments_help(command, &settings_options, verb);
     return EXIT_OK;
 }
 

@@ -44,23 +44,23 @@ static void report_ready(void *context, const char *addresses) {
 
 static int serve(struct session *session) {
     const struct settings *settings = session->settings;
-    const struct serve_options options = {.client = session->client,
-                                          .ttl_ms = settings->ttl_ms,
-                                          .connect_timeout_ms = settings->connect_timeout_ms,
-                                          .listen = settings->listen,
-                                          .socket_mode = (unsigned)settings->socket_mode,
-                                          .password_file = settings->password_file,
-                                          .metrics = settings->metrics,
-                                          .connections_max = (size_t)settings->connections,
-                                          .client_bytes_max = (size_t)settings->client_memory_mib
-                                                              << 20,
-                                          .lock_bytes_max = (size_t)settings->lock_memory_mib << 20,
-                                          .scripts = (enum serve_scripts)settings->scripts,
-                                          .busy_poll = settings->busy_poll,
-                                          .verbose = settings->verbose,
-                                          .ready = report_ready,
-                                          .ready_context = session,
-                                          .say = complain};
+    const struct serve_options options = {
+        .client = session->client,
+        .ttl_ms = settings->ttl_ms,
+        .connect_timeout_ms = settings->connect_timeout_ms,
+        .listen = settings->serve.listen,
+        .socket_mode = (unsigned)settings->serve.socket_mode,
+        .password_file = settings->serve.password_file,
+        .metrics = settings->serve.metrics,
+        .connections_max = (size_t)settings->serve.connections,
+        .client_bytes_max = (size_t)settings->serve.client_memory_mib << 20,
+        .lock_bytes_max = (size_t)settings->serve.lock_memory_mib << 20,
+        .scripts = (enum serve_scripts)settings->serve.scripts,
+        .busy_poll = settings->serve.busy_poll,
+        .verbose = settings->verbose,
+        .ready = report_ready,
+        .ready_context = session,
+        .say = complain};
     diagnostics_never_wait();
     switch (serve_run(&options)) {
     case SERVE_OK: return EXIT_OK;

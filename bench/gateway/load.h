@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#include "bench/meter.h"
+#include "program/meter.h"
 #include "process/boottime.h"
 
 struct redlock_client;

@@ -185,7 +185,7 @@ static void knock(struct session *session, struct checkup *checkup) {
     stranger.verbose = false;
     stranger.mode = REDLOCK_MODE_CLASSIC; /* it checks the password only, not the records */
     stranger.confirm = false;
-    stranger.quorum = stranger.config_quorum = NULL;
+    stranger.quorum_id = stranger.file.quorum_id = NULL;
     stranger.allow_replicas = -1;
     struct session door;
     if (session_open(&door, &stranger) != 0) return;
@@ -211,7 +211,7 @@ static void connect_again(struct session *session, struct checkup *checkup) {
     classic.verbose = false;
     classic.mode = REDLOCK_MODE_CLASSIC;
     classic.confirm = false;
-    classic.quorum = classic.config_quorum = NULL;
+    classic.quorum_id = classic.file.quorum_id = NULL;
     classic.allow_replicas = -1;
     while (opened < CONNECTIONS_MORE && session_open(&others[opened], &classic) == 0) opened++;
     for (size_t k = 0; k < opened; k++) {
@@ -285,14 +285,14 @@ static int ask_all(struct session *session, struct checkup *checkup) {
 }
 
 int checkup_take(struct session *session, const struct checkup *before, struct checkup *checkup) {
-    const size_t samples_count = (size_t)session->settings->samples;
+    const size_t samples_count = (size_t)session->settings->look.samples;
     *checkup = (struct checkup){.count = redlock_client_nodes(session->client),
                                 .mode_open = session->mode_open,
-                                .guarded_meant = session->settings->config_ttl_max_ms > 0,
+                                .guarded_meant = session->settings->file.ttl_max_ms > 0,
                                 .pinned = session->quorum != NULL,
                                 .allow_replicas = session->allow_replicas != 0,
                                 .node_timeout_ms = session->settings->node_timeout_ms,
-                                .tls_certificate = session->settings->tls_cert_file != NULL};
+                                .tls_certificate = session->settings->tls.cert_file != NULL};
     if (checkup->node_timeout_ms == 0)
         checkup->node_timeout_ms = 50; /* the library's own, for any TTL from 1s up */
     struct clock_sample *samples = calloc(checkup->count * samples_count, sizeof *samples);

@@ -74,7 +74,7 @@ static int examine(struct doctor *doctor, bool first) {
     if (settings->json) {
         prescription_json(&doctor->now, &doctor->findings);
     } else {
-        if (settings->watch_ms > 0) print_hour(first);
+        if (settings->look.watch_ms > 0) print_hour(first);
         if (!settings->quiet) chart_print(&doctor->now);
         prescription_print(&doctor->now, &doctor->findings, settings->quiet);
     }
@@ -83,7 +83,7 @@ static int examine(struct doctor *doctor, bool first) {
 }
 
 static int examine_often(struct doctor *doctor) {
-    const int64_t interval = doctor->session.settings->watch_ms * MS;
+    const int64_t interval = doctor->session.settings->look.watch_ms * MS;
     int status = EXIT_OK;
     for (bool first = true; ferror(stdout) == 0; first = false) {
         int64_t began = now_ns();
@@ -107,7 +107,7 @@ int command_doctor(struct settings *settings, int argc, char **argv) {
     settings->only_looks = true;
     int status = session_open(&doctor->session, settings);
     if (status == 0) {
-        status = settings->watch_ms > 0 ? examine_often(doctor) : examine(doctor, true);
+        status = settings->look.watch_ms > 0 ? examine_often(doctor) : examine(doctor, true);
         session_close(&doctor->session);
     } else {
         refuse_any(settings, status, 0, NULL);

@@ -161,7 +161,7 @@ void readers_free(struct readers *readers) {
 }
 
 size_t readers_wanted(const struct session *session, bool named) {
-    if (session->settings->all || session->settings->json) return REDLOCK_READERS_MAX;
+    if (session->settings->look.all || session->settings->json) return REDLOCK_READERS_MAX;
     return named ? READERS_ASKED : 0;
 }
 
@@ -188,14 +188,14 @@ char *reader_text(const struct reader *reader, bool whole, char *out, size_t siz
 
 void readers_print(const struct session *session, const struct readers *readers, size_t nodes,
                    FILE *out) {
-    const bool all = session->settings->all;
+    const bool all = session->settings->look.all;
     const size_t most = all || readers->count < READERS_SHOWN ? readers->count : READERS_SHOWN;
     size_t holders = 0;
     for (size_t i = 0; i < most; i++) {
         const struct reader *reader = &readers->list[i];
         char who[REDLOCK_TOKEN_BYTES_MAX * 9], left[64];
         fprintf(out, "  reader %s, ends in %s (%zu of %zu nodes%s)\n",
-                reader_text(reader, session->settings->tokens, who, sizeof who),
+                reader_text(reader, session->settings->look.tokens, who, sizeof who),
                 duration_text(left, sizeof left, reader->remaining_ms), reader->nodes, nodes,
                 reader->holds ? "" : ": does not hold it");
         holders += reader->holds;
@@ -219,7 +219,7 @@ json_t *readers_json(const struct session *session, const struct readers *reader
         if (text[0] != '\0') json_object_set_new(object, "owner", json_string(text));
         json_object_set_new(
             object, "token",
-            json_string(token_text(&view, session->settings->tokens, text, sizeof text)));
+            json_string(token_text(&view, session->settings->look.tokens, text, sizeof text)));
         json_object_set_new(object, "remaining_ms", json_integer(reader->remaining_ms));
         json_object_set_new(object, "nodes", json_integer((json_int_t)reader->nodes));
         json_object_set_new(object, "holds", json_boolean(reader->holds));

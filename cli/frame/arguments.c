@@ -13,9 +13,10 @@
 #define ENTRIES_MAX 100
 #define LONG_BASE 256
 
-static const struct option_entry *find_letter(const struct command *command, int letter) {
-    for (size_t i = 0; i < option_entries_count; i++) {
-        const struct option_entry *entry = &option_entries[i];
+static const struct option_entry *find_letter(const struct command *command,
+                                              const struct option_table *table, int letter) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct option_entry *entry = &table->entries[i];
         if ((entry->commands & command->bit) != 0 && entry->letter == letter) return entry;
     }
     return NULL;
@@ -26,13 +27,14 @@ static bool is_optional(const struct option_entry *entry) {
 }
 
 /* Room for "+:" and two characters an option. */
-static void build(const struct command *command, struct option *longs, char *letters) {
+static void build(const struct command *command, const struct option_table *table,
+                  struct option *longs, char *letters) {
     size_t count = 0;
-    assert(option_entries_count < ENTRIES_MAX);
+    assert(table->count < ENTRIES_MAX);
     if (command->runs_another) *letters++ = '+';
     *letters++ = ':';
-    for (size_t i = 0; i < option_entries_count; i++) {
-        const struct option_entry *entry = &option_entries[i];
+    for (size_t i = 0; i < table->count; i++) {
+        const struct option_entry *entry = &table->entries[i];
         if ((entry->commands & command->bit) == 0) continue;
         int has = entry->argument == NULL ? no_argument
                   : is_optional(entry)    ? optional_argument
@@ -47,15 +49,16 @@ static void build(const struct command *command, struct option *longs, char *let
     *letters = '\0';
 }
 
-static void unknown_option(const struct command *command, const char *word) {
+static void unknown_option(const struct command *command, const struct option_table *table,
+                           const char *word) {
     char name[64];
     snprintf(name, sizeof name, "%s", word + (strncmp(word, "--", 2) == 0 ? 2 : 0));
     name[strcspn(name, "=")] = '\0';
     struct nearest nearest;
     nearest_init(&nearest, name);
-    for (size_t i = 0; i < option_entries_count; i++) {
-        if ((option_entries[i].commands & command->bit) != 0)
-            nearest_offer(&nearest, option_entries[i].name);
+    for (size_t i = 0; i < table->count; i++) {
+        if ((table->entries[i].commands & command->bit) != 0)
+            nearest_offer(&nearest, table->entries[i].name);
     }
     if (nearest.best != NULL && word[1] == '-') {
         complain("unknown option '--%s' of 'redlock %s'; did you mean '--%s'?", name, command->name,
@@ -68,54 +71,55 @@ static void unknown_option(const struct command *command, const char *word) {
 
 /* getopt_long() takes the beginning of a long option for the option. But the full name of another
  * command's option is meant as that one. */
-static bool is_of_another(const char *word, int what) {
+static bool is_of_another(const struct option_table *table, const char *word, int what) {
     if (what < LONG_BASE) return false;
     const char *name = word + strlen("--");
     const size_t length = strcspn(name, "=");
-    if (length == strlen(option_entries[what - LONG_BASE].name)) return false;
-    for (size_t i = 0; i < option_entries_count; i++) {
-        const char *whole = option_entries[i].name;
+    if (length == strlen(table->entries[what - LONG_BASE].name)) return false;
+    for (size_t i = 0; i < table->count; i++) {
+        const char *whole = table->entries[i].name;
         if (strlen(whole) == length && strncmp(whole, name, length) == 0) return true;
     }
     return false;
 }
 
-static void refuse(const struct command *command, int what, char **argv) {
+static void refuse(const struct command *command, const struct option_table *table, int what,
+                   char **argv) {
     const char *word = argv[optind - 1];
     char letter[] = {'-', (char)optopt, '\0'};
     const char *name = optopt > 0 && optopt < LONG_BASE ? letter : word;
-    if (is_of_another(word, optopt)) {
-        unknown_option(command, word);
+    if (is_of_another(table, word, optopt)) {
+        unknown_option(command, table, word);
     } else if (what == ':') {
         complain("option '%.60s' of 'redlock %s' needs a value; try 'redlock %s --help'", name,
                  command->name, command->name);
     } else if (optopt >= LONG_BASE) {
         complain("option '%.60s' of 'redlock %s' takes no value", word, command->name);
     } else {
-        unknown_option(command, name);
+        unknown_option(command, table, name);
     }
 }
 
-int arguments_read(const struct command *command, struct settings *settings, int argc,
-                   char **argv) {
+int arguments_read(const struct command *command, const struct option_table *table, void *settings,
+                   int argc, char **argv) {
     struct option longs[ENTRIES_MAX];
     char letters[2 * ENTRIES_MAX + 3];
-    build(command, longs, letters);
+    build(command, table, longs, letters);
     opterr = 0;
     optind = 0; /* glibc: also forgets an earlier reading */
     int what;
     while ((what = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         if (what == '?' || what == ':') {
-            refuse(command, what, argv);
+            refuse(command, table, what, argv);
             return -1;
         }
         const char *word = argv[optind - (optarg != NULL && optarg == argv[optind - 1] ? 2 : 1)];
-        if (is_of_another(word, what)) {
-            unknown_option(command, word);
+        if (is_of_another(table, word, what)) {
+            unknown_option(command, table, word);
             return -1;
         }
-        const struct option_entry *entry =
-            what >= LONG_BASE ? &option_entries[what - LONG_BASE] : find_letter(command, what);
+        const struct option_entry *entry = what >= LONG_BASE ? &table->entries[what - LONG_BASE]
+                                                             : find_letter(command, table, what);
         char reason[256];
         if (entry->set(settings, optarg, reason, sizeof reason) != 0) {
             complain("--%s: %s", entry->name, reason);
@@ -138,12 +142,13 @@ static void print_usage(const struct command *command, const struct verb *verb) 
     printf("Each has its own help: redlock help %s NAME.\n\n", command->name);
 }
 
-void arguments_help(const struct command *command, const char *name) {
+void arguments_help(const struct command *command, const struct option_table *table,
+                    const char *name) {
     const struct verb *verb = name != NULL ? verb_named(command, name) : NULL;
     print_usage(command, verb);
     printf("Options:\n");
-    for (size_t i = 0; i < option_entries_count; i++) {
-        const struct option_entry *entry = &option_entries[i];
+    for (size_t i = 0; i < table->count; i++) {
+        const struct option_entry *entry = &table->entries[i];
         const char *help = option_help_for(command, verb, entry->help);
         if ((entry->commands & command->bit) == 0 || help == NULL) continue;
         char left[64], letter[8] = "    ";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The table of commands; getopt_long() reads their command lines from the table of options.
+ * The table of commands; getopt_long() reads their command lines from a table of options.
  */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
@@ -21,11 +21,13 @@ struct command {
     void (*refuse)(const struct settings *settings, int status, int argc, char **argv);
 };
 
-/* Reads the options after the command's name. Returns the index of the first operand, or -1 after a
- * message. */
-int arguments_read(const struct command *command, struct settings *settings, int argc, char **argv);
+/* Reads the options after the command's name into the settings that the table is for. Returns the
+ * index of the first operand, or -1 after a message. */
+int arguments_read(const struct command *command, const struct option_table *table, void *settings,
+                   int argc, char **argv);
 /* `verb` NULL: of the command as a whole; else the name of one of its verbs (verbs.h). An unknown
  * one counts as NULL. */
-void arguments_help(const struct command *command, const char *verb);
+void arguments_help(const struct command *command, const struct option_table *table,
+                    const char *verb);
 
 #endif

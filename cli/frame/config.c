@@ -21,7 +21,7 @@ struct reading {
     char section[PROFILE_NAME_BYTES_MAX + 1];
     bool is_found;                  /* the profile that applies */
     bool fresh_nodes, fresh_listen; /* a profile's list replaces that of all profiles */
-    bool is_set[128];               /* in this section, by place in option_entries */
+    bool is_set[128];               /* in this section, by place in settings_options */
     FILE *file;
     const char *path;
     int line;
@@ -122,7 +122,7 @@ static struct settings *target(struct reading *reading, const char *name) {
                   : strcmp(name, "listen") == 0 ? &reading->fresh_listen
                                                 : NULL;
     if (fresh != NULL && !*fresh) {
-        char **list = fresh == &reading->fresh_nodes ? &settings->nodes : &settings->listen;
+        char **list = fresh == &reading->fresh_nodes ? &settings->nodes : &settings->serve.listen;
         free(*list);
         *list = NULL;
         *fresh = true;
@@ -131,9 +131,10 @@ static struct settings *target(struct reading *reading, const char *name) {
 }
 
 static const struct option_entry *find_key(const char *name) {
-    for (size_t i = 0; i < option_entries_count; i++) {
-        if (option_entries[i].in_file && strcmp(option_entries[i].name, name) == 0)
-            return &option_entries[i];
+    for (size_t i = 0; i < settings_options.count; i++) {
+        if (settings_options.entries[i].in_file &&
+            strcmp(settings_options.entries[i].name, name) == 0)
+            return &settings_options.entries[i];
     }
     return NULL;
 }
@@ -141,8 +142,9 @@ static const struct option_entry *find_key(const char *name) {
 static void unknown_key(struct reading *reading, const char *name) {
     struct nearest nearest;
     nearest_init(&nearest, name);
-    for (size_t i = 0; i < option_entries_count; i++) {
-        if (option_entries[i].in_file) nearest_offer(&nearest, option_entries[i].name);
+    for (size_t i = 0; i < settings_options.count; i++) {
+        if (settings_options.entries[i].in_file)
+            nearest_offer(&nearest, settings_options.entries[i].name);
     }
     if (nearest.best != NULL) {
         fail(reading, "unknown key '%.60s'; did you mean '%s'?", name, nearest.best);
@@ -167,7 +169,7 @@ static int handle(void *context, const char *section, const char *name, const ch
         return 1;
     }
     /* the last one would count, and it may be the weaker mode */
-    const size_t place = (size_t)(entry - option_entries);
+    const size_t place = (size_t)(entry - settings_options.entries);
     const bool is_list = strcmp(name, "nodes") == 0 || strcmp(name, "listen") == 0;
     if (place < sizeof reading->is_set && reading->is_set[place] && !is_list) {
         fail(reading, "'%s' is set twice", name);
@@ -183,15 +185,15 @@ static int handle(void *context, const char *section, const char *name, const ch
 /* Keeps the values of the file apart where they must differ from the environment or the command
  * line. */
 static void put_aside(struct settings *settings) {
-    settings->config_nodes = settings->nodes;
+    settings->file.nodes = settings->nodes;
     settings->nodes = NULL; /* -N starts a list of its own */
-    settings->config_mode = settings->mode;
+    settings->file.mode = settings->mode;
     settings->mode = MODE_UNSET; /* REDLOCK_MODE takes precedence over the file */
-    settings->config_quorum = settings->quorum;
-    settings->quorum = NULL;
-    settings->config_allow_replicas = settings->allow_replicas;
+    settings->file.quorum_id = settings->quorum_id;
+    settings->quorum_id = NULL;
+    settings->file.allow_replicas = settings->allow_replicas;
     settings->allow_replicas = -1;
-    settings->config_ttl_max_ms = settings->ttl_max_ms;
+    settings->file.ttl_max_ms = settings->ttl_max_ms;
     settings->ttl_max_ms =
         0; /* the option is for a new quorum; the file's value may belong to an older one */
 }
@@ -236,7 +238,7 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
 }
 
 void config_check_secrecy(const struct settings *settings) {
-    const char *named = getenv("REDLOCK_CONFIG"), *nodes = settings->config_nodes;
+    const char *named = getenv("REDLOCK_CONFIG"), *nodes = settings->file.nodes;
     const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
     struct stat status;
     /* An '@' in a URL comes after a password: a user alone is refused. */

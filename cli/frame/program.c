@@ -17,17 +17,9 @@
 /* For the connections to 15 nodes, twice while they are made anew, and for all else. */
 enum { DESCRIPTORS_NEEDED = 64 };
 
-/* 0, or the exit status after a message. With too few descriptors, nodes would be blamed for what
- * this process lacks. `gate` makes no connection, and `serve` raises the limit by itself. */
-static int check_start(const struct command *command, const char *config_error) {
-    const unsigned needs_few = COMMAND_GATE | COMMAND_SERVE;
+int program_check_descriptors(void) {
     struct rlimit limit;
-    if (config_error[0] != '\0') {
-        complain("%s", config_error);
-        return EXIT_CONFIG;
-    }
-    if ((command->bit & needs_few) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
-        limit.rlim_cur >= DESCRIPTORS_NEEDED)
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= DESCRIPTORS_NEEDED)
         return EXIT_OK;
     complain("this process may open %llu files, and redlock needs %d: raise the limit (ulimit -n "
              "%d, LimitNOFILE=)",
@@ -35,15 +27,24 @@ static int check_start(const struct command *command, const char *config_error) 
     return EXIT_SYSTEM;
 }
 
+/* 0, or the exit status after a message. `gate` makes no connection, and `serve` raises the limit
+ * by itself. */
+static int check_start(const struct command *command, const char *config_error) {
+    const unsigned needs_few = COMMAND_GATE | COMMAND_SERVE;
+    if (config_error[0] == '\0')
+        return (command->bit & needs_few) != 0 ? EXIT_OK : program_check_descriptors();
+    complain("%s", config_error);
+    return EXIT_CONFIG;
+}
+
 int program_run(const struct command *command, int argc, char **argv) {
     struct settings settings;
     settings_init(&settings);
     char config_error[1024] = "";
-    int status = EXIT_OK, first = arguments_read(command, &settings, argc, argv);
+    int status = EXIT_OK, first = arguments_read(command, &settings_options, &settings, argc, argv);
     /* The command line overrides the file, but it names the profile, and its mistakes and --help
-     * are reported first: so it is read twice. `up` and `gate` need no nodes, and `bench` loads
-     * only servers that were named to it. */
-    const unsigned without_file = COMMAND_UP | COMMAND_GATE | COMMAND_BENCH;
+     * are reported first: so it is read twice. `up` and `gate` need no nodes. */
+    const unsigned without_file = COMMAND_UP | COMMAND_GATE;
     if (first >= 0 && !settings.help && (command->bit & without_file) == 0) {
         struct settings again;
         settings_init(&again);
@@ -52,12 +53,12 @@ int program_run(const struct command *command, int argc, char **argv) {
         settings_free(&settings);
         settings = again;
         config_load(&settings, config_error, sizeof config_error);
-        first = arguments_read(command, &settings, argc, argv);
+        first = arguments_read(command, &settings_options, &settings, argc, argv);
     }
     if (first < 0) {
         status = EXIT_USAGE_ERROR;
     } else if (settings.help) {
-        arguments_help(command, first < argc ? argv[first] : NULL);
+        arguments_help(command, &settings_options, first < argc ? argv[first] : NULL);
     } else if ((status = check_start(command, config_error)) != EXIT_OK) {
         if (command->refuse != NULL) command->refuse(&settings, status, argc - first, argv + first);
     } else {

@@ -19,11 +19,11 @@ static void log_line(void *context, int level, const char *text) {
 
 const char *find_nodes(const struct settings *settings) {
     if (settings->nodes != NULL) return settings->nodes;
-    if (settings->profile_named && settings->config_nodes != NULL) return settings->config_nodes;
+    if (settings->profile_named && settings->file.nodes != NULL) return settings->file.nodes;
     const char *environment = getenv("REDLOCK_NODES");
     if (environment != NULL && environment[strspn(environment, ", \t\n")] != '\0')
         return environment;
-    return settings->config_nodes;
+    return settings->file.nodes;
 }
 
 /* NULL: not set, or empty. */
@@ -37,8 +37,8 @@ static int find_mode(const struct settings *settings, int *mode) {
     const char *environment = from_environment("REDLOCK_MODE");
     *mode = settings->mode;
     if (*mode != MODE_UNSET) return 0;
-    *mode = settings->config_mode != MODE_UNSET ? settings->config_mode : REDLOCK_MODE_AUTO;
-    if (environment == NULL || (settings->profile_named && settings->config_mode != MODE_UNSET))
+    *mode = settings->file.mode != MODE_UNSET ? settings->file.mode : REDLOCK_MODE_AUTO;
+    if (environment == NULL || (settings->profile_named && settings->file.mode != MODE_UNSET))
         return 0;
     *mode = mode_named(environment);
     if (*mode != MODE_UNSET) return 0;
@@ -48,10 +48,10 @@ static int find_mode(const struct settings *settings, int *mode) {
 
 static int find_quorum(const struct settings *settings, const char **quorum) {
     const char *environment = from_environment("REDLOCK_QUORUM");
-    *quorum = settings->quorum;
+    *quorum = settings->quorum_id;
     if (*quorum != NULL) return 0;
-    if (settings->profile_named && settings->config_quorum != NULL) environment = NULL;
-    *quorum = environment != NULL ? environment : settings->config_quorum;
+    if (settings->profile_named && settings->file.quorum_id != NULL) environment = NULL;
+    *quorum = environment != NULL ? environment : settings->file.quorum_id;
     if (environment == NULL || is_quorum_id(environment)) return 0;
     complain(
         "REDLOCK_QUORUM is '%.60s', not an id of a quorum (16 hexadecimal digits); redlock quorum status shows it",
@@ -63,8 +63,8 @@ static int find_allow_replicas(const struct settings *settings, int *allow) {
     const char *environment = from_environment("REDLOCK_ALLOW_REPLICAS");
     *allow = settings->allow_replicas;
     if (*allow >= 0) return 0;
-    *allow = settings->config_allow_replicas > 0;
-    if (environment == NULL || (settings->profile_named && settings->config_allow_replicas >= 0))
+    *allow = settings->file.allow_replicas > 0;
+    if (environment == NULL || (settings->profile_named && settings->file.allow_replicas >= 0))
         return 0;
     *allow = environment[0] == '1';
     if (strcmp(environment, "0") == 0 || strcmp(environment, "1") == 0) return 0;
@@ -76,7 +76,7 @@ static int find_allow_replicas(const struct settings *settings, int *allow) {
 static int check_guarded_only(const struct session *session) {
     const struct settings *settings = session->settings;
     const char *option = settings->confirm              ? "--confirm"
-                         : settings->quorum != NULL     ? "--quorum"
+                         : settings->quorum_id != NULL  ? "--quorum"
                          : settings->allow_replicas > 0 ? "--allow-replicas"
                                                         : NULL;
     if (option == NULL || session->mode == REDLOCK_MODE_GUARDED) return 0;
@@ -107,10 +107,10 @@ static void client_options(struct session *session, struct redlock_client_option
     options->node_timeout_ms = settings->node_timeout_ms;
     options->connect_timeout_ms = settings->connect_timeout_ms;
     options->key_prefix = settings->prefix;
-    options->tls_ca_file = settings->tls_ca_file;
-    options->tls_cert_file = settings->tls_cert_file;
-    options->tls_key_file = settings->tls_key_file;
-    options->tls_server_name = settings->tls_server_name;
+    options->tls_ca_file = settings->tls.ca_file;
+    options->tls_cert_file = settings->tls.cert_file;
+    options->tls_key_file = settings->tls.key_file;
+    options->tls_server_name = settings->tls.server_name;
     options->mode = session->mode;
     options->confirm = settings->confirm;
     options->quorum = session->quorum;

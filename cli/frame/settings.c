@@ -2,8 +2,6 @@
 #include "settings.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,43 +17,47 @@ void settings_init(struct settings *settings) {
                                   .connect_timeout_ms = 1000,
                                   .retry_delay_ms_min = 50,
                                   .retry_delay_ms_max = 250,
-                                  .kill_after_ms = 5000,
-                                  .grace_ms = -1,
-                                  .restart_after_ms = -1,
                                   .conflict_exit_code = EXIT_HELD,
-                                  .count = 5,
-                                  .samples = 10,
-                                  .interval_ms = 2000,
-                                  .pairs = 7,
-                                  .seconds_ms = 250,
-                                  .held = 100000,
-                                  .ttls = 1,
-                                  .socket_mode = 0600,
-                                  .connections = 1000,
-                                  .lock_memory_mib = 128,
-                                  .client_memory_mib = 256,
-                                  .busy_poll = true,
                                   .mode = MODE_UNSET,
-                                  .config_mode = MODE_UNSET,
                                   .allow_replicas = -1,
-                                  .config_allow_replicas = -1,
-                                  .await_ms = WAIT_UNSET};
+                                  .file = {.mode = MODE_UNSET, .allow_replicas = -1},
+                                  .kill_after_ms = 5000,
+                                  .run = {.grace_ms = -1},
+                                  .look = {.interval_ms = 2000, .samples = 10},
+                                  .quorum = {.await_ms = WAIT_UNSET},
+                                  .up = {.count = 5, .restart_after_ms = -1},
+                                  .serve = {.socket_mode = 0600,
+                                            .connections = 1000,
+                                            .lock_memory_mib = 128,
+                                            .client_memory_mib = 256,
+                                            .busy_poll = true}};
 }
 
-void settings_free(struct settings *settings) {
-    char *owned[] = {settings->nodes,         settings->config_nodes,
-                     settings->prefix,        settings->owner,
-                     settings->tls_ca_file,   settings->tls_cert_file,
-                     settings->tls_key_file,  settings->tls_server_name,
-                     settings->token,         settings->status_file,
-                     settings->dir,           settings->server,
-                     settings->only,          settings->plot,
-                     settings->reason,        settings->listen,
-                     settings->password_file, settings->metrics,
-                     settings->quorum,        settings->config_quorum,
-                     settings->profile,       settings->profiles,
-                     settings->command,       settings->metrics_file,
-                     settings->write_config,  settings->module};
+void settings_free(struct settings *s) {
+    char *owned[] = {s->nodes,
+                     s->quorum_id,
+                     s->profile,
+                     s->profiles,
+                     s->prefix,
+                     s->owner,
+                     s->file.nodes,
+                     s->file.quorum_id,
+                     s->tls.ca_file,
+                     s->tls.cert_file,
+                     s->tls.key_file,
+                     s->tls.server_name,
+                     s->lock.token,
+                     s->lock.reason,
+                     s->run.command,
+                     s->run.status_file,
+                     s->run.metrics_file,
+                     s->quorum.write_config,
+                     s->up.dir,
+                     s->up.server,
+                     s->up.module,
+                     s->serve.listen,
+                     s->serve.password_file,
+                     s->serve.metrics};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -85,91 +87,30 @@ bool is_profile_name(const char *text) {
     return bytes > 0 && bytes <= PROFILE_NAME_BYTES_MAX;
 }
 
-static int replace(char **field, const char *value, char *error, size_t size) {
-    char *copy = strdup(value);
-    if (copy == NULL) {
-        snprintf(error, size, "out of memory");
-        return -1;
-    }
-    free(*field);
-    *field = copy;
-    return 0;
-}
+#define SETTER(name) OPTION_SETTER(settings, name)
+#define SETTER_TEXT(name, field) OPTION_SETTER_TEXT(settings, name, field)
+#define SETTER_FLAG(name, field, to) OPTION_SETTER_FLAG(settings, name, field, to)
 
-static int append_to_list(char **field, const char *value, char *error, size_t size) {
-    if (*field == NULL) return replace(field, value, error, size);
-    char *joined = NULL;
-    if (asprintf(&joined, "%s,%s", *field, value) < 0) {
-        snprintf(error, size, "out of memory");
-        return -1;
-    }
-    free(*field);
-    *field = joined;
-    return 0;
-}
-
-static int within(int64_t *field, const char *value, int64_t least, int64_t most, const char *range,
-                  char *error, size_t size) {
-    int64_t ms = 0;
-    if (duration_parse(value, &ms, error, size) != 0) return -1;
-    if (ms < least || ms > most) {
-        snprintf(error, size, "'%.60s' is out of range: %s", value, range);
-        return -1;
-    }
-    *field = ms;
-    return 0;
-}
-
-static int number(int64_t *field, const char *value, int64_t least, int64_t most, char *error,
-                  size_t size) {
-    /* strtoll(3) would pass over blanks and '+' */
-    const bool digits = value[0] != '\0' && value[strspn(value, "0123456789")] == '\0';
-    errno = 0;
-    const long long given = digits ? strtoll(value, NULL, 10) : 0;
-    if (!digits || errno != 0 || given < least || given > most) {
-        snprintf(error, size, "'%.60s' is not a number from %" PRId64 " to %" PRId64, value, least,
-                 most);
-        return -1;
-    }
-    *field = given;
-    return 0;
-}
-
-#define SETTER(name)                                                                               \
-    static int name(struct settings *s, const char *value, char *error, size_t size)
-#define SETTER_TEXT(name, field)                                                                   \
-    SETTER(name) { return replace(&s->field, value, error, size); }
-#define SETTER_FLAG(name, field, to)                                                               \
-    SETTER(name) {                                                                                 \
-        (void)value;                                                                               \
-        (void)error;                                                                               \
-        (void)size;                                                                                \
-        s->field = (to);                                                                           \
-        return 0;                                                                                  \
-    }
-
-SETTER(set_nodes) { return append_to_list(&s->nodes, value, error, size); }
-SETTER(set_listen) { return append_to_list(&s->listen, value, error, size); }
+SETTER(set_nodes) { return option_list(&s->nodes, value, error, size); }
+SETTER(set_listen) { return option_list(&s->serve.listen, value, error, size); }
 SETTER_TEXT(set_prefix, prefix)
-SETTER_TEXT(set_tls_ca_file, tls_ca_file)
-SETTER_TEXT(set_tls_cert_file, tls_cert_file)
-SETTER_TEXT(set_tls_key_file, tls_key_file)
-SETTER_TEXT(set_tls_server_name, tls_server_name)
-SETTER_TEXT(set_token, token)
-SETTER_TEXT(set_status_file, status_file)
-SETTER_TEXT(set_metrics_file, metrics_file)
-SETTER_TEXT(set_dir, dir)
-SETTER_TEXT(set_server, server)
-SETTER_TEXT(set_module, module)
-SETTER_TEXT(set_only, only)
-SETTER_TEXT(set_plot, plot)
-SETTER_TEXT(set_reason, reason)
-SETTER_TEXT(set_password_file, password_file)
-SETTER_TEXT(set_metrics, metrics)
-SETTER_TEXT(set_command, command)
-SETTER_TEXT(set_write_config, write_config)
-SETTER_FLAG(set_force, force, true)
-SETTER_FLAG(set_native, native, true)
+SETTER_TEXT(set_tls_ca_file, tls.ca_file)
+SETTER_TEXT(set_tls_cert_file, tls.cert_file)
+SETTER_TEXT(set_tls_key_file, tls.key_file)
+SETTER_TEXT(set_tls_server_name, tls.server_name)
+SETTER_TEXT(set_token, lock.token)
+SETTER_TEXT(set_status_file, run.status_file)
+SETTER_TEXT(set_metrics_file, run.metrics_file)
+SETTER_TEXT(set_dir, up.dir)
+SETTER_TEXT(set_server, up.server)
+SETTER_TEXT(set_module, up.module)
+SETTER_TEXT(set_reason, lock.reason)
+SETTER_TEXT(set_password_file, serve.password_file)
+SETTER_TEXT(set_metrics, serve.metrics)
+SETTER_TEXT(set_command, run.command)
+SETTER_TEXT(set_write_config, quorum.write_config)
+SETTER_FLAG(set_force, quorum.force, true)
+SETTER_FLAG(set_native, up.native, true)
 SETTER(set_profile) {
     if (!is_profile_name(value)) {
         snprintf(error, size, "'%.60s' is not the name of a profile (" PROFILE_NAME_RULE ")",
@@ -177,71 +118,77 @@ SETTER(set_profile) {
         return -1;
     }
     s->profile_named = true;
-    return replace(&s->profile, value, error, size);
+    return option_text(&s->profile, value, error, size);
 }
 SETTER_FLAG(set_nonblock, wait_ms, 0)
 SETTER_FLAG(set_quiet, quiet, true)
 SETTER_FLAG(set_verbose, verbose, true)
 SETTER_FLAG(set_json, json, true)
-SETTER_FLAG(set_tokens, tokens, true)
-SETTER_FLAG(set_all, all, true)
-SETTER_FLAG(set_list, list, true)
+SETTER_FLAG(set_tokens, look.tokens, true)
+SETTER_FLAG(set_all, look.all, true)
 SETTER_FLAG(set_help, help, true)
 SETTER_FLAG(set_once, once, true)
 SETTER_FLAG(set_confirm, confirm, true)
 SETTER_FLAG(set_shared, shared, true)
-SETTER_FLAG(set_leave_behind, leave_behind, true)
-SETTER_FLAG(set_never_used, never_used, true)
+SETTER_FLAG(set_leave_behind, run.leave_behind, true)
+SETTER_FLAG(set_never_used, quorum.never_used, true)
 SETTER_FLAG(set_yes, yes, true)
-SETTER_FLAG(set_no_syslog, no_syslog, true)
-SETTER_FLAG(set_any_value, any_value, true)
+SETTER_FLAG(set_no_syslog, lock.no_syslog, true)
+SETTER_FLAG(set_any_value, lock.any_value, true)
 SETTER(set_ttl) {
-    return within(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
-                  "a TTL is from 10ms to 24h", error, size);
+    return option_duration(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
+                           "a TTL is from 10ms to 24h", error, size);
 }
 SETTER(set_wait) {
     if (strcmp(value, "forever") == 0) {
         s->wait_ms = REDLOCK_WAIT_FOREVER;
         return 0;
     }
-    return within(&s->wait_ms, value, 0, DURATION_MS_MAX, "", error, size);
+    return option_duration(&s->wait_ms, value, 0, DURATION_MS_MAX, "", error, size);
 }
 SETTER(set_node_timeout) {
-    return within(&s->node_timeout_ms, value, 1, 60000, "a node timeout is from 1ms to 60s", error,
-                  size);
+    return option_duration(&s->node_timeout_ms, value, 1, 60000,
+                           "a node timeout is from 1ms to 60s", error, size);
 }
 SETTER(set_connect_timeout) {
-    return within(&s->connect_timeout_ms, value, 1, 60000, "a connect timeout is from 1ms to 60s",
-                  error, size);
+    return option_duration(&s->connect_timeout_ms, value, 1, 60000,
+                           "a connect timeout is from 1ms to 60s", error, size);
 }
 SETTER(set_kill_after) {
-    return within(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX, "--kill-after is from 0 to 24h",
-                  error, size);
+    return option_duration(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
+                           "--kill-after is from 0 to 24h", error, size);
 }
 SETTER(set_grace) {
-    return within(&s->grace_ms, value, 0, REDLOCK_TTL_MS_MAX, "--grace is from 0 to 24h", error,
-                  size);
+    return option_duration(&s->run.grace_ms, value, 0, REDLOCK_TTL_MS_MAX,
+                           "--grace is from 0 to 24h", error, size);
 }
 SETTER(set_max_hold) {
-    return within(&s->max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX,
-                  "a maximum hold is at least 10ms", error, size);
+    return option_duration(&s->run.max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX,
+                           "a maximum hold is at least 10ms", error, size);
 }
 SETTER(set_restart_after) {
-    return within(&s->restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
-                  "--restart-after is from 0 to 24h", error, size);
+    return option_duration(&s->up.restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
+                           "--restart-after is from 0 to 24h", error, size);
 }
-SETTER(set_slots) { return number(&s->slots, value, 1, REDLOCK_SLOTS_MAX, error, size); }
-SETTER(set_conflict) { return number(&s->conflict_exit_code, value, 0, 255, error, size); }
-SETTER(set_fence) { return number(&s->fence, value, 1, REDLOCK_FENCE_MAX, error, size); }
+SETTER(set_slots) { return option_number(&s->slots, value, 1, REDLOCK_SLOTS_MAX, error, size); }
+SETTER(set_conflict) { return option_number(&s->conflict_exit_code, value, 0, 255, error, size); }
+SETTER(set_fence) { return option_number(&s->fence, value, 1, REDLOCK_FENCE_MAX, error, size); }
 int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size) {
     return set_fence(settings, value, error, error_size);
 }
-SETTER(set_count) { return number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
-SETTER(set_floor) { return number(&s->floor, value, 1, REDLOCK_FENCE_MAX, error, size); }
-SETTER(set_pairs) { return number(&s->pairs, value, 1, 99, error, size); }
-SETTER(set_connections) { return number(&s->connections, value, 1, 100000, error, size); }
-SETTER(set_lock_memory) { return number(&s->lock_memory_mib, value, 1, 1048576, error, size); }
-SETTER(set_client_memory) { return number(&s->client_memory_mib, value, 1, 1048576, error, size); }
+SETTER(set_count) { return option_number(&s->up.count, value, 1, REDLOCK_NODES_MAX, error, size); }
+SETTER(set_floor) {
+    return option_number(&s->quorum.floor, value, 1, REDLOCK_FENCE_MAX, error, size);
+}
+SETTER(set_connections) {
+    return option_number(&s->serve.connections, value, 1, 100000, error, size);
+}
+SETTER(set_lock_memory) {
+    return option_number(&s->serve.lock_memory_mib, value, 1, 1048576, error, size);
+}
+SETTER(set_client_memory) {
+    return option_number(&s->serve.client_memory_mib, value, 1, 1048576, error, size);
+}
 SETTER(set_socket_mode) {
     char *end = NULL;
     unsigned long mode = strtoul(value, &end, 8);
@@ -249,40 +196,34 @@ SETTER(set_socket_mode) {
         snprintf(error, size, "'%.60s' is not a file mode such as 0600", value);
         return -1;
     }
-    s->socket_mode = (int64_t)mode;
+    s->serve.socket_mode = (int64_t)mode;
     return 0;
 }
-SETTER(set_held) { return number(&s->held, value, 1, 10000000, error, size); }
-SETTER(set_ttls) { return number(&s->ttls, value, 1, 1000000, error, size); }
-SETTER(set_seconds) {
-    return within(&s->seconds_ms, value, 10, 600000, "a measurement takes from 10ms to 10m", error,
-                  size);
-}
-SETTER(set_samples) { return number(&s->samples, value, 1, 1000, error, size); }
+SETTER(set_samples) { return option_number(&s->look.samples, value, 1, 1000, error, size); }
 SETTER(set_watch) {
-    s->watch_ms = 5000;
+    s->look.watch_ms = 5000;
     if (value == NULL) return 0;
-    return within(&s->watch_ms, value, 100, REDLOCK_TTL_MS_MAX, "--watch is from 100ms to 24h",
-                  error, size);
+    return option_duration(&s->look.watch_ms, value, 100, REDLOCK_TTL_MS_MAX,
+                           "--watch is from 100ms to 24h", error, size);
 }
 SETTER(set_show_watch) {
-    s->watch_ms = 2000;
+    s->look.watch_ms = 2000;
     return value != NULL ? set_watch(s, value, error, size) : 0;
 }
 
 SETTER(set_interval) {
-    return within(&s->interval_ms, value, 200, 60000, "--interval is from 200ms to 60s", error,
-                  size);
+    return option_duration(&s->look.interval_ms, value, 200, 60000,
+                           "--interval is from 200ms to 60s", error, size);
 }
 
 SETTER(set_ttl_max) {
-    return within(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
-                  "a ttl_max is from 10ms to 24h", error, size);
+    return option_duration(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
+                           "a ttl_max is from 10ms to 24h", error, size);
 }
 SETTER(set_await) {
-    s->await_ms = REDLOCK_WAIT_FOREVER;
+    s->quorum.await_ms = REDLOCK_WAIT_FOREVER;
     if (value == NULL || strcmp(value, "forever") == 0) return 0;
-    return within(&s->await_ms, value, 0, DURATION_MS_MAX, "", error, size);
+    return option_duration(&s->quorum.await_ms, value, 0, DURATION_MS_MAX, "", error, size);
 }
 SETTER(set_mode) {
     int mode = mode_named(value);
@@ -306,7 +247,7 @@ SETTER(set_up_mode) {
 }
 
 SETTER(set_quorum) {
-    if (is_quorum_id(value)) return replace(&s->quorum, value, error, size);
+    if (is_quorum_id(value)) return option_text(&s->quorum_id, value, error, size);
     snprintf(
         error, size,
         "'%.60s' is not an id of a quorum (16 hexadecimal digits); redlock quorum status shows it",
@@ -323,25 +264,13 @@ SETTER(set_allow_replicas) {
     return 0;
 }
 
-/* For one node: the library has no mode called single. */
-SETTER(set_bench_mode) {
-    if (strcmp(value, "single") == 0) {
-        s->mode = REDLOCK_MODE_CLASSIC;
-        s->count = 1;
-        return 0;
-    }
-    if (set_up_mode(s, value, error, size) == 0) return 0;
-    snprintf(error, size, "'%.60s' is neither single, classic nor guarded", value);
-    return -1;
-}
-
 SETTER(set_owner) {
     if (strlen(value) > REDLOCK_OWNER_BYTES_MAX) {
         snprintf(error, size, "an owner is at most %d bytes long, not %zu", REDLOCK_OWNER_BYTES_MAX,
                  strlen(value));
         return -1;
     }
-    return replace(&s->owner, value, error, size);
+    return option_text(&s->owner, value, error, size);
 }
 
 SETTER(set_on_lost) {
@@ -349,7 +278,7 @@ SETTER(set_on_lost) {
         snprintf(error, size, "'%.60s' is neither term nor ignore", value);
         return -1;
     }
-    s->on_lost_ignore = value[0] == 'i';
+    s->run.on_lost_ignore = value[0] == 'i';
     return 0;
 }
 
@@ -358,7 +287,7 @@ SETTER(set_busy_poll) {
         snprintf(error, size, "'%.60s' is neither yes nor no", value);
         return -1;
     }
-    s->busy_poll = value[0] == 'y';
+    s->serve.busy_poll = value[0] == 'y';
     return 0;
 }
 
@@ -367,7 +296,7 @@ SETTER(set_scripts) {
     static const char *const names[] = {"confined", "unconfined", "known"};
     for (int i = 0; i < 3; i++) {
         if (strcmp(value, names[i]) != 0) continue;
-        s->scripts = i;
+        s->serve.scripts = i;
         return 0;
     }
     snprintf(error, size, "'%.60s' is not confined, unconfined or known", value);
@@ -403,9 +332,9 @@ SETTER(set_retry_delay) {
     (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE |         \
      COMMAND_ELECT | COMMAND_WATCH)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
-#define ALL (ASKERS | COMMAND_UP | COMMAND_GATE | COMMAND_BENCH)
+#define ALL (ASKERS | COMMAND_UP | COMMAND_GATE)
 
-const struct option_entry option_entries[] = {
+static const struct option_entry entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
     {"profile", 0, "NAME", ASKERS, false, set_profile,
      "use the section [NAME] of the configuration file"},
@@ -414,12 +343,8 @@ const struct option_entry option_entries[] = {
      "guarded: the quorum; nodes of others never count"},
     {"allow-replicas", 0, NULL, ASKERS, true, set_allow_replicas,
      "guarded: masters that have replicas may vote"},
-    {"nodes", 'N', "URL[,URL...]", COMMAND_BENCH, false, set_nodes,
-     "measure on these nodes, not on servers of its own"},
     {"mode", 0, "MODE", COMMAND_UP, false, set_up_mode, "classic or guarded (guarded)"},
-    {"mode", 0, "MODE", COMMAND_BENCH, false, set_bench_mode,
-     "single, classic or guarded (classic)"},
-    {"ttl", 't', "DURATION", TAKERS | COMMAND_ELECT | COMMAND_EXTEND | COMMAND_BENCH, true, set_ttl,
+    {"ttl", 't', "DURATION", TAKERS | COMMAND_ELECT | COMMAND_EXTEND, true, set_ttl,
      "time to live of the lock (30s)"},
     {"ttl", 't', "DURATION", COMMAND_SERVE, true, set_ttl,
      "time to live of a lock that SETNX takes (30s)"},
@@ -480,14 +405,14 @@ const struct option_entry option_entries[] = {
      "log on standard error only, not in the system log"},
     {"any-value", 0, NULL, COMMAND_BREAK, false, set_any_value,
      "also a value without a TTL that has no token's form"},
-    {"count", 'n', "N", COMMAND_UP | COMMAND_BENCH, false, set_count, "how many servers (5)"},
+    {"count", 'n', "N", COMMAND_UP, false, set_count, "how many servers (5)"},
     {"dir", 'd', "DIR", COMMAND_UP, false, set_dir,
      "keep the servers' files there; absent or empty"},
-    {"server", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_server,
+    {"server", 0, "FILE", COMMAND_UP, false, set_server,
      "the server program (redis-server, else valkey-server)"},
     {"native", 0, NULL, COMMAND_UP, false, set_native,
      "native lock nodes: the servers load the module redlock.so"},
-    {"module", 0, "FILE", COMMAND_UP | COMMAND_BENCH, false, set_module,
+    {"module", 0, "FILE", COMMAND_UP, false, set_module,
      "native: this module, not the installed one"},
     {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
      "restart a server this long after it died"},
@@ -526,14 +451,6 @@ const struct option_entry option_entries[] = {
     {"watch", 0, "[INTERVAL]", COMMAND_SHOW, false, set_show_watch,
      "look again and again; show what changes, until ^C (2s)"},
     {"watch", 0, "[INTERVAL]", COMMAND_DOCTOR, false, set_watch, "examine again and again (5s)"},
-    {"only", 0, "NAME[,NAME...]", COMMAND_BENCH, false, set_only, "measure only these"},
-    {"list", 0, NULL, COMMAND_BENCH, false, set_list, "list the measurements"},
-    {"pairs", 0, "N", COMMAND_BENCH, false, set_pairs, "how often, floor and library in turns (7)"},
-    {"seconds", 0, "S", COMMAND_BENCH, false, set_seconds, "how long each time (0.25)"},
-    {"held", 0, "N", COMMAND_BENCH, false, set_held, "how many locks are held at once (100000)"},
-    {"ttls", 0, "N", COMMAND_BENCH, false, set_ttls,
-     "held: how many different TTLs they have, --ttl and a little more (1)"},
-    {"plot", 0, "FILE", COMMAND_BENCH, false, set_plot, "draw the latencies there, as SVG"},
     {"all", 'a', NULL, COMMAND_SHOW, false, set_all,
      "every reader of a shared lock; without RESOURCE: every string with a TTL, not locks alone"},
     {"all", 'a', NULL, COMMAND_TOP, false, set_all, "every string, not locks alone"},
@@ -544,8 +461,7 @@ const struct option_entry option_entries[] = {
     {"once", '1', NULL, COMMAND_WATCH, false, set_once,
      "report once: exit 0 for a leader, 75 for none, 69 if unknown"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
-    {"json", 'j', NULL,
-     (ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_ELECT | COMMAND_SERVE)) | COMMAND_BENCH, false,
+    {"json", 'j', NULL, ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_ELECT | COMMAND_SERVE), false,
      set_json, "print results as JSON"},
     {"json", 'j', NULL, COMMAND_RUN | COMMAND_ELECT, false, set_json,
      "write the outcome as JSON on standard error, or to --status-file"},
@@ -553,4 +469,4 @@ const struct option_entry option_entries[] = {
     {"verbose", 'v', NULL, ALL, false, set_verbose, "report what happens"},
     {"help", 'h', NULL, ALL, false, set_help, "this text"},
 };
-const size_t option_entries_count = sizeof option_entries / sizeof option_entries[0];
+const struct option_table settings_options = {entries, sizeof entries / sizeof entries[0]};

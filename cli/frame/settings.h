@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The settings of a command: defaults, then the configuration file, then the command line. One
- * table describes every option: its names, the commands that take it, whether the file may set it,
- * and its line in --help.
+ * table describes every option.
  */
 #ifndef CLI_SETTINGS_H
 #define CLI_SETTINGS_H
@@ -10,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "options.h"
 
 enum command_bit {
     COMMAND_RUN = 1,
@@ -21,7 +22,6 @@ enum command_bit {
     COMMAND_DOCTOR = 64,
     COMMAND_GATE = 128,
     COMMAND_QUORUM = 256,
-    COMMAND_BENCH = 512,
     COMMAND_SERVE = 1024,
     COMMAND_BREAK = 2048,
     COMMAND_WAIT = 4096,
@@ -35,53 +35,86 @@ enum command_bit {
 #define QUORUM_ID_DIGITS 16
 
 enum { SETTINGS_TTL_MS = 30000 };
-struct settings {
-    char *nodes;         /* -N, joined by commas; NULL: none given */
-    char *config_nodes;  /* `nodes =` of the file */
-    char *quorum;        /* the pinned id; NULL: none */
-    char *config_quorum; /* `quorum =` of the file */
-    char *profile;       /* the section of the file that applies; NULL: none */
-    char *profiles;      /* all profiles of the file; NULL: it has none */
-    bool profile_named;  /* by an option: then the file takes precedence over the environment */
-    char *command;       /* run: a line for the shell */
-    char *prefix, *owner;
-    char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
-    char *token, *status_file, *metrics_file;
-    char *write_config;          /* quorum init */
-    char *dir, *server, *module; /* up, bench; module: NULL: the installed one */
-    char *only, *plot;
+/* What the file says of these, where the environment or the command line may say something else. */
+struct file_settings {
+    char *nodes, *quorum_id;
+    int mode, allow_replicas; /* MODE_UNSET, -1: nothing */
+    int64_t ttl_max_ms;       /* 0: nothing */
+};
+struct tls_settings {
+    char *ca_file, *cert_file, *key_file, *server_name;
+};
+/* acquire, extend, release, break */
+struct lock_settings {
+    char *token;
     char *reason; /* break */
-    /* serve: addresses, joined by commas; the password file; the address for Prometheus */
-    char *listen, *password_file, *metrics;
+    bool no_syslog, any_value;
+};
+/* run, elect */
+struct run_settings {
+    char *command; /* a line for the shell */
+    char *status_file, *metrics_file;
+    int64_t grace_ms, max_hold_ms; /* grace -1: unset */
+    bool on_lost_ignore, leave_behind;
+};
+/* show, top, doctor */
+struct look_settings {
+    int64_t watch_ms;    /* 0: once */
+    int64_t interval_ms; /* top */
+    int64_t samples;     /* doctor */
+    bool all, tokens;
+};
+struct quorum_settings {
+    char *write_config;
+    int64_t floor;    /* 0: not given */
+    int64_t await_ms; /* wait until all members are intact. WAIT_UNSET: do not wait */
+    bool never_used, force;
+};
+struct up_settings {
+    char *dir, *server, *module; /* module NULL: the installed one */
+    int64_t count;
+    int64_t restart_after_ms; /* -1: never */
+    bool native;
+};
+struct serve_settings {
+    char *listen; /* addresses, joined by commas */
+    char *password_file;
+    char *metrics; /* the address for Prometheus */
+    int64_t socket_mode, connections, lock_memory_mib, client_memory_mib;
+    int scripts; /* enum serve_scripts */
+    bool busy_poll;
+};
+
+/* Those that commands of several rooms have, and those of one room each. */
+struct settings {
+    char *nodes;        /* -N, joined by commas; NULL: none given */
+    char *quorum_id;    /* the pinned one; NULL: none */
+    char *profile;      /* the section of the file that applies; NULL: none */
+    char *profiles;     /* all profiles of the file; NULL: it has none */
+    bool profile_named; /* by an option: then the file takes precedence over the environment */
+    char *prefix, *owner;
     int64_t ttl_ms;
     int64_t wait_ms; /* WAIT_UNSET: the command's own default */
     int64_t node_timeout_ms, connect_timeout_ms;
     int64_t retry_delay_ms_min, retry_delay_ms_max;
-    int64_t slots;                                /* 0: none */
-    int64_t kill_after_ms, grace_ms, max_hold_ms; /* grace -1: unset */
-    int64_t restart_after_ms;                     /* -1: never */
-    int64_t conflict_exit_code, count;
-    int64_t fence; /* 0: not given */
-    int64_t samples;
-    /* bench: how many pairs, how long, how many locks at once, ... */
-    int64_t pairs, seconds_ms, held;
-    int64_t ttls;        /* ... and with how many different TTLs */
-    int64_t watch_ms;    /* 0: once */
-    int64_t interval_ms; /* top */
-    int64_t socket_mode, connections, lock_memory_mib, client_memory_mib; /* serve */
-    int mode;                  /* enum redlock_mode, or MODE_UNSET */
-    int config_mode;           /* `mode =` of the file */
-    int allow_replicas;        /* -1: not given */
-    int config_allow_replicas; /* `allow-replicas =` of the file */
-    int64_t ttl_max_ms, floor; /* 0: not given */
-    int64_t config_ttl_max_ms; /* `ttl-max =` of the file; 0: none */
-    int64_t await_ms;          /* wait until all members are intact. WAIT_UNSET: do not wait */
-    bool shared;               /* the lock is one of readers */
-    bool confirm, never_used, force, native, yes, no_syslog, any_value;
-    bool busy_poll;  /* serve */
-    int scripts;     /* serve: enum serve_scripts */
-    bool only_looks; /* not an option: the command never recovers nodes itself */
-    bool on_lost_ignore, leave_behind, quiet, verbose, json, tokens, all, list, help, once;
+    int64_t kill_after_ms;
+    int64_t slots; /* 0: none */
+    int64_t conflict_exit_code;
+    int64_t fence;      /* 0: not given */
+    int64_t ttl_max_ms; /* 0: not given */
+    int mode;           /* enum redlock_mode, or MODE_UNSET */
+    int allow_replicas; /* -1: not given */
+    bool shared;        /* the lock is one of readers */
+    bool only_looks;    /* not an option: the command never recovers nodes itself */
+    bool confirm, yes, quiet, verbose, json, help, once;
+    struct file_settings file;
+    struct tls_settings tls;
+    struct lock_settings lock;
+    struct run_settings run;
+    struct look_settings look;
+    struct quorum_settings quorum;
+    struct up_settings up;
+    struct serve_settings serve;
 };
 
 void settings_init(struct settings *settings);
@@ -98,17 +131,6 @@ bool is_quorum_id(const char *text);
 #define PROFILE_NAME_RULE "at most 40 letters, digits, '.', '-' and '_'"
 bool is_profile_name(const char *text);
 
-struct option_entry {
-    const char *name;     /* without dashes; also the key in the file */
-    int letter;           /* 0: none */
-    const char *argument; /* NULL: a flag; "[VALUE]": optional */
-    unsigned commands;
-    bool in_file;
-    /* 0, or -1 with the reason. `value` is NULL for a flag, and where the argument was left out. */
-    int (*set)(struct settings *settings, const char *value, char *error, size_t error_size);
-    const char *help; /* "VERB: ...": for that verb of the command alone (verbs.h) */
-};
-extern const struct option_entry option_entries[];
-extern const size_t option_entries_count;
+extern const struct option_table settings_options;
 
 #endif

@@ -21,10 +21,10 @@
 
 #include "frame/commands.h"
 #include "process/child.h"
-#include "process/draft.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
 #include "process/signals.h"
+#include "target.h"
 
 extern char **environ;
 
@@ -191,7 +191,7 @@ static int run(char **argv, const struct draft *draft) {
     if (running.from >= 0) end_output(&running);
     close(signals);
     if (running.error != 0) {
-        complain("cannot write next to %s: %s", draft->target, strerror(running.error));
+        complain("cannot write next to %s: %s", draft->path, strerror(running.error));
         return EXIT_SYSTEM;
     }
     if (error == 0) return running.status;
@@ -211,15 +211,15 @@ static void replace(void *context) {
 static int publish(struct redlock_fence_gate *gate, const struct settings *settings,
                    struct draft *draft) {
     struct replacement replacement = {.draft = draft};
-    const char *file = draft->target;
-    if (draft_sync(draft) != 0) {
+    const char *file = draft->path;
+    if (target_sync(draft) != 0) {
         complain("cannot write next to %s: %s", file, strerror(errno));
         return EXIT_SYSTEM;
     }
     int result = redlock_fence_do(gate, RESOURCE, settings->fence, replace, &replacement);
     if (result != REDLOCK_OK) return refusal(gate, settings, file, result, "it was not replaced");
     if (replacement.error == 0) return EXIT_OK;
-    if (draft->replaced)
+    if (draft->placed)
         complain(
             "%s is replaced, but its directory could not be written to disk: %s; a power cut may bring the old content back",
             file, strerror(replacement.error));
@@ -234,11 +234,11 @@ static int guarded(struct redlock_fence_gate *gate, const struct settings *setti
                    struct draft *draft, char **argv) {
     int result = redlock_fence_admit(gate, RESOURCE, settings->fence);
     if (result != REDLOCK_OK)
-        return refusal(gate, settings, draft->target, result, "the command was not started");
+        return refusal(gate, settings, draft->path, result, "the command was not started");
     int status = run(argv, draft);
     if (status == EXIT_OK) return publish(gate, settings, draft);
     if (settings->verbose)
-        complain("%s was not replaced: the command exited %d", draft->target, status);
+        complain("%s was not replaced: the command exited %d", draft->path, status);
     return status;
 }
 
@@ -297,11 +297,11 @@ int command_gate(struct settings *settings, int argc, char **argv) {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, settings->fence);
     struct draft draft;
-    if (setenv("REDLOCK_FENCE", text, 1) != 0 || draft_open(&draft, argv[0]) != 0)
+    if (setenv("REDLOCK_FENCE", text, 1) != 0 || target_open(&draft, argv[0]) != 0)
         return EXIT_SYSTEM;
     struct redlock_fence_gate *gate = NULL;
-    status = check_target(draft.target);
-    if (status == EXIT_OK) status = open_gate(draft.target, &gate);
+    status = check_target(draft.path);
+    if (status == EXIT_OK) status = open_gate(draft.path, &gate);
     if (status == EXIT_OK) status = guarded(gate, settings, &draft, argv + command);
     redlock_fence_gate_free(gate);
     draft_close(&draft);

@@ -160,7 +160,7 @@ static void show_holder(struct breaking *breaking) {
 /* What never ends and is no token is more likely an application's data than a lock: the name was
  * mistyped, or the key prefix is missing. 0, or the exit status after a message. */
 static int check_form(const struct breaking *breaking) {
-    if (breaking->settings->any_value || is_token(breaking->holder) ||
+    if (breaking->settings->lock.any_value || is_token(breaking->holder) ||
         longest_remaining(breaking) >= 0)
         return 0;
     complain("'%s' holds a string without a TTL and without the form of a token, and was left "
@@ -211,13 +211,13 @@ static void log_break(const struct breaking *breaking, const char *what) {
     const char *name = user_name();
     printable(user, sizeof user, name, strlen(name));
     printable(resource, sizeof resource, breaking->resource, strlen(breaking->resource));
-    printable(reason, sizeof reason, breaking->settings->reason,
-              strlen(breaking->settings->reason));
+    printable(reason, sizeof reason, breaking->settings->lock.reason,
+              strlen(breaking->settings->lock.reason));
     snprintf(line, sizeof line, "user %s %s '%s', held by %s; reason: %s", user, what, resource,
              holder_text(breaking, holder, sizeof holder), reason);
     complain("%s %s", now, line);
     diagnostics_flush();
-    if (breaking->settings->no_syslog) return;
+    if (breaking->settings->lock.no_syslog) return;
     openlog("redlock", LOG_PID, LOG_AUTH);
     syslog(LOG_NOTICE, "%s", line);
     closelog();
@@ -560,7 +560,8 @@ static int check_arguments(const struct settings *settings, int argc, char **arg
                            : "redlock break takes one resource; try 'redlock break --help'");
         return EXIT_USAGE_ERROR;
     }
-    if (settings->reason == NULL || settings->reason[strspn(settings->reason, " \t")] == '\0') {
+    if (settings->lock.reason == NULL ||
+        settings->lock.reason[strspn(settings->lock.reason, " \t")] == '\0') {
         complain("say why the lock is broken, for the log: --reason TEXT");
         return EXIT_USAGE_ERROR;
     }

@@ -323,7 +323,8 @@ static bool wants_input(int *argc, char **argv) {
 static int find_token(const struct settings *settings, bool input, struct token *token) {
     token->count = 0;
     if (input) return token_from_input(token);
-    if (settings->token != NULL) return token_from_text(token, settings->token, "given by --token");
+    if (settings->lock.token != NULL)
+        return token_from_text(token, settings->lock.token, "given by --token");
     const char *environment = getenv("REDLOCK_TOKEN");
     if (environment != NULL) return token_from_text(token, environment, "in REDLOCK_TOKEN");
     complain("no token; put it in REDLOCK_TOKEN, or give '-' and send it on standard input");
@@ -342,7 +343,7 @@ static int find_fence(struct settings *settings, bool input, int mode) {
             "no fence; put it in REDLOCK_FENCE, or give --fence: redlock acquire prints it after the validity");
         return EXIT_USAGE_ERROR;
     }
-    if (input || settings->token != NULL) {
+    if (input || settings->lock.token != NULL) {
         complain(
             "REDLOCK_FENCE may belong to another lock, because this token is not that of REDLOCK_TOKEN; give --fence");
         return EXIT_USAGE_ERROR;

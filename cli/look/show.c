@@ -62,7 +62,7 @@ void sight_print_node(struct session *session, const struct sight *sight, size_t
     switch (view->verdict) {
     case REDLOCK_VERDICT_GRANTED:
         fprintf(out, "  %s  %s, %s\n", url,
-                whose_text(view, sight_readers(sight, node), session->settings->tokens, holder,
+                whose_text(view, sight_readers(sight, node), session->settings->look.tokens, holder,
                            sizeof holder),
                 end_text(view->remaining_ms, end, sizeof end));
         break;
@@ -81,8 +81,8 @@ void sight_print_head(struct session *session, const struct sight *sight, FILE *
     case MAJORITY_HELD:
         fprintf(out, "%s: %s%s, %s (%zu of %zu nodes)\n", name,
                 is_shared(&views[majority.holder]) ? "" : "held by ",
-                whose_text(&views[majority.holder], sight->readers.total, session->settings->tokens,
-                           holder, sizeof holder),
+                whose_text(&views[majority.holder], sight->readers.total,
+                           session->settings->look.tokens, holder, sizeof holder),
                 end_text(majority.remaining_ms, end, sizeof end), majority.votes, count);
         break;
     case MAJORITY_FREE: fprintf(out, "%s: free\n", name); break;
@@ -176,7 +176,7 @@ static void report_left_out(struct session *session) {
 /* With a SETNX scheme, a lock's value is a number: no form of a token. */
 bool lists_every_value(struct session *session) {
     struct redlock_node_status status = {.size = sizeof status};
-    return session->settings->all ||
+    return session->settings->look.all ||
            (redlock_client_node(session->client, 0, &status) == REDLOCK_OK &&
             status.scheme != REDLOCK_SCHEME_SET);
 }
@@ -264,8 +264,8 @@ static int show(struct settings *settings, int argc, char **argv) {
     session_connect(&session);
     status = session_check(&session, argc > 0 ? argv[0] : "the list of locks");
     if (status == 0)
-        status = settings->watch_ms > 0 ? show_watch(&session, argc, argv)
-                                        : show_once(&session, argc, argv);
+        status = settings->look.watch_ms > 0 ? show_watch(&session, argc, argv)
+                                             : show_once(&session, argc, argv);
     session_close(&session);
     return status;
 }

@@ -39,7 +39,7 @@ static json_t *view_json(struct session *session, const struct redlock_view *vie
     else
         json_object_set_new(
             object, "token",
-            json_string(token_text(view, session->settings->tokens, text, sizeof text)));
+            json_string(token_text(view, session->settings->look.tokens, text, sizeof text)));
     json_object_set_new(object, "remaining_ms",
                         view->remaining_ms < 0 ? json_null() : json_integer(view->remaining_ms));
     return object;

@@ -212,8 +212,8 @@ static void print_brief(struct watch *watch, const struct sight *sight) {
     if (held && !is_shared(&sight->views[majority.holder])) {
         const struct redlock_view *holder = &sight->views[majority.holder];
         owner_text(holder, owner, sizeof owner);
-        token_text(holder, watch->session->settings->tokens, token, sizeof token);
-        const bool shows_token = owner[0] == '\0' || watch->session->settings->tokens;
+        token_text(holder, watch->session->settings->look.tokens, token, sizeof token);
+        const bool shows_token = owner[0] == '\0' || watch->session->settings->look.tokens;
         fprintf(watch->out, "%s: held by %s%s%s%s, %s%s (%zu of %zu)\n",
                 printable(name, sizeof name, sight->resource, sight->bytes), owner,
                 owner[0] != '\0' && shows_token ? ", " : "", shows_token ? "token " : "",
@@ -399,7 +399,7 @@ static bool look(struct watch *watch) {
 }
 
 int show_watch(struct session *session, int count, char **resources) {
-    const int64_t interval = session->settings->watch_ms * MS;
+    const int64_t interval = session->settings->look.watch_ms * MS;
     const char *kind = getenv("TERM");
     struct watch watch = {.session = session,
                           .count = count,

@@ -358,9 +358,9 @@ int command_top(struct settings *settings, int argc, char **argv) {
     int status = session_open(&top->observer.session, settings);
     if (status == 0) {
         top_observer_init(&top->observer);
-        top->view.interval_ms = top->wishes.interval_ms = settings->interval_ms;
+        top->view.interval_ms = top->wishes.interval_ms = settings->look.interval_ms;
         status = settings->once   ? look_once(&top->observer)
-                 : settings->json ? stream(&top->observer, settings->interval_ms)
+                 : settings->json ? stream(&top->observer, settings->look.interval_ms)
                                   : live(top);
         top_observer_free(&top->observer);
         free(top->view.selected);

@@ -27,7 +27,7 @@ void top_observer_init(struct top_observer *observer) {
     struct redlock_node_status status = {.size = sizeof status};
     /* With a SETNX scheme, a lock's value is a number: no form of a token. */
     observer->model.every_value =
-        observer->session.settings->all ||
+        observer->session.settings->look.all ||
         (redlock_client_node(observer->session.client, 0, &status) == REDLOCK_OK &&
          status.scheme != REDLOCK_SCHEME_SET);
 }

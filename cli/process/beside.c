@@ -44,14 +44,12 @@ int beside_main(const char *command, int argc, char **argv) {
     }
     snprintf(name, sizeof name, "redlock %s", command);
     argv[0] = name;
-    /* Relative to the program, so that an installed tree can be moved. */
     try_in(directory, "", command, argv);
-    try_in(directory, REDLOCK_LIBEXEC "/", command, argv);
+    try_in(directory, REDLOCK_ELSEWHERE "/", command, argv);
     complain(
-        "this command is not installed: there is no redlock-%s in %s, nor in %s/" REDLOCK_LIBEXEC
-        "; install it from the same version of redlock%s",
-        command, directory, directory,
-        strcmp(command, "serve") == 0 ? " (the package redlock-serve)" : "");
+        "this command is not installed: there is no redlock-%s in %s, nor in %s/" REDLOCK_ELSEWHERE
+        "; install it from the same version of redlock (the package %s)",
+        command, directory, directory, strcmp(command, "serve") == 0 ? "redlock-serve" : "redlock");
     return EXIT_SYSTEM;
 }
 

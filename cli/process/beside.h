@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Commands that are separate programs, redlock-sim and redlock-serve. So a user who only takes
- * locks installs no simulator, and loads no library that only the gateway needs.
+ * Commands that are separate programs: redlock-bench, redlock-serve and redlock-sim. So a command
+ * that takes locks contains no measurements and no simulator, and loads no library that only the
+ * gateway needs.
  */
 #ifndef CLI_BESIDE_H
 #define CLI_BESIDE_H

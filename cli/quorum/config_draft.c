@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,44 +16,28 @@
 /* What inih reads in one piece, without the end of the line (config.c). */
 #define LINE_BYTES_MAX 197
 
-static int fail(const struct config_draft *draft, const char *what) {
+static int fail(const struct draft *draft, const char *what) {
     complain("%s %s: %s", what, draft->path, strerror(errno));
     return EXIT_SYSTEM;
 }
 
-static int refuse_existing(const struct config_draft *draft) {
-    complain("%s exists: --force replaces it, or give another name", draft->path);
+static int refuse_existing(const char *path) {
+    complain("%s exists: --force replaces it, or give another name", path);
     return EXIT_USAGE_ERROR;
 }
 
-static char *directory_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
-}
-
-int config_draft_open(struct config_draft *draft, const char *path, bool replaces) {
+int config_draft_open(struct draft *draft, const char *path, bool replaces) {
     struct stat status;
-    uint64_t number;
-    *draft = (struct config_draft){.path = path, .fd = -1, .replaces = replaces};
     const bool exists = lstat(path, &status) == 0;
-    if (exists && !replaces) return refuse_existing(draft);
+    if (exists && !replaces) return refuse_existing(path);
     if (exists && !S_ISREG(status.st_mode)) {
         complain("%s cannot be replaced: not a plain file", path);
         return EXIT_USAGE_ERROR;
     }
-    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number ||
-        asprintf(&draft->name, "%s.%016" PRIx64 ".tmp", path, number) < 0) {
-        draft->name = NULL;
-        return EXIT_SYSTEM;
-    }
     /* Nobody else may read it before it is known whether it has a password. */
-    char *directory = directory_of(path);
-    if (directory != NULL) draft->fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-    free(directory);
-    if (draft->fd >= 0) return 0;
-    draft->fd = open(draft->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    draft->is_named = draft->fd >= 0;
-    return draft->fd >= 0 ? 0 : fail(draft, "cannot write");
+    if (draft_open(draft, path, ".redlock-config", 0600) == 0) return 0;
+    complain("cannot write %s: %s", path, strerror(errno));
+    return EXIT_SYSTEM;
 }
 
 static bool fits(const char *name, const char *value) {
@@ -126,41 +109,14 @@ static bool put_all(FILE *file, const struct session *session, const char *quoru
     /* The default is longer than this quorum allows. */
     if (ttl_max_ms < SETTINGS_TTL_MS && !put(file, "ttl", ttl_max)) return false;
     if (session->allow_replicas) fputs("allow-replicas = yes\n", file);
-    return put_path(file, "tls-ca-file", settings->tls_ca_file) &&
-           put_path(file, "tls-cert-file", settings->tls_cert_file) &&
-           put_path(file, "tls-key-file", settings->tls_key_file) &&
-           (settings->tls_server_name == NULL ||
-            put(file, "tls-server-name", settings->tls_server_name));
+    return put_path(file, "tls-ca-file", settings->tls.ca_file) &&
+           put_path(file, "tls-cert-file", settings->tls.cert_file) &&
+           put_path(file, "tls-key-file", settings->tls.key_file) &&
+           (settings->tls.server_name == NULL ||
+            put(file, "tls-server-name", settings->tls.server_name));
 }
 
-static int sync_directory_of(const char *path) {
-    char *directory = directory_of(path);
-    int fd = directory != NULL ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    free(directory);
-    if (fd < 0) return -1;
-    const int result = fsync(fd);
-    close(fd);
-    return result;
-}
-
-/* Only rename(2) replaces a file, and it needs a name. Without --force, a file that came meanwhile
- * stays. */
-static int give_name(struct config_draft *draft, int fd) {
-    char own[64];
-    snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
-    if (!draft->is_named) {
-        const char *name = draft->replaces ? draft->name : draft->path;
-        if (linkat(AT_FDCWD, own, AT_FDCWD, name, AT_SYMLINK_FOLLOW) != 0) return -1;
-        draft->is_named = draft->replaces;
-        if (!draft->replaces) return 0;
-    }
-    const int result =
-        draft->replaces ? rename(draft->name, draft->path) : link(draft->name, draft->path);
-    if (result == 0 && draft->replaces) draft->is_named = false;
-    return result;
-}
-
-int config_draft_finish(struct config_draft *draft, const struct session *session,
+int config_draft_finish(struct draft *draft, bool replaces, const struct session *session,
                         const char *quorum, int64_t ttl_max_ms) {
     const bool has_password = strchr(session->nodes, '@') != NULL;
     const mode_t mask = umask(0);
@@ -174,14 +130,7 @@ int config_draft_finish(struct config_draft *draft, const struct session *sessio
     if (!is_written || (!has_password && fchmod(draft->fd, 0666 & ~mask) != 0) ||
         fsync(draft->fd) != 0)
         return fail(draft, "cannot write");
-    if (give_name(draft, draft->fd) != 0)
-        return errno == EEXIST ? refuse_existing(draft) : fail(draft, "cannot write");
-    return sync_directory_of(draft->path) == 0 ? 0 : fail(draft, "cannot sync the directory of");
-}
-
-void config_draft_close(struct config_draft *draft) {
-    if (draft->fd >= 0) close(draft->fd);
-    if (draft->is_named) unlink(draft->name);
-    free(draft->name);
-    *draft = (struct config_draft){.fd = -1};
+    if ((replaces ? draft_replace(draft) : draft_add(draft)) == 0) return 0;
+    if (draft->placed) return fail(draft, "cannot sync the directory of");
+    return errno == EEXIST ? refuse_existing(draft->path) : fail(draft, "cannot write");
 }

@@ -10,24 +10,15 @@
 #include <stdint.h>
 
 #include "frame/session.h"
-
-struct config_draft {
-    const char *path; /* the caller's */
-    int fd;
-    char *name;    /* of the unfinished file next to it, ... */
-    bool is_named; /* ... if it has one: most file systems know unnamed files, so ^C leaves none */
-    bool replaces;
-};
+#include "process/draft.h"
 
 /* Whatever forbids the file is found before anything else is done. 0, or the exit status after a
- * message. */
-int config_draft_open(struct config_draft *draft, const char *path, bool replaces);
+ * message, and nothing has to be closed. */
+int config_draft_open(struct draft *draft, const char *path, bool replaces);
 /* Writes the session's nodes and how it connects to them, mode guarded, the quorum's id and
  * ttl_max; and gives the file its name. Only the owner may read it if it has a password. 0, or the
  * exit status after a message. */
-int config_draft_finish(struct config_draft *draft, const struct session *session,
+int config_draft_finish(struct draft *draft, bool replaces, const struct session *session,
                         const char *quorum, int64_t ttl_max_ms);
-/* Removes what is not finished. */
-void config_draft_close(struct config_draft *draft);
 
 #endif

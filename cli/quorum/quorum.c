@@ -118,7 +118,7 @@ static int report_failure(struct task *task, int status) {
 
 static int act_status(struct task *task, char **operands) {
     (void)operands;
-    const int64_t wait_ms = task->settings->await_ms;
+    const int64_t wait_ms = task->settings->quorum.await_ms;
     task->settings->only_looks =
         wait_ms == WAIT_UNSET; /* a user that waits for nodes to come back also helps */
     int status = open_and_peek(task);
@@ -242,7 +242,7 @@ static bool wants_other_ttl_max(const struct task *task) {
 /* The quorum works, and has the requested settings. */
 static bool is_made_already(struct task *task) {
     const struct membership *membership = &task->membership;
-    if (membership->state > MEMBERSHIP_DEGRADED || task->settings->floor != 0) return false;
+    if (membership->state > MEMBERSHIP_DEGRADED || task->settings->quorum.floor != 0) return false;
     if (wants_other_ttl_max(task)) return false;
     const size_t nodes = redlock_client_nodes(task->session.client);
     for (size_t i = 0; i < nodes; i++) {
@@ -256,7 +256,7 @@ static int64_t longest(int64_t a, int64_t b) { return a > b ? a : b; }
 /* The known bound on the remaining time of earlier locks; 0: unknown. The library checks every
  * record itself. */
 static int64_t known_ttl_max(const struct task *task) {
-    int64_t given = longest(task->settings->ttl_max_ms, task->settings->config_ttl_max_ms);
+    int64_t given = longest(task->settings->ttl_max_ms, task->settings->file.ttl_max_ms);
     return longest(given, task->membership.quorum.ttl_ms_max);
 }
 
@@ -373,18 +373,20 @@ static int init(struct task *task) {
 
 static int act_init(struct task *task, char **operands) {
     const struct settings *settings = task->settings;
-    struct config_draft draft;
+    struct draft draft;
     (void)operands;
-    if (settings->write_config == NULL) return init(task);
-    int status = config_draft_open(&draft, settings->write_config, settings->force);
-    if (status == 0) status = init(task);
+    if (settings->quorum.write_config == NULL) return init(task);
+    int status = config_draft_open(&draft, settings->quorum.write_config, settings->quorum.force);
+    if (status != 0) return status;
+    status = init(task);
     if (status == EXIT_OK)
-        status = config_draft_finish(&draft, &task->session, task->membership.quorum.id,
-                                     task->membership.quorum.ttl_ms_max);
+        status =
+            config_draft_finish(&draft, settings->quorum.force, &task->session,
+                                task->membership.quorum.id, task->membership.quorum.ttl_ms_max);
     if (status == EXIT_OK && !settings->quiet)
         complain("the configuration is written: REDLOCK_CONFIG=%s redlock run ...",
-                 settings->write_config);
-    config_draft_close(&draft);
+                 settings->quorum.write_config);
+    draft_close(&draft);
     return status;
 }
 
@@ -712,7 +714,7 @@ static void announce_ttl_max(const struct task *task, int64_t ttl_ms) {
 /* After a power cut no record may be left that names it. */
 static void remind_of_init(const struct task *task, int64_t ttl_ms) {
     char most[64];
-    if (task->settings->quiet || ttl_ms <= task->settings->config_ttl_max_ms) return;
+    if (task->settings->quiet || ttl_ms <= task->settings->file.ttl_max_ms) return;
     complain(
         "where init runs after a power cut (ttl-max in the configuration file, redlock-quorum-init@.service), give it at least %s",
         duration_text(most, sizeof most, ttl_ms));
@@ -777,16 +779,16 @@ static const struct action *find_action(const char *name) {
 static bool options_fit(const struct settings *settings, const struct action *action) {
     const char *only = NULL, *of = "init";
     if (settings->ttl_max_ms != 0) only = "--ttl-max";
-    if (settings->floor != 0) only = "--floor";
-    if (settings->never_used) only = "--never-used";
-    if (settings->force) only = "--force";
-    if (settings->write_config != NULL) only = "--write-config";
-    if (only == NULL && settings->await_ms != WAIT_UNSET) only = "--wait", of = "status";
+    if (settings->quorum.floor != 0) only = "--floor";
+    if (settings->quorum.never_used) only = "--never-used";
+    if (settings->quorum.force) only = "--force";
+    if (settings->quorum.write_config != NULL) only = "--write-config";
+    if (only == NULL && settings->quorum.await_ms != WAIT_UNSET) only = "--wait", of = "status";
     if (only != NULL && strcmp(action->name, of) != 0) {
         complain("%s is for 'redlock quorum %s'", only, of);
         return false;
     }
-    if (settings->force && settings->write_config == NULL) {
+    if (settings->quorum.force && settings->quorum.write_config == NULL) {
         complain("--force is for --write-config");
         return false;
     }
@@ -799,10 +801,10 @@ static void set_options(struct task *task) {
     redlock_quorum_options_init(&task->options);
     const struct settings *settings = task->settings;
     task->options.ttl_ms_max =
-        settings->ttl_max_ms > 0 ? settings->ttl_max_ms : settings->config_ttl_max_ms;
-    task->options.ttl_ms_max_before = settings->config_ttl_max_ms;
-    task->options.fence_floor = task->settings->floor;
-    task->options.never_used = task->settings->never_used;
+        settings->ttl_max_ms > 0 ? settings->ttl_max_ms : settings->file.ttl_max_ms;
+    task->options.ttl_ms_max_before = settings->file.ttl_max_ms;
+    task->options.fence_floor = task->settings->quorum.floor;
+    task->options.never_used = task->settings->quorum.never_used;
     task->options.progress = progress_report;
     task->options.progress_context = &task->progress;
 }

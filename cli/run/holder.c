@@ -102,7 +102,7 @@ static void released(void *context, struct redlock_lock *lock, int result) {
         causes_text(&holder->session, holder->lost_by, count, holder->loss, sizeof holder->loss);
         complain("lost '%.100s': %s; noticed when it was released", holder->plan->resource,
                  holder->loss);
-        if (!holder->settings->on_lost_ignore && holder->outcome.kind == OUTCOME_COMMAND) {
+        if (!holder->settings->run.on_lost_ignore && holder->outcome.kind == OUTCOME_COMMAND) {
             holder->outcome.kind = OUTCOME_LOST;
             holder->outcome.exit = EXIT_LOST;
         }
@@ -122,8 +122,8 @@ static void released(void *context, struct redlock_lock *lock, int result) {
 /* A lock that must end sooner than its TTL is taken for that time only: no renewal could shorten
  * it. */
 static int64_t ttl_ms(const struct settings *settings) {
-    return settings->max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->max_hold_ms)
-                                     : settings->ttl_ms;
+    return settings->run.max_hold_ms > 0 ? lesser(settings->ttl_ms, settings->run.max_hold_ms)
+                                         : settings->ttl_ms;
 }
 
 static bool has_job(const struct holder *holder) {
@@ -134,7 +134,8 @@ static bool has_job(const struct holder *holder) {
 /* TERM comes early enough that KILL, --kill-after later, still falls inside the validity; half the
  * TTL is for renewal. */
 static int64_t lost_margin_ms(const struct settings *settings) {
-    int64_t grace = settings->grace_ms >= 0 ? settings->grace_ms : settings->kill_after_ms + 1000;
+    int64_t grace =
+        settings->run.grace_ms >= 0 ? settings->run.grace_ms : settings->kill_after_ms + 1000;
     int64_t margin = grace > settings->kill_after_ms ? grace : settings->kill_after_ms;
     return lesser(margin, ttl_ms(settings) / 2);
 }
@@ -150,7 +151,7 @@ static void show_validity(const struct holder *holder) {
     struct run_watch *watch = holder->plan->watch;
     /* From the first note to the front on: this process may stand still before the next one. */
     const bool watches = (has_job(holder) || holder->phase == PHASE_TAKEN) &&
-                         !holder->settings->on_lost_ignore && holder->job.killed_at == NEVER;
+                         !holder->settings->run.on_lost_ignore && holder->job.killed_at == NEVER;
     watch->kill_at = watches ? kill_before(holder) : NEVER;
     watch->start_before =
         holder->lost ? 0 : holder->validity_end - lost_margin_ms(holder->settings) * MS;
@@ -165,7 +166,7 @@ static void begin_release(struct holder *holder) {
 
 /* Of a lock that the command may do without, an end that is past ends nothing. */
 static void end_job(struct holder *holder) {
-    const bool past = holder->settings->on_lost_ignore && holder->validity_end <= now_ns();
+    const bool past = holder->settings->run.on_lost_ignore && holder->validity_end <= now_ns();
     job_end(&holder->job, past ? NEVER : kill_before(holder));
 }
 
@@ -203,7 +204,7 @@ static void report_rest(struct holder *holder) {
 }
 
 static void on_end(struct holder *holder, bool given_up) {
-    const bool ignores = holder->settings->on_lost_ignore && !holder->never_ran,
+    const bool ignores = holder->settings->run.on_lost_ignore && !holder->never_ran,
                lost = (holder->lost && !ignores) || holder->plan->watch->ended;
     holder->outcome = job_outcome(&holder->job, lost);
     if (given_up) {
@@ -220,7 +221,7 @@ static void on_end(struct holder *holder, bool given_up) {
 static void check_job(struct holder *holder) {
     struct job *job = &holder->job;
     if (!has_job(holder)) return;
-    const bool leaves = job->exited && holder->settings->leave_behind && !job_is_ending(job);
+    const bool leaves = job->exited && holder->settings->run.leave_behind && !job_is_ending(job);
     if (leaves || job_is_over(job, holder->lost || holder->plan->watch->ended ? holder->validity_end
                                                                               : NEVER)) {
         on_end(holder, !leaves && !job->alone);
@@ -236,7 +237,8 @@ static void check_job(struct holder *holder) {
 /* ---- events --------------------------------------------------------------------------------- */
 
 static bool hold_is_over(struct holder *holder) {
-    if (holder->settings->max_hold_ms == 0 || holder->unsure || holder->validity_end <= now_ns())
+    if (holder->settings->run.max_hold_ms == 0 || holder->unsure ||
+        holder->validity_end <= now_ns())
         return false;
     int verdicts[REDLOCK_NODES_MAX] = {0};
     size_t count = redlock_verdicts(holder->lock, verdicts, REDLOCK_NODES_MAX), granted = 0;
@@ -295,7 +297,8 @@ static void on_lost(struct holder *holder) {
     const size_t count = redlock_verdicts(holder->lock, holder->lost_by, REDLOCK_NODES_MAX);
     fill_in_silent(holder, holder->lost_by, count);
     holder->never_ran = holder->phase == PHASE_STARTING;
-    const bool ends = holder->never_ran || (has_job(holder) && !holder->settings->on_lost_ignore);
+    const bool ends =
+        holder->never_ran || (has_job(holder) && !holder->settings->run.on_lost_ignore);
     show_validity(holder);
     /* The job comes first, its messages afterwards. */
     const int sent = ends ? job_end(&holder->job, kill_before(holder)) : 0;
@@ -307,7 +310,7 @@ static void on_lost(struct holder *holder) {
                                                                               : "; sent TERM";
     if (over) {
         snprintf(holder->loss, sizeof holder->loss, "the maximum hold of %s is over",
-                 duration_text(hold, sizeof hold, holder->settings->max_hold_ms));
+                 duration_text(hold, sizeof hold, holder->settings->run.max_hold_ms));
         complain("%s%s", holder->loss, then);
     } else {
         loss_text(holder, count, holder->loss, sizeof holder->loss);
@@ -670,12 +673,12 @@ static void lock_options(void *context, struct redlock_lock_options *options) {
     options->owner = holder->plan->owner;
     options->owner_bytes = strlen(holder->plan->owner);
     options->ttl_ms = ttl_ms(holder->settings);
-    options->hold_ms_max = holder->settings->max_hold_ms;
+    options->hold_ms_max = holder->settings->run.max_hold_ms;
     options->leader = holder->plan->elects;
     options->slots = (uint32_t)holder->settings->slots;
     options->on_change = on_change;
     options->on_change_context = holder;
-    if (!holder->settings->on_lost_ignore)
+    if (!holder->settings->run.on_lost_ignore)
         options->lost_margin_ms = lost_margin_ms(holder->settings);
 }
 

@@ -186,7 +186,7 @@ static void changed(bool urgent) {
 
 int metrics_file_check(const struct settings *settings) {
     struct stat status;
-    const char *path = settings->metrics_file;
+    const char *path = settings->run.metrics_file;
     if (path == NULL) return 0;
     if (path[0] != '\0' && (lstat(path, &status) != 0 || S_ISREG(status.st_mode))) return 0;
     complain("--metrics-file '%s' must be a plain file, or absent: it is replaced as a whole",
@@ -197,10 +197,10 @@ int metrics_file_check(const struct settings *settings) {
 void metrics_file_begin(const struct settings *settings, const char *resource) {
     pthread_t thread;
     sigset_t all, before;
-    if (settings->metrics_file == NULL) return;
+    if (settings->run.metrics_file == NULL) return;
     file.label = label_of(resource);
     file.run = (struct run_metrics){.began = now_ns(), .waited = -1, .exit = -1};
-    file.path = settings->metrics_file;
+    file.path = settings->run.metrics_file;
     if (file.label == NULL) {
         file.path = NULL;
         return;
@@ -292,12 +292,13 @@ void metrics_file_end(const struct outcome *outcome) {
 
 void metrics_file_abandoned(const struct settings *settings, const char *resource,
                             const struct outcome *outcome) {
-    if (settings->metrics_file == NULL) return;
+    if (settings->run.metrics_file == NULL) return;
     const struct run_metrics run = {
         .ended = now_ns(), .waited = -1, .lost = true, .exit = outcome->exit};
     char *label = label_of(resource);
-    int error = label != NULL ? replace(settings->metrics_file, label, &run) : ENOMEM;
+    int error = label != NULL ? replace(settings->run.metrics_file, label, &run) : ENOMEM;
     if (error != 0)
-        complain("cannot write the metrics file %s: %s", settings->metrics_file, strerror(error));
+        complain("cannot write the metrics file %s: %s", settings->run.metrics_file,
+                 strerror(error));
     free(label);
 }

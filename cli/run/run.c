@@ -267,7 +267,7 @@ static void share_interrupt(const struct front *front) {
 static int finish(struct front *front) {
     if (!front->has_result) end_orphans(front);
     terminal_take(&front->terminal, front->group);
-    const char *path = front->settings->status_file;
+    const char *path = front->settings->run.status_file;
     if (front->settings->json && path == NULL) outcome_print(&front->outcome);
     if (path != NULL && outcome_write(&front->outcome, path) != 0 && front->outcome.exit == EXIT_OK)
         return EXIT_SYSTEM;
@@ -326,8 +326,8 @@ static int refused(const struct settings *settings, int status) {
     struct outcome outcome = {
         .kind = outcome_of_exit(status, -1), .exit = status, .command_status = -1};
     if (settings->json) outcome_reason(&outcome, last_complaint());
-    if (settings->json && settings->status_file == NULL) outcome_print(&outcome);
-    if (settings->status_file != NULL) outcome_write(&outcome, settings->status_file);
+    if (settings->json && settings->run.status_file == NULL) outcome_print(&outcome);
+    if (settings->run.status_file != NULL) outcome_write(&outcome, settings->run.status_file);
     return status;
 }
 
@@ -349,16 +349,16 @@ static char *shell_program(void) {
  * flock(1). NULL after a message. */
 static char **find_command(struct settings *settings, char **words, char *shell[4]) {
     const bool follows = *words != NULL && strcmp(*words, dash_c) == 0;
-    if (settings->command != NULL ? *words != NULL
-                                  : follows && (words[1] == NULL || words[2] != NULL)) {
+    if (settings->run.command != NULL ? *words != NULL
+                                      : follows && (words[1] == NULL || words[2] != NULL)) {
         complain(
             "redlock run takes one line after -c, and no other command: quote it, as in -c 'echo hi && date'");
         return NULL;
     }
-    if (settings->command != NULL || follows) {
+    if (settings->run.command != NULL || follows) {
         shell[0] = shell_program();
         shell[1] = dash_c;
-        shell[2] = follows ? words[1] : settings->command;
+        shell[2] = follows ? words[1] : settings->run.command;
         shell[3] = NULL;
         return shell;
     }

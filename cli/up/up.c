@@ -53,7 +53,7 @@ static int is_empty(const char *path) {
 }
 
 static int own_directory(struct up *up) {
-    const char *named = up->settings->dir;
+    const char *named = up->settings->up.dir;
     if (mkdir(named, 0700) != 0 && (errno != EEXIST || !is_empty(named))) {
         complain("--dir %s: %s", named,
                  errno == EEXIST ? "not an empty directory; name one that is absent or empty"
@@ -66,7 +66,7 @@ static int own_directory(struct up *up) {
 }
 
 static int make_directory(struct up *up) {
-    if (up->settings->dir != NULL) return own_directory(up);
+    if (up->settings->up.dir != NULL) return own_directory(up);
     const char *where = getenv("TMPDIR");
     snprintf(up->servers.directory, sizeof up->servers.directory, "%s/redlock-up.XXXXXX",
              where != NULL && where[0] == '/' ? where : "/tmp");
@@ -237,7 +237,7 @@ static int live(struct up *up, char **argv) {
 static int with_directory(struct up *up, char **argv) {
     int status = make_directory(up);
     if (status != 0) return status;
-    if (janitor_start(&up->janitor, up->servers.directory, up->settings->dir == NULL) != 0) {
+    if (janitor_start(&up->janitor, up->servers.directory, up->settings->up.dir == NULL) != 0) {
         rmdir(up->servers.directory);
         return EXIT_SYSTEM;
     }
@@ -253,13 +253,14 @@ static int with_directory(struct up *up, char **argv) {
 
 /* The servers resolve the name in a directory of their own, so it is made absolute. */
 static int find_module(const struct settings *settings, char *path, size_t size) {
-    if (!settings->native && settings->module == NULL) return 0;
-    if (settings->module == NULL) return beside_module(path, size);
-    char *found = realpath(settings->module, NULL);
+    if (!settings->up.native && settings->up.module == NULL) return 0;
+    if (settings->up.module == NULL) return beside_module(path, size);
+    char *found = realpath(settings->up.module, NULL);
     int length = found != NULL ? snprintf(path, size, "%s", found) : -1;
     free(found);
     if (length >= 0 && (size_t)length < size) return 0;
-    complain("--module %s: %s", settings->module, length < 0 ? strerror(errno) : "too long a name");
+    complain("--module %s: %s", settings->up.module,
+             length < 0 ? strerror(errno) : "too long a name");
     return -1;
 }
 
@@ -272,15 +273,16 @@ int command_up(struct settings *settings, int argc, char **argv) {
         return EXIT_USAGE_ERROR;
     }
     up = (struct up){.settings = settings,
-                     .servers = {.count = (size_t)settings->count,
-                                 .restart_after_ms = settings->restart_after_ms,
+                     .servers = {.count = (size_t)settings->up.count,
+                                 .restart_after_ms = settings->up.restart_after_ms,
                                  .mode = mode,
                                  .ttl_max_ms = settings->ttl_max_ms,
                                  .quiet = settings->quiet,
                                  .verbose = settings->verbose},
                      .kill_at = NEVER,
                      .terminal = {.fd = -1}};
-    if (server_find_program(settings->server, up.servers.program, sizeof up.servers.program) != 0)
+    if (server_find_program(settings->up.server, up.servers.program, sizeof up.servers.program) !=
+        0)
         return EXIT_CONFIG;
     if (find_module(settings, up.servers.module, sizeof up.servers.module) != 0) return EXIT_CONFIG;
     signals_take(&up.inherited);

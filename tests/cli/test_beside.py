@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`redlock sim` and `redlock serve` find their programs, beside redlock or in libexec, and say so when there is none."""
+"""`redlock bench`, `redlock sim` and `redlock serve` find their programs, beside redlock or in libexec, and say so when there is none."""
 import os
 import pathlib
 import shutil
@@ -21,7 +21,7 @@ def installed(tmp_path, place=None):
     shutil.copy(REDLOCK, binary)
     if place:
         (tmp_path / place).mkdir(parents=True, exist_ok=True)
-        for name in ("redlock-sim", "redlock-serve"):
+        for name in ("redlock-bench", "redlock-sim", "redlock-serve"):
             shutil.copy(REDLOCK.parent / name, tmp_path / place / name)
     return binary
 
@@ -33,16 +33,19 @@ def test_it_is_found(tmp_path, place):
     assert done.returncode == 0 and done.stdout.startswith("3 seeds from 1"), done
     done = run(redlock, "serve", "-N", "redis://127.0.0.1:1", "nonsense")
     assert done.returncode == 64 and "redlock serve takes no operand" in done.stderr, done
+    done = run(redlock, "bench", "--list")
+    assert done.returncode == 0 and done.stdout.startswith("blocking "), done
 
 
-@pytest.mark.parametrize("command", ["sim", "serve"])
-def test_absent(tmp_path, command):
+@pytest.mark.parametrize("command, package", [("bench", "redlock"), ("sim", "redlock"), ("serve", "redlock-serve")])
+def test_absent(tmp_path, command, package):
     done = run(installed(tmp_path), command, "--help")
     assert done.returncode == 71
-    assert f"there is no redlock-{command} in {tmp_path}/bin" in done.stderr, done
+    assert f"there is no redlock-{command} in {tmp_path}/bin, nor in {tmp_path}/bin/../libexec/redlock" in done.stderr, done
+    assert f"; install it from the same version of redlock (the package {package})" in done.stderr, done
 
 
-@pytest.mark.parametrize("command", ["sim", "serve"])
+@pytest.mark.parametrize("command", ["bench", "sim", "serve"])
 def test_help_is_the_programs_own(command):
     for arguments in ((command, "--help"), ("help", command)):
         done = run(REDLOCK, *arguments)

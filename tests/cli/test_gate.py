@@ -344,6 +344,25 @@ def test_a_directory_that_this_user_may_not_write(redlock):
         assert left(file) == ["report", "report.fence"]
 
 
+def test_a_directory_that_takes_the_name_meanwhile(redlock, file):
+    done = gate(redlock, 1, file, "mkdir", str(file))
+    assert (done.returncode, done.stderr.decode()) == (SYSTEM, f"redlock: cannot replace {file}: Is a directory\n"), done
+    assert left(file) == ["report", "report.fence"]
+
+
+def test_a_directory_that_cannot_be_synced(redlock):
+    """Its user may write and not read it: the file is replaced all the same, and the message says so."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = pathlib.Path(directory) / "report"
+        user = 65534 if os.geteuid() == 0 else os.geteuid()
+        os.chown(directory, user, -1)
+        done = gate(redlock, 1, file, "sh", "-c", f"chmod 300 {directory} && echo one", user=user if os.geteuid() == 0 else None)
+        file.parent.chmod(0o755)
+        assert (done.returncode, file.read_text(), left(file)) == (SYSTEM, "one\n", ["report", "report.fence"]), done
+        assert done.stderr.decode() == (f"redlock: {file} is replaced, but its directory could not be written to disk: Permission denied; "
+                                        "a power cut may bring the old content back\n")
+
+
 def test_damaged_gate_lets_nobody_pass(redlock, file):
     assert gate(redlock, 7, file, "echo", "seven").returncode == 0
     beside = file.with_name("report.fence")

@@ -132,7 +132,7 @@ def test_completion_passes_shellcheck():
 def test_messages_name_installed_documents():
     """A user has no source tree: what a message or the manual names is installed."""
     named = set(re.findall(r"/usr/share/doc/redlock/(\S+)", PAGE.read_text()))
-    for directory in ("cli", "serve", "src"):
+    for directory in ("bench/program", "cli", "serve", "src"):
         for path in (SOURCE / directory).rglob("*.c"):
             text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
             assert not re.search(r"docs/[a-z-]+\.md", text), path

@@ -57,7 +57,7 @@ static void a_disk_that_hangs_delays_nothing(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/job.prom", directory);
-    struct settings settings = {.metrics_file = path};
+    struct settings settings = {.run.metrics_file = path};
     assert_int_equal(metrics_file_check(&settings), 0);
     metrics_file_begin(&settings, "job");
     metrics_file_follow(NULL);

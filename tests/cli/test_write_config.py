@@ -2,10 +2,12 @@
 """quorum init --write-config: clients that read the file stay guarded, also when every record is lost."""
 import json
 import os
+import pathlib
 import re
 import resource as limits
 import signal
 import stat
+import tempfile
 import time
 
 import pytest
@@ -133,6 +135,32 @@ def test_interrupted_leaves_no_file(redlock, servers, tmp_path):
     waits.send_signal(signal.SIGINT)
     assert waits.wait(timeout=10) == 130
     assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_comes_meanwhile_stays(redlock, servers, tmp_path):
+    """Without --never-used init waits for ttl_max."""
+    path = tmp_path / "redlock.conf"
+    waits = redlock.start("quorum", "init", "-N", nodes_of(servers), "--yes", "--ttl-max", "3s", "--write-config", str(path))
+    until(lambda: servers[0].ask("EXISTS", "redlock:node") == 1)
+    path.write_text("another's\n")
+    said = waits.communicate(timeout=20)[1].decode()
+    assert waits.returncode == 64 and f"{path} exists: --force replaces it" in said, said
+    assert path.read_text() == "another's\n"
+    assert os.listdir(tmp_path) == ["redlock.conf"]
+
+
+@pytest.mark.parametrize("option", [[], ["--force"]])
+def test_a_directory_that_cannot_be_synced(redlock, servers, option):
+    """Its user may write and not read it: the file is there all the same, and the message names what is wrong."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / "redlock.conf"
+        user = 65534 if os.geteuid() == 0 else os.geteuid()
+        os.chown(directory, user, -1)
+        os.chmod(directory, 0o300)
+        done = init(redlock, servers, path, *option, user=user if os.geteuid() == 0 else None)
+        os.chmod(directory, 0o755)
+        assert done.returncode == 71 and f"cannot sync the directory of {path}: Permission denied" in done.stderr.decode(), done
+        assert os.listdir(directory) == ["redlock.conf"] and path.read_text().startswith("# Written by")
 
 
 def test_a_limit_on_the_size_of_files_is_reported(redlock, servers, tmp_path):

@@ -35,11 +35,12 @@ static void check(const struct settings *settings) {
     must(settings->retry_delay_ms_min <= settings->retry_delay_ms_max,
          "the least delay is above the most");
     must(is_within(settings->conflict_exit_code, 0, 255), "an exit status out of range");
-    must(settings->nodes == NULL && settings->quorum == NULL && settings->mode == MODE_UNSET,
+    must(settings->nodes == NULL && settings->quorum_id == NULL && settings->mode == MODE_UNSET,
          "taken for the command line");
-    must(settings->config_quorum == NULL || is_quorum_id(settings->config_quorum), "no quorum id");
-    must(settings->config_ttl_max_ms == 0 ||
-             is_within(settings->config_ttl_max_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX),
+    must(settings->file.quorum_id == NULL || is_quorum_id(settings->file.quorum_id),
+         "no quorum id");
+    must(settings->file.ttl_max_ms == 0 ||
+             is_within(settings->file.ttl_max_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX),
          "a ttl_max out of range");
 }
 

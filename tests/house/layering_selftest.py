@@ -57,7 +57,7 @@ HEALTHY = {
     "cli/run/run.h": '#include "explain/votes.h"\n',
     "cli/up/servers.h": '#include "server.h"\n',
     "cli/up/server.h": "struct server;\n",
-    "cli/bench/bench.h": '#include "up/servers.h"\n',
+    "bench/program/bench.h": '#include "up/servers.h"\n',
     **{f"cli/doctor/rule_{i}.c": '#include "explain/votes.h"\n' for i in range(25)},
 }
 # (file, line added to it, what the check must say)
@@ -115,7 +115,11 @@ PLANTED = [
     ("cli/look/show.c", "#include <hiredis/hiredis.h>", "only src/net may include <hiredis/hiredis.h>"),
     ("cli/look/show.c", '#include "../../serve/serve.h"', "cli/look must not know serve/serve.h"),
     ("cli/main.c", '#include "look/show.h"', "cli must not know cli/look/show.h"),
-    ("cli/bench/bench.h", '#include "up/server.h"', "through cli/up/janitor.h and cli/up/servers.h only"),
+    ("bench/program/bench.h", '#include "up/server.h"', "through cli/up/janitor.h and cli/up/servers.h only"),
+    ("bench/program/bench.h", '#include "look/show.h"', "bench/program must not know cli/look/show.h"),
+    ("bench/program/bench.h", '#include "net/net.h"', "bench/program must not know src/net/net.h"),
+    ("bench/program/bench.h", "#include <hiredis/hiredis.h>", "only src/net may include <hiredis/hiredis.h>"),
+    ("cli/up/server.h", '#include "../../bench/program/bench.h"', "cli/up must not know bench/program/bench.h"),
     ("cli/explain/votes.h", '#include "look/show.h"', "a circle of includes: cli/explain -> cli/look -> cli/explain"),
     ("cli/doctor/rule_25.c", "", "cli/doctor: 26 source files, more than 25"),
     ("cli/main.c", '#include "../serve/key/key.h"', "cli must not know serve/key/key.h"),

@@ -104,13 +104,13 @@ void measure_side_name(const struct measure *measure, size_t side, char *out, si
 }
 
 /* Measurements that take long are repeated less often. */
-size_t measure_rounds(const struct measure *measure, const struct settings *settings) {
+size_t measure_rounds(const struct measure *measure, const struct bench_settings *settings) {
     const size_t pairs = (size_t)settings->pairs;
     if (measure->kind == KIND_HELD) return 1;
     return measure_is_pair(measure) || measure->kind == KIND_NATIVE ? pairs : (pairs + 2) / 3;
 }
 
-int64_t measure_ns(const struct measure *measure, const struct settings *settings) {
+int64_t measure_ns(const struct measure *measure, const struct bench_settings *settings) {
     const int64_t ns = settings->seconds_ms * MS;
     if (measure->kind == KIND_HELD) return settings->ttl_ms * MS / 2 + settings->held * 100000;
     if (measure->kind == KIND_CONTENDED) return CONTENDED_TIMES * ns;

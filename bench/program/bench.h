@@ -2,8 +2,8 @@
  *
  * The measurements of `redlock bench`, and their results.
  */
-#ifndef CLI_BENCH_H
-#define CLI_BENCH_H
+#ifndef BENCH_PROGRAM_BENCH_H
+#define BENCH_PROGRAM_BENCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "meter.h"
 #include "up/janitor.h"
 #include "up/servers.h"
-#include "frame/settings.h"
+#include "options.h"
 
 enum { PAIRS_MAX = 99, SIDES_MAX = 5, MEASURES_MAX = 40, WAITERS_MAX = 128, THREADS_MAX = 16 };
 
@@ -74,7 +74,7 @@ struct measure {
 };
 
 struct bench {
-    const struct settings *settings;
+    const struct bench_settings *settings;
     int mode; /* enum redlock_mode */
     /* The servers: started by bench itself, as many as a measurement needs, or those of -N. */
     struct janitor janitor;
@@ -107,9 +107,9 @@ bool measure_has_floor(const struct measure *measure);
 bool measure_is_pair(const struct measure *measure);
 size_t measure_sides(const struct measure *measure);
 void measure_side_name(const struct measure *measure, size_t side, char *out, size_t size);
-size_t measure_rounds(const struct measure *measure, const struct settings *settings);
+size_t measure_rounds(const struct measure *measure, const struct bench_settings *settings);
 /* The result of one side in one round. */
-int64_t measure_ns(const struct measure *measure, const struct settings *settings);
+int64_t measure_ns(const struct measure *measure, const struct bench_settings *settings);
 /* The unit of the count: "cycles", "holds", ... */
 const char *measure_unit(const struct measure *measure);
 bool figure_applies(const struct measure *measure, enum figure figure);
@@ -189,6 +189,8 @@ int plot_try(const char *file);
 int plot_write(const char *file, const struct result *results, size_t count);
 
 /* bench.c */
+/* argv[0..argc) are the operands. Returns the exit status. */
+int bench_main(const struct bench_settings *settings, int argc, char **argv);
 /* Median, minimum and maximum of one figure over the rounds; with `over` also the ratios to that
  * side, pair by pair. */
 struct spread {

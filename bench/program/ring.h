@@ -6,8 +6,8 @@
  * and holds it when a majority has granted it. It leaves out what a client does beyond that; ring.c
  * marks each such place with "Left out:".
  */
-#ifndef CLI_BENCH_RING_H
-#define CLI_BENCH_RING_H
+#ifndef BENCH_PROGRAM_BENCH_RING_H
+#define BENCH_PROGRAM_BENCH_RING_H
 
 #include <stdint.h>
 

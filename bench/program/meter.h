@@ -3,8 +3,8 @@
  * The measurement of a stretch of work: cycles, their latencies, and the processor time of this
  * process.
  */
-#ifndef CLI_BENCH_METER_H
-#define CLI_BENCH_METER_H
+#ifndef BENCH_PROGRAM_BENCH_METER_H
+#define BENCH_PROGRAM_BENCH_METER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  *
  * The floor's steps, for floor_threads.c, which separates what a slot sends from when it is sent.
  */
-#ifndef CLI_BENCH_FLOOR_TURNS_H
-#define CLI_BENCH_FLOOR_TURNS_H
+#ifndef BENCH_PROGRAM_BENCH_FLOOR_TURNS_H
+#define BENCH_PROGRAM_BENCH_FLOOR_TURNS_H
 
 #include "floor.h"
 

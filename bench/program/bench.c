@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frame/commands.h"
 #include "frame/nearest.h"
-#include "frame/session.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
@@ -235,7 +233,7 @@ static int measure_and_report(struct bench *bench) {
     return status == 0 && meters_are_interrupted() ? EXIT_BY_SIGNAL + SIGINT : status;
 }
 
-int command_bench(struct settings *settings, int argc, char **argv) {
+int bench_main(const struct bench_settings *settings, int argc, char **argv) {
     static struct bench bench; /* large */
     if (argc > 0) {
         complain("bench takes no operands, but got '%.60s'; name measurements with --only",
@@ -249,9 +247,7 @@ int command_bench(struct settings *settings, int argc, char **argv) {
             TTL_MS_MIN / 1000);
         return EXIT_USAGE_ERROR;
     }
-    bench = (struct bench){.settings = settings,
-                           .mode = settings->mode != MODE_UNSET ? settings->mode
-                                                                : REDLOCK_MODE_CLASSIC};
+    bench = (struct bench){.settings = settings, .mode = settings->mode};
     int status = bench_nodes_open(&bench);
     if (status == 0) status = measure_and_report(&bench);
     bench_nodes_close(&bench);

@@ -19,7 +19,7 @@ enum { IN_FLIGHT = 256, SETTLE_MS = 500, WATCH_MS = 250, RATE_AFTER_MS = 500 };
 static const char taking[] = "taking", holding[] = "holding", giving[] = "giving back";
 
 struct held {
-    const struct settings *settings;
+    const struct bench_settings *settings;
     struct redlock_client *client;
     uint64_t renewed, unsure, lost;
     const char *doing;
@@ -29,13 +29,13 @@ struct held {
 };
 
 /* Each is renewed after a third of its TTL. */
-static double renewals_needed(const struct settings *settings) {
+static double renewals_needed(const struct bench_settings *settings) {
     return (double)settings->held * 3e3 / (double)settings->ttl_ms;
 }
 
 static void warn(struct held *held, const char *what, double rate) {
     char text[64];
-    const struct settings *settings = held->settings;
+    const struct bench_settings *settings = held->settings;
     const double locks = (double)settings->held, half = rate / 2; /* room for all else */
     if (held->warned) return;
     held->warned = true;

@@ -6,8 +6,8 @@
  * does not leave out the following: the nodes do the same work as for a client; it reads every
  * reply, also late ones, and compares each with the expected reply.
  */
-#ifndef CLI_BENCH_FLOOR_H
-#define CLI_BENCH_FLOOR_H
+#ifndef BENCH_PROGRAM_BENCH_FLOOR_H
+#define BENCH_PROGRAM_BENCH_FLOOR_H
 
 #include <stddef.h>
 #include <stdint.h>
