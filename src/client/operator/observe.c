@@ -18,10 +18,10 @@
 
 /* One round of questions. It has copies of all that it sends: it lives until the last node has
  * answered, which may be after the observer has ended. */
-struct question {
+struct round_of_questions {
     unsigned refs;                     /* one for the observer, one for each busy call */
     struct redlock_observer *observer; /* NULL: it has ended */
-    struct question *next;
+    struct round_of_questions *next;
     uint32_t round;
     /* the key and the announcement, and the request to be notified; or the proof */
     struct net_request key, term, watch;
@@ -32,13 +32,13 @@ struct question {
     unsigned char bytes[]; /* the keys, the token */
 };
 
-static void unref_question(struct question *question) {
+static void unref_question(struct round_of_questions *question) {
     if (--question->refs == 0) free(question);
 }
 
 /* Questions that all nodes have answered. */
 static void forget_answered(struct redlock_observer *observer) {
-    for (struct question **at = &observer->questions, *question; (question = *at);) {
+    for (struct round_of_questions **at = &observer->questions, *question; (question = *at);) {
         if (question->refs > 1) {
             at = &question->next;
             continue;
@@ -52,10 +52,11 @@ static void forget_answered(struct redlock_observer *observer) {
 
 static net_answered_fn on_answer;
 
-static struct question *question_new(struct redlock_observer *observer, struct net_bytes token) {
+static struct round_of_questions *question_new(struct redlock_observer *observer,
+                                               struct net_bytes token) {
     const size_t head = observer->keys[1].bytes, bytes = observer->keys[0].bytes;
     forget_answered(observer);
-    struct question *question = calloc(1, sizeof *question + head + token.bytes + 1);
+    struct round_of_questions *question = calloc(1, sizeof *question + head + token.bytes + 1);
     if (!question) return NULL;
     /* the name of the announcement ends with that of the lock */
     memcpy(question->bytes, observer->keys[1].data, head);
@@ -82,8 +83,8 @@ static struct question *question_new(struct redlock_observer *observer, struct n
     return question;
 }
 
-static rl_mask ask(struct question *question, rl_mask nodes, const struct net_request *request,
-                   struct net_call *calls) {
+static rl_mask ask(struct round_of_questions *question, rl_mask nodes,
+                   const struct net_request *request, struct net_call *calls) {
     struct net *net = question->observer->client->net;
     const rl_ns now = net_now(net), until = now + question->observer->machine.rules.answer_timeout;
     const rl_mask taken = nodes ? net_send(net, nodes, request, calls, until, now) : 0;
@@ -101,7 +102,7 @@ static void read_nodes(struct redlock_observer *observer, const struct rl_observ
     struct redlock_client *client = observer->client;
     memcpy(observer->nonces, client->guard->nonces, sizeof observer->nonces);
     forget_tokens(observer);
-    struct question *question = question_new(observer, (struct net_bytes){NULL, 0});
+    struct round_of_questions *question = question_new(observer, (struct net_bytes){NULL, 0});
     observer->unsent = does->read;
     if (!question) return;
     question->round = does->round;
@@ -116,7 +117,7 @@ static void read_nodes(struct redlock_observer *observer, const struct rl_observ
 static void prove(struct redlock_observer *observer, const struct rl_observer_actions *does) {
     const struct redlock_client *client = observer->client;
     const struct observed_token *token = &observer->token[does->token];
-    struct question *question =
+    struct round_of_questions *question =
         question_new(observer, (struct net_bytes){token->data, token->bytes});
     rl_mask nodes = does->prove & client->voters;
     observer->unsent = does->prove;
@@ -263,7 +264,7 @@ static void take_term(struct redlock_observer *observer, const struct net_reply 
     if (event->token != 0) event->vote = RL_VOTE_GRANTED;
 }
 
-static void answered(struct redlock_observer *observer, const struct question *question,
+static void answered(struct redlock_observer *observer, const struct round_of_questions *question,
                      const struct net_call *call, const struct net_reply *reply) {
     struct guard *guard = observer->client->guard;
     struct rl_observer_event event = {
@@ -282,7 +283,7 @@ static void answered(struct redlock_observer *observer, const struct question *q
 }
 
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct question *question = call->owner;
+    struct round_of_questions *question = call->owner;
     struct redlock_observer *observer = question->observer;
     const bool counts = observer && !observer->client->closing && observer->client->guard &&
                         call->request->op != NET_WATCH &&
@@ -403,7 +404,8 @@ void redlock_observe_stop(struct redlock_observer *observer) {
     observer->stopped = true;
     schedule_stop_callbacks(&client->schedule, &observer->notified);
     net_timer_set(client->net, &observer->timer, RL_NEVER);
-    for (struct question *question = observer->questions, *next; question; question = next) {
+    for (struct round_of_questions *question = observer->questions, *next; question;
+         question = next) {
         next = question->next;
         question->observer = NULL;
         unref_question(question);

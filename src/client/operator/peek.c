@@ -1,143 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Reads what nodes hold. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "client/guarding/guarding.h"
 #include "client/locks/locks.h"
 #include "operator.h"
 
 /* ---- one question to some nodes ---- */
 
-struct peek {
-    struct inquiry inquiry;
-    bool decided;               /* a callback does not wait for the rest */
-    struct redlock_lock *lock;  /* the callback is an operation of this lock */
-    struct redlock_view *views; /* the callback's, while the lock exists */
-    struct net_request request;
-    struct net_bytes key;
-    struct {
-        bool answered;
-        struct redlock_view view;
-    } seen[REDLOCK_NODES_MAX];
-    uint64_t cursor;         /* SCAN */
-    struct net_bytes *items; /* SCAN: copies in one block, owned by the asker */
-    size_t items_count;
-    struct net_call calls[REDLOCK_NODES_MAX];
-    unsigned char key_bytes[];
-};
-
-static void copy_items(struct peek *peek, const struct net_reply *reply) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < reply->items_count; i++) bytes += reply->items[i].bytes;
-    peek->items = malloc(reply->items_count * sizeof peek->items[0] + bytes + 1);
-    if (!peek->items) return;
-    unsigned char *at = (unsigned char *)(peek->items + reply->items_count);
-    for (size_t i = 0; i < reply->items_count; i++) {
-        peek->items[i] = (struct net_bytes){at, reply->items[i].bytes};
-        memcpy(at, reply->items[i].data, reply->items[i].bytes);
-        at += reply->items[i].bytes;
-    }
-    peek->items_count = reply->items_count;
+static struct net_bytes without_prefix(const struct redlock_client *client, struct net_bytes key) {
+    return bytes_after(key, client->options.key_prefix_bytes);
 }
 
-static bool has_answer(int verdict) {
-    return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT ||
-           verdict == REDLOCK_VERDICT_WRONGTYPE;
+static struct question *peek_new(struct redlock_client *client, size_t size, enum net_op op,
+                                 struct net_bytes resource) {
+    const size_t bytes = client->options.key_prefix_bytes + resource.bytes;
+    struct ask *ask = ask_new(client, size, 1, bytes, NULL);
+    if (!ask) return NULL;
+    ask->questions->keys[0] = ask_key(ask, "", resource);
+    ask->questions->request = (struct net_request){
+        .op = op, .keys = ask->questions->keys, .keys_count = 1, .scheme = client->scheme};
+    return ask->questions;
 }
 
-/* Nothing more is waited for. A node that did not answer has a verdict with the reason. */
-static void peek_end(struct peek *peek) {
-    struct redlock_client *client = peek->inquiry.client;
-    net_timer_set(client->net, &peek->inquiry.timer, RL_NEVER);
-    for (unsigned i = 0; i < client->nodes; i++) {
-        if (peek->seen[i].answered) continue;
-        int verdict = client_status(client, i).verdict;
-        if (verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_CONNECTING)
-            verdict = peek->decided ? REDLOCK_VERDICT_NONE : REDLOCK_VERDICT_TIMEOUT;
-        peek->seen[i].view.verdict = verdict;
-    }
-}
-
-static int peek_result(const struct peek *peek, struct redlock_view *views) {
+/* A node that did not answer has a verdict with the reason; `late`: if there is no other one. */
+static int peek_result(const struct question *peek, int late, struct redlock_view *views) {
+    struct redlock_client *client = peek->ask->client;
     unsigned reported = 0;
-    for (unsigned i = 0; i < peek->inquiry.client->nodes; i++) {
-        views[i] = peek->seen[i].view;
-        reported += has_answer(views[i].verdict);
+    for (unsigned i = 0; i < client->nodes; i++) {
+        int silent = client_status(client, i).verdict;
+        if (silent == REDLOCK_VERDICT_GRANTED || silent == REDLOCK_VERDICT_CONNECTING)
+            silent = late;
+        reported += ask_view(&peek->answers[i], silent, &views[i]);
     }
-    return reported >= rl_quorum(peek->inquiry.client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
-}
-
-/* Finishes the callback's operation, once. */
-static void on_ended(struct inquiry *inquiry) {
-    struct peek *peek = RL_CONTAINER(inquiry, struct peek, inquiry);
-    inquiry->ended = NULL;
-    peek_end(peek);
-    lock_give_back(peek->lock,
-                   lock_is_freed(peek->lock) ? REDLOCK_OK : peek_result(peek, peek->views));
-    inquiry_unref(inquiry);
-}
-
-/* Whether a majority gave the same answer as this node. */
-static bool is_decided(const struct peek *peek, unsigned node) {
-    const struct redlock_view *view = &peek->seen[node].view;
-    unsigned same = 0;
-    for (unsigned i = 0; has_answer(view->verdict) && i < peek->inquiry.client->nodes; i++) {
-        const struct redlock_view *other = &peek->seen[i].view;
-        same += peek->seen[i].answered && other->verdict == view->verdict &&
-                other->token_truncated == view->token_truncated &&
-                other->token_bytes == view->token_bytes &&
-                memcmp(other->token, view->token, view->token_bytes) == 0;
-    }
-    return same >= rl_quorum(peek->inquiry.client->nodes);
-}
-
-static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct peek *peek = call->owner;
-    struct redlock_view *view = &peek->seen[call->node].view;
-    peek->seen[call->node].answered = true;
-    view->verdict = reply->verdict;
-    view->remaining_ms = reply->remaining_ms;
-    view->token_truncated = reply->truncated;
-    view->token_bytes =
-        reply->value.bytes < sizeof view->token ? reply->value.bytes : sizeof view->token;
-    if (view->token_bytes) memcpy(view->token, reply->value.data, view->token_bytes);
-    if (peek->request.op == NET_SCAN && peek->inquiry.waiter &&
-        reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        peek->cursor = reply->cursor;
-        copy_items(peek, reply);
-    }
-    peek->decided = peek->inquiry.ended && is_decided(peek, call->node);
-    inquiry_answered(&peek->inquiry, peek->decided);
-}
-
-static struct peek *peek_new(struct redlock_client *client, enum net_op op, const void *resource,
-                             size_t bytes) {
-    size_t prefix = client->options.key_prefix_bytes;
-    struct peek *peek = calloc(1, sizeof *peek + prefix + bytes + 1);
-    if (!peek) return NULL;
-    inquiry_init(&peek->inquiry, client, peek->calls, REDLOCK_NODES_MAX, on_answer);
-    if (prefix) memcpy(peek->key_bytes, client->key_prefix, prefix);
-    if (bytes) memcpy(peek->key_bytes + prefix, resource, bytes);
-    peek->key = (struct net_bytes){peek->key_bytes, prefix + bytes};
-    peek->request = (struct net_request){
-        .op = op, .keys = &peek->key, .keys_count = 1, .scheme = client->scheme};
-    return peek;
-}
-
-/* `key`: the prefix included. */
-static struct peek *peek_new_whole(struct redlock_client *client, struct net_bytes key) {
-    size_t prefix = client->options.key_prefix_bytes;
-    return peek_new(client, NET_PEEK_VALUE, (const char *)key.data + prefix, key.bytes - prefix);
+    return reported >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
 /* Asks and waits. The mutex is held. */
-static void peek_ask(struct peek *peek, rl_mask nodes) {
-    inquiry_send(&peek->inquiry, nodes, &peek->request, peek->calls,
-                 gather_until(peek->inquiry.client));
-    inquiry_wait(&peek->inquiry);
-    peek_end(peek);
+static void peek_ask(struct question *peek, rl_mask nodes) {
+    ask_send(peek, nodes, &peek->request, gather_until(peek->ask->client));
+    ask_wait(peek->ask);
 }
 
 /* The nodes that can be asked. Of a minority that hangs, the verdict is the answer. */
@@ -148,19 +50,66 @@ static rl_mask nodes_to_ask(struct redlock_client *client) {
 
 int redlock_peek(struct redlock_client *client, const void *resource, size_t bytes,
                  struct redlock_view *views, size_t count) {
-    if (!client || !resource || bytes < 1 || !views || count < client->nodes)
-        return REDLOCK_BAD_ARGUMENT;
-    if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
+    if (!client || !ask_fits(client, resource, bytes) || !views || count < client->nodes)
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct peek *peek = peek_new(client, NET_PEEK_VALUE, resource, bytes);
+    struct question *peek =
+        peek_new(client, sizeof(struct ask), NET_PEEK_VALUE, (struct net_bytes){resource, bytes});
     int result = REDLOCK_NO_MEMORY;
     if (peek) {
         peek_ask(peek, nodes_to_ask(client));
-        result = peek_result(peek, views);
-        inquiry_unref(&peek->inquiry);
+        result = peek_result(peek, REDLOCK_VERDICT_TIMEOUT, views);
+        ask_unref(peek->ask);
     }
     return client_leave_notifying(client, result);
+}
+
+/* ---- with a callback, as an operation of a lock ---- */
+
+struct started_peek {
+    struct ask ask;
+    struct net_timer timer;
+    struct redlock_lock *lock;
+    struct redlock_view *views; /* not used once the lock is freed */
+};
+
+/* Finishes the operation, once. `late`: the verdict of nodes that have not answered. */
+static void finish(struct started_peek *started, int late) {
+    struct redlock_lock *lock = started->lock;
+    net_timer_set(started->ask.client->net, &started->timer, RL_NEVER);
+    started->ask.asker = NULL;
+    lock_give_back(lock, lock_is_freed(lock)
+                             ? REDLOCK_OK
+                             : peek_result(started->ask.questions, late, started->views));
+    ask_unref(&started->ask);
+}
+
+static void on_late(struct net_timer *timer) {
+    finish(RL_CONTAINER(timer, struct started_peek, timer), REDLOCK_VERDICT_TIMEOUT);
+}
+
+/* Whether a majority gave the same answer as this node. */
+static bool is_decided(const struct question *peek, unsigned node) {
+    const struct answer *answer = &peek->answers[node];
+    unsigned same = 0;
+    for (unsigned i = 0; is_answer(answer->verdict) && i < peek->ask->client->nodes; i++) {
+        const struct answer *other = &peek->answers[i];
+        same += other->verdict == answer->verdict && other->truncated == answer->truncated &&
+                other->value.bytes == answer->value.bytes &&
+                memcmp(other->value.data, answer->value.data, answer->value.bytes) == 0;
+    }
+    return same >= rl_quorum(peek->ask->client->nodes);
+}
+
+static bool on_answer(struct question *peek, unsigned node, const struct net_reply *reply) {
+    struct started_peek *started = RL_CONTAINER(peek->ask, struct started_peek, ask);
+    if (!peek->ask->asker) return false;
+    ask_keep(peek, node, reply);
+    if (is_decided(peek, node))
+        finish(started, REDLOCK_VERDICT_NONE);
+    else if (peek->ask->pending == 0)
+        finish(started, REDLOCK_VERDICT_TIMEOUT);
+    return false;
 }
 
 int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, size_t count,
@@ -170,49 +119,52 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
     const struct net_bytes *key = lock_key(lock);
     if (!views || count < client->nodes || !done || !key) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct peek *peek = peek_new_whole(client, *key);
+    struct question *peek =
+        peek_new(client, sizeof(struct started_peek), NET_PEEK_VALUE, without_prefix(client, *key));
     int result = peek ? lock_borrow(lock, done, context) : REDLOCK_NO_MEMORY;
     if (result == REDLOCK_OK) {
-        peek->views = views;
-        peek->lock = lock;
-        peek->inquiry.ended = on_ended;
-        rl_ns now = net_now(client->net);
-        if (!inquiry_send(&peek->inquiry, net_ready(client->net, now), &peek->request, peek->calls,
-                          now + lock_node_timeout(lock)))
-            on_ended(&peek->inquiry);
+        struct started_peek *started = RL_CONTAINER(peek->ask, struct started_peek, ask);
+        const rl_ns now = net_now(client->net), until = now + lock_node_timeout(lock);
+        started->views = views;
+        started->lock = lock;
+        started->timer.fire = on_late;
+        peek->ask->answered = on_answer;
+        if (ask_send(peek, net_ready(client->net, now), &peek->request, until))
+            net_timer_set(client->net, &started->timer, until);
+        else
+            finish(started, REDLOCK_VERDICT_TIMEOUT);
     } else if (peek) {
-        inquiry_unref(&peek->inquiry);
+        ask_unref(peek->ask);
     }
     client_leave(client);
     return result;
 }
 
+/* ---- types ---- */
+
 /* What is asked for is foreign data, and becomes a C string. */
-static bool copy_type(const struct redlock_view *view, char *type, size_t size) {
-    const size_t bytes = view->token_bytes < size ? view->token_bytes : size - 1;
-    const bool is_foreign = view->verdict == REDLOCK_VERDICT_GRANTED && bytes > 0 &&
-                            !(bytes == 6 && memcmp(view->token, "string", 6) == 0);
-    if (!is_foreign) return false;
-    memcpy(type, view->token, bytes);
-    type[bytes] = '\0';
-    return true;
+static bool copy_type(const struct answer *answer, char *type, size_t size) {
+    const bool is_foreign = answer->verdict == REDLOCK_VERDICT_GRANTED && answer->value.bytes > 0 &&
+                            !net_is_text(answer->value, "string");
+    if (is_foreign) copy_text(answer->value, type, size);
+    return is_foreign;
 }
 
 int redlock_key_type(struct redlock_client *client, const void *resource, size_t bytes, char *type,
                      size_t size) {
-    if (!client || !resource || bytes < 1 || !type || size < 1) return REDLOCK_BAD_ARGUMENT;
-    if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
+    if (!client || !ask_fits(client, resource, bytes) || !type || size < 1)
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct peek *peek = peek_new(client, NET_TYPE, resource, bytes);
+    struct question *peek =
+        peek_new(client, sizeof(struct ask), NET_TYPE, (struct net_bytes){resource, bytes});
     int result = REDLOCK_NO_MEMORY;
     if (peek) {
         peek_ask(peek, nodes_to_ask(client));
         type[0] = '\0';
         for (unsigned i = 0; i < client->nodes; i++)
-            if (copy_type(&peek->seen[i].view, type, size)) break;
+            if (copy_type(&peek->answers[i], type, size)) break;
         result = REDLOCK_OK;
-        inquiry_unref(&peek->inquiry);
+        ask_unref(peek->ask);
     }
     return client_leave_notifying(client, result);
 }
@@ -228,21 +180,22 @@ static bool is_term(struct net_bytes key) {
 }
 
 /* Reports the keys that are strings with a TTL there. The mutex is held. */
-static void report_items(struct redlock_client *client, unsigned node, const struct peek *scan,
+static void report_items(struct redlock_client *client, unsigned node, const struct answer *page,
                          redlock_resource_fn *each, void *context) {
-    size_t prefix = client->options.key_prefix_bytes;
-    for (size_t i = 0; i < scan->items_count; i++) {
-        struct net_bytes key = scan->items[i];
-        struct peek *peek =
-            key.bytes > prefix && !is_term(key) ? peek_new_whole(client, key) : NULL;
+    for (size_t i = 0; i < page->items_count; i++) {
+        if (page->items[i].bytes <= client->options.key_prefix_bytes || is_term(page->items[i]))
+            continue;
+        const struct net_bytes resource = without_prefix(client, page->items[i]);
+        struct question *peek = peek_new(client, sizeof(struct ask), NET_PEEK_VALUE, resource);
         if (!peek) continue;
         peek_ask(peek, rl_bit(node));
-        const struct redlock_view *view = &peek->seen[node].view;
-        bool is_lock = view->verdict == REDLOCK_VERDICT_GRANTED && view->remaining_ms >= 0;
-        inquiry_unref(&peek->inquiry);
+        const struct answer *answer = &peek->answers[node];
+        const bool is_lock =
+            answer->verdict == REDLOCK_VERDICT_GRANTED && answer->remaining_ms >= 0;
+        ask_unref(peek->ask);
         if (!is_lock) continue;
         schedule_unlock(&client->schedule);
-        each(context, (const char *)key.data + prefix, key.bytes - prefix);
+        each(context, resource.data, resource.bytes);
         schedule_relock(&client->schedule);
     }
 }
@@ -254,16 +207,16 @@ static int scan_node(struct redlock_client *client, unsigned node, redlock_resou
                      void *context) {
     uint64_t cursor = 0, earlier = 0, count = 0, keep_at = 1;
     do {
-        struct peek *scan = peek_new(client, NET_SCAN, "", 0);
+        struct question *scan =
+            peek_new(client, sizeof(struct ask), NET_SCAN, (struct net_bytes){"", 0});
         if (!scan) return REDLOCK_NO_MEMORY;
         scan->request.cursor = cursor;
         peek_ask(scan, rl_bit(node));
-        bool reported =
-            scan->seen[node].answered && scan->seen[node].view.verdict == REDLOCK_VERDICT_GRANTED;
-        if (reported) report_items(client, node, scan, each, context);
-        cursor = scan->cursor;
-        free(scan->items);
-        inquiry_unref(&scan->inquiry);
+        const struct answer *page = &scan->answers[node];
+        const bool reported = page->verdict == REDLOCK_VERDICT_GRANTED;
+        if (reported) report_items(client, node, page, each, context);
+        cursor = page->cursor;
+        ask_unref(scan->ask);
         if (!reported) return REDLOCK_NO_QUORUM;
         if (cursor != 0 && (cursor == earlier || count >= SCANS_MAX)) {
             net_reconnect(client->net, node, REDLOCK_VERDICT_PROTOCOL,

@@ -15,31 +15,10 @@ enum {
     PAGES_TOGETHER = 64 /* so much of a round may come from one node */
 };
 
-/* One resource at one node. */
-struct place {
-    struct net_request request;
-    bool answered;
-    int verdict;
-    int64_t count;
-    uint64_t next;
-    uint32_t skip;
-    struct net_bytes *items; /* copies in one block */
-    size_t items_count;
-};
-
-/* One resource. It is the owner of its calls, as in a survey. */
-struct item {
-    struct round *round;
-    struct net_bytes keys[2]; /* the lock's, and that of its readers */
-    struct net_call *calls;   /* by node */
-    struct place *places;     /* by node */
-};
-
-/* One page of everything. An answer may come after the asker has gone, so it has copies. */
+/* One page of everything: a question for each resource. Each node has a request of its own. */
 struct round {
-    struct inquiry inquiry;
-    size_t count;
-    struct item items[];
+    struct ask ask;
+    struct net_request *requests; /* [resource * nodes + node] */
 };
 
 /* What the caller asks for, and where it is. */
@@ -58,50 +37,7 @@ struct walk {
     } * at; /* [resource * nodes + node] */
 };
 
-static void copy_items(struct place *place, const struct net_reply *reply) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < reply->items_count; i++) bytes += reply->items[i].bytes;
-    struct net_bytes *items = malloc(reply->items_count * sizeof items[0] + bytes + 1);
-    if (!items) return;
-    unsigned char *at = (unsigned char *)(items + reply->items_count);
-    for (size_t i = 0; i < reply->items_count; i++) {
-        items[i] = (struct net_bytes){at, reply->items[i].bytes};
-        memcpy(at, reply->items[i].data, reply->items[i].bytes);
-        at += reply->items[i].bytes;
-    }
-    place->items = items;
-    place->items_count = reply->items_count;
-    place->count = reply->count;
-    place->next = reply->cursor;
-    place->skip = reply->skip;
-    place->answered = true;
-}
-
-/* An answer after the asker has gone would be a copy that is not freed. */
-static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct item *item = call->owner;
-    struct place *place = &item->places[call->node];
-    place->verdict = reply->verdict;
-    if (reply->verdict != REDLOCK_VERDICT_GRANTED)
-        place->answered = true;
-    else if (item->round->inquiry.waiter)
-        copy_items(place, reply);
-    inquiry_answered(&item->round->inquiry, false);
-}
-
 /* ---- one page ---- */
-
-static char *write_keys(struct item *item, const struct redlock_client *client,
-                        const struct redlock_bytes *resource, char *at) {
-    const size_t head = sizeof NET_KEY_SHARED - 1, prefix = client->options.key_prefix_bytes,
-                 bytes = prefix + resource->bytes;
-    memcpy(at, NET_KEY_SHARED, head);
-    if (prefix) memcpy(at + head, client->key_prefix, prefix);
-    memcpy(at + head + prefix, resource->data, resource->bytes);
-    item->keys[0] = (struct net_bytes){at + head, bytes};
-    item->keys[1] = (struct net_bytes){at, head + bytes};
-    return at + head + bytes;
-}
 
 static uint32_t effort_of(const struct walk *walk, size_t listed) {
     size_t page = PAGE;
@@ -109,35 +45,30 @@ static uint32_t effort_of(const struct walk *walk, size_t listed) {
     return (uint32_t)(walk->most - listed < page ? walk->most - listed : page);
 }
 
-/* One block: the round with its items, the calls, the places, the keys. */
 static struct round *round_new(const struct walk *walk) {
-    const struct redlock_client *client = walk->client;
-    const size_t nodes = client->nodes, cells = nodes * walk->count;
-    size_t keys = 0;
-    for (size_t i = 0; i < walk->count; i++)
-        keys += sizeof NET_KEY_SHARED + client->options.key_prefix_bytes + walk->resources[i].bytes;
-    struct round *round =
-        calloc(1, sizeof *round + walk->count * sizeof round->items[0] +
-                      cells * (sizeof(struct net_call) + sizeof(struct place)) + keys);
+    struct redlock_client *client = walk->client;
+    const size_t cells = walk->count * client->nodes, head = sizeof NET_KEY_SHARED - 1,
+                 most = head + client->options.key_prefix_bytes;
+    size_t bytes = cells * sizeof(struct net_request);
+    for (size_t i = 0; i < walk->count; i++) bytes += most + walk->resources[i].bytes;
+    struct round *round = ask_new(client, sizeof *round, walk->count, bytes, NULL);
     if (!round) return NULL;
-    struct net_call *call = (struct net_call *)(void *)(round->items + walk->count);
-    struct place *place = (struct place *)(void *)(call + cells);
-    char *at = (char *)(place + cells);
-    inquiry_init(&round->inquiry, walk->client, call, cells, on_answer);
-    round->count = walk->count;
-    for (size_t i = 0; i < walk->count; i++, call += nodes, place += nodes) {
-        struct item *item = &round->items[i];
-        *item = (struct item){.round = round, .calls = call, .places = place};
-        at = write_keys(item, client, &walk->resources[i], at);
-        for (size_t n = 0; n < nodes; n++) {
-            const struct position *position = &walk->at[i * nodes + n];
-            call[n].owner = item;
-            place[n].request = (struct net_request){.op = NET_READERS,
-                                                    .keys = item->keys,
-                                                    .keys_count = 2,
-                                                    .cursor = position->next,
-                                                    .skip = position->skip,
-                                                    .effort = effort_of(walk, position->listed)};
+    round->requests = ask_room(&round->ask, cells * sizeof(struct net_request));
+    for (size_t i = 0; i < walk->count; i++) {
+        const struct redlock_bytes *resource = &walk->resources[i];
+        struct question *question = &round->ask.questions[i];
+        question->keys[1] = ask_key(&round->ask, NET_KEY_SHARED,
+                                    (struct net_bytes){resource->data, resource->bytes});
+        question->keys[0] = bytes_after(question->keys[1], head);
+        for (size_t cell = i * client->nodes; cell < (i + 1) * client->nodes; cell++) {
+            const struct position *position = &walk->at[cell];
+            round->requests[cell] =
+                (struct net_request){.op = NET_READERS,
+                                     .keys = question->keys,
+                                     .keys_count = 2,
+                                     .cursor = position->next,
+                                     .skip = position->skip,
+                                     .effort = effort_of(walk, position->listed)};
         }
     }
     return round;
@@ -146,43 +77,48 @@ static struct round *round_new(const struct walk *walk) {
 /* Why a node that is ready does not take the question: it could not have a shared lock either. */
 static int verdict_of_silent(struct redlock_client *client, unsigned node) {
     const struct net_node_status status = client_status(client, node);
-    if (status.verdict != REDLOCK_VERDICT_GRANTED) return status.verdict;
-    return status.keeps_readers ? REDLOCK_VERDICT_TIMEOUT : REDLOCK_VERDICT_NOT_SHARED;
+    return status.verdict == REDLOCK_VERDICT_GRANTED && !status.keeps_readers
+               ? REDLOCK_VERDICT_NOT_SHARED
+               : ask_silence(client, node);
 }
 
 static void ask(const struct walk *walk, struct round *round) {
     struct redlock_client *client = walk->client;
     const rl_ns until = gather_until(client);
     const rl_mask ready = net_ready(client->net, net_now(client->net));
-    for (size_t i = 0; i < walk->count; i++)
-        for (unsigned n = 0; n < client->nodes; n++) {
-            struct item *item = &round->items[i];
-            if (walk->at[i * client->nodes + n].ended || !(ready & rl_bit(n))) continue;
-            inquiry_send(&round->inquiry, rl_bit(n), &item->places[n].request, item->calls, until);
-        }
-    inquiry_wait(&round->inquiry);
+    for (size_t cell = 0; cell < walk->count * client->nodes; cell++) {
+        const rl_mask node = rl_bit((unsigned)(cell % client->nodes));
+        if (!walk->at[cell].ended)
+            ask_send(&round->ask.questions[cell / client->nodes], ready & node,
+                     &round->requests[cell], until);
+    }
+    ask_wait(&round->ask);
+}
+
+static const struct answer *page_of(const struct round *round, size_t cell) {
+    const size_t nodes = round->ask.client->nodes;
+    return &round->ask.questions[cell / nodes].answers[cell % nodes];
 }
 
 /* A later page of a node does not change what the first one said. */
-static bool take(struct walk *walk, struct round *round) {
-    const unsigned nodes = walk->client->nodes;
+static bool take(struct walk *walk, const struct round *round) {
     bool more = false;
-    for (size_t cell = 0; cell < walk->count * nodes; cell++) {
-        const unsigned node = (unsigned)(cell % nodes);
+    for (size_t cell = 0; cell < walk->count * walk->client->nodes; cell++) {
         struct position *position = &walk->at[cell];
-        const struct place *place = &round->items[cell / nodes].places[node];
+        const struct answer *page = page_of(round, cell);
         struct redlock_readers_view *view = &walk->views[cell];
         if (position->ended) continue;
         if (view->verdict == REDLOCK_VERDICT_NONE) {
-            view->verdict =
-                place->answered ? place->verdict : verdict_of_silent(walk->client, node);
-            view->readers = place->count;
+            view->verdict = page->verdict;
+            view->readers = page->count;
         }
-        position->listed += place->items_count;
-        position->next = place->next;
-        position->skip = place->skip;
+        if (view->verdict == REDLOCK_VERDICT_NONE)
+            view->verdict = verdict_of_silent(walk->client, (unsigned)(cell % walk->client->nodes));
+        position->listed += page->items_count;
+        position->next = page->cursor;
+        position->skip = page->skip;
         /* A page that is not full is the last one, whatever a server says: so the walk ends. */
-        position->ended = place->next == 0 || place->items_count < place->request.effort ||
+        position->ended = page->cursor == 0 || page->items_count < round->requests[cell].effort ||
                           position->listed >= walk->most;
         more = more || !position->ended;
     }
@@ -190,35 +126,29 @@ static bool take(struct walk *walk, struct round *round) {
 }
 
 /* The mutex is not held. */
-static void report(const struct walk *walk, struct round *round) {
+static void report(const struct walk *walk, const struct round *round) {
     const unsigned nodes = walk->client->nodes;
     for (size_t cell = 0; cell < walk->count * nodes; cell++) {
-        struct place *place = &round->items[cell / nodes].places[cell % nodes];
-        for (size_t i = 0; i < place->items_count; i++) {
-            const char *text = place->items[i].data,
-                       *token = (const char *)memchr(text, ' ', place->items[i].bytes) + 1;
+        const struct answer *page = page_of(round, cell);
+        for (size_t i = 0; i < page->items_count; i++) {
+            const char *text = page->items[i].data,
+                       *token = (const char *)memchr(text, ' ', page->items[i].bytes) + 1;
             walk->each(walk->context, cell / nodes, cell % nodes, token,
-                       place->items[i].bytes - (size_t)(token - text), strtoll(text, NULL, 10));
+                       page->items[i].bytes - (size_t)(token - text), strtoll(text, NULL, 10));
         }
-        free(place->items);
-        place->items = NULL;
-        place->items_count = 0;
     }
 }
 
 /* ---- all pages ---- */
 
-static bool has_answer(int verdict) {
-    return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT ||
-           verdict == REDLOCK_VERDICT_DENIED || verdict == REDLOCK_VERDICT_WRONGTYPE;
-}
-
 static int result_of(const struct walk *walk) {
     const unsigned nodes = walk->client->nodes;
     for (size_t i = 0; i < walk->count; i++) {
         unsigned answered = 0;
-        for (unsigned n = 0; n < nodes; n++)
-            answered += has_answer(walk->views[i * nodes + n].verdict);
+        for (unsigned n = 0; n < nodes; n++) {
+            const int verdict = walk->views[i * nodes + n].verdict;
+            answered += is_answer(verdict) || verdict == REDLOCK_VERDICT_DENIED;
+        }
         if (answered < rl_quorum(nodes)) return REDLOCK_NO_QUORUM;
     }
     return REDLOCK_OK;
@@ -234,7 +164,7 @@ static int walk_all(struct walk *walk) {
         schedule_unlock(&walk->client->schedule);
         report(walk, round);
         schedule_relock(&walk->client->schedule);
-        inquiry_unref(&round->inquiry);
+        ask_unref(&round->ask);
     }
     return result_of(walk);
 }
@@ -246,10 +176,8 @@ int redlock_readers(struct redlock_client *client, const struct redlock_bytes *r
     if (!client || !resources || !views || count > REDLOCK_SURVEY_MAX ||
         most > REDLOCK_READERS_MAX || (most > 0 && !each))
         return REDLOCK_BAD_ARGUMENT;
-    const size_t longest = REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes;
     for (size_t i = 0; i < count; i++)
-        if (!resources[i].data || resources[i].bytes < 1 || resources[i].bytes > longest)
-            return REDLOCK_BAD_ARGUMENT;
+        if (!ask_fits(client, resources[i].data, resources[i].bytes)) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     struct walk walk = {client, resources, count, most, each, context, views, NULL};
     walk.at = calloc(count * client->nodes, sizeof *walk.at);

@@ -9,7 +9,7 @@
 #include "operator.h"
 
 /* It lives until the last node has answered, which may be after the task has ended. */
-struct question {
+struct task_question {
     unsigned refs;            /* one for the task, one for each busy call */
     struct quorum_task *task; /* NULL: no task waits for it any more */
     struct redlock_client *client;
@@ -21,7 +21,7 @@ struct question {
     struct net_call states[RL_NODES_MAX];
     struct net_request requests[RL_NODES_MAX];
     struct net_call calls[RL_NODES_MAX];
-    struct answer {
+    struct task_answer {
         bool stated, has_fences;
         int verdict;
         struct net_state state;
@@ -30,7 +30,7 @@ struct question {
     struct record_text texts[RL_NODES_MAX];
 };
 
-static void question_unref(struct question *question) {
+static void question_unref(struct task_question *question) {
     if (--question->refs > 0) return;
     for (unsigned i = 0; i < RL_NODES_MAX; i++) free(question->answers[i].fences);
     free(question);
@@ -45,7 +45,7 @@ static void question_leave(struct quorum_task *task) {
 
 /* ---- asking ---- */
 
-static bool post(struct question *question, unsigned node, const struct net_request *request,
+static bool post(struct task_question *question, unsigned node, const struct net_request *request,
                  struct net_call *calls, rl_ns until) {
     struct net *net = question->client->net;
     if (!net_send(net, rl_bit(node), request, calls, until, net_now(net))) return false;
@@ -56,7 +56,7 @@ static bool post(struct question *question, unsigned node, const struct net_requ
 /* The value of a record and of fences depends on the server's data. A change of the data between
  * the two questions shows when the state comes first and the record is compared with it, or when
  * the state comes after the fences. */
-static bool post_all(struct question *question, unsigned node, rl_ns until) {
+static bool post_all(struct task_question *question, unsigned node, rl_ns until) {
     const struct net_request *request = &question->requests[node];
     if (question->what == RL_ASK_READ &&
         !post(question, node, &question->state, question->states, until))
@@ -68,12 +68,12 @@ static bool post_all(struct question *question, unsigned node, rl_ns until) {
 
 static net_answered_fn on_answer;
 
-static struct question *question_new(struct quorum_task *task,
-                                     const struct rl_membership_actions *actions) {
+static struct task_question *question_new(struct quorum_task *task,
+                                          const struct rl_membership_actions *actions) {
     static const enum net_op ops[] = {[RL_ASK_READ] = NET_RECORD,
                                       [RL_ASK_WRITE] = NET_RECORD_WRITE,
                                       [RL_ASK_FENCES] = NET_FENCES};
-    struct question *question = calloc(1, sizeof *question);
+    struct task_question *question = calloc(1, sizeof *question);
     if (!question) return NULL;
     question->refs = 1;
     question->task = task;
@@ -185,7 +185,7 @@ void tasks_check(struct redlock_client *client) {
 /* ---- answers ---- */
 
 /* Passes the answer on while the reply's memory is valid. */
-static void deliver(struct question *question, unsigned node, struct rl_membership_event event,
+static void deliver(struct task_question *question, unsigned node, struct rl_membership_event event,
                     int verdict) {
     struct quorum_task *task = question->task;
     struct net_node_status status = client_status(question->client, node);
@@ -204,8 +204,9 @@ static bool is_old(const char *version) {
            (major < 6 || (major == 6 && minor < 2));
 }
 
-static void take_record(struct question *question, unsigned node, const struct net_reply *reply) {
-    const struct answer *answer = &question->answers[node];
+static void take_record(struct task_question *question, unsigned node,
+                        const struct net_reply *reply) {
+    const struct task_answer *answer = &question->answers[node];
     bool reported =
         reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
     struct rl_membership_event event = {.type = RL_MEMBERSHIP_FAILED};
@@ -227,7 +228,8 @@ static void take_record(struct question *question, unsigned node, const struct n
 
 /* The server announces a change of its record to all connections except the one that made it. So
  * this client's own guard is notified here. */
-static void take_written(struct question *question, unsigned node, const struct net_reply *reply) {
+static void take_written(struct task_question *question, unsigned node,
+                         const struct net_reply *reply) {
     bool done = reply->verdict == REDLOCK_VERDICT_GRANTED;
     bool reported = done || reply->verdict == REDLOCK_VERDICT_DENIED;
     if (done) guard_peek(question->client->guard, node);
@@ -238,8 +240,9 @@ static void take_written(struct question *question, unsigned node, const struct 
             reply->verdict);
 }
 
-static void take_state(struct question *question, unsigned node, const struct net_reply *reply) {
-    struct answer *answer = &question->answers[node];
+static void take_state(struct task_question *question, unsigned node,
+                       const struct net_reply *reply) {
+    struct task_answer *answer = &question->answers[node];
     answer->stated = reply->verdict == REDLOCK_VERDICT_GRANTED;
     if (answer->stated) answer->state = *reply->state;
     if (question->what == RL_ASK_READ) { /* the record comes after it */
@@ -256,8 +259,8 @@ static void take_state(struct question *question, unsigned node, const struct ne
 }
 
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct question *question = call->owner;
-    struct answer *answer = &question->answers[call->node];
+    struct task_question *question = call->owner;
+    struct task_answer *answer = &question->answers[call->node];
     if (question->what == RL_ASK_WRITE) {
         take_written(question, call->node, reply);
     } else if (!question->task) { /* the next question was put meanwhile */

@@ -12,14 +12,14 @@
 
 #define TASK_REPORTS 8
 
-struct question;
+struct task_question;
 
 struct quorum_task {
     struct redlock_client *client;
     struct quorum_task *next; /* in the client's list */
     struct rl_membership machine;
     struct net_timer timer;
-    struct question *question; /* under way, or the last one; NULL: none yet */
+    struct task_question *question; /* under way, or the last one; NULL: none yet */
     rl_mask failed; /* nodes that could not be asked; the machine gets this after its step */
     bool gathering; /* it waits for the nodes to be connected */
     bool no_memory;
