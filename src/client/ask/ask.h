@@ -81,6 +81,15 @@ static inline bool is_answer(int verdict) {
     return verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT ||
            verdict == REDLOCK_VERDICT_WRONGTYPE;
 }
+static inline enum rl_vote vote_of(int verdict) {
+    switch (verdict) {
+    case REDLOCK_VERDICT_GRANTED: return RL_VOTE_GRANTED;
+    case REDLOCK_VERDICT_DENIED: return RL_VOTE_DENIED;
+    case REDLOCK_VERDICT_ABSENT: return RL_VOTE_ABSENT;
+    case REDLOCK_VERDICT_STALE: return RL_VOTE_STALE;
+    default: return RL_VOTE_FAILED;
+    }
+}
 /* `silent`: the verdict if it has not answered. Returns is_answer(). */
 bool ask_view(const struct answer *answer, int silent, struct redlock_view *view);
 int ask_silence(struct redlock_client *client, unsigned node); /* why it does not answer */

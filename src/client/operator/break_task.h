@@ -10,13 +10,11 @@
 #include "net/net.h"
 #include "redlock.h"
 
-struct break_round;
-
 struct break_task {
     struct redlock_client *client;
     struct rl_break machine;
     struct net_timer timer;
-    struct break_round *rounds; /* all that were sent; their answers may still come */
+    struct ask *asks; /* whose answers may still come */
     struct net_bytes key, named;
     uint16_t stripe;
     bool no_memory;

@@ -11,8 +11,6 @@
 #include "net/net.h"
 #include "redlock.h"
 
-struct round_of_questions;
-
 /* Tokens by their numbers: those of one look, two for each node, and the one that is reported. */
 enum { OBSERVED_TOKENS = 2 * RL_NODES_MAX + 2 };
 
@@ -23,9 +21,9 @@ struct redlock_observer {
     bool stopped, stepping;
     struct rl_observer machine;
     struct net_timer timer;
-    struct round_of_questions *questions; /* all that were sent; their answers may still come */
-    rl_mask unsent;                       /* nodes that could not be asked; for after the step */
-    uint64_t nonces[RL_NODES_MAX];        /* of the records at the last look */
+    struct ask *asks;              /* whose answers may still come */
+    rl_mask unsent;                /* nodes that could not be asked; for after the step */
+    uint64_t nonces[RL_NODES_MAX]; /* of the records at the last look */
     uint16_t stripe;
     struct notified notified;
     redlock_observe_fn *each;

@@ -12,16 +12,15 @@
 
 #define TASK_REPORTS 8
 
-struct task_question;
-
 struct quorum_task {
     struct redlock_client *client;
     struct quorum_task *next; /* in the client's list */
     struct rl_membership machine;
     struct net_timer timer;
-    struct task_question *question; /* under way, or the last one; NULL: none yet */
-    rl_mask failed; /* nodes that could not be asked; the machine gets this after its step */
-    bool gathering; /* it waits for the nodes to be connected */
+    struct ask *asks; /* of the question that is under way */
+    uint32_t asked;   /* its number, or the last one's */
+    rl_mask failed;   /* nodes that could not be asked; the machine gets this after its step */
+    bool gathering;   /* it waits for the nodes to be connected */
     bool no_memory;
     bool over;
     /* Called after a report or at the end. It must not free the task. */
