@@ -6,9 +6,10 @@
 
 #include "abi/sized.h"
 #include "client/ask/ask.h"
+#include "client/change/change.h"
 #include "client/guarding/guarding.h"
 #include "client/locks/locks.h"
-#include "client/operator/operator.h"
+#include "client/look/look.h"
 
 #define STRINGIFY(x) #x
 #define VERSION_TEXT(a, b, c) STRINGIFY(a) "." STRINGIFY(b) "." STRINGIFY(c)

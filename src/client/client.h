@@ -87,10 +87,10 @@ struct redlock_client {
     struct automode *automode;    /* guarding: mode auto; else NULL */
     struct gathering *gatherings; /* ask: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */
-    struct quorum_task *tasks;    /* operator: running commands */
-    struct break_task *breaks;    /* operator */
-    struct watcher *watchers;     /* operator: threads that wait until a key is gone */
-    struct redlock_observer *observers; /* operator */
+    struct watcher *watchers;     /* look: threads that wait until a key is gone */
+    struct redlock_observer *observers; /* look */
+    struct quorum_task *tasks;          /* change: running commands */
+    struct break_task *breaks;          /* change */
     unsigned trackers;                  /* callers that nodes notify of changes */
     rl_mask natives;                    /* native nodes, while connected: they keep wait queues */
     rl_mask readerless, slotless;       /* ... of these, old ones without readers, without slots */

@@ -52,8 +52,10 @@ LAYERS = {
     "src/client/ask": {"src/core", "src/net", "src/client/schedule", "src/client/client.h", "src/client/ask", "include"},
     "src/client/guarding": {*BELOW_ROOMS, "src/client/guarding"},
     "src/client/locks": {*BELOW_ROOMS, "src/trace", "src/client/guarding", "src/client/locks"},
-    "src/client/operator": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator"},
-    "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator", "src/client"},
+    # These two do not know each other.
+    "src/client/look": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/look"},
+    "src/client/change": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/change"},
+    "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/look", "src/client/change", "src/client"},
     # The simulator's rooms, from the lowest up. A judge learns from a history alone.
     "sim/history": {"src/core", "src/policy", "sim/history", "include"},
     "sim/judges": {"src/core", "sim/history", "sim/judges"},
@@ -61,7 +63,7 @@ LAYERS = {
     "sim/world": {*BELOW_WORLD, "sim/world"},
     # And records are written by the client's codec, so that both speak of the same text.
     "sim/nodes": {*BELOW_WORLD, "src/client/guarding", "sim/world", "sim/nodes"},
-    "sim/clients": {*BELOW_WORLD, "src/policy", "src/client/operator", "sim/world", "sim/nodes", "sim/clients"},
+    "sim/clients": {*BELOW_WORLD, "src/policy", "src/client/look", "src/client/change", "sim/world", "sim/nodes", "sim/clients"},
     "sim/run": {*BELOW_WORLD, "sim/world", "sim/nodes", "sim/clients", "sim/run"},
     "sim/pictures": {"src/core", "src/net", "sim/history", "sim/judges", "sim/pictures", "include"},
     "sim/seeds": {"src/core", "sim/history", "sim/judges", "sim/world", "sim/clients", "sim/run", "sim/seeds"},
@@ -106,7 +108,8 @@ SEAM = {
     "src/client/ask": "src/client/ask/ask.h",
     "src/client/guarding": "src/client/guarding/guarding.h",
     "src/client/locks": "src/client/locks/locks.h",
-    "src/client/operator": "src/client/operator/operator.h",
+    "src/client/look": "src/client/look/look.h",
+    "src/client/change": "src/client/change/change.h",
     "cli/up": "cli/up/janitor.h and cli/up/servers.h",
     "sim/judges": "sim/judges/check.h and sim/judges/lists.h",
     "sim/nodes": "sim/nodes/nodes.h",
@@ -118,7 +121,6 @@ SEAM = {
 # Another seam for these.
 SEAM_FOR = {
     ("sim/nodes", "src/client/guarding"): "src/client/guarding/record.h",
-    ("sim/clients", "src/client/operator"): "src/client/operator/task.h and src/client/operator/break_task.h and src/client/operator/observe.h",
 }
 MODULE_MAY = {("ends.c", "sys/timerfd.h")}  # for the server's event loop
 # The one reader of requests, and a digest for scripts.

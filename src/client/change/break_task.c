@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
 #include "core/mix.h"
-#include "operator.h"
+#include "change.h"
 
 /* One request to some nodes. */
 struct break_round {

@@ -4,9 +4,10 @@
  * queue. */
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/locks/locks.h"
 #include "core/mix.h"
-#include "operator.h"
+#include "look.h"
 
 /* Without notifications, as often as a waiting lock tries by default; with them, only in case that
  * one was lost. */

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
 #include "client/locks/locks.h"
 #include "core/mix.h"
-#include "operator.h"
+#include "look.h"
 
 /* Between two looks: as for a caller that waits for a free lock (await_free.c). */
 #define POLL_MIN (50 * RL_MS)

@@ -3,8 +3,9 @@
  * Reads what nodes hold. */
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/locks/locks.h"
-#include "operator.h"
+#include "look.h"
 
 /* ---- one question to some nodes ---- */
 

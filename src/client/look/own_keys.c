@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "abi/sized.h"
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
-#include "operator.h"
+#include "look.h"
 
 enum { QUESTIONS = 4 }; /* of each key */
 

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "abi/sized.h"
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
-#include "operator.h"
+#include "look.h"
 
 struct server_info {
     struct ask ask;

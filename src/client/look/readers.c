@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "operator.h"
+#include "client/ask/ask.h"
+#include "look.h"
 
 /* NOLINTNEXTLINE(misc-redundant-expression) */
 _Static_assert(sizeof REDLOCK_SHARED_MARKER == sizeof NET_SHARED_MARKER, "one marker");

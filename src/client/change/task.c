@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
-#include "operator.h"
+#include "change.h"
 
 /* What is asked of some nodes, each by a request of its own, and their state. */
 enum { MAIN, STATE, QUESTIONS };

@@ -3,8 +3,9 @@
  * What the nodes' records say of the quorum and its members; and the operator's commands: the
  * arguments, and the return. */
 #include "abi/sized.h"
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
-#include "operator.h"
+#include "change.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "abi/sized.h"
-#include "operator.h"
+#include "client/ask/ask.h"
+#include "look.h"
 
 enum { EFFORT_MAX = 1000 };
 
