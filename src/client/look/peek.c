@@ -13,15 +13,25 @@ static struct net_bytes without_prefix(const struct redlock_client *client, stru
     return bytes_after(key, client->options.key_prefix_bytes);
 }
 
-static struct question *peek_new(struct redlock_client *client, size_t size, enum net_op op,
-                                 struct net_bytes resource) {
-    const size_t bytes = client->options.key_prefix_bytes + resource.bytes;
-    struct ask *ask = ask_new(client, size, 1, bytes, NULL);
-    if (!ask) return NULL;
-    ask->questions->keys[0] = ask_key(ask, "", resource);
-    ask->questions->request = (struct net_request){
-        .op = op, .keys = ask->questions->keys, .keys_count = 1, .scheme = client->scheme};
-    return ask->questions;
+/* A question for each resource. */
+static struct ask *peek_new(struct redlock_client *client, size_t size, enum net_op op,
+                            const struct net_bytes *resources, size_t count) {
+    size_t bytes = count * client->options.key_prefix_bytes;
+    for (size_t i = 0; i < count; i++) bytes += resources[i].bytes;
+    struct ask *ask = ask_new(client, size, count, bytes, NULL);
+    for (size_t i = 0; ask && i < count; i++) {
+        struct question *question = &ask->questions[i];
+        question->keys[0] = ask_key(ask, "", resources[i]);
+        question->request = (struct net_request){
+            .op = op, .keys = question->keys, .keys_count = 1, .scheme = client->scheme};
+    }
+    return ask;
+}
+
+static struct ask *peek_one(struct redlock_client *client, enum net_op op, const void *resource,
+                            size_t bytes) {
+    const struct net_bytes one = {resource, bytes};
+    return peek_new(client, sizeof(struct ask), op, &one, 1);
 }
 
 /* A node that did not answer has a verdict with the reason; `late`: if there is no other one. */
@@ -38,9 +48,11 @@ static int peek_result(const struct question *peek, int late, struct redlock_vie
 }
 
 /* Asks and waits. The mutex is held. */
-static void peek_ask(struct question *peek, rl_mask nodes) {
-    ask_send(peek, nodes, &peek->request, gather_until(peek->ask->client));
-    ask_wait(peek->ask);
+static void peek_ask(struct ask *peek, rl_mask nodes) {
+    const rl_ns until = gather_until(peek->client);
+    for (size_t i = 0; i < peek->questions_count; i++)
+        ask_send(&peek->questions[i], nodes, &peek->questions[i].request, until);
+    ask_wait(peek);
 }
 
 /* The nodes that can be asked. Of a minority that hangs, the verdict is the answer. */
@@ -54,13 +66,12 @@ int redlock_peek(struct redlock_client *client, const void *resource, size_t byt
     if (!client || !ask_fits(client, resource, bytes) || !views || count < client->nodes)
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct question *peek =
-        peek_new(client, sizeof(struct ask), NET_PEEK_VALUE, (struct net_bytes){resource, bytes});
+    struct ask *peek = peek_one(client, NET_PEEK_VALUE, resource, bytes);
     int result = REDLOCK_NO_MEMORY;
     if (peek) {
         peek_ask(peek, nodes_to_ask(client));
-        result = peek_result(peek, REDLOCK_VERDICT_TIMEOUT, views);
-        ask_unref(peek->ask);
+        result = peek_result(peek->questions, REDLOCK_VERDICT_TIMEOUT, views);
+        ask_unref(peek);
     }
     return client_leave_notifying(client, result);
 }
@@ -120,22 +131,22 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
     const struct net_bytes *key = lock_key(lock);
     if (!views || count < client->nodes || !done || !key) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct question *peek =
-        peek_new(client, sizeof(struct started_peek), NET_PEEK_VALUE, without_prefix(client, *key));
-    int result = peek ? lock_borrow(lock, done, context) : REDLOCK_NO_MEMORY;
+    const struct net_bytes resource = without_prefix(client, *key);
+    struct ask *ask = peek_new(client, sizeof(struct started_peek), NET_PEEK_VALUE, &resource, 1);
+    int result = ask ? lock_borrow(lock, done, context) : REDLOCK_NO_MEMORY;
     if (result == REDLOCK_OK) {
-        struct started_peek *started = RL_CONTAINER(peek->ask, struct started_peek, ask);
+        struct started_peek *started = RL_CONTAINER(ask, struct started_peek, ask);
         const rl_ns now = net_now(client->net), until = now + lock_node_timeout(lock);
         started->views = views;
         started->lock = lock;
         started->timer.fire = on_late;
-        peek->ask->answered = on_answer;
-        if (ask_send(peek, net_ready(client->net, now), &peek->request, until))
+        ask->answered = on_answer;
+        if (ask_send(ask->questions, net_ready(client->net, now), &ask->questions->request, until))
             net_timer_set(client->net, &started->timer, until);
         else
             finish(started, REDLOCK_VERDICT_TIMEOUT);
-    } else if (peek) {
-        ask_unref(peek->ask);
+    } else if (ask) {
+        ask_unref(ask);
     }
     client_leave(client);
     return result;
@@ -156,23 +167,34 @@ int redlock_key_type(struct redlock_client *client, const void *resource, size_t
     if (!client || !ask_fits(client, resource, bytes) || !type || size < 1)
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct question *peek =
-        peek_new(client, sizeof(struct ask), NET_TYPE, (struct net_bytes){resource, bytes});
+    struct ask *peek = peek_one(client, NET_TYPE, resource, bytes);
     int result = REDLOCK_NO_MEMORY;
     if (peek) {
         peek_ask(peek, nodes_to_ask(client));
         type[0] = '\0';
         for (unsigned i = 0; i < client->nodes; i++)
-            if (copy_type(&peek->answers[i], type, size)) break;
+            if (copy_type(&peek->questions->answers[i], type, size)) break;
         result = REDLOCK_OK;
-        ask_unref(peek->ask);
+        ask_unref(peek);
     }
     return client_leave_notifying(client, result);
 }
 
 /* ---- listing ---- */
 
-enum { SCANS_MAX = 4000000 };
+enum { SCANS_MAX = 4000000, KEYS_TOGETHER = 256 };
+
+/* The walk over one node. */
+struct listing {
+    struct redlock_client *client;
+    unsigned node;
+    redlock_resource_fn *each;
+    void *context;
+    /* names to ask for, and the pages that they are in */
+    struct net_bytes resources[KEYS_TOGETHER];
+    struct ask *pages[KEYS_TOGETHER];
+    size_t count, pages_count;
+};
 
 /* The announcement of a leader, next to its lock. */
 static bool is_term(struct net_bytes key) {
@@ -180,56 +202,76 @@ static bool is_term(struct net_bytes key) {
     return key.bytes > head && memcmp(key.data, NET_KEY_TERM, head) == 0;
 }
 
-/* Reports the keys that are strings with a TTL there. The mutex is held. */
-static void report_items(struct redlock_client *client, unsigned node, const struct answer *page,
-                         redlock_resource_fn *each, void *context) {
-    for (size_t i = 0; i < page->items_count; i++) {
-        if (page->items[i].bytes <= client->options.key_prefix_bytes || is_term(page->items[i]))
-            continue;
-        const struct net_bytes resource = without_prefix(client, page->items[i]);
-        struct question *peek = peek_new(client, sizeof(struct ask), NET_PEEK_VALUE, resource);
-        if (!peek) continue;
-        peek_ask(peek, rl_bit(node));
-        const struct answer *answer = &peek->answers[node];
-        const bool is_lock =
-            answer->verdict == REDLOCK_VERDICT_GRANTED && answer->remaining_ms >= 0;
-        ask_unref(peek->ask);
-        if (!is_lock) continue;
-        schedule_unlock(&client->schedule);
-        each(context, resource.data, resource.bytes);
-        schedule_relock(&client->schedule);
+/* Reports the keys that are strings with a TTL there. The mutex is held. False: no memory. */
+static bool report_keys(struct listing *list) {
+    struct redlock_client *client = list->client;
+    const size_t count = list->count;
+    if (count == 0) return true;
+    struct ask *peek = peek_new(client, sizeof *peek, NET_PEEK_VALUE, list->resources, count);
+    if (!peek) return false;
+    peek_ask(peek, rl_bit(list->node));
+    schedule_unlock(&client->schedule);
+    for (size_t i = 0; i < count; i++) {
+        const struct answer *answer = &peek->questions[i].answers[list->node];
+        if (answer->verdict == REDLOCK_VERDICT_GRANTED && answer->remaining_ms >= 0)
+            list->each(list->context, list->resources[i].data, list->resources[i].bytes);
     }
+    schedule_relock(&client->schedule);
+    ask_unref(peek);
+    list->count = 0;
+    return true;
+}
+
+static void drop_pages(struct listing *list) {
+    while (list->pages_count > 0) ask_unref(list->pages[--list->pages_count]);
+}
+
+/* Takes the page. False: no memory. */
+static bool add_page(struct listing *list, struct ask *page) {
+    const struct answer *answer = &page->questions->answers[list->node];
+    bool done = true, needed = false;
+    for (size_t i = 0; i < answer->items_count && done; i++) {
+        const struct net_bytes key = answer->items[i];
+        if (key.bytes <= list->client->options.key_prefix_bytes || is_term(key)) continue;
+        list->resources[list->count++] = without_prefix(list->client, key);
+        needed = list->count < KEYS_TOGETHER;
+        if (needed) continue;
+        done = report_keys(list);
+        drop_pages(list);
+    }
+    if (needed)
+        list->pages[list->pages_count++] = page;
+    else
+        ask_unref(page);
+    return done;
 }
 
 /* A SCAN of a correct server ends, and never repeats a cursor. Each cursor is compared with an
  * earlier one, which is replaced at growing intervals (Brent), so a circle of any size is found. A
  * SCAN with ever new cursors ends by their number: at 50 keys a cursor, no server has that many. */
-static int scan_node(struct redlock_client *client, unsigned node, redlock_resource_fn *each,
-                     void *context) {
+static int scan_node(struct listing *list) {
     uint64_t cursor = 0, earlier = 0, count = 0, keep_at = 1;
+    bool answered, endless;
     do {
-        struct question *scan =
-            peek_new(client, sizeof(struct ask), NET_SCAN, (struct net_bytes){"", 0});
+        struct ask *scan = peek_one(list->client, NET_SCAN, "", 0);
         if (!scan) return REDLOCK_NO_MEMORY;
-        scan->request.cursor = cursor;
-        peek_ask(scan, rl_bit(node));
-        const struct answer *page = &scan->answers[node];
-        const bool reported = page->verdict == REDLOCK_VERDICT_GRANTED;
-        if (reported) report_items(client, node, page, each, context);
+        scan->questions->request.cursor = cursor;
+        peek_ask(scan, rl_bit(list->node));
+        const struct answer *page = &scan->questions->answers[list->node];
+        answered = page->verdict == REDLOCK_VERDICT_GRANTED;
         cursor = page->cursor;
-        ask_unref(scan->ask);
-        if (!reported) return REDLOCK_NO_QUORUM;
-        if (cursor != 0 && (cursor == earlier || count >= SCANS_MAX)) {
-            net_reconnect(client->net, node, REDLOCK_VERDICT_PROTOCOL,
-                          "SCAN does not end: its cursor never returns to 0");
-            return REDLOCK_NO_QUORUM;
-        }
+        endless = cursor != 0 && (cursor == earlier || count >= SCANS_MAX);
+        if (!add_page(list, scan)) return REDLOCK_NO_MEMORY;
         if (++count >= keep_at) {
             earlier = cursor;
             keep_at *= 2;
         }
-    } while (cursor != 0);
-    return REDLOCK_OK;
+    } while (answered && cursor != 0 && !endless);
+    if (!report_keys(list)) return REDLOCK_NO_MEMORY;
+    if (endless)
+        net_reconnect(list->client->net, list->node, REDLOCK_VERDICT_PROTOCOL,
+                      "SCAN does not end: its cursor never returns to 0");
+    return answered && !endless ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
 int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void *context) {
@@ -240,7 +282,9 @@ int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void 
     int result = REDLOCK_OK;
     for (unsigned i = 0; i < client->nodes && result != REDLOCK_NO_MEMORY; i++) {
         if (!(ready & rl_bit(i))) continue;
-        result = scan_node(client, i, each, context);
+        struct listing list = {.client = client, .node = i, .each = each, .context = context};
+        result = scan_node(&list);
+        drop_pages(&list);
         reported += result == REDLOCK_OK;
     }
     if (result != REDLOCK_NO_MEMORY)
