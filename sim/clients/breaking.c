@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "client/operator/break_task.h"
+#include "client/change/change.h"
 #include "clients.h"
 
 #define PATIENCE (3000 * RL_MS)

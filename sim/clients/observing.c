@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "client/operator/observe.h"
+#include "client/look/look.h"
 #include "clients.h"
 
 /* A report, with the token, which the library does not show its user. */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "client/operator/task.h"
+#include "client/change/change.h"
 #include "clients.h"
 
 /* ---- tasks ----------------------------------------------------------------------------------- */

@@ -5,70 +5,17 @@
 #include <string.h>
 
 #include "abi/sized.h"
+#include "client/ask/ask.h"
+#include "client/change/change.h"
 #include "client/guarding/guarding.h"
 #include "client/locks/locks.h"
-#include "client/operator/operator.h"
+#include "client/look/look.h"
 
 #define STRINGIFY(x) #x
 #define VERSION_TEXT(a, b, c) STRINGIFY(a) "." STRINGIFY(b) "." STRINGIFY(c)
 
 const char *redlock_version(void) {
     return VERSION_TEXT(REDLOCK_VERSION_MAJOR, REDLOCK_VERSION_MINOR, REDLOCK_VERSION_PATCH);
-}
-
-/* ---- waiting ---- */
-
-struct deadline {
-    struct net_timer timer;
-    struct waiter *waiter;
-};
-
-static void on_deadline(struct net_timer *timer) {
-    waiter_finish(RL_CONTAINER(timer, struct deadline, timer)->waiter);
-}
-
-void client_wait_until(struct redlock_client *client, struct waiter *waiter, rl_ns until) {
-    struct deadline deadline = {.timer.fire = on_deadline, .waiter = waiter};
-    net_timer_set(client->net, &deadline.timer, until);
-    schedule_wait(&client->schedule, waiter);
-    net_timer_set(client->net, &deadline.timer, RL_NEVER);
-}
-
-struct gathering {
-    struct gathering *next;
-    struct waiter waiter;
-};
-
-static void gatherings_check(struct redlock_client *client) {
-    if (!client->gatherings || client_settled(client) != rl_all(client->nodes)) return;
-    for (struct gathering *g = client->gatherings; g; g = g->next) waiter_finish(&g->waiter);
-}
-
-rl_mask gather(struct redlock_client *client, rl_ns until) {
-    if (client_settled(client) != rl_all(client->nodes) && net_now(client->net) < until) {
-        struct gathering gathering = {.next = client->gatherings};
-        waiter_init(&gathering.waiter);
-        client->gatherings = &gathering;
-        client_wait_until(client, &gathering.waiter, until);
-        struct gathering **at = &client->gatherings;
-        while (*at != &gathering) at = &(*at)->next;
-        *at = gathering.next;
-    }
-    return net_ready(client->net, net_now(client->net));
-}
-
-rl_ns gather_until(struct redlock_client *client) {
-    return net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
-}
-
-void gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patience) {
-    const rl_ns until = gather_until(client);
-    rl_ns now = net_now(client->net);
-    do {
-        gather(client, now + patience < until ? now + patience : until);
-        now = net_now(client->net);
-    } while (rl_count(client_ready(client, now)) < quorum &&
-             client_settled(client) != rl_all(client->nodes) && now < until);
 }
 
 int redlock_client_wait_ready(struct redlock_client *client, int64_t wait_ms) {

@@ -85,27 +85,18 @@ struct redlock_client {
 
     struct guard *guard;          /* guarding: mode guarded, or auto that became so; else NULL */
     struct automode *automode;    /* guarding: mode auto; else NULL */
-    struct gathering *gatherings; /* client.c: threads that wait for nodes to be connected */
+    struct gathering *gatherings; /* ask: threads that wait for nodes to be connected */
     struct locks *locks;          /* locks */
-    struct quorum_task *tasks;    /* operator: running commands */
-    struct break_task *breaks;    /* operator */
-    struct watcher *watchers;     /* operator: threads that wait until a key is gone */
-    struct redlock_observer *observers; /* operator */
+    struct watcher *watchers;     /* look: threads that wait until a key is gone */
+    struct redlock_observer *observers; /* look */
+    struct quorum_task *tasks;          /* change: running commands */
+    struct break_task *breaks;          /* change */
     unsigned trackers;                  /* callers that nodes notify of changes */
     rl_mask natives;                    /* native nodes, while connected: they keep wait queues */
     rl_mask readerless, slotless;       /* ... of these, old ones without readers, without slots */
 };
 
-/* client.c. The mutex is held, and released meanwhile. */
-/* Returns when waiter->done, or at that time. */
-void client_wait_until(struct redlock_client *client, struct waiter *waiter, rl_ns until);
-/* Waits until every node is connected or has failed. Returns the nodes that are ready. */
-rl_mask gather(struct redlock_client *client, rl_ns until);
-rl_ns gather_until(struct redlock_client *client); /* now plus the connect timeout */
-/* Waits like gather(), at most until gather_until(), but not longer than `patience` for the other
- * nodes once so many may vote: one of them may hang. */
-void gather_majority(struct redlock_client *client, unsigned quorum, rl_ns patience);
-
+/* client.c */
 /* For an object that the client must outlive. The last one closes the client. Without the mutex. */
 void client_ref(struct redlock_client *client);
 void client_unref(struct redlock_client *client);
@@ -183,7 +174,5 @@ REDLOCK_MUST_CHECK static inline int client_leave_notifying(struct redlock_clien
 
 /* The first node of a mask that is not empty. */
 static inline unsigned first_of(rl_mask mask) { return (unsigned)__builtin_ctz(mask); }
-
-#define RL_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 #endif

@@ -24,7 +24,7 @@ PURE_SYMBOLS = {"memcpy", "memset", "memmove", "memcmp", "strcmp", "strlen", "__
 INSTRUMENTS = re.compile(r"^(__asan_|__ubsan_|__tsan_|__sanitizer_|__sancov_|__gcov_|__llvm_|__mem(cpy|set|move)_chk$)")
 # Sockets, clocks of the kernel's, TLS, the codec and URLs are known to src/net only.
 NET_ONLY = re.compile(r"^(sys/(socket|un|epoll|timerfd|eventfd)\.h|netinet/|arpa/|netdb\.h|poll\.h|hiredis/|openssl/|uriparser/)")
-BELOW_ROOMS = {"src/abi", "src/core", "src/net", "src/client/schedule", "src/client/client.h", "include"}
+BELOW_ROOMS = {"src/abi", "src/core", "src/net", "src/client/schedule", "src/client/client.h", "src/client/ask", "include"}
 BELOW_WORLD = {"src/core", "src/node", "src/net", "sim/history", "include"}
 CLI_BELOW = {"cli/process", "cli/frame"}
 # What a folder holds can be seen in one look. This one has no rooms.
@@ -49,10 +49,13 @@ LAYERS = {
     # The client's rooms, from the lowest up. All share client.h, which knows no room but the schedule.
     "src/client/schedule": {"src/core", "src/net", "src/client/schedule", "include"},
     "src/client/client.h": {"src/core", "src/net", "src/client/schedule", "include"},
+    "src/client/ask": {"src/core", "src/net", "src/client/schedule", "src/client/client.h", "src/client/ask", "include"},
     "src/client/guarding": {*BELOW_ROOMS, "src/client/guarding"},
     "src/client/locks": {*BELOW_ROOMS, "src/trace", "src/client/guarding", "src/client/locks"},
-    "src/client/operator": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator"},
-    "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/operator", "src/client"},
+    # These two do not know each other.
+    "src/client/look": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/look"},
+    "src/client/change": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/change"},
+    "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/look", "src/client/change", "src/client"},
     # The simulator's rooms, from the lowest up. A judge learns from a history alone.
     "sim/history": {"src/core", "src/policy", "sim/history", "include"},
     "sim/judges": {"src/core", "sim/history", "sim/judges"},
@@ -60,7 +63,7 @@ LAYERS = {
     "sim/world": {*BELOW_WORLD, "sim/world"},
     # And records are written by the client's codec, so that both speak of the same text.
     "sim/nodes": {*BELOW_WORLD, "src/client/guarding", "sim/world", "sim/nodes"},
-    "sim/clients": {*BELOW_WORLD, "src/policy", "src/client/operator", "sim/world", "sim/nodes", "sim/clients"},
+    "sim/clients": {*BELOW_WORLD, "src/policy", "src/client/look", "src/client/change", "sim/world", "sim/nodes", "sim/clients"},
     "sim/run": {*BELOW_WORLD, "sim/world", "sim/nodes", "sim/clients", "sim/run"},
     "sim/pictures": {"src/core", "src/net", "sim/history", "sim/judges", "sim/pictures", "include"},
     "sim/seeds": {"src/core", "sim/history", "sim/judges", "sim/world", "sim/clients", "sim/run", "sim/seeds"},
@@ -103,9 +106,11 @@ SEAM = {
     "src/net": "src/net/net.h",
     "serve": "serve/serve.h",
     "src/client/schedule": "src/client/schedule/schedule.h",
+    "src/client/ask": "src/client/ask/ask.h",
     "src/client/guarding": "src/client/guarding/guarding.h",
     "src/client/locks": "src/client/locks/locks.h",
-    "src/client/operator": "src/client/operator/operator.h",
+    "src/client/look": "src/client/look/look.h",
+    "src/client/change": "src/client/change/change.h",
     "cli/up": "cli/up/janitor.h and cli/up/servers.h",
     "sim/judges": "sim/judges/check.h and sim/judges/lists.h",
     "sim/nodes": "sim/nodes/nodes.h",
@@ -117,7 +122,6 @@ SEAM = {
 # Another seam for these.
 SEAM_FOR = {
     ("sim/nodes", "src/client/guarding"): "src/client/guarding/record.h",
-    ("sim/clients", "src/client/operator"): "src/client/operator/task.h and src/client/operator/break_task.h and src/client/operator/observe.h",
 }
 MODULE_MAY = {("ends.c", "sys/timerfd.h")}  # for the server's event loop
 # The one reader of requests, and a digest for scripts.

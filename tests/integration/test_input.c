@@ -5,6 +5,7 @@
  */
 #include "fixtures.h"
 #include "notices.h"
+#include "proxy.h"
 
 static void assert_says(const struct redlock_error *error, const char *problem, const char *cure) {
     assert_int_equal(error->result, REDLOCK_BAD_ARGUMENT);
@@ -408,6 +409,67 @@ static void listing_what_is_locked(void **state) {
     redlock_client_free(client);
 }
 
+/* What SCAN returns, in its order, against what is reported. */
+struct order {
+    char *names;
+    size_t used, count;
+};
+
+static void note_order(void *context, const void *resource, size_t bytes) {
+    struct order *order = context;
+    memcpy(order->names + order->used, resource, bytes);
+    order->used += bytes;
+    order->names[order->used++] = ' ';
+    order->count++;
+}
+
+static struct order scanned(struct server *server, const char *prefix, size_t room) {
+    struct order order = {.names = calloc(1, room)};
+    char cursor[24] = "0";
+    assert_non_null(order.names);
+    do {
+        redisReply *reply = server_ask(server, "SCAN %s MATCH %s* COUNT 50", cursor, prefix);
+        snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
+        for (size_t i = 0; i < reply->element[1]->elements; i++)
+            note_order(&order, reply->element[1]->element[i]->str + strlen(prefix),
+                       reply->element[1]->element[i]->len - strlen(prefix));
+        freeReplyObject(reply);
+    } while (strcmp(cursor, "0") != 0);
+    return order;
+}
+
+/* More than twice as many keys as go together, and each answer comes late: one question for each
+ * key would take LATE_MS times their number. */
+static void a_list_asks_for_many_keys_together(void **state) {
+    (void)state;
+    enum { KEYS = 700, LATE_MS = 10, ROOM = 16 * KEYS };
+    struct proxy *proxy = proxy_start(three.at[0].port);
+    struct servers seen = three;
+    snprintf(seen.urls, sizeof seen.urls, "redis://127.0.0.1:%d", proxy_port(proxy));
+    struct redlock_client_options options;
+    redlock_client_options_init(&options);
+    options.key_prefix = "many:";
+    struct redlock_client *client = open_client(&seen, &options);
+    for (int i = 0; i < KEYS; i++)
+        freeReplyObject(server_ask(&three.at[0], "SET many:%d v PX 60000", i));
+    struct order expected = scanned(&three.at[0], "many:", ROOM),
+                 order = {.names = calloc(1, ROOM)};
+    assert_non_null(order.names);
+    assert_int_equal(expected.count, KEYS);
+    proxy_delay(proxy, LATE_MS);
+    const double began = now_ms();
+    assert_result(redlock_list(client, note_order, &order), REDLOCK_OK);
+    const double took = now_ms() - began;
+    if (took > KEYS * LATE_MS / 2.0) fail_msg("%d keys took %.0f ms", KEYS, took);
+    assert_int_equal(order.count, KEYS);
+    assert_string_equal(order.names, expected.names);
+    free(order.names);
+    free(expected.names);
+    redlock_client_free(client);
+    proxy_stop(proxy);
+    freeReplyObject(server_ask(&three.at[0], "FLUSHALL"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_nodes),
@@ -420,6 +482,7 @@ int main(void) {
         cmocka_unit_test(a_binary_token_survives),
         cmocka_unit_test(looking_at_locks_of_others),
         cmocka_unit_test(listing_what_is_locked),
+        cmocka_unit_test(a_list_asks_for_many_keys_together),
     };
     return cmocka_run_group_tests(tests, start_three, stop_three);
 }

@@ -66,7 +66,7 @@ static bool stay_away(const struct all *all) {
                 until = net_now(client->net) + delay;
     waiter_init(&waiter);
     first->op = (struct op){.active = true, .waiter = &waiter};
-    client_wait_until(client, &waiter, until < all->deadline ? until : all->deadline);
+    schedule_wait_until(&client->schedule, &waiter, until < all->deadline ? until : all->deadline);
     if (first->op.waiter == &waiter) first->op = (struct op){0};
     return !first->cancelled;
 }

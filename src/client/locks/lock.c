@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "lock.h"
 
 /* ---- client->locks: what a client keeps for all of its locks ---- */

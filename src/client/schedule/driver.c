@@ -252,6 +252,22 @@ void schedule_wait(struct schedule *schedule, struct waiter *waiter) {
     wake_now(schedule);
 }
 
+struct deadline {
+    struct net_timer timer;
+    struct waiter *waiter;
+};
+
+static void on_deadline(struct net_timer *timer) {
+    waiter_finish(RL_CONTAINER(timer, struct deadline, timer)->waiter);
+}
+
+void schedule_wait_until(struct schedule *schedule, struct waiter *waiter, rl_ns until) {
+    struct deadline deadline = {.timer.fire = on_deadline, .waiter = waiter};
+    net_timer_set(schedule->net, &deadline.timer, until);
+    schedule_wait(schedule, waiter);
+    net_timer_set(schedule->net, &deadline.timer, RL_NEVER);
+}
+
 int schedule_await(struct schedule *schedule, struct waiter *waiter) {
     if (block(schedule, waiter)) return schedule_leave_reporting(schedule, waiter->result);
     cancellation_back();

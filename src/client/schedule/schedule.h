@@ -17,6 +17,8 @@
 #include "core/core.h"
 #include "net/net.h"
 
+#define RL_CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
 struct schedule;
 
 /* A thread that blocks until something is done. It is on that thread's stack. */
@@ -140,7 +142,9 @@ void waiter_init(struct waiter *waiter);
 void waiter_finish(struct waiter *waiter);
 /* Returns when waiter->done, with the mutex held. */
 void schedule_wait(struct schedule *schedule, struct waiter *waiter);
-/* The same, but releases the mutex; returns the result. */
+/* Or at that time. */
+void schedule_wait_until(struct schedule *schedule, struct waiter *waiter, rl_ns until);
+/* As schedule_wait(), but releases the mutex; returns the result. */
 int schedule_await(struct schedule *schedule, struct waiter *waiter);
 
 /* ---- service.c ---- */

@@ -4,29 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
 #include "core/mix.h"
-#include "operator.h"
+#include "change.h"
 
-/* One request to some nodes. It has copies of all that it sends: it lives until the last node has
- * answered, which may be after the task has ended. */
+/* One request to some nodes. */
 struct break_round {
-    unsigned refs;           /* one for the task, one for each busy call */
-    struct break_task *task; /* NULL: it has ended */
-    struct break_round *next;
-    struct redlock_client *client;
+    struct ask ask;
     uint32_t number;
-    struct net_request request;
-    struct net_call calls[RL_NODES_MAX];
     uint64_t nonces[RL_NODES_MAX];
     uint16_t stripe;
-    struct net_bytes key;
-    unsigned char bytes[]; /* the key, the token */
 };
-
-static void round_unref(struct break_round *round) {
-    if (--round->refs == 0) free(round);
-}
 
 const struct break_view *break_holder(const struct break_task *task) {
     for (unsigned i = 0; i < task->machine.wish.nodes && task->machine.token != 0; i++)
@@ -48,36 +37,28 @@ unsigned break_unlisted(const struct break_task *task) {
 
 /* ---- asking ---- */
 
-static net_answered_fn on_answer;
+static ask_answered_fn on_answer;
 
 static struct break_round *round_new(struct break_task *task, enum net_op op, uint32_t number,
                                      struct net_bytes token) {
     const bool raises = op == NET_BREAK;
-    struct break_round *round = calloc(1, sizeof *round + task->key.bytes + token.bytes + 1);
+    struct break_round *round =
+        ask_new(task->client, sizeof *round, 1, task->key.bytes + token.bytes, on_answer);
     if (!round) return NULL;
-    *round = (struct break_round){.refs = 1,
-                                  .task = task,
-                                  .next = task->rounds,
-                                  .client = task->client,
-                                  .number = number,
-                                  .stripe = task->stripe};
-    memcpy(round->bytes, task->key.data, task->key.bytes);
-    if (token.bytes) memcpy(round->bytes + task->key.bytes, token.data, token.bytes);
-    round->key = (struct net_bytes){round->bytes, task->key.bytes};
-    round->request = (struct net_request){.op = op,
-                                          .keys = &round->key,
-                                          .keys_count = 1,
-                                          .token = {round->bytes + task->key.bytes, token.bytes},
-                                          .nonces = raises ? round->nonces : NULL,
-                                          .stripes = &round->stripe,
-                                          .stripes_count = raises ? 1 : 0,
-                                          .scheme = task->client->scheme};
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
-        round->calls[i].owner = round;
-        round->calls[i].answered = on_answer;
-        if (raises) round->nonces[i] = task->client->guard->nonces[i];
-    }
-    task->rounds = round;
+    ask_join(&round->ask, task, &task->asks);
+    round->number = number;
+    round->stripe = task->stripe;
+    if (raises) memcpy(round->nonces, task->client->guard->nonces, sizeof round->nonces);
+    struct question *question = round->ask.questions;
+    question->keys[0] = ask_copy(&round->ask, task->key);
+    question->request = (struct net_request){.op = op,
+                                             .keys = question->keys,
+                                             .keys_count = 1,
+                                             .token = ask_copy(&round->ask, token),
+                                             .nonces = raises ? round->nonces : NULL,
+                                             .stripes = &round->stripe,
+                                             .stripes_count = raises ? 1 : 0,
+                                             .scheme = task->client->scheme};
     return round;
 }
 
@@ -90,7 +71,7 @@ static struct net_bytes token_of(const struct break_task *task) {
 /* Returns the nodes that could not be asked. */
 static rl_mask ask(struct break_task *task, const struct rl_break_actions *actions) {
     struct net *net = task->client->net;
-    const rl_ns now = net_now(net), until = now + task->machine.wish.answer_timeout;
+    const rl_ns until = net_now(net) + task->machine.wish.answer_timeout;
     const rl_mask nodes = actions->read | actions->raise | actions->remove;
     const enum net_op op = actions->read    ? NET_PEEK_VALUE
                            : actions->raise ? NET_BREAK
@@ -102,20 +83,23 @@ static rl_mask ask(struct break_task *task, const struct rl_break_actions *actio
         task->no_memory = task->over = true;
         return 0;
     }
-    if (actions->raise && net_random(net, &round->request.nonce, sizeof round->request.nonce) != 0)
+    struct question *question = round->ask.questions;
+    struct net_request *request = &question->request;
+    if (actions->raise && net_random(net, &request->nonce, sizeof request->nonce) != 0) {
+        ask_unref(&round->ask);
         return nodes;
+    }
     for (unsigned i = 0; i < task->client->nodes; i++) { /* the reason, if it never answers */
-        int verdict = client_status(task->client, i).verdict;
-        if (verdict == REDLOCK_VERDICT_GRANTED) verdict = REDLOCK_VERDICT_TIMEOUT;
+        const int verdict = ask_silence(task->client, i);
         if (actions->read) task->view[i].read_verdict = task->view[i].verdict = verdict;
         if ((actions->raise || actions->remove) && !task->deletes) task->view[i].verdict = verdict;
     }
     if (actions->raise) {
-        round->request.fence = actions->fence;
+        request->fence = actions->fence;
         guard_proposed_fence(task->client->guard, actions->fence);
     }
-    rl_mask taken = net_send(net, nodes, &round->request, round->calls, until, until);
-    round->refs += rl_count(taken);
+    const rl_mask taken = ask_send(question, nodes, request, until);
+    ask_unref(&round->ask);
     return nodes & (rl_mask)~taken;
 }
 
@@ -201,16 +185,6 @@ static void on_timer(struct net_timer *timer) {
 
 /* ---- answers ---- */
 
-static enum rl_vote vote_of(int verdict) {
-    switch (verdict) {
-    case REDLOCK_VERDICT_GRANTED: return RL_VOTE_GRANTED;
-    case REDLOCK_VERDICT_DENIED: return RL_VOTE_DENIED;
-    case REDLOCK_VERDICT_ABSENT: return RL_VOTE_ABSENT;
-    case REDLOCK_VERDICT_STALE: return RL_VOTE_STALE;
-    default: return RL_VOTE_FAILED;
-    }
-}
-
 static bool is_same(const struct break_view *view, struct net_bytes token) {
     return !view->truncated && view->token_bytes == token.bytes &&
            (token.bytes == 0 || memcmp(view->token, token.data, token.bytes) == 0);
@@ -241,10 +215,11 @@ static void take_key(struct break_task *task, unsigned node, const struct net_re
     if (event->vote == RL_VOTE_GRANTED) event->token = number_of(task, node);
 }
 
-static void learn(struct guard *guard, const struct net_call *call, const struct net_reply *reply) {
+static void learn(struct guard *guard, const struct net_request *request, unsigned node,
+                  const struct net_reply *reply) {
     if (reply->verdict == REDLOCK_VERDICT_STALE) guard_saw_fence(guard, reply->fence);
     if (reply->verdict == REDLOCK_VERDICT_RECOVERING)
-        guard_no_fences(guard, call->node, call->request->nonces[call->node]);
+        guard_no_fences(guard, node, request->nonces[node]);
 }
 
 void breaks_check(struct redlock_client *client) {
@@ -261,38 +236,37 @@ static void note_verdict(struct break_task *task, unsigned node, int verdict) {
 }
 
 /* The server does not announce our own change of its record, also if its answer is lost. */
-static void note_nonce(struct guard *guard, const struct net_call *call, int verdict) {
-    const struct net_request *request = call->request;
-    const uint64_t nonce = request->nonces[call->node];
-    if (client_status(guard->client, call->node).native || verdict == REDLOCK_VERDICT_STALE) return;
+static void note_nonce(struct guard *guard, const struct net_request *request, unsigned node,
+                       int verdict) {
+    const uint64_t nonce = request->nonces[node];
+    if (client_status(guard->client, node).native || verdict == REDLOCK_VERDICT_STALE) return;
     if (vote_of(verdict) != RL_VOTE_FAILED)
-        guard_renamed(guard, call->node, nonce, rl_nonce_sum(nonce, request->nonce));
+        guard_renamed(guard, node, nonce, rl_nonce_sum(nonce, request->nonce));
     else
-        guard_peek(guard, call->node);
+        guard_peek(guard, node);
 }
 
-static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct break_round *round = call->owner;
-    struct break_task *task = round->task;
-    struct guard *guard = round->client->closing ? NULL : round->client->guard;
-    if (guard && call->request->op == NET_BREAK) note_nonce(guard, call, reply->verdict);
+static bool on_answer(struct question *question, unsigned node, const struct net_reply *reply) {
+    const struct break_round *round = RL_CONTAINER(question->ask, struct break_round, ask);
+    struct redlock_client *client = round->ask.client;
+    struct break_task *task = round->ask.asker;
+    const struct net_request *request = &question->request;
+    struct guard *guard = client->closing ? NULL : client->guard;
+    if (guard && request->op == NET_BREAK) note_nonce(guard, request, node, reply->verdict);
+    if (!task || task->over || client->closing) return false;
     struct rl_break_event event = {
-        .node = call->node, .vote = vote_of(reply->verdict), .round = round->number};
-    if (task && !task->over && !task->client->closing) {
-        if (guard) learn(guard, call, reply);
-        if (call->request->op == NET_PEEK_VALUE) {
-            take_key(task, call->node, reply, &event);
-        } else if (call->request->op == NET_BREAK) {
-            event.type = RL_BREAK_RAISED;
-            event.fence = reply->verdict == REDLOCK_VERDICT_STALE ? reply->fence : 0;
-            note_verdict(task, call->node, reply->verdict);
-        } else {
-            event.type = RL_BREAK_DELETED;
-            note_verdict(task, call->node, reply->verdict);
-        }
-        step(task, event);
+        .node = (uint8_t)node, .vote = vote_of(reply->verdict), .round = round->number};
+    if (guard) learn(guard, request, node, reply);
+    if (request->op == NET_PEEK_VALUE) {
+        take_key(task, node, reply, &event);
+    } else {
+        const bool raises = request->op == NET_BREAK;
+        event.type = raises ? RL_BREAK_RAISED : RL_BREAK_DELETED;
+        if (raises && reply->verdict == REDLOCK_VERDICT_STALE) event.fence = reply->fence;
+        note_verdict(task, node, reply->verdict);
     }
-    round_unref(round);
+    step(task, event);
+    return false;
 }
 
 /* ---- beginning and end ---- */
@@ -337,11 +311,7 @@ void break_free(struct break_task *task) {
     struct break_task **at = &client->breaks;
     while (*at != task) at = &(*at)->next;
     *at = task->next;
-    for (struct break_round *round = task->rounds, *next; round; round = next) {
-        next = round->next;
-        round->task = NULL;
-        round_unref(round);
-    }
+    asks_leave(&task->asks);
     client_leave(client);
     free(task);
 }

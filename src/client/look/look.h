@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One observer of an election: core/observer.h over a client's connections. It sends the machine's
- * questions to the nodes, and their answers to the machine, and decides nothing. The client's mutex
- * protects an observer. */
-#ifndef RL_CLIENT_OPERATOR_OBSERVE_H
-#define RL_CLIENT_OPERATOR_OBSERVE_H
+ * Looks at the nodes: what they hold, what they are, and who leads. Nothing here takes a lock or
+ * changes a node. The mutex is held. */
+#ifndef RL_CLIENT_LOOK_H
+#define RL_CLIENT_LOOK_H
 
 #include "client/schedule/schedule.h"
 #include "core/observer.h"
 #include "net/net.h"
-#include "redlock.h"
+#include "redlock/admin.h"
 
-struct question;
+/* ---- await_free.c ---- */
+
+/* A node notifies of a change: of that key, or, with key.data NULL, perhaps of any. */
+void watchers_wake(struct redlock_client *client, struct net_bytes key);
+
+/* ---- observe.c ----
+ *
+ * One observer of an election: core/observer.h over a client's connections. It sends the machine's
+ * questions to the nodes, and their answers to the machine, and decides nothing. */
 
 /* Tokens by their numbers: those of one look, two for each node, and the one that is reported. */
 enum { OBSERVED_TOKENS = 2 * RL_NODES_MAX + 2 };
@@ -23,7 +30,7 @@ struct redlock_observer {
     bool stopped, stepping;
     struct rl_observer machine;
     struct net_timer timer;
-    struct question *questions;    /* all that were sent; their answers may still come */
+    struct ask *asks;              /* whose answers may still come */
     rl_mask unsent;                /* nodes that could not be asked; for after the step */
     uint64_t nonces[RL_NODES_MAX]; /* of the records at the last look */
     uint16_t stripe;

@@ -2,12 +2,12 @@
  *
  * Waits until a majority holds no key. It only reads: it takes nothing and has no place in a
  * queue. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/locks/locks.h"
 #include "core/mix.h"
-#include "operator.h"
+#include "look.h"
 
 /* Without notifications, as often as a waiting lock tries by default; with them, only in case that
  * one was lost. */
@@ -27,15 +27,15 @@ struct watcher {
     bool changed;           /* since the last look began */
 };
 
+/* Two questions: to nodes that notify of a change after it, and to the others. */
+enum { WATCH, PEEK, QUESTIONS };
+
 struct look {
-    struct inquiry inquiry;
+    struct ask ask;
     struct watcher watcher;
     uint64_t random;
     rl_mask absent, held; /* in neither: unknown */
     rl_ns ends[REDLOCK_NODES_MAX];
-    struct net_request watch, peek;
-    struct net_call calls[REDLOCK_NODES_MAX];
-    unsigned char key_bytes[];
 };
 
 void watchers_wake(struct redlock_client *client, struct net_bytes key) {
@@ -49,9 +49,7 @@ void watchers_wake(struct redlock_client *client, struct net_bytes key) {
     }
 }
 
-static unsigned quorum_of(const struct look *look) {
-    return rl_quorum(look->inquiry.client->nodes);
-}
+static unsigned quorum_of(const struct look *look) { return rl_quorum(look->ask.client->nodes); }
 static bool is_free(const struct look *look) { return rl_count(look->absent) >= quorum_of(look); }
 static bool is_known(const struct look *look) {
     return rl_count((rl_mask)(look->absent | look->held)) >= quorum_of(look);
@@ -59,33 +57,31 @@ static bool is_known(const struct look *look) {
 
 /* ---- one look ---- */
 
-static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct look *look = call->owner;
-    const rl_mask node = rl_bit(call->node);
-    if (reply->verdict == REDLOCK_VERDICT_ABSENT) look->absent |= node;
+static bool on_answer(struct question *question, unsigned node, const struct net_reply *reply) {
+    struct look *look = RL_CONTAINER(question->ask, struct look, ask);
+    if (reply->verdict == REDLOCK_VERDICT_ABSENT) look->absent |= rl_bit(node);
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         const bool ends = reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
-        look->held |= node;
-        look->ends[call->node] =
-            ends ? net_now(look->inquiry.client->net) + reply->remaining_ms * RL_MS : RL_NEVER;
+        look->held |= rl_bit(node);
+        look->ends[node] =
+            ends ? net_now(look->ask.client->net) + reply->remaining_ms * RL_MS : RL_NEVER;
     }
-    const unsigned others = look->inquiry.client->nodes - rl_count(look->held);
-    inquiry_answered(&look->inquiry, is_free(look) || others < quorum_of(look));
+    const unsigned others = look->ask.client->nodes - rl_count(look->held);
+    return is_free(look) || others < quorum_of(look);
 }
 
 /* A node that has not answered the look before is not asked again. */
 static void look_now(struct look *look) {
-    struct redlock_client *client = look->inquiry.client;
+    struct redlock_client *client = look->ask.client;
     const rl_ns now = net_now(client->net), until = now + client_node_timeout(client);
-    rl_mask nodes = client_ready(client, now);
-    for (unsigned i = 0; i < client->nodes; i++)
-        if (look->calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
+    struct question *watch = &look->ask.questions[WATCH], *peek = &look->ask.questions[PEEK];
+    const rl_mask nodes = client_ready(client, now) & (rl_mask) ~(ask_busy(watch) | ask_busy(peek));
     const rl_mask tracked = nodes & net_tracked(client->net);
     look->watcher.changed = false;
     look->absent = look->held = 0;
-    inquiry_send(&look->inquiry, tracked, &look->watch, look->calls, until);
-    inquiry_send(&look->inquiry, nodes & (rl_mask)~tracked, &look->peek, look->calls, until);
-    inquiry_wait(&look->inquiry);
+    ask_send(watch, tracked, &watch->request, until);
+    ask_send(peek, nodes & (rl_mask)~tracked, &peek->request, until);
+    ask_wait(&look->ask);
 }
 
 /* ---- between looks ---- */
@@ -98,7 +94,7 @@ static rl_ns ends_at(struct look *look) {
 }
 
 static rl_ns next_look(struct look *look, rl_ns now) {
-    struct redlock_client *client = look->inquiry.client;
+    struct redlock_client *client = look->ask.client;
     const rl_mask tracked = net_tracked(client->net) & client->voters;
     const bool notified = rl_count(tracked & rl_all(client->nodes)) >= quorum_of(look);
     rl_ns at = now + (notified ? rl_draw_between(&look->random, TRACKED_POLL_MIN, TRACKED_POLL_MAX)
@@ -111,12 +107,12 @@ static void sleep_until(struct look *look, rl_ns until, bool wakes) {
     struct waiter waiter;
     waiter_init(&waiter);
     if (wakes) look->watcher.sleeper = &waiter;
-    client_wait_until(look->inquiry.client, &waiter, until);
+    schedule_wait_until(&look->ask.client->schedule, &waiter, until);
     look->watcher.sleeper = NULL;
 }
 
 static void rest(struct look *look, rl_ns deadline) {
-    struct net *net = look->inquiry.client->net;
+    struct net *net = look->ask.client->net;
     rl_ns now = net_now(net), until = next_look(look, now);
     if (!look->watcher.changed) sleep_until(look, until < deadline ? until : deadline, true);
     if (!look->watcher.changed) return;
@@ -128,28 +124,28 @@ static void rest(struct look *look, rl_ns deadline) {
 /* ---- the call ---- */
 
 static struct look *look_new(struct redlock_client *client, const void *resource, size_t bytes) {
-    const size_t prefix = client->options.key_prefix_bytes;
-    struct look *look = calloc(1, sizeof *look + prefix + bytes);
+    struct look *look = ask_new(client, sizeof *look, QUESTIONS,
+                                client->options.key_prefix_bytes + bytes, on_answer);
     if (!look) return NULL;
-    inquiry_init(&look->inquiry, client, look->calls, REDLOCK_NODES_MAX, on_answer);
-    if (prefix) memcpy(look->key_bytes, client->key_prefix, prefix);
-    memcpy(look->key_bytes + prefix, resource, bytes);
-    look->watcher.key = (struct net_bytes){look->key_bytes, prefix + bytes};
-    look->watch = look->peek = (struct net_request){
-        .op = NET_PEEK, .keys = &look->watcher.key, .keys_count = 1, .scheme = client->scheme};
-    look->watch.op = NET_WATCH;
+    look->watcher.key = ask_key(&look->ask, "", (struct net_bytes){resource, bytes});
+    for (int i = 0; i < QUESTIONS; i++)
+        look->ask.questions[i].request =
+            (struct net_request){.op = i == WATCH ? NET_WATCH : NET_PEEK,
+                                 .keys = &look->watcher.key,
+                                 .keys_count = 1,
+                                 .scheme = client->scheme};
     return look;
 }
 
 static void watch_begin(struct look *look) {
-    struct redlock_client *client = look->inquiry.client;
+    struct redlock_client *client = look->ask.client;
     look->watcher.next = client->watchers;
     client->watchers = &look->watcher;
     client_track(client, true);
 }
 
 static void watch_end(struct look *look) {
-    struct redlock_client *client = look->inquiry.client;
+    struct redlock_client *client = look->ask.client;
     struct watcher **at = &client->watchers;
     while (*at != &look->watcher) at = &(*at)->next;
     *at = look->watcher.next;
@@ -157,7 +153,7 @@ static void watch_end(struct look *look) {
 }
 
 static int await_free(struct look *look, rl_ns deadline) {
-    struct redlock_client *client = look->inquiry.client;
+    struct redlock_client *client = look->ask.client;
     bool watches = false;
     int result = REDLOCK_OK;
     while ((result = client_refusal(client)) == REDLOCK_OK) {
@@ -175,9 +171,7 @@ static int await_free(struct look *look, rl_ns deadline) {
 
 int redlock_await_free(struct redlock_client *client, const void *resource, size_t bytes,
                        int64_t wait_ms) {
-    if (!client || !resource || bytes < 1 || wait_ms < REDLOCK_WAIT_FOREVER)
-        return REDLOCK_BAD_ARGUMENT;
-    if (bytes > REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes)
+    if (!client || !ask_fits(client, resource, bytes) || wait_ms < REDLOCK_WAIT_FOREVER)
         return REDLOCK_BAD_ARGUMENT;
     if (!resource_permitted(client, (struct redlock_bytes){resource, bytes}, NULL))
         return REDLOCK_BAD_ARGUMENT;
@@ -192,6 +186,6 @@ int redlock_await_free(struct redlock_client *client, const void *resource, size
         const bool endless = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS;
         result = await_free(look, endless ? RL_NEVER : now + wait_ms * RL_MS);
     }
-    if (look) inquiry_unref(&look->inquiry);
+    if (look) ask_unref(&look->ask);
     return client_leave_notifying(client, result);
 }

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
 #include "client/locks/locks.h"
 #include "core/mix.h"
-#include "operator.h"
+#include "look.h"
 
 /* Between two looks: as for a caller that waits for a free lock (await_free.c). */
 #define POLL_MIN (50 * RL_MS)
@@ -16,79 +17,50 @@
 #define NOTIFIED_POLL_MIN (500 * RL_MS)
 #define NOTIFIED_POLL_MAX (1000 * RL_MS)
 
-/* One round of questions. It has copies of all that it sends: it lives until the last node has
- * answered, which may be after the observer has ended. */
-struct question {
-    unsigned refs;                     /* one for the observer, one for each busy call */
-    struct redlock_observer *observer; /* NULL: it has ended */
-    struct question *next;
+/* One round of questions: the request to be notified, the announcement, and the key; or the proof,
+ * in place of the key. */
+enum { WATCH, TERM, KEY, QUESTIONS };
+
+struct look {
+    struct ask ask;
     uint32_t round;
-    /* the key and the announcement, and the request to be notified; or the proof */
-    struct net_request key, term, watch;
-    struct net_call calls[3][RL_NODES_MAX];
     uint64_t nonces[RL_NODES_MAX];
     uint16_t stripe;
-    struct net_bytes keys[2];
-    unsigned char bytes[]; /* the keys, the token */
 };
-
-static void unref_question(struct question *question) {
-    if (--question->refs == 0) free(question);
-}
-
-/* Questions that all nodes have answered. */
-static void forget_answered(struct redlock_observer *observer) {
-    for (struct question **at = &observer->questions, *question; (question = *at);) {
-        if (question->refs > 1) {
-            at = &question->next;
-            continue;
-        }
-        *at = question->next;
-        unref_question(question);
-    }
-}
 
 /* ---- asking ---- */
 
-static net_answered_fn on_answer;
+static ask_answered_fn on_answer;
 
-static struct question *question_new(struct redlock_observer *observer, struct net_bytes token) {
-    const size_t head = observer->keys[1].bytes, bytes = observer->keys[0].bytes;
-    forget_answered(observer);
-    struct question *question = calloc(1, sizeof *question + head + token.bytes + 1);
-    if (!question) return NULL;
-    /* the name of the announcement ends with that of the lock */
-    memcpy(question->bytes, observer->keys[1].data, head);
-    if (token.bytes) memcpy(question->bytes + head, token.data, token.bytes);
-    question->keys[0] = (struct net_bytes){question->bytes + head - bytes, bytes};
-    question->keys[1] = (struct net_bytes){question->bytes, head};
-    question->refs = 1;
-    question->observer = observer;
-    question->next = observer->questions;
-    question->stripe = observer->stripe;
-    memcpy(question->nonces, observer->nonces, sizeof question->nonces);
-    const struct net_request request = {.keys = &question->keys[0], .keys_count = 1};
-    question->key = question->term = question->watch = request;
-    question->term.keys = &question->keys[1];
-    question->key.op = NET_PEEK_VALUE;
-    question->term.op = NET_TERM;
-    question->watch.op = NET_WATCH;
-    question->key.token = (struct net_bytes){question->bytes + head, token.bytes};
-    for (unsigned i = 0; i < 3 * RL_NODES_MAX; i++) {
-        question->calls[i / RL_NODES_MAX][i % RL_NODES_MAX].owner = question;
-        question->calls[i / RL_NODES_MAX][i % RL_NODES_MAX].answered = on_answer;
+static struct look *look_new(struct redlock_observer *observer, uint32_t round,
+                             struct net_bytes token) {
+    static const enum net_op ops[] = {
+        [WATCH] = NET_WATCH, [TERM] = NET_TERM, [KEY] = NET_PEEK_VALUE};
+    struct look *look = ask_new(observer->client, sizeof *look, QUESTIONS,
+                                observer->keys[1].bytes + token.bytes, on_answer);
+    if (!look) return NULL;
+    ask_join(&look->ask, observer, &observer->asks);
+    look->round = round;
+    look->stripe = observer->stripe;
+    memcpy(look->nonces, observer->nonces, sizeof look->nonces);
+    struct question *questions = look->ask.questions;
+    const struct net_bytes term = ask_copy(&look->ask, observer->keys[1]);
+    for (unsigned i = 0; i < QUESTIONS; i++) {
+        /* the name of the announcement ends with that of the lock */
+        questions[i].keys[0] =
+            i == TERM ? term : bytes_after(term, term.bytes - observer->keys[0].bytes);
+        questions[i].request =
+            (struct net_request){.op = ops[i], .keys = questions[i].keys, .keys_count = 1};
     }
-    observer->questions = question;
-    return question;
+    questions[KEY].request.token = ask_copy(&look->ask, token);
+    return look;
 }
 
-static rl_mask ask(struct question *question, rl_mask nodes, const struct net_request *request,
-                   struct net_call *calls) {
-    struct net *net = question->observer->client->net;
-    const rl_ns now = net_now(net), until = now + question->observer->machine.rules.answer_timeout;
-    const rl_mask taken = nodes ? net_send(net, nodes, request, calls, until, now) : 0;
-    question->refs += rl_count(taken);
-    return taken;
+static rl_mask put(struct look *look, unsigned which, rl_mask nodes) {
+    const struct redlock_observer *observer = look->ask.asker;
+    struct question *question = &look->ask.questions[which];
+    return ask_send(question, nodes, &question->request,
+                    net_now(look->ask.client->net) + observer->machine.rules.answer_timeout);
 }
 
 /* The numbers of the tokens of an earlier look are free again. */
@@ -101,14 +73,14 @@ static void read_nodes(struct redlock_observer *observer, const struct rl_observ
     struct redlock_client *client = observer->client;
     memcpy(observer->nonces, client->guard->nonces, sizeof observer->nonces);
     forget_tokens(observer);
-    struct question *question = question_new(observer, (struct net_bytes){NULL, 0});
+    struct look *look = look_new(observer, does->round, (struct net_bytes){NULL, 0});
     observer->unsent = does->read;
-    if (!question) return;
-    question->round = does->round;
+    if (!look) return;
     /* first: a change after the read must be notified */
-    ask(question, does->read & net_tracked(client->net), &question->watch, question->calls[2]);
-    const rl_mask terms = ask(question, does->read, &question->term, question->calls[1]);
-    observer->unsent &= (rl_mask)~ask(question, terms, &question->key, question->calls[0]);
+    put(look, WATCH, does->read & net_tracked(client->net));
+    const rl_mask terms = put(look, TERM, does->read);
+    observer->unsent &= (rl_mask)~put(look, KEY, terms);
+    ask_unref(&look->ask);
 }
 
 /* As a confirmation (fenced.c): under the nonce of the record with which the node was read, and
@@ -116,20 +88,21 @@ static void read_nodes(struct redlock_observer *observer, const struct rl_observ
 static void prove(struct redlock_observer *observer, const struct rl_observer_actions *does) {
     const struct redlock_client *client = observer->client;
     const struct observed_token *token = &observer->token[does->token];
-    struct question *question =
-        question_new(observer, (struct net_bytes){token->data, token->bytes});
+    struct look *look =
+        look_new(observer, does->round, (struct net_bytes){token->data, token->bytes});
     rl_mask nodes = does->prove & client->voters;
     observer->unsent = does->prove;
-    if (!question) return;
-    question->round = does->round;
-    question->key.op = NET_CONFIRM;
-    question->key.fence = does->term;
-    question->key.nonces = question->nonces;
-    question->key.stripes = &question->stripe;
-    question->key.stripes_count = 1;
+    if (!look) return;
+    struct net_request *request = &look->ask.questions[KEY].request;
+    request->op = NET_CONFIRM;
+    request->fence = does->term;
+    request->nonces = look->nonces;
+    request->stripes = &look->stripe;
+    request->stripes_count = 1;
     for (unsigned i = 0; i < client->nodes; i++)
         if (client->guard->nonces[i] != observer->nonces[i]) nodes &= (rl_mask)~rl_bit(i);
-    observer->unsent &= (rl_mask)~ask(question, nodes, &question->key, question->calls[0]);
+    observer->unsent &= (rl_mask)~put(look, KEY, nodes);
+    ask_unref(&look->ask);
 }
 
 /* ---- steps ---- */
@@ -230,13 +203,6 @@ static uint8_t number_of(struct redlock_observer *observer, struct net_bytes tok
     return (uint8_t)room;
 }
 
-static enum rl_vote vote_of(const struct net_reply *reply) {
-    if (reply->verdict == REDLOCK_VERDICT_GRANTED) return RL_VOTE_GRANTED;
-    if (reply->verdict == REDLOCK_VERDICT_ABSENT) return RL_VOTE_ABSENT;
-    if (reply->verdict == REDLOCK_VERDICT_STALE) return RL_VOTE_STALE;
-    return RL_VOTE_FAILED;
-}
-
 /* A key that does not end is not a lock's. */
 static void take_key(struct redlock_observer *observer, const struct net_reply *reply,
                      struct rl_observer_event *event) {
@@ -263,32 +229,28 @@ static void take_term(struct redlock_observer *observer, const struct net_reply 
     if (event->token != 0) event->vote = RL_VOTE_GRANTED;
 }
 
-static void answered(struct redlock_observer *observer, const struct question *question,
-                     const struct net_call *call, const struct net_reply *reply) {
+static bool on_answer(struct question *question, unsigned node, const struct net_reply *reply) {
+    const struct look *look = RL_CONTAINER(question->ask, struct look, ask);
+    const struct net_request *request = &question->request;
+    struct redlock_observer *observer = look->ask.asker;
+    if (!observer || observer->client->closing || !observer->client->guard ||
+        request->op == NET_WATCH || look->round != observer->machine.round)
+        return false;
     struct guard *guard = observer->client->guard;
     struct rl_observer_event event = {
-        .node = call->node, .vote = vote_of(reply), .round = question->round};
-    if (reply->verdict == REDLOCK_VERDICT_RECOVERING && call->request->nonces)
-        guard_no_fences(guard, call->node, question->nonces[call->node]);
+        .node = (uint8_t)node, .vote = vote_of(reply->verdict), .round = look->round};
+    if (reply->verdict == REDLOCK_VERDICT_RECOVERING && request->nonces)
+        guard_no_fences(guard, node, look->nonces[node]);
     /* after a push it proves nothing: the data may have gone back to an earlier state */
-    const bool unread = guard_is_unread(guard, call->node);
-    switch (call->request->op) {
+    const bool unread = guard_is_unread(guard, node);
+    switch (request->op) {
     case NET_CONFIRM: event.type = RL_OBSERVER_PROVEN; break;
     case NET_TERM: take_term(observer, reply, &event); break;
     default: take_key(observer, reply, &event); break;
     }
     if (unread && event.type != RL_OBSERVER_TERM) event.vote = RL_VOTE_FAILED;
     step(observer, event);
-}
-
-static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct question *question = call->owner;
-    struct redlock_observer *observer = question->observer;
-    const bool counts = observer && !observer->client->closing && observer->client->guard &&
-                        call->request->op != NET_WATCH &&
-                        question->round == observer->machine.round;
-    if (counts) answered(observer, question, call, reply);
-    unref_question(question);
+    return false;
 }
 
 /* ---- reports ---- */
@@ -403,12 +365,7 @@ void redlock_observe_stop(struct redlock_observer *observer) {
     observer->stopped = true;
     schedule_stop_callbacks(&client->schedule, &observer->notified);
     net_timer_set(client->net, &observer->timer, RL_NEVER);
-    for (struct question *question = observer->questions, *next; question; question = next) {
-        next = question->next;
-        question->observer = NULL;
-        unref_question(question);
-    }
-    observer->questions = NULL;
+    asks_leave(&observer->asks);
     client_track(client, false);
     unref(observer);
     client_leave(client);

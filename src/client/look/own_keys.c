@@ -2,12 +2,12 @@
  *
  * What a server has under our own names, and whether this user may use them: for messages that name
  * the key. Each question changes nothing (policy/permission.c). */
-#include <stdlib.h>
 #include <string.h>
 
 #include "abi/sized.h"
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
-#include "operator.h"
+#include "look.h"
 
 enum { QUESTIONS = 4 }; /* of each key */
 
@@ -27,32 +27,24 @@ static const struct kind {
 };
 
 struct own_keys {
-    struct inquiry inquiry;
+    struct ask ask;
     struct redlock_own_key seen[REDLOCK_OWN_KEYS];
     struct net_bytes names[REDLOCK_OWN_KEYS];
-    struct net_request requests[REDLOCK_OWN_KEYS][QUESTIONS];
-    struct net_call calls[REDLOCK_OWN_KEYS][QUESTIONS][REDLOCK_NODES_MAX];
-    char text[];
 };
 
-static unsigned key_of(const struct own_keys *own, const struct net_call *call) {
-    unsigned i = 0;
-    while (call >= own->calls[i + 1][0]) i++;
-    return i;
-}
-
-static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct own_keys *own = call->owner;
-    const unsigned i = key_of(own, call);
+static bool on_answer(struct question *question, unsigned node, const struct net_reply *reply) {
+    struct own_keys *own = RL_CONTAINER(question->ask, struct own_keys, ask);
+    const size_t i = (size_t)(question - own->ask.questions) / QUESTIONS;
     struct redlock_own_key *seen = &own->seen[i];
+    (void)node;
     /* A denied command is the same with each key. */
     if (reply->verdict == REDLOCK_VERDICT_NOPERM && reply->denied[0] == '\0') seen->denied = 1;
     if (reply->verdict == REDLOCK_VERDICT_WRONGTYPE && kinds[i].type) seen->foreign = 1;
-    if (call->request->op == NET_TYPE && reply->verdict == REDLOCK_VERDICT_GRANTED) {
+    if (question->request.op == NET_TYPE && reply->verdict == REDLOCK_VERDICT_GRANTED) {
         copy_text(reply->value, seen->type, sizeof seen->type);
         if (kinds[i].type && strcmp(seen->type, kinds[i].type) != 0) seen->foreign = 1;
     }
-    inquiry_answered(&own->inquiry, false);
+    return false;
 }
 
 /* The name, if this client uses it on this node; else the empty one. */
@@ -87,29 +79,28 @@ static struct own_keys *own_keys_new(struct redlock_client *client, unsigned nod
                                      struct net_bytes resource) {
     const size_t most =
         sizeof NET_KEY_FENCES + NET_NONCE_BYTES + client->options.key_prefix_bytes + resource.bytes;
-    struct own_keys *own = calloc(1, sizeof *own + REDLOCK_OWN_KEYS * most);
+    struct own_keys *own = ask_new(client, sizeof *own, (size_t)REDLOCK_OWN_KEYS * QUESTIONS,
+                                   REDLOCK_OWN_KEYS * most, on_answer);
     if (!own) return NULL;
-    inquiry_init(&own->inquiry, client, own->calls[0][0],
-                 REDLOCK_OWN_KEYS * QUESTIONS * REDLOCK_NODES_MAX, on_answer);
     for (unsigned i = 0; i < REDLOCK_OWN_KEYS; i++) {
-        own->names[i] = name_of(client, node, i, resource, own->text + i * most);
+        own->names[i] = name_of(client, node, i, resource, ask_room(&own->ask, most));
         copy_text(own->names[i], own->seen[i].name, sizeof own->seen[i].name);
     }
     return own;
 }
 
-static void ask(struct own_keys *own, unsigned node, unsigned i, unsigned question,
+static void ask(struct own_keys *own, unsigned node, unsigned i, unsigned nth,
                 struct net_request request, rl_ns until) {
-    request.keys = &own->names[i];
-    request.keys_count = 1;
-    own->requests[i][question] = request;
-    inquiry_send(&own->inquiry, rl_bit(node), &own->requests[i][question], own->calls[i][question],
-                 until);
+    struct question *question = &own->ask.questions[QUESTIONS * i + nth];
+    question->request = request;
+    question->request.keys = &own->names[i];
+    question->request.keys_count = 1;
+    ask_send(question, rl_bit(node), &question->request, until);
 }
 
 static void ask_permission(struct own_keys *own, unsigned node, unsigned i, unsigned question,
                            const char *text, rl_ns until) {
-    const bool native = client_status(own->inquiry.client, node).native;
+    const bool native = client_status(own->ask.client, node).native;
     const struct net_permission *permission;
     for (unsigned row = 0; (permission = net_permission(native, row)); row++) {
         if (strncmp(permission->text, text, strlen(text)) != 0) continue;
@@ -123,7 +114,7 @@ static void ask_permission(struct own_keys *own, unsigned node, unsigned i, unsi
 
 /* On a native node only the lock's key is one of the server's. */
 static void ask_all(struct own_keys *own, unsigned node, rl_ns until) {
-    const bool native = client_status(own->inquiry.client, node).native;
+    const bool native = client_status(own->ask.client, node).native;
     if (native && own->names[0].bytes > 0)
         ask_permission(own, node, 0, 0, "REDLOCK.LOCK %k", until);
     for (unsigned i = 0; !native && i < REDLOCK_OWN_KEYS; i++) {
@@ -134,7 +125,7 @@ static void ask_all(struct own_keys *own, unsigned node, rl_ns until) {
         ask(own, node, i, 2, (struct net_request){.op = NET_TYPE}, until);
         if (kinds[i].read) ask_permission(own, node, i, 3, kinds[i].read, until);
     }
-    inquiry_wait(&own->inquiry);
+    ask_wait(&own->ask);
 }
 
 int redlock_own_keys(struct redlock_client *client, size_t node, const void *resource, size_t bytes,
@@ -152,7 +143,7 @@ int redlock_own_keys(struct redlock_client *client, size_t node, const void *res
         ask_all(own, (unsigned)node, until);
         for (unsigned i = 0; i < REDLOCK_OWN_KEYS; i++)
             sized_fill(sized_element(keys, i), keys->size, &own->seen[i], sizeof own->seen[i]);
-        inquiry_unref(&own->inquiry);
+        ask_unref(&own->ask);
     }
     return client_leave_notifying(client, own ? REDLOCK_OK : REDLOCK_NO_MEMORY);
 }

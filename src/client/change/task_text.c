@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
-#include "operator.h"
+#include "change.h"
 
 const char *task_report_text(enum rl_membership_report report) {
     switch (report) {

@@ -2,20 +2,17 @@
  *
  * What servers report about themselves, for people to judge: no lock depends on it. */
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "abi/sized.h"
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
-#include "operator.h"
+#include "look.h"
 
 struct server_info {
-    struct inquiry inquiry;
+    struct ask ask;
     struct redlock_server seen[REDLOCK_NODES_MAX];
     struct net_bytes key; /* a name that no client uses, for questions about permissions */
-    struct net_request requests[NET_QUESTIONS_ALL];
-    struct net_call calls[NET_QUESTIONS_ALL][REDLOCK_NODES_MAX];
-    char key_bytes[];
 };
 
 static const char nothing[] = "redlock:doctor";
@@ -181,12 +178,10 @@ static void add_denied(char *list, size_t size, const char *text) {
 }
 
 /* A denied key says nothing: the user may have a pattern for each of its locks. */
-static void take_permission(struct server_info *info, const struct net_call *call,
+static void take_permission(struct redlock_server *seen, bool native, enum net_question question,
                             const struct net_reply *reply) {
-    const bool native = client_status(info->inquiry.client, call->node).native;
     const struct net_permission *permission =
-        net_permission(native, (unsigned)(call->request->question - NET_ASK_MAY));
-    struct redlock_server *seen = &info->seen[call->node];
+        net_permission(native, (unsigned)(question - NET_ASK_MAY));
     if (!permission || reply->verdict != REDLOCK_VERDICT_NOPERM || reply->denied[0] == '\0') return;
     if (permission->use == NET_MAY_OTHER)
         add_denied(seen->denied_others, sizeof seen->denied_others, permission->text);
@@ -194,21 +189,19 @@ static void take_permission(struct server_info *info, const struct net_call *cal
         add_denied(seen->denied, sizeof seen->denied, permission->text);
 }
 
-static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct server_info *info = call->owner;
-    if (call->request->question >= NET_ASK_MAY) {
-        take_permission(info, call, reply);
-        inquiry_answered(&info->inquiry, false);
-        return;
+static bool on_answer(struct question *asked, unsigned node, const struct net_reply *reply) {
+    struct redlock_client *client = asked->ask->client;
+    struct redlock_server *seen = &RL_CONTAINER(asked->ask, struct server_info, ask)->seen[node];
+    const enum net_question question = asked->request.question;
+    if (question >= NET_ASK_MAY) {
+        take_permission(seen, client_status(client, node).native, question, reply);
+        return false;
     }
-    struct redlock_server *seen = &info->seen[call->node];
-    enum net_question question = call->request->question;
     bool reported = reply->verdict == REDLOCK_VERDICT_GRANTED;
     /* A missing permission or a renamed command is an answer too: the server is alive. */
     bool refused =
         reply->verdict == REDLOCK_VERDICT_NOPERM || reply->verdict == REDLOCK_VERDICT_ERROR;
-    if (question == NET_ASK_TIME && (reported || refused))
-        seen->answered_ns = net_now(info->inquiry.client->net);
+    if (question == NET_ASK_TIME && (reported || refused)) seen->answered_ns = net_now(client->net);
     if (reported) take_answer(seen, question, reply);
     /* the content of that key does not show anything about the server */
     if (question == NET_ASK_QUORUM)
@@ -221,25 +214,27 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         seen->verdict = reply->verdict;
     else if (seen->verdict == REDLOCK_VERDICT_NONE)
         seen->verdict = REDLOCK_VERDICT_GRANTED;
-    inquiry_answered(&info->inquiry, false);
+    return false;
 }
 
 static struct server_info *server_info_new(struct redlock_client *client) {
-    const size_t prefix = client->options.key_prefix_bytes;
-    struct server_info *info = calloc(1, sizeof *info + prefix + sizeof nothing);
+    const size_t bytes = client->options.key_prefix_bytes + sizeof nothing;
+    struct server_info *info = ask_new(client, sizeof *info, NET_QUESTIONS_ALL, bytes, on_answer);
     if (!info) return NULL;
-    inquiry_init(&info->inquiry, client, info->calls[0], NET_QUESTIONS_ALL * REDLOCK_NODES_MAX,
-                 on_answer);
-    if (prefix) memcpy(info->key_bytes, client->key_prefix, prefix);
-    memcpy(info->key_bytes + prefix, nothing, sizeof nothing);
-    info->key = (struct net_bytes){info->key_bytes, prefix + sizeof nothing - 1};
+    info->key = ask_key(&info->ask, "", (struct net_bytes){nothing, sizeof nothing - 1});
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) info->seen[i] = unknown;
     for (unsigned q = 0; q < NET_QUESTIONS_ALL; q++)
-        info->requests[q] = (struct net_request){.op = NET_SERVER_INFO,
-                                                 .question = (enum net_question)q,
-                                                 .keys = &info->key,
-                                                 .keys_count = q < NET_ASK_MAY ? 0 : 1};
+        info->ask.questions[q].request =
+            (struct net_request){.op = NET_SERVER_INFO,
+                                 .question = (enum net_question)q,
+                                 .keys = &info->key,
+                                 .keys_count = q < NET_ASK_MAY ? 0 : 1};
     return info;
+}
+
+static rl_mask put(struct server_info *info, unsigned q, rl_mask nodes, rl_ns until) {
+    struct question *question = &info->ask.questions[q];
+    return ask_send(question, nodes, &question->request, until);
 }
 
 static int stale_of(const struct rl_guard_node *node) {
@@ -256,13 +251,11 @@ static int stale_of(const struct rl_guard_node *node) {
 
 /* Some nodes may have answered the first questions and not the last. Their answers stay. */
 static void settle_verdicts(struct server_info *info) {
-    struct redlock_client *client = info->inquiry.client;
+    struct redlock_client *client = info->ask.client;
     for (unsigned i = 0; i < client->nodes; i++) {
         struct redlock_server *seen = &info->seen[i];
         struct net_node_status status = client_status(client, i);
-        if (seen->verdict == REDLOCK_VERDICT_NONE)
-            seen->verdict = status.verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT
-                                                                      : status.verdict;
+        if (seen->verdict == REDLOCK_VERDICT_NONE) seen->verdict = ask_silence(client, i);
         seen->reconnects = (int64_t)status.reconnects;
         _Static_assert((int)NET_SCRIPTS_NO_ENGINE == (int)REDLOCK_SCRIPTS_NO_ENGINE, "the same");
         seen->scripts = (int)status.scripts;
@@ -292,7 +285,7 @@ static bool is_asked(const struct redlock_client *client, const struct net_permi
 
 /* Locks with a SETNX scheme use other commands. */
 static void ask_permissions(struct server_info *info, rl_mask nodes, int what, rl_ns until) {
-    struct redlock_client *client = info->inquiry.client;
+    struct redlock_client *client = info->ask.client;
     for (unsigned row = 0; client->scheme == REDLOCK_SCHEME_SET; row++) {
         rl_mask asked = 0;
         bool more = false;
@@ -303,24 +296,22 @@ static void ask_permissions(struct server_info *info, rl_mask nodes, int what, r
             if (permission && is_asked(client, permission, what)) asked |= rl_bit(i);
         }
         if (!more) break;
-        inquiry_send(&info->inquiry, nodes & asked, &info->requests[NET_ASK_MAY + row],
-                     info->calls[NET_ASK_MAY + row], until);
+        put(info, NET_ASK_MAY + row, nodes & asked, until);
     }
 }
 
 /* The mutex is held. TIME goes first, so that its round trip contains nothing else. */
 static void server_info_ask(struct server_info *info, rl_mask nodes, int what) {
     const unsigned questions = what == REDLOCK_SERVER_INFO_ALL ? NET_QUESTIONS : 1;
-    struct redlock_client *client = info->inquiry.client;
+    struct redlock_client *client = info->ask.client;
     rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;
     for (unsigned q = 0; q < questions; q++) {
-        rl_mask taken =
-            inquiry_send(&info->inquiry, nodes, &info->requests[q], info->calls[q], until);
+        const rl_mask taken = put(info, q, nodes, until);
         for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)
             if (taken & rl_bit(i)) info->seen[i].asked_ns = now;
     }
     if (what != REDLOCK_SERVER_INFO_CLOCK) ask_permissions(info, nodes, what, until);
-    inquiry_wait(&info->inquiry);
+    ask_wait(&info->ask);
     settle_verdicts(info);
 }
 
@@ -342,7 +333,7 @@ int redlock_server_info(struct redlock_client *client, int what, struct redlock_
                        sizeof info->seen[i]);
             reported += info->seen[i].verdict == REDLOCK_VERDICT_GRANTED;
         }
-        inquiry_unref(&info->inquiry);
+        ask_unref(&info->ask);
     }
     int result = reported >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
     if (!info) result = REDLOCK_NO_MEMORY;

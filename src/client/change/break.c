@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "abi/sized.h"
-#include "break_task.h"
+#include "client/ask/ask.h"
 #include "client/locks/locks.h"
-#include "operator.h"
+#include "change.h"
 
 _Static_assert(sizeof((struct redlock_break_report *)NULL)->verdicts == RL_NODES_MAX * sizeof(int),
                "a verdict for each node");

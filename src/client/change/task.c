@@ -5,123 +5,88 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
-#include "operator.h"
+#include "change.h"
 
-/* It lives until the last node has answered, which may be after the task has ended. */
-struct question {
-    unsigned refs;            /* one for the task, one for each busy call */
-    struct quorum_task *task; /* NULL: no task waits for it any more */
-    struct redlock_client *client;
+/* What is asked of some nodes, each by a request of its own, and their state. */
+enum { MAIN, STATE, QUESTIONS };
+
+struct inquiry {
+    struct ask ask;
     uint32_t number;
     enum rl_membership_ask what;
     uint64_t nonces[RL_NODES_MAX];
     int64_t floor[RL_STRIPES];
-    struct net_request state;
-    struct net_call states[RL_NODES_MAX];
     struct net_request requests[RL_NODES_MAX];
-    struct net_call calls[RL_NODES_MAX];
-    struct answer {
+    struct known {
         bool stated, has_fences;
         int verdict;
         struct net_state state;
         int64_t *fences; /* kept until the state that was asked after them has come */
-    } answers[RL_NODES_MAX];
+    } known[RL_NODES_MAX];
     struct record_text texts[RL_NODES_MAX];
 };
 
-static void question_unref(struct question *question) {
-    if (--question->refs > 0) return;
-    for (unsigned i = 0; i < RL_NODES_MAX; i++) free(question->answers[i].fences);
-    free(question);
-}
-
-static void question_leave(struct quorum_task *task) {
-    if (!task->question) return;
-    task->question->task = NULL;
-    question_unref(task->question);
-    task->question = NULL;
-}
-
 /* ---- asking ---- */
-
-static bool post(struct question *question, unsigned node, const struct net_request *request,
-                 struct net_call *calls, rl_ns until) {
-    struct net *net = question->client->net;
-    if (!net_send(net, rl_bit(node), request, calls, until, net_now(net))) return false;
-    question->refs++;
-    return true;
-}
 
 /* The value of a record and of fences depends on the server's data. A change of the data between
  * the two questions shows when the state comes first and the record is compared with it, or when
  * the state comes after the fences. */
-static bool post_all(struct question *question, unsigned node, rl_ns until) {
-    const struct net_request *request = &question->requests[node];
-    if (question->what == RL_ASK_READ &&
-        !post(question, node, &question->state, question->states, until))
-        return false;
-    if (!post(question, node, request, question->calls, until)) return false;
-    return question->what != RL_ASK_FENCES ||
-           post(question, node, &question->state, question->states, until);
+static bool post(struct inquiry *inquiry, unsigned node, rl_ns until) {
+    struct question *main = &inquiry->ask.questions[MAIN], *state = &inquiry->ask.questions[STATE];
+    const rl_mask to = rl_bit(node);
+    if (inquiry->what == RL_ASK_READ && !ask_send(state, to, &state->request, until)) return false;
+    if (!ask_send(main, to, &inquiry->requests[node], until)) return false;
+    return inquiry->what != RL_ASK_FENCES || ask_send(state, to, &state->request, until);
 }
 
-static net_answered_fn on_answer;
+static ask_answered_fn on_answer;
 
-static struct question *question_new(struct quorum_task *task,
-                                     const struct rl_membership_actions *actions) {
+static struct inquiry *inquiry_new(struct quorum_task *task,
+                                   const struct rl_membership_actions *actions) {
     static const enum net_op ops[] = {[RL_ASK_READ] = NET_RECORD,
                                       [RL_ASK_WRITE] = NET_RECORD_WRITE,
                                       [RL_ASK_FENCES] = NET_FENCES};
-    struct question *question = calloc(1, sizeof *question);
-    if (!question) return NULL;
-    question->refs = 1;
-    question->task = task;
-    question->client = task->client;
-    question->number = actions->question;
-    question->what = actions->ask;
-    question->state = (struct net_request){.op = NET_STATE};
+    const size_t fences = actions->ask == RL_ASK_FENCES ? RL_STRIPES * sizeof(int64_t) : 0;
+    struct inquiry *inquiry = ask_new(task->client, sizeof *inquiry, QUESTIONS,
+                                      rl_count(actions->nodes) * fences, on_answer);
+    if (!inquiry) return NULL;
+    ask_join(&inquiry->ask, task, &task->asks);
+    inquiry->number = task->asked = actions->question;
+    inquiry->what = actions->ask;
+    inquiry->ask.questions[STATE].request = (struct net_request){.op = NET_STATE};
     for (unsigned i = 0; i < RL_NODES_MAX; i++) {
         const struct rl_guard_node *node = &task->machine.view.node[i];
-        question->nonces[i] = node->record.nonce;
-        question->requests[i] = (struct net_request){
-            .op = ops[actions->ask], .nonces = question->nonces, .was_kept = actions->kept};
-        question->calls[i].owner = question->states[i].owner = question;
-        question->calls[i].answered = question->states[i].answered = on_answer;
+        inquiry->nonces[i] = node->record.nonce;
+        inquiry->requests[i] = (struct net_request){
+            .op = ops[actions->ask], .nonces = inquiry->nonces, .was_kept = actions->kept};
         if (!(actions->nodes & rl_bit(i))) continue;
-        if (actions->ask == RL_ASK_WRITE) {
-            question->requests[i] = guard_write_request(node, &question->texts[i]);
-            if (node->floor) {
-                memcpy(question->floor, node->floor, sizeof question->floor);
-                question->requests[i].floor = question->floor;
-            }
-        }
-        if (actions->ask != RL_ASK_FENCES) continue;
-        question->answers[i].fences = malloc(RL_STRIPES * sizeof question->answers[i].fences[0]);
-        if (question->answers[i].fences) continue;
-        question_unref(question);
-        return NULL;
+        if (fences) inquiry->known[i].fences = ask_room(&inquiry->ask, fences);
+        if (actions->ask != RL_ASK_WRITE) continue;
+        inquiry->requests[i] = guard_write_request(node, &inquiry->texts[i]);
+        if (!node->floor) continue;
+        memcpy(inquiry->floor, node->floor, sizeof inquiry->floor);
+        inquiry->requests[i].floor = inquiry->floor;
     }
-    return question;
+    return inquiry;
 }
 
 static void ask(struct quorum_task *task, const struct rl_membership_actions *actions) {
     const unsigned nodes = task->machine.wish.nodes;
     rl_ns until = net_now(task->client->net) + task->machine.wish.answer_timeout;
-    question_leave(task);
-    for (unsigned i = 0; i < nodes; i++) { /* the reason, if it never answers */
-        if (actions->ask != RL_ASK_READ && !(actions->nodes & rl_bit(i))) continue;
-        int verdict = client_status(task->client, i).verdict;
-        task->verdict[i] = verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict;
-    }
-    task->question = question_new(task, actions);
-    if (!task->question) {
+    asks_leave(&task->asks);
+    for (unsigned i = 0; i < nodes; i++) /* the reason, if it never answers */
+        if (actions->ask == RL_ASK_READ || (actions->nodes & rl_bit(i)))
+            task->verdict[i] = ask_silence(task->client, i);
+    struct inquiry *inquiry = inquiry_new(task, actions);
+    if (!inquiry) {
         task->no_memory = task->over = true;
         return;
     }
     for (unsigned i = 0; i < nodes; i++)
-        if ((actions->nodes & rl_bit(i)) && !post_all(task->question, i, until))
-            task->failed |= rl_bit(i);
+        if ((actions->nodes & rl_bit(i)) && !post(inquiry, i, until)) task->failed |= rl_bit(i);
+    ask_unref(&inquiry->ask);
 }
 
 /* ---- steps ---- */
@@ -159,13 +124,13 @@ static void step(struct quorum_task *task, struct rl_membership_event event) {
         struct rl_membership_event next = {.type = RL_MEMBERSHIP_GATHERED};
         if (task->failed) {
             next.type = RL_MEMBERSHIP_FAILED;
-            next.question = task->question->number;
+            next.question = task->asked;
             while (!(task->failed & rl_bit(next.node))) next.node++;
             task->failed &= (rl_mask)~rl_bit(next.node);
         }
         step_once(task, next);
     }
-    if (task->over) question_leave(task);
+    if (task->over) asks_leave(&task->asks);
     if ((task->over || task->reports_count > before) && task->notify) task->notify(task);
 }
 
@@ -185,16 +150,16 @@ void tasks_check(struct redlock_client *client) {
 /* ---- answers ---- */
 
 /* Passes the answer on while the reply's memory is valid. */
-static void deliver(struct question *question, unsigned node, struct rl_membership_event event,
+static void deliver(struct inquiry *inquiry, unsigned node, struct rl_membership_event event,
                     int verdict) {
-    struct quorum_task *task = question->task;
-    struct net_node_status status = client_status(question->client, node);
+    struct quorum_task *task = inquiry->ask.asker;
+    struct net_node_status status = client_status(inquiry->ask.client, node);
     task->verdict[node] = verdict;
     event.node = (uint8_t)node;
-    event.question = question->number;
+    event.question = inquiry->number;
     event.run_id = status.run_id;
-    event.replid = question->answers[node].state.replid;
-    event.evicted = question->answers[node].state.evicted;
+    event.replid = inquiry->known[node].state.replid;
+    event.evicted = inquiry->known[node].state.evicted;
     step(task, event);
 }
 
@@ -204,74 +169,74 @@ static bool is_old(const char *version) {
            (major < 6 || (major == 6 && minor < 2));
 }
 
-static void take_record(struct question *question, unsigned node, const struct net_reply *reply) {
-    const struct answer *answer = &question->answers[node];
+static void take_record(struct inquiry *inquiry, unsigned node, const struct net_reply *reply) {
+    const struct known *known = &inquiry->known[node];
     bool reported =
         reply->verdict == REDLOCK_VERDICT_GRANTED || reply->verdict == REDLOCK_VERDICT_ABSENT;
     struct rl_membership_event event = {.type = RL_MEMBERSHIP_FAILED};
     struct rl_record record;
     char why[FITNESS_TEXT_BYTES] = "";
-    if (reported && answer->stated) {
-        fitness_judge(question->client, &answer->state, why, sizeof why);
+    if (reported && known->stated) {
+        fitness_judge(inquiry->ask.client, &known->state, why, sizeof why);
         event.type = RL_MEMBERSHIP_RECORD;
         event.unfit = why[0] != '\0';
-        event.old = is_old(client_status(question->client, node).version);
-        question->task->state[node] = answer->state;
+        event.old = is_old(client_status(inquiry->ask.client, node).version);
+        ((struct quorum_task *)inquiry->ask.asker)->state[node] = known->state;
         if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
             event.unreadable = !record_read(&record, reply->items, reply->items_count);
             event.record = event.unreadable ? NULL : &record;
         }
     }
-    deliver(question, node, event, answer->stated ? reply->verdict : answer->verdict);
+    deliver(inquiry, node, event, known->stated ? reply->verdict : known->verdict);
 }
 
 /* The server announces a change of its record to all connections except the one that made it. So
  * this client's own guard is notified here. */
-static void take_written(struct question *question, unsigned node, const struct net_reply *reply) {
+static void take_written(struct inquiry *inquiry, unsigned node, const struct net_reply *reply) {
     bool done = reply->verdict == REDLOCK_VERDICT_GRANTED;
     bool reported = done || reply->verdict == REDLOCK_VERDICT_DENIED;
-    if (done) guard_peek(question->client->guard, node);
-    if (!question->task) return;
-    deliver(question, node,
+    if (done) guard_peek(inquiry->ask.client->guard, node);
+    if (!inquiry->ask.asker) return;
+    deliver(inquiry, node,
             (struct rl_membership_event){
                 .type = reported ? RL_MEMBERSHIP_WRITTEN : RL_MEMBERSHIP_FAILED, .done = done},
             reply->verdict);
 }
 
-static void take_state(struct question *question, unsigned node, const struct net_reply *reply) {
-    struct answer *answer = &question->answers[node];
-    answer->stated = reply->verdict == REDLOCK_VERDICT_GRANTED;
-    if (answer->stated) answer->state = *reply->state;
-    if (question->what == RL_ASK_READ) { /* the record comes after it */
-        answer->verdict = reply->verdict;
+static void take_state(struct inquiry *inquiry, unsigned node, const struct net_reply *reply) {
+    struct known *known = &inquiry->known[node];
+    known->stated = reply->verdict == REDLOCK_VERDICT_GRANTED;
+    if (known->stated) known->state = *reply->state;
+    if (inquiry->what == RL_ASK_READ) { /* the record comes after it */
+        known->verdict = reply->verdict;
         return;
     }
-    bool reported = answer->has_fences || answer->verdict == REDLOCK_VERDICT_RECOVERING;
+    bool reported = known->has_fences || known->verdict == REDLOCK_VERDICT_RECOVERING;
     struct rl_membership_event event = {.type = RL_MEMBERSHIP_FAILED};
-    if (reported && answer->stated) {
+    if (reported && known->stated) {
         event.type = RL_MEMBERSHIP_FENCES;
-        event.fences = answer->has_fences ? answer->fences : NULL;
+        event.fences = known->has_fences ? known->fences : NULL;
     }
-    deliver(question, node, event, answer->verdict);
+    deliver(inquiry, node, event, known->verdict);
 }
 
-static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct question *question = call->owner;
-    struct answer *answer = &question->answers[call->node];
-    if (question->what == RL_ASK_WRITE) {
-        take_written(question, call->node, reply);
-    } else if (!question->task) { /* the next question was put meanwhile */
-    } else if (call->request == &question->state) {
-        take_state(question, call->node, reply);
-    } else if (question->what == RL_ASK_READ) {
-        take_record(question, call->node, reply);
+static bool on_answer(struct question *question, unsigned node, const struct net_reply *reply) {
+    struct inquiry *inquiry = RL_CONTAINER(question->ask, struct inquiry, ask);
+    struct known *known = &inquiry->known[node];
+    if (inquiry->what == RL_ASK_WRITE) {
+        take_written(inquiry, node, reply);
+    } else if (!inquiry->ask.asker) { /* the next question was put meanwhile */
+    } else if (question == &inquiry->ask.questions[STATE]) {
+        take_state(inquiry, node, reply);
+    } else if (inquiry->what == RL_ASK_READ) {
+        take_record(inquiry, node, reply);
     } else {
-        answer->verdict = reply->verdict;
-        answer->has_fences = reply->verdict == REDLOCK_VERDICT_GRANTED;
-        if (answer->has_fences)
-            memcpy(answer->fences, reply->fences, RL_STRIPES * sizeof answer->fences[0]);
+        known->verdict = reply->verdict;
+        known->has_fences = reply->verdict == REDLOCK_VERDICT_GRANTED;
+        if (known->has_fences)
+            memcpy(known->fences, reply->fences, RL_STRIPES * sizeof known->fences[0]);
     }
-    question_unref(question);
+    return false;
 }
 
 /* ---- beginning and end ---- */
@@ -322,7 +287,7 @@ void task_free(struct quorum_task *task) {
     while (*at != task) at = &(*at)->next;
     *at = task->next;
     net_timer_set(client->net, &task->timer, RL_NEVER);
-    question_leave(task);
+    asks_leave(&task->asks);
     client_leave(client);
     free(task);
 }

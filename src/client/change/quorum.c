@@ -3,8 +3,9 @@
  * What the nodes' records say of the quorum and its members; and the operator's commands: the
  * arguments, and the return. */
 #include "abi/sized.h"
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
-#include "operator.h"
+#include "change.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -127,50 +128,46 @@ static int peek_at_all(struct redlock_client *client, struct redlock_quorum_stat
 /* ---- do intact records have their fences? ---- */
 
 struct fences_look {
-    struct inquiry inquiry;
+    struct ask ask;
     bool missing;
-    struct net_bytes key;
-    struct net_request request;
     uint64_t nonces[RL_NODES_MAX];
-    struct net_call calls[RL_NODES_MAX];
 };
 
-static void on_fences(struct net_call *call, const struct net_reply *reply) {
-    struct fences_look *look = call->owner;
-    struct redlock_client *client = look->inquiry.client;
+static bool on_fences(struct question *question, unsigned node, const struct net_reply *reply) {
+    struct fences_look *look = RL_CONTAINER(question->ask, struct fences_look, ask);
+    struct redlock_client *client = look->ask.client;
     if (reply->verdict == REDLOCK_VERDICT_RECOVERING && !client->closing) {
-        guard_no_fences(client->guard, call->node, look->nonces[call->node]);
+        guard_no_fences(client->guard, node, look->nonces[node]);
         look->missing = true;
     }
-    inquiry_answered(&look->inquiry, false);
+    return false;
 }
 
 /* A client learns from its votes that a node's fences are gone. One that sends none asks by a vote
  * that confirms nothing: no key holds that token. The guard then reads these records again, and
  * judges the nodes. Waits for that, and otherwise not for a node that hangs. The mutex is held. */
 static void look_for_fences(struct redlock_client *client) {
+    static const struct net_bytes key = {NET_KEY_RECORD, sizeof NET_KEY_RECORD - 1};
     static const uint16_t stripe = 0;
-    struct fences_look *look = calloc(1, sizeof *look);
+    struct fences_look *look = ask_new(client, sizeof *look, 1, 0, on_fences);
     if (!look) return;
-    inquiry_init(&look->inquiry, client, look->calls, RL_NODES_MAX, on_fences);
     memcpy(look->nonces, client->guard->nonces, sizeof look->nonces);
-    look->key = (struct net_bytes){NET_KEY_RECORD, sizeof NET_KEY_RECORD - 1};
-    look->request = (struct net_request){.op = NET_CONFIRM,
-                                         .keys = &look->key,
-                                         .keys_count = 1,
-                                         .token = {"-", 1},
-                                         .nonces = look->nonces,
-                                         .fence = REDLOCK_FENCE_MAX,
-                                         .stripes = &stripe,
-                                         .stripes_count = 1};
+    struct question *question = look->ask.questions;
+    question->request = (struct net_request){.op = NET_CONFIRM,
+                                             .keys = &key,
+                                             .keys_count = 1,
+                                             .token = {"-", 1},
+                                             .nonces = look->nonces,
+                                             .fence = REDLOCK_FENCE_MAX,
+                                             .stripes = &stripe,
+                                             .stripes_count = 1};
     const rl_ns patience =
         client_node_timeout(client) > LOOK_PATIENCE ? client_node_timeout(client) : LOOK_PATIENCE;
     const rl_mask nodes = client->guard->intact & net_ready(client->net, net_now(client->net));
-    inquiry_send(&look->inquiry, nodes, &look->request, look->calls,
-                 net_now(client->net) + patience);
-    inquiry_wait(&look->inquiry);
+    ask_send(question, nodes, &question->request, net_now(client->net) + patience);
+    ask_wait(&look->ask);
     if (look->missing) gather_majority(client, guard_votes_needed(client->guard), LOOK_PATIENCE);
-    inquiry_unref(&look->inquiry);
+    ask_unref(&look->ask);
 }
 
 int redlock_quorum_peek(struct redlock_client *client, struct redlock_quorum_status *quorum,
@@ -215,7 +212,7 @@ static void hand_over(struct redlock_client *client, const struct rl_guard *view
         for (unsigned i = 0; i < client->nodes; i++)
             if (peek & rl_bit(i)) guard_peek(client->guard, i);
         waiter_init(&waiter);
-        client_wait_until(client, &waiter, net_now(client->net) + pause);
+        schedule_wait_until(&client->schedule, &waiter, net_now(client->net) + pause);
         peek = behind_in(client->guard, view) & net_ready(client->net, net_now(client->net));
     }
 }
