@@ -22,8 +22,6 @@ enum { WAITERS_SHARE = 8 }; /* of the option memory: one eighth more */
 enum { INCARNATION_BYTES = INCARNATION_DIGITS / 2 };
 static const size_t memory_usual = (size_t)256 << 20, memory_least = (size_t)1 << 20;
 
-struct native_node node;
-
 /* ---- what the table reports ---- */
 
 static bool same(struct node_bytes a, struct node_bytes b) {

@@ -9,8 +9,6 @@
 
 enum { RECORD_BYTES_MAX = 65536 };
 
-struct server_string *record_key;
-
 /* The ACL rules about keys that a stock node's record is subject to. */
 static bool may(struct server_ctx *ctx, int key_flags) {
     if (!server.GetCurrentUserName || !server.GetModuleUserFromUserName || !server.FreeModuleUser ||
