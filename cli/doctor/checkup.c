@@ -8,7 +8,6 @@
 
 #include "explain/denials.h"
 #include "explain/majority.h"
-#include "findings.h"
 #include "process/boottime.h"
 
 #define SAMPLE_GAP (100 * MS)
@@ -19,6 +18,20 @@
 
 bool is_served(const struct examined *node) {
     return node->info.verdict == REDLOCK_VERDICT_GRANTED;
+}
+
+bool has_word(const char *words, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)) != NULL; at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+bool only_examines(const char *denied) {
+    return (has_word(denied, "set") && has_word(denied, "del") && has_word(denied, "pexpire")) ||
+           (has_word(denied, "redlock.lock") && has_word(denied, "redlock.unlock") &&
+            has_word(denied, "redlock.extend"));
 }
 
 /* ---- clocks ---- */

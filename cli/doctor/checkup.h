@@ -63,5 +63,9 @@ struct checkup {
  * Returns a redlock_result. */
 int checkup_take(struct session *session, const struct checkup *before, struct checkup *checkup);
 bool is_served(const struct examined *node);
+/* One of the words, which a space separates. */
+bool has_word(const char *words, const char *word);
+/* This user may neither take nor end a lock: it is doctor's own, and nothing is wrong with it. */
+bool only_examines(const char *denied);
 
 #endif

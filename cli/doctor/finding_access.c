@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A node that does not answer, and what a node does not permit this user.
+ * A node that does not answer, one that is too old, and what a node does not permit this user.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +38,26 @@ static void judge_silent(const struct examined *node, size_t i, struct findings 
     else
         WARNING("UNREACHABLE", i, "Start it, or correct its URL or the network.",
                 "It does not answer, so fewer of the others may fail (%s).", reason);
+}
+
+/* Too old for guarded mode, which needs Redis 6.2. */
+static bool is_old(const char *version) {
+    int major = 0, minor = 0;
+    return sscanf(version, "%d.%d", &major, &minor) == 2 &&
+           (major < 6 || (major == 6 && minor < 2));
+}
+
+void judge_age(const char *version, bool guarded, size_t i, struct findings *findings) {
+    const char *cure =
+        "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.";
+    if (!is_old(version)) return;
+    if (guarded) {
+        ERROR("OLD-VERSION", i, cure, "Redis %s lacks what guarded mode needs: 6.2 has it.",
+              version);
+    } else {
+        WARNING("OLD-VERSION", i, cure,
+                "Redis %s gets no security fixes any more, and guarded mode needs 6.2.", version);
+    }
 }
 
 void judge_absent(const struct examined *node, size_t i, struct findings *findings) {
@@ -104,20 +124,6 @@ void judge_absent(const struct examined *node, size_t i, struct findings *findin
 }
 
 /* ---- permissions ---- */
-
-bool has_word(const char *words, const char *word) {
-    const size_t length = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)) != NULL; at += length)
-        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-            return true;
-    return false;
-}
-
-bool only_examines(const char *denied) {
-    return (has_word(denied, "set") && has_word(denied, "del") && has_word(denied, "pexpire")) ||
-           (has_word(denied, "redlock.lock") && has_word(denied, "redlock.unlock") &&
-            has_word(denied, "redlock.extend"));
-}
 
 static bool lacks_any(const struct examined *node, const char *const *commands) {
     if (!is_served(node) || only_examines(node->info.denied)) return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A server that answers: its settings, its clock, its load.
+ * All rules, and those of a server that answers: its settings, its clock, its load.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,28 +16,7 @@
 #define DRIFT_SLEWED_PPM 500
 #define OFFSET_MAX (1000 * MS)
 
-bool is_native(const struct examined *node) { return node->info.native == 1; }
-
-bool is_old(const char *version) {
-    int major = 0, minor = 0;
-    return sscanf(version, "%d.%d", &major, &minor) == 2 &&
-           (major < 6 || (major == 6 && minor < 2));
-}
-
-void judge_age(const char *version, bool guarded, size_t i, struct findings *findings) {
-    const char *cure =
-        "Upgrade to a release that is still maintained: Redis 7.2 or Valkey 7.2, or later.";
-    if (!is_old(version)) return;
-    if (guarded) {
-        ERROR("OLD-VERSION", i, cure, "Redis %s lacks what guarded mode needs: 6.2 has it.",
-              version);
-    } else {
-        WARNING("OLD-VERSION", i, cure,
-                "Redis %s gets no security fixes any more, and guarded mode needs 6.2.", version);
-    }
-}
-
-/* ---- a node that does ---- */
+/* ---- settings and load ---- */
 
 static void judge_role(const struct checkup *checkup, size_t i, struct findings *findings) {
     const struct redlock_server *info = &checkup->nodes[i].info;
@@ -285,7 +264,7 @@ static void judge_scheme(const struct examined *node, size_t i, struct findings 
         node->status.scheme == REDLOCK_SCHEME_SETNX_MS ? "milliseconds" : "seconds");
 }
 
-void judge_node(const struct checkup *checkup, size_t i, struct findings *findings) {
+static void judge_node(const struct checkup *checkup, size_t i, struct findings *findings) {
     const struct examined *node = &checkup->nodes[i];
     if (!is_served(node)) {
         judge_absent(node, i, findings);
@@ -310,4 +289,25 @@ void judge_node(const struct checkup *checkup, size_t i, struct findings *findin
     judge_own_keys(node, i, findings);
     judge_trial(checkup, i, findings);
     judge_scheme(node, i, findings);
+}
+
+/* ---- all rules ---- */
+
+/* Stable, so that two runs over the same servers print the same order. */
+static void gravest_first(struct findings *findings) {
+    for (size_t i = 1; i < findings->count; i++) {
+        struct finding moved = findings->list[i];
+        size_t at = i;
+        for (; at > 0 && findings->list[at - 1].severity > moved.severity; at--)
+            findings->list[at] = findings->list[at - 1];
+        findings->list[at] = moved;
+    }
+}
+
+void findings_judge(const struct checkup *checkup, struct findings *findings) {
+    *findings = (struct findings){0};
+    judge_set(checkup, findings);
+    for (size_t i = 0; i < checkup->count; i++) judge_node(checkup, i, findings);
+    judge_trial_result(checkup, findings);
+    gravest_first(findings);
 }

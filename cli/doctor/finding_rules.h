@@ -16,16 +16,10 @@
 #define REPLICA_CURE                                                                               \
     "List independent masters: REPLICAOF NO ONE, if this server is meant to be one."
 
-/* finding_rules.c: the server itself */
-bool is_native(const struct examined *node);
-/* Too old for guarded mode, which needs Redis 6.2. */
-bool is_old(const char *version);
+/* finding_access.c: what does not answer, is too old, or does not permit something */
 void judge_age(const char *version, bool guarded, size_t node, struct findings *findings);
-
-/* finding_access.c: what does not answer, or does not permit something */
 void judge_absent(const struct examined *node, size_t i, struct findings *findings);
 void judge_permissions(const struct examined *node, size_t i, struct findings *findings);
-bool has_word(const char *words, const char *word);
 /* What brings the recovering node `i` back, if this user's permissions prevent it; NULL: they do
  * not. */
 const char *denied_recovery_cure(const struct checkup *checkup, size_t i);
@@ -50,6 +44,10 @@ void judge_trial_result(const struct checkup *checkup, struct findings *findings
 void judge_identity(const struct checkup *checkup, size_t i, struct findings *findings);
 
 /* finding_set.c: the set as a whole */
+void judge_set(const struct checkup *checkup, struct findings *findings);
+
+/* findings.c: questions that several rules share */
+bool is_native(const struct examined *node);
 size_t count_served(const struct checkup *checkup);
 bool none_answers(const struct checkup *checkup);
 /* The first two nodes with records of different quorums; NULL where there is none. */

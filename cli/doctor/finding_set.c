@@ -5,32 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "explain/votes.h"
 #include "finding_rules.h"
-
-size_t count_served(const struct checkup *checkup) {
-    size_t served = 0;
-    for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
-    return served;
-}
-
-bool none_answers(const struct checkup *checkup) {
-    for (size_t i = 0; i < checkup->count; i++)
-        if (!node_is_silent(checkup->nodes[i].info.verdict)) return false;
-    return true;
-}
-
-void find_quorums(const struct checkup *checkup, const struct examined **first,
-                  const struct examined **second) {
-    *first = *second = NULL;
-    for (size_t i = 0; i < checkup->count; i++) {
-        const struct examined *node = &checkup->nodes[i];
-        if (!is_served(node) || node->info.quorum[0] == '\0') continue;
-        if (*first == NULL) *first = node;
-        if (*second == NULL && strcmp(node->info.quorum, (*first)->info.quorum) != 0)
-            *second = node;
-    }
-}
 
 /* The quorum that a client without a mode meets, or one that chose classic mode. */
 static void judge_mode(const struct checkup *checkup, const char *quorum,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "findings.h"
 
+#include "explain/votes.h"
 #include "finding_rules.h"
 
 #include <stdarg.h>
@@ -33,25 +34,6 @@ void findings_add(struct findings *findings, enum severity severity, const char 
     findings->errors += severity == SEVERITY_ERROR;
     findings->warnings += severity == SEVERITY_WARNING;
     findings->list[findings->count++] = finding;
-}
-
-/* Stable, so that two runs over the same servers print the same order. */
-static void gravest_first(struct findings *findings) {
-    for (size_t i = 1; i < findings->count; i++) {
-        struct finding moved = findings->list[i];
-        size_t at = i;
-        for (; at > 0 && findings->list[at - 1].severity > moved.severity; at--)
-            findings->list[at] = findings->list[at - 1];
-        findings->list[at] = moved;
-    }
-}
-
-void findings_judge(const struct checkup *checkup, struct findings *findings) {
-    *findings = (struct findings){0};
-    judge_set(checkup, findings);
-    for (size_t i = 0; i < checkup->count; i++) judge_node(checkup, i, findings);
-    judge_trial_result(checkup, findings);
-    gravest_first(findings);
 }
 
 /* ---- questions that several rules and the table share ---- */
@@ -92,4 +74,30 @@ enum remains remains_after_restart(const struct redlock_server *info) {
     if (info->append_only == 0 && info->snapshots >= 0)
         return info->snapshots == 1 ? REMAINS_SNAPSHOT : REMAINS_NOTHING;
     return REMAINS_UNKNOWN;
+}
+
+bool is_native(const struct examined *node) { return node->info.native == 1; }
+
+size_t count_served(const struct checkup *checkup) {
+    size_t served = 0;
+    for (size_t i = 0; i < checkup->count; i++) served += is_served(&checkup->nodes[i]);
+    return served;
+}
+
+bool none_answers(const struct checkup *checkup) {
+    for (size_t i = 0; i < checkup->count; i++)
+        if (!node_is_silent(checkup->nodes[i].info.verdict)) return false;
+    return true;
+}
+
+void find_quorums(const struct checkup *checkup, const struct examined **first,
+                  const struct examined **second) {
+    *first = *second = NULL;
+    for (size_t i = 0; i < checkup->count; i++) {
+        const struct examined *node = &checkup->nodes[i];
+        if (!is_served(node) || node->info.quorum[0] == '\0') continue;
+        if (*first == NULL) *first = node;
+        if (*second == NULL && strcmp(node->info.quorum, (*first)->info.quorum) != 0)
+            *second = node;
+    }
 }

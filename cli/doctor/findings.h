@@ -57,17 +57,4 @@ enum remains {
 };
 enum remains remains_after_restart(const struct redlock_server *info);
 
-/* ---- finding_rules.c ---- */
-
-void judge_node(const struct checkup *checkup, size_t node, struct findings *findings);
-
-/* ---- finding_set.c: findings about the set as a whole ---- */
-
-void judge_set(const struct checkup *checkup, struct findings *findings);
-
-/* ---- finding_access.c ---- */
-
-/* This user may neither take nor end a lock: it is doctor's own, and nothing is wrong with it. */
-bool only_examines(const char *denied);
-
 #endif
