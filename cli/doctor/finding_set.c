@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "explain/votes.h"
 #include "finding_rules.h"
 
 /* The quorum that a client without a mode meets, or one that chose classic mode. */

@@ -5,10 +5,6 @@
  * calls (SCRIPT_..., script.h). */
 #include "command.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "connection/connection.h"
 #include "loop/gateway.h"
 
@@ -66,35 +62,6 @@ const struct command *command_find(struct script_bytes name) {
     return NULL;
 }
 
-bool command_number(struct script_bytes word, int64_t *number) {
-    char text[24], *end = NULL; /* INT64_MIN has 20 bytes */
-    if (word.bytes == 0 || word.bytes >= sizeof text) return false;
-    memcpy(text, word.data, word.bytes);
-    text[word.bytes] = '\0';
-    if (text[0] != '-' && (text[0] < '0' || text[0] > '9'))
-        return false; /* strtoll(3) would pass over blanks and '+' */
-    long long value = strtoll(text, &end, 10);
-    /* the limits: also what strtoll(3) returns when out of range */
-    if (end != text + word.bytes || value == INT64_MAX || value == INT64_MIN) return false;
-    *number = value;
-    return true;
-}
-
-/* ---- refusals ---- */
-
-/* Counts a refused request, and makes an open transaction fail. */
-static void refused(struct connection *connection) {
-    connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
-    transaction_break(connection);
-}
-
-void command_refuse(struct connection *connection, const char *what, const char *why) {
-    refused(connection);
-    reply_error(&connection->reply,
-                "ERR %s: %s. This is redlock serve, a gateway to locks on a majority of servers",
-                what, why);
-}
-
 /* ---- execution ---- */
 
 static bool may_run(struct connection *connection, const struct command *command) {
@@ -119,15 +86,6 @@ static bool may_run(struct connection *connection, const struct command *command
         return false;
     }
     return true;
-}
-
-bool command_begin(struct connection *connection, struct script_bytes key, key_op_program *program,
-                   key_op_over *over) {
-    connection->busy = true;
-    if (key_op_begin(&connection->op, connection->gateway, key, program, over)) return true;
-    reply_error(&connection->reply, "OOM out of memory");
-    connection_answered(connection);
-    return false;
 }
 
 static void run_plan(struct connection *connection, const struct command *command) {
@@ -164,7 +122,7 @@ void command_do(struct connection *connection) {
     } else if (command == NULL && !connection->authenticated) {
         reply_error(&connection->reply, "NOAUTH Authentication required.");
     } else if (command == NULL) {
-        refused(connection);
+        command_refused(connection);
         /* Clients look for "unknown command" at the beginning to learn what a server can do. */
         reply_error(
             &connection->reply,
@@ -174,7 +132,7 @@ void command_do(struct connection *connection) {
             (int)(name.bytes < 64 ? name.bytes : 64), name.data);
     } else if (connection->reader.count < command->words_min ||
                connection->reader.count > command->words_max) {
-        refused(connection);
+        command_refused(connection);
         reply_error(&connection->reply, "ERR wrong number of arguments for '%s' command",
                     command->name);
     } else if (may_run(connection, command)) {

@@ -43,15 +43,6 @@ void command_do(struct connection *connection);
 const struct command *command_find(struct script_bytes name);
 const struct command *command_at(size_t index); /* NULL: past the last one */
 
-/* False: the word is not a whole number. */
-bool command_number(struct script_bytes word, int64_t *number);
-/* Answers that this gateway does not support the request, with a pointer to the documentation. */
-void command_refuse(struct connection *connection, const char *what, const char *why);
-/* Begins an operation on the key, whose end answers the request. False after an error: the request
- * is answered. */
-bool command_begin(struct connection *connection, struct script_bytes key, key_op_program *program,
-                   key_op_over *over);
-
 /* command_lock.c: commands about a lock */
 bool plan_set(struct connection *connection, struct plan *plan);
 bool plan_setnx(struct connection *connection, struct plan *plan);
@@ -104,6 +95,11 @@ bool transaction_is_open(const struct connection *connection);
 void transaction_queue(struct connection *connection, const struct plan *plan);
 /* A command between MULTI and EXEC was refused: EXEC will do nothing. */
 void transaction_break(struct connection *connection);
+/* Counts a refused request, and makes an open transaction fail. */
+void command_refused(struct connection *connection);
+/* The same, and answers that this gateway does not support the request, with a pointer to the
+ * documentation. */
+void command_refuse(struct connection *connection, const char *what, const char *why);
 /* The memory that it takes, approximate; 0: no transaction. */
 size_t transaction_weight(const struct connection *connection);
 void transaction_free(struct connection *connection);

@@ -192,5 +192,5 @@ static void over(struct key_op *op, const struct script_value *result) {
 }
 
 void job_begin(struct connection *connection) {
-    command_begin(connection, connection->job.plan.key, program, over);
+    connection_begin(connection, connection->job.plan.key, program, over);
 }

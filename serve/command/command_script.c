@@ -136,7 +136,7 @@ static void run(struct connection *connection) {
     *(by_heart ? &count->known : &count->runs) += 1;
     script->task.heard = heard_of_run;
     script->deaths = 0;
-    command_begin(connection, reader->words[3], runs, over);
+    connection_begin(connection, reader->words[3], runs, over);
 }
 
 /* ---- loading ---- */

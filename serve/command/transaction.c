@@ -64,6 +64,18 @@ void transaction_break(struct connection *connection) {
     if (transaction_is_open(connection)) connection->transaction->broken = true;
 }
 
+void command_refused(struct connection *connection) {
+    connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
+    transaction_break(connection);
+}
+
+void command_refuse(struct connection *connection, const char *what, const char *why) {
+    command_refused(connection);
+    reply_error(&connection->reply,
+                "ERR %s: %s. This is redlock serve, a gateway to locks on a majority of servers",
+                what, why);
+}
+
 /* ---- WATCH ---- */
 
 /* It only reads: what it has observed is what EXEC compares with. */
@@ -116,7 +128,7 @@ void command_watch(struct connection *connection) {
         transaction_free(connection);
         return;
     }
-    if (!command_begin(connection, key, watch_program, watch_over)) transaction_free(connection);
+    if (!connection_begin(connection, key, watch_program, watch_over)) transaction_free(connection);
 }
 
 void command_unwatch(struct connection *connection) {
@@ -280,6 +292,6 @@ void command_exec(struct connection *connection) {
         return;
     }
     transaction->answers.protocol = connection->reply.protocol;
-    if (!command_begin(connection, transaction->plans[0].key, exec_program, exec_over))
+    if (!connection_begin(connection, transaction->plans[0].key, exec_program, exec_over))
         transaction_free(connection);
 }

@@ -312,3 +312,17 @@ enum request_status request_next(struct request_reader *reader) {
 bool command_is(struct script_bytes word, const char *text) {
     return word.bytes == strlen(text) && strncasecmp(word.data, text, word.bytes) == 0;
 }
+
+bool command_number(struct script_bytes word, int64_t *number) {
+    char text[24], *end = NULL; /* INT64_MIN has 20 bytes */
+    if (word.bytes == 0 || word.bytes >= sizeof text) return false;
+    memcpy(text, word.data, word.bytes);
+    text[word.bytes] = '\0';
+    if (text[0] != '-' && (text[0] < '0' || text[0] > '9'))
+        return false; /* strtoll(3) would pass over blanks and '+' */
+    long long value = strtoll(text, &end, 10);
+    /* the limits: also what strtoll(3) returns when out of range */
+    if (end != text + word.bytes || value == INT64_MAX || value == INT64_MIN) return false;
+    *number = value;
+    return true;
+}

@@ -248,12 +248,6 @@ static void must(int result, const char *text) {
     abort();
 }
 
-static struct world *current; /* net_open() has no argument for the world */
-
-struct world *world_current(void) {
-    return current;
-}
-
 static void open_client(struct world *world, unsigned client) {
     const struct world_client_options *options = &world->options.client[client];
     struct actor *actor = &world->actor[client];
@@ -263,7 +257,7 @@ static void open_client(struct world *world, unsigned client) {
     for (unsigned i = 0; i < world->links[client].slots; i++)
         at += (size_t)snprintf(nodes + at, sizeof(nodes) - at, "redis://n%u ", i + 1);
     world->links[client].waiter = 0; /* each process is a waiter of its own */
-    current = world;
+    net_opens_in(world);
     world->opening = client;
     must(redlock_client_open(nodes, &options->client, &actor->redlock, &error), error.text);
     for (unsigned i = 0; i < world->options.resources; i++) {

@@ -102,9 +102,6 @@ void operator_act(struct world *world, unsigned client, const struct world_opera
 void operator_drop(struct actor *actor); /* the change stays as far as it got */
 
 /* actor.c */
-/* The world that the network serves, and the client that it opens next: set around
- * redlock_client_open(). */
-struct world *world_current(void);
 void actors_begin(struct world *world);
 void actors_end(struct world *world);
 void actor_drive(struct world *world, unsigned client); /* its sockets or timers have work */
@@ -114,6 +111,8 @@ void actor_rearm(struct world *world, unsigned client);
 
 /* net.c: a message arrives at a client; net owns it from now on */
 void net_receive(struct net *net, struct message *message);
+/* The world that the network serves from now on; its `opening` is the client that opens next. */
+void net_opens_in(struct world *world);
 /* The client has ended: it sends nothing, receives nothing and waits for nothing from now on. */
 void net_abandon(struct net *net);
 

@@ -225,9 +225,13 @@ void net_process(struct net *net, const struct net_batch *batch) {
 
 /* ---- opening and closing ---- */
 
+static struct world *current; /* net_open() has no argument for the world */
+
+void net_opens_in(struct world *world) { current = world; }
+
 int net_open(struct net **out, const struct net_options *options,
              const struct net_handlers *handlers, struct net_error *error) {
-    struct world *world = world_current();
+    struct world *world = current;
     struct net *net = memory_new(sizeof(*net));
     (void)error;
     net->handlers = *handlers;

@@ -74,6 +74,31 @@ static bool is_identity(const struct member_list *list, uint64_t id) {
     return false;
 }
 
+/* Whether this server's record names a newer incarnation of the node than its own. Then the node
+ * counts as lost. */
+static bool knows_newer(const struct server *server, uint64_t id,
+                        const struct rl_incarnation *own) {
+    struct rl_record record;
+    if (!server->up || !server_guard_record(server, &record)) return false;
+    const struct rl_member *member = rl_record_member(&record, id);
+    return member && rl_incarnation_compare(own, &member->incarnation) < 0;
+}
+
+bool node_is_intact(const struct world *world, unsigned node) {
+    const struct server *server = &world->server[node];
+    struct rl_record record;
+    if (!server->intact || server->replica || !server_guard_record(server, &record)) return false;
+    if (server->may_evict && !server->native) return false;
+    if (strcmp(record.replid, server->replid) != 0) return false;
+    const uint64_t id = record.node_id;
+    const struct rl_member *member = rl_record_member(&record, id);
+    for (unsigned i = 0; member && i < world->options.nodes; i++) {
+        if (knows_newer(&world->server[i], id, &member->incarnation)) return false;
+        if (world->old[i].up && knows_newer(&world->old[i], id, &member->incarnation)) return false;
+    }
+    return true;
+}
+
 bool world_is_intact(const struct world *world, unsigned node) {
     const struct member_list *list = world_newest_list(world);
     if (!node_is_intact(world, node)) return false;

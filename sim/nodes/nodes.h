@@ -100,32 +100,40 @@ struct server {
     struct steps_key body_keys[WORLD_KEYS_MAX];
 };
 
-void run_id_write(const struct world *world, uint32_t process, char run_id[41]);
-int16_t verdict_of(enum node_answer answer);
 /* The parts of a request as src/node takes them. */
 struct node_request {
     struct node_bytes keys[WORLD_RESOURCES_MAX], token;
     size_t count;
     int64_t now_ms;
 };
-struct node_request node_request(const struct server *server, const struct message *request);
-struct node_table *server_table_new(void); /* of keys, and reports nothing */
-struct node_table *server_table_of(struct server *server, bool native); /* a new one */
-int server_mode(const struct server *server); /* its answer to writes; GRANTED: it executes them */
+struct rl_record;
+/* server_state.c */
+struct node_bytes resource_key(unsigned resource); /* below WORLD_KEYS_MAX */
+int resource_of(const void *key, size_t bytes);    /* -1: not a resource of the world */
+const struct node_bytes *server_slot_names(void);  /* NODE_SLOTS_MAX */
+int64_t server_wall_ms(const struct server *server);
+int64_t server_now_ms(const struct server *server); /* by the clock that ends its locks */
+void run_id_write(const struct world *world, uint32_t process, char run_id[41]);
 void server_new_process(struct server *server);
 void server_new_replid(struct server *server);
+bool server_refuses_all(const struct server *server); /* even handshakes */
+int server_mode(const struct server *server); /* its answer to writes; GRANTED: it executes them */
+int16_t verdict_of(enum node_answer answer);
+struct node_request node_request(const struct server *server, const struct message *request);
+bool server_guard_record(const struct server *server, struct rl_record *record); /* false: none */
+struct history_record server_record(const struct server *server, enum history_kind kind);
+void server_write(const struct server *server, enum history_kind kind, int64_t value);
+/* server.c: its tables, and requests */
+struct node_table *server_table_new(void); /* of keys, and reports nothing */
+struct node_table *server_table_of(struct server *server, bool native); /* a new one */
 void servers_begin(struct world *world);
 void servers_free(struct world *world);
 void server_receive(struct world *world, struct message *request);
 /* executes at once, even if the server is stopped */
 void server_serve(struct server *server, struct message *request);
-int64_t server_wall_ms(const struct server *server);
-int64_t server_now_ms(const struct server *server); /* by the clock that ends its locks */
 void server_forget_ends(struct server *server); /* before server_await_expiry(): clocks changed */
-bool server_refuses_all(const struct server *server); /* even handshakes */
 void server_read(struct server *server, struct message *request);
 void server_acquire_slot(struct server *server, struct message *request);
-const struct node_bytes *server_slot_names(void);                     /* NODE_SLOTS_MAX */
 void server_write_op(struct server *server, struct message *request); /* without fences */
 void server_await_expiry(struct server *server); /* call after each change of a key's end */
 /* readers.c: shared locks */
@@ -166,9 +174,6 @@ enum node_answer turns_share_extend(struct server *server, const struct node_sha
 struct node_slot_answer turns_acquire_slot(struct server *server, struct message *request,
                                            struct node_slot_request *what);
 void turns_serve(struct server *server, struct message *request); /* TURN_* */
-/* server.c */
-struct history_record server_record(const struct server *server, enum history_kind kind);
-void server_write(const struct server *server, enum history_kind kind, int64_t value);
 /* server_faults.c */
 void servers_heal(struct world *world);
 /* notify.c: client tracking, the wait queues, and announcements */
@@ -185,7 +190,6 @@ void server_announce(struct server *server); /* all data changed: sent before an
 void server_record_changed(struct server *server);
 void server_announce_record(struct server *server); /* if it has changed: now */
 /* server_guard.c: record and fences */
-struct rl_record;
 void server_guard_begin(struct world *world); /* writes the records that `redlock up` would write */
 void server_guard_serve(struct server *server, struct message *request);
 void server_guard_go_back(struct server *server, struct node_table *table, rl_ns as_of);
@@ -194,7 +198,6 @@ void server_guard_flushed(struct server *server);
 bool server_guard_delete(struct server *server); /* only the record; false: it has none */
 /* call after anything that may change whether the record is intact */
 void server_guard_check(struct server *server);
-bool server_guard_record(const struct server *server, struct rl_record *record); /* false: none */
 uint64_t server_guard_quorum(const struct server *server); /* id in its record; 0: none */
 /* announced.c */
 void announced_serve(struct server *server, struct message *request); /* ANNOUNCE, TERM */
@@ -216,8 +219,5 @@ void steps_served(struct server *server, const struct message *message);
 void steps_body(struct server *server); /* its record was written, or it is another body */
 void steps_body_key(struct server *server, enum node_change change, unsigned resource,
                     uint32_t token, int64_t expires_ms);
-/* server.c: the names of resources */
-struct node_bytes resource_key(unsigned resource); /* below WORLD_KEYS_MAX */
-int resource_of(const void *key, size_t bytes);    /* -1: not a resource of the world */
 
 #endif

@@ -107,17 +107,6 @@ void server_guard_go_back(struct server *server, struct node_table *table, rl_ns
 
 /* ---- eligibility ---------------------------------------------------------------------------- */
 
-bool server_guard_record(const struct server *server, struct rl_record *record) {
-    const struct node_field *fields;
-    struct net_bytes words[BODY_WORDS];
-    size_t count = node_record(server->table, &fields);
-    for (size_t i = 0; i < count && 2 * i + 1 < BODY_WORDS; i++) {
-        words[2 * i] = (struct net_bytes){fields[i].name.data, fields[i].name.bytes};
-        words[2 * i + 1] = (struct net_bytes){fields[i].value.data, fields[i].value.bytes};
-    }
-    return count > 0 && record_read(record, words, 2 * count);
-}
-
 static void note_list(struct server *server, const struct rl_record *record) {
     struct world *world = server->world;
     if (!world->options.changes) return;
@@ -162,31 +151,6 @@ void server_guard_check(struct server *server) {
 uint64_t server_guard_quorum(const struct server *server) {
     struct rl_record record;
     return server_guard_record(server, &record) ? record.quorum_id : 0;
-}
-
-/* Whether this server's record names a newer incarnation of the node than its own. Then the node
- * counts as lost. */
-static bool knows_newer(const struct server *server, uint64_t id,
-                        const struct rl_incarnation *own) {
-    struct rl_record record;
-    if (!server->up || !server_guard_record(server, &record)) return false;
-    const struct rl_member *member = rl_record_member(&record, id);
-    return member && rl_incarnation_compare(own, &member->incarnation) < 0;
-}
-
-bool node_is_intact(const struct world *world, unsigned node) {
-    const struct server *server = &world->server[node];
-    struct rl_record record;
-    if (!server->intact || server->replica || !server_guard_record(server, &record)) return false;
-    if (server->may_evict && !server->native) return false;
-    if (strcmp(record.replid, server->replid) != 0) return false;
-    const uint64_t id = record.node_id;
-    const struct rl_member *member = rl_record_member(&record, id);
-    for (unsigned i = 0; member && i < world->options.nodes; i++) {
-        if (knows_newer(&world->server[i], id, &member->incarnation)) return false;
-        if (world->old[i].up && knows_newer(&world->old[i], id, &member->incarnation)) return false;
-    }
-    return true;
 }
 
 bool node_lives_on(const struct world *world, unsigned node) { return world->old[node].up; }

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Who may know whom: the layers of the source tree, checked over its includes and over objects; and no crowded folder.
 
-usage: layering.py SOURCE_DIR [OBJECT...] [--policy OBJECT... --net OBJECT... --sim ARCHIVE]
+usage: layering.py SOURCE_DIR [OBJECT...] [--policy OBJECT... --net OBJECT... --sim ARCHIVE] [--build BUILD_DIR]
 OBJECT: of the rooms that must be pure, src/core and src/policy. With the others: every decision of src/policy that
-src/net asks for, the simulator asks for too.
+src/net asks for, the simulator asks for too. With a build: no many files that call each other.
 Prints each violation on a line and exits 1 if there is one.
 """
 import argparse
 import collections
+import os
 import pathlib
 import re
 import subprocess
@@ -30,6 +31,10 @@ CLI_BELOW = {"cli/process", "cli/frame"}
 # What a folder holds can be seen in one look. This one has no rooms.
 SOURCES_MAX = 25
 CROWDED = {"src/core"}
+# Files that call each other in a circle can only be understood together: they are few, and in one room. These rooms are
+# still one circle, of so many files.
+CIRCLE_MAX = 6
+CIRCLES = {"src/client": 13}
 # Of our own headers, each directory may include those of these directories. A file belongs to the longest name that fits.
 LAYERS = {
     "src/core": {"src/core"},
@@ -245,18 +250,61 @@ def check_decisions(policy, net, sim):
     return wrong if asked else ["src/net asks src/policy nothing"]
 
 
+def callees(root, build):
+    """{source file: the files that define what it uses}. Of several definitions the nearest counts: the simulator has a
+    net of its own."""
+    objects = {}
+    for path in sorted(build.rglob("*.c.o"), key=lambda path: path.stat().st_mtime):
+        source = re.sub(r"CMakeFiles/[^/]+\.dir/", "", path.relative_to(build).as_posix()).removesuffix(".o")
+        if layer_of(source) and (root / source).is_file():
+            objects[source] = str(path)
+    sources = {path: source for source, path in objects.items()}
+    uses, where = {source: set() for source in objects}, collections.defaultdict(set)
+    out = subprocess.run(["nm", "-A", "--extern-only", "--format=posix", *sources], check=True, capture_output=True, text=True).stdout
+    for line in out.splitlines():
+        path, name, kind = re.match(r"(.*): (\S+) (\S)", line).groups()
+        if kind == "U":
+            uses[sources[path]].add(name)
+        else:
+            where[name].add(sources[path])
+    return {source: {max(sorted(where[name]), key=lambda other: len(os.path.commonpath([source, other])))
+                     for name in names if where[name] and source not in where[name]} for source, names in uses.items()}
+
+
+def check_circles(root, build):
+    calls = callees(root, build)
+    reached = {}
+    for source in calls:
+        reached[source], left = set(), [source]
+        while left:
+            new = calls[left.pop()] - reached[source]
+            reached[source] |= new
+            left += new
+    circles = {tuple(sorted(other for other in reached[source] if source in reached[other])) for source in calls}
+    wrong = [] if calls else [f"{build}: no objects found"]
+    for files in sorted(circles):
+        place = os.path.commonpath(files) if files else ""
+        rooms = {layer_of(name) for name in files}
+        if len(files) > CIRCLES.get(place, CIRCLE_MAX) or (len(rooms) > 1 and place not in CIRCLES):
+            wrong.append(f"{' and '.join(sorted(rooms))}: {len(files)} files call each other in a circle: {' '.join(files)}")
+    return wrong
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("objects", nargs="*")
     for room in ("policy", "net", "sim"):
         parser.add_argument(f"--{room}", nargs="+", default=[])
+    parser.add_argument("--build", type=pathlib.Path)
     options = parser.parse_args()
     wrong = check_includes(options.source.resolve())
     if options.objects:
         wrong += check_symbols(options.objects)
     if options.net:
         wrong += check_decisions(options.policy, options.net, options.sim)
+    if options.build:
+        wrong += check_circles(options.source.resolve(), options.build)
     print("\n".join(wrong) if wrong else "the layers hold")
     return 1 if wrong else 0
 

@@ -219,12 +219,11 @@ bool net_may_touch(const struct net *net);
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
 void conn_start(struct conn *conn);
 void conn_event(struct conn *conn, uint32_t events);
+void conn_read(struct conn *conn);
 /* `failure` NULL: none */
 void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure);
 void conn_step_tls(struct conn *conn);
 void conn_tls_failed(struct conn *conn);
-/* Marks the connection; net_process() closes it. */
-void conn_break(struct conn *conn, int verdict, const char *text);
 void conn_give_up_broken(struct conn *conn);
 /* Closes the connection now (by a reset when a write is unanswered), notifies the node, and plans
  * the next try. */
@@ -250,14 +249,15 @@ bool lookup_numeric(const char *host, const char *port, struct addresses *addres
 /* Never waits. A thread that still runs ends when getaddrinfo(3) does, and uses only memory of its
  * own. `forked`: in a child, where the thread does not exist. */
 void lookup_drop(struct node *node, bool forked);
-/* gives answers to the connections that wait, and starts lookups that had to wait */
-void lookups_pump(struct net *net);
+/* False: it still runs, or there is none. `failure` NULL: none */
+bool lookup_answers(const struct node *node, struct addresses *addresses, const char **failure);
 /* writes why there is no answer yet */
 void lookup_late(const struct node *node, rl_ns now, char *text, size_t size);
 
-/* wire.c: its bytes */
+/* wire.c: its bytes on the way out */
+/* Marks the connection; net_process() closes it. */
+void conn_break(struct conn *conn, int verdict, const char *text);
 void conn_epoll(struct conn *conn, uint32_t events); /* the events that epoll will report */
-void conn_read(struct conn *conn);
 void conn_flush(struct conn *conn);
 /* Queues a command; its texts end with NULL. False: no memory. */
 __attribute__((sentinel)) bool conn_command(struct conn *conn, const char *command, ...);
@@ -282,7 +282,7 @@ void transaction_lost(struct node *node, int verdict);
 struct call_queue transaction_take_all(struct node *node);
 bool transaction_conflicts(struct node *node, const struct net_request *request);
 
-/* net.c */
+/* host.c */
 rl_ns clock_now(void);
 void net_report(struct net *net); /* nodes that came or went: calls handlers */
 __attribute__((format(printf, 3, 4))) void net_log(struct net *net, int level, const char *format,

@@ -102,12 +102,6 @@ static int start_thread(struct lookup *lookup) {
 
 /* ---- the node's side ---- */
 
-static bool waits(const struct node *node) {
-    bool any = false;
-    for (int i = 0; i < CONNS_PER_NODE; i++) any |= node->conns[i].state == CONN_RESOLVING;
-    return any;
-}
-
 bool lookup_begin(struct node *node) {
     struct net *net = node->net;
     unsigned under_way = 0;
@@ -144,32 +138,12 @@ void lookup_drop(struct node *node, bool forked) {
     let_go(lookup);
 }
 
-static void take_answer(struct node *node) {
+bool lookup_answers(const struct node *node, struct addresses *addresses, const char **failure) {
     const struct lookup *lookup = node->lookup;
-    if (!lookup || !atomic_load_explicit(&lookup->done, memory_order_acquire)) return;
-    struct addresses addresses = lookup->addresses;
-    const char *failure = lookup->failure;
-    /* The connection has given up and pauses. After the pause it would start the same lookup. */
-    if (node->main->state == CONN_DOWN && node->main->retry.index != 0) conn_start(node->main);
-    lookup_drop(node, false);
-    for (int i = CONNS_PER_NODE; i-- > 0;)
-        if (node->conns[i].state == CONN_RESOLVING)
-            conn_resolved(&node->conns[i], &addresses, failure);
-}
-
-void lookups_pump(struct net *net) {
-    if (!net->resolving) return;
-    struct node *end = net->node + net->nodes;
-    for (struct node *node = net->node; node < end; node++) take_answer(node);
-    for (struct node *node = net->node; node < end; node++) {
-        if (!waits(node) || lookup_begin(node)) continue;
-        for (int i = CONNS_PER_NODE; i-- > 0;)
-            if (node->conns[i].state == CONN_RESOLVING)
-                conn_fail(&node->conns[i], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
-    }
-    net->resolving = false;
-    for (struct node *node = net->node; node < end; node++)
-        net->resolving |= node->lookup != NULL || waits(node);
+    if (!lookup || !atomic_load_explicit(&lookup->done, memory_order_acquire)) return false;
+    *addresses = lookup->addresses;
+    *failure = lookup->failure;
+    return true;
 }
 
 void lookup_late(const struct node *node, rl_ns now, char *text, size_t size) {

@@ -5,15 +5,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/guard.h"
@@ -159,60 +156,12 @@ void net_close(struct net *net, bool forked) {
     free_net(net);
 }
 
-void net_log(struct net *net, int level, const char *format, ...) {
-    if (!net->handlers.log || level > net->log_level) return;
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    net->handlers.log(net->handlers.context, level, text);
-}
-
-/* ---- clock, randomness, timers ---- */
+/* ---- properties and timers ---- */
 
 bool net_is_bereft(const struct net *net) { return net->bereft; }
 bool net_uses_tls(const struct net *net) { return net->tls != NULL; }
 
 unsigned net_nodes(const struct net *net) { return net->nodes; }
-
-rl_ns clock_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-rl_ns net_now(struct net *net) { return net && net->sample != 0 ? net->sample : clock_now(); }
-
-int64_t net_wall_us(struct net *net) {
-    struct timespec now;
-    (void)net;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-int net_random(struct net *net, void *buf, size_t n) {
-    unsigned char *to = buf;
-    while (n > 0) {
-        if (net->random_left == 0) {
-            ssize_t got;
-            do {
-                got = getrandom(net->random, sizeof(net->random), 0);
-            } while (got < 0 && errno == EINTR);
-            if (got <= 0) return -1;
-            net->random_left = (size_t)got; /* fewer than requested when a signal comes */
-        }
-        size_t part = n < net->random_left ? n : net->random_left;
-        unsigned char *from = net->random + net->random_left - part;
-        memcpy(to, from, part);
-        /* tokens come from here: no byte is used twice or stays in memory */
-        explicit_bzero(from, part);
-        net->random_left -= part;
-        to += part;
-        n -= part;
-    }
-    return 0;
-}
 
 void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) {
     timers_set(&net->timers, timer, at);
@@ -300,13 +249,6 @@ void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     wait_ms(net, timeout, batch);
 }
 
-void net_kick(struct net *net) {
-    uint64_t one = 1;
-    if (!net_may_touch(net)) return;
-    ssize_t written = write(net->kick, &one, sizeof(one));
-    (void)written; /* fails only when the counter is full: then it is readable already */
-}
-
 /* ---- working ---- */
 
 static void handle(struct net *net, uint64_t what, uint32_t events) {
@@ -326,12 +268,6 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
     if (conn->generation == (uint32_t)what) conn_event(conn, events);
 }
 
-void net_report(struct net *net) {
-    rl_mask changed = policy_reports(&net->policy, clock_now());
-    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
-        if (changed & 1) net->handlers.node(net->handlers.context, i);
-}
-
 /* The numbers may be in use for something else by now: nothing is closed. */
 static void lose_descriptors(struct net *net) {
     static const char why[] =
@@ -346,6 +282,39 @@ static void lose_descriptors(struct net *net) {
             conn->fd = -1;
             if (conn->state != CONN_DOWN) conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, why);
         }
+}
+
+static bool waits_for_lookup(const struct node *node) {
+    bool any = false;
+    for (int i = 0; i < CONNS_PER_NODE; i++) any |= node->conns[i].state == CONN_RESOLVING;
+    return any;
+}
+
+static void take_answer(struct node *node) {
+    struct addresses addresses;
+    const char *failure;
+    if (!lookup_answers(node, &addresses, &failure)) return;
+    /* The connection has given up and pauses. After the pause it would start the same lookup. */
+    if (node->main->state == CONN_DOWN && node->main->retry.index != 0) conn_start(node->main);
+    lookup_drop(node, false);
+    for (int i = CONNS_PER_NODE; i-- > 0;)
+        if (node->conns[i].state == CONN_RESOLVING)
+            conn_resolved(&node->conns[i], &addresses, failure);
+}
+
+static void pump_lookups(struct net *net) {
+    if (!net->resolving) return;
+    struct node *end = net->node + net->nodes;
+    for (struct node *node = net->node; node < end; node++) take_answer(node);
+    for (struct node *node = net->node; node < end; node++) {
+        if (!waits_for_lookup(node) || lookup_begin(node)) continue;
+        for (int i = CONNS_PER_NODE; i-- > 0;)
+            if (node->conns[i].state == CONN_RESOLVING)
+                conn_fail(&node->conns[i], REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
+    }
+    net->resolving = false;
+    for (struct node *node = net->node; node < end; node++)
+        net->resolving |= node->lookup != NULL || waits_for_lookup(node);
 }
 
 void net_process(struct net *net, const struct net_batch *batch) {
@@ -363,7 +332,7 @@ void net_process(struct net *net, const struct net_batch *batch) {
     for (int i = 0; i < TIMERS_PER_PROCESS && (timer = timers_due(&net->timers, now)); i++)
         timer->fire(timer);
     net->sample = 0;
-    lookups_pump(net);
+    pump_lookups(net);
     struct node *end = net->node + net->nodes;
     for (struct node *node = net->node; node < end; node++) {
         for (int i = CONNS_PER_NODE; i-- > 0;) conn_give_up_broken(&node->conns[i]);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The bytes of one connection. On the way in: socket, TLS, reader, and then the function that the
- * reply is for. On the way out: the buffer of commands, TLS, socket. `generation` shows whether the
- * connection that a function works for has ended meanwhile. */
+ * The bytes of one connection on the way out: the buffer of commands, TLS, socket. conn_read() has
+ * the way in. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +12,14 @@
 #include "net/codec/command.h"
 #include "net/conn/conn.h"
 
-enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
+void conn_break(struct conn *conn, int verdict, const char *text) {
+    if (conn->broken) return;
+    conn->broken = verdict;
+    if (conn->kind == CONN_MAIN) policy_leave(&conn->node->net->policy, conn->node->index);
+    snprintf(conn->broken_text, sizeof(conn->broken_text), "%s", text);
+    conn->node->net->pending = true;
+    net_kick(conn->node->net); /* ends a net_wait(), so that net_process() runs */
+}
 
 void conn_epoll(struct conn *conn, uint32_t events) {
     if (conn->epoll_events == events || !net_may_touch(conn->node->net)) return;
@@ -26,128 +32,6 @@ void conn_epoll(struct conn *conn, uint32_t events) {
         return;
     }
     conn->epoll_events = events;
-}
-
-static const char unasked[] = "an answer without a request";
-
-/* A reply that came before a request was written is no answer to it: a server that sends more
- * replies than it was asked for must not grant what was not asked yet. */
-static bool is_unasked(const struct conn *conn) {
-    if (conn->state == CONN_HANDSHAKE) return false;
-    if (conn->kind == CONN_AUX) return conn->answerable != conn->queued;
-    if (conn->kind == CONN_NOTIFIER && !conn->reader.resp3.on) return false;
-    return conn->answered >= conn->answerable;
-}
-
-static void take_plain(struct conn *conn, const char *data, size_t bytes) {
-    uint32_t generation = conn->generation;
-    conn->answerable = conn->written;
-    if (!reader_feed(&conn->reader, data, bytes)) {
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
-        return;
-    }
-    /* What a reply causes may end the connection; another may even have begun. */
-    while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
-        switch (reader_next(&conn->reader)) {
-        case READER_MORE:
-            if (!reader_is_in_reply(&conn->reader)) return;
-            if (conn->kind == CONN_MAIN) policy_heard(&conn->node->net->policy, conn->node->index);
-            if (!is_unasked(conn)) return;
-            conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, unasked);
-            return;
-        case READER_MALFORMED:
-            conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "malformed answer");
-            return;
-        case READER_OVERSIZED:
-            conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "oversized answer");
-            return;
-        case READER_NO_MEMORY: conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory"); return;
-        case READER_PUSH: conn_push(conn); continue;
-        case READER_REPLY: break;
-        }
-        if (conn->state == CONN_HANDSHAKE)
-            handshake_reply(conn);
-        else if (is_unasked(conn))
-            conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, unasked);
-        else if (conn->kind == CONN_MAIN || (conn->kind == CONN_NOTIFIER && conn->reader.resp3.on))
-            call_reply(conn);
-        else if (conn->kind == CONN_NOTIFIER)
-            tracking_message(conn);
-        else
-            transaction_reply(conn->node);
-    }
-}
-
-static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
-    char plain[READ_BYTES];
-    uint32_t generation = conn->generation;
-    if (!tls_feed(conn->tls, data, bytes)) {
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
-        return;
-    }
-    if (conn->state == CONN_TLS) conn_step_tls(conn);
-    while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
-        size_t got = 0;
-        enum tls_status status = tls_read(conn->tls, plain, sizeof(plain), &got);
-        if (status == TLS_MORE) return;
-        if (status == TLS_OK) {
-            take_plain(conn, plain, got);
-        } else if (status == TLS_CLOSED) {
-            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, "the server closed the connection");
-        } else {
-            conn_tls_failed(conn);
-        }
-    }
-}
-
-/* A TLS server answers plain commands with an alert of TLS, or hangs up. */
-static bool is_tls_alert(const struct conn *conn, const char *data, size_t bytes) {
-    bool first = conn->kind == CONN_MAIN && conn->state == CONN_HANDSHAKE && conn->step == 0;
-    return first && bytes >= 2 && data[0] == 0x15 && data[1] == 0x03;
-}
-
-static void hung_up(struct conn *conn, const char *why) {
-    char text[160];
-    const bool begins = conn->kind == CONN_MAIN && conn->state == CONN_HANDSHAKE;
-    const bool silent = begins && conn->node->url.kind == URL_TCP && conn->step == 0;
-    if (silent)
-        snprintf(text, sizeof(text), "%s before its first answer, to %s; TLS port? use rediss://",
-                 why, handshake_awaits(conn));
-    else if (begins)
-        snprintf(text, sizeof(text), "%s before its answer to %s", why, handshake_awaits(conn));
-    else
-        snprintf(text, sizeof(text), "%s", why);
-    conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, text);
-}
-
-void conn_read(struct conn *conn) {
-    char data[READ_BYTES];
-    struct net *net = conn->node->net;
-    uint32_t generation = conn->generation;
-    for (int i = 0;
-         i < READS_PER_EVENT && conn->generation == generation && conn->state >= CONN_TLS; i++) {
-        if (!net_may_touch(net)) return;
-        ssize_t got = recv(conn->fd, data, sizeof(data), MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-        net->sample = clock_now();
-        if (got == 0 && conn->state == CONN_TLS) {
-            /* a proxy whose server is down does that, so it may pass */
-            conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED,
-                      "the server closed the connection during the TLS handshake");
-        } else if (got <= 0) {
-            hung_up(conn, got == 0 ? "the server closed the connection" : strerror(errno));
-        } else if (is_tls_alert(conn, data, (size_t)got)) {
-            conn_fail(conn, REDLOCK_VERDICT_TLS,
-                      "the server answers in TLS; use rediss:// in the URL");
-        } else if (conn->tls) {
-            take_cipher(conn, data, (size_t)got);
-        } else {
-            take_plain(conn, data, (size_t)got);
-        }
-        net->sample = 0;
-        if (got > 0 && (size_t)got < sizeof(data)) return;
-    }
 }
 
 /* False: what is left has to wait for the socket, or the connection broke. */

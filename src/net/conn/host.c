@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a net has of its host: clocks, randomness, the event that wakes its loop, the log, and the
+ * handler that learns of its nodes. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/conn/conn.h"
+
+rl_ns clock_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+rl_ns net_now(struct net *net) { return net && net->sample != 0 ? net->sample : clock_now(); }
+
+int64_t net_wall_us(struct net *net) {
+    struct timespec now;
+    (void)net;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int net_random(struct net *net, void *buf, size_t n) {
+    unsigned char *to = buf;
+    while (n > 0) {
+        if (net->random_left == 0) {
+            ssize_t got;
+            do {
+                got = getrandom(net->random, sizeof(net->random), 0);
+            } while (got < 0 && errno == EINTR);
+            if (got <= 0) return -1;
+            net->random_left = (size_t)got; /* fewer than requested when a signal comes */
+        }
+        size_t part = n < net->random_left ? n : net->random_left;
+        unsigned char *from = net->random + net->random_left - part;
+        memcpy(to, from, part);
+        /* tokens come from here: no byte is used twice or stays in memory */
+        explicit_bzero(from, part);
+        net->random_left -= part;
+        to += part;
+        n -= part;
+    }
+    return 0;
+}
+
+void net_kick(struct net *net) {
+    uint64_t one = 1;
+    if (!net_may_touch(net)) return;
+    ssize_t written = write(net->kick, &one, sizeof(one));
+    (void)written; /* fails only when the counter is full: then it is readable already */
+}
+
+void net_log(struct net *net, int level, const char *format, ...) {
+    if (!net->handlers.log || level > net->log_level) return;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    net->handlers.log(net->handlers.context, level, text);
+}
+
+void net_report(struct net *net) {
+    rl_mask changed = policy_reports(&net->policy, clock_now());
+    for (unsigned i = 0; changed != 0; i++, changed >>= 1)
+        if (changed & 1) net->handlers.node(net->handlers.context, i);
+}
