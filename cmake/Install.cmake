@@ -43,5 +43,11 @@ install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket DESTI
 configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-node.conf.in ${PROJECT_BINARY_DIR}/redlock-node.conf @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/redlock-node.conf DESTINATION ${REDLOCK_UNIT_DIR}/redis-server@redlock.service.d RENAME redlock.conf)
 
-# For Prometheus and Grafana, next to the documents that explain them.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/packaging/observability DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# For Prometheus and Grafana, next to the documents that explain them. The alerts name the runbook where it is installed.
+set(alerts ${PROJECT_SOURCE_DIR}/packaging/observability/alerts.yml)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${alerts})
+file(READ ${alerts} text)
+string(REPLACE docs/operate/ ${CMAKE_INSTALL_FULL_DOCDIR}/ text "${text}")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/alerts.yml CONTENT "${text}" @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/alerts.yml ${PROJECT_SOURCE_DIR}/packaging/observability/dashboard.json
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}/observability)

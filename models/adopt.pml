@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Locks that are taken over by their tokens in guarded mode (docs/guarded.md, "Acquire, extend, release"). Two clients
+ * Locks that are taken over by their tokens in guarded mode (docs/inside/guarded.md, "Acquire, extend, release"). Two clients
  * acquire and release one resource on N = 3 nodes, their SETs arrive late and more than once, and whoever knows a client's
  * token takes its lock over, again and again. Nodes keep their data here; guarded.pml is about losses.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Guarded mode (docs/guarded.md): clients that acquire, renew, repair and release one resource, on nodes that lose their
+ * Guarded mode (docs/inside/guarded.md): clients that acquire, renew, repair and release one resource, on nodes that lose their
  * data, while agents bring such nodes back. models/check runs it through spin, with the switches below.
  *
  * Time and network are those of redlock.pml: a bound may come at any moment after it was begun, a request arrives at any

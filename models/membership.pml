@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How a quorum of guarded mode changes its members (docs/guarded.md, membership): servers 0, 1, 2 are members at first, server
+ * How a quorum of guarded mode changes its members (docs/inside/guarded.md, membership): servers 0, 1, 2 are members at first, server
  * 3 may be added, others removed, twice in all; operators are interrupted anywhere and servers lose their data. models/check
  * runs it through spin, with the switches below. Each half is a model of its own, for what one needs of the other is little:
  *  - LEASES = 0: two operators race; never are two different changes chosen for one epoch. There are no clients. That the

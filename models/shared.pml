@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Shared locks in guarded mode (docs/shared.md): two writers and two readers acquire, renew and release one resource, on
+ * Shared locks in guarded mode (docs/use/shared.md): two writers and two readers acquire, renew and release one resource, on
  * nodes that lose their data, while agents bring such nodes back. models/check runs it through spin, with the switches
  * below. Time, network, losses and recovery are those of guarded.pml, and so is what its comment leaves out.
  *

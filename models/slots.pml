@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Slots (docs/slots.md): clients that each take one of K slots of a resource, on N nodes, and leave it, without end.
+ * Slots (docs/use/slots.md): clients that each take one of K slots of a resource, on N nodes, and leave it, without end.
  * models/check runs it through spin, with the switches below.
  *
  * Time and network are those of redlock.pml: a bound may come at any moment, a request arrives at any time or never, and

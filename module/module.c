@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The module: loads, refuses, unloads. See docs/native.md. */
+ * The module: loads, refuses, unloads. See docs/operate/native.md. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -247,7 +247,7 @@ Inductive reachable (y : system) : state -> Prop :=
 (* ---- the assumptions --------------------------------------------------------------------------- *)
 
 Inductive assumption :=
-(* of the surroundings: docs/safety.md numbers them *)
+(* of the surroundings: docs/use/safety.md numbers them *)
 | Keys_are_kept            (* 1: no loss of data, no eviction *)
 | One_server_per_node      (* 2 and 6: no failover to another server, no proxy that switches *)
 | Server_clocks_run        (* 3: not stepped forward, and not too fast *)

@@ -19,7 +19,7 @@ Definition time := Z.
 Definition resource := nat.
 Definition agent := nat.
 
-(* The rules of docs/guarded.md that GuardedRuns.v drops, one at a time. *)
+(* The rules of docs/inside/guarded.md that GuardedRuns.v drops, one at a time. *)
 Inductive rule :=
 | Only_intact_vote            (* a body that recovers does not vote *)
 | Raises_strictly             (* ZADD GT CH *)

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
-   Guarded mode: the fencing tokens of readers (docs/shared.md, "Fencing tokens").
+   Guarded mode: the fencing tokens of readers (docs/use/shared.md, "Fencing tokens").
 
    A reader raises no fence of its own. Its token is the highest fence that the nodes it counts on
    reported, and a node counts only when its fence is at least that high: where it was lower, the reader

@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
    Guarded mode: K locks have at most K holders. The slots of a resource are K ordinary locks, on keys of
-   their own (docs/slots.md). How a slot is taken is in Slots.v, for classic mode; here a client that asks for
+   their own (docs/use/slots.md). How a slot is taken is in Slots.v, for classic mode; here a client that asks for
    any slot is several attempts, one for each slot, of which all but one are over when it settles. *)
 Require Import ZArith Lia List Bool Arith.
 From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTokens GuardedExclusion.

@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
    Membership changes of guarded mode: the system. Operators decide, epoch after epoch, which list of
-   members comes next, with the members of the present epoch as acceptors (docs/guarded.md, Membership).
+   members comes next, with the members of the present epoch as acceptors (docs/inside/guarded.md, Membership).
 
    A node has a record or none. None means: its data are lost, or it never had any. The record of a
    node that recovers counts for nothing, so it is none here. A node that has a record is intact.

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
-   Shared locks in classic mode: the system (docs/shared.md).
+   Shared locks in classic mode: the system (docs/use/shared.md).
 
    A writer holds the key as the client of any ordinary lock does. A reader has a place in a list that
    belongs to the key, and the key holds the marker. Clocks, lists of nodes, settings and their

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
-   Slots: at most K clients at a time (docs/slots.md).
+   Slots: at most K clients at a time (docs/use/slots.md).
 
    Slot k of a resource is the ordinary lock on a key of its own. What is special is how it is taken:
    one script takes any slot that is free (src/node/acquire_slot.lua), the client settles on one slot

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A gateway: it speaks the Redis protocol and presents a quorum as one Redis, for lock traffic.
- * docs/serve.md lists the commands and the meaning of each answer.
+ * docs/use/serve.md lists the commands and the meaning of each answer.
  */
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H

@@ -392,7 +392,7 @@ static void refuse_fence(int64_t fence) {
              fence, (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
 }
 
-/* A slot's token names how many slots there are behind its 40 hex digits: docs/slots.md. */
+/* A slot's token names how many slots there are behind its 40 hex digits: docs/use/slots.md. */
 static bool is_of_slot(const struct token *token) {
     return token->count > 41 && token->bytes[40] == '/' &&
            strspn((const char *)token->bytes, "0123456789abcdef") == 40;

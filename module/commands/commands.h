@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The commands, in groups. docs/native.md describes what each takes and returns. */
+ * The commands, in groups. docs/operate/native.md describes what each takes and returns. */
 #ifndef MODULE_COMMANDS_H
 #define MODULE_COMMANDS_H
 

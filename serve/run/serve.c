@@ -71,8 +71,8 @@ static void on_log(int severity, const char *text) {
         notice_say(&log_notice, log_options, text);
 }
 
-/* A lock that was taken as classic is lost with the first record (docs/guarded.md). Its holder asks
- * by commands only, so the log is the place to report that. */
+/* A lock that was taken as classic is lost with the first record (docs/inside/guarded.md). Its
+ * holder asks by commands only, so the log is the place to report that. */
 static void follow_mode(struct gateway *gateway) {
     if (!gateway->may_turn || !gateway_is_guarded(gateway)) return;
     gateway->may_turn = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Operators who break locks, by the library's own code. When a lock is broken, its operator admits
- * the fence at the register, as docs/fencing.md asks.
+ * the fence at the register, as docs/use/fencing.md asks.
  */
 #include <string.h>
 

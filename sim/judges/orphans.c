@@ -8,7 +8,7 @@
  * within the TTL of its last effect (until - at of its KEY_SET or KEY_EXTENDED):
  *
  *   - counted from the end of the interest, when that effect was before it;
- *   - counted from the effect itself, when it came after. That is the ghost that docs/safety.md
+ *   - counted from the effect itself, when it came after. That is the ghost that docs/use/safety.md
  *     admits: a SET or an extension that was sent in time and arrived late makes a key of at most
  *     one TTL. But only if it was sent in time: where the history has messages, one that left its
  *     client after the interest had ended is a violation in itself. Where it has none, late effects

@@ -497,7 +497,8 @@ static void draw_operators(struct plan *plan) {
             client->client.recover = chance(plan, 50);
         }
         client->nodes = 0;
-        /* A majority of the list may be new nodes and one that has lost its data: docs/guarded.md.
+        /* A majority of the list may be new nodes and one that has lost its data:
+         * docs/inside/guarded.md.
          */
         if (rl_count(options->spare) > 1 && client->client.mode == REDLOCK_MODE_AUTO)
             client->client.mode = REDLOCK_MODE_GUARDED;

@@ -301,10 +301,10 @@ static void on_operated(struct world *world, unsigned client, unsigned resource,
              client);
 }
 
-/* After the faults, client A, which always exists, does what docs/guarded.md asks of an operator:
- * it runs init if too few members are intact, or if two inits have left records of two quorums, it
- * repeats an add that its node has forgotten, and it raises a ttl_max that has become too short for
- * the clients. Nothing else helps in these cases.
+/* After the faults, client A, which always exists, does what docs/inside/guarded.md asks of an
+ * operator: it runs init if too few members are intact, or if two inits have left records of two
+ * quorums, it repeats an add that its node has forgotten, and it raises a ttl_max that has become
+ * too short for the clients. Nothing else helps in these cases.
  *
  * This must not hide a fault of the library. So A waits until every operator has ended, which
  * LIVENESS judges. It does nothing while a majority is intact: clients must recover the other

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A client, as all rooms below this directory know it: the parts that they share, and nothing that
- * a room keeps for itself. docs/architecture.md names the rooms. The schedule's mutex protects
- * everything here unless a comment says otherwise. */
+ * a room keeps for itself. docs/inside/architecture.md names the rooms. The schedule's mutex
+ * protects everything here unless a comment says otherwise. */
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H
 

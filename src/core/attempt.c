@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * One attempt: ask every node that can be asked, all at once, and count. Quotations are from the
- * Redlock page. Fences, proposals and confirming belong to guarded mode (docs/guarded.md). */
+ * Redlock page. Fences, proposals and confirming are guarded mode's (docs/inside/guarded.md). */
 #include "core/core.h"
 
 #include <assert.h>

@@ -4,7 +4,7 @@
  * step forward ends leases early. A step is noticed when the first sample after it arrives. It is
  * kept until the caller has acted on it or it is too old to matter. This does not prevent the loss
  * of a lease that ends between the step and that sample, and is given to another client
- * (docs/safety.md, JUMP-FORWARD).
+ * (docs/use/safety.md, JUMP-FORWARD).
  *
  * Also measures how fast a clock runs. Time services slew clocks by up to some per cent, all of
  * them together when they follow one source, and a fast clock ends keys early as well. */

@@ -5,7 +5,7 @@
  * "wake me at" and "report to the caller" go out as actions. So the protocol can be simulated, and
  * an exchange can be read as text.
  *
- * Source of the rules: "Distributed Locks with Redis" (the Redlock page) and docs/safety.md. */
+ * Source of the rules: "Distributed Locks with Redis" (the Redlock page) and docs/use/safety.md. */
 #ifndef RL_CORE_H
 #define RL_CORE_H
 
@@ -233,7 +233,8 @@ rl_ns rl_nth_time(const rl_ns times[RL_NODES_MAX], rl_mask nodes, unsigned nth);
 /* ---- which slot: the nodes' choices, and ours ------------------------------------------------ */
 
 /* Each node gives the first slot that is free in our order. A majority for one slot wins at once;
- * otherwise we settle on the slot that most nodes gave and ask the others for it (docs/slots.md).
+ * otherwise we settle on the slot that most nodes gave and ask the others for it
+ * (docs/use/slots.md).
  */
 struct rl_slots {
     uint8_t slot;             /* the one that counts; 0: not settled yet */
@@ -293,7 +294,7 @@ void rl_attempt_step(struct rl_attempt *attempt, const struct rl_event *event, r
 #define RL_WAITING_ARMED 1
 
 /* Used while nodes notify of changes. Without that, the random delay alone decides. All of it
- * is hints (docs/waiting.md). */
+ * is hints (docs/use/waiting.md). */
 struct rl_waiting {
     const struct rl_terms *terms;
     bool active;
@@ -337,7 +338,7 @@ rl_ns rl_waiting_wake_at(const struct rl_waiting *waiting);
  * time only. */
 #define RL_RESERVED (100 * RL_MS)
 
-/* Used while a majority of nodes keeps queues. All of it is hints (docs/waiting.md). */
+/* Used while a majority of nodes keeps queues. All of it is hints (docs/use/waiting.md). */
 struct rl_turns {
     const struct rl_terms *terms;
     bool active;

@@ -2,7 +2,7 @@
  *
  * Which nodes may vote. "A node counts only if all of this holds: its record is of that quorum and
  * epoch, standing intact, written for this run_id; its member's newest incarnation is this run_id."
- * (docs/guarded.md) */
+ * (docs/inside/guarded.md) */
 #include "core/eligibility.h"
 
 #include <assert.h>

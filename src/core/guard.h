@@ -10,7 +10,7 @@
  * name) fails as soon as the record has changed. All rules about the contents of records are here;
  * a node knows none of them (src/node/record_write.lua).
  *
- * Source of the rules: docs/guarded.md. */
+ * Source of the rules: docs/inside/guarded.md. */
 #ifndef RL_GUARD_H
 #define RL_GUARD_H
 
@@ -83,7 +83,7 @@ struct rl_record {
     uint64_t loss;
     /* RECOVERING: the time since the registration that all agents together have waited */
     int64_t waited_ms;
-    /* The acceptor of the next epoch's consensus (docs/guarded.md, membership). */
+    /* The acceptor of the next epoch's consensus (docs/inside/guarded.md, membership). */
     uint64_t ballot;          /* promised: no lower ballot is accepted */
     uint64_t accepted_ballot; /* 0: none */
     /* with accepted_ballot 0: the change that made this epoch, if the record has it */

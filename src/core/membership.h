@@ -9,7 +9,7 @@
  * machine holds no lock between two questions. It can be interrupted anywhere, and another operator
  * continues from the records.
  *
- * Source of the rules: docs/guarded.md, membership. */
+ * Source of the rules: docs/inside/guarded.md, membership. */
 #ifndef RL_MEMBERSHIP_H
 #define RL_MEMBERSHIP_H
 

@@ -5,7 +5,7 @@
  * write. It applies to exactly what was read: no other write came between a promise and the
  * acceptance that relies on it.
  *
- * Quotations are from docs/guarded.md; e is the present epoch. `wanted` is the
+ * Quotations are from docs/inside/guarded.md; e is the present epoch. `wanted` is the
  * operator's change. `chosen` is the one that this run completes: an earlier operator's, if one was
  * accepted. */
 #include <assert.h>

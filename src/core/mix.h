@@ -25,8 +25,8 @@ static inline int64_t rl_draw_between(uint64_t *state, int64_t low, int64_t high
     return low + (int64_t)(rl_splitmix64(state) % ((uint64_t)(high - low) + 1));
 }
 
-/* FNV-1a, 64 bits: begin with RL_FNV_BASIS. docs/guarded.md fixes it as the hash that gives a key
- * its stripe. */
+/* FNV-1a, 64 bits: begin with RL_FNV_BASIS. docs/inside/guarded.md fixes it as the hash that gives
+ * a key its stripe. */
 #define RL_FNV_BASIS UINT64_C(0xcbf29ce484222325)
 static inline uint64_t rl_fnv1a(uint64_t hash, const void *data, size_t bytes) {
     const unsigned char *at = data;

@@ -57,7 +57,7 @@ enum node_change {
 typedef void node_change_fn(void *context, enum node_change change, struct node_bytes key,
                             struct node_bytes token, int64_t expires_ms);
 
-/* When does a key of a stock table end? Servers differ (docs/servers.md). */
+/* When does a key of a stock table end? Servers differ (docs/operate/servers.md). */
 enum node_end_rule {
     NODE_ENDS_AFTER, /* now > end: Redis up to 7.4, Valkey: with a PTTL of 0 it still exists */
     NODE_EXPIRES_AT, /* Redis 8: requests find it until then, but active expiry deletes it at its
@@ -170,9 +170,9 @@ struct node_field {
  *  - `highest` is the highest fence ever accepted for the stripe. It is what node_fences() returns:
  *    recovery of other nodes installs it as their floor.
  * So an acquire or raise must exceed the fence of its own key: max(own, bound). The stripe of a key
- * is computed from the key (docs/guarded.md); that of a key above 4096 bytes is taken from the
- * first request that names it with one stripe. A stripe that a request names and that belongs to
- * none of its keys is treated as in a raise without keys, and an extension raises it likewise. */
+ * is computed from the key (docs/inside/guarded.md); that of a key above 4096 bytes is taken from
+ * the first request that names it with one stripe. A stripe that a request names and that belongs
+ * to none of its keys is treated as in a raise without keys, and an extension raises it too. */
 
 /* Stock tables only. ZADD XX GT CH of all stripes in one command. STALE: one or more of them were
  * not raised, or they are gone. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which commands a lock needs (docs/acl.md), each in a form that changes nothing: with an argument
- * that the server refuses, on a name that no client uses, or as a read. A server checks the number
- * of arguments before the permission, and the arguments after it. So a denial is a denial, and any
- * other answer is a yes. ACL DRYRUN would need a permission of its own. */
+ * Which commands a lock needs (docs/operate/acl.md), each in a form that changes nothing: with an
+ * argument that the server refuses, on a name that no client uses, or as a read. A server checks
+ * the number of arguments before the permission, and the arguments after it. So a denial is a
+ * denial, and any other answer is a yes. ACL DRYRUN would need a permission of its own. */
 #include "policy/request.h"
 
 #define NOTHING "redlock:doctor"

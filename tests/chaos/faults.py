@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What happens to servers, links and workers, drawn from the seed; for each mode what it promises to survive (docs/safety.md).
+"""What happens to servers, links and workers, drawn from the seed; for each mode what it promises to survive (docs/use/safety.md).
 
 A fault is a generator that yields for how many seconds it lasts, or that ends at once if it cannot be now.
 """

@@ -2,7 +2,7 @@
 """Judges a run by what its workers wrote down (record.h), and by nothing that the library says of others.
 
 Two holders of a resource at once, unless both only read; more holders of a semaphore than it has slots; fences that do not grow
-as docs/fencing.md and docs/shared.md promise; a write or a read that the register refused although its holder was inside its
+as docs/use/fencing.md and docs/use/shared.md promise; a write or a read that the register refused although its holder was inside its
 validity; observers that report two leaders for one term, or a term that falls.
 """
 import bisect

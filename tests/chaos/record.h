@@ -37,7 +37,7 @@ struct chaos_record {
     uint32_t kind, resource, slot, turn;
 };
 
-/* The gate of docs/fencing.md: the highest fence of a writer, and that of a reader. */
+/* The gate of docs/use/fencing.md: the highest fence of a writer, and that of a reader. */
 struct chaos_cell {
     _Atomic int64_t fence, read_fence;
     _Atomic int64_t writes, refusals;

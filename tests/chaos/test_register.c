@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The register of the chaos runs follows the gate's rule (docs/fencing.md): a run in which it
+ * The register of the chaos runs follows the gate's rule (docs/use/fencing.md): a run in which it
  * refused what the gate admits would accuse the library of what it did not do.
  */
 #include <setjmp.h>

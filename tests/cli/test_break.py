@@ -494,7 +494,7 @@ def test_guarded_the_gate_refuses_the_broken_holder(guarded, resource):
         file = pathlib.Path(directory) / "counter"
         file.write_text("1\n")
         broken = guarded("break", *WHY, resource).stdout.decode().strip()
-        # Until the resource has seen the fence, the broken holder passes: docs/fencing.md, "After a break".
+        # Until the resource has seen the fence, the broken holder passes: docs/use/fencing.md, "After a break".
         assert guarded("gate", "--fence", fence, str(file), "--", "echo", "2").returncode == 0
         assert guarded("gate", "--fence", broken, str(file), "--", "cat", str(file)).returncode == 0
         assert guarded("gate", "--fence", fence, str(file), "--", "echo", "3").returncode == LOST

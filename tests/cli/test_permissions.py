@@ -162,8 +162,8 @@ def test_what_a_lock_needs(own_quorum, resource, command):
 
 
 def test_a_lock_without_scripts_or_transactions(three, resource):
-    """The least user of docs/acl.md, less the scripts: it may set, so acquire succeeds; extend and release cannot compare."""
-    line = re.search(r"^ACL SETUSER locks on >PASSWORD .*$", (SOURCE / "docs/acl.md").read_text(), re.M)
+    """The least user of docs/operate/acl.md, less the scripts: it may set, so acquire succeeds; extend and release cannot compare."""
+    line = re.search(r"^ACL SETUSER locks on >PASSWORD .*$", (SOURCE / "docs/operate/acl.md").read_text(), re.M)
     assert " +eval +evalsha " in line[0]
     for server in three.servers:
         server.ask(*line[0].replace(" +eval +evalsha ", " ").split())
@@ -269,9 +269,9 @@ def test_a_refused_lock_leaves_nothing(three, mode, script, options, resource):
 
 
 def test_the_least_user_and_a_shared_lock(three, resource):
-    """The user of docs/acl.md for guarded mode may not share."""
+    """The user of docs/operate/acl.md for guarded mode may not share."""
     make_quorum(three.servers)
-    line = re.search(r"^ACL SETUSER locks on >PASSWORD resetkeys ~lock:\* ~redlock:\* .*$", (SOURCE / "docs/acl.md").read_text(), re.M)
+    line = re.search(r"^ACL SETUSER locks on >PASSWORD resetkeys ~lock:\* ~redlock:\* .*$", (SOURCE / "docs/operate/acl.md").read_text(), re.M)
     for server in three.servers:
         server.ask(*line[0].split())
     redlock = Redlock(urls(*three.servers).replace("//", "//locks:PASSWORD@"), {"REDLOCK_MODE": "guarded"})

@@ -692,7 +692,7 @@ def test_replace(made, three, spare, resource, dead):
 
 
 def test_a_server_of_a_quorum_that_is_gone(made, three, spare):
-    """The advice is one that docs/safety.md allows: no key of the protocol is deleted by hand."""
+    """The advice is one that docs/use/safety.md allows: no key of the protocol is deleted by hand."""
     assert guarded(spare.url)("quorum", "init", "--yes", "--never-used").returncode == 0
     done = made("quorum", "add", "--yes", "--quorum", id_at(three[0]), spare.url)
     assert done.returncode != 0
@@ -957,10 +957,10 @@ def test_a_fence_of_a_clock_that_was_two_years_ahead(made, three, resource):
     assert done.returncode == 0 and int(done.stdout) > ahead, done
 
 
-# The ACL that docs/acl.md gives for guarded mode is the least that is needed, and is enough.
+# The ACL that docs/operate/acl.md gives for guarded mode is the least that is needed, and is enough.
 
 def acl_of_the_manual():
-    with open(os.path.join(os.environ["REDLOCK_SOURCE"], "docs", "acl.md"), encoding="utf-8") as manual:
+    with open(os.path.join(os.environ["REDLOCK_SOURCE"], "docs", "operate", "acl.md"), encoding="utf-8") as manual:
         line = re.search(r"## Guarded mode.*?^ACL SETUSER locks (.*?)$", manual.read(), re.S | re.M).group(1)
     return line.replace(">PASSWORD", ">geheim").split()
 

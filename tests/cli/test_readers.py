@@ -198,7 +198,7 @@ def test_without_permission_for_scripts(own_quorum):
 def test_with_the_permissions_of_the_manual(own_quorum):
     if server_version() < (6, 0):
         pytest.skip("no users")
-    permissions = [line for line in pathlib.Path(os.environ["REDLOCK_SOURCE"], "docs", "acl.md").read_text().splitlines()
+    permissions = [line for line in pathlib.Path(os.environ["REDLOCK_SOURCE"], "docs", "operate", "acl.md").read_text().splitlines()
                    if "+zcount" in line and line.startswith("~")][0]
     fill(own_quorum.servers, "catalogue", 3)
     for server in own_quorum.servers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/cookbook.md: each recipe as it stands on the page. A "machine" is a process with an environment of its own."""
+"""docs/use/cookbook.md: each recipe as it stands on the page. A "machine" is a process with an environment of its own."""
 import configparser
 import contextlib
 import os
@@ -17,7 +17,7 @@ from documents import Document
 from recipes import Missing, PostgreSQL
 from servers import Quorum, until
 
-PAGE = Document("docs/cookbook.md")
+PAGE = Document("docs/use/cookbook.md")
 HELD, NO_QUORUM, LOST = 75, 69, 80
 
 

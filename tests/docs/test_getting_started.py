@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/getting-started.md: its commands in the order of the page, with an installed library."""
+"""docs/use/getting-started.md: its commands in the order of the page, with an installed library."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import subprocess
 from documents import SOURCE, Document
 from servers import Quorum
 
-PAGE = Document("docs/getting-started.md")
+PAGE = Document("docs/use/getting-started.md")
 BUILD = pathlib.Path(os.environ["REDLOCK_BUILD"])
 OWN = "own servers"
 

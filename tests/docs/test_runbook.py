@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/runbook.md: each finding is provoked on real servers, and the page's commands end it; each procedure is followed."""
+"""docs/operate/runbook.md: each finding is provoked on real servers, and the page's commands end it; each procedure is followed."""
 import contextlib
 import json
 import os
@@ -19,7 +19,7 @@ from conftest import BINARY
 from documents import SOURCE, Document
 from servers import SAFE, Quorum, ServerError, started, until, urls
 
-PAGE = Document("docs/runbook.md")
+PAGE = Document("docs/operate/runbook.md")
 ON = PAGE.one("sh", "on")
 PASSWORD = "correct-horse"
 TTL_MAX = "2s"
@@ -466,7 +466,7 @@ def test_one_by_one(shell, label):
         assert holder.wait(10) == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("page", ["docs/runbook.md", "docs/native.md", "docs/guarded.md", "docs/redlock.1"])
+@pytest.mark.parametrize("page", ["docs/operate/runbook.md", "docs/operate/native.md", "docs/inside/guarded.md", "docs/redlock.1"])
 def test_each_page_with_a_rolling_restart_has_its_rule(page):
     """Without it, a quorum of three loses the locks that are held."""
     rule = "With three servers, also wait one TTL of the longest held lock before the next restart."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Resources behind a fence, each driven by the text of docs/fencing.md with the resource's own command line.
+"""Resources behind a fence, each driven by the text of docs/use/fencing.md with the resource's own command line.
 
 A resource has read(fence) and write(fence, value): the value, or None when refused; and peek(), which asks nobody.
 """
@@ -17,8 +17,8 @@ from servers import Server, die_with_us  # noqa: E402
 
 
 def recipe(name):
-    """The code block of docs/fencing.md under the comment that names it."""
-    text = (SOURCE / "docs" / "fencing.md").read_text(encoding="utf-8")
+    """The code block of docs/use/fencing.md under the comment that names it."""
+    text = (SOURCE / "docs" / "use" / "fencing.md").read_text(encoding="utf-8")
     return re.search(rf"^<!-- recipe: {name} -->\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL).group(1)
 
 

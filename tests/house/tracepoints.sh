@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# The tracepoints are in a program or library, each with seven arguments, as docs/metrics.md lists them.
+# The tracepoints are in a program or library, each with seven arguments, as docs/operate/metrics.md lists them.
 # usage: tracepoints.sh FILE DOCUMENT
 set -euo pipefail
 export LC_ALL=C

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * How nodes are reached: passwords, users, the least permissions of docs/acl.md, databases, Unix
- * sockets, TLS, and one server under two names.
+ * How nodes are reached: passwords, users, the least permissions of docs/operate/acl.md, databases,
+ * Unix sockets, TLS, and one server under two names.
  */
 #include "notices.h"
 
@@ -125,7 +125,7 @@ static void a_user(void **state) {
     server_stop(&server);
 }
 
-/* Lines of docs/acl.md. */
+/* Lines of docs/operate/acl.md. */
 static void the_least_permissions_suffice(void **state) {
     (void)state;
     static const char *const rules[] = {

@@ -546,7 +546,7 @@ static void upgraded(void **state) {
             assert_result(redlock_release(work), REDLOCK_OK);
         }
         wait_until(granted_by(lock) == 3, PATIENCE_MS);
-        /* As docs/guarded.md asks of an operator with three servers. */
+        /* As docs/inside/guarded.md asks of an operator with three servers. */
         nap_ms(TTL_MAX);
         assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 0);
     }
@@ -617,7 +617,7 @@ static void unloaded(void **state) {
     servers_stop(&nodes);
 }
 
-/* The rules of docs/acl.md: the module's commands alone. */
+/* The rules of docs/operate/acl.md: the module's commands alone. */
 static void least_permissions(void **state) {
     static const char classic[] =
         "+redlock.hello +redlock.lock +redlock.unlock +redlock.acquire +redlock.extend "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * scheme=setnx against the pattern as it is found in the field: SETNX with a timestamp, GET,
- * GETSET, DEL (docs/older-ways.md). The field's code is here in C, command by command.
+ * GETSET, DEL (docs/use/older-ways.md). The field's code is here in C, command by command.
  */
 #include "notices.h"
 
@@ -627,7 +627,7 @@ static void a_token_is_handed_on(void **state) {
     redlock_client_free(client);
 }
 
-/* Lines of docs/older-ways.md, with scripts and without. */
+/* Lines of docs/use/older-ways.md, with scripts and without. */
 static void the_least_permissions_suffice(void **state) {
     (void)state;
     static const char *const may[] = {"+eval +evalsha", "+watch +unwatch +discard"};

@@ -341,7 +341,7 @@ static void turns_fall_evenly(void **state) {
 
 /* ---- where nobody tells ---- */
 
-/* What docs/acl.md gives to whoever holds locks, and to whoever is to wait well. */
+/* What docs/operate/acl.md gives to whoever holds locks, and to whoever is to wait well. */
 #define HOLDS                                                                                      \
     "~lock:* ~redlock:node resetchannels -@all +set +get +del +exists +pttl +pexpire +eval "       \
     "+evalsha +info +hget"

@@ -111,12 +111,12 @@ def test_every_metric_and_label_exists(start, quorum, written):
 # ---- the runbook and the dashboard ----
 
 def test_each_alert_has_its_section():
-    runbook = (SOURCE / "docs" / "runbook.md").read_text()
+    runbook = (SOURCE / "docs" / "operate" / "runbook.md").read_text()
     part = runbook[runbook.index("\n## Alerts\n"):runbook.index("\n## Metrics of the gateway\n")]
     sections = re.findall(r"^### (\w+)\n\n\S", part, re.MULTILINE)
     alerts = re.findall(r"- alert: (\w+)", ALERTS)
     assert sections == alerts
-    assert re.findall(r"runbook: docs/runbook.md#(\w+)", ALERTS) == [alert.lower() for alert in alerts]
+    assert re.findall(r"runbook: docs/operate/runbook.md#(\w+)", ALERTS) == [alert.lower() for alert in alerts]
 
 
 def test_the_dashboard_is_whole():

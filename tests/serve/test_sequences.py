@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What clients send that cannot be installed here, command for command; and the shell's recipe of docs/serve.md."""
+"""What clients send that cannot be installed here, command for command; and the shell's recipe of docs/use/serve.md."""
 import hashlib
 import os
 import pathlib
@@ -46,7 +46,7 @@ def test_redis_distlock(gateway, key):
 
 
 def shell_recipe():
-    text = (pathlib.Path(os.environ["REDLOCK_SOURCE"]) / "docs" / "serve.md").read_text(encoding="utf-8")
+    text = (pathlib.Path(os.environ["REDLOCK_SOURCE"]) / "docs" / "use" / "serve.md").read_text(encoding="utf-8")
     return re.search(r"^<!-- recipe: shell -->\n```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL).group(1)
 
 

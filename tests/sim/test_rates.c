@@ -4,7 +4,7 @@
  * time service slews. One of them may run wild besides. No two clients hold a lock, in any mode,
  * although keys end earlier than the configured drift covers.
  *
- * TTLs are long enough for two samples: before that a client knows no rate (docs/safety.md). A
+ * TTLs are long enough for two samples: before that a client knows no rate (docs/use/safety.md). A
  * client that was cut off knows none either, so messages are slow, but not lost.
  */
 #include "stage.h"

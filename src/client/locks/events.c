@@ -24,7 +24,7 @@ static int64_t fence_of(const struct redlock_lock *lock) {
     return lock->config->mode->fenced ? lock->fence : 0;
 }
 
-/* They have no token either. docs/metrics.md lists the arguments. */
+/* They have no token either. docs/operate/metrics.md lists the arguments. */
 #define TRACEPOINT(name, lock, result, began, now)                                                 \
     DTRACE_PROBE7(redlock, name, lock, (const char *)(lock)->keys[0].data + prefix_of(lock),       \
                   (lock)->keys[0].bytes - prefix_of(lock), result, fence_of(lock), began, now)

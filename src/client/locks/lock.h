@@ -384,7 +384,7 @@ static inline const struct net_bytes *lock_keys(const struct redlock_lock *lock,
 }
 
 /* fenced.c */
-/* docs/guarded.md fixes this, because all clients must agree. */
+/* docs/inside/guarded.md fixes this, because all clients must agree. */
 static inline uint16_t fenced_stripe(struct net_bytes key) {
     return rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % RL_STRIPES;
 }

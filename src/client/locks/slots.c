@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Locks that are one of several slots of a resource (docs/slots.md). A slot is the ordinary lock on
- * a key of its own. So this file is only about a try: which requests ask for which slot. After it
- * the lock has one key, that of its slot. */
+ * Locks that are one of several slots of a resource (docs/use/slots.md). A slot is the ordinary
+ * lock on a key of its own. So this file is only about a try: which requests ask for which slot.
+ * After it the lock has one key, that of its slot. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

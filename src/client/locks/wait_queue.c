@@ -2,7 +2,7 @@
  *
  * Callers of one client that wait for the same key form a queue. The first one contends, for all of
  * them. On the nodes the client has one place in the key's wait queue of all clients. See
- * docs/waiting.md. */
+ * docs/use/waiting.md. */
 #include <stdlib.h>
 #include <string.h>
 

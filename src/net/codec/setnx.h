@@ -3,7 +3,7 @@
  * scheme=setnx: the old pattern. The key has no TTL; its value is the time at which the lock ends,
  * as a number. Other programs read that number, so the value must be a number only, and two clients
  * may write the same one. The owner is recorded next to it: a hash under NET_KEY_SETNX and the key,
- * with the number and the token that wrote it. docs/older-ways.md has the rules. */
+ * with the number and the token that wrote it. docs/use/older-ways.md has the rules. */
 #ifndef RL_NET_SETNX_H
 #define RL_NET_SETNX_H
 

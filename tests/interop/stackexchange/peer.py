@@ -3,7 +3,7 @@
 multiplexer has. Taken from its source, which is the same in this from 1.0 to 2.13 (and in 3.x with servers before 8.4):
 RedisDatabase.cs: LockTake, GetStringSetMessage, GetLockExtendTransaction, GetLockReleaseTransaction; Condition.cs;
 RedisTransaction.cs: GetMessages. The library itself is in no package manager that the tests may count on
-(docs/interop.md). ../README.md has the protocol. usage: peer.py URL
+(docs/use/interop.md). ../README.md has the protocol. usage: peer.py URL
 """
 import pathlib
 import socket
