@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every picture: well-formed, self-contained, the same each time, and as in docs/pictures.
+"""Every picture: well-formed, self-contained, the same each time; those that documents show are in docs/pictures.
 
 pictures.py PROGRAM DIRECTORY            compares
 pictures.py PROGRAM DIRECTORY --update   rewrites DIRECTORY on purpose
@@ -124,23 +124,32 @@ def whole_pictures(directory):
     return sorted(path for path in directory.glob("*.svg") if not path.name.endswith(".thumb.svg"))
 
 
+def shown():
+    """The pictures that the documents show; `--target gallery` draws the others."""
+    pages = [path.read_text(encoding="utf-8") for path in KEPT.parent.rglob("*.md")]
+    pages += [path.read_text(encoding="utf-8") for path in KEPT.parent.parent.glob("*.md")]
+    return {name for page in pages for name in re.findall(r"pictures/([\w.-]+[.]svg)", page)}
+
+
 def compare(fresh):
-    kept = {path.name for path in whole_pictures(KEPT)} if KEPT.exists() else set()
-    for path in whole_pictures(fresh):
-        if path.name not in kept:
-            complain(f"{KEPT.name}/{path.name} is missing")
-        elif (KEPT / path.name).read_bytes() != path.read_bytes():
-            complain(f"{KEPT.name}/{path.name} is not what the scenario draws now")
-    for name in sorted(kept - {path.name for path in whole_pictures(fresh)}):
-        complain(f"{KEPT.name}/{name} belongs to no scenario")
+    kept, drawn = {path.name for path in whole_pictures(KEPT)}, {path.name for path in whole_pictures(fresh)}
+    for name in sorted(kept | shown()):
+        if name not in drawn:
+            complain(f"{KEPT.name}/{name} belongs to no scenario")
+        elif name not in kept:
+            complain(f"{KEPT.name}/{name} is missing")
+        elif name not in shown():
+            complain(f"{KEPT.name}/{name} is in no document")
+        elif (KEPT / name).read_bytes() != (fresh / name).read_bytes():
+            complain(f"{KEPT.name}/{name} is not what the scenario draws now")
 
 
 def update(fresh):
     KEPT.mkdir(parents=True, exist_ok=True)
     for path in whole_pictures(KEPT):
         path.unlink()
-    for path in whole_pictures(fresh):
-        shutil.copyfile(path, KEPT / path.name)
+    for name in sorted(shown()):
+        shutil.copyfile(fresh / name, KEPT / name)
 
 
 def main():
