@@ -243,8 +243,8 @@ def test_two_operators(made):
 
 
 def test_a_majority_that_is_away_for_a_second(made, three):
-    """As while another command writes its change: the members are not intact at once."""
-    with made.start("quorum", "set-ttl-max", "--yes", "3s") as change:
+    """As while another command writes its change: the members are not intact at once. A question may wait for them."""
+    with made.start("quorum", "set-ttl-max", "--yes", "--connect-timeout", "10s", "3s") as change:
         for server in three.servers[:2]:
             server.process.send_signal(signal.SIGSTOP)
         time.sleep(1.5)
