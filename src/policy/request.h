@@ -28,6 +28,9 @@ static inline bool net_read_number(struct net_bytes text, uint64_t most, uint64_
     }
     return text.bytes > 0 && *number <= most;
 }
+static inline bool bytes_equal(struct net_bytes a, struct net_bytes b) {
+    return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
+}
 static inline bool net_is_text(struct net_bytes bytes, const char *text) {
     return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
 }

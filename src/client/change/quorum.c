@@ -206,7 +206,7 @@ static rl_mask behind_in(const struct guard *guard, const struct rl_guard *view)
 static void hand_over(struct redlock_client *client, const struct rl_guard *view) {
     struct waiter waiter;
     rl_mask peek = rl_all(client->nodes);
-    rl_ns end = net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
+    const rl_ns end = gather_until(client);
     for (rl_ns pause = RL_MS; peek && net_now(client->net) < end;
          pause = pause < 64 * RL_MS ? 2 * pause : pause) {
         for (unsigned i = 0; i < client->nodes; i++)

@@ -2,6 +2,7 @@
  *
  * Connects the protocol's machines with the connections: an event goes in, its actions are carried
  * out, and a node's answer comes back as the next event. Each step uses one sample of the clock. */
+#include "client/ask/ask.h"
 #include "client/guarding/guarding.h"
 #include "lock.h"
 
@@ -384,14 +385,10 @@ void lock_step(struct redlock_lock *lock, struct rl_event event) {
 
 /* ---- answers ---- */
 
-static enum rl_vote vote_of(int verdict) {
-    switch (verdict) {
-    case REDLOCK_VERDICT_GRANTED: return RL_VOTE_GRANTED;
-    case REDLOCK_VERDICT_DENIED:
-    case REDLOCK_VERDICT_OTHER_SLOTS: return RL_VOTE_DENIED;
-    case REDLOCK_VERDICT_ABSENT: return RL_VOTE_ABSENT;
-    default: return RL_VOTE_FAILED;
-    }
+/* In classic mode no answer is stale; a guarded lock tells such answers apart (fenced.c). */
+static enum rl_vote lock_vote_of(int verdict) {
+    if (verdict == REDLOCK_VERDICT_OTHER_SLOTS) return RL_VOTE_DENIED;
+    return verdict == REDLOCK_VERDICT_STALE ? RL_VOTE_FAILED : vote_of(verdict);
 }
 
 /* The verdicts are those of the last round. For a lost attempt, a vote that arrives during the
@@ -405,7 +402,7 @@ struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *cal
     const bool chooses = call->request->op == NET_ACQUIRE_SLOT;
     return (struct rl_event){.type = RL_EVENT_VOTE,
                              .node = call->node,
-                             .vote = vote_of(verdict),
+                             .vote = lock_vote_of(verdict),
                              .slot = chooses ? reply->slot : 0,
                              .other_slots = chooses ? reply->slots : 0};
 }
@@ -451,7 +448,7 @@ void lock_unlock_reply(struct net_call *call, const struct net_reply *reply) {
         if (lock->phase == PHASE_RELEASING) lock->verdicts[call->node] = (uint8_t)reply->verdict;
         lock_step(lock, (struct rl_event){.type = RL_EVENT_UNLOCKED,
                                           .node = call->node,
-                                          .vote = vote_of(reply->verdict)});
+                                          .vote = lock_vote_of(reply->verdict)});
     }
     call_done(round);
 }
@@ -465,7 +462,7 @@ void lock_peek_reply(struct net_call *call, const struct net_reply *reply) {
     if (lock->round == round && lock->phase == PHASE_ACQUIRING && held)
         lock_step(lock, (struct rl_event){.type = RL_EVENT_HINT,
                                           .node = call->node,
-                                          .vote = vote_of(reply->verdict),
+                                          .vote = lock_vote_of(reply->verdict),
                                           .remaining = reply->remaining_ms * RL_MS});
     call_done(round);
 }

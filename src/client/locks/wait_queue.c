@@ -78,9 +78,7 @@ static struct wait_queue *find(const struct wait_queues *queues, struct net_byte
     for (struct chained *thing = chains_first(&queues->by_key, hash); thing;
          thing = chains_next(thing)) {
         struct wait_queue *queue = RL_CONTAINER(thing, struct wait_queue, by_key);
-        if (queue->key.bytes == key.bytes && slots == (queue->slots != NULL) &&
-            memcmp(queue->key.data, key.data, key.bytes) == 0)
-            return queue;
+        if (slots == (queue->slots != NULL) && bytes_equal(queue->key, key)) return queue;
     }
     return NULL;
 }

@@ -40,8 +40,7 @@ struct look {
 
 void watchers_wake(struct redlock_client *client, struct net_bytes key) {
     for (struct watcher *each = client->watchers; each; each = each->next) {
-        bool meant = !key.data || (key.bytes == each->key.bytes &&
-                                   memcmp(key.data, each->key.data, key.bytes) == 0);
+        const bool meant = !key.data || bytes_equal(key, each->key);
         if (!meant) continue;
         each->changed = true;
         if (each->sleeper) waiter_finish(each->sleeper);

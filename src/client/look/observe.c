@@ -178,8 +178,7 @@ void observers_check(struct redlock_client *client) {
 
 void observers_wake(struct redlock_client *client, struct net_bytes key) {
     for (struct redlock_observer *each = client->observers; each; each = each->next) {
-        const bool meant = !key.data || (key.bytes == each->keys[0].bytes &&
-                                         memcmp(key.data, each->keys[0].data, key.bytes) == 0);
+        const bool meant = !key.data || bytes_equal(key, each->keys[0]);
         if (meant && each->machine.state != RL_OBSERVER_IDLE)
             step(each, (struct rl_observer_event){.type = RL_OBSERVER_WAKE});
     }

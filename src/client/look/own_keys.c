@@ -138,9 +138,8 @@ int redlock_own_keys(struct redlock_client *client, size_t node, const void *res
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     const struct net_bytes named = {resource, bytes};
     struct own_keys *own = own_keys_new(client, (unsigned)node, named);
-    const rl_ns until = net_now(client->net) + client->options.connect_timeout_ms * RL_MS;
     if (own) {
-        ask_all(own, (unsigned)node, until);
+        ask_all(own, (unsigned)node, gather_until(client));
         for (unsigned i = 0; i < REDLOCK_OWN_KEYS; i++)
             sized_fill(sized_element(keys, i), keys->size, &own->seen[i], sizeof own->seen[i]);
         ask_unref(&own->ask);

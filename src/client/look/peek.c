@@ -34,7 +34,7 @@ static struct ask *peek_one(struct redlock_client *client, enum net_op op, const
     return peek_new(client, sizeof(struct ask), op, &one, 1);
 }
 
-/* A node that did not answer has a verdict with the reason; `late`: if there is no other one. */
+/* The verdict of a node that did not answer is the reason, or `late` if no reason is known. */
 static int peek_result(const struct question *peek, int late, struct redlock_view *views) {
     struct redlock_client *client = peek->ask->client;
     unsigned reported = 0;
@@ -107,8 +107,7 @@ static bool is_decided(const struct question *peek, unsigned node) {
     for (unsigned i = 0; is_answer(answer->verdict) && i < peek->ask->client->nodes; i++) {
         const struct answer *other = &peek->answers[i];
         same += other->verdict == answer->verdict && other->truncated == answer->truncated &&
-                other->value.bytes == answer->value.bytes &&
-                memcmp(other->value.data, answer->value.data, answer->value.bytes) == 0;
+                bytes_equal(other->value, answer->value);
     }
     return same >= rl_quorum(peek->ask->client->nodes);
 }

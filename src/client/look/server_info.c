@@ -304,7 +304,7 @@ static void ask_permissions(struct server_info *info, rl_mask nodes, int what, r
 static void server_info_ask(struct server_info *info, rl_mask nodes, int what) {
     const unsigned questions = what == REDLOCK_SERVER_INFO_ALL ? NET_QUESTIONS : 1;
     struct redlock_client *client = info->ask.client;
-    rl_ns now = net_now(client->net), until = now + client->options.connect_timeout_ms * RL_MS;
+    const rl_ns now = net_now(client->net), until = gather_until(client);
     for (unsigned q = 0; q < questions; q++) {
         const rl_mask taken = put(info, q, nodes, until);
         for (unsigned i = 0; q == NET_ASK_TIME && i < client->nodes; i++)

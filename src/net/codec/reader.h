@@ -87,10 +87,6 @@ bool reader_feed(struct reader *reader, const char *data, size_t bytes);
  * failure the connection is unusable. */
 enum reader_status reader_next(struct reader *reader);
 
-static inline bool bytes_equal(struct net_bytes a, struct net_bytes b) {
-    return a.bytes == b.bytes && memcmp(a.data, b.data, a.bytes) == 0;
-}
-
 static inline bool reader_is_error(const struct reader *reader) {
     return reader->slots[0].type == REPLY_ERROR;
 }
