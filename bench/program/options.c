@@ -39,10 +39,7 @@ SETTER(set_mode) {
     if (single) s->count = 1;
     return 0;
 }
-SETTER(set_ttl) {
-    return option_duration(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
-                           "a TTL is from 10ms to 24h", error, size);
-}
+SETTER(set_ttl) { return option_ttl(&s->ttl_ms, value, error, size); }
 SETTER(set_count) { return option_number(&s->count, value, 1, REDLOCK_NODES_MAX, error, size); }
 SETTER_TEXT(set_server, server)
 SETTER_TEXT(set_module, module)

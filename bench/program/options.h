@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The settings of `redlock bench`: defaults, then the command line. There is no configuration file,
+ * The settings of `redlock bench`: defaults, then the command line. It reads no configuration file,
  * because bench loads only servers that were named to it.
  */
 #ifndef BENCH_PROGRAM_OPTIONS_H

@@ -179,11 +179,15 @@ static json_t *spread_json(struct spread spread) {
     return object;
 }
 
-static json_t *side_json(const struct result *result, size_t side) {
-    json_t *object = json_object();
+/* An object that begins with the side's name. */
+static json_t *named_side(const struct result *result, size_t side) {
     char name[32];
     measure_side_name(result->measure, side, name, sizeof name);
-    json_object_set_new(object, "side", json_string(name));
+    return json_pack("{s:s}", "side", name);
+}
+
+static json_t *side_json(const struct result *result, size_t side) {
+    json_t *object = named_side(result, side);
     for (enum figure figure = FIGURE_RATE; figure < FIGURES; figure++) {
         if (!figure_applies(result->measure, figure)) continue;
         json_object_set_new(object, figure_names[figure].key,
@@ -194,10 +198,7 @@ static json_t *side_json(const struct result *result, size_t side) {
 
 /* Of the library to the floor, or of each count of resources to the first. */
 static json_t *ratios_json(const struct result *result, size_t side) {
-    json_t *object = json_object();
-    char name[32];
-    measure_side_name(result->measure, side, name, sizeof name);
-    json_object_set_new(object, "side", json_string(name));
+    json_t *object = named_side(result, side);
     for (enum figure figure = FIGURE_RATE; figure <= FIGURE_CPU; figure++) {
         json_object_set_new(object, figure_names[figure].key,
                             spread_json(result_ratio(result, side, 0, figure)));

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <redlock.h>
+
 #include "duration.h"
 
 int option_text(char **field, const char *value, char *error, size_t size) {
@@ -42,6 +44,11 @@ int option_duration(int64_t *field, const char *value, int64_t least, int64_t mo
     }
     *field = ms;
     return 0;
+}
+
+int option_ttl(int64_t *field, const char *value, char *error, size_t size) {
+    return option_duration(field, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
+                           "a TTL is from 10ms to 24h", error, size);
 }
 
 int option_number(int64_t *field, const char *value, int64_t least, int64_t most, char *error,

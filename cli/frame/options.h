@@ -33,6 +33,7 @@ int option_list(char **field, const char *value, char *error, size_t error_size)
 /* A duration; `range` says which ones are allowed. */
 int option_duration(int64_t *field, const char *value, int64_t least, int64_t most,
                     const char *range, char *error, size_t error_size);
+int option_ttl(int64_t *field, const char *value, char *error, size_t error_size);
 int option_number(int64_t *field, const char *value, int64_t least, int64_t most, char *error,
                   size_t error_size);
 

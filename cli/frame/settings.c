@@ -135,10 +135,7 @@ SETTER_FLAG(set_never_used, quorum.never_used, true)
 SETTER_FLAG(set_yes, yes, true)
 SETTER_FLAG(set_no_syslog, lock.no_syslog, true)
 SETTER_FLAG(set_any_value, lock.any_value, true)
-SETTER(set_ttl) {
-    return option_duration(&s->ttl_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
-                           "a TTL is from 10ms to 24h", error, size);
-}
+SETTER(set_ttl) { return option_ttl(&s->ttl_ms, value, error, size); }
 SETTER(set_wait) {
     if (strcmp(value, "forever") == 0) {
         s->wait_ms = REDLOCK_WAIT_FOREVER;
