@@ -130,7 +130,7 @@ void command_hello(struct connection *connection) {
     int64_t protocol = reply->protocol;
     bool has_password = false;
     if (connection->reader.count > 1 &&
-        (!command_number(connection->reader.words[1], &protocol) || protocol < 2 || protocol > 3)) {
+        (!request_number(connection->reader.words[1], &protocol) || protocol < 2 || protocol > 3)) {
         reply_error(reply, "NOPROTO unsupported protocol version");
         return;
     }
@@ -167,7 +167,7 @@ void command_hello(struct connection *connection) {
 
 void command_select(struct connection *connection) {
     int64_t number = 0;
-    if (command_number(connection->reader.words[1], &number) && number == 0)
+    if (request_number(connection->reader.words[1], &number) && number == 0)
         reply_status(&connection->reply, "OK");
     else
         reply_error(&connection->reply,

@@ -38,7 +38,7 @@ bool plan_setnx(struct connection *connection, struct plan *plan) {
 static bool read_ttl(struct connection *connection, struct script_bytes word, int64_t unit_ms,
                      int64_t *ttl_ms) {
     int64_t number = 0;
-    if (!command_number(word, &number)) {
+    if (!request_number(word, &number)) {
         reply_error(&connection->reply, "ERR value is not an integer or out of range");
         return false;
     }

@@ -225,7 +225,7 @@ static void load(struct connection *connection) {
 /* Exactly one key: a script here may use only one lock. */
 static bool has_one_key(struct connection *connection) {
     int64_t keys = 0;
-    if (!command_number(connection->reader.words[2], &keys)) {
+    if (!request_number(connection->reader.words[2], &keys)) {
         reply_error(&connection->reply, "ERR value is not an integer or out of range");
     } else if (keys != 1) {
         command_refuse(connection, "a script on several keys, or on none",

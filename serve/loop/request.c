@@ -313,7 +313,7 @@ bool command_is(struct script_bytes word, const char *text) {
     return word.bytes == strlen(text) && strncasecmp(word.data, text, word.bytes) == 0;
 }
 
-bool command_number(struct script_bytes word, int64_t *number) {
+bool request_number(struct script_bytes word, int64_t *number) {
     char text[24], *end = NULL; /* INT64_MIN has 20 bytes */
     if (word.bytes == 0 || word.bytes >= sizeof text) return false;
     memcpy(text, word.data, word.bytes);

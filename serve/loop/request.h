@@ -55,6 +55,6 @@ size_t request_weight(const struct request_reader *reader);
 /* Compares without regard to upper and lower case. */
 bool command_is(struct script_bytes word, const char *text);
 /* False: the word is not a whole number. */
-bool command_number(struct script_bytes word, int64_t *number);
+bool request_number(struct script_bytes word, int64_t *number);
 
 #endif
