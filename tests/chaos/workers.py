@@ -79,7 +79,7 @@ class Worker:
         self.world.judge.died(self.name)
 
 
-def library(world, name, *options, slots=8, program=None):
+def linked(world, name, *options, slots=8, program=None):
     def command(worker):
         log, cells = world.directory / f"{worker.name}.log", world.directory / "register"
         return [str(program or world.build / "tests/chaos/chaos_worker"), "-N", world.urls, "-m", world.mode_option,

@@ -80,18 +80,18 @@ class World:
     def _start_workers(self, options):
         program = options.worker
         every = [] if options.exclusive else ["-S", "40", "-K", str(SEMAPHORES)]
-        self.workers = [workers.library(self, name, *every, *more, slots=slots, program=program)
+        self.workers = [workers.linked(self, name, *every, *more, slots=slots, program=program)
                         for name, slots, *more in (("loop0", 16, "-e"), ("loop1", 16, "-e"), ("block0", 4))]
         if self.mode_option == "guarded" and not options.exclusive:
             elects = ["-e", "-O", "-L", str(ELECTIONS)]
-            self.workers += [workers.library(self, name, *elects, slots=slots, program=program)
+            self.workers += [workers.linked(self, name, *elects, slots=slots, program=program)
                              for name, slots in (("lead0", 3), ("lead1", 3), ("watch0", 0))]
         if program or options.plain:
             return
         if self.mode_option == "guarded":
-            self.workers.append(workers.library(self, "confirm0", "-e", "-C", *every, slots=3))
+            self.workers.append(workers.linked(self, "confirm0", "-e", "-C", *every, slots=3))
         elif every:
-            self.workers.append(workers.library(self, "block1", *every, slots=3))
+            self.workers.append(workers.linked(self, "block1", *every, slots=3))
         port = self.nodes[0].port  # any that is not free: look for one of our own
         while port in {node.port for node in self.nodes}:
             port = _free_port()

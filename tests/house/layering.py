@@ -4,7 +4,7 @@
 
 usage: layering.py SOURCE_DIR [OBJECT...] [--policy OBJECT... --net OBJECT... --sim ARCHIVE] [--build BUILD_DIR]
 OBJECT: of the rooms that must be pure, src/core and src/policy. With the others: every decision of src/policy that
-src/net asks for, the simulator asks for too. With a build: no many files that call each other.
+src/net asks for, the simulator asks for too. With a build: only few files call each other in a circle.
 Prints each violation on a line and exits 1 if there is one.
 """
 import argparse

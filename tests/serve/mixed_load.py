@@ -26,7 +26,7 @@ import traceback
 import uuid
 
 import processes  # ours, before conftest looks in tests/cli first
-from conftest import BINARY, EXTEND, RELEASE, Gateway
+from conftest import BINARY, CLEAN, EXTEND, RELEASE, Gateway
 from resp import Closed, Connection, Error, Push, encode
 from servers import Server, ServerError, server_knows_tls, until
 from test_reload import make_certificate
@@ -330,7 +330,7 @@ def tls_options(certificate):
 def make_quorum(nodes, certificate, *options):
     """As an operator does at first, and when a majority has lost its data."""
     subprocess.run([BINARY, "quorum", "init", "--yes", *options, *tls_options(certificate), "--nodes", ",".join(node.url for node in nodes)],
-                   check=True, capture_output=True, timeout=60)
+                   check=True, capture_output=True, env=CLEAN, timeout=60)
 
 
 def started(nodes, directory, certificate):

@@ -133,12 +133,13 @@ def shown():
 
 def compare(fresh):
     kept, drawn = {path.name for path in whole_pictures(KEPT)}, {path.name for path in whole_pictures(fresh)}
-    for name in sorted(kept | shown()):
+    needed = shown()
+    for name in sorted(kept | needed):
         if name not in drawn:
             complain(f"{KEPT.name}/{name} belongs to no scenario")
         elif name not in kept:
             complain(f"{KEPT.name}/{name} is missing")
-        elif name not in shown():
+        elif name not in needed:
             complain(f"{KEPT.name}/{name} is in no document")
         elif (KEPT / name).read_bytes() != (fresh / name).read_bytes():
             complain(f"{KEPT.name}/{name} is not what the scenario draws now")
