@@ -153,6 +153,8 @@ static void show_validity(const struct holder *holder) {
     const bool watches = (has_job(holder) || holder->phase == PHASE_TAKEN) &&
                          !holder->settings->run.on_lost_ignore && holder->job.killed_at == NEVER;
     watch->kill_at = watches ? kill_before(holder) : NEVER;
+    watch->kill_stopped_at =
+        watches ? holder->validity_end - ttl_ms(holder->settings) * MS / 10 : NEVER;
     watch->start_before =
         holder->lost ? 0 : holder->validity_end - lost_margin_ms(holder->settings) * MS;
 }

@@ -48,7 +48,7 @@ int note_read(int socket, struct note *note) {
     return -1;
 }
 
-#define KILL_TAKES_MOST (200 * MS)
+#define KILL_TAKES_MOST (2000 * MS)
 /* A holder that runs reports within this time. */
 #define REPORT_WITHIN (500 * MS)
 
@@ -161,7 +161,6 @@ static bool is_stopped(pid_t child) {
  * without a pause escapes them. That holder ends too, and all that was below it is below the front.
  */
 static void end_below_holder(struct front *front, int64_t until) {
-    front->killed_holder = is_stopped(front->holder);
     if (!front->killed_holder) {
         descent_kill(front->holder, NULL, until);
         return;
@@ -174,9 +173,14 @@ static void end_below_holder(struct front *front, int64_t until) {
 static void complain_of_holder(const struct front *front, const struct descent *left) {
     char whom[100];
     complain(
-        "lost '%.100s': the process that renews it is stopped or blocked, and the validity has ended; %s%s",
+        "lost '%.100s': the process that renews it is stopped or blocked, and the validity ends; %s%s",
         front->resource, left->living == 0 ? "sent KILL" : "still running without the lock: ",
         left->living == 0 ? "" : descent_text(left, left->living, whom, sizeof whom));
+}
+
+static int64_t front_kill_at(const struct front *front) {
+    const struct run_watch *watch = front->watch;
+    return is_stopped(front->holder) ? watch->kill_stopped_at : watch->kill_at;
 }
 
 /* When the validity ends, no time is left for TERM: a holder that runs would have sent it before.
@@ -184,8 +188,9 @@ static void complain_of_holder(const struct front *front, const struct descent *
 static void end_with_validity(struct front *front) {
     struct run_watch *watch = front->watch;
     const int64_t now = now_ns();
-    if (!watch->ended && now >= watch->kill_at) {
+    if (!watch->ended && now >= front_kill_at(front)) {
         watch->ended = true;
+        front->killed_holder = is_stopped(front->holder);
         front->complain_at = now + REPORT_WITHIN;
         group_signal(watch->group, SIGKILL);
         end_below_holder(front, now + KILL_TAKES_MOST);
@@ -198,7 +203,7 @@ static void end_with_validity(struct front *front) {
 }
 
 static int timeout_ms(const struct front *front) {
-    const int64_t end = front->watch->ended ? NEVER : front->watch->kill_at;
+    const int64_t end = front->watch->ended ? NEVER : front_kill_at(front);
     const int64_t at = end < front->complain_at ? end : front->complain_at, now = now_ns();
     if (at == NEVER) return -1;
     return at <= now ? 0 : at - now > 60000 * MS ? 60000 : (int)((at - now + MS - 1) / MS);
@@ -227,7 +232,7 @@ static void follow(struct front *front) {
 /* The holder was killed: by another process, or stopped, by the front. The command died with it, by
  * PDEATHSIG; everything else that it started is now below the front, and ends here. */
 static void end_orphans(struct front *front) {
-    const struct descent left = end_below_front(front, now_ns() + KILL_TAKES_MOST * 10);
+    const struct descent left = end_below_front(front, now_ns() + KILL_TAKES_MOST);
     if (!front->start_reported) {
         complain(
             "the process that holds the lock was killed before the command ran; its lock ends with its TTL");
@@ -301,7 +306,7 @@ static int start(struct front *front, struct run_plan *plan) {
         return EXIT_SYSTEM;
     }
     plan->watch = front->watch = shared;
-    front->watch->kill_at = NEVER;
+    front->watch->kill_at = front->watch->kill_stopped_at = NEVER;
     siginfo_t child;
     if (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0)
         front->spared = descent_children();

@@ -49,6 +49,9 @@ struct run_watch {
     /* When the front ends the command: just before the validity is over. NEVER: there is no
      * command, or it runs on without the lock, or the holder has sent KILL */
     _Atomic int64_t kill_at;
+    /* The same if the holder is stopped: the more it has left unreaped, the longer the end takes.
+     */
+    _Atomic int64_t kill_stopped_at;
     _Atomic pid_t group; /* of the command; 0: none yet, or it has ended */
     /* The command starts before this time or not at all. The child itself looks, right before exec:
      * whatever has stood still until then. */

@@ -190,7 +190,7 @@ def test_the_holder_of_a_storm_of_forks(locked, resource, tmp_path, sent):
     assert process.wait(10) == LOST
     said = process.stderr.read().decode()
     process.stderr.close()
-    assert ("is stopped or blocked, and the validity has ended; sent KILL\n" if sent == signal.SIGSTOP else
+    assert ("is stopped or blocked, and the validity ends; sent KILL\n" if sent == signal.SIGSTOP else
             "the process that held the lock was killed: the command is ended") in said
     assert said.count("redlock: ") == 1, said
     assert json.loads((tmp_path / "status").read_text()) == {"outcome": "lost", "exit": 80, "command_status": None, "command_signal": 9}

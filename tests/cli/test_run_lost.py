@@ -33,7 +33,7 @@ def test_holder_stopped_past_its_ttl(locked, quorum, resource, tmp_path):
     other = done.stdout.split()[0]
     output, errors = process.communicate(timeout=5)
     assert (process.returncode, output) == (LOST, b"")
-    assert b"is stopped or blocked, and the validity has ended; sent KILL\n" in errors
+    assert b"is stopped or blocked, and the validity ends; sent KILL\n" in errors
     assert gone(holder)
     assert quorum.values(resource).count(other) >= 3  # acquire ends when a majority has granted
     until(lambda: set(quorum.values(resource)) <= {other, None}, what="the end of the first lock's last key")
