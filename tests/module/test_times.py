@@ -103,14 +103,14 @@ def test_an_end_is_announced_on_time(either):
     watcher = either.connect(resp3=True)
     watcher.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a")
     late = []
-    for i in range(10):
-        began = time.monotonic()
-        assert either.acquire(f"a{i}", ttl=80) == 1
+    for i in range(30):
+        began, ttl = time.monotonic(), 30 + i * 37 % 100  # the cron comes every 100 ms
+        assert either.acquire(f"a{i}", ttl=ttl) == 1
         while not any(b"a%d" % i in key for push in watcher.pushes[1:] for key in push[1]) and time.monotonic() < began + 1:
             watcher.ask("PING")
-        late.append(time.monotonic() - began - 0.08)
+        late.append(time.monotonic() - began - ttl / 1000)
         watcher.pushes.clear()
-    assert sorted(late)[5] < 0.03, "the cron would be 50 ms late on average"
+    assert sorted(late)[10] < 0.02, "the cron would announce a fifth of the ends that soon; a busy machine may delay most"
 
 
 def longest_ping_while_many_end(node):
