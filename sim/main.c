@@ -91,7 +91,8 @@ static void print_help(void) {
     scenario_help(stdout);
     fputs(
         "\n"
-        "Exit status: 0 no rule broken, 1 safety, 2 liveness, 3 the code under test crashed, 64 usage.\n",
+        "Exit status: 0 no rule broken, 1 safety, 2 liveness, 3 the code under test crashed, 64 usage.\n"
+        "\nThe manual: man redlock-sim\n",
         stdout);
 }
 

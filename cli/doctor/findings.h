@@ -19,7 +19,7 @@ enum severity {
 };
 
 struct finding {
-    const char *name; /* part of the interface: docs/redlock.1, FINDINGS */
+    const char *name; /* part of the interface: docs/man/redlock-doctor.1 */
     enum severity severity;
     uint32_t nodes; /* bit i: node i */
     char why[320];

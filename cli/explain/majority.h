@@ -47,8 +47,8 @@ bool is_shared(const struct redlock_view *view);
 char *owner_text(const struct redlock_view *view, char *out, size_t size);
 /* The token, or only its beginning: it proves ownership. */
 char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size);
-/* Whether a value has the form of a token: ours, or one of other Redlock clients (docs/redlock.1,
- * show, lists them); or is the marker of a shared lock. */
+/* Whether a value has the form of a token: ours, or one of other Redlock clients
+ * (docs/man/redlock-show.1 lists them); or is the marker of a shared lock. */
 bool is_token(const struct redlock_view *view);
 
 /* How many readers of a shared lock a majority of the nodes has; -1: they do not say. */

@@ -149,7 +149,7 @@ static void unknown_key(struct reading *reading, const char *name) {
     if (nearest.best != NULL) {
         fail(reading, "unknown key '%.60s'; did you mean '%s'?", name, nearest.best);
     } else {
-        fail(reading, "unknown key '%.60s'; redlock.1 lists the keys under FILES", name);
+        fail(reading, "unknown key '%.60s'; redlock.conf(5) lists the keys", name);
     }
 }
 

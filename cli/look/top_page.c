@@ -335,7 +335,7 @@ static void draw_help(struct top_page *page, const struct top_view *view) {
         "WAIT    clients in the wait queue; clients of other projects have none",
         "hand-overs    another holder than in the look before; faster ones are not seen",
         "split votes   looks in which keys were there and no token had a majority",
-        "The manual says what an observer cannot see: man redlock, top.",
+        "The manual says what an observer cannot see: man redlock-top.",
     };
     add(page, view, TOP_TITLE, "redlock top: help");
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)

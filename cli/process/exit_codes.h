@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The exit status of every command; part of the interface (docs/redlock.1, EXIT STATUS).
+ * The exit status of every command; part of the interface (docs/man/redlock.1, EXIT STATUS).
  */
 #ifndef CLI_EXIT_CODES_H
 #define CLI_EXIT_CODES_H

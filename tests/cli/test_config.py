@@ -8,7 +8,7 @@ CONFIG = 78
 BAD_FILES = [
     ("nodez = redis://a", "1: unknown key 'nodez'; did you mean 'nodes'?"),
     ("# comment\n\nkill_after = 5s\n", "3: unknown key 'kill_after'; did you mean 'kill-after'?"),
-    ("colour = green\n", "1: unknown key 'colour'; redlock.1 lists the keys"),
+    ("colour = green\n", "1: unknown key 'colour'; redlock.conf(5) lists the keys"),
     ("token = secret\n", "1: unknown key 'token'"),
     ("ttl = 10 parsecs\n", "1: ttl: '10 parsecs' has an unknown unit"),
     ("ttl = 5s\nttl =\n", "2: 'ttl' has no value"),

@@ -9,17 +9,21 @@ import subprocess
 import pytest
 
 SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
-PAGE = SOURCE / "docs" / "redlock.1"
+PAGES = SOURCE / "docs" / "man"
 COMMANDS = ["run", "acquire", "extend", "release", "show", "break", "wait", "elect", "watch", "top", "doctor", "quorum", "gate", "serve", "up", "bench"]
 OTHERS = ["sim", "help", "version"]  # sim is a program of its own, with its own --help
 # mandoc takes "--" in an example for a dash, and knows no manuals that are not installed here.
 JUDGED = ("verbatim \"--\"", "outdated mandoc.db", "unknown manual", "referenced manual not found")
 
 
-def manual():
+def page_of(command):
+    return next(path for path in PAGES.glob("redlock-*.1") if re.search(rf"^\.Nm redlock-{command}\b", path.read_text(), re.M))
+
+
+def rendered(path):
     if shutil.which("mandoc") is None:
         pytest.skip("mandoc is not installed")
-    text = subprocess.run(["mandoc", "-T", "utf8", "-O", "width=300", PAGE], capture_output=True, check=True, encoding="utf-8").stdout
+    text = subprocess.run(["mandoc", "-T", "utf8", "-O", "width=300", path], capture_output=True, check=True, encoding="utf-8").stdout
     return re.sub(".\x08", "", text).replace("‐", "-").replace("−", "-")
 
 
@@ -37,43 +41,72 @@ def options_of(redlock, command):
             for letter, name in re.findall(r"^  (?:-(.), |    )--([a-z-]+)", help_of(redlock, command), re.M)}
 
 
-def test_page_is_well_formed():
+def tagged(text):
+    """{long name: letter or None} of the options that a page explains."""
+    return {name: letter or None for line in re.findall(r"^ +(-.*)", section(text, "OPTIONS"), re.M)
+            for letter, name in re.findall(r"(?:^|, )(?:-(.), )?--([a-z-]+)", line)}
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.iterdir()), ids=lambda page: page.name)
+def test_page_is_well_formed(page):
     if shutil.which("mandoc") is None:
         pytest.skip("mandoc is not installed")
-    lint = subprocess.run(["mandoc", "-T", "lint", PAGE], capture_output=True, text=True, check=False).stdout
+    lint = subprocess.run(["mandoc", "-T", "lint", page], capture_output=True, text=True, check=False).stdout
     assert [line for line in lint.splitlines() if not any(judged in line for judged in JUDGED)] == []
+    if shutil.which("groff") is not None:
+        assert subprocess.run(["groff", "-ww", "-mdoc", "-Tutf8", page], capture_output=True, text=True, check=True).stderr == ""
+
+
+def test_each_command_has_a_page():
+    names = re.findall(r"^\.Nm redlock-([a-z]+)", "\n".join(path.read_text() for path in PAGES.glob("redlock-*.1")), re.M)
+    assert sorted(names) == sorted([*COMMANDS, "sim"])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_synopsis_is_that_of_help(redlock, command):
     usage = help_of(redlock, command).splitlines()[0].removeprefix("usage: ")
-    synopsis = [" ".join(line.split()) for line in section(manual(), "SYNOPSIS").splitlines()]
+    synopsis = [" ".join(line.split()) for line in section(rendered(page_of(command)), "SYNOPSIS").splitlines()]
     assert usage in synopsis
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "sim"])
+def test_help_names_the_page(redlock, command):
+    assert help_of(redlock, command).splitlines()[-1].endswith(f"The manual: man redlock-{command}")
+
+
 def test_commands_are_those_of_help(redlock):
-    listed = re.findall(r"^  (\w+) ", section(redlock("help").stdout.decode() + "\nend", "Commands:"), re.M)
-    synopsis = re.findall(r"^ +redlock (\w+)", section(manual(), "SYNOPSIS"), re.M)
-    assert listed == COMMANDS + OTHERS
-    assert synopsis == listed
+    listed = re.findall(r"^  (\w+) +(.*)", section(redlock("help").stdout.decode() + "\nend", "Commands:"), re.M)
+    assert [name for name, _ in listed] == COMMANDS + OTHERS
+    table = re.findall(r"^ +redlock-(\w+)\(1\) +(.*)", section(rendered(PAGES / "redlock.1"), "COMMANDS"), re.M)
+    assert table == [each for each in listed if each[0] not in ("help", "version")]
 
 
-def test_every_option_is_in_the_manual_and_no_other(redlock):
-    known = {}
-    for command in COMMANDS:
-        for name, letter in options_of(redlock, command).items():
-            known.setdefault(name, letter)
-    assert len(known) > 20
-    text = manual()
-    documented = dict.fromkeys(re.findall(r"--([a-z][a-z-]+)", section(text, "DESCRIPTION")))
-    assert set(documented) == set(known)
-    for name, letter in known.items():
-        if letter:
-            assert re.search(rf"^ +-{letter} .*--{name}\b|^ +-{letter}, --{name}\b", text, re.M), name
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_in_the_manual_and_no_other(redlock, command):
+    page = page_of(command)
+    text = rendered(page)
+    named = set(re.findall(r"--([a-z][a-z-]+)", section(text, "OPTIONS")))
+    known = options_of(redlock, command)
+    of_page = {name for other in COMMANDS if page_of(other) == page for name in options_of(redlock, other)}
+    assert named - of_page == set()
+    # What the page names, and does not explain itself, another page explains.
+    explained = tagged(rendered(PAGES / "redlock.1"))
+    for other in re.findall(r"redlock-([a-z]+)\(1\)", section(text, "OPTIONS")):
+        explained.update({name: letter for name, letter in tagged(rendered(page_of(other))).items() if name in named})
+    explained.update({name: letter for name, letter in tagged(text).items() if name in known})
+    assert {name: explained.get(name, "not explained") for name in known} == known
+
+
+def test_what_redlock_1_explains_belongs_to_several_commands(redlock):
+    taken = [name for page in {page_of(command) for command in COMMANDS} for name in
+             {name for command in COMMANDS if page_of(command) == page for name in options_of(redlock, command)}]
+    common = tagged(rendered(PAGES / "redlock.1"))
+    assert len(common) > 20
+    assert [name for name in common if taken.count(name) < 2] == []
 
 
 def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
-    files = section(manual(), "FILES")
+    files = section(rendered(PAGES / "redlock.conf.5"), "DESCRIPTION")
     # The keys are the option names that the file accepts.
     names = {name for command in COMMANDS for name in options_of(redlock, command)}
     path = tmp_path / "redlock.conf"
@@ -131,12 +164,13 @@ def test_completion_passes_shellcheck():
 
 def test_messages_name_installed_documents():
     """A user has no source tree: what a message or the manual names is installed."""
-    named = set(re.findall(r"/usr/share/doc/redlock/(\S+)", PAGE.read_text()))
+    pages = "".join(path.read_text() for path in PAGES.iterdir())
+    named = set(re.findall(r"/usr/share/doc/redlock/(\S+)", pages))
     for directory in ("bench/program", "cli", "serve", "src"):
         for path in (SOURCE / directory).rglob("*.c"):
             text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
             assert not re.search(r"docs/[a-z/-]+\.md", text), path
             named |= set(re.findall(r'REDLOCK_DOC\s+"/([a-z-]+\.md)', text))
-    assert "docs/" not in PAGE.read_text()
+    assert "docs/" not in pages
     assert {"acl.md", "safety.md", "older-ways.md", "serve.md"} <= named
     assert named - {path.name for path in (SOURCE / "docs").glob("*/*.md")} == set()

@@ -466,7 +466,7 @@ def test_one_by_one(shell, label):
         assert holder.wait(10) == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("page", ["docs/operate/runbook.md", "docs/operate/native.md", "docs/inside/guarded.md", "docs/redlock.1"])
+@pytest.mark.parametrize("page", ["docs/operate/runbook.md", "docs/operate/native.md", "docs/inside/guarded.md", "docs/man/redlock-quorum.1"])
 def test_each_page_with_a_rolling_restart_has_its_rule(page):
     """Without it, a quorum of three loses the locks that are held."""
     rule = "With three servers, also wait one TTL of the longest held lock before the next restart."

@@ -82,12 +82,14 @@ done
 
 installed=$("$prefix/bin/redlock" --version)
 [[ $installed == *"$version"* ]] || { echo "redlock --version says '$installed', not $version"; exit 1; }
-[ -s "$prefix/share/man/man1/redlock.1" ]
+for page in man1/redlock.1 man1/redlock-run.1 man1/redlock-extend.1 man5/redlock.conf.5; do
+    [ -s "$prefix/share/man/$page" ] || { echo "share/man/$page is not installed"; exit 1; }
+done
 bash -n "$prefix/share/bash-completion/completions/redlock"
 for file in zsh/site-functions/_redlock fish/vendor_completions.d/redlock.fish; do
     [ -s "$prefix/share/$file" ] || { echo "share/$file is not installed"; exit 1; }
 done
-echo "the command line, its manual page and its completions are there"
+echo "the command line, its manual pages and its completions are there"
 
 module=$libdir/redlock/redlock.so
 [ "$(stat -c %a "$module")" = 755 ] || { echo "redlock.so has mode $(stat -c %a "$module"), not 755: no server loads it"; exit 1; }

@@ -20,7 +20,7 @@ DESTDIR=$scratch cmake --install "$build" > /dev/null
 bin=$(find "$scratch" -path '*/bin/redlock' -type f)
 prefix=${bin%/bin/redlock}
 docs=$(find "$prefix" -path '*/doc/redlock' -type d)
-named=$(grep -aohE '/doc/redlock/[a-z-]+\.md' "$prefix/bin/redlock" "$prefix/libexec/redlock"/* "$prefix/share/man/man1/redlock.1" | sort -u)
+named=$(grep -aohE '/doc/redlock/[a-z-]+\.md' "$prefix/bin/redlock" "$prefix/libexec/redlock"/* "$prefix"/share/man/man?/* | sort -u)
 [[ $named == */safety.md* ]] || { echo "no message names safety.md"; exit 1; }
 grep -q "runbook: .*/doc/redlock/runbook.md#" "$docs/observability/alerts.yml" || { echo "the alerts do not name the installed runbook"; exit 1; }
 for document in $named; do
