@@ -86,9 +86,13 @@ static int command_serve(struct settings *settings, int argc, char **argv) {
 
 static int dispatch(int argc, char **argv) {
     static const struct command command = {
-        "serve",     COMMAND_SERVE,
-        "[options]", "Run a Redis-protocol gateway for locks: any client, any language.",
-        false,       command_serve,
+        "serve",
+        COMMAND_SERVE,
+        "[options]",
+        "Run a Redis-protocol gateway for locks: any client, any language.",
+        "redlock serve --listen 127.0.0.1:6390",
+        false,
+        command_serve,
         NULL};
     return program_run(&command, argc, argv);
 }

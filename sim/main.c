@@ -92,7 +92,7 @@ static void print_help(void) {
     fputs(
         "\n"
         "Exit status: 0 no rule broken, 1 safety, 2 liveness, 3 the code under test crashed, 64 usage.\n"
-        "\nThe manual: man redlock-sim\n",
+        "\nExample: redlock sim RESTART-EMPTY\nThe manual: man redlock-sim\n",
         stdout);
 }
 

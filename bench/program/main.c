@@ -12,9 +12,13 @@
 #include "process/message.h"
 
 static const struct command command = {
-    "bench",     BENCH_COMMAND,
-    "[options]", "Measure what locks cost, and compare with the least they could cost.",
-    false,       NULL,
+    "bench",
+    BENCH_COMMAND,
+    "[options]",
+    "Measure what locks cost, and compare with the least they could cost.",
+    "redlock bench --only blocking",
+    false,
+    NULL,
     NULL};
 
 /* With --json, as every command whose start is refused. */

@@ -162,6 +162,7 @@ void arguments_help(const struct command *command, const struct option_table *ta
         snprintf(left, sizeof left, "%s--%s%s", letter, entry->name, value);
         printf("  %-34s %s\n", left, help);
     }
-    printf("\nDurations: 500ms, 30s, 2m, 1h, or plain seconds. The manual: man redlock-%s\n",
+    printf("\nExample: %s\n", verb != NULL ? verb->example : command->example);
+    printf("Durations: 500ms, 30s, 2m, 1h, or plain seconds. The manual: man redlock-%s\n",
            command->name);
 }

@@ -12,6 +12,7 @@ struct command {
     unsigned bit;
     const char *synopsis; /* after "redlock NAME" */
     const char *summary;
+    const char *example; /* a test types it */
     /* options end at the first operand: the rest is the command line of another program */
     bool runs_another;
     /* argv[0..argc) are the operands. Returns the exit status. */

@@ -9,15 +9,20 @@
 
 static const struct verb verbs[] = {
     {COMMAND_QUORUM, "init", "",
-     "Make the nodes a guarded quorum; or write its records again when a majority lost its data."},
-    {COMMAND_QUORUM, "status", "", "Show the members, and whether clients can acquire locks."},
-    {COMMAND_QUORUM, "add", "URL",
-     "Make a node a member; it votes when it has waited for ttl_max."},
-    {COMMAND_QUORUM, "remove", "MEMBER", "Remove a member, given by its id or its URL."},
+     "Make the nodes a guarded quorum; or write its records again when a majority lost its data.",
+     "redlock quorum init --never-used --ttl-max 10m"},
+    {COMMAND_QUORUM, "status", "", "Show the members, and whether clients can acquire locks.",
+     "redlock quorum status --wait=30m"},
+    {COMMAND_QUORUM, "add", "URL", "Make a node a member; it votes when it has waited for ttl_max.",
+     "redlock quorum add redis://d"},
+    {COMMAND_QUORUM, "remove", "MEMBER", "Remove a member, given by its id or its URL.",
+     "redlock quorum remove redis://c"},
     {COMMAND_QUORUM, "replace", "MEMBER URL",
-     "Add a node, wait until it is intact, and remove a member."},
+     "Add a node, wait until it is intact, and remove a member.",
+     "redlock quorum replace redis://c redis://d"},
     {COMMAND_QUORUM, "set-ttl-max", "DURATION",
-     "Change the longest TTL of a lock; making it shorter takes as long as the present one."},
+     "Change the longest TTL of a lock; making it shorter takes as long as the present one.",
+     "redlock quorum set-ttl-max 5m"},
 };
 static const size_t verbs_count = sizeof verbs / sizeof verbs[0];
 

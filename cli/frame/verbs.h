@@ -14,6 +14,7 @@ struct verb {
     const char *name;
     const char *synopsis; /* after "redlock COMMAND NAME [options]"; "": no operands */
     const char *summary;
+    const char *example; /* a test types it */
 };
 
 /* NULL: the command has no verb of that name. */
