@@ -37,7 +37,8 @@
  * a compiler's choice of the enumeration's size, does no harm.
  *
  * redlock/metrics.h has counters, histograms and events; redlock/admin.h has listing, server
- * information and the quorum; redlock/fence.h has the resource's side.
+ * information and the quorum; redlock/fence.h has the resource's side. The pages that they name,
+ * such as safety.md, are installed in share/doc/redlock.
  */
 #ifndef REDLOCK_H
 #define REDLOCK_H
@@ -73,7 +74,7 @@ struct redlock_bytes {
 
 /* ---- the client --------------------------------------------------------------------------- */
 
-/* How strong a lock is: docs/inside/guarded.md, docs/use/safety.md. */
+/* How strong a lock is: guarded.md, safety.md. */
 enum redlock_mode {
     REDLOCK_MODE_CLASSIC = 0, /* Redlock as other clients know it; with one node, the single lock */
     REDLOCK_MODE_GUARDED = 1, /* nodes carry a record (redlock_quorum_init()). A node that lost its
@@ -81,7 +82,7 @@ enum redlock_mode {
     REDLOCK_MODE_AUTO = 2     /* classic until a node shows a record, then guarded for good */
 };
 
-/* How a node stores a lock, by its URL: docs/use/older-ways.md. */
+/* How a node stores a lock, by its URL: older-ways.md. */
 enum redlock_scheme {
     REDLOCK_SCHEME_SET = 0,     /* SET key token NX PX ttl */
     REDLOCK_SCHEME_SETNX = 1,   /* a timestamp in seconds under the key, which has no TTL */
@@ -143,7 +144,7 @@ static inline void redlock_client_options_init(struct redlock_client_options *op
  * "unix:///path[?db=n]", separated by commas or white space; user and password percent-encoded. A
  * single node may have scheme=setnx ("redis://host/0?scheme=setnx") or scheme=setnx-ms: it then
  * excludes programs that lock by SETNX, GETSET and a timestamp. Such a client has no guarded mode,
- * and a lock has one resource; docs/use/older-ways.md says what it can promise.
+ * and a lock has one resource; older-ways.md says what it can promise.
  * The quorum is nodes/2+1 of the nodes given here, never of those that answer. Returns at once;
  * connections come up in the background. `options` NULL: the defaults. *error, which may be NULL,
  * says why it failed. OK, BAD_ARGUMENT, NO_MEMORY, SYSTEM. */
@@ -253,8 +254,7 @@ struct redlock_lock_options {
                                    ends */
     uint32_t retry_count_max;   /* 0: no limit. Retries of one redlock_acquire() */
     int64_t retry_delay_ms_min; /* 50. Each retry waits a random time in [min, max]; if servers
-                                   report when the lock is free, this is the upper bound only
-                                   (docs/use/waiting.md) */
+                                   report a free lock, this is the upper bound (waiting.md) */
     int64_t retry_delay_ms_max; /* 250; at most 86400000 */
     const void *owner;          /* NULL: none. At most 128 bytes; part of the token, shown by
                                    `redlock show` */
@@ -265,9 +265,9 @@ struct redlock_lock_options {
                    nodes show both to observers (redlock_observe_start()). 0 */
     uint32_t slots; /* 0: an ordinary lock. 1 to 64: a semaphore; the lock is one of so many slots
                        of the resource, whichever is free. All clients must give the same number;
-                       it can change when no slot is held (docs/use/slots.md) */
+                       it can change when no slot is held (slots.md) */
     int shared;     /* 1: a shared (read) lock on one resource: any number of them at a time, and no
-                       exclusive one meanwhile; docs/use/shared.md. 0: exclusive */
+                       exclusive one meanwhile (shared.md). 0: exclusive */
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead. */
 REDLOCK_API void redlock_lock_options_fill(struct redlock_lock_options *options, size_t size);
@@ -396,7 +396,7 @@ REDLOCK_API int64_t redlock_validity_end_ns(struct redlock_lock *lock);
  * Valid until the next acquisition. {NULL,0}: not held. */
 REDLOCK_API struct redlock_bytes redlock_token(struct redlock_lock *lock);
 /* Guarded: the fencing token, 1 to REDLOCK_FENCE_MAX. Pass it to the resource that the lock
- * protects (docs/use/fencing.md). Extensions do not change it. 0: not held, or classic mode. */
+ * protects (fencing.md). Extensions do not change it. 0: not held, or classic mode. */
 REDLOCK_API int64_t redlock_fence(struct redlock_lock *lock);
 /* Which slot is held, 1 to `slots`: the lock is then the ordinary one on the resource with ":slot:"
  * and this number behind it. 0: none, or the lock has no slots. */
@@ -435,7 +435,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek_start(struct redlock_lock *lock,
 /* ---- leaders ------------------------------------------------------------------------------ */
 
 /* A leader holds a guarded lock with the option `leader`. Its term is the fence of the lock: each
- * later leader has a higher one. docs/use/elect.md. */
+ * later leader has a higher one. See elect.md. */
 enum redlock_leadership {
     REDLOCK_LEADER_UNKNOWN = 0, /* too few nodes answer, or `sure_until_ns` has passed */
     REDLOCK_LEADER_NONE = 1,    /* no token is on a majority of the nodes */

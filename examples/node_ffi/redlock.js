@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 'use strict';
-// libredlock by koffi, an FFI package with binaries for the usual platforms: nothing is compiled. docs/use/bindings.md has the
+// libredlock by koffi, an FFI package with binaries for the usual platforms: nothing is compiled. bindings.md has the
 // rules. The library's service thread renews, so that a busy event loop does not lose the lock. No callback is given to it:
 // koffi runs callbacks of other threads on the main thread and lets the other one wait, so a busy loop would hold up the
 // renewals, and a call that waits for a callback would wait for ever. What there is to tell is asked for, often enough:

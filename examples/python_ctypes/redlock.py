@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""libredlock by Python's ctypes: as much of it as hold.py needs, and how the rest is added. docs/use/bindings.md has the rules."""
+"""libredlock by Python's ctypes: as much of it as hold.py needs, and how the rest is added. bindings.md has the rules."""
 import ctypes
 import os
 import queue

@@ -202,7 +202,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_scan(struct redlock_client *client,
                                                 struct redlock_walk *walk, redlock_scan_fn *each,
                                                 void *context);
 
-/* The wait queue that a node keeps for a resource (docs/use/waiting.md). Of stock nodes one keeps
+/* The wait queue that a node keeps for a resource (waiting.md). Of stock nodes one keeps
  * it; of native nodes each does, so how many wait is the greatest number that a node reports. */
 struct redlock_queue_view {
     int verdict; /* enum redlock_verdict. GRANTED: the node reported its queue; else why not: NONE,
@@ -220,7 +220,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_survey(struct redlock_client *client,
                                                   size_t count, struct redlock_view *views,
                                                   struct redlock_queue_view *queues);
 
-/* What a node holds in place of a token under the key of a shared lock (docs/use/shared.md). */
+/* What a node holds in place of a token under the key of a shared lock (shared.md). */
 #define REDLOCK_SHARED_MARKER "redlock:shared"
 /* `node` lists a reader of the resource with that index, for `remaining_ms` more by the node's own
  * time. `token` is valid during the call. Must not call the library. */
@@ -313,7 +313,7 @@ struct redlock_server {
     char quorum[17];    /* the quorum id in its record; "": it has no record, or did not say */
     int announces;      /* guarded. 1: the server notifies this connection of a loss of its data
                            before any later vote. 0: it does not (an old server, or the user lacks
-                           permission): the guarantee is weaker, see docs/inside/guarded.md */
+                           permission): the guarantee is weaker, see guarded.md */
     int stale;          /* guarded. enum redlock_stale, bits; 0: the node is as its record says;
                            -1: it has no record, or the record was not read */
     int64_t reconnects; /* how often this client has lost and made its connection again */

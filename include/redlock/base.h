@@ -32,7 +32,7 @@ extern "C" {
 #define REDLOCK_RESOURCE_BYTES_MAX 65536
 
 /* What a function returns. Values are never renumbered. HELD ("another client has it") and
- * NO_QUORUM ("cannot know") are different answers; see docs/use/safety.md. */
+ * NO_QUORUM ("cannot know") are different answers; see safety.md. */
 #define REDLOCK_RESULTS(X)                                                                         \
     X(REDLOCK_OK, 0, "ok")                                                                         \
     X(REDLOCK_HELD, -1, "held by another")                                                         \

@@ -3,7 +3,7 @@
  * The resource's side of a lock. A gate stands before a resource and refuses an operation whose
  * fencing token is below the highest token seen for that resource. A holder that was paused past
  * its validity therefore does no harm when it continues. A gate needs no client and no lock server.
- * docs/use/fencing.md shows it at work.
+ * fencing.md shows it at work.
  *
  * A fencing token, or fence, is a number from 1 to REDLOCK_FENCE_MAX that grows from one holder of
  * a lock to the next. Every operation passes the gate, reads too: a read reserves, so that a client
@@ -82,7 +82,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_fence_do(struct redlock_fence_gate *g
                                                     int64_t fence, redlock_fence_act_fn *act,
                                                     void *context);
 
-/* The same for a holder of a shared lock (docs/use/shared.md), which only reads. It passes unless a
+/* The same for a holder of a shared lock (shared.md), which only reads. It passes unless a
  * writer with a higher fence was there; readers do not refuse each other. A writer passes after it
  * only with a fence above the reader's: the writer before may have the reader's fence. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_fence_admit_shared(struct redlock_fence_gate *gate,

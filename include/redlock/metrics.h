@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What a program measures about its locks: counters, histograms, and an event for each change of a
- * lock. docs/operate/metrics.md shows how to export them. Times, threads, memory and struct sizes
+ * lock. metrics.md shows how to export them. Times, threads, memory and struct sizes
  * are as redlock.h describes.
  */
 #ifndef REDLOCK_METRICS_H
@@ -70,7 +70,7 @@ struct redlock_stats {
     /* From the first sign that the lock has become free to the acquired lock. The sign is that
      * nodes reported a change or an absent key, or that the keys' TTLs ended, so that together a
      * majority may be free. Only acquisitions that waited and got such a sign are in it; see
-     * docs/use/waiting.md. The way of the report from the node to this client is not in it. */
+     * waiting.md. The way of the report from the node to this client is not in it. */
     struct redlock_histogram handed_over;
     /* Guarded: the quorum's ttl_max as this client knows it, in milliseconds; 0: not known. */
     int64_t ttl_max_ms;

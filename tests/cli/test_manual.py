@@ -172,5 +172,8 @@ def test_messages_name_installed_documents():
             assert not re.search(r"docs/[a-z/-]+\.md", text), path
             named |= set(re.findall(r'REDLOCK_DOC\s+"/([a-z-]+\.md)', text))
     assert "docs/" not in pages
+    for path in (SOURCE / "include").rglob("*.h"):
+        assert "docs/" not in path.read_text(), path
+        named |= set(re.findall(r"[a-z-]+\.md\b", path.read_text()))
     assert {"acl.md", "safety.md", "older-ways.md", "serve.md"} <= named
     assert named - {path.name for path in (SOURCE / "docs").glob("*/*.md")} == set()
