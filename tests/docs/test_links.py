@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every link of the documents leads to a file, and to a heading of it; every document is in an index;
 every directory is in CONTRIBUTING's; the glossary is in order."""
+import json
 import os
 import pathlib
 import re
@@ -77,6 +78,33 @@ def test_every_directory_is_listed():
     names = {f"{path.relative_to(SOURCE)}/" for path in found} - {"src/"}
     present = {name for name in names if not name.startswith("build")}
     assert (present - listed, {name for name in listed if not (SOURCE / name).is_dir()}) == (set(), set())
+
+
+def test_what_to_open_exists():
+    """Each row of CONTRIBUTING's table: the files, what is named in them, and the tests."""
+    build = os.environ["REDLOCK_BUILD"]
+    listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True, text=True).stdout
+    tests = [test["name"] for test in json.loads(listed)["tests"]]
+    table = (SOURCE / "CONTRIBUTING.md").read_text().split("## What to open\n")[1].split("\n## ")[0]
+    rows = [row.split(" | ") for row in re.findall(r"^\| (.*) \|$", table, re.MULTILINE)][1:]
+    assert len(rows) > 10
+    wrong = []
+    for row in rows:
+        files = []
+        for name in re.findall("`(.*?)`", row[1]):
+            if "/" in name:
+                files = list(SOURCE.glob(re.sub("[A-Z]{4,}", "*", name)))
+            if not files or ("/" not in name and not re.search(rf"\b{name}\b", files[0].read_text())):
+                wrong.append(name)
+        wrong += [name for name in re.findall("`(.*?)`", row[2]) if not any(test.startswith(f"{name}.") or test == name for test in tests)]
+    assert wrong == []
+
+
+def test_every_level_is_listed():
+    row = re.search(r"^\| run one level .*?: (.*) \(\[", (SOURCE / "CONTRIBUTING.md").read_text(), re.MULTILINE)[1]
+    levels = re.findall(r"^\| `([a-z]+)` \|", (SOURCE / "tests/README.md").read_text(), re.MULTILINE)
+    present = {path.parent.name for path in SOURCE.glob("tests/*/CMakeLists.txt")}
+    assert (set(row.split(", ")), set(levels)) == (present, present)
 
 
 def test_glossary_is_in_order():
