@@ -86,12 +86,12 @@ static void hear_any(struct conn *conn) {
 void watch_hear(struct conn *conn, const struct message *hint) {
     if (conn->net->closing) return;
     notify_record(conn->net->world, HISTORY_WOKEN, hint);
-    if (hint->keys_count == 0) {
+    if (hint->hint.resource < 0) {
         hear_any(conn);
         return;
     }
-    struct node_bytes key = resource_key(hint->keys[0]);
-    hear(conn->net, conn->slot, (struct net_bytes){key.data, key.bytes}, hint->rank);
+    struct node_bytes key = resource_key((unsigned)hint->hint.resource);
+    hear(conn->net, conn->slot, (struct net_bytes){key.data, key.bytes}, hint->hint.rank);
 }
 
 static void forget(struct conn *conn) {
@@ -218,19 +218,19 @@ static void post_guarded(const struct conn *conn, const struct net_request *requ
                          struct message *message) {
     message->question = (uint8_t)request->question;
     message->guarded = request->nonces != NULL;
-    if (request->nonces) message->nonce = request->nonces[conn->slot];
-    message->fence = request->fence;
-    if (request->op == NET_BREAK) message->added = request->nonce;
+    if (request->nonces) message->fencing.nonce = request->nonces[conn->slot];
+    message->fencing.fence = request->fence;
+    if (request->op == NET_BREAK) message->fencing.added = request->nonce;
     for (size_t i = 0; i < request->stripes_count; i++) {
         assert(i < WORLD_RESOURCES_MAX);
-        message->stripes[message->stripes_count++] = request->stripes[i];
+        message->fencing.stripes[message->fencing.stripes_count++] = request->stripes[i];
     }
     if (request->op != NET_RECORD_WRITE) return;
     /* The whole new record, and the change of the fences. */
-    message->nonce = request->nonce;
-    message->expected = request->expected;
-    message->was_kept = request->was_kept;
-    message->keep = request->keep;
+    message->record.nonce = request->nonce;
+    message->record.expected = request->expected;
+    message->record.was_kept = request->was_kept;
+    message->record.keep = request->keep;
     message->body = body_new(conn->net->world);
     for (size_t i = 0; i < request->fields_count; i++)
         body_add(message->body, request->fields[i].data, request->fields[i].bytes);
@@ -274,27 +274,28 @@ static void count_question(const struct conn *conn, enum net_op op) {
 static void post_slots(const struct net_request *request, struct message *message) {
     const char *text = request->slot_order.data;
     unsigned slot = 0;
-    message->slots = request->slots;
+    message->slots.count = request->slots;
     for (size_t i = 0; i <= request->slot_order.bytes; i++) {
         if (i < request->slot_order.bytes && text[i] != ' ') {
             slot = slot * 10 + (unsigned)(text[i] - '0');
             continue;
         }
-        assert(slot >= 1 && slot <= WORLD_SLOTS_MAX && message->order_count < WORLD_SLOTS_MAX);
-        message->order[message->order_count++] = (uint8_t)slot;
+        assert(slot >= 1 && slot <= WORLD_SLOTS_MAX &&
+               message->slots.order_count < WORLD_SLOTS_MAX);
+        message->slots.order[message->slots.order_count++] = (uint8_t)slot;
         slot = 0;
     }
-    message->keys[0] = (uint8_t)(WORLD_SLOT_FIRST + message->order[0] - 1);
+    message->keys[0] = (uint8_t)(WORLD_SLOT_FIRST + message->slots.order[0] - 1);
 }
 
 static void post_waiter(const struct net_request *request, struct message *message) {
     assert(request->waiter.bytes <= WAITER_BYTES_MAX);
-    message->name_bytes = (uint8_t)request->waiter.bytes;
-    memcpy(message->name, request->waiter.data, request->waiter.bytes);
-    message->since_us = request->since_us;
-    message->age_us = request->waited_us;
-    message->remember_us = request->remember_us;
-    message->reads = request->reads || request->op == NET_SHARE;
+    message->waiting.name_bytes = (uint8_t)request->waiter.bytes;
+    memcpy(message->waiting.name, request->waiter.data, request->waiter.bytes);
+    message->waiting.since_us = request->since_us;
+    message->waiting.age_us = request->waited_us;
+    message->waiting.remember_us = request->remember_us;
+    message->waiting.reads = request->reads || request->op == NET_SHARE;
 }
 
 void conn_post(struct conn *conn, struct net_call *call) {
@@ -325,15 +326,16 @@ void conn_post(struct conn *conn, struct net_call *call) {
         message->keys[message->keys_count++] = (uint8_t)resource;
     }
     if (subject == NET_OF_WAITERS) {
-        message->waiter = links_of(conn->net)->waiter;
-        message->age_us = request->age_us;
-        message->passes = request->passes;
+        message->waiting.waiter = links_of(conn->net)->waiter;
+        message->waiting.age_us = request->age_us;
+        message->waiting.passes = request->passes;
     } else if (request->nonces || subject == NET_OF_SERVER || subject == NET_OF_RECORD) {
         post_guarded(conn, request, message);
     }
     if (request->waiter.data) post_waiter(request, message);
     if (request->op == NET_ACQUIRE_SLOT) post_slots(request, message);
-    if (request->op == NET_WATCH || request->op == NET_TURN_WAIT) message->slots = request->slots;
+    if (request->op == NET_WATCH || request->op == NET_TURN_WAIT)
+        message->slots.count = request->slots;
     messages_push(&conn->out, message);
     policy_asked(&conn->net->policy, &conn->calls, call);
     watch_calls(conn);
@@ -342,8 +344,8 @@ void conn_post(struct conn *conn, struct net_call *call) {
 static void set_up(struct conn *conn, const struct message *welcome, const char *run_id) {
     struct net *net = conn->net;
     conn->announces = link_at(conn)->announces;
-    conn->quorum = net->asks_quorum ? welcome->quorum : 0;
-    conn->native = welcome->native;
+    conn->quorum = net->asks_quorum ? welcome->welcome.quorum : 0;
+    conn->native = welcome->welcome.native;
     conn->text[0] = '\0';
     conn->state = CONN_READY;
     net_timer_set(net, &conn->deadline, RL_NEVER);
@@ -357,7 +359,7 @@ static void set_up(struct conn *conn, const struct message *welcome, const char 
 void conn_up(struct conn *conn, const struct message *welcome) {
     struct net *net = conn->net;
     char run_id[41];
-    run_id_write(net->world, welcome->process, run_id);
+    run_id_write(net->world, welcome->welcome.process, run_id);
     if (policy_reached(&net->policy, conn->slot, run_id, net_now(net))) {
         conn_fail(conn, REDLOCK_VERDICT_UNFIT);
         return;
@@ -409,7 +411,7 @@ void fresh_pump(struct conn *conn) {
 void fresh_answered(struct conn *conn, const struct message *welcome) {
     struct net *net = conn->net;
     char run_id[41];
-    run_id_write(net->world, welcome->process, run_id);
+    run_id_write(net->world, welcome->welcome.process, run_id);
     if (!conn->trying) return;
     if (welcome->verdict == REDLOCK_VERDICT_GRANTED &&
         policy_reached(&net->policy, conn->slot, run_id, net_now(net))) {

@@ -102,30 +102,30 @@ static void take_answer(struct conn *conn, const struct message *answer) {
     struct net *net = conn->net;
     struct net_call *call = policy_answered(&net->policy, &conn->calls);
     struct net_bytes items[BODY_WORDS];
-    struct net_bytes value = token_bytes(&net->world->tokens, answer->value);
+    struct net_bytes value = token_bytes(&net->world->tokens, answer->reply.value);
     struct net_reply reply = {.verdict = answer->verdict,
-                              .remaining_ms = answer->remaining_ms,
+                              .remaining_ms = answer->reply.remaining_ms,
                               .value = value,
-                              .slot = answer->given,
-                              .slots = answer->other_slots,
+                              .slot = answer->reply.slot,
+                              .slots = answer->reply.other_slots,
                               .items = items};
     const struct message_body *body = answer->body;
     assert(call && call->request->op == answer->op);
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) {
         struct node_bytes key = resource_key(i);
-        if (answer->present & (1u << i))
+        if (answer->reply.present & (1u << i))
             items[reply.items_count++] = (struct net_bytes){key.data, key.bytes};
     }
     for (size_t i = 0; body && i < body->words_count; i++)
         items[reply.items_count++] = body_word(body, i);
     if (body && body->has_fences) reply.fences = body->fences;
-    reply.count = answer->count;
-    reply.age_us = answer->op == NET_WAIT_QUEUE_PEEK ? answer->age_us : 0;
+    reply.count = answer->reply.count;
+    reply.age_us = answer->reply.age_us;
     if (answer->verdict == REDLOCK_VERDICT_STALE &&
         (answer->op == NET_RAISE || answer->op == NET_BREAK))
-        reply.fence = answer->fence;
+        reply.fence = answer->fencing.fence;
     if (answer->verdict == REDLOCK_VERDICT_GRANTED && answer->op == NET_SHARE)
-        reply.fence = answer->fence;
+        reply.fence = answer->fencing.fence;
     struct net_state state;
     if (answer->op == NET_STATE && body) {
         memcpy(&state, body_word(body, 0).data, sizeof(state));
@@ -165,7 +165,7 @@ static void take(struct conn *conn, struct message *message) {
     case MESSAGE_HINT: watch_hear(conn, message); break;
     case MESSAGE_ANNOUNCEMENT:
         if (conn->state != CONN_READY || net->closing) break;
-        conn_record(conn, HISTORY_ANNOUNCED, message->all);
+        conn_record(conn, HISTORY_ANNOUNCED, message->announcement.all);
         if (net->handlers.changed) net->handlers.changed(net->handlers.context, conn->slot);
         break;
     }

@@ -14,11 +14,11 @@ void announced_serve(struct server *server, struct message *request) {
         *key = (struct announced){request->token, now_ms + request->ttl_ms};
         return;
     }
-    request->remaining_ms = -2;
+    request->reply.remaining_ms = -2;
     if (key->text == 0 || key->expires_ms < now_ms) {
         request->verdict = REDLOCK_VERDICT_ABSENT;
         return;
     }
-    request->remaining_ms = key->expires_ms - now_ms;
-    request->value = key->text;
+    request->reply.remaining_ms = key->expires_ms - now_ms;
+    request->reply.value = key->text;
 }

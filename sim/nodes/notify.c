@@ -24,18 +24,18 @@ void notify_record(struct world *world, enum history_kind kind, const struct mes
     struct history_record record = world_record(world, kind);
     record.client = (int8_t)hint->client;
     record.node = (int8_t)link_of(world, hint)->node;
-    record.resource = (int8_t)(hint->keys_count > 0 ? hint->keys[0] : -1);
-    record.value = hint->rank;
-    record.until = hint->notified_at;
+    record.resource = (int8_t)hint->hint.resource;
+    record.value = hint->hint.rank;
+    record.until = hint->hint.notified_at;
     world_write(world, &record);
 }
 
 static struct message *hint_new(struct world *world, const struct link *link, int resource,
                                 int rank) {
     struct message *hint = message_on(world, link, MESSAGE_HINT);
-    hint->rank = rank;
-    hint->notified_at = world->now;
-    if (resource >= 0) hint->keys[hint->keys_count++] = (uint8_t)resource;
+    hint->hint.rank = rank;
+    hint->hint.notified_at = world->now;
+    hint->hint.resource = resource;
     return hint;
 }
 
@@ -127,17 +127,17 @@ void notify_waiter(struct server *server, uint32_t waiter, int resource, int ran
 
 static void wait_op(struct server *server, struct message *request) {
     const struct queue_request what = {
-        .waiter = request->waiter,
+        .waiter = request->waiting.waiter,
         .address = (uint16_t)(request->client << 8 | request->slot),
         .lease_ms = request->op == NET_WAIT_QUEUE_ENTER ? request->ttl_ms : 0,
-        .age_us = request->age_us > 0 ? request->age_us : 0,
-        .passes = request->passes,
+        .age_us = request->waiting.age_us > 0 ? request->waiting.age_us : 0,
+        .passes = request->waiting.passes,
     };
     struct queue_news news;
     int64_t now_us = clock_read(&server->clock, server->world->now) / 1000;
-    request->count =
+    request->reply.count =
         queue_ask(&server->queue[request->keys[0]], &what, now_us, RL_WAITING_ARMED, &news);
-    request->verdict = request->count < 0 ? REDLOCK_VERDICT_OOM : REDLOCK_VERDICT_GRANTED;
+    request->verdict = request->reply.count < 0 ? REDLOCK_VERDICT_OOM : REDLOCK_VERDICT_GRANTED;
     for (unsigned i = 0; i < news.count; i++) publish(server, request->keys[0], &news.notices[i]);
 }
 

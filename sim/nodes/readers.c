@@ -27,15 +27,15 @@ void readers_serve(struct server *server, struct message *request) {
                                      .reader = bytes_of(server->world, request->token),
                                      .ttl_ms = request->ttl_ms,
                                      .guarded = request->guarded,
-                                     .nonce = request->nonce,
-                                     .fence = request->fence,
-                                     .stripe = request->stripes[0]};
+                                     .nonce = request->fencing.nonce,
+                                     .fence = request->fencing.fence,
+                                     .stripe = request->fencing.stripes[0]};
     const int64_t now_ms = server_now_ms(server);
     enum node_answer answer;
     if (server->native)
         answer = native_share(server, request, &share);
     else if (request->op == NET_SHARE)
-        answer = node_share(server->table, &share, now_ms, &request->fence);
+        answer = node_share(server->table, &share, now_ms, &request->fencing.fence);
     else if (request->op == NET_SHARE_EXTEND)
         answer = node_share_extend(server->table, &share, now_ms);
     else
@@ -48,9 +48,9 @@ void readers_serve(struct server *server, struct message *request) {
 
 /* For an observer: how many there are. */
 void readers_count(struct server *server, struct message *request) {
-    request->count = 0;
+    request->reply.count = 0;
     request->verdict = verdict_of(node_readers_count(server->table, resource_key(request->keys[0]),
-                                                     server_now_ms(server), &request->count));
+                                                     server_now_ms(server), &request->reply.count));
 }
 
 struct search {

@@ -188,23 +188,23 @@ void server_acquire_slot(struct server *server, struct message *request) {
     struct net_bytes token = token_bytes(&server->world->tokens, request->token);
     const bool own = server->native && !request->stranger;
     struct node_slot_request what = {.names = server_slot_names(),
-                                     .count = request->slots,
-                                     .order = request->order,
-                                     .order_count = request->order_count,
+                                     .count = request->slots.count,
+                                     .order = request->slots.order,
+                                     .order_count = request->slots.order_count,
                                      .token = {token.data, token.bytes},
                                      .ttl_ms = request->ttl_ms,
-                                     .nonce = request->nonce,
-                                     .fence = request->fence,
-                                     .stripes = request->guarded ? request->stripes : NULL};
+                                     .nonce = request->fencing.nonce,
+                                     .fence = request->fencing.fence,
+                                     .stripes = request->guarded ? request->fencing.stripes : NULL};
     struct node_slot_answer answer =
         own ? turns_acquire_slot(server, request, &what)
             : node_acquire_slot(server->keys, &what, server_wall_ms(server));
     request->verdict = verdict_of(answer.answer);
     if (answer.other_count != 0) request->verdict = REDLOCK_VERDICT_OTHER_SLOTS;
-    request->given = (uint8_t)answer.slot;
-    request->other_slots = (uint8_t)answer.other_count;
+    request->reply.slot = (uint8_t)answer.slot;
+    request->reply.other_slots = (uint8_t)answer.other_count;
     if (answer.answer == NODE_DENIED && answer.other_count == 0)
-        request->remaining_ms = answer.remaining_ms;
+        request->reply.remaining_ms = answer.remaining_ms;
     if (answer.slot != 0) request->keys[0] = (uint8_t)(WORLD_SLOT_FIRST + answer.slot - 1);
     server_await_expiry(server);
 }
@@ -256,38 +256,40 @@ static int64_t pttl_of(struct server *server, struct node_bytes key) {
 
 /* PTTL of the key that ends last; PEEK_VALUE has only one key, and returns its value too. */
 void server_read(struct server *server, struct message *request) {
-    request->remaining_ms = -2;
+    request->reply.remaining_ms = -2;
     for (unsigned i = 0; i < request->keys_count; i++) {
         int64_t left = pttl_of(server, resource_key(request->keys[i]));
-        bool later = left == -1 || (request->remaining_ms != -1 && left > request->remaining_ms);
-        if (i == 0 || later == (request->slots == 0)) request->remaining_ms = left;
+        bool later =
+            left == -1 || (request->reply.remaining_ms != -1 && left > request->reply.remaining_ms);
+        if (i == 0 || later == (request->slots.count == 0)) request->reply.remaining_ms = left;
     }
     request->verdict =
-        request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
-    if (request->op != NET_PEEK_VALUE || request->remaining_ms == -2) return;
+        request->reply.remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+    if (request->op != NET_PEEK_VALUE || request->reply.remaining_ms == -2) return;
     struct node_bytes key = resource_key(request->keys[0]),
                       value = server->native ? native_get(server, key)
                                              : node_get(server->keys, key, server_wall_ms(server));
-    request->value =
+    request->reply.value =
         token_number(&server->world->tokens, (struct net_bytes){value.data, value.bytes});
 }
 
 static void scan(struct server *server, struct message *request) {
     for (unsigned i = 0; i < server->world->options.resources; i++)
-        if (pttl_of(server, resource_key(i)) != -2) request->present |= (uint8_t)(1u << i);
+        if (pttl_of(server, resource_key(i)) != -2) request->reply.present |= (uint8_t)(1u << i);
     request->verdict = REDLOCK_VERDICT_GRANTED;
 }
 
 static void look_at_queue(struct server *server, struct message *request) {
     int64_t now_us = clock_read(&server->clock, server->world->now) / 1000;
-    request->count = queue_peek(&server->queue[request->keys[0]], now_us, &request->age_us);
+    request->reply.count =
+        queue_peek(&server->queue[request->keys[0]], now_us, &request->reply.age_us);
     request->verdict = REDLOCK_VERDICT_GRANTED;
 }
 
 static void execute(struct server *server, struct message *request) {
     const int refused = refusal(server, request);
     const enum net_subject subject = net_op_subject(request->op);
-    request->remaining_ms = -2;
+    request->reply.remaining_ms = -2;
     server->world->serving = link_of(server->world, request);
     if (refused != REDLOCK_VERDICT_GRANTED)
         request->verdict = (int16_t)refused;
@@ -320,16 +322,16 @@ static void shake_hands(struct server *server, struct message *connect) {
         return;
     }
     connect->verdict = REDLOCK_VERDICT_GRANTED;
-    connect->process = server->process;
-    connect->native = link->native = server->native;
+    connect->welcome.process = server->process;
+    connect->welcome.native = link->native = server->native;
     link->old = server->old;
     if (!server->up)
         connect->verdict = REDLOCK_VERDICT_REFUSED;
     else if (server_refuses_all(server))
         connect->verdict = (int16_t)server->mode;
     link->open = connect->verdict == REDLOCK_VERDICT_GRANTED;
-    if (server->world->options.guarded) connect->quorum = server_guard_quorum(server);
-    link->guarded = link->guarded || (link->asks_quorum && connect->quorum != 0);
+    if (server->world->options.guarded) connect->welcome.quorum = server_guard_quorum(server);
+    link->guarded = link->guarded || (link->asks_quorum && connect->welcome.quorum != 0);
     link->announces =
         link->guarded && (server->world->options.unannounced & rl_bit(server->node)) == 0;
     wire_answer(server->world, connect);

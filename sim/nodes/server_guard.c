@@ -40,10 +40,10 @@ static void remember_raise(struct server *server, const struct message *request)
     if (server->old || request->verdict == REDLOCK_VERDICT_RECOVERING) return;
     struct guard_change change = {.at = server->world->now,
                                   .what = GUARD_RAISED,
-                                  .nonce = request->nonce,
-                                  .fence = request->fence,
-                                  .stripes_count = request->stripes_count};
-    memcpy(change.stripes, request->stripes, sizeof(change.stripes));
+                                  .nonce = request->fencing.nonce,
+                                  .fence = request->fencing.fence,
+                                  .stripes_count = request->fencing.stripes_count};
+    memcpy(change.stripes, request->fencing.stripes, sizeof(change.stripes));
     remember(server, change);
 }
 
@@ -170,7 +170,7 @@ static void write_vote(struct server *server, const struct message *request) {
     record.client = (int8_t)request->client;
     record.resource = (int8_t)request->keys[0];
     record.token = request->token;
-    record.value = request->fence;
+    record.value = request->fencing.fence;
     record.result = server->intact;
     record.message = server->list;
     world_write(server->world, &record);
@@ -180,10 +180,10 @@ static void write_vote(struct server *server, const struct message *request) {
 
 static void acquire_native(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
-    const struct node_fence_request fences = {.nonce = request->nonce,
-                                              .fence = request->fence,
-                                              .stripes = request->stripes,
-                                              .stripes_count = request->stripes_count};
+    const struct node_fence_request fences = {.nonce = request->fencing.nonce,
+                                              .fence = request->fencing.fence,
+                                              .stripes = request->fencing.stripes,
+                                              .stripes_count = request->fencing.stripes_count};
     request->verdict = verdict_of(turns_acquire(server, request, &what, &fences));
     if (request->verdict == REDLOCK_VERDICT_DENIED) native_deny(server, request);
     write_vote(server, request);
@@ -201,8 +201,9 @@ static void acquire(struct server *server, struct message *request) {
         return;
     }
     /* The second command of the pipeline is executed whatever the first one answers. */
-    enum node_answer answer = node_zadd(server->table, request->nonce, request->fence,
-                                        request->stripes, request->stripes_count);
+    enum node_answer answer =
+        node_zadd(server->table, request->fencing.nonce, request->fencing.fence,
+                  request->fencing.stripes, request->fencing.stripes_count);
     remember_raise(server, request);
     if (request->verdict == REDLOCK_VERDICT_GRANTED) request->verdict = verdict_of(answer);
     write_vote(server, request);
@@ -210,19 +211,20 @@ static void acquire(struct server *server, struct message *request) {
 
 static void acquire_slot(struct server *server, struct message *request) {
     server_acquire_slot(server, request);
-    if (request->given == 0) return;
+    if (request->reply.slot == 0) return;
     struct message raised = *request; /* the fence of that slot alone */
-    raised.stripes[0] = request->stripes[request->given - 1];
-    raised.stripes_count = 1;
+    raised.fencing.stripes[0] = request->fencing.stripes[request->reply.slot - 1];
+    raised.fencing.stripes_count = 1;
     remember_raise(server, &raised);
     write_vote(server, request);
 }
 
 static void extend(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
-    request->verdict = verdict_of(node_extend_guarded(
-        server->table, what.keys, what.count, what.token, request->ttl_ms, request->nonce,
-        request->fence, request->stripes, request->stripes_count, what.now_ms));
+    request->verdict = verdict_of(
+        node_extend_guarded(server->table, what.keys, what.count, what.token, request->ttl_ms,
+                            request->fencing.nonce, request->fencing.fence,
+                            request->fencing.stripes, request->fencing.stripes_count, what.now_ms));
     if (request->verdict == REDLOCK_VERDICT_GRANTED) {
         remember_raise(server, request);
         if (server->native) native_copy(server, &what);
@@ -233,12 +235,13 @@ static void extend(struct server *server, struct message *request) {
 static void raise(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
     int64_t highest = 0;
-    request->verdict = verdict_of(node_raise(server->table, what.keys, what.count, what.token,
-                                             request->nonce, request->fence, request->stripes,
-                                             request->stripes_count, what.now_ms, &highest));
+    request->verdict = verdict_of(
+        node_raise(server->table, what.keys, what.count, what.token, request->fencing.nonce,
+                   request->fencing.fence, request->fencing.stripes, request->fencing.stripes_count,
+                   what.now_ms, &highest));
     remember_raise(server, request);
     write_vote(server, request);
-    if (request->verdict == REDLOCK_VERDICT_STALE) request->fence = highest;
+    if (request->verdict == REDLOCK_VERDICT_STALE) request->fencing.fence = highest;
 }
 
 static void renamed(struct server *server, const struct message *request) {
@@ -246,8 +249,8 @@ static void renamed(struct server *server, const struct message *request) {
     if (server->old) return;
     remember(server, (struct guard_change){.at = server->world->now,
                                            .what = GUARD_RENAMED,
-                                           .expected = request->nonce,
-                                           .nonce = request->added});
+                                           .expected = request->fencing.nonce,
+                                           .nonce = request->fencing.added});
 }
 
 /* On a native node also a key that holds the token and has no lock. */
@@ -255,21 +258,23 @@ static void break_lock(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
     int64_t highest = 0;
     enum node_answer answer =
-        node_break(server->table, what.keys[0], what.token, request->nonce, request->added,
-                   request->fence, request->stripes, request->stripes_count, what.now_ms, &highest);
+        node_break(server->table, what.keys[0], what.token, request->fencing.nonce,
+                   request->fencing.added, request->fencing.fence, request->fencing.stripes,
+                   request->fencing.stripes_count, what.now_ms, &highest);
     bool raised = answer == NODE_GRANTED || answer == NODE_ABSENT || answer == NODE_DENIED;
     if (answer == NODE_ABSENT && server->native) answer = native_release(server, &what);
     request->verdict = verdict_of(answer);
     if (raised) remember_raise(server, request);
     if (raised && !server->native) renamed(server, request);
-    if (answer == NODE_STALE) request->fence = highest;
+    if (answer == NODE_STALE) request->fencing.fence = highest;
 }
 
 static void confirm(struct server *server, struct message *request) {
     const struct node_request what = node_request(server, request);
     request->verdict = verdict_of(node_confirm(server->table, what.keys, what.count, what.token,
-                                               request->nonce, request->fence, request->stripes,
-                                               request->stripes_count, what.now_ms));
+                                               request->fencing.nonce, request->fencing.fence,
+                                               request->fencing.stripes,
+                                               request->fencing.stripes_count, what.now_ms));
 }
 
 static void share(struct server *server, struct message *request) {
@@ -294,10 +299,10 @@ static void report_record(struct server *server, struct message *request) {
 static void take_record(struct server *server, struct message *request) {
     const struct guard_change change = {.at = server->world->now,
                                         .what = GUARD_WRITTEN,
-                                        .nonce = request->nonce,
-                                        .expected = request->expected,
-                                        .was_kept = request->was_kept,
-                                        .keep = request->keep,
+                                        .nonce = request->record.nonce,
+                                        .expected = request->record.expected,
+                                        .was_kept = request->record.was_kept,
+                                        .keep = request->record.keep,
                                         .body = request->body};
     enum node_answer answer = write_record(server->table, &change);
     request->verdict = verdict_of(answer);
@@ -315,7 +320,7 @@ static void take_record(struct server *server, struct message *request) {
 }
 
 static void report_fences(struct server *server, struct message *request) {
-    const int64_t *fences = node_fences(server->table, request->nonce);
+    const int64_t *fences = node_fences(server->table, request->fencing.nonce);
     request->verdict = fences ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_RECOVERING;
     if (!fences) return;
     request->body = body_new(server->world);

@@ -113,13 +113,13 @@ int64_t native_pttl(struct server *server, struct node_bytes key) {
 
 /* What an acquisition that is denied hears: the token of the key that ends last, and its time. */
 void native_deny(struct server *server, struct message *request) {
-    for (unsigned i = 0; i < request->keys_count && request->remaining_ms != -1; i++) {
+    for (unsigned i = 0; i < request->keys_count && request->reply.remaining_ms != -1; i++) {
         const struct node_bytes key = resource_key(request->keys[i]);
         const int64_t left_ms = native_pttl(server, key);
-        if (left_ms != -1 && left_ms <= request->remaining_ms) continue;
+        if (left_ms != -1 && left_ms <= request->reply.remaining_ms) continue;
         const struct node_bytes token = native_get(server, key);
-        request->remaining_ms = left_ms;
-        request->value =
+        request->reply.remaining_ms = left_ms;
+        request->reply.value =
             token_number(&server->world->tokens, (struct net_bytes){token.data, token.bytes});
     }
 }

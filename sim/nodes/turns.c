@@ -46,11 +46,12 @@ void turns_begin(struct server *server, bool on) {
 static struct node_waiter waiter_of(const struct server *server, const struct message *request) {
     int64_t wall_us = clock_read(&server->clock, server->world->now) / 1000;
     return (struct node_waiter){
-        .name = {request->name, request->name_bytes},
-        .waited_us = request->age_us,
-        .since_us = node_queue_since(server->turns, request->since_us, wall_us, now_us(server)),
-        .remember_us = request->remember_us,
-        .reads = request->reads};
+        .name = {request->waiting.name, request->waiting.name_bytes},
+        .waited_us = request->waiting.age_us,
+        .since_us =
+            node_queue_since(server->turns, request->waiting.since_us, wall_us, now_us(server)),
+        .remember_us = request->waiting.remember_us,
+        .reads = request->waiting.reads};
 }
 
 /* ---- time ---- */
@@ -90,7 +91,7 @@ enum node_answer turns_acquire(struct server *server, struct message *request,
                                const struct node_request *what,
                                const struct node_fence_request *fences) {
     struct node_turn turn = {.rank = -1};
-    request->count = -1;
+    request->reply.count = -1;
     if (native_is_anothers(server, what)) return NODE_DENIED;
     if (!server->turns)
         return fences ? node_acquire_guarded(server->own, what->keys, what->count, what->token,
@@ -102,9 +103,10 @@ enum node_answer turns_acquire(struct server *server, struct message *request,
     enum node_answer answer =
         node_acquire_in_turn(server->own, server->turns, what->keys, what->count, what->token,
                              request->ttl_ms, fences, &waiter, now_us(server), &turn);
-    if (answer == NODE_GRANTED) request->count = turn.others;
-    if (answer == NODE_DENIED) request->count = turn.rank;
-    if (answer == NODE_DENIED && turn.reserved) request->remaining_ms = round_up(turn.left_us);
+    if (answer == NODE_GRANTED) request->reply.count = turn.others;
+    if (answer == NODE_DENIED) request->reply.count = turn.rank;
+    if (answer == NODE_DENIED && turn.reserved)
+        request->reply.remaining_ms = round_up(turn.left_us);
     return answer;
 }
 
@@ -112,14 +114,15 @@ enum node_answer turns_acquire(struct server *server, struct message *request,
 enum node_answer turns_share(struct server *server, struct message *request,
                              const struct node_share *share) {
     struct node_turn turn = {.rank = -1};
-    request->count = -1;
+    request->reply.count = -1;
     if (!server->turns)
-        return node_share(server->own, share, server_now_ms(server), &request->fence);
+        return node_share(server->own, share, server_now_ms(server), &request->fencing.fence);
     const struct node_waiter waiter = waiter_of(server, request);
     enum node_answer answer = node_share_in_turn(server->own, server->turns, share, &waiter,
-                                                 now_us(server), &request->fence, &turn);
-    if (answer == NODE_DENIED) request->count = turn.rank;
-    if (answer == NODE_DENIED && turn.reserved) request->remaining_ms = round_up(turn.left_us);
+                                                 now_us(server), &request->fencing.fence, &turn);
+    if (answer == NODE_DENIED) request->reply.count = turn.rank;
+    if (answer == NODE_DENIED && turn.reserved)
+        request->reply.remaining_ms = round_up(turn.left_us);
     return answer;
 }
 
@@ -138,7 +141,7 @@ struct node_slot_answer turns_acquire_slot(struct server *server, struct message
     struct node_slot_answer answer = {.answer = NODE_DENIED, .remaining_ms = -1};
     struct node_turn turn = {.rank = -1};
     int64_t outside_ms;
-    request->count = -1;
+    request->reply.count = -1;
     answer.other_count = native_bar_slots(server, what, &outside_ms);
     if (answer.other_count != 0) return answer;
     if (!server->turns) {
@@ -151,9 +154,9 @@ struct node_slot_answer turns_acquire_slot(struct server *server, struct message
     if (answer.answer == NODE_DENIED) {
         answer.remaining_ms =
             turn.reserved ? round_up(turn.left_us) : sooner(answer.remaining_ms, outside_ms);
-        request->count = turn.rank;
+        request->reply.count = turn.rank;
     } else {
-        request->count = turn.others;
+        request->reply.count = turn.others;
     }
     return answer;
 }
@@ -161,14 +164,14 @@ struct node_slot_answer turns_acquire_slot(struct server *server, struct message
 /* For any of several slots. */
 static void wait_for_slot(struct server *server, struct message *request) {
     const struct node_waiter waiter = waiter_of(server, request);
-    struct node_slot_request what = {.names = server_slot_names(), .count = request->slots};
+    struct node_slot_request what = {.names = server_slot_names(), .count = request->slots.count};
     int64_t outside_ms;
     (void)native_bar_slots(server, &what, &outside_ms);
-    request->remaining_ms = node_await_slot(server->own, server->turns, &what, &waiter,
-                                            now_us(server), &request->count);
-    if (request->remaining_ms == -1) request->remaining_ms = outside_ms;
+    request->reply.remaining_ms = node_await_slot(server->own, server->turns, &what, &waiter,
+                                                  now_us(server), &request->reply.count);
+    if (request->reply.remaining_ms == -1) request->reply.remaining_ms = outside_ms;
     request->verdict =
-        request->remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
+        request->reply.remaining_ms == -2 ? REDLOCK_VERDICT_ABSENT : REDLOCK_VERDICT_GRANTED;
 }
 
 static void wait(struct server *server, struct message *request) {
@@ -176,31 +179,32 @@ static void wait(struct server *server, struct message *request) {
     const struct node_waiter waiter = waiter_of(server, request);
     int64_t left_us = 0;
     node_expire_key(server->own, key, server_now_ms(server));
-    request->count = node_queue_enter(server->turns, key, &waiter, now_us(server));
-    request->remaining_ms = native_pttl(server, key);
+    request->reply.count = node_queue_enter(server->turns, key, &waiter, now_us(server));
+    request->reply.remaining_ms = native_pttl(server, key);
     request->verdict = REDLOCK_VERDICT_GRANTED;
-    const bool joins = request->reads && node_is_shared(server->own, key, server_now_ms(server)) &&
+    const bool joins = request->waiting.reads &&
+                       node_is_shared(server->own, key, server_now_ms(server)) &&
                        node_queue_is_first(server->turns, key, &waiter, now_us(server));
-    if (joins) request->remaining_ms = -2;
-    if (request->remaining_ms != -2) return;
+    if (joins) request->reply.remaining_ms = -2;
+    if (request->reply.remaining_ms != -2) return;
     if (joins || node_queue_admits(server->turns, key, &waiter, now_us(server), &left_us))
         request->verdict = REDLOCK_VERDICT_ABSENT;
     else
-        request->remaining_ms = round_up(left_us);
+        request->reply.remaining_ms = round_up(left_us);
 }
 
 void turns_serve(struct server *server, struct message *request) {
     if (!server->turns) {
         request->verdict = REDLOCK_VERDICT_ERROR;
-    } else if (request->op == NET_TURN_WAIT && request->slots > 0) {
+    } else if (request->op == NET_TURN_WAIT && request->slots.count > 0) {
         wait_for_slot(server, request);
     } else if (request->op == NET_TURN_WAIT) {
         wait(server, request);
     } else {
-        request->count =
-            (int64_t)node_leave_turn(server->own, server->turns, resource_key(request->keys[0]),
-                                     (struct node_bytes){request->name, request->name_bytes},
-                                     request->passes, now_us(server));
+        request->reply.count = (int64_t)node_leave_turn(
+            server->own, server->turns, resource_key(request->keys[0]),
+            (struct node_bytes){request->waiting.name, request->waiting.name_bytes},
+            request->waiting.passes, now_us(server));
         request->verdict = REDLOCK_VERDICT_GRANTED;
     }
     server_await_expiry(server);

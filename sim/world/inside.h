@@ -82,44 +82,75 @@ enum message_what {
  */
 enum message_part { PART_WHOLE, PART_FIRST, PART_SECOND };
 
+/* The head of all messages, then a part for each family. Of a request, each operation has the
+ * common part; which others it has depends on its subject (policy/ops.h) and its mode. */
 struct message {
     struct message *next;
     rl_ns arrives_at;
     uint32_t number;     /* in the history */
     uint32_t connection; /* the number of its connection on its link */
-    uint32_t token, value;
     uint8_t client, slot;
-    uint8_t what, op;
-    uint8_t keys_count, keys[WORLD_RESOURCES_MAX]; /* resources */
-    uint8_t present;                               /* SCAN: resources whose keys exist */
-    bool all;                                      /* ANNOUNCEMENT: all data changed */
-    bool breaks; /* lost: the connection breaks when the message would arrive */
-    int16_t verdict;
-    int64_t ttl_ms, remaining_ms;
-    uint32_t process; /* CONNECT: the server process that answered ... */
-    bool native;      /* ... and whether it is a native node */
-    uint64_t quorum;  /* CONNECT: the id in its record; 0: it has none */
-    /* For messages of waiting callers. */
-    uint32_t waiter;
-    int rank;          /* HINT; -1: the key has changed */
-    rl_ns notified_at; /* HINT */
-    bool passes;
-    int64_t age_us, since_us, remember_us, count;
-    bool reads;         /* TURN_WAIT, SHARE */
-    uint8_t name_bytes; /* a native node's waiter */
-    char name[WAITER_BYTES_MAX];
-    /* For guarded mode. */
+    uint8_t what;    /* enum message_what */
+    bool breaks;     /* lost: the connection breaks when the message would arrive */
+    int16_t verdict; /* of an answer: to CONNECT, TRACK and REQUEST */
+
+    /* CONNECT, answered: the server process; the id in its record, 0: it has none. */
+    struct {
+        uint32_t process;
+        bool native;
+        uint64_t quorum;
+    } welcome;
+    /* HINT */
+    struct {
+        int resource; /* -1: about any key */
+        int rank;     /* -1: the key has changed */
+        rl_ns notified_at;
+    } hint;
+    /* ANNOUNCEMENT */
+    struct {
+        bool all; /* all data changed */
+    } announcement;
+
+    /* REQUEST, all operations. */
+    uint8_t op, part;
     bool guarded;
     bool stranger; /* the commands and scripts of another project: on plain keys */
-    uint8_t part, question, stripes_count;
-    uint16_t stripes[WORLD_RESOURCES_MAX];
-    /* ACQUIRE_SLOT: how many there are, those to try; the answer: the slot, or another number. */
-    uint8_t slots, order_count, order[WORLD_SLOTS_MAX], given, other_slots;
-    bool was_kept, keep;
-    uint64_t nonce, expected;
-    uint64_t added; /* BREAK: to the nonce */
-    int64_t fence;
-    struct message_body *body;
+    uint8_t keys_count, keys[WORLD_RESOURCES_MAX]; /* resources */
+    uint32_t token;
+    int64_t ttl_ms;
+    uint8_t question;          /* SERVER_INFO */
+    struct message_body *body; /* of RECORD_WRITE, or of an answer */
+    /* In guarded mode. `added`: BREAK, to the nonce. An answer has its own fence there. */
+    struct {
+        uint64_t nonce, added;
+        int64_t fence;
+        uint8_t stripes_count;
+        uint16_t stripes[WORLD_RESOURCES_MAX];
+    } fencing;
+    /* RECORD_WRITE: the nonce of the new record, and the one that must be there. */
+    struct {
+        uint64_t nonce, expected;
+        bool was_kept, keep;
+    } record;
+    /* WAIT_QUEUE_*, TURN_*, and acquisitions that wait. `name`: of a native node's waiter. */
+    struct {
+        uint32_t waiter;
+        bool passes, reads;
+        uint8_t name_bytes;
+        char name[WAITER_BYTES_MAX];
+        int64_t age_us, since_us, remember_us;
+    } waiting;
+    /* ACQUIRE_SLOT, TURN_WAIT, WATCH: how many there are; those to try. */
+    struct {
+        uint8_t count, order_count, order[WORLD_SLOTS_MAX];
+    } slots;
+    /* The answer, next to the verdict, the fence and the body. */
+    struct {
+        int64_t remaining_ms, count, age_us;
+        uint32_t value;            /* a token */
+        uint8_t present;           /* SCAN: resources whose keys exist */
+        uint8_t slot, other_slots; /* ACQUIRE_SLOT: the one that was taken, or another number */
+    } reply;
 };
 
 struct messages {

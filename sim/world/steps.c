@@ -60,7 +60,7 @@ static void print_guarded_sent(const struct world *world, const struct message *
     fprintf(world->options.steps,
             "M %" PRId64 " %" PRIu32 " %c %u %" PRIu32 " %" PRId64 " %u %" PRId64 "\n", world->now,
             message->number, letter, message->client, message->token, message->ttl_ms * RL_MS,
-            message->keys[0], message->fence);
+            message->keys[0], message->fencing.fence);
 }
 
 void steps_message(struct world *world, enum history_kind kind, const struct message *message) {

@@ -249,7 +249,7 @@ void wire_notify(struct world *world, struct message *hint, rl_ns late) {
 void wire_announce(struct world *world, struct link *link, bool all) {
     const struct world_link *how = &world->options.link;
     struct message *announcement = message_on(world, link, MESSAGE_ANNOUNCEMENT);
-    announcement->all = all;
+    announcement->announcement.all = all;
     put(world, announcement, WAY_ANSWERS,
         random_between(&link->announcements_random, how->delay_min, how->delay_max));
 }

@@ -99,7 +99,7 @@ void world_write_message(struct world *world, enum history_kind kind,
     record.op = op_in_history(message->op);
     record.result = kind == HISTORY_SENT || kind == HISTORY_DROPPED ? 0 : message->verdict;
     record.token = message->token;
-    record.value = message->fence;
+    record.value = message->fencing.fence;
     record.message = message->number;
     world_write(world, &record);
 }
