@@ -8,7 +8,7 @@
 #include "net/codec/command.h"
 #include "net/codec/reader.h"
 #include "net/codec/setnx.h"
-#include "net/codec/verdict.h"
+#include "net/codec/error_reply.h"
 
 #include "core/guard.h"
 #include "must.h"

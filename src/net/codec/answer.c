@@ -11,7 +11,7 @@
 #include "net/codec/command.h"
 #include "net/codec/form.h"
 #include "net/codec/setnx.h"
-#include "net/codec/verdict.h"
+#include "net/codec/error_reply.h"
 #include "redlock.h"
 
 static bool answer_set(const struct reader *reader, struct net_reply *answer) {
@@ -440,7 +440,7 @@ bool command_answer_vote(unsigned nth, const struct reader *reader, struct net_r
 /* Under the name of the fences is a value of another type: they are gone. */
 static int error_verdict(const struct net_request *request, unsigned nth,
                          const struct reader *reader, struct answer_room room) {
-    const int verdict = verdict_of_error(reader->bytes[0]);
+    const int verdict = error_reply_verdict(reader->bytes[0]);
     if (verdict != REDLOCK_VERDICT_WRONGTYPE || setnx_speaks(request)) return verdict;
     const struct form *form = form_of(request, room.incarnation != NULL);
     const uint8_t shape = form->shape[nth % 2];
@@ -458,9 +458,9 @@ bool command_answer(const struct net_request *request, unsigned nth, const struc
     if (reader_is_error(reader)) {
         answer->verdict = error_verdict(request, nth, reader, room);
         if (!stands && answer->verdict == REDLOCK_VERDICT_NOPERM)
-            verdict_denied_command(reader->bytes[0], answer->denied, sizeof(answer->denied));
+            error_reply_denied_command(reader->bytes[0], answer->denied, sizeof(answer->denied));
         if (!stands && answer->verdict == REDLOCK_VERDICT_ERROR)
-            verdict_unknown_command(reader->bytes[0], answer->unknown, sizeof(answer->unknown));
+            error_reply_unknown_command(reader->bytes[0], answer->unknown, sizeof(answer->unknown));
     } else {
         right = answer_right(request, nth, reader, room, answer);
     }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "net/codec/command.h"
-#include "net/codec/verdict.h"
+#include "net/codec/error_reply.h"
 #include "node/scripts.h"
 
 #define SECOND_US INT64_C(1000000)
@@ -206,7 +206,7 @@ static bool answer_peek_value(const struct reader *reader, struct net_reply *ans
     answer->remaining_ms = slots[PTTL].integer;
     if (answer->remaining_ms < -2) return false;
     if (slots[VALUE].type == REPLY_ERROR) {
-        answer->verdict = verdict_of_error(reader->bytes[VALUE]);
+        answer->verdict = error_reply_verdict(reader->bytes[VALUE]);
         return true;
     }
     if (slots[VALUE].type != REPLY_STRING) return false;

@@ -21,7 +21,7 @@
 
 #include "net/codec/command.h"
 #include "net/conn/conn.h"
-#include "net/codec/verdict.h"
+#include "net/codec/error_reply.h"
 #include "node/scripts.h"
 
 enum {
@@ -144,13 +144,13 @@ static void fail(struct conn *conn, const char *what, struct net_bytes error, in
             "the server requires a password; put it in the URL, as in redis://user:password@host");
     else
         snprintf(text, sizeof(text), "%s: %.*s", what,
-                 verdict_shown_bytes(error, (int)(sizeof(text) - sizeof(": ") - strlen(what))),
+                 error_reply_shown_bytes(error, (int)(sizeof(text) - sizeof(": ") - strlen(what))),
                  (const char *)error.data);
     conn_fail(conn, verdict, text);
 }
 
 static void auth_failed(struct conn *conn, struct net_bytes error) {
-    int verdict = verdict_of_error(error);
+    int verdict = error_reply_verdict(error);
     /* Errors that the server may send before it reads the command keep their own meaning. */
     bool about_auth = verdict == REDLOCK_VERDICT_AUTH || verdict == REDLOCK_VERDICT_ERROR;
     if (is_denied(error)) {
@@ -173,7 +173,7 @@ static void auth_failed(struct conn *conn, struct net_bytes error) {
 
 static void note_refusal(struct conn *conn, const char *what, struct net_bytes error) {
     snprintf(conn->refusal, sizeof(conn->refusal), "%s is refused: %.*s", what,
-             verdict_shown_bytes(error, 40), (const char *)error.data);
+             error_reply_shown_bytes(error, 40), (const char *)error.data);
 }
 
 static void hello_failed(struct conn *conn, struct net_bytes error) {
@@ -181,7 +181,7 @@ static void hello_failed(struct conn *conn, struct net_bytes error) {
         tracking_refused(conn, "HELLO", error);
         return;
     }
-    int verdict = verdict_of_error(error);
+    int verdict = error_reply_verdict(error);
     if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
     if (verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR) {
         fail(conn, "HELLO", error, verdict);
@@ -290,9 +290,9 @@ static void unknown_command(struct conn *conn, const char *name, const char *wha
 }
 
 static void info_failed(struct conn *conn, struct net_bytes error) {
-    int verdict = verdict_of_error(error);
+    int verdict = error_reply_verdict(error);
     if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
-    const bool unknown = verdict_is_unknown_command(error),
+    const bool unknown = error_reply_is_unknown_command(error),
                other = verdict == REDLOCK_VERDICT_ERROR;
     const bool needed = is_guarded(conn) && !conn->native;
     if (verdict != REDLOCK_VERDICT_NOPERM && (!other || (needed && !unknown)))
@@ -320,7 +320,7 @@ static void scripting_refused(struct conn *conn) {
 }
 
 static void script_failed(struct conn *conn, const char *command, struct net_bytes error) {
-    int verdict = verdict_of_error(error);
+    int verdict = error_reply_verdict(error);
     switch (verdict) {
     case REDLOCK_VERDICT_NOPERM: scripting_refused(conn); return;
     case REDLOCK_VERDICT_OOM:
@@ -330,14 +330,14 @@ static void script_failed(struct conn *conn, const char *command, struct net_byt
         return; /* this does not concern scripting, and may pass: each call gets its own answer */
     default: break;
     }
-    if (verdict_is_lua_missing(error)) conn->lua_missing = true;
-    if (!conn->unknown_command && verdict_is_unknown_command(error))
+    if (error_reply_is_lua_missing(error)) conn->lua_missing = true;
+    if (!conn->unknown_command && error_reply_is_unknown_command(error))
         conn->unknown_command = command;
     /* The words for it are many; classic mode does without. */
-    const bool other = verdict == REDLOCK_VERDICT_ERROR && !verdict_is_noscript(error);
+    const bool other = verdict == REDLOCK_VERDICT_ERROR && !error_reply_is_noscript(error);
     if (conn->lua_missing || conn->unknown_command || (other && !is_guarded(conn)))
         scripting_refused(conn);
-    else if (!verdict_is_noscript(error))
+    else if (!error_reply_is_noscript(error))
         fail(conn, "EVAL", error, verdict);
 }
 
@@ -377,8 +377,8 @@ static void turn_guarded(struct conn *conn) {
 
 /* Where the permission is missing, the node is not used as a stock one: see above. */
 static void native_failed(struct conn *conn, struct net_bytes error) {
-    int verdict = is_denied(error) ? REDLOCK_VERDICT_AUTH : verdict_of_error(error);
-    if (verdict_is_unknown_command(error)) {
+    int verdict = is_denied(error) ? REDLOCK_VERDICT_AUTH : error_reply_verdict(error);
+    if (error_reply_is_unknown_command(error)) {
         if (!conn_is_for_votes(conn)) reached_another(conn);
     } else if (verdict == REDLOCK_VERDICT_NOPERM) {
         conn_fail(conn, REDLOCK_VERDICT_NOPERM,
@@ -408,8 +408,8 @@ static void native_answered(struct conn *conn) {
  * on it. Any other error passes, or shows up in each vote; and a key of another type is no record.
  */
 static void quorum_failed(struct conn *conn, struct net_bytes error) {
-    const bool unknown = verdict_is_unknown_command(error);
-    const bool refused = verdict_of_error(error) == REDLOCK_VERDICT_NOPERM || unknown;
+    const bool unknown = error_reply_is_unknown_command(error);
+    const bool refused = error_reply_verdict(error) == REDLOCK_VERDICT_NOPERM || unknown;
     if (unknown && !conn->native)
         unknown_command(conn, "HGET", "mode auto");
     else if (refused && !conn->native) /* a native node has said it already */
@@ -417,7 +417,7 @@ static void quorum_failed(struct conn *conn, struct net_bytes error) {
     else
         net_log(conn->node->net, REDLOCK_LOG_DEBUG,
                 "%s: cannot find out whether it has a record: %.*s", conn->node->url.text,
-                verdict_shown_bytes(error, 110), (const char *)error.data);
+                error_reply_shown_bytes(error, 110), (const char *)error.data);
 }
 
 const char *handshake_awaits(const struct conn *conn) {
@@ -464,7 +464,7 @@ void handshake_reply(struct conn *conn) {
             quorum_answered(conn, conn->reader.bytes[0]);
         break;
     case STEP_SELECT:
-        if (failed) fail(conn, "SELECT", error, verdict_of_error(error));
+        if (failed) fail(conn, "SELECT", error, error_reply_verdict(error));
         break;
     case STEP_NATIVE:
         if (failed)
@@ -481,9 +481,9 @@ void handshake_reply(struct conn *conn) {
     case STEP_SUBSCRIBE: tracking_step(conn, failed); break;
     case STEP_FENCES:
         /* Any other error may pass, or shows up when the record is read and in each vote. */
-        if (failed && !conn->native && verdict_is_unknown_command(error))
+        if (failed && !conn->native && error_reply_is_unknown_command(error))
             unknown_command(conn, "ZADD", "guarded mode");
-        else if (failed && !conn->native && verdict_of_error(error) == REDLOCK_VERDICT_NOPERM)
+        else if (failed && !conn->native && error_reply_verdict(error) == REDLOCK_VERDICT_NOPERM)
             conn_fail(conn, REDLOCK_VERDICT_NOPERM,
                       "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
         break;

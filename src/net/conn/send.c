@@ -27,7 +27,7 @@
 #include "net/codec/command.h"
 #include "net/conn/conn.h"
 #include "net/codec/form.h"
-#include "net/codec/verdict.h"
+#include "net/codec/error_reply.h"
 
 /* net_call.state, ored */
 enum {
@@ -344,7 +344,8 @@ static bool module_is_gone(const struct net_call *call, const struct reader *rea
     const struct net_request *request = call->request;
     bool of_the_module = (call->state & CALL_NATIVE) &&
                          (request->op != NET_SERVER_INFO || request->question == NET_ASK_QUORUM);
-    return of_the_module && reader_is_error(reader) && verdict_is_unknown_command(reader->bytes[0]);
+    return of_the_module && reader_is_error(reader) &&
+           error_reply_is_unknown_command(reader->bytes[0]);
 }
 
 /* One reply on a connection that is ready. */
@@ -373,7 +374,7 @@ void call_reply(struct conn *conn) {
     }
     const bool native = (call->state & CALL_NATIVE) != 0;
     if (reader_is_error(reader) && command_needs_script(call->request, native) &&
-        !(call->state & CALL_SENT_WHOLE) && verdict_is_noscript(reader->bytes[0])) {
+        !(call->state & CALL_SENT_WHOLE) && error_reply_is_noscript(reader->bytes[0])) {
         send_whole(conn);
         return;
     }

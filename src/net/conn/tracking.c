@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "net/conn/conn.h"
-#include "net/codec/verdict.h"
+#include "net/codec/error_reply.h"
 #include "node/scripts.h"
 
 #define INVALIDATE "__redis__:invalidate"
@@ -96,7 +96,7 @@ static void notify_any(struct node *node) {
 static void refuse(struct node *node, const char *what, int verdict, struct net_bytes error) {
     if (!policy_tracking_refused(&node->net->policy, node->index, verdict)) return;
     net_log(node->net, REDLOCK_LOG_INFO, "%s: waiting polls: %s is refused: %.*s", node->url.text,
-            what, verdict_shown_bytes(error, 110), (const char *)error.data);
+            what, error_reply_shown_bytes(error, 110), (const char *)error.data);
 }
 
 bool tracking_subscribe(struct conn *conn) {
@@ -120,7 +120,7 @@ bool tracking_handshake(struct conn *conn) {
 }
 
 void tracking_refused(struct conn *conn, const char *what, struct net_bytes error) {
-    int verdict = verdict_of_error(error);
+    int verdict = error_reply_verdict(error);
     refuse(conn->node, what, verdict, error);
     conn_fail(conn, verdict, "cannot be notified of changes");
 }

@@ -27,7 +27,7 @@
 
 #include "net/codec/command.h"
 #include "net/conn/conn.h"
-#include "net/codec/verdict.h"
+#include "net/codec/error_reply.h"
 
 enum { TX_TRIES = 3 };
 
@@ -190,11 +190,11 @@ static void note_error(struct node *node) {
     struct transaction *tx = &node->tx;
     struct net_bytes error = node->aux.reader.bytes[0];
     if (tx->failure != REDLOCK_VERDICT_NONE) return;
-    tx->failure = verdict_of_error(error);
-    verdict_denied_command(error, tx->denied, sizeof(tx->denied));
+    tx->failure = error_reply_verdict(error);
+    error_reply_denied_command(error, tx->denied, sizeof(tx->denied));
     /* "EXECABORT Transaction discarded because of: NOPERM ..." */
     if (tx->denied[0] != '\0') tx->failure = REDLOCK_VERDICT_NOPERM;
-    verdict_unknown_command(error, tx->unknown, sizeof(tx->unknown));
+    error_reply_unknown_command(error, tx->unknown, sizeof(tx->unknown));
 }
 
 /* The result of reading the keys: a change, or else the verdict that holds without one. */
@@ -264,7 +264,7 @@ static bool take_multi(struct node *node) {
     struct transaction *tx = &node->tx;
     tx->open = reader_is_status(&node->aux.reader, 0, "OK");
     if (reader_is_error(&node->aux.reader)) {
-        tx->refused = verdict_of_error(node->aux.reader.bytes[0]);
+        tx->refused = error_reply_verdict(node->aux.reader.bytes[0]);
         note_error(node);
     }
     return tx->open || reader_is_error(&node->aux.reader);
@@ -343,7 +343,7 @@ static bool take_commit(struct node *node) {
     for (size_t i = 1; i < reader->slots_count; i++) {
         const struct reply_slot *slot = &reader->slots[i];
         if (slot->type == REPLY_ERROR && tx->failure == REDLOCK_VERDICT_NONE)
-            tx->failure = verdict_of_error(reader->bytes[i]);
+            tx->failure = error_reply_verdict(reader->bytes[i]);
         if (slot->type == REPLY_STATUS || (slot->type == REPLY_INTEGER && slot->integer > 0))
             tx->changed++;
     }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "net/codec/verdict.h"
+#include "net/codec/error_reply.h"
 
 static const struct {
     const char *text;
@@ -87,7 +87,7 @@ static struct net_bytes error_of(const char *text, size_t bytes) {
 static void test_table(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        int verdict = verdict_of_error(error_of(table[i].text, strlen(table[i].text)));
+        int verdict = error_reply_verdict(error_of(table[i].text, strlen(table[i].text)));
         if (verdict != table[i].verdict)
             fail_msg("\"%s\": %s", table[i].text, verdict_text(verdict));
     }
@@ -100,7 +100,7 @@ static void test_cut(void **state) {
         for (size_t n = 0; n < strlen(table[i].text); n++) {
             char *cut = test_malloc(n + 1);
             memcpy(cut, table[i].text, n);
-            int verdict = verdict_of_error(error_of(cut, n));
+            int verdict = error_reply_verdict(error_of(cut, n));
             assert_true(verdict >= REDLOCK_VERDICT_AUTH && verdict <= REDLOCK_VERDICT_ERROR);
             test_free(cut);
         }
@@ -108,12 +108,14 @@ static void test_cut(void **state) {
 
 static void test_kinds(void **state) {
     (void)state;
-    assert_true(verdict_is_noscript(error_of("NOSCRIPT No matching script. Please use EVAL.", 45)));
-    assert_false(verdict_is_noscript(error_of("NOSCR", 5)));
-    assert_true(verdict_is_unknown_command(error_of("ERR unknown command 'EVAL'", 26)));
-    assert_true(verdict_is_unknown_command(error_of("ERR unknown command `EVAL`, with args", 37)));
-    assert_false(verdict_is_unknown_command(error_of("ERR unknown", 11)));
-    assert_true(verdict_is_unknown_command(error_of("unsupported command 'info'", 26)));
+    assert_true(
+        error_reply_is_noscript(error_of("NOSCRIPT No matching script. Please use EVAL.", 45)));
+    assert_false(error_reply_is_noscript(error_of("NOSCR", 5)));
+    assert_true(error_reply_is_unknown_command(error_of("ERR unknown command 'EVAL'", 26)));
+    assert_true(
+        error_reply_is_unknown_command(error_of("ERR unknown command `EVAL`, with args", 37)));
+    assert_false(error_reply_is_unknown_command(error_of("ERR unknown", 11)));
+    assert_true(error_reply_is_unknown_command(error_of("unsupported command 'info'", 26)));
 }
 
 static void test_unknown_commands_are_named(void **state) {
@@ -130,8 +132,8 @@ static void test_unknown_commands_are_named(void **state) {
     char command[24];
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        verdict_unknown_command(error_of(names[i].text, strlen(names[i].text)), command,
-                                sizeof(command));
+        error_reply_unknown_command(error_of(names[i].text, strlen(names[i].text)), command,
+                                    sizeof(command));
         assert_string_equal(command, names[i].command);
     }
 }

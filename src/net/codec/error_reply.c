@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/codec/verdict.h"
+#include "net/codec/error_reply.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static int verdict_in_script(struct net_bytes text) {
     return REDLOCK_VERDICT_ERROR;
 }
 
-int verdict_of_error(struct net_bytes error) {
+int error_reply_verdict(struct net_bytes error) {
     int verdict = verdict_of_code(error);
     if (verdict != REDLOCK_VERDICT_ERROR) return verdict;
     for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
@@ -103,29 +103,29 @@ static void take_quoted(struct net_bytes error, const char *before, char *comman
 
 /* "... has no permissions to run the 'zrange' command": all versions with users write this, the
  * later ones inside scripts, too. A denied key is another sentence. */
-void verdict_denied_command(struct net_bytes error, char *command, size_t size) {
+void error_reply_denied_command(struct net_bytes error, char *command, size_t size) {
     take_quoted(error, "permissions to run the '", command, size);
 }
 
-void verdict_unknown_command(struct net_bytes error, char *command, size_t size) {
+void error_reply_unknown_command(struct net_bytes error, char *command, size_t size) {
     command[0] = '\0';
-    if (!verdict_is_unknown_command(error)) return;
+    if (!error_reply_is_unknown_command(error)) return;
     take_quoted(error, "command '", command, size);
     if (command[0] == '\0') take_quoted(error, "command `", command, size);
 }
 
-bool verdict_is_noscript(struct net_bytes error) { return begins(error, "NOSCRIPT"); }
+bool error_reply_is_noscript(struct net_bytes error) { return begins(error, "NOSCRIPT"); }
 
-bool verdict_is_unknown_command(struct net_bytes error) {
+bool error_reply_is_unknown_command(struct net_bytes error) {
     return begins(error, "ERR unknown command") || begins(error, "ERR unsupported command") ||
            begins(error, "unsupported command");
 }
 
-bool verdict_is_lua_missing(struct net_bytes error) {
+bool error_reply_is_lua_missing(struct net_bytes error) {
     return begins(error, "ERR Could not find scripting engine");
 }
 
-int verdict_shown_bytes(struct net_bytes error, int most) {
+int error_reply_shown_bytes(struct net_bytes error, int most) {
     const char *end = find(error, ", with args");
     size_t bytes = end ? (size_t)(end - (const char *)error.data) : error.bytes;
     return bytes < (size_t)most ? (int)bytes : most;
