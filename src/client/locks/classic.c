@@ -21,7 +21,7 @@ static void answer(struct round *round, const struct net_call *call,
                    const struct net_reply *reply) {
     struct redlock_lock *lock = round->lock;
     if (lock->round != round || lock->phase == PHASE_FREE) return;
-    lock_step(lock, vote_event(lock, call, reply->verdict, reply));
+    lock_step(lock, classic_vote(lock, call, reply));
 }
 
 /* Mode auto may turn guarded before the token is used. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What differs for locks of guarded mode: the contents of their requests, the meaning of the
- * answers, and an extension during which a record has changed. */
+ * What differs for locks of guarded mode: the contents of their requests, and an extension during
+ * which a record has changed. vote.c has the meaning of the answers. */
 #include <string.h>
 
 #include "client/guarding/guarding.h"
@@ -94,11 +94,6 @@ static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes,
     }
 }
 
-/* Its next extension brings a new fencing token. */
-static bool adopts(const struct redlock_lock *lock) {
-    return lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE;
-}
-
 static bool park(struct redlock_lock *lock, unsigned node);
 
 static void park_all(struct redlock_lock *lock, rl_mask nodes) {
@@ -173,7 +168,8 @@ static void prepare_event(struct redlock_lock *lock, struct rl_event *event) {
      * that has ended. */
     event->voided = round_open ? guard_voided_since(guard, lock->lease.round_t1) : guard->voided;
     event->foreign = guard->foreign;
-    if (lock->phase == PHASE_ACQUIRING || adopts(lock)) event->fence_hint = guard_fence_hint(guard);
+    if (lock->phase == PHASE_ACQUIRING || lock_adopts(lock))
+        event->fence_hint = guard_fence_hint(guard);
     if (lock->phase != PHASE_ACQUIRING) return;
     if (guard_ttl_too_long(guard, lock->config->options.ttl_ms))
         lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
@@ -240,7 +236,7 @@ void fenced_unpark(struct redlock_lock *lock) {
 /* What the node was asked last. */
 static void ask_again(struct redlock_lock *lock, rl_mask nodes) {
     const rl_ns now = net_now(lock->client->net);
-    const rl_mask raises = adopts(lock) ? nodes & lock->lease.extended : 0;
+    const rl_mask raises = lock_adopts(lock) ? nodes & lock->lease.extended : 0;
     send_votes(lock, nodes & (rl_mask)~raises, &lock->round->extend, now);
     if (raises) send_again(lock, NET_RAISE, raises, lock->lease.fence, now);
 }
@@ -289,42 +285,14 @@ void locks_resume(struct redlock_client *client) {
     }
 }
 
-/* A vote after a push proves nothing: the node's data may have gone back to an earlier state, under
- * the same record. The key is ours there, by the answer. Whether that counts is asked again after
- * the record was read. */
-static int believed(const struct redlock_lock *lock, const struct net_call *call, int verdict) {
-    bool votes = call->request->nonces != NULL;
-    if (!votes || verdict != REDLOCK_VERDICT_GRANTED ||
-        !guard_is_unread(lock->client->guard, call->node))
-        return verdict;
-    enum net_op op = call->request->op;
-    bool sets = op == NET_ACQUIRE || op == NET_ACQUIRE_SLOT || op == NET_RAISE || op == NET_SHARE;
-    return sets ? REDLOCK_VERDICT_STALE : REDLOCK_VERDICT_RECOVERING;
-}
-
 static void answer(struct round *round, const struct net_call *call,
                    const struct net_reply *reply) {
     struct redlock_lock *lock = round->lock;
-    enum net_op op = call->request->op;
+    int verdict;
     learn(round, call, reply);
     if (lock->round != round || lock->phase == PHASE_FREE) return;
-    int verdict = believed(lock, call, reply->verdict);
-    struct rl_event event = vote_event(lock, call, verdict, reply);
-    if (op == NET_SHARE) event.fence = reply->fence;
-    if (verdict == REDLOCK_VERDICT_STALE) {
-        event.vote = RL_VOTE_STALE;
-        event.fence = reply->fence;
-    }
-    /* Listed, but for an adopted lock only the proposal itself counts. Readers may share it. */
-    if (op == NET_SHARE && adopts(lock) && event.vote == RL_VOTE_GRANTED &&
-        reply->fence > call->request->fence)
-        event.vote = RL_VOTE_STALE;
-    /* the key is there, as at the last answer */
-    if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_RAISE) event.vote = RL_VOTE_STALE;
-    const bool extends = op == NET_EXTEND || op == NET_SHARE_EXTEND;
-    if (extends && adopts(lock) && verdict == REDLOCK_VERDICT_GRANTED)
-        lock->verdicts[call->node] = REDLOCK_VERDICT_NONE; /* until it has raised the fence */
-    if (verdict == REDLOCK_VERDICT_RECOVERING && extends && park(lock, call->node))
+    const struct rl_event event = guarded_vote(lock, call, reply, &verdict);
+    if (verdict == REDLOCK_VERDICT_RECOVERING && call_extends(call) && park(lock, call->node))
         resume(lock); /* the record may have been read already, for another lock */
     else
         lock_step(lock, event);

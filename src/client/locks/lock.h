@@ -276,15 +276,28 @@ void lock_announce(struct redlock_lock *lock, rl_mask nodes, rl_ns now);
 void lock_step(struct redlock_lock *lock, struct rl_event event);
 void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
                struct net_call *calls, rl_ns now);
-/* The event for an answer to a vote. Also records what the answer reports of its node. */
-struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict,
-                           const struct net_reply *reply);
 void lock_on_timer(struct net_timer *timer); /* the lock's */
 net_answered_fn lock_vote_reply, lock_unlock_reply, lock_peek_reply;
 void lease_init(struct redlock_lock *lock);
 void leased_remove(struct redlock_lock *lock); /* does nothing if it is not listed */
 bool acquiring_add(struct redlock_lock *lock); /* false: no memory */
 void acquiring_remove(struct redlock_lock *lock);
+
+/* vote.c: the event for an answer to a vote. Also records what the answer reports of its node. */
+struct rl_event classic_vote(struct redlock_lock *lock, const struct net_call *call,
+                             const struct net_reply *reply);
+/* *counted: the verdict that the vote rests on, which may be less than the reply's. */
+struct rl_event guarded_vote(struct redlock_lock *lock, const struct net_call *call,
+                             const struct net_reply *reply, int *counted);
+enum rl_vote lock_vote_of(int verdict);
+
+static inline bool call_extends(const struct net_call *call) {
+    return call->request->op == NET_EXTEND || call->request->op == NET_SHARE_EXTEND;
+}
+/* Its next extension brings a new fencing token. */
+static inline bool lock_adopts(const struct redlock_lock *lock) {
+    return lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE;
+}
 
 /* Whether it reports when a key ends. A key without a TTL does not end. A key with a TTL beyond
  * that of any lock is not a lock (and in nanoseconds may exceed 64 bits). */

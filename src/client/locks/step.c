@@ -385,28 +385,6 @@ void lock_step(struct redlock_lock *lock, struct rl_event event) {
 
 /* ---- answers ---- */
 
-/* In classic mode no answer is stale; a guarded lock tells such answers apart (fenced.c). */
-static enum rl_vote lock_vote_of(int verdict) {
-    if (verdict == REDLOCK_VERDICT_OTHER_SLOTS) return RL_VOTE_DENIED;
-    return verdict == REDLOCK_VERDICT_STALE ? RL_VOTE_FAILED : vote_of(verdict);
-}
-
-/* The verdicts are those of the last round. For a lost attempt, a vote that arrives during the
- * cleaning is reported, unless the node was late already. */
-struct rl_event vote_event(struct redlock_lock *lock, const struct net_call *call, int verdict,
-                           const struct net_reply *reply) {
-    bool lost = lock->phase == PHASE_ACQUIRING &&
-                lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
-    bool reported = lost && lock->verdicts[call->node] != REDLOCK_VERDICT_NONE;
-    if (lock->phase != PHASE_RELEASING && !reported) lock->verdicts[call->node] = (uint8_t)verdict;
-    const bool chooses = call->request->op == NET_ACQUIRE_SLOT;
-    return (struct rl_event){.type = RL_EVENT_VOTE,
-                             .node = call->node,
-                             .vote = lock_vote_of(verdict),
-                             .slot = chooses ? reply->slot : 0,
-                             .other_slots = chooses ? reply->slots : 0};
-}
-
 /* After any answer: the round may no longer be needed. */
 static void call_done(struct round *round) {
     struct redlock_lock *lock = round->lock;
@@ -462,7 +440,7 @@ void lock_peek_reply(struct net_call *call, const struct net_reply *reply) {
     if (lock->round == round && lock->phase == PHASE_ACQUIRING && held)
         lock_step(lock, (struct rl_event){.type = RL_EVENT_HINT,
                                           .node = call->node,
-                                          .vote = lock_vote_of(reply->verdict),
+                                          .vote = RL_VOTE_GRANTED,
                                           .remaining = reply->remaining_ms * RL_MS});
     call_done(round);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Replies as answers. A reply that its request cannot have ends the connection, because the replies
- * after it would be matched to the wrong requests. A reply of the right form with a value that no
- * client of ours writes (a fence of -1, for example) does not: the connection is sound, only the
- * data are wrong, and a new connection would not change them. Its verdict is PROTOCOL. */
+ * The verdict of a reply, by the form of its request (policy/ops.h); error_reply.c has that of an
+ * error, and client/locks/vote.c makes a vote of it. A reply that its request cannot have ends the
+ * connection, because the replies after it would be matched to the wrong requests. A reply of the
+ * right form with a value that no client of ours writes (a fence of -1, for example) does not: the
+ * connection is sound, only the data are wrong, and a new connection would not change them. Its
+ * verdict is PROTOCOL. */
 #include <stdlib.h>
 #include <string.h>
 
