@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "seeds/explore.h"
-#include "scenes/scenario.h"
+#include "scene_runner/scenario.h"
 
 enum option_code {
     OPTION_SEEDS = 256,

@@ -11,6 +11,6 @@ foreach(scene IN LISTS scenes)
   string(APPEND texts "static const unsigned char text_${symbol}[] = {${bytes}0};\n")
   string(APPEND table "    {\"${name}\", text_${symbol}},\n")
 endforeach()
-file(WRITE ${OUT} "/* Written by scenes.cmake. */\n#include \"scenes/scenario.h\"\n\n${texts}\n"
+file(WRITE ${OUT} "/* Written by scenes.cmake. */\n#include \"scene_runner/scenario.h\"\n\n${texts}\n"
   "const struct scenario_text scenario_texts[] = {\n${table}};\n"
   "const unsigned scenario_texts_count = sizeof scenario_texts / sizeof scenario_texts[0];\n")

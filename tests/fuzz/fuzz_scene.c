@@ -4,7 +4,7 @@
  * each mode that it has an expectation for, and its result is printed. A play takes most of the
  * time of an input. So of the scenes that end after SHORT only one in eight is played.
  */
-#include "scenes/scene.h"
+#include "scene_runner/scene.h"
 
 #include "must.h"
 

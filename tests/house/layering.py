@@ -72,8 +72,8 @@ LAYERS = {
     "sim/run": {*BELOW_WORLD, "sim/world", "sim/nodes", "sim/clients", "sim/run"},
     "sim/pictures": {"src/core", "src/net", "sim/history", "sim/judges", "sim/pictures", "include"},
     "sim/seeds": {"src/core", "sim/history", "sim/judges", "sim/world", "sim/clients", "sim/run", "sim/seeds"},
-    "sim/scenes": {"src/net", "sim/history", "sim/judges", "sim/run", "sim/pictures", "sim/scenes"},
-    "sim": {"sim/seeds", "sim/scenes", "sim"},
+    "sim/scene_runner": {"src/net", "sim/history", "sim/judges", "sim/run", "sim/pictures", "sim/scene_runner"},
+    "sim": {"sim/seeds", "sim/scene_runner", "sim"},
     # src/node inside a server. It links none of the libraries.
     "module/state": {"src/node", "module/state", "include"},
     "module/commands": {"src/node", "module/state", "module/commands", "include"},
@@ -122,7 +122,7 @@ SEAM = {
     "sim/clients": "sim/clients/clients.h",
     "sim/run": "sim/run/run.h",
     "sim/seeds": "sim/seeds/explore.h",
-    "sim/scenes": "sim/scenes/scenario.h",
+    "sim/scene_runner": "sim/scene_runner/scenario.h",
 }
 # Another seam for these.
 SEAM_FOR = {

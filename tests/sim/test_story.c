@@ -16,7 +16,7 @@
 #include "net/net.h"
 #include "pictures/phrase.h"
 #include "redlock.h"
-#include "scenes/scene.h"
+#include "scene_runner/scene.h"
 #include "pictures/story.h"
 
 static const char *const clients[] = {"A", "B"};
