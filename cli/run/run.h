@@ -18,31 +18,8 @@
 #include <sys/types.h>
 
 #include "frame/settings.h"
-#include "outcome.h"
+#include "note.h"
 #include "process/signals.h"
-
-enum note_kind {
-    NOTE_TAKEN,   /* to the front: the lock is taken; may the command start? */
-    NOTE_STARTED, /* to the front: value is the command's process group */
-    NOTE_STOPPED, /* to the front: value is the signal that stopped the command */
-    NOTE_ENDED,   /* to the front: the command has; others that it started have not */
-    NOTE_RESULT,  /* to the front: outcome */
-    /* to the holder: value 1 lends the terminal. A job that is stopped while it waits does not
-     * answer */
-    NOTE_START,
-    NOTE_SIGNAL /* to the holder: value is a signal for the command */
-};
-
-struct note {
-    enum note_kind kind;
-    int value;
-    struct outcome outcome;
-};
-
-/* Waits to send a result; other notes are dropped when the other side does not read. */
-int note_send(int socket, enum note_kind kind, int value, const struct outcome *outcome);
-/* 1: a note; 0: none yet; -1: the other side has closed the socket. */
-int note_read(int socket, struct note *note);
 
 /* In memory that both have: a note could stay unread, or be dropped. */
 struct run_watch {
@@ -72,11 +49,11 @@ struct run_plan {
     bool elects;  /* the lock's holder is a leader: redlock elect */
 };
 
-/* The front's: runs the command under the lock and returns the exit status. `elects`: in a term,
+/* front.c: runs the command under the lock and returns the exit status. `elects`: in a term,
  * and again in a later one when the lock was lost, unless --once. */
 int run_supervised(struct settings *settings, const char *resource, char **command, bool elects);
 
-/* The holder's main function; returns its exit status. */
+/* holder.c: the holder's main function; returns its exit status. */
 int holder_main(const struct run_plan *plan);
 
 #endif

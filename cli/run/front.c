@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The front of `redlock run`.
+ * The front of `redlock run`: the process that the shell has started.
  */
 #include "run.h"
 
@@ -26,27 +26,6 @@
 #include "process/exit_codes.h"
 #include "process/message.h"
 #include "process/terminal.h"
-
-int note_send(int socket, enum note_kind kind, int value, const struct outcome *outcome) {
-    struct note note;
-    memset(&note, 0, sizeof note);
-    note.kind = kind;
-    note.value = value;
-    if (outcome != NULL) note.outcome = *outcome;
-    int flags = MSG_NOSIGNAL | (kind == NOTE_RESULT ? 0 : MSG_DONTWAIT);
-    return send(socket, &note, sizeof note, flags) == (ssize_t)sizeof note ? 0 : -1;
-}
-
-int note_read(int socket, struct note *note) {
-    ssize_t got;
-    do {
-        got = recv(socket, note, sizeof *note, MSG_DONTWAIT);
-        /* the holder left some of our notes unread; its own last notes come after that */
-    } while (got < 0 && errno == ECONNRESET);
-    if (got == (ssize_t)sizeof *note) return 1;
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-    return -1;
-}
 
 #define KILL_TAKES_MOST (2000 * MS)
 /* A holder that runs reports within this time. */
