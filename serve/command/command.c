@@ -2,7 +2,7 @@
  *
  * The table of commands, and the checks before one runs. A command has a function (`run`) or is a
  * plan: one call on each of its lock keys. EXEC can carry out plans later. Scripts make the same
- * calls (SCRIPT_..., script.h). */
+ * calls (KEY_..., key_call.h). */
 #include "command.h"
 
 #include "connection/connection.h"
@@ -12,17 +12,17 @@
 
 /* name, words_min, words_max (the name counts), flags, first_key */
 static const struct command commands[] = {
-    {"set", 3, ANY, 0, 1, .asks = SCRIPT_TAKE, .plan = plan_set},
-    {"setnx", 3, 3, 0, 1, .asks = SCRIPT_TAKE, .shape = PLAN_FLAG, .plan = plan_setnx},
-    {"get", 2, 2, 0, 1, .asks = SCRIPT_GET},
-    {"exists", 2, ANY, COMMAND_MANY_KEYS, 1, .asks = SCRIPT_EXISTS},
-    {"pttl", 2, 2, 0, 1, .asks = SCRIPT_PTTL},
-    {"ttl", 2, 2, 0, 1, .asks = SCRIPT_PTTL, .shape = PLAN_SECONDS},
-    {"pexpire", 3, 4, 0, 1, .asks = SCRIPT_EXTEND, .plan = plan_expire},
-    {"expire", 3, 4, 0, 1, .asks = SCRIPT_EXTEND, .plan = plan_expire},
-    {"del", 2, ANY, COMMAND_MANY_KEYS, 1, .asks = SCRIPT_DELETE},
-    {"unlink", 2, ANY, COMMAND_MANY_KEYS, 1, .asks = SCRIPT_DELETE},
-    {"redlock.fence", 2, 3, 0, 1, .asks = SCRIPT_GET, .shape = PLAN_FENCE, .plan = plan_fence},
+    {"set", 3, ANY, 0, 1, .asks = KEY_TAKE, .plan = plan_set},
+    {"setnx", 3, 3, 0, 1, .asks = KEY_TAKE, .shape = PLAN_FLAG, .plan = plan_setnx},
+    {"get", 2, 2, 0, 1, .asks = KEY_GET},
+    {"exists", 2, ANY, COMMAND_MANY_KEYS, 1, .asks = KEY_EXISTS},
+    {"pttl", 2, 2, 0, 1, .asks = KEY_PTTL},
+    {"ttl", 2, 2, 0, 1, .asks = KEY_PTTL, .shape = PLAN_SECONDS},
+    {"pexpire", 3, 4, 0, 1, .asks = KEY_EXTEND, .plan = plan_expire},
+    {"expire", 3, 4, 0, 1, .asks = KEY_EXTEND, .plan = plan_expire},
+    {"del", 2, ANY, COMMAND_MANY_KEYS, 1, .asks = KEY_DELETE},
+    {"unlink", 2, ANY, COMMAND_MANY_KEYS, 1, .asks = KEY_DELETE},
+    {"redlock.fence", 2, 3, 0, 1, .asks = KEY_GET, .shape = PLAN_FENCE, .plan = plan_fence},
     {"eval", 3, ANY, 0, 3, .run = command_eval},
     {"evalsha", 3, ANY, 0, 3, .run = command_evalsha},
     {"script", 2, ANY, 0, 0, .run = command_script},
@@ -55,7 +55,7 @@ const struct command *command_at(size_t index) {
     return index < sizeof commands / sizeof commands[0] ? &commands[index] : NULL;
 }
 
-const struct command *command_find(struct script_bytes name) {
+const struct command *command_find(struct bytes name) {
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (command_is(name, commands[i].name)) return &commands[i];
     }
@@ -111,7 +111,7 @@ static void run_plan(struct connection *connection, const struct command *comman
 }
 
 void command_do(struct connection *connection) {
-    const struct script_bytes name = connection->reader.words[0];
+    const struct bytes name = connection->reader.words[0];
     const struct command *command = command_find(name);
     connection->gateway->metrics.requests++;
     if (command_is(name, "post") || command_is(name, "host:")) {

@@ -11,7 +11,7 @@
 
 #include "key/key.h"
 #include "connection/plan.h"
-#include "script/script.h"
+#include "script/key_call.h"
 
 /* The Redis version that clients see, for clients that ask. */
 #define COMMAND_REDIS_VERSION "7.0.0"
@@ -32,7 +32,7 @@ struct command {
     int first_key; /* index of the word; 0: no key */
     /* Answers, or makes the connection busy and answers later. NULL: the command is a plan. */
     void (*run)(struct connection *connection);
-    enum script_command asks;
+    enum key_command asks;
     enum plan_shape shape;
     /* Adds to the plan what the words say; false: it has answered with an error. NULL: nothing. */
     bool (*plan)(struct connection *connection, struct plan *plan);
@@ -40,7 +40,7 @@ struct command {
 
 /* Executes the command in words[0..count) of the connection's reader. */
 void command_do(struct connection *connection);
-const struct command *command_find(struct script_bytes name);
+const struct command *command_find(struct bytes name);
 const struct command *command_at(size_t index); /* NULL: past the last one */
 
 /* command_lock.c: commands about a lock */
@@ -49,8 +49,8 @@ bool plan_setnx(struct connection *connection, struct plan *plan);
 bool plan_expire(struct connection *connection, struct plan *plan);
 bool plan_fence(struct connection *connection, struct plan *plan);
 /* As a key_op_program. */
-enum script_step plan_step(struct plan *plan, struct key_op *op, const struct script_value *answer,
-                           struct script_call *call, struct script_value *result);
+enum program_step plan_step(struct plan *plan, struct key_op *op, const struct answer *answer,
+                            struct key_call *call, struct answer *result);
 /* Begins the job's next operation. */
 void job_begin(struct connection *connection);
 

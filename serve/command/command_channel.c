@@ -6,7 +6,7 @@
 #include "connection/connection.h"
 
 /* Each name gets its own answer, with the number of subscriptions after it. */
-static void confirm(struct connection *connection, const char *what, struct script_bytes name,
+static void confirm(struct connection *connection, const char *what, struct bytes name,
                     unsigned count) {
     struct reply *reply = &connection->reply;
     reply_push(reply, 3);
@@ -28,7 +28,7 @@ void command_subscribe(struct connection *connection) {
     const bool is_pattern = takes_patterns(connection);
     const char *what = is_pattern ? "psubscribe" : "subscribe";
     for (size_t i = 1; i < connection->reader.count; i++) {
-        const struct script_bytes name = connection->reader.words[i];
+        const struct bytes name = connection->reader.words[i];
         const char *error = channel_subscribe(connection, name, is_pattern);
         if (error != NULL) {
             command_refuse(connection, what, error);
@@ -57,6 +57,5 @@ void command_unsubscribe(struct connection *connection) {
         confirm(connection, what, one->channel->name, connection->channels - 1);
         channel_leave(one);
     }
-    if (of_all && !any)
-        confirm(connection, what, (struct script_bytes){NULL, 0}, connection->channels);
+    if (of_all && !any) confirm(connection, what, (struct bytes){NULL, 0}, connection->channels);
 }

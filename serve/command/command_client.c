@@ -14,8 +14,7 @@
 /* ---- passwords ---- */
 
 /* False after an error. */
-static bool authenticate(struct connection *connection, struct script_bytes user,
-                         struct script_bytes word) {
+static bool authenticate(struct connection *connection, struct bytes user, struct bytes word) {
     if (guess_check(connection, user, word)) {
         connection_prove(connection, true);
         return true;
@@ -27,7 +26,7 @@ static bool authenticate(struct connection *connection, struct script_bytes user
 }
 
 void command_auth(struct connection *connection) {
-    const struct script_bytes *words = connection->reader.words, by_default = {"default", 7};
+    const struct bytes *words = connection->reader.words, by_default = {"default", 7};
     bool names_user = connection->reader.count == 3;
     if (!names_user && connection->gateway->password == NULL) {
         reply_error(
@@ -44,7 +43,7 @@ void command_auth(struct connection *connection) {
 /* ---- names ---- */
 
 /* False after an error. */
-static bool set_name(struct connection *connection, struct script_bytes name) {
+static bool set_name(struct connection *connection, struct bytes name) {
     for (size_t i = 0; i < name.bytes; i++) {
         if (name.bytes <= CONNECTION_NAME_BYTES_MAX && name.data[i] > ' ' && name.data[i] <= '~')
             continue;
@@ -81,7 +80,7 @@ static void report_clients(struct connection *connection, bool all) {
 }
 
 void command_client(struct connection *connection) {
-    const struct script_bytes *words = connection->reader.words;
+    const struct bytes *words = connection->reader.words;
     size_t count = connection->reader.count;
     struct reply *reply = &connection->reply;
     if (command_is(words[1], "setname") && count == 3) {
@@ -107,7 +106,7 @@ void command_client(struct connection *connection) {
 /* ---- the rest ---- */
 
 static bool hello_options(struct connection *connection) {
-    const struct script_bytes *words = connection->reader.words;
+    const struct bytes *words = connection->reader.words;
     for (size_t at = 2; at < connection->reader.count; at++) {
         size_t left = connection->reader.count - at - 1;
         if (command_is(words[at], "auth") && left >= 2) {
@@ -176,8 +175,8 @@ void command_select(struct connection *connection) {
 
 void command_ping(struct connection *connection) {
     struct reply *reply = &connection->reply;
-    const struct script_bytes *words = connection->reader.words, nothing = {"", 0};
-    const struct script_bytes *word = connection->reader.count > 1 ? &words[1] : NULL;
+    const struct bytes *words = connection->reader.words, nothing = {"", 0};
+    const struct bytes *word = connection->reader.count > 1 ? &words[1] : NULL;
     if (connection->channels > 0 &&
         reply->protocol == 2) { /* a status could be mistaken for a message */
         if (word == NULL) word = &nothing;

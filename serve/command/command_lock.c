@@ -35,7 +35,7 @@ bool plan_setnx(struct connection *connection, struct plan *plan) {
 /* ---- times to live ---- */
 
 /* A number of milliseconds, or of seconds. False after an error. */
-static bool read_ttl(struct connection *connection, struct script_bytes word, int64_t unit_ms,
+static bool read_ttl(struct connection *connection, struct bytes word, int64_t unit_ms,
                      int64_t *ttl_ms) {
     int64_t number = 0;
     if (!request_number(word, &number)) {
@@ -48,7 +48,7 @@ static bool read_ttl(struct connection *connection, struct script_bytes word, in
 }
 
 bool plan_expire(struct connection *connection, struct plan *plan) {
-    const struct script_bytes *words = connection->reader.words;
+    const struct bytes *words = connection->reader.words;
     if (connection->reader.count > 3) {
         command_refuse(connection, "NX, XX, GT and LT are not taken",
                        "an expiry here never shortens what is left, as with GT");
@@ -68,7 +68,7 @@ struct set_options {
 /* Reads the option at words[*at]. False after an error. */
 static bool read_option(struct connection *connection, size_t *at, struct set_options *options,
                         int64_t *ttl_ms) {
-    const struct script_bytes *words = connection->reader.words, word = words[*at];
+    const struct bytes *words = connection->reader.words, word = words[*at];
     bool ms = command_is(word, "px"), seconds = command_is(word, "ex");
     if (command_is(word, "nx")) {
         options->nx = true;
@@ -108,75 +108,74 @@ bool plan_set(struct connection *connection, struct plan *plan) {
 /* ---- the steps of a plan ---- */
 
 /* The fencing token of a lock that another client holds by now is not returned. */
-static struct script_value fence_of(const struct key_op *op, struct script_bytes asked,
-                                    struct script_bytes held) {
-    if (!script_bytes_equal(asked, held)) return (struct script_value){.kind = SCRIPT_NIL};
+static struct answer fence_of(const struct key_op *op, struct bytes asked, struct bytes held) {
+    if (!bytes_equal(asked, held)) return (struct answer){.kind = ANSWER_NIL};
     struct redlock_lock *lock = key_lock(op->key, &op->observation);
     int64_t fence = lock != NULL ? redlock_fence(lock) : 0;
-    if (fence > 0) return script_integer(fence);
-    return script_error(
+    if (fence > 0) return answer_integer(fence);
+    return answer_error(
         "ERR the lock is held, and its fencing token is not known here: it was taken through another gateway, "
         "before this one started, or by a client in classic mode");
 }
 
-static struct script_value shaped(const struct plan *plan, const struct key_op *op,
-                                  const struct script_value *answer) {
-    if (answer->kind == SCRIPT_ERROR) return *answer;
-    if (plan->shape == PLAN_FENCE && answer->kind == SCRIPT_BYTES)
+static struct answer shaped(const struct plan *plan, const struct key_op *op,
+                            const struct answer *answer) {
+    if (answer->kind == ANSWER_ERROR) return *answer;
+    if (plan->shape == PLAN_FENCE && answer->kind == ANSWER_BYTES)
         return fence_of(op, plan->call.value, answer->bytes);
-    if (plan->shape == PLAN_FLAG) return script_integer(answer->kind == SCRIPT_STATUS);
+    if (plan->shape == PLAN_FLAG) return answer_integer(answer->kind == ANSWER_STATUS);
     if (plan->shape == PLAN_SECONDS && answer->integer >= 0)
-        return script_integer((answer->integer + 500) / 1000);
+        return answer_integer((answer->integer + 500) / 1000);
     return *answer;
 }
 
 /* Takes the key only after it was observed absent, so that nil certainly means "taken". */
-static enum script_step take_or_report(struct plan *plan, const struct script_value *answer,
-                                       struct script_call *call, struct script_value *result) {
+static enum program_step take_or_report(struct plan *plan, const struct answer *answer,
+                                        struct key_call *call, struct answer *result) {
     if (answer == NULL) {
         plan->looked = false;
-        *call = (struct script_call){.command = SCRIPT_GET};
-        return SCRIPT_CALLS;
+        *call = (struct key_call){.command = KEY_GET};
+        return PROGRAM_CALLS;
     }
-    if (!plan->looked && answer->kind == SCRIPT_NIL) {
+    if (!plan->looked && answer->kind == ANSWER_NIL) {
         plan->looked = true;
         *call = plan->call;
-        return SCRIPT_CALLS;
+        return PROGRAM_CALLS;
     }
     *result = *answer;
-    if (plan->looked && answer->kind == SCRIPT_STATUS)
-        *result = (struct script_value){.kind = SCRIPT_NIL};
-    if (plan->looked && answer->kind == SCRIPT_NIL)
-        *result = script_error(
+    if (plan->looked && answer->kind == ANSWER_STATUS)
+        *result = (struct answer){.kind = ANSWER_NIL};
+    if (plan->looked && answer->kind == ANSWER_NIL)
+        *result = answer_error(
             "TRYAGAIN other clients take and release this key all the time: its value could not be read");
-    return SCRIPT_ENDS;
+    return PROGRAM_ENDS;
 }
 
-enum script_step plan_step(struct plan *plan, struct key_op *op, const struct script_value *answer,
-                           struct script_call *call, struct script_value *result) {
+enum program_step plan_step(struct plan *plan, struct key_op *op, const struct answer *answer,
+                            struct key_call *call, struct answer *result) {
     if (plan->shape == PLAN_OLD) return take_or_report(plan, answer, call, result);
     if (answer == NULL) {
         *call = plan->call;
-        return SCRIPT_CALLS;
+        return PROGRAM_CALLS;
     }
     *result = shaped(plan, op, answer);
-    return SCRIPT_ENDS;
+    return PROGRAM_ENDS;
 }
 
 /* ---- several keys, one after the other ---- */
 
-static enum script_step program(struct key_op *op, const struct script_value *answer,
-                                struct script_call *call, struct script_value *result) {
+static enum program_step program(struct key_op *op, const struct answer *answer,
+                                 struct key_call *call, struct answer *result) {
     struct connection *connection = connection_of(op);
     return plan_step(&connection->job.plan, op, answer, call, result);
 }
 
-static void over(struct key_op *op, const struct script_value *result) {
+static void over(struct key_op *op, const struct answer *result) {
     struct connection *connection = connection_of(op);
     struct job *job = &connection->job;
     job->keys_left--;
     bool several = job->word > 1 || job->keys_left > 0;
-    if (several && result->kind == SCRIPT_INTEGER) {
+    if (several && result->kind == ANSWER_INTEGER) {
         job->sum += result->integer;
         if (job->keys_left > 0 && connection->wire != NULL) {
             job->word++;
@@ -185,9 +184,9 @@ static void over(struct key_op *op, const struct script_value *result) {
             return;
         }
     }
-    const struct script_value sum = script_integer(job->sum);
+    const struct answer sum = answer_integer(job->sum);
     if (connection->wire != NULL)
-        reply_value(&connection->reply, several && result->kind == SCRIPT_INTEGER ? &sum : result);
+        reply_value(&connection->reply, several && result->kind == ANSWER_INTEGER ? &sum : result);
     connection_answered(connection);
 }
 

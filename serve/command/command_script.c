@@ -21,7 +21,7 @@ static const char no_script[] = "NOSCRIPT No matching script. Please use EVAL.";
 /* The known ones, and those that a worker has compiled and accepted. */
 struct text {
     struct script_entry entry;
-    struct script_bytes bytes; /* stored behind the struct */
+    struct bytes bytes; /* stored behind the struct */
     struct known known;
 };
 
@@ -47,14 +47,14 @@ static bool is_eval(const struct connection *connection) {
     return command_is(connection->reader.words[0], "eval");
 }
 
-static struct script_bytes text_of(const struct connection *connection) {
+static struct bytes text_of(const struct connection *connection) {
     return connection->reader.words[is_eval(connection) ? 1 : 2];
 }
 
 /* ---- running ---- */
 
 /* The text of EVAL, or the digest, is words[1]; then the number of keys, the key, the arguments. */
-static enum script_step begin(struct connection *connection, struct script_value *result) {
+static enum program_step begin(struct connection *connection, struct answer *result) {
     struct script *script = &connection->script;
     const struct request_reader *reader = &connection->reader;
     const struct text *kept = cache_use(&connection->gateway->texts, script->sha);
@@ -65,54 +65,54 @@ static enum script_step begin(struct connection *connection, struct script_value
     script->changed = false;
     /* Other clients may have displaced the text while this one waited. */
     if (kept == NULL && !is_eval(connection)) {
-        *result = script_error(no_script);
-        return SCRIPT_ENDS;
+        *result = answer_error(no_script);
+        return PROGRAM_ENDS;
     }
     message.text = kept != NULL ? kept->bytes : text_of(connection);
     memcpy(message.sha, script->sha, sizeof message.sha);
-    if (task_ask(&script->task, &connection->gateway->workers, &message)) return SCRIPT_WAITS;
-    *result = script_error("OOM out of memory");
-    return SCRIPT_ENDS;
+    if (task_ask(&script->task, &connection->gateway->workers, &message)) return PROGRAM_WAITS;
+    *result = answer_error("OOM out of memory");
+    return PROGRAM_ENDS;
 }
 
 /* The script has been lost. */
-static enum script_step begin_after(struct connection *connection, enum worker_failure failure,
-                                    struct script_value *result) {
+static enum program_step begin_after(struct connection *connection, enum worker_failure failure,
+                                     struct answer *result) {
     struct script *script = &connection->script;
     if (failure == WORKER_DIED && !script->changed && ++script->deaths < DEATHS_MAX)
         return begin(connection, result);
-    *result = script_error(failure_of(failure));
-    return SCRIPT_ENDS;
+    *result = answer_error(failure_of(failure));
+    return PROGRAM_ENDS;
 }
 
 /* A run that restarts has changed nothing yet. */
-static enum script_step program(struct key_op *op, const struct script_value *answer,
-                                struct script_call *call, struct script_value *result) {
+static enum program_step program(struct key_op *op, const struct answer *answer,
+                                 struct key_call *call, struct answer *result) {
     struct connection *connection = connection_of(op);
     (void)call;
     if (answer == NULL) return begin(connection, result);
     const struct wire_message message = {.kind = WIRE_ANSWER, .value = *answer};
     if (task_ask(&connection->script.task, &connection->gateway->workers, &message))
-        return SCRIPT_WAITS;
+        return PROGRAM_WAITS;
     return begin_after(connection, connection->script.task.failure, result);
 }
 
 static void heard_of_run(struct worker_task *task, const struct wire_message *message,
                          enum worker_failure failure) {
     struct connection *connection = connection_of_task(task);
-    struct script_value result;
+    struct answer result;
     if (message == NULL) {
-        const enum script_step step = begin_after(connection, failure, &result);
-        if (step == SCRIPT_ENDS) key_op_said(&connection->op, SCRIPT_ENDS, NULL, &result);
+        const enum program_step step = begin_after(connection, failure, &result);
+        if (step == PROGRAM_ENDS) key_op_said(&connection->op, PROGRAM_ENDS, NULL, &result);
     } else if (message->kind == WIRE_CALL) {
-        if (message->call.command >= SCRIPT_DELETE) connection->script.changed = true;
-        key_op_said(&connection->op, SCRIPT_CALLS, &message->call, NULL);
+        if (message->call.command >= KEY_DELETE) connection->script.changed = true;
+        key_op_said(&connection->op, PROGRAM_CALLS, &message->call, NULL);
     } else {
-        key_op_said(&connection->op, SCRIPT_ENDS, NULL, &message->value);
+        key_op_said(&connection->op, PROGRAM_ENDS, NULL, &message->value);
     }
 }
 
-static void over(struct key_op *op, const struct script_value *result) {
+static void over(struct key_op *op, const struct answer *result) {
     struct connection *connection = connection_of(op);
     if (connection->wire != NULL) reply_value(&connection->reply, result);
     task_end(&connection->script.task);
@@ -120,8 +120,8 @@ static void over(struct key_op *op, const struct script_value *result) {
 }
 
 /* Of a script that is known by heart. */
-static enum script_step known_program(struct key_op *op, const struct script_value *answer,
-                                      struct script_call *call, struct script_value *result) {
+static enum program_step known_program(struct key_op *op, const struct answer *answer,
+                                       struct key_call *call, struct answer *result) {
     return known_step(&connection_of(op)->script.known, answer, call, result);
 }
 
@@ -144,12 +144,12 @@ static void run(struct connection *connection) {
 /* Copies the text. False: out of memory. */
 static bool keep_text(struct connection *connection) {
     struct script_cache *texts = &connection->gateway->texts;
-    const struct script_bytes bytes = text_of(connection);
+    const struct bytes bytes = text_of(connection);
     if (cache_use(texts, connection->script.sha) != NULL) return true;
     struct text *text = malloc(sizeof *text + bytes.bytes);
     if (text == NULL) return false;
     if (bytes.bytes > 0) memcpy(text + 1, bytes.data, bytes.bytes);
-    text->bytes = (struct script_bytes){(char *)(text + 1), bytes.bytes};
+    text->bytes = (struct bytes){(char *)(text + 1), bytes.bytes};
     text->known = known_find(bytes);
     return cache_keep(texts, connection->script.sha, &text->entry);
 }
@@ -175,11 +175,11 @@ static void heard_of_load(struct worker_task *task, const struct wire_message *m
                           enum worker_failure failure) {
     struct connection *connection = connection_of_task(task);
     struct script *script = &connection->script;
-    struct script_value why = script_error("OOM out of memory");
+    struct answer why = answer_error("OOM out of memory");
     if (message == NULL) {
         if (failure == WORKER_DIED && ++script->deaths < DEATHS_MAX && ask_to_load(connection))
             return;
-        why = script_error(failure_of(failure));
+        why = answer_error(failure_of(failure));
     } else if (message->kind == WIRE_REFUSED) {
         why.bytes = message->text;
     } else if (keep_text(connection)) {
@@ -196,7 +196,7 @@ static void heard_of_load(struct worker_task *task, const struct wire_message *m
 /* Names the text, and lets a worker compile and judge it if it is not known yet. */
 static void load(struct connection *connection) {
     struct script *script = &connection->script;
-    const struct script_bytes text = text_of(connection);
+    const struct bytes text = text_of(connection);
     if (text.bytes > TEXT_BYTES_MAX) {
         connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
         reply_error(&connection->reply, "ERR the script is too long: this gateway takes %d bytes",
@@ -242,7 +242,7 @@ void command_eval(struct connection *connection) {
     if (has_one_key(connection)) load(connection);
 }
 
-static bool read_sha(struct script_bytes word, char *sha) {
+static bool read_sha(struct bytes word, char *sha) {
     if (word.bytes != SCRIPT_SHA_BYTES) return false;
     memcpy(sha, word.data, SCRIPT_SHA_BYTES);
     sha[SCRIPT_SHA_BYTES] = '\0';

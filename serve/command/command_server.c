@@ -33,7 +33,7 @@ static void info_redlock(const struct gateway *gateway, struct evbuffer *out) {
 static bool begins(const struct request_reader *reader, const char *title, struct evbuffer *out) {
     bool asks = reader->count == 1;
     for (size_t i = 1; i < reader->count && !asks; i++) {
-        const struct script_bytes word = reader->words[i];
+        const struct bytes word = reader->words[i];
         asks = command_is(word, title) || command_is(word, "all") ||
                command_is(word, "everything") || command_is(word, "default");
     }

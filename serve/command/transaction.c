@@ -79,34 +79,34 @@ void command_refuse(struct connection *connection, const char *what, const char 
 /* ---- WATCH ---- */
 
 /* It only reads: what it has observed is what EXEC compares with. */
-static enum script_step watch_program(struct key_op *op, const struct script_value *answer,
-                                      struct script_call *call, struct script_value *result) {
+static enum program_step watch_program(struct key_op *op, const struct answer *answer,
+                                       struct key_call *call, struct answer *result) {
     struct transaction *transaction = connection_of(op)->transaction;
     if (answer == NULL) {
-        *call = (struct script_call){.command = SCRIPT_GET};
-        return SCRIPT_CALLS;
+        *call = (struct key_call){.command = KEY_GET};
+        return PROGRAM_CALLS;
     }
     transaction->watching = true;
     transaction->watched = op->observation;
     transaction->version = op->key->version;
-    *result = (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}};
-    if (answer->kind == SCRIPT_ERROR) *result = *answer;
-    return SCRIPT_ENDS;
+    *result = (struct answer){.kind = ANSWER_STATUS, .bytes = {"OK", 2}};
+    if (answer->kind == ANSWER_ERROR) *result = *answer;
+    return PROGRAM_ENDS;
 }
 
-static void watch_over(struct key_op *op, const struct script_value *result) {
+static void watch_over(struct key_op *op, const struct answer *result) {
     struct connection *connection = connection_of(op);
-    if (result->kind == SCRIPT_ERROR) transaction_free(connection);
+    if (result->kind == ANSWER_ERROR) transaction_free(connection);
     if (connection->wire != NULL) reply_value(&connection->reply, result);
     connection_answered(connection);
 }
 
-static bool is_watched(const struct transaction *transaction, struct script_bytes key) {
-    return script_bytes_equal(transaction->key->name, key);
+static bool is_watched(const struct transaction *transaction, struct bytes key) {
+    return bytes_equal(transaction->key->name, key);
 }
 
 void command_watch(struct connection *connection) {
-    const struct script_bytes key = connection->reader.words[1];
+    const struct bytes key = connection->reader.words[1];
     if (transaction_is_open(connection)) {
         reply_error(&connection->reply, "ERR WATCH inside MULTI is not allowed");
         return;
@@ -158,14 +158,14 @@ void command_discard(struct connection *connection) {
     reply_status(&connection->reply, "OK");
 }
 
-static bool same_key(const struct transaction *transaction, struct script_bytes key) {
-    if (transaction->count > 0) return script_bytes_equal(transaction->plans[0].key, key);
+static bool same_key(const struct transaction *transaction, struct bytes key) {
+    if (transaction->count > 0) return bytes_equal(transaction->plans[0].key, key);
     return transaction->key == NULL || is_watched(transaction, key);
 }
 
 void transaction_queue(struct connection *connection, const struct plan *plan) {
     struct transaction *transaction = connection->transaction;
-    const struct script_bytes key = plan->key, value = plan->call.value;
+    const struct bytes key = plan->key, value = plan->call.value;
     const bool first = transaction->count == 0;
     const size_t wanted = value.bytes + (first ? key.bytes : 0);
     if (!same_key(transaction, key) || transaction->count == PLANS_MAX ||
@@ -197,15 +197,14 @@ void transaction_queue(struct connection *connection, const struct plan *plan) {
 /* Whether the first command finds out by itself whether the watched lock is still there. */
 static bool needs_no_look(const struct key_op *op, const struct transaction *transaction) {
     const struct plan *first = &transaction->plans[0];
-    const bool takes = first->call.command == SCRIPT_TAKE,
-               extends = first->call.command == SCRIPT_EXTEND;
+    const bool takes = first->call.command == KEY_TAKE, extends = first->call.command == KEY_EXTEND;
     if (first->shape == PLAN_OLD) return false;
     if (transaction->watched.state != OBSERVED_LOCK) return takes;
     /* By its token, which is there, or is not. Guarded, an extension needs the fencing token too.
      */
     if (extends && gateway_is_guarded(op->gateway))
         return key_lock(op->key, &transaction->watched) != NULL;
-    return extends || first->call.command == SCRIPT_DELETE;
+    return extends || first->call.command == KEY_DELETE;
 }
 
 /* What this gateway has changed, or seen to be changed, it knows without asking the nodes. */
@@ -227,47 +226,47 @@ static bool was_changed(const struct key_op *op, const struct transaction *trans
     return looked && !observation_same(&op->observation, &transaction->watched);
 }
 
-static enum script_step end_with(const struct script_value *value, struct script_value *result) {
+static enum program_step end_with(const struct answer *value, struct answer *result) {
     *result = *value;
-    return SCRIPT_ENDS;
+    return PROGRAM_ENDS;
 }
 
 /* NIL: the watched lock has changed. An error ends the transaction: "cannot know" must not look
  * like an EXEC that succeeded. */
-static enum script_step exec_program(struct key_op *op, const struct script_value *answer,
-                                     struct script_call *call, struct script_value *result) {
-    static const struct script_value nil = {.kind = SCRIPT_NIL};
+static enum program_step exec_program(struct key_op *op, const struct answer *answer,
+                                      struct key_call *call, struct answer *result) {
+    static const struct answer nil = {.kind = ANSWER_NIL};
     struct transaction *transaction = connection_of(op)->transaction;
     const bool begins = answer == NULL;
-    if (!begins && answer->kind == SCRIPT_ERROR) return end_with(answer, result);
+    if (!begins && answer->kind == ANSWER_ERROR) return end_with(answer, result);
     if (begins ? !begin_exec(op, transaction) : was_changed(op, transaction))
         return end_with(&nil, result);
     if (transaction->looks) {
         transaction->looks = begins;
-        *call = (struct script_call){.command = SCRIPT_GET};
-        if (begins) return SCRIPT_CALLS;
+        *call = (struct key_call){.command = KEY_GET};
+        if (begins) return PROGRAM_CALLS;
         answer = NULL;
     }
     while (transaction->at < transaction->count) {
         struct plan *plan = &transaction->plans[transaction->at];
-        if (plan_step(plan, op, answer, call, result) == SCRIPT_CALLS) return SCRIPT_CALLS;
-        if (result->kind == SCRIPT_ERROR) return SCRIPT_ENDS;
+        if (plan_step(plan, op, answer, call, result) == PROGRAM_CALLS) return PROGRAM_CALLS;
+        if (result->kind == ANSWER_ERROR) return PROGRAM_ENDS;
         reply_value(&transaction->answers, result);
         transaction->at++;
         answer = NULL;
     }
-    *result = (struct script_value){.kind = SCRIPT_STATUS};
-    return SCRIPT_ENDS;
+    *result = (struct answer){.kind = ANSWER_STATUS};
+    return PROGRAM_ENDS;
 }
 
-static void exec_over(struct key_op *op, const struct script_value *result) {
+static void exec_over(struct key_op *op, const struct answer *result) {
     struct connection *connection = connection_of(op);
     struct transaction *transaction = connection->transaction;
-    if (connection->wire != NULL && result->kind == SCRIPT_STATUS) {
+    if (connection->wire != NULL && result->kind == ANSWER_STATUS) {
         reply_array(&connection->reply, transaction->count);
         reply_move(&connection->reply, transaction->answers.out);
         connection->reply.failed |= transaction->answers.failed;
-    } else if (connection->wire != NULL && result->kind == SCRIPT_NIL) {
+    } else if (connection->wire != NULL && result->kind == ANSWER_NIL) {
         reply_nil_array(&connection->reply);
     } else if (connection->wire != NULL) {
         reply_value(&connection->reply, result);

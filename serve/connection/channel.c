@@ -14,11 +14,11 @@
 #include "loop/gateway.h"
 
 struct prefix {
-    struct script_bytes text; /* stored behind the struct */
+    struct bytes text; /* stored behind the struct */
     LIST_HEAD(patterns, channel) patterns;
 };
 
-static int compare_bytes(struct script_bytes one, struct script_bytes other) {
+static int compare_bytes(struct bytes one, struct bytes other) {
     if (one.bytes != other.bytes) return one.bytes < other.bytes ? -1 : 1;
     return one.bytes > 0 ? memcmp(one.data, other.data, one.bytes) : 0;
 }
@@ -35,21 +35,21 @@ static int compare_prefixes(const void *a, const void *b) {
 
 /* ---- prefixes ---- */
 
-static struct prefix *prefix_find(const struct channels *channels, struct script_bytes text) {
+static struct prefix *prefix_find(const struct channels *channels, struct bytes text) {
     const struct prefix wanted = {.text = text};
     struct prefix *const *found = tfind(&wanted, &channels->prefixes, compare_prefixes);
     return found != NULL ? *found : NULL;
 }
 
 /* NULL: out of memory. */
-static struct prefix *prefix_get(struct channels *channels, struct script_bytes text) {
+static struct prefix *prefix_get(struct channels *channels, struct bytes text) {
     struct prefix *prefix = prefix_find(channels, text);
     if (prefix != NULL) return prefix;
     prefix = malloc(sizeof *prefix + text.bytes);
     if (prefix == NULL) return NULL;
     char *copy = (char *)(prefix + 1);
     if (text.bytes > 0) memcpy(copy, text.data, text.bytes);
-    prefix->text = (struct script_bytes){copy, text.bytes};
+    prefix->text = (struct bytes){copy, text.bytes};
     LIST_INIT(&prefix->patterns);
     if (tsearch(prefix, &channels->prefixes, compare_prefixes) == NULL) {
         free(prefix);
@@ -61,14 +61,13 @@ static struct prefix *prefix_get(struct channels *channels, struct script_bytes 
 
 /* ---- channels ---- */
 
-struct channel *channel_find(const struct channels *channels, struct script_bytes name,
-                             bool is_pattern) {
+struct channel *channel_find(const struct channels *channels, struct bytes name, bool is_pattern) {
     const struct channel wanted = {.is_pattern = is_pattern, .name = name};
     struct channel *const *found = tfind(&wanted, &channels->names, compare_channels);
     return found != NULL ? *found : NULL;
 }
 
-struct channel *channel_first_pattern(const struct channels *channels, struct script_bytes text) {
+struct channel *channel_first_pattern(const struct channels *channels, struct bytes text) {
     if (channels->prefixes_of[text.bytes] == 0) return NULL;
     const struct prefix *prefix = prefix_find(channels, text);
     return prefix != NULL ? LIST_FIRST(&prefix->patterns) : NULL;
@@ -93,19 +92,18 @@ static void channel_free(struct channels *channels, struct channel *channel) {
     free(channel);
 }
 
-static size_t wild_bytes(struct script_bytes name, bool is_pattern) {
+static size_t wild_bytes(struct bytes name, bool is_pattern) {
     return is_pattern && !pattern_is_prefix(name) ? name.bytes - pattern_literal(name) : 0;
 }
 
 /* NULL: out of memory. */
-static struct channel *channel_new(struct channels *channels, struct script_bytes name,
-                                   bool is_pattern) {
+static struct channel *channel_new(struct channels *channels, struct bytes name, bool is_pattern) {
     struct channel *channel = calloc(1, sizeof *channel + name.bytes);
     if (channel == NULL) return NULL;
     char *copy = (char *)(channel + 1);
     if (name.bytes > 0) memcpy(copy, name.data, name.bytes);
     channel->is_pattern = is_pattern;
-    channel->name = (struct script_bytes){copy, name.bytes};
+    channel->name = (struct bytes){copy, name.bytes};
     channel->wild_bytes = wild_bytes(name, is_pattern);
     TAILQ_INIT(&channel->listeners);
     if (tsearch(channel, &channels->names, compare_channels) == NULL) {
@@ -113,7 +111,7 @@ static struct channel *channel_new(struct channels *channels, struct script_byte
         return NULL;
     }
     if (!is_pattern) return channel;
-    channel->prefix = prefix_get(channels, (struct script_bytes){copy, pattern_literal(name)});
+    channel->prefix = prefix_get(channels, (struct bytes){copy, pattern_literal(name)});
     if (channel->prefix == NULL) {
         channel_free(channels, channel);
         return NULL;
@@ -126,7 +124,7 @@ static struct channel *channel_new(struct channels *channels, struct script_byte
 /* ---- subscriptions ---- */
 
 /* Of one connection there are at most CHANNELS_MAX. NULL: there is none. */
-static struct subscription *find(const struct connection *connection, struct script_bytes name,
+static struct subscription *find(const struct connection *connection, struct bytes name,
                                  bool is_pattern) {
     struct subscription *one;
     LIST_FOREACH(one, &connection->subscriptions, of_connection) {
@@ -156,8 +154,7 @@ void channel_leave(struct subscription *one) {
     free(one);
 }
 
-const char *channel_subscribe(struct connection *connection, struct script_bytes name,
-                              bool is_pattern) {
+const char *channel_subscribe(struct connection *connection, struct bytes name, bool is_pattern) {
     struct channels *channels = connection->gateway->channels;
     if (find(connection, name, is_pattern) != NULL) return NULL;
     if (connection->channels == CHANNELS_MAX ||
@@ -187,7 +184,7 @@ const char *channel_subscribe(struct connection *connection, struct script_bytes
     return NULL;
 }
 
-void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern) {
+void channel_unsubscribe(struct connection *connection, struct bytes name, bool is_pattern) {
     struct subscription *one = find(connection, name, is_pattern);
     if (one != NULL) channel_leave(one);
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "script/script.h"
+#include "script/key_call.h"
 
 #define CHANNELS_MAX 64 /* of one connection */
 #define CHANNEL_BYTES_MAX 1024
@@ -26,7 +26,7 @@ struct prefix;
 /* A channel or a pattern that has a subscriber. */
 struct channel {
     bool is_pattern;
-    struct script_bytes name; /* stored behind the struct */
+    struct bytes name; /* stored behind the struct */
     TAILQ_HEAD(listeners, subscription) listeners;
     /* of a pattern: */
     struct prefix *prefix;
@@ -53,27 +53,25 @@ struct channels {
 };
 
 /* Returns NULL when the connection is subscribed, now or before; else the reason, a static text. */
-const char *channel_subscribe(struct connection *connection, struct script_bytes name,
-                              bool is_pattern);
-void channel_unsubscribe(struct connection *connection, struct script_bytes name, bool is_pattern);
+const char *channel_subscribe(struct connection *connection, struct bytes name, bool is_pattern);
+void channel_unsubscribe(struct connection *connection, struct bytes name, bool is_pattern);
 void channel_leave(struct subscription *subscription);
 void channel_leave_all(struct connection *connection);
 
 /* NULL: nobody listens to it. */
-struct channel *channel_find(const struct channels *channels, struct script_bytes name,
-                             bool is_pattern);
+struct channel *channel_find(const struct channels *channels, struct bytes name, bool is_pattern);
 /* The first pattern that begins with exactly this text before its first wildcard, and the next one.
  * NULL: there is none. */
-struct channel *channel_first_pattern(const struct channels *channels, struct script_bytes text);
+struct channel *channel_first_pattern(const struct channels *channels, struct bytes text);
 struct channel *channel_next_pattern(const struct channel *pattern);
 
 /* ---- pattern.c: patterns as PSUBSCRIBE takes them, * ? [a-z] [^x] \x, over bytes ---- */
 
 /* The number of bytes before the first wildcard: each matching name begins with them. */
-size_t pattern_literal(struct script_bytes pattern);
+size_t pattern_literal(struct bytes pattern);
 /* Whether the only wildcard is a single * at the end. */
-bool pattern_is_prefix(struct script_bytes pattern);
+bool pattern_is_prefix(struct bytes pattern);
 /* The number of steps is at most the product of both lengths; for a prefix pattern, its length. */
-bool pattern_matches(struct script_bytes pattern, struct script_bytes text);
+bool pattern_matches(struct bytes pattern, struct bytes text);
 
 #endif

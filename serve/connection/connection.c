@@ -248,8 +248,8 @@ static void go_on(struct connection *connection) {
     free_when_idle(connection);
 }
 
-bool connection_begin(struct connection *connection, struct script_bytes key,
-                      key_op_program *program, key_op_over *over) {
+bool connection_begin(struct connection *connection, struct bytes key, key_op_program *program,
+                      key_op_over *over) {
     connection->busy = true;
     if (key_op_begin(&connection->op, connection->gateway, key, program, over)) return true;
     reply_error(&connection->reply, "OOM out of memory");

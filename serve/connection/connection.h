@@ -91,8 +91,8 @@ void connection_open(struct gateway *gateway, int fd, const struct sockaddr *add
 void connection_close(struct connection *connection);
 /* Begins an operation on the key, whose end answers the request. False after an error: the request
  * is answered. */
-bool connection_begin(struct connection *connection, struct script_bytes key,
-                      key_op_program *program, key_op_over *over);
+bool connection_begin(struct connection *connection, struct bytes key, key_op_program *program,
+                      key_op_over *over);
 /* The request is answered: processes the next one. */
 void connection_answered(struct connection *connection);
 /* Writes its answers to the socket. */

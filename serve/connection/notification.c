@@ -98,7 +98,7 @@ static void drop_first(struct notifications *notifications) {
     free(first);
 }
 
-void notify(struct gateway *gateway, struct script_bytes key, const char *what) {
+void notify(struct gateway *gateway, struct bytes key, const char *what) {
     struct notifications *notifications = gateway->notifications;
     const size_t bytes = sizeof(struct notification) + key.bytes;
     notifications->events++;
@@ -174,7 +174,7 @@ static void begin_listeners(struct notifications *notifications, const struct ch
 }
 
 /* Its time belongs to the first that listens to it. */
-static void compare(struct notifications *notifications, struct script_bytes name) {
+static void compare(struct notifications *notifications, struct bytes name) {
     struct telling *telling = &notifications->telling;
     const struct channel *pattern = telling->pattern;
     struct connection *payer = TAILQ_FIRST(&pattern->listeners)->connection;
@@ -184,13 +184,13 @@ static void compare(struct notifications *notifications, struct script_bytes nam
 }
 
 /* Looks up the patterns by what they begin with. False: that was the last prefix of the name. */
-static bool find_patterns(struct gateway *gateway, struct script_bytes name) {
+static bool find_patterns(struct gateway *gateway, struct bytes name) {
     struct telling *telling = &gateway->notifications->telling;
     while (telling->pattern == NULL) {
         const size_t bytes = telling->prefix_bytes++;
         if (bytes > CHANNEL_PATTERN_BYTES_MAX || bytes > name.bytes) return false;
         telling->pattern =
-            channel_first_pattern(gateway->channels, (struct script_bytes){name.data, bytes});
+            channel_first_pattern(gateway->channels, (struct bytes){name.data, bytes});
     }
     return true;
 }
@@ -232,7 +232,7 @@ static bool tell(struct notifications *notifications) {
 static bool tell_on(struct gateway *gateway) {
     struct notifications *notifications = gateway->notifications;
     struct telling *telling = &notifications->telling;
-    const struct script_bytes name = {telling->name, telling->name_bytes};
+    const struct bytes name = {telling->name, telling->name_bytes};
     if (telling->listener != NULL) {
         return tell(notifications);
     } else if (telling->step > 0 && find_patterns(gateway, name)) {
@@ -245,7 +245,7 @@ static bool tell_on(struct gateway *gateway) {
         if (!begin_name(telling, STAILQ_FIRST(&notifications->queue))) return true;
         telling->prefix_bytes = 0;
         const struct channel *channel = channel_find(
-            gateway->channels, (struct script_bytes){telling->name, telling->name_bytes}, false);
+            gateway->channels, (struct bytes){telling->name, telling->name_bytes}, false);
         if (channel != NULL) begin_listeners(notifications, channel);
     }
     return true;

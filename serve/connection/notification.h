@@ -63,7 +63,7 @@ bool notifications_open(struct gateway *gateway);
 void notifications_close(struct gateway *gateway);
 
 /* Queues an event: "del" or "expired". */
-void notify(struct gateway *gateway, struct script_bytes key, const char *what);
+void notify(struct gateway *gateway, struct bytes key, const char *what);
 /* Whether events that can wait should wait. */
 bool notifications_are_many(const struct gateway *gateway);
 

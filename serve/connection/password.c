@@ -116,7 +116,7 @@ bool guess_wait(struct connection *connection, void (*run)(struct connection *co
 
 /* ---- checks ---- */
 
-static bool is_password(const char *password, struct script_bytes word) {
+static bool is_password(const char *password, struct bytes word) {
     size_t bytes = strlen(password);
     unsigned char differs = word.bytes != bytes;
     for (size_t i = 0; i < word.bytes; i++)
@@ -136,8 +136,7 @@ static void log_wrong(struct gateway *gateway, const struct connection *connecti
     notice_say(many ? &gateway->wrong_passwords : &gateway->wrong_password, gateway->options, text);
 }
 
-bool guess_check(struct connection *connection, struct script_bytes user,
-                 struct script_bytes word) {
+bool guess_check(struct connection *connection, struct bytes user, struct bytes word) {
     struct gateway *gateway = connection->gateway;
     const bool asks = gateway->password != NULL;
     if (command_is(user, "default") && (!asks || is_password(gateway->password, word))) {

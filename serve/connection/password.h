@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "script/script.h"
+#include "script/key_call.h"
 
 #define GUESSES_MAX 10 /* wrong ones of one connection: the last closes it */
 /* The delay after a connection's first wrong password; it doubles up to the maximum. */
@@ -53,8 +53,7 @@ void password_free(char *password); /* overwrites it first; NULL is allowed */
 bool guess_wait(struct connection *connection, void (*run)(struct connection *connection));
 /* Whether user and password are right; a gateway without a password accepts any. A wrong password
  * takes as long to check as the right one, whatever its first bytes are. A wrong one is counted. */
-bool guess_check(struct connection *connection, struct script_bytes user,
-                 struct script_bytes password);
+bool guess_check(struct connection *connection, struct bytes user, struct bytes password);
 /* The connection no longer waits for its request. True: a delayed request was dropped. */
 bool guess_abandon(struct connection *connection);
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Behind the '[' at pattern[*at]; moves behind the ']' or to the end. */
-static bool in_class(struct script_bytes pattern, size_t *at, unsigned char c) {
+static bool in_class(struct bytes pattern, size_t *at, unsigned char c) {
     bool negated = *at < pattern.bytes && pattern.data[*at] == '^', found = false;
     if (negated) (*at)++;
     while (*at < pattern.bytes && pattern.data[*at] != ']') {
@@ -26,7 +26,7 @@ static bool in_class(struct script_bytes pattern, size_t *at, unsigned char c) {
 }
 
 /* Matches one byte of the text against the element at *at, which is not a star; moves behind it. */
-static bool matches_one(struct script_bytes pattern, size_t *at, unsigned char c) {
+static bool matches_one(struct bytes pattern, size_t *at, unsigned char c) {
     char p = pattern.data[(*at)++];
     if (p == '?') return true;
     if (p == '[') return in_class(pattern, at, c);
@@ -34,18 +34,18 @@ static bool matches_one(struct script_bytes pattern, size_t *at, unsigned char c
     return (unsigned char)p == c;
 }
 
-size_t pattern_literal(struct script_bytes pattern) {
+size_t pattern_literal(struct bytes pattern) {
     size_t bytes = 0;
     while (bytes < pattern.bytes && memchr("*?[\\", pattern.data[bytes], 4) == NULL) bytes++;
     return bytes;
 }
 
-bool pattern_is_prefix(struct script_bytes pattern) {
+bool pattern_is_prefix(struct bytes pattern) {
     const size_t literal = pattern_literal(pattern);
     return literal + 1 == pattern.bytes && pattern.data[literal] == '*';
 }
 
-bool pattern_matches(struct script_bytes pattern, struct script_bytes text) {
+bool pattern_matches(struct bytes pattern, struct bytes text) {
     if (pattern_is_prefix(pattern))
         return text.bytes + 1 >= pattern.bytes &&
                memcmp(pattern.data, text.data, pattern.bytes - 1) == 0;

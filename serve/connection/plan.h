@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "script/script.h"
+#include "script/key_call.h"
 
 /* What one lock command asks of one key, and the form of its answer. EXEC and a command outside a
  * transaction use the same plan. */
@@ -22,8 +22,8 @@ enum plan_shape {
 };
 
 struct plan {
-    struct script_bytes key;
-    struct script_call call;
+    struct bytes key;
+    struct key_call call;
     enum plan_shape shape;
     bool looked; /* OLD: the old value has been read */
 };

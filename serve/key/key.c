@@ -21,7 +21,7 @@ static int compare(const void *a, const void *b) {
 }
 
 /* NULL: out of memory. */
-static struct key *key_get(struct gateway *gateway, struct script_bytes name) {
+static struct key *key_get(struct gateway *gateway, struct bytes name) {
     const struct key wanted = {.name = name};
     struct key **found = tfind(&wanted, &gateway->keys->tree, compare);
     if (found != NULL) return *found;
@@ -31,7 +31,7 @@ static struct key *key_get(struct gateway *gateway, struct script_bytes name) {
     memcpy(copy, name.data, name.bytes);
     key->gateway = gateway;
     TAILQ_INIT(&key->queue);
-    key->name = (struct script_bytes){copy, name.bytes};
+    key->name = (struct bytes){copy, name.bytes};
     if (tsearch(key, &gateway->keys->tree, compare) != NULL) return key;
     free(key);
     return NULL;
@@ -114,7 +114,7 @@ static void key_rest(struct key *key) {
     if (key->lock == NULL && key->watchers == 0) key_free(key);
 }
 
-struct key *key_watch(struct gateway *gateway, struct script_bytes name) {
+struct key *key_watch(struct gateway *gateway, struct bytes name) {
     struct key *key = key_get(gateway, name);
     if (key != NULL) key->watchers++;
     return key;
@@ -127,9 +127,9 @@ void key_unwatch(struct key *key) {
 
 /* ---- the cached lock ---- */
 
-static size_t weight(struct script_bytes name) { return KEY_LOCK_BYTES + 2 * name.bytes; }
+static size_t weight(struct bytes name) { return KEY_LOCK_BYTES + 2 * name.bytes; }
 
-bool keys_have_room(const struct gateway *gateway, struct script_bytes name) {
+bool keys_have_room(const struct gateway *gateway, struct bytes name) {
     const struct keys *keys = gateway->keys;
     return keys->kept < KEYS_KEPT_MAX &&
            keys->kept_bytes + weight(name) <= gateway->options->lock_bytes_max;
@@ -251,7 +251,7 @@ void key_ops_close(struct gateway *gateway) {
     if (gateway->keys->ends != NULL) event_free(gateway->keys->ends);
 }
 
-bool key_op_begin(struct key_op *op, struct gateway *gateway, struct script_bytes name,
+bool key_op_begin(struct key_op *op, struct gateway *gateway, struct bytes name,
                   key_op_program *program, key_op_over *over) {
     struct key *key = key_get(gateway, name);
     if (key == NULL) return false;
@@ -300,42 +300,42 @@ bool key_op_abandon(struct key_op *op) {
 /* ---- steps ---- */
 
 /* The caller owns the call or the result. */
-static void go_on(struct key_op *op, enum script_step step, struct script_call *call,
-                  struct script_value *result) {
-    struct script_value reached;
-    while (step == SCRIPT_CALLS) {
+static void go_on(struct key_op *op, enum program_step step, struct key_call *call,
+                  struct answer *result) {
+    struct answer reached;
+    while (step == PROGRAM_CALLS) {
         if (++op->calls > CALLS_MAX) {
             *result =
-                script_error("ERR the script calls more often than a script about a lock should");
+                answer_error("ERR the script calls more often than a script about a lock should");
             break;
         }
         if (!step_call(op, call, &reached)) return;
         step = op->program(op, &reached, call, result);
     }
-    if (step == SCRIPT_WAITS) return;
+    if (step == PROGRAM_WAITS) return;
     step_close(op);
     op->running = false;
     leave(op);
     op->over(op, result);
 }
 
-void key_op_go(struct key_op *op, const struct script_value *answer) {
-    struct script_call call;
-    struct script_value result;
-    const enum script_step step = op->program(op, answer, &call, &result);
+void key_op_go(struct key_op *op, const struct answer *answer) {
+    struct key_call call;
+    struct answer result;
+    const enum program_step step = op->program(op, answer, &call, &result);
     go_on(op, step, &call, &result);
 }
 
-void key_op_said(struct key_op *op, enum script_step step, const struct script_call *call,
-                 const struct script_value *result) {
-    struct script_call next = {.command = SCRIPT_GET};
-    struct script_value end = {.kind = SCRIPT_NIL};
+void key_op_said(struct key_op *op, enum program_step step, const struct key_call *call,
+                 const struct answer *result) {
+    struct key_call next = {.command = KEY_GET};
+    struct answer end = {.kind = ANSWER_NIL};
     if (call != NULL) next = *call;
     if (result != NULL) end = *result;
     go_on(op, step, &next, &end);
 }
 
-void key_op_late(struct key_op *op, const struct script_value *answer) {
+void key_op_late(struct key_op *op, const struct answer *answer) {
     op->changed = op->watched;
     if (op->watched || op->effects > 0 || ++op->restarts > RESTARTS_MAX) {
         key_op_go(op, answer);

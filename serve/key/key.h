@@ -20,7 +20,7 @@
 #include <redlock.h>
 
 #include "observation.h"
-#include "script/script.h"
+#include "script/key_call.h"
 
 /* A cached lock is believed for this long after a majority of the nodes confirmed it; then the
  * gateway asks them again. So it soon notices a deletion through another gateway, and many clients
@@ -59,16 +59,16 @@ struct key {
     struct event *end;
     TAILQ_ENTRY(key) due;
     bool is_due;
-    struct script_bytes name; /* stored behind the struct */
+    struct bytes name; /* stored behind the struct */
 };
 
 /* A program decides the next step of an operation: a call, or the end with its result. `answer` is
  * the answer to the last call; NULL: begin, or begin anew. WAITS: the program reports the step
  * later, by key_op_said(). */
-typedef enum script_step key_op_program(struct key_op *op, const struct script_value *answer,
-                                        struct script_call *call, struct script_value *result);
+typedef enum program_step key_op_program(struct key_op *op, const struct answer *answer,
+                                         struct key_call *call, struct answer *result);
 /* Called at the end; the key has been given back. `result` lives until this returns. */
-typedef void key_op_over(struct key_op *op, const struct script_value *result);
+typedef void key_op_over(struct key_op *op, const struct answer *result);
 
 struct key_op {
     struct gateway *gateway;
@@ -84,7 +84,7 @@ struct key_op {
     bool asks;                      /* it reads the nodes, however fresh the cache is */
     unsigned calls, effects, restarts, peeks, tries;
     int64_t since_ns; /* the time it was queued; later, when the current step began */
-    struct script_call call;
+    struct key_call call;
     struct redlock_lock *lock; /* of the current step, unless it uses the cached one */
     struct redlock_view *views;
     char text[1024]; /* the sentence of an error */
@@ -100,7 +100,7 @@ struct ops {
 /* ---- the cached lock ---- */
 
 /* Whether a lock of this name fits, by the number of cached locks and by their memory. */
-bool keys_have_room(const struct gateway *gateway, struct script_bytes name);
+bool keys_have_room(const struct gateway *gateway, struct bytes name);
 /* The key owns the lock from now on. When it does not fit, the lock is freed and the nodes keep it.
  */
 void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns);
@@ -120,7 +120,7 @@ bool key_believed(const struct key *key, struct observation *observation);
 void key_ended(struct key *key, const char *what);
 
 /* Keeps the key, with its version, for a client that watches it. NULL: out of memory. */
-struct key *key_watch(struct gateway *gateway, struct script_bytes name);
+struct key *key_watch(struct gateway *gateway, struct bytes name);
 void key_unwatch(struct key *key);
 
 /* Frees all cached locks. */
@@ -133,14 +133,14 @@ bool key_ops_open(struct gateway *gateway);
 void key_ops_close(struct gateway *gateway);
 
 /* Asks for the key; the operation may end before this returns. False: out of memory. */
-bool key_op_begin(struct key_op *op, struct gateway *gateway, struct script_bytes key,
+bool key_op_begin(struct key_op *op, struct gateway *gateway, struct bytes key,
                   key_op_program *program, key_op_over *over);
 /* For a program that begins: its effects apply to the lock that was observed earlier, if that is
  * still there. */
 void key_op_assume(struct key_op *op, const struct observation *observation);
 /* Reports the next step of a program that answered WAITS. */
-void key_op_said(struct key_op *op, enum script_step step, const struct script_call *call,
-                 const struct script_value *result);
+void key_op_said(struct key_op *op, enum program_step step, const struct key_call *call,
+                 const struct answer *result);
 /* The result is no longer needed. True: the operation had not begun and is freed; false: it
  * continues to its end. */
 bool key_op_abandon(struct key_op *op);
@@ -148,16 +148,16 @@ bool key_op_abandon(struct key_op *op);
 /* ---- step.c: the requests of an operation to the nodes: peek, acquire, extend, release ---- */
 
 /* True: *value is the answer. False: the answer comes later, by key_op_go() or key_op_late(). */
-bool step_call(struct key_op *op, const struct script_call *call, struct script_value *value);
+bool step_call(struct key_op *op, const struct key_call *call, struct answer *value);
 /* Frees what the last step needed. */
 void step_close(struct key_op *op);
 
 /* ---- key.c, for step.c ---- */
 
 /* Continues with the answer to the call. */
-void key_op_go(struct key_op *op, const struct script_value *answer);
+void key_op_go(struct key_op *op, const struct answer *answer);
 /* The lock that this operation observed was replaced before the effect. `answer` is for an
  * operation that cannot restart. */
-void key_op_late(struct key_op *op, const struct script_value *answer);
+void key_op_late(struct key_op *op, const struct answer *answer);
 
 #endif

@@ -81,12 +81,12 @@ bool observation_same(const struct observation *a, const struct observation *b) 
            (a->token_bytes == b->token_bytes && memcmp(a->token, b->token, a->token_bytes) == 0);
 }
 
-struct script_bytes observation_value(const void *token, size_t bytes) {
+struct bytes observation_value(const void *token, size_t bytes) {
     const char *text = token;
     size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
     bool ours = bytes > head && text[REDLOCK_TOKEN_HEX_BYTES] == ':';
     for (size_t i = 0; ours && i < REDLOCK_TOKEN_HEX_BYTES; i++)
         ours = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
-    if (!ours) return (struct script_bytes){text, bytes};
-    return (struct script_bytes){text + head, bytes - head};
+    if (!ours) return (struct bytes){text, bytes};
+    return (struct bytes){text + head, bytes - head};
 }

@@ -11,7 +11,7 @@
 
 #include <redlock.h>
 
-#include "script/script.h"
+#include "script/key_call.h"
 
 #define OBSERVED_NEVER_ENDS INT64_MAX
 
@@ -41,6 +41,6 @@ void observation_set(struct observation *observation, const void *token, size_t 
 bool observation_same(const struct observation *a, const struct observation *b);
 /* The value that the client set: the token without our 40 digits and colon; else the whole token.
  */
-struct script_bytes observation_value(const void *token, size_t bytes);
+struct bytes observation_value(const void *token, size_t bytes);
 
 #endif

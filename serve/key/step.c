@@ -13,21 +13,21 @@
  * disappear. */
 enum { PEEKS_MAX = 3 };
 
-static const struct script_value nil = {.kind = SCRIPT_NIL},
-                                 none = {.kind = SCRIPT_INTEGER, .integer = 0},
-                                 one = {.kind = SCRIPT_INTEGER, .integer = 1},
-                                 ok = {.kind = SCRIPT_STATUS, .bytes = {"OK", 2}};
+static const struct answer nil = {.kind = ANSWER_NIL},
+                           none = {.kind = ANSWER_INTEGER, .integer = 0},
+                           one = {.kind = ANSWER_INTEGER, .integer = 1},
+                           ok = {.kind = ANSWER_STATUS, .bytes = {"OK", 2}};
 
 /* ---- answers ---- */
 
-static bool answered(struct script_value *value, struct script_value is) {
+static bool answered(struct answer *value, struct answer is) {
     *value = is;
     return true;
 }
 
-static struct script_value sentence(struct key_op *op, const char *text) {
+static struct answer sentence(struct key_op *op, const char *text) {
     snprintf(op->text, sizeof op->text, "%s", text);
-    return script_error(op->text);
+    return answer_error(op->text);
 }
 
 /* The verdict that explains more: a round asks only connected nodes, and some connections end
@@ -65,7 +65,7 @@ static void name_nodes(const struct gateway *gateway, const int *verdicts, char 
 /* "NOQUORUM ..." or "ERR ...": one sentence for a client's log, which names the nodes and the
  * answer of each. It contains no secrets. `verdicts` are those of the last round, node by node;
  * NULL: no round began. */
-static struct script_value failure_of(struct key_op *op, int result, const int *verdicts) {
+static struct answer failure_of(struct key_op *op, int result, const int *verdicts) {
     const bool unknown = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED;
     const size_t size = sizeof op->text;
     const int used = snprintf(op->text, size, "%s %s", unknown ? "NOQUORUM" : "ERR",
@@ -73,27 +73,27 @@ static struct script_value failure_of(struct key_op *op, int result, const int *
     const bool of_nodes = unknown || result == REDLOCK_TWICE_LISTED;
     if (of_nodes && used > 0 && (size_t)used < size)
         name_nodes(op->gateway, verdicts, op->text + used, size - (size_t)used);
-    return script_error(op->text);
+    return answer_error(op->text);
 }
 
 /* `lock` is NULL if no round began. */
-static struct script_value failure(struct key_op *op, int result, struct redlock_lock *lock) {
+static struct answer failure(struct key_op *op, int result, struct redlock_lock *lock) {
     int verdicts[REDLOCK_NODES_MAX] = {0};
     if (lock != NULL) redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
     return failure_of(op, result, lock != NULL ? verdicts : NULL);
 }
 
 /* The time that is certainly left. */
-static struct script_value remaining(const struct key_op *op) {
+static struct answer remaining(const struct key_op *op) {
     const struct observation *observation = &op->observation;
-    if (observation->state != OBSERVED_LOCK) return script_integer(-2);
-    if (observation->ends_ns == OBSERVED_NEVER_ENDS) return script_integer(-1);
+    if (observation->state != OBSERVED_LOCK) return answer_integer(-2);
+    if (observation->ends_ns == OBSERVED_NEVER_ENDS) return answer_integer(-1);
     struct redlock_lock *kept = key_lock(op->key, observation);
     if (key_is_over(op->key, observation)) return none;
     int64_t ends_ns = kept != NULL ? redlock_validity_end_ns(kept) : observation->ends_ns;
     if (observation->ends_ns < ends_ns) ends_ns = observation->ends_ns;
     int64_t left_ns = ends_ns - gateway_now_ns();
-    return script_integer(left_ns > 0 ? left_ns / GATEWAY_MS : 0);
+    return answer_integer(left_ns > 0 ? left_ns / GATEWAY_MS : 0);
 }
 
 /* ---- common parts of the steps ---- */
@@ -118,8 +118,7 @@ static void step_measure(struct key_op *op, enum metric_step step, int result) {
 }
 
 /* Makes a lock for this operation. False: *value holds the reason. */
-static bool make_lock(struct key_op *op, int64_t ttl_ms, struct script_bytes owner,
-                      struct script_value *value) {
+static bool make_lock(struct key_op *op, int64_t ttl_ms, struct bytes owner, struct answer *value) {
     struct redlock_lock_options options;
     struct redlock_error error;
     step_close(op);
@@ -134,7 +133,7 @@ static bool make_lock(struct key_op *op, int64_t ttl_ms, struct script_bytes own
     op->since_ns = gateway_now_ns();
     if (result == REDLOCK_OK) return true;
     snprintf(op->text, sizeof op->text, "ERR %s", error.text);
-    *value = script_error(op->text);
+    *value = answer_error(op->text);
     return false;
 }
 
@@ -146,8 +145,7 @@ static bool is_read(const struct observation *observation) {
 
 /* Returns the lock that this operation has observed: the cached one, else one made from its token.
  * NULL: *value holds the reason. */
-static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms,
-                                      struct script_value *value) {
+static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms, struct answer *value) {
     struct redlock_lock *kept = key_lock(op->key, &op->observation);
     op->since_ns = gateway_now_ns();
     if (kept != NULL) return kept;
@@ -156,7 +154,7 @@ static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms,
                               "place, and redlock break ends it for all");
         return NULL;
     }
-    if (!make_lock(op, ttl_ms, (struct script_bytes){NULL, 0}, value)) return NULL;
+    if (!make_lock(op, ttl_ms, (struct bytes){NULL, 0}, value)) return NULL;
     int result =
         redlock_lock_adopt_fenced(op->lock, op->observation.token, op->observation.token_bytes, 0);
     if (result == REDLOCK_OK) return op->lock;
@@ -168,7 +166,7 @@ static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms,
 
 static void on_released(void *context, struct redlock_lock *lock, int result) {
     struct key_op *op = context;
-    struct script_value value = one;
+    struct answer value = one;
     step_measure(op, METRIC_RELEASE, result);
     if (result == REDLOCK_OK) {
         op->effects++;
@@ -184,7 +182,7 @@ static void on_released(void *context, struct redlock_lock *lock, int result) {
         key_op_go(op, &value);
 }
 
-static bool release(struct key_op *op, struct script_value *value) {
+static bool release(struct key_op *op, struct answer *value) {
     if (op->observation.state == OBSERVED_ABSENT) return answered(value, none);
     struct redlock_lock *lock = seen_lock(op, op->gateway->options->ttl_ms, value);
     if (lock == NULL) return true;
@@ -208,7 +206,7 @@ static bool extends_again(struct key_op *op, struct redlock_lock *lock, int resu
 
 static void on_extended(void *context, struct redlock_lock *lock, int result) {
     struct key_op *op = context;
-    struct script_value value = one;
+    struct answer value = one;
     step_measure(op, METRIC_EXTEND, result);
     if (extends_again(op, lock, result)) return;
     if (result == REDLOCK_OK) {
@@ -230,7 +228,7 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
         key_op_go(op, &value);
 }
 
-static bool extend(struct key_op *op, struct script_value *value) {
+static bool extend(struct key_op *op, struct answer *value) {
     static const char no_fence[] =
         "ERR this lock cannot be extended here: it was taken through another gateway or "
         "before this one started, or as classic before the nodes were made a guarded quorum, or did not fit into "
@@ -254,7 +252,7 @@ static bool extend(struct key_op *op, struct script_value *value) {
 
 static void on_taken(void *context, struct redlock_lock *lock, int result) {
     struct key_op *op = context;
-    struct script_value value = ok;
+    struct answer value = ok;
     step_measure(op, METRIC_TAKE, result);
     if (result == REDLOCK_OK) {
         struct redlock_bytes token = redlock_token(lock);
@@ -276,17 +274,17 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
         key_op_go(op, &value);
 }
 
-static bool take(struct key_op *op, struct script_value *value) {
+static bool take(struct key_op *op, struct answer *value) {
     static const char no_room[] =
         "ERR this gateway cannot remember more locks, and in guarded mode one that it does "
         "not remember cannot be extended: release some, use shorter names, or raise "
         "--lock-memory";
-    const struct script_call *call = &op->call;
+    const struct key_call *call = &op->call;
     if (call->value.bytes == 0 || call->value.bytes > REDLOCK_OWNER_BYTES_MAX) {
         snprintf(op->text, sizeof op->text,
                  "ERR the value of a lock is from 1 to %d bytes long, this one is %zu",
                  REDLOCK_OWNER_BYTES_MAX, call->value.bytes);
-        return answered(value, script_error(op->text));
+        return answered(value, answer_error(op->text));
     }
     if (call->ttl_ms < REDLOCK_TTL_MS_MIN || call->ttl_ms > REDLOCK_TTL_MS_MAX)
         return answered(value, sentence(op, "ERR a lock lives from 10 milliseconds to 24 hours"));
@@ -308,20 +306,20 @@ static bool take(struct key_op *op, struct script_value *value) {
 
 /* ---- peeking ---- */
 
-static bool act(struct key_op *op, struct script_value *value) {
+static bool act(struct key_op *op, struct answer *value) {
     const struct observation *observation = &op->observation;
     switch (op->call.command) {
-    case SCRIPT_GET:
+    case KEY_GET:
         if (observation->state != OBSERVED_LOCK) return answered(value, nil);
-        *value = (struct script_value){
-            .kind = SCRIPT_BYTES,
+        *value = (struct answer){
+            .kind = ANSWER_BYTES,
             .bytes = observation_value(observation->token, observation->token_bytes)};
         return true;
-    case SCRIPT_EXISTS: return answered(value, observation->state == OBSERVED_LOCK ? one : none);
-    case SCRIPT_PTTL: return answered(value, remaining(op));
-    case SCRIPT_DELETE: return release(op, value);
-    case SCRIPT_EXTEND: return extend(op, value);
-    case SCRIPT_TAKE: return take(op, value);
+    case KEY_EXISTS: return answered(value, observation->state == OBSERVED_LOCK ? one : none);
+    case KEY_PTTL: return answered(value, remaining(op));
+    case KEY_DELETE: return release(op, value);
+    case KEY_EXTEND: return extend(op, value);
+    case KEY_TAKE: return take(op, value);
     }
     return answered(value, nil);
 }
@@ -343,9 +341,9 @@ static void compare_kept(struct key_op *op) {
     }
 }
 
-static bool peek(struct key_op *op, struct script_value *value);
+static bool peek(struct key_op *op, struct answer *value);
 
-static struct script_value unseen(struct key_op *op, enum observation_verdict verdict) {
+static struct answer unseen(struct key_op *op, enum observation_verdict verdict) {
     int verdicts[REDLOCK_NODES_MAX] = {0};
     if (verdict == OBSERVED_FOREIGN)
         return sentence(op, "WRONGTYPE the key holds something other than a lock: not a string");
@@ -360,7 +358,7 @@ static struct script_value unseen(struct key_op *op, enum observation_verdict ve
 static void on_peek(void *context, struct redlock_lock *lock, int result) {
     (void)lock;
     struct key_op *op = context;
-    struct script_value value;
+    struct answer value;
     size_t nodes = redlock_client_nodes(op->gateway->client);
     /* In guarded mode, a node that lost its data reports every lock as absent. Such an answer does
      * not count. */
@@ -385,23 +383,22 @@ static void on_peek(void *context, struct redlock_lock *lock, int result) {
     if (act(op, &value)) key_op_go(op, &value);
 }
 
-static bool peek(struct key_op *op, struct script_value *value) {
+static bool peek(struct key_op *op, struct answer *value) {
     size_t nodes = redlock_client_nodes(op->gateway->client);
-    if (!make_lock(op, op->gateway->options->ttl_ms, (struct script_bytes){NULL, 0}, value))
-        return true;
+    if (!make_lock(op, op->gateway->options->ttl_ms, (struct bytes){NULL, 0}, value)) return true;
     op->views = calloc(nodes, sizeof *op->views);
     if (op->views == NULL) return answered(value, failure(op, REDLOCK_NO_MEMORY, NULL));
     int result = redlock_peek_start(op->lock, op->views, nodes, on_peek, op);
     return result == REDLOCK_OK ? false : answered(value, failure(op, result, NULL));
 }
 
-bool step_call(struct key_op *op, const struct script_call *call, struct script_value *value) {
+bool step_call(struct key_op *op, const struct key_call *call, struct answer *value) {
     op->call = *call;
     if (op->observation.state == OBSERVED_NONE && !op->asks)
         key_believed(op->key, &op->observation);
     /* An operation that only takes finds out by trying; but if a lock is cached here, a peek is
      * cheaper. */
-    bool tries = call->command == SCRIPT_TAKE &&
+    bool tries = call->command == KEY_TAKE &&
                  (op->key->lock == NULL || redlock_validity_ms(op->key->lock) == 0);
     bool needs_peek = op->observation.state == OBSERVED_NONE && !tries;
     return needs_peek ? peek(op, value) : act(op, value);

@@ -46,7 +46,7 @@ struct gateway_above {
     void (*request)(struct connection *connection); /* a whole one is read */
     size_t (*transaction_weight)(const struct connection *connection);
     void (*transaction_free)(struct connection *connection);
-    void (*ended)(struct gateway *gateway, struct script_bytes key, const char *what);
+    void (*ended)(struct gateway *gateway, struct bytes key, const char *what);
     bool (*waits)(const struct gateway *gateway); /* what can wait should wait */
 };
 

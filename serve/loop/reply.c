@@ -91,19 +91,19 @@ void reply_push(struct reply *reply, size_t count) {
     head(reply, reply->protocol == 3 ? '>' : '*', (int64_t)count);
 }
 
-void reply_value(struct reply *reply, const struct script_value *value) {
+void reply_value(struct reply *reply, const struct answer *value) {
     char text[ERROR_BYTES_MAX];
     switch (value->kind) {
-    case SCRIPT_NIL: reply_nil(reply); return;
-    case SCRIPT_INTEGER: reply_integer(reply, value->integer); return;
-    case SCRIPT_BYTES: reply_bytes(reply, value->bytes.data, value->bytes.bytes); return;
-    case SCRIPT_STATUS:
-    case SCRIPT_ERROR: break;
+    case ANSWER_NIL: reply_nil(reply); return;
+    case ANSWER_INTEGER: reply_integer(reply, value->integer); return;
+    case ANSWER_BYTES: reply_bytes(reply, value->bytes.data, value->bytes.bytes); return;
+    case ANSWER_STATUS:
+    case ANSWER_ERROR: break;
     }
     size_t bytes = value->bytes.bytes < sizeof text ? value->bytes.bytes : sizeof text - 1;
     memcpy(text, value->bytes.data, bytes);
     text[bytes] = '\0';
-    if (value->kind == SCRIPT_ERROR) {
+    if (value->kind == ANSWER_ERROR) {
         error_line(reply, text);
         return;
     }

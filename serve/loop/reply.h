@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "script/script.h"
+#include "script/key_call.h"
 
 struct evbuffer;
 
@@ -41,6 +41,6 @@ void reply_map(struct reply *reply, size_t pairs);
 /* A message that the client did not request. */
 void reply_push(struct reply *reply, size_t count);
 /* Writes the answer to a script call. */
-void reply_value(struct reply *reply, const struct script_value *value);
+void reply_value(struct reply *reply, const struct answer *value);
 
 #endif

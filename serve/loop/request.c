@@ -187,7 +187,7 @@ static bool word(struct splitting *s) {
 /* Splits a line into words like a shell: 'as it is', "with \" \\ \n \r \t \xHH", blanks between.
  * The words are built in place, in `line`. Returns their count, or -1: a quote is not closed, or
  * there are too many words. */
-static int split(char *line, size_t bytes, struct script_bytes *words) {
+static int split(char *line, size_t bytes, struct bytes *words) {
     struct splitting s = {.at = line, .end = line + bytes, .out = line};
     size_t count = 0;
     while (true) {
@@ -196,7 +196,7 @@ static int split(char *line, size_t bytes, struct script_bytes *words) {
         if (count == REQUEST_WORDS_MAX) return -1;
         char *from = s.out;
         if (!word(&s)) return -1;
-        words[count++] = (struct script_bytes){from, (size_t)(s.out - from)};
+        words[count++] = (struct bytes){from, (size_t)(s.out - from)};
     }
 }
 
@@ -309,11 +309,11 @@ enum request_status request_next(struct request_reader *reader) {
     return reader->inline_request != NULL ? next_inline(reader) : next_array(reader);
 }
 
-bool command_is(struct script_bytes word, const char *text) {
+bool command_is(struct bytes word, const char *text) {
     return word.bytes == strlen(text) && strncasecmp(word.data, text, word.bytes) == 0;
 }
 
-bool request_number(struct script_bytes word, int64_t *number) {
+bool request_number(struct bytes word, int64_t *number) {
     char text[24], *end = NULL; /* INT64_MIN has 20 bytes */
     if (word.bytes == 0 || word.bytes >= sizeof text) return false;
     memcpy(text, word.data, word.bytes);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "script/script.h"
+#include "script/key_call.h"
 
 #define REQUEST_WORDS_MAX 256
 #define REQUEST_BYTES_MAX (128 * 1024) /* a key of 64 KiB, and as much for the rest */
@@ -28,7 +28,7 @@ struct request_reader {
     char *arena;    /* the bytes of the words, one after the other */
     size_t arena_bytes, arena_capacity;
     size_t count;
-    struct script_bytes words[REQUEST_WORDS_MAX];
+    struct bytes words[REQUEST_WORDS_MAX];
     const char *error; /* of a BAD request; static */
 };
 
@@ -53,8 +53,8 @@ void request_rest(struct request_reader *reader);
 size_t request_weight(const struct request_reader *reader);
 
 /* Compares without regard to upper and lower case. */
-bool command_is(struct script_bytes word, const char *text);
+bool command_is(struct bytes word, const char *text);
 /* False: the word is not a whole number. */
-bool request_number(struct script_bytes word, int64_t *number);
+bool request_number(struct bytes word, int64_t *number);
 
 #endif

@@ -13,7 +13,7 @@ enum { TRIES_MAX = 4, TEXT_BYTES_MAX = 1024, TTL_DIGITS_MAX = 13 };
 /* ---- the text ---- */
 
 /* For other texts it is not certain that Lua reads them as our lexer does. */
-static bool is_plain(struct script_bytes text) {
+static bool is_plain(struct bytes text) {
     if (text.bytes > TEXT_BYTES_MAX) return false;
     for (size_t i = 0; i < text.bytes; i++) {
         const char c = text.data[i], next = i + 1 < text.bytes ? text.data[i + 1] : ' ';
@@ -32,7 +32,7 @@ static bool same_token(const struct token *one, const struct token *other, bool 
 }
 
 /* Lua does not accept a bracket on the next line as a call. */
-static bool matches(struct script_bytes text, const struct known_program *program,
+static bool matches(struct bytes text, const struct known_program *program,
                     unsigned lines[KNOWN_CALLS_MAX]) {
     struct lexer here, there;
     struct token last = {.kind = TOKEN_END}, callee = last, token, known;
@@ -55,7 +55,7 @@ static bool matches(struct script_bytes text, const struct known_program *progra
     return true;
 }
 
-struct known known_find(struct script_bytes text) {
+struct known known_find(struct bytes text) {
     struct known known = {.program = NULL};
     if (!is_plain(text)) return known;
     const struct known_program *program;
@@ -68,7 +68,7 @@ struct known known_find(struct script_bytes text) {
 /* ---- a run ---- */
 
 /* A number in its plain form: no leading zero, no sign, and far below the limits of a server. */
-static bool read_ttl(struct script_bytes word, int64_t *ttl_ms) {
+static bool read_ttl(struct bytes word, int64_t *ttl_ms) {
     *ttl_ms = 0;
     if (word.bytes == 0 || word.bytes > TTL_DIGITS_MAX || word.data[0] == '0') return false;
     for (size_t i = 0; i < word.bytes; i++) {
@@ -79,7 +79,7 @@ static bool read_ttl(struct script_bytes word, int64_t *ttl_ms) {
 }
 
 bool known_begin(struct known_run *run, const struct known *known, const char *sha,
-                 const struct script_bytes *arguments, size_t count) {
+                 const struct bytes *arguments, size_t count) {
     run->known = *known;
     run->sha = sha;
     run->ttl_ms = 0;
@@ -89,26 +89,25 @@ bool known_begin(struct known_run *run, const struct known *known, const char *s
     return !known->program->has_ttl || read_ttl(arguments[1], &run->ttl_ms);
 }
 
-static enum script_step ask(struct known_run *run, enum script_command command,
-                            struct script_call *call) {
-    const bool takes = command == SCRIPT_TAKE;
-    run->call = (struct script_call){.command = command};
+static enum program_step ask(struct known_run *run, enum key_command command,
+                             struct key_call *call) {
+    const bool takes = command == KEY_TAKE;
+    run->call = (struct key_call){.command = command};
     if (takes) run->call.value = run->value;
-    if (takes || command == SCRIPT_EXTEND) run->call.ttl_ms = run->ttl_ms;
+    if (takes || command == KEY_EXTEND) run->call.ttl_ms = run->ttl_ms;
     *call = run->call;
-    return SCRIPT_CALLS;
+    return PROGRAM_CALLS;
 }
 
-static enum script_step begin(struct known_run *run, struct script_call *call) {
+static enum program_step begin(struct known_run *run, struct key_call *call) {
     run->begun++;
     run->step = 0;
     return ask(run, run->known.program->first, call);
 }
 
 /* In Redis's form: the error, the script, and the line. */
-static enum script_step fail_in_call(struct known_run *run, unsigned number,
-                                     const struct script_value *answer,
-                                     struct script_value *result) {
+static enum program_step fail_in_call(struct known_run *run, unsigned number,
+                                      const struct answer *answer, struct answer *result) {
     const size_t most = 1024; /* as of the interpreter's runs */
     char sha[SCRIPT_SHA_BYTES + 1] = "";
     for (int i = 0; i < SCRIPT_SHA_BYTES; i++)
@@ -119,56 +118,54 @@ static enum script_step fail_in_call(struct known_run *run, unsigned number,
     for (char *at = run->error; *at != '\0'; at++) { /* an error is one line */
         if (*at == '\r' || *at == '\n') *at = ' ';
     }
-    *result = script_error(run->error);
-    return SCRIPT_ENDS;
+    *result = answer_error(run->error);
+    return PROGRAM_ENDS;
 }
 
 /* `answer` is that to the branch's call, where it has one. */
-static enum script_step finish(const struct known_branch *branch, const struct script_value *answer,
-                               struct script_value *result) {
+static enum program_step finish(const struct known_branch *branch, const struct answer *answer,
+                                struct answer *result) {
     switch (branch->outcome) {
     case KNOWN_ANSWER: *result = *answer; break;
-    case KNOWN_NUMBER: *result = script_integer(branch->number); break;
-    case KNOWN_FLAG: *result = script_integer(answer->kind != SCRIPT_NIL); break;
-    case KNOWN_POSITIVE: *result = script_integer(answer->integer > 0 ? answer->integer : 0); break;
-    case KNOWN_OK:
-        *result = (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}};
-        break;
-    case KNOWN_ERROR: *result = script_error("ERR ERROR"); break;
+    case KNOWN_NUMBER: *result = answer_integer(branch->number); break;
+    case KNOWN_FLAG: *result = answer_integer(answer->kind != ANSWER_NIL); break;
+    case KNOWN_POSITIVE: *result = answer_integer(answer->integer > 0 ? answer->integer : 0); break;
+    case KNOWN_OK: *result = (struct answer){.kind = ANSWER_STATUS, .bytes = {"OK", 2}}; break;
+    case KNOWN_ERROR: *result = answer_error("ERR ERROR"); break;
     }
-    return SCRIPT_ENDS;
+    return PROGRAM_ENDS;
 }
 
 /* The script has read its key. */
-static enum script_step choose(struct known_run *run, const struct script_value *answer,
-                               struct script_call *call, struct script_value *result) {
+static enum program_step choose(struct known_run *run, const struct answer *answer,
+                                struct key_call *call, struct answer *result) {
     const struct known_program *program = run->known.program;
-    const bool asks = program->first == SCRIPT_EXISTS;
-    const bool absent = asks ? answer->integer == 0 : answer->kind == SCRIPT_NIL;
-    const bool same = asks || script_bytes_equal(answer->bytes, run->value);
+    const bool asks = program->first == KEY_EXISTS;
+    const bool absent = asks ? answer->integer == 0 : answer->kind == ANSWER_NIL;
+    const bool same = asks || bytes_equal(answer->bytes, run->value);
     run->branch = absent ? &program->absent : same ? &program->same : &program->other;
     run->step = 1;
     switch (run->branch->act) {
     case KNOWN_NOTHING: break;
-    case KNOWN_DELETE: return ask(run, SCRIPT_DELETE, call);
-    case KNOWN_EXTEND: return ask(run, SCRIPT_EXTEND, call);
+    case KNOWN_DELETE: return ask(run, KEY_DELETE, call);
+    case KNOWN_EXTEND: return ask(run, KEY_EXTEND, call);
     case KNOWN_TAKE:
-    case KNOWN_TRY: return ask(run, SCRIPT_TAKE, call);
+    case KNOWN_TRY: return ask(run, KEY_TAKE, call);
     case KNOWN_PTTL:
     case KNOWN_TTL:
-    case KNOWN_EXTEND_LEFT: return ask(run, SCRIPT_PTTL, call);
+    case KNOWN_EXTEND_LEFT: return ask(run, KEY_PTTL, call);
     }
     return finish(run->branch, NULL, result);
 }
 
-enum script_step known_step(struct known_run *run, const struct script_value *answer,
-                            struct script_call *call, struct script_value *result) {
+enum program_step known_step(struct known_run *run, const struct answer *answer,
+                             struct key_call *call, struct answer *result) {
     if (answer == NULL) {
         run->begun = 0;
         run->changed = false;
         return begin(run, call);
     }
-    const bool is_error = answer->kind == SCRIPT_ERROR;
+    const bool is_error = answer->kind == ANSWER_ERROR;
     if (run->step == 0)
         return is_error ? fail_in_call(run, 0, answer, result) : choose(run, answer, call, result);
     const struct known_branch *branch = run->branch;
@@ -177,26 +174,26 @@ enum script_step known_step(struct known_run *run, const struct script_value *an
     if (branch->act == KNOWN_EXTEND_LEFT && run->step == 1) {
         /* redis-py: the time that is left is added, or only read. */
         if (answer->integer < 0) {
-            *result = script_integer(0);
-            return SCRIPT_ENDS;
+            *result = answer_integer(0);
+            return PROGRAM_ENDS;
         }
         run->step = 2;
-        ask(run, SCRIPT_EXTEND, call);
+        ask(run, KEY_EXTEND, call);
         if (run->adds) run->call.ttl_ms += answer->integer;
         *call = run->call;
-        return SCRIPT_CALLS;
+        return PROGRAM_CALLS;
     }
-    const bool done = answer->kind == SCRIPT_STATUS || answer->integer != 0;
-    const bool changes = run->call.command >= SCRIPT_DELETE;
+    const bool done = answer->kind == ANSWER_STATUS || answer->integer != 0;
+    const bool changes = run->call.command >= KEY_DELETE;
     if (changes && branch->act != KNOWN_TRY && !done) {
         /* The script relies on what it has read from the key, which another client has changed
          * meanwhile. */
         if (!run->changed && run->begun < TRIES_MAX) return begin(run, call);
-        *result = script_error("ERR the key was changed by another client while the script ran");
-        return SCRIPT_ENDS;
+        *result = answer_error("ERR the key was changed by another client while the script ran");
+        return PROGRAM_ENDS;
     }
     run->changed = run->changed || (changes && done);
     if (branch->act != KNOWN_TTL || answer->integer < 0) return finish(branch, answer, result);
-    const struct script_value seconds = script_integer((answer->integer + 500) / 1000);
+    const struct answer seconds = answer_integer((answer->integer + 500) / 1000);
     return finish(branch, &seconds, result);
 }

@@ -9,7 +9,7 @@
 #ifndef SERVE_KNOWN_H
 #define SERVE_KNOWN_H
 
-#include "script.h"
+#include "script_name.h"
 
 #define KNOWN_CALLS_MAX 3
 #define KNOWN_ERROR_BYTES 1152
@@ -47,14 +47,14 @@ struct known_branch {
 
 struct known_program {
     const char *text;
-    enum script_command first; /* GET or EXISTS, call 0 */
-    bool has_ttl;              /* ARGV[2] */
-    struct known_branch same;  /* the value is ARGV[1]; of EXISTS: the key exists */
+    enum key_command first;   /* GET or EXISTS, call 0 */
+    bool has_ttl;             /* ARGV[2] */
+    struct known_branch same; /* the value is ARGV[1]; of EXISTS: the key exists */
     struct known_branch absent;
     struct known_branch other;
 };
 
-/* Returns NULL past the last one (known_programs.c). */
+/* Returns NULL past the last one (known_table.c). */
 const struct known_program *known_program_at(size_t index);
 
 struct known {
@@ -64,26 +64,26 @@ struct known {
 
 /* Reads at most some hundred bytes more than the longest known script has, and allocates nothing.
  */
-struct known known_find(struct script_bytes text);
+struct known known_find(struct bytes text);
 /* A run of one known script. The values that it is made with must live as long. */
 struct known_run {
     struct known known;
     const char *sha;
-    struct script_bytes value; /* ARGV[1] */
-    int64_t ttl_ms;            /* ARGV[2] */
-    bool adds;                 /* adds to the time that is left */
+    struct bytes value; /* ARGV[1] */
+    int64_t ttl_ms;     /* ARGV[2] */
+    bool adds;          /* adds to the time that is left */
     unsigned begun, step;
     bool changed;
     const struct known_branch *branch;
-    struct script_call call; /* the call under way */
+    struct key_call call; /* the call under way */
     char error[KNOWN_ERROR_BYTES];
 };
 
 /* False: the interpreter must handle these arguments. */
 bool known_begin(struct known_run *run, const struct known *known, const char *sha,
-                 const struct script_bytes *arguments, size_t count);
+                 const struct bytes *arguments, size_t count);
 /* As script_run_step(). */
-enum script_step known_step(struct known_run *run, const struct script_value *answer,
-                            struct script_call *call, struct script_value *result);
+enum program_step known_step(struct known_run *run, const struct answer *answer,
+                             struct key_call *call, struct answer *result);
 
 #endif

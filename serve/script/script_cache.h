@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <sys/queue.h>
 
-#include "script.h"
+#include "script_name.h"
 
 /* The first member of a block from malloc(), which the cache frees. */
 struct script_entry {

@@ -14,7 +14,7 @@
 #define TTL_MS_MAX (INT64_MAX - ((int64_t)1 << 42))
 
 struct words {
-    struct script_bytes at[WORDS_MAX];
+    struct bytes at[WORDS_MAX];
     int count;
 };
 
@@ -75,12 +75,12 @@ int call_status_reply(lua_State *thread) {
     return 1;
 }
 
-static bool is_word(const struct script_bytes *word, const char *name) {
+static bool is_word(const struct bytes *word, const char *name) {
     return word->bytes == strlen(name) && strncasecmp(word->data, name, word->bytes) == 0;
 }
 
 /* As Redis reads integers: no blanks, no plus, no zeros in front. */
-static bool read_integer(const struct script_bytes *word, int64_t *value) {
+static bool read_integer(const struct bytes *word, int64_t *value) {
     const char *at = word->data;
     size_t left = word->bytes;
     const bool negative = left > 0 && *at == '-';
@@ -113,15 +113,14 @@ static bool read_words(lua_State *thread, struct words *words) {
     return true;
 }
 
-static int ask(lua_State *thread, struct script_run *run, enum script_command command) {
+static int ask(lua_State *thread, struct script_run *run, enum key_command command) {
     if (++run->calls > RUN_CALLS_MAX)
         return refuse(thread, run, "ERR the script makes more than %d calls", RUN_CALLS_MAX);
     run->call.command = command;
-    run->must = run->must || (run->key_state >= KEY_PRESENT &&
-                              (command == SCRIPT_DELETE || command == SCRIPT_EXTEND));
-    if (command == SCRIPT_DELETE || command == SCRIPT_EXTEND) {
-        run->call.value =
-            run->key_state == KEY_HOLDS ? run->key_holds : (struct script_bytes){NULL, 0};
+    run->must = run->must ||
+                (run->key_state >= KEY_PRESENT && (command == KEY_DELETE || command == KEY_EXTEND));
+    if (command == KEY_DELETE || command == KEY_EXTEND) {
+        run->call.value = run->key_state == KEY_HOLDS ? run->key_holds : (struct bytes){NULL, 0};
     }
     return lua_yield(thread, 0);
 }
@@ -132,7 +131,7 @@ struct command {
     int least, most; /* words */
     int (*serve)(lua_State *thread, struct script_run *run, const struct words *words,
                  const struct command *command);
-    enum script_command asks;
+    enum key_command asks;
     enum answer_form form;
 };
 
@@ -159,21 +158,21 @@ static int expire(lua_State *thread, struct script_run *run, const struct words 
                                : "ERR invalid expire time in 'pexpire' command");
     }
     /* A time in the past deletes the key. */
-    if (ttl <= 0) return ask(thread, run, SCRIPT_DELETE);
+    if (ttl <= 0) return ask(thread, run, KEY_DELETE);
     run->call.ttl_ms = in_seconds ? ttl * 1000 : ttl;
     return ask(thread, run, command->asks);
 }
 
 struct set_options {
     bool nx, xx, px, ex;
-    struct script_bytes ttl;
+    struct bytes ttl;
     const char *foreign; /* an option of Redis that this gateway does not support */
 };
 
 static bool read_options(const struct words *words, struct set_options *options) {
     static const char *const foreign[] = {"GET", "KEEPTTL", "EXAT", "PXAT"};
     for (int i = 3; i < words->count; i++) {
-        const struct script_bytes *word = &words->at[i];
+        const struct bytes *word = &words->at[i];
         const bool px = is_word(word, "px"), ex = is_word(word, "ex");
         for (size_t k = 0; k < sizeof foreign / sizeof foreign[0]; k++) {
             if (is_word(word, foreign[k])) options->foreign = foreign[k];
@@ -215,15 +214,15 @@ static int set(lua_State *thread, struct script_run *run, const struct words *wo
     }
     run->call.value = words->at[2];
     run->call.ttl_ms = options.ex ? ttl * 1000 : ttl;
-    if (options.nx) return ask(thread, run, SCRIPT_TAKE);
+    if (options.nx) return ask(thread, run, KEY_TAKE);
     run->must = true;
-    if (run->key_state == KEY_HOLDS && script_bytes_equal(run->key_holds, run->call.value))
-        return ask(thread, run, SCRIPT_EXTEND);
+    if (run->key_state == KEY_HOLDS && bytes_equal(run->key_holds, run->call.value))
+        return ask(thread, run, KEY_EXTEND);
     if (run->key_state == KEY_ABSENT && options.xx) {
         lua_pushboolean(thread, 0);
         return 1;
     }
-    if (run->key_state == KEY_ABSENT) return ask(thread, run, SCRIPT_TAKE);
+    if (run->key_state == KEY_ABSENT) return ask(thread, run, KEY_TAKE);
     return refuse(
         thread, run,
         "ERR this gateway takes set without NX only after the script has seen that the key is "
@@ -232,19 +231,19 @@ static int set(lua_State *thread, struct script_run *run, const struct words *wo
 
 int call_redis(lua_State *thread) {
     static const struct command commands[] = {
-        {"get", 2, 2, plain, SCRIPT_GET, FORM_AS_IT_IS},
-        {"exists", 2, WORDS_MAX, plain, SCRIPT_EXISTS, FORM_AS_IT_IS},
-        {"pttl", 2, 2, plain, SCRIPT_PTTL, FORM_AS_IT_IS},
-        {"ttl", 2, 2, plain, SCRIPT_PTTL, FORM_SECONDS},
-        {"del", 2, WORDS_MAX, plain, SCRIPT_DELETE, FORM_AS_IT_IS},
-        {"unlink", 2, WORDS_MAX, plain, SCRIPT_DELETE, FORM_AS_IT_IS},
-        {"expire", 3, WORDS_MAX, expire, SCRIPT_EXTEND, FORM_AS_IT_IS},
-        {"pexpire", 3, WORDS_MAX, expire, SCRIPT_EXTEND, FORM_AS_IT_IS},
-        {"set", 3, WORDS_MAX, set, SCRIPT_TAKE, FORM_STATUS}};
+        {"get", 2, 2, plain, KEY_GET, FORM_AS_IT_IS},
+        {"exists", 2, WORDS_MAX, plain, KEY_EXISTS, FORM_AS_IT_IS},
+        {"pttl", 2, 2, plain, KEY_PTTL, FORM_AS_IT_IS},
+        {"ttl", 2, 2, plain, KEY_PTTL, FORM_SECONDS},
+        {"del", 2, WORDS_MAX, plain, KEY_DELETE, FORM_AS_IT_IS},
+        {"unlink", 2, WORDS_MAX, plain, KEY_DELETE, FORM_AS_IT_IS},
+        {"expire", 3, WORDS_MAX, expire, KEY_EXTEND, FORM_AS_IT_IS},
+        {"pexpire", 3, WORDS_MAX, expire, KEY_EXTEND, FORM_AS_IT_IS},
+        {"set", 3, WORDS_MAX, set, KEY_TAKE, FORM_STATUS}};
     struct script_run *run = lua_touserdata(thread, lua_upvalueindex(1));
     struct words words = {.count = lua_gettop(thread)};
     run->is_pcall = lua_toboolean(thread, lua_upvalueindex(2));
-    run->call = (struct script_call){.command = SCRIPT_GET};
+    run->call = (struct key_call){.command = KEY_GET};
     run->must = false;
     if (words.count == 0)
         return fail(thread, run,
@@ -259,8 +258,7 @@ int call_redis(lua_State *thread) {
         if (words.count < command->least || words.count > command->most)
             return fail(thread, run, "ERR Wrong number of args calling Redis command from script");
         run->form = command->form;
-        if (script_bytes_equal(words.at[1], run->key))
-            return command->serve(thread, run, &words, command);
+        if (bytes_equal(words.at[1], run->key)) return command->serve(thread, run, &words, command);
         return refuse(thread, run,
                       "ERR the script calls %s on another key than the one it was given",
                       command->name);
@@ -273,19 +271,19 @@ static bool learn_change(struct script_run *run, bool done) {
     return done || !run->must;
 }
 
-bool call_learn(struct script_run *run, const struct script_value *answer) {
-    const bool none = answer->kind == SCRIPT_NIL;
-    const int64_t number = answer->kind == SCRIPT_INTEGER ? answer->integer : 0;
+bool call_learn(struct script_run *run, const struct answer *answer) {
+    const bool none = answer->kind == ANSWER_NIL;
+    const int64_t number = answer->kind == ANSWER_INTEGER ? answer->integer : 0;
     const enum key_state present = run->key_state == KEY_HOLDS ? KEY_HOLDS : KEY_PRESENT;
     switch (run->call.command) {
-    case SCRIPT_GET: run->key_state = none ? KEY_ABSENT : KEY_HOLDS; return true;
-    case SCRIPT_EXISTS: run->key_state = number == 0 ? KEY_ABSENT : present; return true;
-    case SCRIPT_PTTL: run->key_state = number == -2 ? KEY_ABSENT : present; return true;
-    case SCRIPT_DELETE: run->key_state = KEY_ABSENT; return learn_change(run, number != 0);
-    case SCRIPT_EXTEND:
+    case KEY_GET: run->key_state = none ? KEY_ABSENT : KEY_HOLDS; return true;
+    case KEY_EXISTS: run->key_state = number == 0 ? KEY_ABSENT : present; return true;
+    case KEY_PTTL: run->key_state = number == -2 ? KEY_ABSENT : present; return true;
+    case KEY_DELETE: run->key_state = KEY_ABSENT; return learn_change(run, number != 0);
+    case KEY_EXTEND:
         run->key_state = number == 0 ? KEY_ABSENT : present;
         return learn_change(run, number != 0);
-    case SCRIPT_TAKE:
+    case KEY_TAKE:
         run->key_state = none ? KEY_PRESENT : KEY_HOLDS;
         if (!none) run->key_holds = run->call.value;
         return learn_change(run, !none);

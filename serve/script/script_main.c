@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "script_confine.h"
-#include "script_programs.h"
+#include "interpreter.h"
 #include "script_wire.h"
 #include "spawner.h"
 
@@ -31,7 +31,7 @@ enum { PROGRAMS_MAX = 64, TEXT_BYTES_MAX = 128 * 1024 };
  * messages are built in the other. */
 static char received[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX],
     sent[WIRE_HEAD_BYTES + WIRE_BODY_BYTES_MAX];
-static struct script_bytes arguments[WIRE_ARGUMENTS_MAX];
+static struct bytes arguments[WIRE_ARGUMENTS_MAX];
 
 /* ---- a worker: its frames ---- */
 
@@ -84,12 +84,12 @@ static void answer_load(struct scripts *scripts, const struct wire_message *mess
     struct wire_message answer = {.kind = WIRE_LOADED};
     if (!load(scripts, message, line)) {
         answer.kind = WIRE_REFUSED;
-        answer.text = (struct script_bytes){line, strlen(line)};
+        answer.text = (struct bytes){line, strlen(line)};
     }
     send_message(&answer);
 }
 
-static void end_with(struct script_value value) {
+static void end_with(struct answer value) {
     const struct wire_message answer = {.kind = WIRE_END, .value = value};
     send_message(&answer);
 }
@@ -99,21 +99,21 @@ static void end_with(struct script_value value) {
 static bool run_script(struct scripts *scripts, struct wire_message *message) {
     struct wire_message call = {.kind = WIRE_CALL};
     char line[WIRE_ERROR_BYTES];
-    struct script_value result;
+    struct answer result;
     bool other = false;
     /* The text has been loaded before, if perhaps by another worker. */
     if (!load(scripts, message, line)) {
-        end_with(script_error(line));
+        end_with(answer_error(line));
         return false;
     }
     struct script_run *run = script_run_new(scripts, message->sha, message->key, message->arguments,
                                             message->argument_count);
     if (run == NULL) {
-        end_with(script_error("OOM out of memory"));
+        end_with(answer_error("OOM out of memory"));
         return false;
     }
-    const struct script_value *answer = NULL;
-    while (!other && script_run_step(run, answer, &call.call, &result) == SCRIPT_CALLS) {
+    const struct answer *answer = NULL;
+    while (!other && script_run_step(run, answer, &call.call, &result) == PROGRAM_CALLS) {
         send_message(&call);
         receive_message(message);
         other = message->kind != WIRE_ANSWER;
@@ -130,10 +130,10 @@ static void warm_up(struct scripts *scripts) {
         "return {ok = string.format('%d', #KEYS) .. tostring(redis.call('get', KEYS[1]))}";
     static const char name[] = "0000000000000000000000000000000000000000";
     char error[128];
-    struct script_call call;
-    struct script_value result;
+    struct key_call call;
+    struct answer result;
     if (!scripts_load(scripts, name, text, sizeof text - 1, error, sizeof error)) return;
-    struct script_run *run = script_run_new(scripts, name, (struct script_bytes){"k", 1}, NULL, 0);
+    struct script_run *run = script_run_new(scripts, name, (struct bytes){"k", 1}, NULL, 0);
     if (run != NULL) script_run_step(run, NULL, &call, &result);
     script_run_free(run);
     scripts_flush(scripts);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "script.h"
+#include "script_name.h"
 
 #include <assert.h>
 
 #include <openssl/evp.h>
 
-bool script_name(struct script_bytes text, char sha[SCRIPT_SHA_BYTES + 1]) {
+bool script_name(struct bytes text, char sha[SCRIPT_SHA_BYTES + 1]) {
     static const char digits[] = "0123456789abcdef";
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned bytes = 0;

@@ -31,14 +31,14 @@ static void fill_error(struct script_run *run, const char *code, const char *tex
              text, run->sha, where.currentline);
 }
 
-static enum script_step end_with_error(struct script_run *run, struct script_value *result) {
+static enum program_step end_with_error(struct script_run *run, struct answer *result) {
     const size_t bytes = strlen(run->error);
     make_line(run->error, bytes);
-    *result = (struct script_value){.kind = SCRIPT_ERROR, .bytes = {run->error, bytes}};
-    return SCRIPT_ENDS;
+    *result = (struct answer){.kind = ANSWER_ERROR, .bytes = {run->error, bytes}};
+    return PROGRAM_ENDS;
 }
 
-static enum script_step end_without_memory(struct script_run *run, struct script_value *result) {
+static enum program_step end_without_memory(struct script_run *run, struct answer *result) {
     snprintf(run->error, sizeof run->error, "ERR the script takes more than %zu KiB of memory",
              ARENA_ROOM_BYTES / 1024);
     return end_with_error(run, result);
@@ -46,31 +46,31 @@ static enum script_step end_without_memory(struct script_run *run, struct script
 
 struct exchange {
     struct script_run *run;
-    const struct script_value *answer;
-    struct script_value *result;
+    const struct answer *answer;
+    struct answer *result;
 };
 
 /* The answer for the script. Everything that may need memory runs inside lua_cpcall(). */
 static int push_answer(lua_State *state) {
     struct exchange *exchange = lua_touserdata(state, 1);
     struct script_run *run = exchange->run;
-    const struct script_value *answer = exchange->answer;
-    const struct script_bytes bytes = answer->bytes;
-    if (answer->kind == SCRIPT_NIL)
+    const struct answer *answer = exchange->answer;
+    const struct bytes bytes = answer->bytes;
+    if (answer->kind == ANSWER_NIL)
         lua_pushboolean(state, 0);
-    else if (answer->kind == SCRIPT_ERROR)
+    else if (answer->kind == ANSWER_ERROR)
         call_push_reply(state, "err", bytes.data, bytes.bytes);
     else if (run->form == FORM_STATUS)
         call_push_reply(state, "ok", "OK", 2);
-    else if (answer->kind == SCRIPT_STATUS)
+    else if (answer->kind == ANSWER_STATUS)
         call_push_reply(state, "ok", bytes.data, bytes.bytes);
-    else if (answer->kind == SCRIPT_INTEGER && run->form == FORM_SECONDS && answer->integer >= 0)
+    else if (answer->kind == ANSWER_INTEGER && run->form == FORM_SECONDS && answer->integer >= 0)
         lua_pushnumber(state, (lua_Number)((answer->integer + 500) / 1000));
-    else if (answer->kind == SCRIPT_INTEGER)
+    else if (answer->kind == ANSWER_INTEGER)
         lua_pushnumber(state, (lua_Number)answer->integer);
     else
         lua_pushlstring(state, bytes.data, bytes.bytes);
-    if (run->call.command == SCRIPT_GET && run->key_state == KEY_HOLDS &&
+    if (run->call.command == KEY_GET && run->key_state == KEY_HOLDS &&
         lua_type(state, -1) == LUA_TSTRING) {
         run->key_holds.data = lua_tolstring(state, -1, &run->key_holds.bytes);
     }
@@ -79,7 +79,7 @@ static int push_answer(lua_State *state) {
     return 0;
 }
 
-static bool read_field(lua_State *state, const char *field, struct script_bytes *bytes) {
+static bool read_field(lua_State *state, const char *field, struct bytes *bytes) {
     lua_pushstring(state, field);
     lua_rawget(state, -2);
     const bool found = lua_type(state, -1) == LUA_TSTRING;
@@ -89,42 +89,42 @@ static bool read_field(lua_State *state, const char *field, struct script_bytes 
 }
 
 /* A copy, since a Lua string must not be changed. */
-static struct script_bytes line_of(struct script_run *run, struct script_bytes bytes) {
+static struct bytes line_of(struct script_run *run, struct bytes bytes) {
     if (memchr(bytes.data, '\n', bytes.bytes) == NULL &&
         memchr(bytes.data, '\r', bytes.bytes) == NULL)
         return bytes;
     const size_t length = bytes.bytes < sizeof run->error ? bytes.bytes : sizeof run->error;
     memcpy(run->error, bytes.data, length);
     make_line(run->error, length);
-    return (struct script_bytes){run->error, length};
+    return (struct bytes){run->error, length};
 }
 
 static int read_result(lua_State *state) {
     struct exchange *exchange = lua_touserdata(state, 1);
-    struct script_value *result = exchange->result;
+    struct answer *result = exchange->result;
     lua_Number number;
-    *result = (struct script_value){.kind = SCRIPT_NIL};
+    *result = (struct answer){.kind = ANSWER_NIL};
     lua_xmove(exchange->run->thread, state, 1);
     switch (lua_type(state, -1)) {
     case LUA_TBOOLEAN:
-        if (lua_toboolean(state, -1)) *result = script_integer(1);
+        if (lua_toboolean(state, -1)) *result = answer_integer(1);
         break;
     case LUA_TNUMBER:
         /* A number that does not fit an integer becomes what Redis's conversion makes of it on
          * common machines. */
         number = lua_tonumber(state, -1);
         *result =
-            script_integer(number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN);
+            answer_integer(number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN);
         break;
     case LUA_TSTRING:
-        result->kind = SCRIPT_BYTES;
+        result->kind = ANSWER_BYTES;
         result->bytes.data = lua_tolstring(state, -1, &result->bytes.bytes);
         break;
     case LUA_TTABLE:
-        result->kind = read_field(state, "err", &result->bytes)  ? SCRIPT_ERROR
-                       : read_field(state, "ok", &result->bytes) ? SCRIPT_STATUS
-                                                                 : SCRIPT_NIL;
-        if (result->kind == SCRIPT_NIL) return luaL_error(state, "table");
+        result->kind = read_field(state, "err", &result->bytes)  ? ANSWER_ERROR
+                       : read_field(state, "ok", &result->bytes) ? ANSWER_STATUS
+                                                                 : ANSWER_NIL;
+        if (result->kind == ANSWER_NIL) return luaL_error(state, "table");
         result->bytes = line_of(exchange->run, result->bytes);
         break;
     default: break;
@@ -132,11 +132,11 @@ static int read_result(lua_State *state) {
     return 0;
 }
 
-static enum script_step end_with_result(struct script_run *run, struct script_value *result) {
+static enum program_step end_with_result(struct script_run *run, struct answer *result) {
     struct exchange exchange = {.run = run, .result = result};
     lua_settop(run->thread, 1);
     const int status = lua_cpcall(run->state, read_result, &exchange);
-    if (status == 0) return SCRIPT_ENDS;
+    if (status == 0) return PROGRAM_ENDS;
     if (status == LUA_ERRMEM) return end_without_memory(run, result);
     snprintf(run->error, sizeof run->error,
              "ERR the script returns a table, which is not an answer of a lock's script");
@@ -146,7 +146,7 @@ static enum script_step end_with_result(struct script_run *run, struct script_va
 /* The error is on top of the thread's stack. */
 static int read_error(lua_State *state) {
     struct exchange *exchange = lua_touserdata(state, 1);
-    struct script_bytes text = {"nil", 3};
+    struct bytes text = {"nil", 3};
     const char *code = "ERR ";
     lua_xmove(exchange->run->thread, state, 1);
     if (lua_type(state, -1) == LUA_TTABLE) {
@@ -162,14 +162,14 @@ static int read_error(lua_State *state) {
     return 0;
 }
 
-static enum script_step resume(struct script_run *run, int answers, struct script_call *call,
-                               struct script_value *result) {
+static enum program_step resume(struct script_run *run, int answers, struct key_call *call,
+                                struct answer *result) {
     struct exchange exchange = {.run = run};
     const int status = lua_resume(run->thread, answers);
     if (status == 0) return end_with_result(run, result);
     if (status == LUA_YIELD) {
         *call = run->call;
-        return SCRIPT_CALLS;
+        return PROGRAM_CALLS;
     }
     if (run->refused) return end_with_error(run, result);
     if (status == LUA_ERRMEM || lua_cpcall(run->state, read_error, &exchange) != 0)
@@ -177,8 +177,8 @@ static enum script_step resume(struct script_run *run, int answers, struct scrip
     return end_with_error(run, result);
 }
 
-static enum script_step begin(struct script_run *run, struct script_call *call,
-                              struct script_value *result) {
+static enum program_step begin(struct script_run *run, struct key_call *call,
+                               struct answer *result) {
     run->arena.used = run->inputs_end;
     run->begun++;
     run->calls = 0;
@@ -187,19 +187,19 @@ static enum script_step begin(struct script_run *run, struct script_call *call,
     return resume(run, 0, call, result);
 }
 
-enum script_step script_run_step(struct script_run *run, const struct script_value *answer,
-                                 struct script_call *call, struct script_value *result) {
+enum program_step script_run_step(struct script_run *run, const struct answer *answer,
+                                  struct key_call *call, struct answer *result) {
     struct exchange exchange = {.run = run, .answer = answer};
     if (run->refused) return end_with_error(run, result);
     if (run->thread == NULL) return begin(run, call, result);
     assert(answer != NULL);
-    if (answer->kind == SCRIPT_ERROR && !run->is_pcall) {
+    if (answer->kind == ANSWER_ERROR && !run->is_pcall) {
         fill_error(run, "", answer->bytes.data, answer->bytes.bytes);
         return end_with_error(run, result);
     }
-    if (answer->kind == SCRIPT_ERROR) {
+    if (answer->kind == ANSWER_ERROR) {
         /* The effect of the call is not known. */
-        run->changed = run->changed || run->call.command >= SCRIPT_DELETE;
+        run->changed = run->changed || run->call.command >= KEY_DELETE;
         run->key_state = KEY_UNKNOWN;
     } else if (!call_learn(run, answer)) {
         if (!run->changed && run->begun < TRIES_MAX) return begin(run, call, result);

@@ -7,7 +7,7 @@
 #ifndef SERVE_SCRIPT_RUN_H
 #define SERVE_SCRIPT_RUN_H
 
-#include "script_programs.h"
+#include "interpreter.h"
 
 #include <lua.h>
 #include <stdalign.h>
@@ -53,21 +53,21 @@ struct script_run {
     size_t inputs_end; /* end of code and inputs in the arena; they stay when the run restarts */
     char sha[SCRIPT_SHA_BYTES + 1];
     struct script_uses uses;
-    struct script_bytes code, key;
-    struct script_bytes *arguments;
+    struct bytes code, key;
+    struct bytes *arguments;
     size_t argument_count;
 
     lua_State *state;
     lua_State *thread; /* the script's, which stops in redis.call; NULL: it has not begun */
     unsigned begun, calls;
 
-    struct script_call call; /* the call in which it stopped */
+    struct key_call call; /* the call in which it stopped */
     enum answer_form form;
     bool is_pcall; /* redis.pcall: an error is an answer */
     bool must;     /* the call must work, since the script has seen that it can */
     bool changed;  /* an earlier call may have changed the key: the run cannot restart */
     enum key_state key_state;
-    struct script_bytes key_holds;
+    struct bytes key_holds;
 
     bool refused; /* `error` holds the reason, which replaces any error of Lua */
     char error[RUN_ERROR_BYTES];
@@ -88,7 +88,7 @@ int call_error_reply(lua_State *thread);
 int call_status_reply(lua_State *thread);
 /* Updates what the run knows of its key from the answer to its call, which must not be an error.
  * False: the answer contradicts what the script has seen: another client has changed the key. */
-bool call_learn(struct script_run *run, const struct script_value *answer);
+bool call_learn(struct script_run *run, const struct answer *answer);
 /* Pushes {err=text} or {ok=text}. */
 void call_push_reply(lua_State *state, const char *field, const char *text, size_t bytes);
 

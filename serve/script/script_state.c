@@ -198,7 +198,7 @@ static void give_redis(lua_State *state, struct script_run *run) {
     lua_setfield(state, -2, "redis");
 }
 
-static void give_words(lua_State *state, const char *name, const struct script_bytes *words,
+static void give_words(lua_State *state, const char *name, const struct bytes *words,
                        size_t count) {
     lua_createtable(state, (int)count, 0);
     for (size_t i = 0; i < count; i++) {

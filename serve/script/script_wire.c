@@ -16,7 +16,7 @@ struct wire {
     bool good;
 };
 
-static const struct script_bytes nothing = {NULL, 0};
+static const struct bytes nothing = {NULL, 0};
 
 static void transfer(struct wire *wire, void *data, size_t bytes) {
     if (wire->from != NULL) {
@@ -40,13 +40,13 @@ static int64_t number(struct wire *wire, int64_t value, int64_t least, int64_t m
     return wire->good ? value : 0;
 }
 
-static struct script_bytes bytes(struct wire *wire, struct script_bytes value) {
+static struct bytes bytes(struct wire *wire, struct bytes value) {
     uint32_t count = (uint32_t)value.bytes;
     transfer(wire, &count, sizeof count);
     if (wire->from != NULL) {
         if (count > wire->end - wire->at) wire->good = false;
         if (!wire->good) return nothing;
-        value = (struct script_bytes){wire->from + wire->at, count};
+        value = (struct bytes){wire->from + wire->at, count};
     } else if (wire->to != NULL && count > 0) {
         memcpy(wire->to + wire->at, value.data, count);
     }
@@ -60,7 +60,7 @@ static void script(struct wire *wire, struct wire_message *message) {
     message->text = bytes(wire, message->text);
 }
 
-static void run(struct wire *wire, struct wire_message *message, struct script_bytes *room) {
+static void run(struct wire *wire, struct wire_message *message, struct bytes *room) {
     script(wire, message);
     message->key = bytes(wire, message->key);
     message->argument_count =
@@ -76,23 +76,22 @@ static void run(struct wire *wire, struct wire_message *message, struct script_b
 
 /* No call is made with a TTL that is not positive: it deletes, or is an error. Of values, the
  * gateway needs only the one to take the lock with. */
-static void call(struct wire *wire, struct script_call *call) {
-    call->command =
-        (enum script_command)number(wire, (int64_t)call->command, SCRIPT_GET, SCRIPT_TAKE);
-    const bool takes = call->command == SCRIPT_TAKE;
-    const bool lives = takes || call->command == SCRIPT_EXTEND;
+static void call(struct wire *wire, struct key_call *call) {
+    call->command = (enum key_command)number(wire, (int64_t)call->command, KEY_GET, KEY_TAKE);
+    const bool takes = call->command == KEY_TAKE;
+    const bool lives = takes || call->command == KEY_EXTEND;
     call->ttl_ms = number(wire, call->ttl_ms, lives ? 1 : INT64_MIN, INT64_MAX);
     call->value = bytes(wire, takes ? call->value : nothing);
 }
 
-static void value(struct wire *wire, struct script_value *value) {
-    value->kind = (enum script_kind)number(wire, (int64_t)value->kind, SCRIPT_NIL, SCRIPT_ERROR);
-    const bool is_integer = value->kind == SCRIPT_INTEGER, is_nil = value->kind == SCRIPT_NIL;
+static void value(struct wire *wire, struct answer *value) {
+    value->kind = (enum answer_kind)number(wire, (int64_t)value->kind, ANSWER_NIL, ANSWER_ERROR);
+    const bool is_integer = value->kind == ANSWER_INTEGER, is_nil = value->kind == ANSWER_NIL;
     value->integer = number(wire, is_integer ? value->integer : 0, INT64_MIN, INT64_MAX);
     value->bytes = bytes(wire, is_integer || is_nil ? nothing : value->bytes);
 }
 
-static void body(struct wire *wire, struct wire_message *message, struct script_bytes *room) {
+static void body(struct wire *wire, struct wire_message *message, struct bytes *room) {
     switch (message->kind) {
     case WIRE_READY:
         message->pid = number(wire, message->pid, 1, INT32_MAX);
@@ -137,7 +136,7 @@ size_t wire_body_bytes(const char head[WIRE_HEAD_BYTES]) {
 }
 
 bool wire_read(const char *frame, size_t frame_bytes, struct wire_message *message,
-               struct script_bytes room[WIRE_ARGUMENTS_MAX]) {
+               struct bytes room[WIRE_ARGUMENTS_MAX]) {
     uint32_t head[2];
     struct wire wire = {.from = frame, .end = frame_bytes, .good = true};
     transfer(&wire, head, sizeof head);

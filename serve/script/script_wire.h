@@ -12,7 +12,7 @@
 #ifndef SERVE_SCRIPT_WIRE_H
 #define SERVE_SCRIPT_WIRE_H
 
-#include "script.h"
+#include "script_name.h"
 
 enum wire_kind {
     WIRE_READY,
@@ -37,12 +37,12 @@ struct wire_message {
     bool limited, filtered;         /* READY: it has resource limits, a filter of system calls */
     int error;                      /* READY: why it has one of them not; else 0 */
     char sha[SCRIPT_SHA_BYTES + 1]; /* LOAD, RUN */
-    struct script_bytes text; /* LOAD, RUN: the script. REFUSED: the reason, in one sentence */
-    struct script_bytes key;  /* RUN */
-    const struct script_bytes *arguments;
+    struct bytes text; /* LOAD, RUN: the script. REFUSED: the reason, in one sentence */
+    struct bytes key;  /* RUN */
+    const struct bytes *arguments;
     size_t argument_count;
-    struct script_call call;   /* CALL */
-    struct script_value value; /* ANSWER, END */
+    struct key_call call; /* CALL */
+    struct answer value;  /* ANSWER, END */
 };
 
 /* The length with the head. If it exceeds WIRE_BODY_BYTES_MAX and the head, the message cannot be
@@ -56,6 +56,6 @@ size_t wire_body_bytes(const char head[WIRE_HEAD_BYTES]);
 /* Reads a whole frame. *message points into the frame, or into `room` for the arguments of a RUN.
  * Where `room` is NULL, a RUN is not expected. False: the frame is not valid. */
 bool wire_read(const char *frame, size_t frame_bytes, struct wire_message *message,
-               struct script_bytes room[WIRE_ARGUMENTS_MAX]);
+               struct bytes room[WIRE_ARGUMENTS_MAX]);
 
 #endif

@@ -18,15 +18,15 @@ static void must(bool holds, const char *what) {
     abort();
 }
 
-static void must_be_inside(struct script_bytes piece, const char *frame, size_t bytes) {
+static void must_be_inside(struct bytes piece, const char *frame, size_t bytes) {
     if (piece.bytes == 0) return;
     must(piece.data >= frame && piece.bytes <= bytes && piece.data + piece.bytes <= frame + bytes,
          "a piece from elsewhere");
 }
 
-static void check_call(const struct script_call *call) {
-    const bool lives = call->command == SCRIPT_EXTEND || call->command == SCRIPT_TAKE;
-    must(call->command <= SCRIPT_TAKE, "no such call");
+static void check_call(const struct key_call *call) {
+    const bool lives = call->command == KEY_EXTEND || call->command == KEY_TAKE;
+    must(call->command <= KEY_TAKE, "no such call");
     must(!lives || call->ttl_ms > 0, "a time that is over");
 }
 
@@ -34,7 +34,7 @@ static void check_call(const struct script_call *call) {
  * nothing. */
 static void check_again(const struct wire_message *message) {
     static struct wire_message again;
-    static struct script_bytes room[WIRE_ARGUMENTS_MAX];
+    static struct bytes room[WIRE_ARGUMENTS_MAX];
     memset(&again, 0, sizeof again);
     const size_t bytes = wire_bytes(message);
     char *frame = malloc(bytes);
@@ -49,7 +49,7 @@ static void check_again(const struct wire_message *message) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct wire_message message;
-    static struct script_bytes room[WIRE_ARGUMENTS_MAX];
+    static struct bytes room[WIRE_ARGUMENTS_MAX];
     const char *frame = (const char *)data;
     memset(&message, 0, sizeof message);
     if (size >= WIRE_HEAD_BYTES) (void)wire_body_bytes(frame);
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     must_be_inside(message.call.value, frame, size);
     must_be_inside(message.value.bytes, frame, size);
     if (message.kind == WIRE_CALL) check_call(&message.call);
-    must(message.value.kind <= SCRIPT_ERROR, "no such value");
+    must(message.value.kind <= ANSWER_ERROR, "no such value");
     check_again(&message);
     return 0;
 }

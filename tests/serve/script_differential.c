@@ -88,12 +88,12 @@ static bool same_text(const char *here, size_t bytes, const redisReply *there) {
 static bool same_result(const struct ending *here, const redisReply *there) {
     static const char *const kinds[] = {"nil", "integer", "bytes", "status", "error"};
     if (strcmp(kinds[here->value.kind], kind_there(there)) != 0) return false;
-    if (here->value.kind == SCRIPT_NIL) return true;
-    if (here->value.kind == SCRIPT_INTEGER) {
+    if (here->value.kind == ANSWER_NIL) return true;
+    if (here->value.kind == ANSWER_INTEGER) {
         return near(here->value.integer, there->integer) ||
                (there->integer >= 500 && llabs(here->value.integer - there->integer) <= 20);
     }
-    if (here->value.kind == SCRIPT_ERROR)
+    if (here->value.kind == ANSWER_ERROR)
         return spelled_same(here->text, here->value.bytes.bytes, there->str);
     return same_text(here->text, here->value.bytes.bytes, there);
 }
@@ -149,7 +149,7 @@ static bool is_negative_zero(const struct question *question) {
 static void expect_negative_zero(redisContext *redis, const struct question *question,
                                  const struct ending *here, const redisReply *there) {
     redisReply *left = redisCommand(redis, "EXISTS resource");
-    const bool expected = here->value.kind == SCRIPT_ERROR && there->type == REDIS_REPLY_INTEGER &&
+    const bool expected = here->value.kind == ANSWER_ERROR && there->type == REDIS_REPLY_INTEGER &&
                           there->integer == 1 && left->type == REDIS_REPLY_INTEGER &&
                           left->integer == 0;
     freeReplyObject(left);

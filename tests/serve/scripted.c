@@ -9,19 +9,19 @@
 
 enum { WORDS_MAX = 64 };
 
-struct script_bytes text_bytes(const char *text) {
-    return (struct script_bytes){text, strlen(text)};
+struct bytes text_bytes(const char *text) {
+    return (struct bytes){text, strlen(text)};
 }
 
 bool script_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error,
                  size_t error_size) {
-    const bool named = script_name((struct script_bytes){text, bytes}, sha);
+    const bool named = script_name((struct bytes){text, bytes}, sha);
     assert(named);
     return named && scripts_load(scripts, sha, text, bytes, error, error_size);
 }
 
-static struct script_value integer(int64_t value) {
-    return (struct script_value){.kind = SCRIPT_INTEGER, .integer = value};
+static struct answer integer(int64_t value) {
+    return (struct answer){.kind = ANSWER_INTEGER, .integer = value};
 }
 
 void key_fill(struct key_now *key, const char *value, int64_t pttl) {
@@ -32,67 +32,67 @@ void key_fill(struct key_now *key, const char *value, int64_t pttl) {
     memcpy(key->value, value, key->bytes);
 }
 
-static struct script_value take(struct key_now *key, const struct script_call *call) {
-    if (key->there) return (struct script_value){.kind = SCRIPT_NIL};
+static struct answer take(struct key_now *key, const struct key_call *call) {
+    if (key->there) return (struct answer){.kind = ANSWER_NIL};
     assert(call->value.bytes < sizeof key->value && call->ttl_ms > 0);
     key->there = true;
     key->bytes = call->value.bytes;
     memcpy(key->value, call->value.data, key->bytes);
     key->pttl = call->ttl_ms;
-    return (struct script_value){.kind = SCRIPT_STATUS, .bytes = {"OK", 2}};
+    return (struct answer){.kind = ANSWER_STATUS, .bytes = {"OK", 2}};
 }
 
-struct script_value key_serve(struct key_now *key, const struct script_call *call) {
+struct answer key_serve(struct key_now *key, const struct key_call *call) {
     const bool there = key->there;
     switch (call->command) {
-    case SCRIPT_GET:
-        if (!there) return (struct script_value){.kind = SCRIPT_NIL};
-        return (struct script_value){.kind = SCRIPT_BYTES, .bytes = {key->value, key->bytes}};
-    case SCRIPT_EXISTS: return integer(there);
-    case SCRIPT_PTTL: return integer(there ? key->pttl : -2);
-    case SCRIPT_DELETE: key->there = false; return integer(there);
-    case SCRIPT_EXTEND:
+    case KEY_GET:
+        if (!there) return (struct answer){.kind = ANSWER_NIL};
+        return (struct answer){.kind = ANSWER_BYTES, .bytes = {key->value, key->bytes}};
+    case KEY_EXISTS: return integer(there);
+    case KEY_PTTL: return integer(there ? key->pttl : -2);
+    case KEY_DELETE: key->there = false; return integer(there);
+    case KEY_EXTEND:
         assert(call->ttl_ms > 0);
         if (there) key->pttl = call->ttl_ms;
         return integer(there);
-    case SCRIPT_TAKE: return take(key, call);
+    case KEY_TAKE: return take(key, call);
     }
     return integer(0);
 }
 
 static void note_end(struct ending *ending) {
     const size_t bytes = ending->value.bytes.bytes;
-    if (ending->value.kind == SCRIPT_NIL || ending->value.kind == SCRIPT_INTEGER) return;
+    if (ending->value.kind == ANSWER_NIL || ending->value.kind == ANSWER_INTEGER) return;
     assert(bytes < sizeof ending->text);
     if (bytes > 0) memcpy(ending->text, ending->value.bytes.data, bytes);
     ending->value.bytes.data = NULL;
 }
 
-static size_t read_arguments(const char *const *arguments, struct script_bytes words[WORDS_MAX]) {
+static size_t read_arguments(const char *const *arguments, struct bytes words[WORDS_MAX]) {
     size_t count = 0;
     for (; arguments != NULL && arguments[count] != NULL; count++)
         words[count] = text_bytes(arguments[count]);
     return count;
 }
 
-static void note_call(struct ending *ending, const struct script_call *call) {
+static void note_call(struct ending *ending, const struct key_call *call) {
     ending->calls++;
-    ending->changes += call->command >= SCRIPT_DELETE;
+    ending->changes += call->command >= KEY_DELETE;
 }
 
 bool known_ending(const char *text, const char *const *arguments, struct key_now *key,
                   struct ending *ending) {
     static struct known_run run;
-    struct script_bytes words[WORDS_MAX];
+    struct bytes words[WORDS_MAX];
     char sha[SCRIPT_SHA_BYTES + 1];
     const struct known known = known_find(text_bytes(text));
     const size_t count = read_arguments(arguments, words);
     if (!script_name(text_bytes(text), sha) || !known_begin(&run, &known, sha, words, count))
         return false;
-    struct script_value answer, *given = NULL;
-    struct script_call call;
+    struct answer answer, *given = NULL;
+    struct key_call call;
     *ending = (struct ending){.calls = 0};
-    while (known_step(&run, given, &call, &ending->value) == SCRIPT_CALLS) {
+    while (known_step(&run, given, &call, &ending->value) == PROGRAM_CALLS) {
         note_call(ending, &call);
         answer = key_serve(key, &call);
         given = &answer;
@@ -103,8 +103,8 @@ bool known_ending(const char *text, const char *const *arguments, struct key_now
 
 struct ending script_ending(struct scripts *scripts, const char *text, const char *const *arguments,
                             struct key_now *key) {
-    struct ending ending = {.value = {.kind = SCRIPT_ERROR}};
-    struct script_bytes words[WORDS_MAX];
+    struct ending ending = {.value = {.kind = ANSWER_ERROR}};
+    struct bytes words[WORDS_MAX];
     char sha[SCRIPT_SHA_BYTES + 1], error[512];
     if (!script_load(scripts, text, strlen(text), sha, error, sizeof error)) {
         snprintf(ending.text, sizeof ending.text, "ERR %s", error);
@@ -114,9 +114,9 @@ struct ending script_ending(struct scripts *scripts, const char *text, const cha
     const size_t count = read_arguments(arguments, words);
     struct script_run *run = script_run_new(scripts, sha, text_bytes("resource"), words, count);
     assert(run != NULL);
-    struct script_value answer, *given = NULL;
-    struct script_call call;
-    while (script_run_step(run, given, &call, &ending.value) == SCRIPT_CALLS) {
+    struct answer answer, *given = NULL;
+    struct key_call call;
+    while (script_run_step(run, given, &call, &ending.value) == PROGRAM_CALLS) {
         note_call(&ending, &call);
         answer = key_serve(key, &call);
         given = &answer;

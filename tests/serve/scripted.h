@@ -6,7 +6,7 @@
 #ifndef TESTS_SCRIPTED_H
 #define TESTS_SCRIPTED_H
 
-#include "script/script_programs.h"
+#include "script/interpreter.h"
 
 struct key_now {
     bool there;
@@ -16,11 +16,11 @@ struct key_now {
 };
 
 /* What Redis would do to the key, and answer. */
-struct script_value key_serve(struct key_now *key, const struct script_call *call);
+struct answer key_serve(struct key_now *key, const struct key_call *call);
 void key_fill(struct key_now *key, const char *value, int64_t pttl);
 
 struct ending {
-    struct script_value value;
+    struct answer value;
     char text[1024]; /* of value.bytes, which end with the run */
     unsigned calls, changes;
 };
@@ -37,5 +37,5 @@ bool known_ending(const char *text, const char *const *arguments, struct key_now
 bool script_load(struct scripts *scripts, const char *text, size_t bytes, char *sha, char *error,
                  size_t error_size);
 
-struct script_bytes text_bytes(const char *text);
+struct bytes text_bytes(const char *text);
 #endif

@@ -20,10 +20,10 @@ struct crowd {
 };
 
 /* Each second one is a pattern. */
-static struct script_bytes channel_name(size_t client, unsigned number, char *name, size_t size) {
+static struct bytes channel_name(size_t client, unsigned number, char *name, size_t size) {
     const int bytes = snprintf(name, size, "__keyspace@0__:app-%zu-%u%s", client, number,
                                number % 2 == 0 ? "*" : "");
-    return (struct script_bytes){name, (size_t)bytes};
+    return (struct bytes){name, (size_t)bytes};
 }
 
 static void subscribe_all(struct crowd *crowd) {
@@ -114,11 +114,11 @@ static double publishing(unsigned count) {
     subscribe_all(&crowd);
     const double began = cpu_ms();
     for (int i = 0; i < 500; i++)
-        notify(&crowd.gateway, (struct script_bytes){other, sizeof other - 1}, "del");
+        notify(&crowd.gateway, (struct bytes){other, sizeof other - 1}, "del");
     tell_all(&crowd);
     const double took = cpu_ms() - began;
     for (size_t i = 0; i < count; i++) assert_false(crowd.connections[i].missed);
-    notify(&crowd.gateway, (struct script_bytes){waited, sizeof waited - 1}, "del");
+    notify(&crowd.gateway, (struct bytes){waited, sizeof waited - 1}, "del");
     tell_all(&crowd);
     for (size_t i = 0; i < count; i++) assert_int_equal(crowd.connections[i].missed, i == 3);
     crowd_leave(&crowd);
@@ -149,22 +149,22 @@ static void test_publishing(void **state) {
 
 /* ---- turns ---- */
 
-static enum script_step waits(struct key_op *op, const struct script_value *answer,
-                              struct script_call *call, struct script_value *result) {
+static enum program_step waits(struct key_op *op, const struct answer *answer,
+                               struct key_call *call, struct answer *result) {
     (void)op, (void)answer, (void)call, (void)result;
-    return SCRIPT_WAITS;
+    return PROGRAM_WAITS;
 }
 
 static size_t ops_over;
 
-static void is_over(struct key_op *op, const struct script_value *result) {
+static void is_over(struct key_op *op, const struct answer *result) {
     (void)op, (void)result;
     ops_over++;
 }
 
 /* All want one key; the first has its turn, and the others leave, the last first. */
 static double abandoning(unsigned count) {
-    static const struct script_value nil = {.kind = SCRIPT_NIL};
+    static const struct answer nil = {.kind = ANSWER_NIL};
     struct gateway *gateway = calloc(1, sizeof *gateway);
     struct key_op *ops = calloc(count, sizeof *ops);
     assert_true(gateway != NULL && ops != NULL);
@@ -174,13 +174,12 @@ static double abandoning(unsigned count) {
     assert_true(key_ops_open(gateway));
     ops_over = 0;
     for (size_t i = 0; i < count; i++)
-        assert_true(
-            key_op_begin(&ops[i], gateway, (struct script_bytes){"key", 3}, waits, is_over));
+        assert_true(key_op_begin(&ops[i], gateway, (struct bytes){"key", 3}, waits, is_over));
     const double began = cpu_ms();
     for (size_t i = count - 1; i > 0; i--) assert_true(key_op_abandon(&ops[i]));
     const double took = cpu_ms() - began;
     assert_false(key_op_abandon(&ops[0]));
-    key_op_said(&ops[0], SCRIPT_ENDS, NULL, &nil);
+    key_op_said(&ops[0], PROGRAM_ENDS, NULL, &nil);
     assert_int_equal(ops_over, 1);
     assert_null(gateway->keys->tree);
     key_ops_close(gateway);

@@ -19,52 +19,51 @@
 
 /* What a key or a quorum may answer to a call; of each kind several, so that all branches are
  * taken. */
-static struct script_value random_answer(enum script_command command) {
-    static const struct script_value held[] = {{.kind = SCRIPT_BYTES, .bytes = {"mine", 4}},
-                                               {.kind = SCRIPT_BYTES, .bytes = {"mine", 4}},
-                                               {.kind = SCRIPT_BYTES, .bytes = {"another's", 9}},
-                                               {.kind = SCRIPT_BYTES, .bytes = {"", 0}},
-                                               {.kind = SCRIPT_NIL}};
+static struct answer random_answer(enum key_command command) {
+    static const struct answer held[] = {{.kind = ANSWER_BYTES, .bytes = {"mine", 4}},
+                                         {.kind = ANSWER_BYTES, .bytes = {"mine", 4}},
+                                         {.kind = ANSWER_BYTES, .bytes = {"another's", 9}},
+                                         {.kind = ANSWER_BYTES, .bytes = {"", 0}},
+                                         {.kind = ANSWER_NIL}};
     static const int64_t left[] = {-2, -1, 0, 1, 499, 500, 1500, 600400};
-    const struct script_value ok = {.kind = SCRIPT_STATUS, .bytes = {"OK", 2}},
-                              nil = {.kind = SCRIPT_NIL};
+    const struct answer ok = {.kind = ANSWER_STATUS, .bytes = {"OK", 2}},
+                        nil = {.kind = ANSWER_NIL};
     if (random() % 8 == 0) {
         const char *text = random() % 2 ? "NOQUORUM too few (a: refused;\r\nb: timeout)"
                                         : "WRONGTYPE it is a hash";
-        return (struct script_value){.kind = SCRIPT_ERROR, .bytes = text_bytes(text)};
+        return (struct answer){.kind = ANSWER_ERROR, .bytes = text_bytes(text)};
     }
     switch (command) {
-    case SCRIPT_GET: return held[(size_t)random() % (sizeof held / sizeof held[0])];
-    case SCRIPT_PTTL:
-        return (struct script_value){.kind = SCRIPT_INTEGER,
-                                     .integer =
-                                         left[(size_t)random() % (sizeof left / sizeof left[0])]};
-    case SCRIPT_TAKE: return random() % 2 ? ok : nil;
-    case SCRIPT_EXISTS:
-    case SCRIPT_DELETE:
-    case SCRIPT_EXTEND: break;
+    case KEY_GET: return held[(size_t)random() % (sizeof held / sizeof held[0])];
+    case KEY_PTTL:
+        return (struct answer){.kind = ANSWER_INTEGER,
+                               .integer = left[(size_t)random() % (sizeof left / sizeof left[0])]};
+    case KEY_TAKE: return random() % 2 ? ok : nil;
+    case KEY_EXISTS:
+    case KEY_DELETE:
+    case KEY_EXTEND: break;
     }
-    return (struct script_value){.kind = SCRIPT_INTEGER, .integer = random() % 2};
+    return (struct answer){.kind = ANSWER_INTEGER, .integer = random() % 2};
 }
 
-static bool same_bytes(struct script_bytes a, struct script_bytes b) {
+static bool same_bytes(struct bytes a, struct bytes b) {
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
 }
 
-static void assert_same_call(const char *text, const struct script_call *here,
-                             const struct script_call *there) {
-    const bool lives = there->command == SCRIPT_EXTEND || there->command == SCRIPT_TAKE;
+static void assert_same_call(const char *text, const struct key_call *here,
+                             const struct key_call *there) {
+    const bool lives = there->command == KEY_EXTEND || there->command == KEY_TAKE;
     if (here->command != there->command || (lives && here->ttl_ms != there->ttl_ms))
         fail_msg("%s: calls %d for %lld ms, the interpreter %d for %lld ms", text, here->command,
                  (long long)here->ttl_ms, there->command, (long long)there->ttl_ms);
-    if (there->command == SCRIPT_TAKE) assert_true(same_bytes(here->value, there->value));
+    if (there->command == KEY_TAKE) assert_true(same_bytes(here->value, there->value));
 }
 
-static void assert_same_result(const char *text, const struct script_value *here,
-                               const struct script_value *there) {
-    const bool has_bytes = there->kind != SCRIPT_NIL && there->kind != SCRIPT_INTEGER;
+static void assert_same_result(const char *text, const struct answer *here,
+                               const struct answer *there) {
+    const bool has_bytes = there->kind != ANSWER_NIL && there->kind != ANSWER_INTEGER;
     const bool same = here->kind == there->kind &&
-                      (there->kind != SCRIPT_INTEGER || here->integer == there->integer) &&
+                      (there->kind != ANSWER_INTEGER || here->integer == there->integer) &&
                       (!has_bytes || same_bytes(here->bytes, there->bytes));
     if (!same)
         fail_msg("%s: %d %lld '%.*s', the interpreter %d %lld '%.*s'", text, here->kind,
@@ -74,12 +73,12 @@ static void assert_same_result(const char *text, const struct script_value *here
 
 /* Returns the number of calls. */
 static unsigned compare_run(const char *text, struct known_run *here, struct script_run *there) {
-    struct script_call call_here, call_there;
-    struct script_value result_here, result_there, answer, *given = NULL;
+    struct key_call call_here, call_there;
+    struct answer result_here, result_there, answer, *given = NULL;
     for (unsigned calls = 0; calls < STEPS_MAX; calls++) {
-        const enum script_step step = known_step(here, given, &call_here, &result_here);
+        const enum program_step step = known_step(here, given, &call_here, &result_here);
         assert_int_equal(step, script_run_step(there, given, &call_there, &result_there));
-        if (step == SCRIPT_ENDS) {
+        if (step == PROGRAM_ENDS) {
             assert_same_result(text, &result_here, &result_there);
             return calls;
         }
@@ -91,9 +90,9 @@ static unsigned compare_run(const char *text, struct known_run *here, struct scr
     return 0;
 }
 
-static const struct script_bytes arguments[][3] = {{{"mine", 4}, {"900400", 6}, {"0", 1}},
-                                                   {{"mine", 4}, {"10", 2}, {"1", 1}},
-                                                   {{"", 0}, {"9999999999999", 13}, {"", 0}}};
+static const struct bytes arguments[][3] = {{{"mine", 4}, {"900400", 6}, {"0", 1}},
+                                            {{"mine", 4}, {"10", 2}, {"1", 1}},
+                                            {{"", 0}, {"9999999999999", 13}, {"", 0}}};
 
 static void compare_text(struct scripts *scripts, const char *text) {
     char sha[SCRIPT_SHA_BYTES + 1], error[512];
@@ -104,7 +103,7 @@ static void compare_text(struct scripts *scripts, const char *text) {
     if (!script_load(scripts, text, strlen(text), sha, error, sizeof error))
         fail_msg("%s: %s", text, error);
     for (unsigned i = 0; i < RUNS; i++) {
-        const struct script_bytes *given = arguments[(size_t)random() % 3];
+        const struct bytes *given = arguments[(size_t)random() % 3];
         const size_t count = 2 + (size_t)random() % 2;
         struct script_run *there =
             script_run_new(scripts, sha, text_bytes("resource"), given, count);
@@ -203,8 +202,7 @@ static void others_are_not_known(void **state) {
     /* Every text that is cut somewhere. */
     for (size_t i = 0; known_program_at(i) != NULL; i++) {
         for (size_t bytes = 0; bytes < strlen(known_program_at(i)->text); bytes++)
-            assert_null(
-                known_find((struct script_bytes){known_program_at(i)->text, bytes}).program);
+            assert_null(known_find((struct bytes){known_program_at(i)->text, bytes}).program);
     }
 }
 
@@ -220,10 +218,10 @@ static void odd_arguments_are_for_the_interpreter(void **state) {
     static struct known_run run;
     assert_non_null(known.program);
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
-        const struct script_bytes given[] = {text_bytes("mine"), text_bytes(times[i])};
+        const struct bytes given[] = {text_bytes("mine"), text_bytes(times[i])};
         if (known_begin(&run, &known, sha, given, 2)) fail_msg("taken: '%s'", times[i]);
     }
-    const struct script_bytes given[] = {text_bytes("mine"), text_bytes("1")};
+    const struct bytes given[] = {text_bytes("mine"), text_bytes("1")};
     assert_true(known_begin(&run, &known, sha, given, 2));
     assert_false(known_begin(&run, &known, sha, given, 1));
     assert_false(known_begin(&run, &known, sha, given, 0));

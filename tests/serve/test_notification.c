@@ -69,9 +69,7 @@ static void close_all(struct fixture *fixture) {
     for (size_t i = 0; i < CLIENTS; i++) close(fixture->ends[i]);
 }
 
-static struct script_bytes bytes_of(const char *text) {
-    return (struct script_bytes){text, strlen(text)};
-}
+static struct bytes bytes_of(const char *text) { return (struct bytes){text, strlen(text)}; }
 
 static void subscribe(struct fixture *fixture, size_t client, const char *name, bool is_pattern) {
     assert_null(channel_subscribe(fixture->clients[client], bytes_of(name), is_pattern));
@@ -257,7 +255,7 @@ static void comings_and_goings(void **state) {
     srand(1);
     for (int i = 0; i < 20000; i++) {
         const size_t client = (size_t)(rand() % CLIENTS);
-        const struct script_bytes name = bytes_of(names[rand() % NAMES]);
+        const struct bytes name = bytes_of(names[rand() % NAMES]);
         struct connection *one = fixture.clients[client];
         const bool is_pattern = rand() % 4 > 0;
         if (one != NULL && rand() % 2 == 0)

@@ -90,7 +90,7 @@ static void test_an_end_beyond_all_numbers(void **state) {
 }
 
 static void value_is(const char *token, const char *expected) {
-    struct script_bytes value = observation_value(token, strlen(token));
+    struct bytes value = observation_value(token, strlen(token));
     assert_int_equal(value.bytes, strlen(expected));
     assert_memory_equal(value.data, expected, value.bytes);
 }

@@ -10,8 +10,8 @@
 #include "connection/channel.h"
 
 static bool matches(const char *pattern, const char *text) {
-    return pattern_matches((struct script_bytes){pattern, strlen(pattern)},
-                           (struct script_bytes){text, strlen(text)});
+    return pattern_matches((struct bytes){pattern, strlen(pattern)},
+                           (struct bytes){text, strlen(text)});
 }
 
 static void test_as_redis_does(void **state) {
@@ -60,9 +60,8 @@ static void test_as_redis_does(void **state) {
 
 static void test_bytes_with_nul(void **state) {
     (void)state;
-    assert_true(
-        pattern_matches((struct script_bytes){"a\0*", 3}, (struct script_bytes){"a\0bc", 4}));
-    assert_false(pattern_matches((struct script_bytes){"a\0*", 3}, (struct script_bytes){"a", 1}));
+    assert_true(pattern_matches((struct bytes){"a\0*", 3}, (struct bytes){"a\0bc", 4}));
+    assert_false(pattern_matches((struct bytes){"a\0*", 3}, (struct bytes){"a", 1}));
 }
 
 /* With a matcher that tries all the stars this would not end. */
@@ -72,13 +71,11 @@ static void test_many_stars_end_soon(void **state) {
     for (size_t i = 0; i + 1 < sizeof pattern; i += 2) memcpy(pattern + i, "*a", 2);
     memset(text, 'a', sizeof text);
     text[sizeof text - 1] = 'b';
-    assert_false(pattern_matches((struct script_bytes){pattern, sizeof pattern},
-                                 (struct script_bytes){text, sizeof text}));
+    assert_false(pattern_matches((struct bytes){pattern, sizeof pattern},
+                                 (struct bytes){text, sizeof text}));
 }
 
-static struct script_bytes bytes_of(const char *text) {
-    return (struct script_bytes){text, strlen(text)};
-}
+static struct bytes bytes_of(const char *text) { return (struct bytes){text, strlen(text)}; }
 
 static void test_what_stands_before_the_first_wildcard(void **state) {
     (void)state;

@@ -14,9 +14,9 @@
 struct stage {
     struct scripts *scripts;
     struct script_run *run;
-    struct script_call call;
-    struct script_value result;
-    enum script_step step;
+    struct key_call call;
+    struct answer result;
+    enum program_step step;
 };
 
 static int begin(void **state) {
@@ -35,7 +35,7 @@ static int end(void **state) {
 
 static void start(struct stage *stage, const char *text, const char *one, const char *two) {
     char sha[SCRIPT_SHA_BYTES + 1], error[512] = "";
-    const struct script_bytes arguments[] = {text_bytes(one), text_bytes(two)};
+    const struct bytes arguments[] = {text_bytes(one), text_bytes(two)};
     script_run_free(stage->run);
     if (!script_load(stage->scripts, text, strlen(text), sha, error, sizeof error))
         fail_msg("%s: %s", text, error);
@@ -44,28 +44,28 @@ static void start(struct stage *stage, const char *text, const char *one, const 
     stage->step = script_run_step(stage->run, NULL, &stage->call, &stage->result);
 }
 
-static void answer(struct stage *stage, struct script_value value) {
-    assert_int_equal(stage->step, SCRIPT_CALLS);
+static void answer(struct stage *stage, struct answer value) {
+    assert_int_equal(stage->step, PROGRAM_CALLS);
     stage->step = script_run_step(stage->run, &value, &stage->call, &stage->result);
 }
 
-static struct script_value nil(void) { return (struct script_value){.kind = SCRIPT_NIL}; }
-static struct script_value number(int64_t value) {
-    return (struct script_value){.kind = SCRIPT_INTEGER, .integer = value};
+static struct answer nil(void) { return (struct answer){.kind = ANSWER_NIL}; }
+static struct answer number(int64_t value) {
+    return (struct answer){.kind = ANSWER_INTEGER, .integer = value};
 }
-static struct script_value bytes(const char *text) {
-    return (struct script_value){.kind = SCRIPT_BYTES, .bytes = text_bytes(text)};
+static struct answer bytes(const char *text) {
+    return (struct answer){.kind = ANSWER_BYTES, .bytes = text_bytes(text)};
 }
-static struct script_value status(const char *text) {
-    return (struct script_value){.kind = SCRIPT_STATUS, .bytes = text_bytes(text)};
+static struct answer status(const char *text) {
+    return (struct answer){.kind = ANSWER_STATUS, .bytes = text_bytes(text)};
 }
-static struct script_value error(const char *text) {
-    return (struct script_value){.kind = SCRIPT_ERROR, .bytes = text_bytes(text)};
+static struct answer error(const char *text) {
+    return (struct answer){.kind = ANSWER_ERROR, .bytes = text_bytes(text)};
 }
 
-static void expect_text(struct stage *stage, enum script_kind kind, const char *text) {
+static void expect_text(struct stage *stage, enum answer_kind kind, const char *text) {
     char found[600];
-    assert_int_equal(stage->step, SCRIPT_ENDS);
+    assert_int_equal(stage->step, PROGRAM_ENDS);
     assert_int_equal(stage->result.kind, kind);
     assert_true(stage->result.bytes.bytes < sizeof found);
     memcpy(found, stage->result.bytes.data, stage->result.bytes.bytes);
@@ -74,14 +74,14 @@ static void expect_text(struct stage *stage, enum script_kind kind, const char *
 }
 
 static void expect_number(struct stage *stage, int64_t value) {
-    assert_int_equal(stage->step, SCRIPT_ENDS);
-    assert_int_equal(stage->result.kind, SCRIPT_INTEGER);
+    assert_int_equal(stage->step, PROGRAM_ENDS);
+    assert_int_equal(stage->result.kind, ANSWER_INTEGER);
     assert_int_equal(stage->result.integer, value);
 }
 
-static void expect_call(struct stage *stage, enum script_command command, const char *value,
+static void expect_call(struct stage *stage, enum key_command command, const char *value,
                         int64_t ttl_ms) {
-    assert_int_equal(stage->step, SCRIPT_CALLS);
+    assert_int_equal(stage->step, PROGRAM_CALLS);
     assert_int_equal(stage->call.command, command);
     assert_int_equal(stage->call.ttl_ms, ttl_ms);
     if (value == NULL) {
@@ -96,26 +96,26 @@ static void each_command(void **state) {
     struct stage *stage = *state;
     static const struct {
         const char *text;
-        enum script_command command;
+        enum key_command command;
         const char *value;
         int64_t ttl_ms;
     } rows[] = {
-        {"redis.call('get', KEYS[1])", SCRIPT_GET, NULL, 0},
-        {"redis.call('EXISTS', KEYS[1])", SCRIPT_EXISTS, NULL, 0},
-        {"redis.call('pttl', KEYS[1])", SCRIPT_PTTL, NULL, 0},
-        {"redis.call('ttl', KEYS[1])", SCRIPT_PTTL, NULL, 0},
-        {"redis.call('del', KEYS[1])", SCRIPT_DELETE, NULL, 0},
-        {"redis.call('unlink', KEYS[1])", SCRIPT_DELETE, NULL, 0},
-        {"redis.call('del', unpack(KEYS))", SCRIPT_DELETE, NULL, 0},
-        {"redis.call('PExpire', KEYS[1], ARGV[2])", SCRIPT_EXTEND, NULL, 2500},
-        {"redis.call('pexpire', KEYS[1], ARGV[2] + 500)", SCRIPT_EXTEND, NULL, 3000},
-        {"redis.call('pexpire', KEYS[1], 1e15)", SCRIPT_EXTEND, NULL, 1000000000000000},
-        {"redis.call('expire', KEYS[1], 30)", SCRIPT_EXTEND, NULL, 30000},
-        {"redis.call('expire', KEYS[1], 0)", SCRIPT_DELETE, NULL, 0},
-        {"redis.call('pexpire', KEYS[1], -1)", SCRIPT_DELETE, NULL, 0},
-        {"redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])", SCRIPT_TAKE, "mine", 2500},
-        {"redis.call('set', KEYS[1], ARGV[1], 'ex', 3, 'nx')", SCRIPT_TAKE, "mine", 3000},
-        {"redis.call('set', KEYS[1], 42, 'px', ARGV[2], 'Nx')", SCRIPT_TAKE, "42", 2500},
+        {"redis.call('get', KEYS[1])", KEY_GET, NULL, 0},
+        {"redis.call('EXISTS', KEYS[1])", KEY_EXISTS, NULL, 0},
+        {"redis.call('pttl', KEYS[1])", KEY_PTTL, NULL, 0},
+        {"redis.call('ttl', KEYS[1])", KEY_PTTL, NULL, 0},
+        {"redis.call('del', KEYS[1])", KEY_DELETE, NULL, 0},
+        {"redis.call('unlink', KEYS[1])", KEY_DELETE, NULL, 0},
+        {"redis.call('del', unpack(KEYS))", KEY_DELETE, NULL, 0},
+        {"redis.call('PExpire', KEYS[1], ARGV[2])", KEY_EXTEND, NULL, 2500},
+        {"redis.call('pexpire', KEYS[1], ARGV[2] + 500)", KEY_EXTEND, NULL, 3000},
+        {"redis.call('pexpire', KEYS[1], 1e15)", KEY_EXTEND, NULL, 1000000000000000},
+        {"redis.call('expire', KEYS[1], 30)", KEY_EXTEND, NULL, 30000},
+        {"redis.call('expire', KEYS[1], 0)", KEY_DELETE, NULL, 0},
+        {"redis.call('pexpire', KEYS[1], -1)", KEY_DELETE, NULL, 0},
+        {"redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])", KEY_TAKE, "mine", 2500},
+        {"redis.call('set', KEYS[1], ARGV[1], 'ex', 3, 'nx')", KEY_TAKE, "mine", 3000},
+        {"redis.call('set', KEYS[1], 42, 'px', ARGV[2], 'Nx')", KEY_TAKE, "42", 2500},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         start(stage, rows[i].text, "mine", "2500");
@@ -129,19 +129,19 @@ static void answers_reach_the_script(void **state) {
         "local a = redis.call('get', KEYS[1]) return type(a) .. ':' .. tostring(a)";
     start(stage, get, "", "");
     answer(stage, nil());
-    expect_text(stage, SCRIPT_BYTES, "boolean:false");
+    expect_text(stage, ANSWER_BYTES, "boolean:false");
     start(stage, get, "", "");
     answer(stage, bytes("v"));
-    expect_text(stage, SCRIPT_BYTES, "string:v");
+    expect_text(stage, ANSWER_BYTES, "string:v");
     start(stage, "local a = redis.call('pttl', KEYS[1]) return type(a) .. ':' .. a", "", "");
     answer(stage, number(-2));
-    expect_text(stage, SCRIPT_BYTES, "number:-2");
+    expect_text(stage, ANSWER_BYTES, "number:-2");
     start(stage, "return redis.call('set', KEYS[1], 'v', 'PX', 5, 'NX').ok", "", "");
     answer(stage, status("OK"));
-    expect_text(stage, SCRIPT_BYTES, "OK");
+    expect_text(stage, ANSWER_BYTES, "OK");
     start(stage, "return redis.pcall('get', KEYS[1]).err", "", "");
     answer(stage, error("TRYAGAIN not now"));
-    expect_text(stage, SCRIPT_BYTES, "TRYAGAIN not now");
+    expect_text(stage, ANSWER_BYTES, "TRYAGAIN not now");
 }
 
 static void seconds_are_rounded_as_redis_does(void **state) {
@@ -159,8 +159,8 @@ static void an_error_ends_a_call_and_not_a_pcall(void **state) {
     struct stage *stage = *state;
     start(stage, "\nredis.call('del', KEYS[1]) return 1", "", "");
     answer(stage, error("CLUSTERDOWN no majority"));
-    assert_int_equal(stage->step, SCRIPT_ENDS);
-    assert_int_equal(stage->result.kind, SCRIPT_ERROR);
+    assert_int_equal(stage->step, PROGRAM_ENDS);
+    assert_int_equal(stage->result.kind, ANSWER_ERROR);
     /* As Redis 7 says it: what, in which script, on which line. */
     static const char before[] = "CLUSTERDOWN no majority script: ",
                       after[] = ", on @user_script:2.";
@@ -180,9 +180,9 @@ static void a_release_names_what_it_compared(void **state) {
         stage,
         "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0",
         "mine", "");
-    expect_call(stage, SCRIPT_GET, NULL, 0);
+    expect_call(stage, KEY_GET, NULL, 0);
     answer(stage, bytes("mine"));
-    expect_call(stage, SCRIPT_DELETE, "mine", 0);
+    expect_call(stage, KEY_DELETE, "mine", 0);
     answer(stage, number(1));
     expect_number(stage, 1);
 }
@@ -196,9 +196,9 @@ static void a_run_begins_again_when_the_key_was_changed(void **state) {
         "if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('pexpire', KEYS[1], 50) return 1",
         "mine", "");
     answer(stage, bytes("mine"));
-    expect_call(stage, SCRIPT_EXTEND, "mine", 50);
+    expect_call(stage, KEY_EXTEND, "mine", 50);
     answer(stage, number(0));
-    expect_call(stage, SCRIPT_GET, NULL, 0);
+    expect_call(stage, KEY_GET, NULL, 0);
     answer(stage, bytes("another's"));
     expect_number(stage, 0);
 
@@ -208,9 +208,9 @@ static void a_run_begins_again_when_the_key_was_changed(void **state) {
         "return #KEYS",
         "mine", "");
     answer(stage, number(0));
-    expect_call(stage, SCRIPT_TAKE, "mine", 50);
+    expect_call(stage, KEY_TAKE, "mine", 50);
     answer(stage, nil());
-    expect_call(stage, SCRIPT_EXISTS, NULL, 0);
+    expect_call(stage, KEY_EXISTS, NULL, 0);
     answer(stage, number(1));
     expect_number(stage, 0);
 }
@@ -219,12 +219,12 @@ static void it_does_not_begin_again_for_ever(void **state) {
     struct stage *stage = *state;
     unsigned tries = 0;
     start(stage, "redis.call('get', KEYS[1]) redis.call('del', KEYS[1]) return 1", "", "");
-    for (; stage->step == SCRIPT_CALLS; tries++) {
+    for (; stage->step == PROGRAM_CALLS; tries++) {
         answer(stage, bytes("mine"));
         answer(stage, number(0));
     }
     assert_int_equal(tries, 4);
-    expect_text(stage, SCRIPT_ERROR,
+    expect_text(stage, ANSWER_ERROR,
                 "ERR the key was changed by another client while the script ran");
 }
 
@@ -236,9 +236,9 @@ static void nor_after_it_has_changed_something(void **state) {
         "", "");
     answer(stage, bytes("mine"));
     answer(stage, number(1));
-    expect_call(stage, SCRIPT_EXTEND, "mine", 9);
+    expect_call(stage, KEY_EXTEND, "mine", 9);
     answer(stage, number(0));
-    expect_text(stage, SCRIPT_ERROR,
+    expect_text(stage, ANSWER_ERROR,
                 "ERR the key was changed by another client while the script ran");
 }
 
@@ -249,7 +249,7 @@ static void what_nobody_looked_at_may_be_absent(void **state) {
     expect_number(stage, 0);
     start(stage, "return redis.call('set', KEYS[1], 'v', 'NX', 'PX', 9)", "", "");
     answer(stage, nil());
-    assert_int_equal(stage->result.kind, SCRIPT_NIL);
+    assert_int_equal(stage->result.kind, ANSWER_NIL);
 }
 
 static void a_value_set_again_is_an_extension(void **state) {
@@ -259,9 +259,9 @@ static void a_value_set_again_is_an_extension(void **state) {
         "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) end",
         "mine", "700");
     answer(stage, bytes("mine"));
-    expect_call(stage, SCRIPT_EXTEND, "mine", 700);
+    expect_call(stage, KEY_EXTEND, "mine", 700);
     answer(stage, number(1));
-    expect_text(stage, SCRIPT_STATUS, "OK");
+    expect_text(stage, ANSWER_STATUS, "OK");
 }
 
 static void two_runs_of_one_script_do_not_meet(void **state) {
@@ -273,8 +273,8 @@ static void two_runs_of_one_script_do_not_meet(void **state) {
     start(&other, text, "b", "");
     answer(stage, bytes("1"));
     answer(&other, bytes("2"));
-    expect_text(stage, SCRIPT_BYTES, "1a2");
-    expect_text(&other, SCRIPT_BYTES, "2b2");
+    expect_text(stage, ANSWER_BYTES, "1a2");
+    expect_text(&other, ANSWER_BYTES, "2b2");
     script_run_free(other.run);
 }
 
@@ -283,12 +283,11 @@ static void bytes_are_bytes(void **state) {
     char sha[SCRIPT_SHA_BYTES + 1], why[256];
     static const char text[] =
         "local v = redis.call('get', KEYS[1]) if v == ARGV[1] then return #v end";
-    const struct script_bytes argument = {"a\0b", 3};
+    const struct bytes argument = {"a\0b", 3};
     assert_true(script_load(stage->scripts, text, sizeof text - 1, sha, why, sizeof why));
-    stage->run =
-        script_run_new(stage->scripts, sha, (struct script_bytes){"k\0k", 3}, &argument, 1);
+    stage->run = script_run_new(stage->scripts, sha, (struct bytes){"k\0k", 3}, &argument, 1);
     stage->step = script_run_step(stage->run, NULL, &stage->call, &stage->result);
-    answer(stage, (struct script_value){.kind = SCRIPT_BYTES, .bytes = {"a\0b", 3}});
+    answer(stage, (struct answer){.kind = ANSWER_BYTES, .bytes = {"a\0b", 3}});
     expect_number(stage, 3);
 }
 

@@ -36,7 +36,7 @@ static struct ending run(const char *text) {
 static void expect_error(const char *text, const char *says) {
     const struct ending ending = run(text);
     if (strstr(ending.text, says) == NULL) print_error("%.200s\nsays '%s'\n", text, ending.text);
-    assert_int_equal(ending.value.kind, SCRIPT_ERROR);
+    assert_int_equal(ending.value.kind, ANSWER_ERROR);
     assert_non_null(strstr(ending.text, says));
 }
 
@@ -106,26 +106,26 @@ static void a_long_answer_is_an_error(void **state) {
     static const char text[] = "return redis.call('get', KEYS[1])";
     static char answer[1 << 20];
     char sha[SCRIPT_SHA_BYTES + 1], why[256];
-    struct script_call call;
-    struct script_value result;
+    struct key_call call;
+    struct answer result;
     assert_true(script_load(scripts, text, sizeof text - 1, sha, why, sizeof why));
     struct script_run *one = script_run_new(scripts, sha, text_bytes("resource"), NULL, 0);
-    assert_int_equal(script_run_step(one, NULL, &call, &result), SCRIPT_CALLS);
-    const struct script_value value = {.kind = SCRIPT_BYTES, .bytes = {answer, sizeof answer}};
-    assert_int_equal(script_run_step(one, &value, &call, &result), SCRIPT_ENDS);
-    assert_int_equal(result.kind, SCRIPT_ERROR);
+    assert_int_equal(script_run_step(one, NULL, &call, &result), PROGRAM_CALLS);
+    const struct answer value = {.kind = ANSWER_BYTES, .bytes = {answer, sizeof answer}};
+    assert_int_equal(script_run_step(one, &value, &call, &result), PROGRAM_ENDS);
+    assert_int_equal(result.kind, ANSWER_ERROR);
     script_run_free(one);
 }
 
-static struct script_value run_with(const char *text, const struct script_bytes *arguments,
-                                    size_t count, char *copy, size_t size) {
+static struct answer run_with(const char *text, const struct bytes *arguments, size_t count,
+                              char *copy, size_t size) {
     char sha[SCRIPT_SHA_BYTES + 1], why[256];
-    struct script_call call;
-    struct script_value result;
+    struct key_call call;
+    struct answer result;
     if (!script_load(scripts, text, strlen(text), sha, why, sizeof why)) fail_msg("%s", why);
     struct script_run *one = script_run_new(scripts, sha, text_bytes("resource"), arguments, count);
     assert_non_null(one);
-    assert_int_equal(script_run_step(one, NULL, &call, &result), SCRIPT_ENDS);
+    assert_int_equal(script_run_step(one, NULL, &call, &result), PROGRAM_ENDS);
     snprintf(copy, size, "%.*s", (int)result.bytes.bytes,
              result.bytes.data != NULL ? result.bytes.data : "");
     script_run_free(one);
@@ -135,17 +135,17 @@ static struct script_value run_with(const char *text, const struct script_bytes 
 static void much_may_be_given_and_not_too_much(void **state) {
     (void)state;
     static char long_one[1 << 20];
-    static struct script_bytes many[2000];
+    static struct bytes many[2000];
     char why[600];
     memset(long_one, '1', sizeof long_one);
-    for (size_t i = 0; i < 2000; i++) many[i] = (struct script_bytes){long_one, 100};
-    const struct script_bytes fits = {long_one, 120 * 1024};
+    for (size_t i = 0; i < 2000; i++) many[i] = (struct bytes){long_one, 100};
+    const struct bytes fits = {long_one, 120 * 1024};
     assert_int_equal(run_with("return #ARGV[1]", &fits, 1, why, sizeof why).integer, 120 * 1024);
     assert_int_equal(run_with("return #ARGV", many, 1000, why, sizeof why).integer, 1000);
-    const struct script_bytes too_long = {long_one, sizeof long_one};
-    assert_int_equal(run_with("return 1", &too_long, 1, why, sizeof why).kind, SCRIPT_ERROR);
+    const struct bytes too_long = {long_one, sizeof long_one};
+    assert_int_equal(run_with("return 1", &too_long, 1, why, sizeof why).kind, ANSWER_ERROR);
     assert_non_null(strstr(why, "takes at most"));
-    assert_int_equal(run_with("return 1", many, 2000, why, sizeof why).kind, SCRIPT_ERROR);
+    assert_int_equal(run_with("return 1", many, 2000, why, sizeof why).kind, ANSWER_ERROR);
     assert_non_null(strstr(why, "takes at most"));
 }
 
@@ -163,11 +163,10 @@ static void time_is_bounded(void **state) {
     char why[600];
     memset(digits, '7', sizeof digits);
     digits[sizeof digits - 1] = '8';
-    const struct script_bytes arguments[] = {{digits, sizeof digits / 2},
-                                             {digits, sizeof digits / 2}};
+    const struct bytes arguments[] = {{digits, sizeof digits / 2}, {digits, sizeof digits / 2}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const double before = cpu_ms();
-        assert_int_equal(run_with(rows[i], arguments, 2, why, sizeof why).kind, SCRIPT_ERROR);
+        assert_int_equal(run_with(rows[i], arguments, 2, why, sizeof why).kind, ANSWER_ERROR);
         const double took = cpu_ms() - before;
         print_message("%.1f ms: %s\n", took, rows[i]);
         assert_true(took < 2000);
@@ -239,21 +238,21 @@ static void a_run_outlives_its_text(void **state) {
     (void)state;
     static const char text[] =
         "if redis.call('exists', KEYS[1]) == 0 then redis.call('set', KEYS[1], ARGV[1], 'PX', 9) end return #ARGV[1]";
-    const struct script_bytes argument = text_bytes("token");
+    const struct bytes argument = text_bytes("token");
     char sha[SCRIPT_SHA_BYTES + 1], why[256];
-    struct script_call call;
-    struct script_value result, answer = {.kind = SCRIPT_INTEGER};
+    struct key_call call;
+    struct answer result, answer = {.kind = ANSWER_INTEGER};
     assert_true(script_load(scripts, text, sizeof text - 1, sha, why, sizeof why));
     struct script_run *one = script_run_new(scripts, sha, text_bytes("resource"), &argument, 1);
-    assert_int_equal(script_run_step(one, NULL, &call, &result), SCRIPT_CALLS);
+    assert_int_equal(script_run_step(one, NULL, &call, &result), PROGRAM_CALLS);
     scripts_flush(scripts);
-    assert_int_equal(script_run_step(one, &answer, &call, &result), SCRIPT_CALLS);
-    assert_int_equal(call.command, SCRIPT_TAKE);
-    answer = (struct script_value){.kind = SCRIPT_NIL};
-    assert_int_equal(script_run_step(one, &answer, &call, &result), SCRIPT_CALLS);
-    assert_int_equal(call.command, SCRIPT_EXISTS);
-    answer = (struct script_value){.kind = SCRIPT_INTEGER, .integer = 1};
-    assert_int_equal(script_run_step(one, &answer, &call, &result), SCRIPT_ENDS);
+    assert_int_equal(script_run_step(one, &answer, &call, &result), PROGRAM_CALLS);
+    assert_int_equal(call.command, KEY_TAKE);
+    answer = (struct answer){.kind = ANSWER_NIL};
+    assert_int_equal(script_run_step(one, &answer, &call, &result), PROGRAM_CALLS);
+    assert_int_equal(call.command, KEY_EXISTS);
+    answer = (struct answer){.kind = ANSWER_INTEGER, .integer = 1};
+    assert_int_equal(script_run_step(one, &answer, &call, &result), PROGRAM_ENDS);
     assert_int_equal(result.integer, 5);
     script_run_free(one);
 }

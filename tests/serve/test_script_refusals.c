@@ -64,11 +64,11 @@ static void releases_in_many_hands(void **state) {
         key_fill(&key, "mine", 60000);
         const struct ending ending = script_ending(scripts, rows[i], mine, &key);
         if (i == 2) { /* a call without a key, in Redis's words */
-            assert_int_equal(ending.value.kind, SCRIPT_ERROR);
+            assert_int_equal(ending.value.kind, ANSWER_ERROR);
             continue;
         }
-        if (ending.value.kind != SCRIPT_INTEGER) print_error("%s: %s\n", rows[i], ending.text);
-        assert_int_equal(ending.value.kind, SCRIPT_INTEGER);
+        if (ending.value.kind != ANSWER_INTEGER) print_error("%s: %s\n", rows[i], ending.text);
+        assert_int_equal(ending.value.kind, ANSWER_INTEGER);
         assert_int_equal(ending.value.integer, 1);
         assert_false(key.there);
         key_fill(&key, "another's", 60000);
@@ -85,10 +85,10 @@ struct row {
 static void expect_refusals(const struct row *rows, size_t count, unsigned calls_max) {
     for (size_t i = 0; i < count; i++) {
         const struct ending ending = run(rows[i].text);
-        if (ending.value.kind != SCRIPT_ERROR || strstr(ending.text, rows[i].says) == NULL) {
+        if (ending.value.kind != ANSWER_ERROR || strstr(ending.text, rows[i].says) == NULL) {
             print_error("%s\nsays '%s', not '%s'\n", rows[i].text, ending.text, rows[i].says);
         }
-        assert_int_equal(ending.value.kind, SCRIPT_ERROR);
+        assert_int_equal(ending.value.kind, ANSWER_ERROR);
         assert_non_null(strstr(ending.text, rows[i].says));
         assert_null(strchr(ending.text, '\n'));
         assert_int_equal(strncmp(ending.text, "ERR ", 4), 0);

@@ -15,11 +15,9 @@
 
 #define SHA "0123456789abcdef0123456789abcdef01234567"
 
-static struct script_bytes bytes(const char *text) {
-    return (struct script_bytes){text, strlen(text)};
-}
+static struct bytes bytes(const char *text) { return (struct bytes){text, strlen(text)}; }
 
-static void assert_bytes(struct script_bytes here, struct script_bytes there) {
+static void assert_bytes(struct bytes here, struct bytes there) {
     assert_int_equal(here.bytes, there.bytes);
     if (here.bytes > 0) assert_memory_equal(here.data, there.data, here.bytes);
 }
@@ -34,8 +32,8 @@ static char *frame_of(const struct wire_message *message, size_t *size) {
     return frame;
 }
 
-static const struct script_bytes three[] = {{"one", 3}, {"", 0}, {"three", 5}};
-static struct script_bytes room[WIRE_ARGUMENTS_MAX];
+static const struct bytes three[] = {{"one", 3}, {"", 0}, {"three", 5}};
+static struct bytes room[WIRE_ARGUMENTS_MAX];
 
 static struct wire_message messages[] = {
     {.kind = WIRE_READY, .pid = 4711, .limited = true},
@@ -50,16 +48,15 @@ static struct wire_message messages[] = {
      .key = {"key", 3},
      .arguments = three,
      .argument_count = 3},
-    {.kind = WIRE_CALL, .call = {.command = SCRIPT_GET}},
-    {.kind = WIRE_CALL, .call = {.command = SCRIPT_DELETE}},
-    {.kind = WIRE_CALL, .call = {.command = SCRIPT_EXTEND, .ttl_ms = 1}},
-    {.kind = WIRE_CALL,
-     .call = {.command = SCRIPT_TAKE, .ttl_ms = INT64_MAX, .value = {"v\0v", 3}}},
-    {.kind = WIRE_ANSWER, .value = {.kind = SCRIPT_NIL}},
-    {.kind = WIRE_ANSWER, .value = {.kind = SCRIPT_INTEGER, .integer = INT64_MIN}},
-    {.kind = WIRE_END, .value = {.kind = SCRIPT_BYTES, .bytes = {"\r\n\0", 3}}},
-    {.kind = WIRE_END, .value = {.kind = SCRIPT_STATUS, .bytes = {"OK", 2}}},
-    {.kind = WIRE_END, .value = {.kind = SCRIPT_ERROR, .bytes = {"ERR", 3}}},
+    {.kind = WIRE_CALL, .call = {.command = KEY_GET}},
+    {.kind = WIRE_CALL, .call = {.command = KEY_DELETE}},
+    {.kind = WIRE_CALL, .call = {.command = KEY_EXTEND, .ttl_ms = 1}},
+    {.kind = WIRE_CALL, .call = {.command = KEY_TAKE, .ttl_ms = INT64_MAX, .value = {"v\0v", 3}}},
+    {.kind = WIRE_ANSWER, .value = {.kind = ANSWER_NIL}},
+    {.kind = WIRE_ANSWER, .value = {.kind = ANSWER_INTEGER, .integer = INT64_MIN}},
+    {.kind = WIRE_END, .value = {.kind = ANSWER_BYTES, .bytes = {"\r\n\0", 3}}},
+    {.kind = WIRE_END, .value = {.kind = ANSWER_STATUS, .bytes = {"OK", 2}}},
+    {.kind = WIRE_END, .value = {.kind = ANSWER_ERROR, .bytes = {"ERR", 3}}},
 };
 enum { MESSAGES = sizeof messages / sizeof messages[0] };
 
@@ -143,9 +140,9 @@ static bool takes(const struct wire_message *message, size_t at, int64_t number)
 static void what_means_nothing_is_refused(void **state) {
     (void)state;
     const struct wire_message ready = {.kind = WIRE_READY, .pid = 1};
-    const struct wire_message get = {.kind = WIRE_CALL, .call = {.command = SCRIPT_GET}};
+    const struct wire_message get = {.kind = WIRE_CALL, .call = {.command = KEY_GET}};
     const struct wire_message take = {.kind = WIRE_CALL,
-                                      .call = {.command = SCRIPT_TAKE, .ttl_ms = 9}};
+                                      .call = {.command = KEY_TAKE, .ttl_ms = 9}};
     const struct wire_message end = {.kind = WIRE_END};
     static const int64_t wrong_pids[] = {0, -1, INT64_MIN, (int64_t)1 << 31, INT64_MAX};
     for (size_t i = 0; i < sizeof wrong_pids / sizeof wrong_pids[0]; i++)
@@ -153,15 +150,15 @@ static void what_means_nothing_is_refused(void **state) {
     assert_true(takes(&ready, 0, INT32_MAX));
     assert_false(takes(&ready, 8, 2));
     assert_false(takes(&ready, 16, -1));
-    assert_true(takes(&get, 0, SCRIPT_PTTL));
-    assert_false(takes(&get, 0, SCRIPT_TAKE + 1));
+    assert_true(takes(&get, 0, KEY_PTTL));
+    assert_false(takes(&get, 0, KEY_TAKE + 1));
     assert_false(takes(&get, 0, -1));
-    assert_false(takes(&get, 0, SCRIPT_EXTEND)); /* for 0 ms */
+    assert_false(takes(&get, 0, KEY_EXTEND)); /* for 0 ms */
     assert_true(takes(&take, 8, 1));
     assert_false(takes(&take, 8, 0));
     assert_false(takes(&take, 8, -1));
-    assert_true(takes(&end, 0, SCRIPT_ERROR));
-    assert_false(takes(&end, 0, SCRIPT_ERROR + 1));
+    assert_true(takes(&end, 0, ANSWER_ERROR));
+    assert_false(takes(&end, 0, ANSWER_ERROR + 1));
     assert_false(takes(&end, 0, INT64_MIN));
 }
 
@@ -179,7 +176,7 @@ static void too_many_arguments_are_refused(void **state) {
     static struct wire_message many = {.kind = WIRE_RUN, .sha = SHA}, read;
     size_t size;
     (void)state;
-    static const struct script_bytes empty[WIRE_ARGUMENTS_MAX];
+    static const struct bytes empty[WIRE_ARGUMENTS_MAX];
     many.arguments = empty;
     many.argument_count = WIRE_ARGUMENTS_MAX;
     char *frame = frame_of(&many, &size);

@@ -8,10 +8,10 @@
  * This file has no I/O and no clock: a run stops at each call, and continues when it gets the
  * answer. The gateway does not link this: its worker does (script_main.c), and tests.
  */
-#ifndef SERVE_SCRIPT_PROGRAMS_H
-#define SERVE_SCRIPT_PROGRAMS_H
+#ifndef SERVE_INTERPRETER_H
+#define SERVE_INTERPRETER_H
 
-#include "script.h"
+#include "script_name.h"
 
 /* Compiled texts by their names. Their number is bounded: a new one replaces the one unused for
  * longest. */
@@ -35,13 +35,13 @@ void scripts_flush(struct scripts *scripts);
 struct script_run;
 /* NULL: out of memory, or the script does not exist. Key and arguments are copied. Free the run
  * before `scripts`; the script's text may be dropped earlier. */
-struct script_run *script_run_new(struct scripts *scripts, const char *sha, struct script_bytes key,
-                                  const struct script_bytes *arguments, size_t count);
+struct script_run *script_run_new(struct scripts *scripts, const char *sha, struct bytes key,
+                                  const struct bytes *arguments, size_t count);
 /* Continues: with `answer` NULL at first, then with the answer to the call. CALLS: *call is the
  * next call. ENDS: *result is what the script returns, or an error. What they point to lives until
  * the next step or script_run_free(). */
-enum script_step script_run_step(struct script_run *run, const struct script_value *answer,
-                                 struct script_call *call, struct script_value *result);
+enum program_step script_run_step(struct script_run *run, const struct answer *answer,
+                                  struct key_call *call, struct answer *result);
 void script_run_free(struct script_run *run);
 
 #endif

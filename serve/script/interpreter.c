@@ -19,7 +19,7 @@
 
 struct script {
     struct script_entry entry;
-    struct script_bytes code; /* stored behind the struct */
+    struct bytes code; /* stored behind the struct */
     struct script_uses uses;
 };
 
@@ -59,11 +59,11 @@ static bool refuse(char *error, size_t error_size, const char *why) {
 }
 
 static bool keep(struct scripts *scripts, const char *sha, const struct script_uses *uses,
-                 struct script_bytes code) {
+                 struct bytes code) {
     struct script *script = malloc(sizeof *script + code.bytes);
     if (script == NULL) return false;
     memcpy(script + 1, code.data, code.bytes);
-    script->code = (struct script_bytes){(char *)(script + 1), code.bytes};
+    script->code = (struct bytes){(char *)(script + 1), code.bytes};
     script->uses = *uses;
     return cache_keep(&scripts->cache, sha, &script->entry);
 }
@@ -85,7 +85,7 @@ bool scripts_load(struct scripts *scripts, const char *sha, const char *text, si
         return refuse(error, error_size, "this gateway takes scripts without a #! line");
     if (!state_compile(text, bytes, &code, &code_bytes, error, error_size)) return false;
     bool kept = script_text_judge(text, bytes, &uses, error, error_size);
-    if (kept && !keep(scripts, sha, &uses, (struct script_bytes){code, code_bytes}))
+    if (kept && !keep(scripts, sha, &uses, (struct bytes){code, code_bytes}))
         kept = refuse(error, error_size, "out of memory");
     free(code);
     return kept;
@@ -95,11 +95,11 @@ bool scripts_load(struct scripts *scripts, const char *sha, const char *text, si
 
 /* A block of the usual size is kept, so that it is not returned to the kernel and allocated again
  * each time. */
-static struct script_run *take_block(struct scripts *scripts, const struct script_bytes *code,
+static struct script_run *take_block(struct scripts *scripts, const struct bytes *code,
                                      size_t inputs, size_t count) {
     /* Each piece is rounded up to 16 bytes; in a state it has a head of 24 and a place in a
      * table. */
-    const size_t kept = code->bytes + inputs + (count + 2) * (16 + sizeof(struct script_bytes));
+    const size_t kept = code->bytes + inputs + (count + 2) * (16 + sizeof(struct bytes));
     const size_t state = CODE_FACTOR * code->bytes + inputs + (count + 2) * 64 + ARENA_ROOM_BYTES;
     const size_t bytes = sizeof(struct script_run) + kept + state;
     const size_t size = bytes < BLOCK_BYTES ? BLOCK_BYTES : bytes;
@@ -122,15 +122,15 @@ void script_run_free(struct script_run *run) {
         free(run);
 }
 
-static struct script_bytes copy_in(struct arena *arena, struct script_bytes bytes) {
+static struct bytes copy_in(struct arena *arena, struct bytes bytes) {
     char *copy = arena_take(arena, bytes.bytes);
     assert(copy != NULL); /* the block is large enough for it */
     if (bytes.bytes > 0) memcpy(copy, bytes.data, bytes.bytes);
-    return (struct script_bytes){copy, bytes.bytes};
+    return (struct bytes){copy, bytes.bytes};
 }
 
-struct script_run *script_run_new(struct scripts *scripts, const char *sha, struct script_bytes key,
-                                  const struct script_bytes *arguments, size_t count) {
+struct script_run *script_run_new(struct scripts *scripts, const char *sha, struct bytes key,
+                                  const struct bytes *arguments, size_t count) {
     const struct script *script = cache_use(&scripts->cache, sha);
     if (script == NULL) return NULL;
     size_t inputs = key.bytes;

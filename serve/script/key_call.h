@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a program does with its key: lock commands, transactions and scripts are programs. It makes
+ * a few kinds of calls, which a quorum can answer; each call gets an answer, and then the program
+ * calls again or ends with a result.
+ */
+#ifndef SERVE_KEY_CALL_H
+#define SERVE_KEY_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct bytes {
+    const char *data;
+    size_t bytes;
+};
+
+static inline bool bytes_equal(struct bytes a, struct bytes b) {
+    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
+}
+
+enum key_command {
+    KEY_GET,    /* answer: bytes or nil */
+    KEY_EXISTS, /* answer: integer */
+    /* answer: integer. `ttl` in a script becomes this call; the run converts to seconds */
+    KEY_PTTL,
+    KEY_DELETE, /* del, unlink, an expire into the past; answer: integer */
+    KEY_EXTEND, /* pexpire, expire, set of the value that is there: `ttl_ms`; answer: integer */
+    KEY_TAKE    /* set KEY VALUE NX with PX or EX: `value`, `ttl_ms`; answer: OK or nil */
+};
+struct key_call {
+    enum key_command command;
+    /* TAKE: the value. DELETE, EXTEND: the value that the script last read, NULL if it has not read
+     * it. */
+    struct bytes value;
+    int64_t ttl_ms;
+};
+
+enum answer_kind { ANSWER_NIL, ANSWER_INTEGER, ANSWER_BYTES, ANSWER_STATUS, ANSWER_ERROR };
+/* An answer to a call, or the result of a run. A table is refused as a result. */
+struct answer {
+    enum answer_kind kind;
+    int64_t integer;
+    struct bytes bytes; /* BYTES, STATUS, ERROR (without the dash) */
+};
+
+static inline struct answer answer_integer(int64_t value) {
+    return (struct answer){.kind = ANSWER_INTEGER, .integer = value};
+}
+
+/* `text` must live as long as the value. */
+static inline struct answer answer_error(const char *text) {
+    return (struct answer){.kind = ANSWER_ERROR, .bytes = {text, strlen(text)}};
+}
+
+enum program_step {
+    PROGRAM_CALLS,
+    PROGRAM_ENDS,
+    PROGRAM_WAITS /* another process computes the next step and reports it later; of an operation's
+                    program only */
+};
+
+#endif
