@@ -81,6 +81,13 @@ void command_eval(struct connection *connection);
 void command_evalsha(struct connection *connection);
 void command_script(struct connection *connection);
 
+/* command_refuse.c */
+/* Counts a refused request, and makes an open transaction fail. */
+void command_refused(struct connection *connection);
+/* The same, and answers that this gateway does not support the request, with a pointer to the
+ * documentation. */
+void command_refuse(struct connection *connection, const char *what, const char *why);
+
 /* transaction.c: WATCH, MULTI, EXEC on one key. Clients without scripts send a compare-and-delete
  * or a compare-and-expire this way. */
 void command_watch(struct connection *connection);
@@ -95,11 +102,6 @@ bool transaction_is_open(const struct connection *connection);
 void transaction_queue(struct connection *connection, const struct plan *plan);
 /* A command between MULTI and EXEC was refused: EXEC will do nothing. */
 void transaction_break(struct connection *connection);
-/* Counts a refused request, and makes an open transaction fail. */
-void command_refused(struct connection *connection);
-/* The same, and answers that this gateway does not support the request, with a pointer to the
- * documentation. */
-void command_refuse(struct connection *connection, const char *what, const char *why);
 /* The memory that it takes, approximate; 0: no transaction. */
 size_t transaction_weight(const struct connection *connection);
 void transaction_free(struct connection *connection);

@@ -250,13 +250,17 @@ static bool read_sha(struct bytes word, char *sha) {
 }
 
 void command_evalsha(struct connection *connection) {
+    struct script *script = &connection->script;
     if (!has_one_key(connection)) return;
-    if (read_sha(connection->reader.words[1], connection->script.sha) &&
-        cache_find(&connection->gateway->texts, connection->script.sha) != NULL) {
-        run(connection);
+    const struct script_entry *kept = NULL;
+    if (read_sha(connection->reader.words[1], script->sha))
+        kept = cache_find(&connection->gateway->texts, script->sha);
+    if (kept == NULL) {
+        reply_error(&connection->reply, "%s", no_script);
         return;
     }
-    reply_error(&connection->reply, "%s", no_script);
+    memcpy(script->sha, kept->sha, sizeof script->sha); /* in lower case, as errors show it */
+    run(connection);
 }
 
 void command_script(struct connection *connection) {

@@ -64,18 +64,6 @@ void transaction_break(struct connection *connection) {
     if (transaction_is_open(connection)) connection->transaction->broken = true;
 }
 
-void command_refused(struct connection *connection) {
-    connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
-    transaction_break(connection);
-}
-
-void command_refuse(struct connection *connection, const char *what, const char *why) {
-    command_refused(connection);
-    reply_error(&connection->reply,
-                "ERR %s: %s. This is redlock serve, a gateway to locks on a majority of servers",
-                what, why);
-}
-
 /* ---- WATCH ---- */
 
 /* It only reads: what it has observed is what EXEC compares with. */

@@ -142,8 +142,7 @@ struct script_run *script_run_new(struct scripts *scripts, const char *sha, stru
     if (much || inputs > RUN_INPUT_BYTES_MAX) count = inputs = 0, key.bytes = 0, much = true;
     struct script_run *run = take_block(scripts, &script->code, inputs, count);
     if (run == NULL) return NULL;
-    for (int i = 0; i <= SCRIPT_SHA_BYTES; i++)
-        run->sha[i] = sha[i] >= 'A' && sha[i] <= 'Z' ? (char)(sha[i] + 32) : sha[i];
+    memcpy(run->sha, script->entry.sha, sizeof run->sha);
     run->uses = script->uses;
     run->code = copy_in(&run->arena, script->code);
     run->key = copy_in(&run->arena, key);

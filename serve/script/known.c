@@ -109,12 +109,9 @@ static enum program_step begin(struct known_run *run, struct key_call *call) {
 static enum program_step fail_in_call(struct known_run *run, unsigned number,
                                       const struct answer *answer, struct answer *result) {
     const size_t most = 1024; /* as of the interpreter's runs */
-    char sha[SCRIPT_SHA_BYTES + 1] = "";
-    for (int i = 0; i < SCRIPT_SHA_BYTES; i++)
-        sha[i] = run->sha[i] >= 'A' && run->sha[i] <= 'Z' ? (char)(run->sha[i] + 32) : run->sha[i];
     snprintf(run->error, sizeof run->error, "%.*s script: %s, on @user_script:%u.",
              (int)(answer->bytes.bytes < most ? answer->bytes.bytes : most), answer->bytes.data,
-             sha, run->known.lines[number]);
+             run->sha, run->known.lines[number]);
     for (char *at = run->error; *at != '\0'; at++) { /* an error is one line */
         if (*at == '\r' || *at == '\n') *at = ' ';
     }

@@ -68,7 +68,7 @@ struct known known_find(struct bytes text);
 /* A run of one known script. The values that it is made with must live as long. */
 struct known_run {
     struct known known;
-    const char *sha;
+    const char *sha;    /* in lower case */
     struct bytes value; /* ARGV[1] */
     int64_t ttl_ms;     /* ARGV[2] */
     bool adds;          /* adds to the time that is left */

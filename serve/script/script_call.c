@@ -118,9 +118,9 @@ static int ask(lua_State *thread, struct script_run *run, enum key_command comma
         return refuse(thread, run, "ERR the script makes more than %d calls", RUN_CALLS_MAX);
     run->call.command = command;
     run->must = run->must ||
-                (run->key_state >= KEY_PRESENT && (command == KEY_DELETE || command == KEY_EXTEND));
+                (run->seen >= SEEN_PRESENT && (command == KEY_DELETE || command == KEY_EXTEND));
     if (command == KEY_DELETE || command == KEY_EXTEND) {
-        run->call.value = run->key_state == KEY_HOLDS ? run->key_holds : (struct bytes){NULL, 0};
+        run->call.value = run->seen == SEEN_VALUE ? run->seen_value : (struct bytes){NULL, 0};
     }
     return lua_yield(thread, 0);
 }
@@ -216,13 +216,13 @@ static int set(lua_State *thread, struct script_run *run, const struct words *wo
     run->call.ttl_ms = options.ex ? ttl * 1000 : ttl;
     if (options.nx) return ask(thread, run, KEY_TAKE);
     run->must = true;
-    if (run->key_state == KEY_HOLDS && bytes_equal(run->key_holds, run->call.value))
+    if (run->seen == SEEN_VALUE && bytes_equal(run->seen_value, run->call.value))
         return ask(thread, run, KEY_EXTEND);
-    if (run->key_state == KEY_ABSENT && options.xx) {
+    if (run->seen == SEEN_ABSENT && options.xx) {
         lua_pushboolean(thread, 0);
         return 1;
     }
-    if (run->key_state == KEY_ABSENT) return ask(thread, run, KEY_TAKE);
+    if (run->seen == SEEN_ABSENT) return ask(thread, run, KEY_TAKE);
     return refuse(
         thread, run,
         "ERR this gateway takes set without NX only after the script has seen that the key is "
@@ -274,18 +274,18 @@ static bool learn_change(struct script_run *run, bool done) {
 bool call_learn(struct script_run *run, const struct answer *answer) {
     const bool none = answer->kind == ANSWER_NIL;
     const int64_t number = answer->kind == ANSWER_INTEGER ? answer->integer : 0;
-    const enum key_state present = run->key_state == KEY_HOLDS ? KEY_HOLDS : KEY_PRESENT;
+    const enum seen present = run->seen == SEEN_VALUE ? SEEN_VALUE : SEEN_PRESENT;
     switch (run->call.command) {
-    case KEY_GET: run->key_state = none ? KEY_ABSENT : KEY_HOLDS; return true;
-    case KEY_EXISTS: run->key_state = number == 0 ? KEY_ABSENT : present; return true;
-    case KEY_PTTL: run->key_state = number == -2 ? KEY_ABSENT : present; return true;
-    case KEY_DELETE: run->key_state = KEY_ABSENT; return learn_change(run, number != 0);
+    case KEY_GET: run->seen = none ? SEEN_ABSENT : SEEN_VALUE; return true;
+    case KEY_EXISTS: run->seen = number == 0 ? SEEN_ABSENT : present; return true;
+    case KEY_PTTL: run->seen = number == -2 ? SEEN_ABSENT : present; return true;
+    case KEY_DELETE: run->seen = SEEN_ABSENT; return learn_change(run, number != 0);
     case KEY_EXTEND:
-        run->key_state = number == 0 ? KEY_ABSENT : present;
+        run->seen = number == 0 ? SEEN_ABSENT : present;
         return learn_change(run, number != 0);
     case KEY_TAKE:
-        run->key_state = none ? KEY_PRESENT : KEY_HOLDS;
-        if (!none) run->key_holds = run->call.value;
+        run->seen = none ? SEEN_PRESENT : SEEN_VALUE;
+        if (!none) run->seen_value = run->call.value;
         return learn_change(run, !none);
     }
     return true;

@@ -70,9 +70,9 @@ static int push_answer(lua_State *state) {
         lua_pushnumber(state, (lua_Number)answer->integer);
     else
         lua_pushlstring(state, bytes.data, bytes.bytes);
-    if (run->call.command == KEY_GET && run->key_state == KEY_HOLDS &&
+    if (run->call.command == KEY_GET && run->seen == SEEN_VALUE &&
         lua_type(state, -1) == LUA_TSTRING) {
-        run->key_holds.data = lua_tolstring(state, -1, &run->key_holds.bytes);
+        run->seen_value.data = lua_tolstring(state, -1, &run->seen_value.bytes);
     }
     lua_settop(run->thread, 0);
     lua_xmove(state, run->thread, 1);
@@ -182,7 +182,7 @@ static enum program_step begin(struct script_run *run, struct key_call *call,
     run->arena.used = run->inputs_end;
     run->begun++;
     run->calls = 0;
-    run->key_state = KEY_UNKNOWN;
+    run->seen = SEEN_NOTHING;
     if (!state_open(run)) return end_without_memory(run, result);
     return resume(run, 0, call, result);
 }
@@ -200,7 +200,7 @@ enum program_step script_run_step(struct script_run *run, const struct answer *a
     if (answer->kind == ANSWER_ERROR) {
         /* The effect of the call is not known. */
         run->changed = run->changed || run->call.command >= KEY_DELETE;
-        run->key_state = KEY_UNKNOWN;
+        run->seen = SEEN_NOTHING;
     } else if (!call_learn(run, answer)) {
         if (!run->changed && run->begun < TRIES_MAX) return begin(run, call, result);
         snprintf(run->error, sizeof run->error,

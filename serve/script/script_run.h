@@ -40,7 +40,7 @@ struct script_uses {
 };
 
 /* What the script has observed of its key, or has done to it. */
-enum key_state { KEY_UNKNOWN, KEY_ABSENT, KEY_PRESENT, KEY_HOLDS };
+enum seen { SEEN_NOTHING, SEEN_ABSENT, SEEN_PRESENT, SEEN_VALUE };
 
 /* The form in which the script gets the answer to a call. */
 enum answer_form { FORM_AS_IT_IS, FORM_SECONDS, FORM_STATUS };
@@ -66,8 +66,8 @@ struct script_run {
     bool is_pcall; /* redis.pcall: an error is an answer */
     bool must;     /* the call must work, since the script has seen that it can */
     bool changed;  /* an earlier call may have changed the key: the run cannot restart */
-    enum key_state key_state;
-    struct bytes key_holds;
+    enum seen seen;
+    struct bytes seen_value;
 
     bool refused; /* `error` holds the reason, which replaces any error of Lua */
     char error[RUN_ERROR_BYTES];

@@ -121,6 +121,8 @@ def test_evalsha_wants_a_text_that_is_known(client, key):
     assert client("SCRIPT", "EXISTS", sha, "0" * 40, "x") == [1, 0, 0]
     client("SET", key, "v", "NX", "PX", 20000)
     assert client("EVALSHA", sha.upper(), 1, key, "v") == 1
+    fails = client("SCRIPT", "LOAD", "return #ARGV[1]")
+    assert fails.decode() in str(client.error("EVALSHA", fails.upper(), 1, key))  # as in Redis: in lower case
     assert client("SCRIPT", "FLUSH") == "OK"
     assert client.error("EVALSHA", sha, 1, key, "v").code == "NOSCRIPT"
 
