@@ -492,6 +492,8 @@ struct rl_lease {
         struct rl_tally unlocking; /* from the release on */
     };
 };
+/* Its validity may still run: until its end, where a renewal has failed. */
+bool rl_lease_holds(const struct rl_lease *lease);
 void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
                    const struct rl_lease_rules *rules);
 /* The START of the lease that a won attempt brings, without what every event carries. */

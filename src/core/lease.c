@@ -44,7 +44,7 @@ static const unsigned char allowed[] = {
     [RL_LEASE_RELEASED] = 0,
 };
 
-static bool holding(const struct rl_lease *lease) {
+bool rl_lease_holds(const struct rl_lease *lease) {
     return lease->state == RL_LEASE_HELD || lease->state == RL_LEASE_UNSURE;
 }
 
@@ -74,11 +74,11 @@ static void move(struct rl_lease *lease, enum rl_lease_state to, rl_ns now) {
 }
 
 rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now) {
-    return holding(lease) && now < lease->validity_end ? lease->validity_end - now : 0;
+    return rl_lease_holds(lease) && now < lease->validity_end ? lease->validity_end - now : 0;
 }
 
 void rl_lease_void(struct rl_lease *lease, rl_ns now) {
-    if (holding(lease) && now < lease->validity_end) lease->validity_end = now;
+    if (rl_lease_holds(lease) && now < lease->validity_end) lease->validity_end = now;
 }
 
 void rl_lease_disown(struct rl_lease *lease) {
@@ -135,7 +135,7 @@ static void drop_rounds(struct rl_lease *lease, struct rl_actions *actions) {
 static void lose(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
     drop_rounds(lease, actions);
     /* a lease that was never proven cannot be reported as lost */
-    if (holding(lease)) actions->notices |= RL_NOTICE_LOST;
+    if (rl_lease_holds(lease)) actions->notices |= RL_NOTICE_LOST;
     move(lease, RL_LEASE_LOST, now);
 }
 
@@ -169,7 +169,7 @@ static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
 
 /* A quarter of the time that is left: several retries fit before the loss. */
 static void schedule_retry(struct rl_lease *lease, rl_ns now) {
-    if (!renews(lease) || !holding(lease)) return;
+    if (!renews(lease) || !rl_lease_holds(lease)) return;
     rl_ns pause = (lost_at(lease) - now) / 4;
     if (pause > lease->terms->node_timeout) pause = lease->terms->node_timeout;
     if (pause < RL_MS) pause = RL_MS;
@@ -277,7 +277,7 @@ static rl_ns key_ttl(const struct rl_lease *lease, rl_ns now) {
  * moment, no later round is won: a break (break.h) rests on that. */
 static void set_again(struct rl_lease *lease, rl_mask nodes, const struct rl_event *event,
                       rl_ns now, struct rl_actions *actions) {
-    assert(holding(lease) && now < lease->validity_end);
+    assert(rl_lease_holds(lease) && now < lease->validity_end);
     nodes &= (rl_mask) ~(lease->repaired | event->voided);
     for (unsigned i = 0; nodes >> i; i++) {
         if (!(nodes & rl_bit(i)) || rl_count(lease->set | rl_bit(i)) >= lease->terms->quorum)
@@ -302,7 +302,7 @@ static void give_to_late(struct rl_lease *lease, const struct rl_event *event, r
                          struct rl_actions *actions) {
     lease->late &= (rl_mask)~event->foreign;
     if (now >= behind_until(lease)) lease->behind = 0;
-    if (!holding(lease) || (lease->round_open && !lease->round_proven)) return;
+    if (!rl_lease_holds(lease) || (lease->round_open && !lease->round_proven)) return;
     const rl_mask nodes = lease->late & event->ready & (rl_mask) ~(lease->behind | event->voided);
     if (nodes == 0) return;
     lease->late &= (rl_mask)~nodes;
@@ -411,7 +411,7 @@ static bool regains(struct rl_lease *lease, const struct rl_event *event, rl_ns 
                     struct rl_actions *actions) {
     struct rl_tally *round = &lease->round;
     const rl_mask never = round->absent & (rl_mask)~lease->gone;
-    if (!holding(lease) ||
+    if (!rl_lease_holds(lease) ||
         rl_count(round->granted | never | rl_tally_pending(round)) < round->quorum)
         return false;
     set_again(lease, never, event, now, actions);
@@ -502,12 +502,12 @@ static bool was_regained(struct rl_lease *lease, const struct rl_event *event, r
 static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
     if (event->node >= lease->terms->nodes) return;
-    if (holding(lease)) note_key(lease, event, now);
+    if (rl_lease_holds(lease)) note_key(lease, event, now);
     if (was_regained(lease, event, now, actions)) return;
     if (needs_token(lease) && lease->round_open && raises_fence(lease, event, actions)) return;
     if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote))
         judge_round(lease, event, now, actions);
-    else if (event->vote == RL_VOTE_ABSENT && holding(lease) && !lease->round_open)
+    else if (event->vote == RL_VOTE_ABSENT && rl_lease_holds(lease) && !lease->round_open)
         set_again(lease, rl_bit(event->node), event, now, actions); /* it was late */
 }
 
@@ -546,7 +546,7 @@ static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_
             actions->extend_outcome = RL_OUTCOME_LIMIT;
         else
             open_round(lease, event, ttl, true, now, actions);
-    } else if (holding(lease) && now >= lease->renew_at) {
+    } else if (rl_lease_holds(lease) && now >= lease->renew_at) {
         rl_ns ttl = renewal_ttl(lease, now);
         /* full: too many renewals of this client are under way */
         actions->renewal_waits = event->full && ttl != 0;
@@ -561,7 +561,7 @@ static void want_extension(struct rl_lease *lease, const struct rl_event *event,
     assert(event->ttl > 0 && lease->want_ttl == 0);
     assert(!lease->round_open || !lease->round_by_caller || lease->round_proven);
     lease->raises = 0;
-    if (holding(lease) || unproven(lease))
+    if (rl_lease_holds(lease) || unproven(lease))
         lease->want_ttl = event->ttl;
     else
         actions->extend_outcome = RL_OUTCOME_LOST;
@@ -617,7 +617,7 @@ static void count_unlocked(struct rl_lease *lease, const struct rl_event *event,
 static void release(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                     struct rl_actions *actions) {
     if (lease->state == RL_LEASE_RELEASING || lease->state == RL_LEASE_RELEASED) return;
-    if (!holding(lease)) lease->proven_members = 0;
+    if (!rl_lease_holds(lease)) lease->proven_members = 0;
     if (lease->state != RL_LEASE_LOST) lease->kept = rl_all(lease->terms->nodes);
     drop_rounds(lease, actions);
     move(lease, RL_LEASE_RELEASING, now);
@@ -686,12 +686,12 @@ static rl_ns wake_at(const struct rl_lease *lease, bool renewal_waits) {
     if (lease->state == RL_LEASE_RELEASING)
         return lease->unlocking_since + lease->terms->node_timeout;
     rl_ns at = RL_NEVER;
-    if (holding(lease)) at = lost_at(lease);
+    if (rl_lease_holds(lease)) at = lost_at(lease);
     if (lease->round_open && round_deadline(lease) < at) at = round_deadline(lease);
-    const bool waits = holding(lease) && (lease->late & lease->behind) != 0;
+    const bool waits = rl_lease_holds(lease) && (lease->late & lease->behind) != 0;
     if (waits && behind_until(lease) < at) at = behind_until(lease);
     bool may_renew =
-        holding(lease) && !renewal_waits && (!lease->round_open || lease->round_proven);
+        rl_lease_holds(lease) && !renewal_waits && (!lease->round_open || lease->round_proven);
     if (may_renew && lease->renew_at < at) at = lease->renew_at;
     return at;
 }
@@ -701,8 +701,8 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     memset(actions, 0, sizeof *actions);
     if (event->type == RL_EVENT_START && lease->state == RL_LEASE_NONE)
         start(lease, event, now, actions);
-    if (holding(lease)) shorten_for_rates(lease, now);
-    if (holding(lease) && now >= lost_at(lease)) lose(lease, now, actions);
+    if (rl_lease_holds(lease)) shorten_for_rates(lease, now);
+    if (rl_lease_holds(lease) && now >= lost_at(lease)) lose(lease, now, actions);
 
     reconsider(lease, event, now, actions);
     switch (event->type) {
@@ -719,7 +719,7 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     /* Answers that wait in the sockets are read before any node counts as late. */
     if (event->type != RL_EVENT_VOTE) close_late_round(lease, event, now, actions);
     if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, event, now, actions);
-    if (holding(lease) || unproven(lease)) next_round(lease, event, now, actions);
+    if (rl_lease_holds(lease) || unproven(lease)) next_round(lease, event, now, actions);
     give_to_late(lease, event, now, actions);
     actions->wake_at = wake_at(lease, actions->renewal_waits);
 }

@@ -91,7 +91,7 @@ void events_failed(const struct redlock_lock *lock, int result, rl_ns now) {
 static __attribute__((noinline)) void report_lease(const struct redlock_lock *lock, int kind,
                                                    int result, rl_ns began, rl_ns now) {
     const struct rl_lease *lease = &lock->lease;
-    const bool proven = lease->state == RL_LEASE_HELD || lease->state == RL_LEASE_UNSURE;
+    const bool proven = rl_lease_holds(lease);
     const bool extends = kind == REDLOCK_EVENT_EXTENDED && proven;
     const struct redlock_event event = {.kind = kind,
                                         .result = result,

@@ -61,12 +61,9 @@ static void remember_late(struct redlock_lock *lock) {
     all->count++;
 }
 
-static bool is_holding(const struct redlock_lock *lock) {
-    return lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE;
-}
-
 static bool is_under_way(const struct redlock_lock *lock) {
-    return (is_holding(lock) && lock->lease.late) || (lock->round && lock->round->voting);
+    return (rl_lease_holds(&lock->lease) && lock->lease.late) ||
+           (lock->round && lock->round->voting);
 }
 
 static bool is_over(const struct redlock_lock *lock) {
@@ -76,7 +73,7 @@ static bool is_over(const struct redlock_lock *lock) {
 void late_stepped(struct redlock_lock *lock) {
     if (lock->phase == PHASE_DISOWNED && is_over(lock))
         late_end(lock);
-    else if (lock->phase == PHASE_LEASED && is_holding(lock) && late_nodes(lock))
+    else if (lock->phase == PHASE_LEASED && rl_lease_holds(&lock->lease) && late_nodes(lock))
         remember_late(lock);
     else if (lock->phase != PHASE_DISOWNED)
         late_forget(lock);

@@ -217,7 +217,7 @@ void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *action
         remove_due(renewals, lock);
     count_under_way(lock, actions, now);
     bool held = lock->phase == PHASE_LEASED && lock->lease.rules->renew_every > 0 &&
-                (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
+                rl_lease_holds(&lock->lease);
     if (held != lock->counted) lock->config->held += held ? 1u : -1u;
     lock->counted = held;
     if (renewals->count == 0 || renewals->awake || renewals->under_way >= renewals->window) return;

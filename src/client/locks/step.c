@@ -273,17 +273,14 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
 /* Returns round_t1 as it was before. */
 static rl_ns step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns now,
                         struct rl_actions *actions) {
-    const bool releases =
-        event->type == RL_EVENT_RELEASE && lock->lease.validity_end > now &&
-        (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
+    const bool releases = event->type == RL_EVENT_RELEASE && lock->lease.validity_end > now &&
+                          rl_lease_holds(&lock->lease);
     const bool unproven = lock->lease.state == RL_LEASE_NONE;
     rl_ns t1 = lock->lease.round_t1;
     renewals_event(lock, event);
     rl_lease_step(&lock->lease, event, now, actions);
     /* UNSURE: the renewal that was due in the same step has failed */
-    const bool taken_over =
-        unproven && lock->lease.adopted &&
-        (lock->lease.state == RL_LEASE_HELD || lock->lease.state == RL_LEASE_UNSURE);
+    const bool taken_over = unproven && lock->lease.adopted && rl_lease_holds(&lock->lease);
     if (taken_over && lock->config->mode->won) lock->config->mode->won(lock, lock->lease.fence);
     renewals_stepped(lock, actions, now);
     if (lock->lease.round_t1 != t1 && !lock->lease.round.asked)
