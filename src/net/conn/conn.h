@@ -211,7 +211,7 @@ static inline bool conn_is_for_votes(const struct conn *conn) {
     return conn->kind == CONN_MAIN || conn->kind == CONN_FRESH;
 }
 
-/* process.c: whether the net's descriptors are its own. Not in a child, where they are the
+/* fork.c: whether the net's descriptors are its own. Not in a child, where they are the
  * parent's, and not once the program has closed them: their numbers may be anything's. */
 bool net_may_touch(const struct net *net);
 
