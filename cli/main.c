@@ -13,7 +13,7 @@
 #include "frame/nearest.h"
 #include "frame/program.h"
 #include "frame/verbs.h"
-#include "process/beside.h"
+#include "process/sibling.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
 
@@ -140,8 +140,8 @@ static int dispatch(int argc, char **argv) {
     if (command == NULL) return EXIT_USAGE_ERROR;
     if (command->main == NULL) {
         char option[] = "--help", *help_line[] = {argv[2], option, NULL};
-        return asks ? beside_main(command->name, 2, help_line)
-                    : beside_main(command->name, argc - 1, argv + 1);
+        return asks ? sibling_main(command->name, 2, help_line)
+                    : sibling_main(command->name, argc - 1, argv + 1);
     }
     if (!asks) return program_run(command, argc - 1, argv + 1);
     const char *verb = argc > 3 && has_verbs(command) ? argv[3] : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * redlock serve: the gateway of serve/, with nodes and limits as the command line says. A program
- * of its own (beside.h).
+ * of its own (sibling.h).
  */
 #include "../serve/serve.h"
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "process/beside.h"
+#include "process/sibling.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
@@ -77,7 +77,7 @@ static _Noreturn void become_gateway(struct bench *bench, const char *path, pid_
                          "--listen",
                          listen,
                          NULL};
-    _exit(beside_main(arguments[0], (int)(sizeof arguments / sizeof arguments[0]) - 1, arguments));
+    _exit(sibling_main(arguments[0], (int)(sizeof arguments / sizeof arguments[0]) - 1, arguments));
 }
 
 /* False: it has ended, or does not start. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * redlock bench: a program of its own (cli/process/beside.h).
+ * redlock bench: a program of its own (cli/process/sibling.h).
  */
 #include <jansson.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
 
 #include "bench.h"
 #include "floor.h"
-#include "process/beside.h"
+#include "process/sibling.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
 
@@ -59,12 +59,12 @@ static int start(struct bench *bench, struct servers *servers, const char *modul
 }
 
 bool native_can_be_had(const struct bench *bench) {
-    return bench->own && (bench->settings->module != NULL || beside_has_module());
+    return bench->own && (bench->settings->module != NULL || sibling_has_module());
 }
 
 static int find_module(const struct bench *bench, char *path, size_t size) {
     const char *named = bench->settings->module;
-    if (named == NULL) return beside_module(path, size);
+    if (named == NULL) return sibling_module(path, size);
     char *found = realpath(named, NULL);
     int length = found != NULL ? snprintf(path, size, "%s", found) : -1;
     free(found);

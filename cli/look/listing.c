@@ -13,16 +13,16 @@
 #include "process/message.h"
 #include "show.h"
 
-static bool grow(struct found *found) {
-    if (found->count < found->room) return true;
-    size_t room = found->room == 0 ? 64 : found->room * 2;
-    char **names = realloc(found->names, room * sizeof *names);
+static bool grow(struct listing *listing) {
+    if (listing->count < listing->room) return true;
+    size_t room = listing->room == 0 ? 64 : listing->room * 2;
+    char **names = realloc(listing->names, room * sizeof *names);
     if (names == NULL) return false;
-    found->names = names;
-    size_t *bytes = realloc(found->bytes, room * sizeof *bytes);
+    listing->names = names;
+    size_t *bytes = realloc(listing->bytes, room * sizeof *bytes);
     if (bytes == NULL) return false;
-    found->bytes = bytes;
-    found->room = room;
+    listing->bytes = bytes;
+    listing->room = room;
     return true;
 }
 
@@ -33,11 +33,11 @@ static int compare_bytes(const void *a, size_t a_bytes, const void *b, size_t b_
 
 /* Kept in order, each once: every node reports its own keys. */
 static void add_found(void *context, const void *resource, size_t bytes) {
-    struct found *found = context;
-    size_t low = 0, high = found->count;
+    struct listing *listing = context;
+    size_t low = 0, high = listing->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        int order = compare_bytes(resource, bytes, found->names[middle], found->bytes[middle]);
+        int order = compare_bytes(resource, bytes, listing->names[middle], listing->bytes[middle]);
         if (order == 0) return;
         if (order < 0) {
             high = middle;
@@ -45,37 +45,37 @@ static void add_found(void *context, const void *resource, size_t bytes) {
             low = middle + 1;
         }
     }
-    if (found->count >= LOCKS_MAX) {
-        found->cut = true;
+    if (listing->count >= LOCKS_MAX) {
+        listing->cut = true;
         return;
     }
     char *copy = malloc(bytes + 1);
-    if (copy == NULL || !grow(found)) {
+    if (copy == NULL || !grow(listing)) {
         free(copy);
-        found->failed = true;
+        listing->failed = true;
         return;
     }
     memcpy(copy, resource, bytes);
     copy[bytes] = '\0';
-    memmove(found->names + low + 1, found->names + low,
-            (found->count - low) * sizeof *found->names);
-    memmove(found->bytes + low + 1, found->bytes + low,
-            (found->count - low) * sizeof *found->bytes);
-    found->names[low] = copy;
-    found->bytes[low] = bytes;
-    found->count++;
+    memmove(listing->names + low + 1, listing->names + low,
+            (listing->count - low) * sizeof *listing->names);
+    memmove(listing->bytes + low + 1, listing->bytes + low,
+            (listing->count - low) * sizeof *listing->bytes);
+    listing->names[low] = copy;
+    listing->bytes[low] = bytes;
+    listing->count++;
 }
 
-int found_take(struct session *session, struct found *found) {
-    *found = (struct found){0};
-    return redlock_list(session->client, add_found, found);
+int listing_take(struct session *session, struct listing *listing) {
+    *listing = (struct listing){0};
+    return redlock_list(session->client, add_found, listing);
 }
 
-void found_free(struct found *found) {
-    for (size_t i = 0; i < found->count; i++) free(found->names[i]);
-    free(found->names);
-    free(found->bytes);
-    *found = (struct found){0};
+void listing_free(struct listing *listing) {
+    for (size_t i = 0; i < listing->count; i++) free(listing->names[i]);
+    free(listing->names);
+    free(listing->bytes);
+    *listing = (struct listing){0};
 }
 
 /* ---- what is not seen -------------------------------------------------------------------- */
@@ -104,7 +104,8 @@ static void look_for_readers(struct session *session, struct unlisted *unlisted)
     }
 }
 
-void unlisted_take(struct session *session, const struct found *found, struct unlisted *unlisted) {
+void unlisted_take(struct session *session, const struct listing *listing,
+                   struct unlisted *unlisted) {
     struct redlock_walk walk;
     redlock_walk_init(&walk);
     *unlisted = (struct unlisted){.need = NEED_LIST};
@@ -112,7 +113,7 @@ void unlisted_take(struct session *session, const struct found *found, struct un
     if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return;
     memcpy(unlisted->verdicts, walk.verdicts, sizeof unlisted->verdicts);
     unlisted->unseen = session_reads_refused(session, unlisted->verdicts);
-    if (unlisted->unseen || found->count > 0) return;
+    if (unlisted->unseen || listing->count > 0) return;
     look_for_readers(session, unlisted);
     unlisted->unseen = session_reads_refused(session, unlisted->verdicts);
 }

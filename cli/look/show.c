@@ -191,10 +191,10 @@ static bool majority_votes(struct session *session) {
 }
 
 static int show_all(struct session *session, json_t *all) {
-    struct found found;
+    struct listing listing;
     struct unlisted unlisted;
-    int result = found_take(session, &found);
-    unlisted_take(session, &found, &unlisted);
+    int result = listing_take(session, &listing);
+    unlisted_take(session, &listing, &unlisted);
     if (unlisted.unseen && result == REDLOCK_OK) result = REDLOCK_NO_QUORUM;
     int status = EXIT_OK;
     if (result != REDLOCK_OK)
@@ -204,30 +204,30 @@ static int show_all(struct session *session, json_t *all) {
     else
         unlisted_report(session, &unlisted);
     report_left_out(session);
-    if (found.cut) {
+    if (listing.cut) {
         complain("there are more than %d locks: the list is not complete", LOCKS_MAX);
         status = EXIT_SYSTEM;
     }
-    if (found.failed) {
+    if (listing.failed) {
         complain("out of memory: the list is not complete");
         status = EXIT_SYSTEM;
     }
     size_t hidden = 0;
     int told = 0;
-    for (size_t i = 0; i < found.count; i++) {
-        int one = show_one(session, found.names[i], found.bytes[i], false, all,
+    for (size_t i = 0; i < listing.count; i++) {
+        int one = show_one(session, listing.names[i], listing.bytes[i], false, all,
                            lists_every_value(session) ? NULL : &hidden, &told);
         if (status == EXIT_OK) status = one;
     }
     const bool speaks = all == NULL && !session->settings->quiet;
-    if (found.count == hidden && status == EXIT_OK && !majority_votes(session))
+    if (listing.count == hidden && status == EXIT_OK && !majority_votes(session))
         status = session_failure(session, NULL, "the list of locks", REDLOCK_NO_QUORUM);
-    if (found.count == hidden && status == EXIT_OK && speaks) complain("no locks");
+    if (listing.count == hidden && status == EXIT_OK && speaks) complain("no locks");
     if (hidden > 0 && speaks)
         complain(hidden == 1 ? "%zu other key does not have the form of a lock; --all shows it"
                              : "%zu other keys do not have the form of a lock; --all shows them",
                  hidden);
-    found_free(&found);
+    listing_free(&listing);
     return status;
 }
 

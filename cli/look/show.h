@@ -43,16 +43,16 @@ bool sight_is_lock(const struct sight *sight);
 bool lists_every_value(struct session *session);
 
 /* The names of all keys that may be locks, in order, each once. */
-struct found {
+struct listing {
     char **names;
     size_t *bytes;
     size_t count, room;
     bool failed, cut; /* no memory; there are more */
 };
 #define LOCKS_MAX 1000000
-/* enum redlock_result. Call found_free() in any case. */
-int found_take(struct session *session, struct found *found);
-void found_free(struct found *found);
+/* enum redlock_result. Call listing_free() in any case. */
+int listing_take(struct session *session, struct listing *listing);
+void listing_free(struct listing *listing);
 
 /* Nodes that do not let this user list names, or read what they hold. */
 struct unlisted {
@@ -60,7 +60,8 @@ struct unlisted {
     enum need need;                  /* NEED_READ: they list the names, and show no locks */
     bool unseen;                     /* so many that a lock may be missing from the list */
 };
-void unlisted_take(struct session *session, const struct found *found, struct unlisted *unlisted);
+void unlisted_take(struct session *session, const struct listing *listing,
+                   struct unlisted *unlisted);
 /* A line for each of them: into `out`, or to standard error. */
 void unlisted_text(struct session *session, const struct unlisted *unlisted, char *out,
                    size_t size);

@@ -354,17 +354,17 @@ static void report_unlisted(struct watch *watch, const struct unlisted *unlisted
 }
 
 static bool look_at_all(struct watch *watch) {
-    struct found found;
+    struct listing listing;
     struct unlisted unlisted;
-    int result = found_take(watch->session, &found);
+    int result = listing_take(watch->session, &listing);
     bool goes_on = result == REDLOCK_OK || result == REDLOCK_NO_QUORUM;
-    unlisted_take(watch->session, &found, &unlisted);
+    unlisted_take(watch->session, &listing, &unlisted);
     if (unlisted.unseen && result == REDLOCK_OK) result = REDLOCK_NO_QUORUM;
     if (goes_on) report_unlisted(watch, &unlisted);
     if (!goes_on) complain("%s", redlock_result_text(result));
-    for (size_t i = 0; goes_on && i < found.count && !is_stopped(0); i++)
-        goes_on = look_at(watch, found.names[i], found.bytes[i], false);
-    found_free(&found);
+    for (size_t i = 0; goes_on && i < listing.count && !is_stopped(0); i++)
+        goes_on = look_at(watch, listing.names[i], listing.bytes[i], false);
+    listing_free(&listing);
     if (result == REDLOCK_NO_QUORUM && watch->redraws)
         fputs(unlisted.unseen ? "no permission (ACL) on too many nodes: the list may lack locks\n"
                               : "too few nodes answer: the list may lack locks\n",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "beside.h"
+#include "sibling.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -34,7 +34,7 @@ static void try_in(const char *directory, const char *below, const char *command
         complain("cannot run %s: %s", program, strerror(errno));
 }
 
-int beside_main(const char *command, int argc, char **argv) {
+int sibling_main(const char *command, int argc, char **argv) {
     char directory[PATH_MAX], name[64];
     (void)argc;
     if (own_directory(directory, sizeof directory) != 0) {
@@ -65,13 +65,13 @@ static bool find_module(const char *directory, char *path, size_t size) {
     return length >= 0 && (size_t)length < size;
 }
 
-bool beside_has_module(void) {
+bool sibling_has_module(void) {
     char directory[PATH_MAX], path[PATH_MAX];
     return own_directory(directory, sizeof directory) == 0 &&
            find_module(directory, path, sizeof path);
 }
 
-int beside_module(char *path, size_t size) {
+int sibling_module(char *path, size_t size) {
     char directory[PATH_MAX];
     if (own_directory(directory, sizeof directory) != 0) {
         complain("cannot find this program's own directory through /proc/self/exe: %s",

@@ -4,18 +4,18 @@
  * that takes locks contains no measurements and no simulator, and loads no library that only the
  * gateway needs.
  */
-#ifndef CLI_BESIDE_H
-#define CLI_BESIDE_H
+#ifndef CLI_SIBLING_H
+#define CLI_SIBLING_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /* Executes redlock-`command` with the arguments after argv[0]. Returns an exit status only on
  * failure. */
-int beside_main(const char *command, int argc, char **argv);
+int sibling_main(const char *command, int argc, char **argv);
 /* The absolute path of the module redlock.so: of the one that is installed, or was built, with this
  * program. 0, or -1 after a message. */
-int beside_module(char *path, size_t size);
-bool beside_has_module(void);
+int sibling_module(char *path, size_t size);
+bool sibling_has_module(void);
 
 #endif

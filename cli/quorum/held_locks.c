@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "held.h"
+#include "held_locks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * The locks that are held on the nodes now, by any client, as far as a walk over the keys finds
  * them.
  */
-#ifndef CLI_HELD_H
-#define CLI_HELD_H
+#ifndef CLI_HELD_LOCKS_H
+#define CLI_HELD_LOCKS_H
 
 #include <stdbool.h>
 #include <stdint.h>

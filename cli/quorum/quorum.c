@@ -16,13 +16,13 @@
 #include "frame/commands.h"
 #include "frame/duration.h"
 #include "frame/nearest.h"
-#include "held.h"
+#include "held_locks.h"
 #include "process/boottime.h"
 #include "process/diagnostics.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
 #include "process/progress.h"
-#include "refusals.h"
+#include "refusing_members.h"
 
 /* An added node is intact ttl_max after it was registered; drift and a busy machine add to that. */
 #define OTHER_CHANGE_WITHIN (3000 * MS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "refusals.h"
+#include "refusing_members.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * Members that are intact and refuse every new lock all the same: their record is in order, and
  * the server takes no write.
  */
-#ifndef CLI_REFUSALS_H
-#define CLI_REFUSALS_H
+#ifndef CLI_REFUSING_MEMBERS_H
+#define CLI_REFUSING_MEMBERS_H
 
 #include "explain/membership.h"
 

@@ -18,7 +18,7 @@
 
 #include "frame/commands.h"
 #include "janitor.h"
-#include "process/beside.h"
+#include "process/sibling.h"
 #include "process/boottime.h"
 #include "process/child.h"
 #include "process/exit_codes.h"
@@ -254,7 +254,7 @@ static int with_directory(struct up *up, char **argv) {
 /* The servers resolve the name in a directory of their own, so it is made absolute. */
 static int find_module(const struct settings *settings, char *path, size_t size) {
     if (!settings->up.native && settings->up.module == NULL) return 0;
-    if (settings->up.module == NULL) return beside_module(path, size);
+    if (settings->up.module == NULL) return sibling_module(path, size);
     char *found = realpath(settings->up.module, NULL);
     int length = found != NULL ? snprintf(path, size, "%s", found) : -1;
     free(found);
