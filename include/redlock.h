@@ -432,6 +432,56 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_peek_start(struct redlock_lock *lock,
                                                       struct redlock_view *views, size_t count,
                                                       redlock_done_fn *done, void *context);
 
+/* ---- why ---------------------------------------------------------------------------------- */
+
+/* What keeps a node from voting. */
+enum redlock_obstacle {
+    REDLOCK_OBSTACLE_NONE = 0,   /* it votes, or would */
+    REDLOCK_OBSTACLE_SILENT = 1, /* it does not answer */
+    REDLOCK_OBSTACLE_ERROR = 2,  /* it answers with an error that may pass by itself */
+    REDLOCK_OBSTACLE_RECORD = 3, /* its record, or the list of nodes, must change. While
+                                    redlock_quorum_init() runs this is so for up to a second */
+    REDLOCK_OBSTACLE_SETUP = 4   /* a password, a permission or a setting must be corrected */
+};
+struct redlock_why_node {
+    int verdict;      /* enum redlock_verdict, the one that explains most: of the operation, or of
+                         the connection */
+    int obstacle;     /* enum redlock_obstacle */
+    const char *cure; /* what to do; static. NULL: `text` says it, or time may do it */
+    char text[240];   /* why it did not help: "no answer in time" */
+};
+struct redlock_why_report {
+    size_t size;
+    int result;  /* enum redlock_result: that of the operation, or one that explains it better */
+    int in_vain; /* 1: waiting is no cure, too few nodes can vote until records or the list of nodes
+                    change (REDLOCK_OBSTACLE_RECORD); 2: ... until something is corrected. 0 */
+    size_t nodes, votes_needed;
+    size_t votes;        /* nodes that answered by the rules of locks, or would */
+    size_t silent;       /* nodes that do not answer */
+    size_t read;         /* nodes of which it is known whether they carry a record */
+    size_t named;        /* nodes that the sentence names */
+    size_t head_bytes;   /* how much of the sentence is about all nodes; " (URL: why; ...)" may
+                            follow */
+    char sentence[2048]; /* what is wrong, without the name of the resource: "no quorum: 1 of 3
+                            nodes answered, 2 needed (redis://db2: no answer in time; ...)",
+                            "lost: db2:6379 and db3:6379 timed out" */
+    char cure[1024];     /* a command, a setting or what to do; "": none is known */
+    struct redlock_why_node node[REDLOCK_NODES_MAX]; /* node[i] is node i */
+};
+static inline void redlock_why_report_init(struct redlock_why_report *why) {
+    memset(why, 0, sizeof *why);
+    why->size = sizeof *why;
+}
+/* Explains a `result` of an operation on `lock`, or of the client's (`lock` NULL), in the words
+ * that the command line prints. `verdicts`: what the client's nodes answered, for example in the
+ * views of a peek; NULL: what they answered in the lock's last operation, if there is one. It
+ * reports what the client knows now: it asks no node, waits for nothing and may be called in
+ * callbacks, and the text is yours and contains no secret. Call it before the next operation on
+ * the lock. (Who holds a lock only the nodes know: redlock_peek().) OK, BAD_ARGUMENT (the lock is
+ * another client's), FORKED. */
+REDLOCK_API int redlock_why(struct redlock_client *client, struct redlock_lock *lock, int result,
+                            const int *verdicts, struct redlock_why_report *why);
+
 /* ---- leaders ------------------------------------------------------------------------------ */
 
 /* A leader holds a guarded lock with the option `leader`. Its term is the fence of the lock: each

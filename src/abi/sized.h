@@ -36,6 +36,7 @@
 #define FIRST_BREAK_OPTIONS SIZED_THROUGH(redlock_break_options, retry_ms)
 #define FIRST_BREAK_REPORT SIZED_THROUGH(redlock_break_report, verdicts)
 #define FIRST_WAIT_STATUS SIZED_THROUGH(redlock_wait_status, ahead)
+#define FIRST_WHY SIZED_THROUGH(redlock_why_report, node)
 #define FIRST_FENCE_GATE_OPTIONS SIZED_THROUGH(redlock_fence_gate_options, create)
 
 static inline size_t sized_read(const void *program) {

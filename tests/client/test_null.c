@@ -65,13 +65,16 @@ static void a_client(void **state) {
     struct redlock_observer *observer = NULL;
     struct redlock_node_status status;
     struct redlock_stats stats;
+    struct redlock_why_report why;
     (void)state;
+    redlock_why_report_init(&why);
     redlock_node_status_init(&status);
     redlock_stats_init(&stats);
     REFUSES(redlock_client_wait_ready(no_client, 0));
     REFUSES(redlock_client_reload(no_client, &error));
     REFUSES(redlock_client_node(no_client, 0, &status));
     REFUSES(redlock_client_stats(no_client, &stats));
+    REFUSES(redlock_why(no_client, NULL, REDLOCK_HELD, NULL, &why));
     REFUSES(redlock_client_observe(no_client, on_event, NULL));
     REFUSES(redlock_process(no_client));
     REFUSES(redlock_lock_new(no_client, "r", 1, NULL, &lock, &error));

@@ -34,8 +34,9 @@ enum {
     WAIT_STATUS = 32,
     BREAK_OPTIONS = 32,
     BREAK_REPORT = 360,
+    WHY = 6984,
     LONGER = 24, /* bytes that a later release has appended */
-    ROOM = 4096,
+    ROOM = 8192,
     CANARY = 0xa5,
 };
 
@@ -231,6 +232,10 @@ static int ask_wait_status(struct redlock_client *client, void *into) {
     return result;
 }
 
+static int ask_why(struct redlock_client *client, void *into) {
+    return redlock_why(client, NULL, REDLOCK_NO_QUORUM, NULL, into);
+}
+
 static int ask_break(struct redlock_client *client, void *into) {
     return redlock_break(client, "sizes", 5, NULL, into, NULL);
 }
@@ -238,6 +243,7 @@ static int ask_break(struct redlock_client *client, void *into) {
 static const struct result_kind results[] = {
     {"node status", ask_node, NODE_STATUS, sizeof(struct redlock_node_status), 1, REDLOCK_OK},
     {"stats", ask_stats, STATS, sizeof(struct redlock_stats), 1, REDLOCK_OK},
+    {"why", ask_why, WHY, sizeof(struct redlock_why_report), 1, REDLOCK_OK},
     {"wait status", ask_wait_status, WAIT_STATUS, sizeof(struct redlock_wait_status), 1,
      REDLOCK_OK},
     {"survey", ask_server_info, SERVER, sizeof(struct redlock_server), 3, REDLOCK_NO_QUORUM},

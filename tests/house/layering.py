@@ -60,6 +60,7 @@ LAYERS = {
     # These two do not know each other.
     "src/client/look": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/look"},
     "src/client/change": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/change"},
+    "src/client/why": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/why"},
     "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/look", "src/client/change", "src/client"},
     # The simulator's rooms, from the lowest up. A judge learns from a history alone.
     "sim/history": {"src/core", "src/policy", "sim/history", "include"},

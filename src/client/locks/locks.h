@@ -31,6 +31,8 @@ void locks_shorten(struct redlock_client *client);
 void locks_turn_guarded(struct redlock_client *client);
 
 struct redlock_client *lock_client(const struct redlock_lock *lock);
+/* As it was made. */
+const struct redlock_lock_options *lock_options(const struct redlock_lock *lock);
 /* An operation of another part of the client on a free lock. OK: lock_give_back() must follow once;
  * or BUSY. */
 int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context);

@@ -104,6 +104,10 @@ struct redlock_client *lock_client(const struct redlock_lock *lock) {
     return lock->client;
 }
 
+const struct redlock_lock_options *lock_options(const struct redlock_lock *lock) {
+    return &lock->config->options;
+}
+
 bool lock_is_freed(const struct redlock_lock *lock) { return atomic_load(&lock->freed); }
 
 void lock_give_back(struct redlock_lock *lock, int result) {
