@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "checkup.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 #include "explain/denials.h"
 #include "explain/majority.h"
+#include "explain/votes.h"
 #include "process/boottime.h"
 
 #define SAMPLE_GAP (100 * MS)
@@ -280,8 +282,16 @@ static void try_lock(struct session *session, struct checkup *checkup) {
 
 /* ---- all of it ---- */
 
+static void set_cure(struct examined *node) {
+    if (node->why.cure == NULL) return;
+    snprintf(node->cure, sizeof node->cure, "%s.", node->why.cure);
+    node->cure[0] = (char)toupper((unsigned char)node->cure[0]);
+}
+
 static int ask_all(struct session *session, struct checkup *checkup) {
     struct redlock_server infos[REDLOCK_NODES_MAX];
+    struct redlock_why_report why;
+    int verdicts[REDLOCK_NODES_MAX];
     for (size_t i = 0; i < checkup->count; i++) infos[i].size = sizeof infos[i];
     int result =
         redlock_server_info(session->client, REDLOCK_SERVER_INFO_ALL, infos, checkup->count);
@@ -293,6 +303,12 @@ static int ask_all(struct session *session, struct checkup *checkup) {
         node->status.size = sizeof node->status;
         result = redlock_client_node(session->client, i, &node->status);
         if (result != REDLOCK_OK) return result;
+        verdicts[i] = infos[i].verdict;
+    }
+    session_why(session, NULL, verdicts, REDLOCK_NO_QUORUM, &why);
+    for (size_t i = 0; i < checkup->count; i++) {
+        checkup->nodes[i].why = why.node[i];
+        set_cure(&checkup->nodes[i]);
     }
     return REDLOCK_OK;
 }

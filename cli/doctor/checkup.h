@@ -28,6 +28,8 @@ struct clock_sample {
 struct examined {
     struct redlock_node_status status;
     struct redlock_server info;
+    struct redlock_why_node why; /* if it is not served */
+    char cure[160];              /* ... as a sentence of its own; "": none is known */
     struct redlock_own_key keys[REDLOCK_OWN_KEYS];
     int64_t ping_min_ns, ping_median_ns; /* -1: unknown */
     bool offset_known;

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "explain/votes.h"
 #include "finding_rules.h"
 
 /* ---- a node that does not answer our commands ---- */
@@ -23,8 +22,7 @@ static bool hangs_up(const struct examined *node) {
 /* Nothing answers there, or no server that we know. */
 static void judge_silent(const struct examined *node, size_t i, struct findings *findings) {
     const int verdict = node->info.verdict;
-    char reason[300];
-    reason_text(verdict, node->status.text, reason, sizeof reason);
+    const char *reason = node->why.text;
     if (verdict == REDLOCK_VERDICT_PROTOCOL || verdict == REDLOCK_VERDICT_ERROR)
         ERROR("NOT-A-SERVER", i, server_cure,
               "It answers, but not as a Redis or Valkey server does (%s): a proxy, an emulator or "
@@ -86,11 +84,11 @@ void judge_absent(const struct examined *node, size_t i, struct findings *findin
         break;
     case REDLOCK_VERDICT_CLUSTER:
         ERROR(
-            "CLUSTER", i, "List servers that do not run in cluster mode (cluster-enabled no).",
+            "CLUSTER", i, node->cure,
             "It runs in cluster mode: keys move between its servers, and its replicas take over without the locks.");
         break;
     case REDLOCK_VERDICT_TWICE_LISTED:
-        ERROR("TWICE-LISTED", i, "Take one of the two out of the list of nodes.",
+        ERROR("TWICE-LISTED", i, node->cure,
               "It is the same server as another node, so its vote would count twice%s.", detail);
         break;
     case REDLOCK_VERDICT_AUTH:
@@ -100,24 +98,20 @@ void judge_absent(const struct examined *node, size_t i, struct findings *findin
                   "It is in protected mode, and refuses clients of other machines.");
             break;
         }
-        ERROR("PASSWORD", i, "Correct the password in the node's URL: redis://USER:PASSWORD@HOST.",
-              "It refuses this login, so it never votes%s.", detail);
+        ERROR("PASSWORD", i, node->cure, "It refuses this login, so it never votes%s.", detail);
         break;
     case REDLOCK_VERDICT_MASTERDOWN:
         ERROR("IS-REPLICA", i, REPLICA_CURE, "It is a replica, and has lost its master.");
         break;
     case REDLOCK_VERDICT_MAXCLIENTS:
-        ERROR("MAX-CLIENTS", i,
-              "Raise maxclients (CONFIG SET maxclients, and ulimit -n), or close idle clients.",
-              "It has too many clients and accepts no more.");
+        ERROR("MAX-CLIENTS", i, node->cure, "It has too many clients and accepts no more.");
         break;
     case REDLOCK_VERDICT_LOADING:
-        WARNING("LOADING", i, "Wait; if it lasts, read the server's log.",
+        WARNING("LOADING", i, node->cure,
                 "It is still loading its data from disk, and cannot vote until that is done.");
         break;
     case REDLOCK_VERDICT_BUSY:
-        WARNING("BUSY", i, "Find the script (see its log); SCRIPT KILL ends it.",
-                "It is busy with a script and answers no client.");
+        WARNING("BUSY", i, node->cure, "It is busy with a script and answers no client.");
         break;
     default: judge_silent(node, i, findings); break;
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "findings.h"
 
-#include "explain/votes.h"
 #include "finding_rules.h"
 
 #include <stdarg.h>
@@ -25,7 +24,7 @@ void findings_add(struct findings *findings, enum severity severity, const char 
     for (size_t i = 0; i < findings->count; i++) {
         struct finding *known = &findings->list[i];
         if (strcmp(known->name, name) != 0 || strcmp(known->why, finding.why) != 0 ||
-            known->cure != cure)
+            strcmp(known->cure, cure) != 0)
             continue;
         known->nodes |= finding.nodes;
         return;
@@ -86,7 +85,7 @@ size_t count_served(const struct checkup *checkup) {
 
 bool none_answers(const struct checkup *checkup) {
     for (size_t i = 0; i < checkup->count; i++)
-        if (!node_is_silent(checkup->nodes[i].info.verdict)) return false;
+        if (checkup->nodes[i].why.obstacle != REDLOCK_OBSTACLE_SILENT) return false;
     return true;
 }
 

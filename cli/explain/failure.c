@@ -9,7 +9,6 @@
 #include <redlock/admin.h>
 #include <redlock/metrics.h>
 
-#include "causes.h"
 #include "denials.h"
 #include "frame/duration.h"
 #include "majority.h"
@@ -18,15 +17,15 @@
 #include "votes.h"
 
 /* A node that granted, or was not needed, is not a cause. */
-static void report_nodes(struct session *session, const int *verdicts, size_t count,
+static void report_nodes(struct session *session, const struct redlock_why_report *why,
                          const char *resource, enum need need, bool speak) {
     struct denials denials = {.asked = false};
-    for (size_t i = 0; i < count; i++) {
-        char reason[900];
-        int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
+    for (size_t i = 0; i < why->nodes; i++) {
+        const int verdict = why->node[i].verdict;
+        char reason[900], commands[300];
         bool healthy = verdict == REDLOCK_VERDICT_NONE || verdict == REDLOCK_VERDICT_GRANTED;
         if (need != NEED_LOCK) healthy = healthy || verdict == REDLOCK_VERDICT_ABSENT;
-        char commands[300];
+        snprintf(reason, sizeof reason, "%s", why->node[i].text);
         const bool refused =
             verdict == REDLOCK_VERDICT_NOT_SHARED && speak &&
             denied_commands(session, &denials, i, need, commands, sizeof commands)[0] != '\0';
@@ -66,14 +65,6 @@ static void report_ttl_max(struct session *session) {
                  most, wanted);
 }
 
-static bool names_two_quorums(struct session *session) {
-    struct redlock_quorum_status quorum = {.size = sizeof quorum};
-    struct redlock_member members[REDLOCK_NODES_MAX];
-    for (size_t i = 0; i < REDLOCK_NODES_MAX; i++) members[i].size = sizeof members[i];
-    return redlock_quorum_peek(session->client, &quorum, members, REDLOCK_NODES_MAX) ==
-           REDLOCK_TWO_QUORUMS;
-}
-
 /* Of the first two nodes that belong to two quorums. */
 static void report_quorums(struct session *session) {
     struct redlock_server servers[REDLOCK_NODES_MAX];
@@ -90,14 +81,6 @@ static void report_quorums(struct session *session) {
                  servers[first].quorum, node_url(session, i), servers[i].quorum);
         return;
     }
-}
-
-/* Too few nodes may vote because the configuration is wrong, which waiting does not cure. */
-static int cause_of(struct session *session, int result) {
-    if (result != REDLOCK_NO_QUORUM && result != REDLOCK_EXPIRED) return result;
-    if (session_mode(session) == REDLOCK_MODE_GUARDED && names_two_quorums(session))
-        return REDLOCK_TWO_QUORUMS;
-    return result;
 }
 
 /* The lock's key is sound: one that belongs to it is not. */
@@ -192,48 +175,17 @@ static bool holder_text(struct session *session, const char *resource, char *out
     return false;
 }
 
-static void no_quorum_text(struct session *session, const int *verdicts, size_t count, char *out,
-                           size_t size) {
-    size_t votes = 0, silent = 0, granted = 0;
-    const size_t needed = session_votes_needed(session);
-    for (size_t i = 0; i < count; i++) {
-        char reason[300];
-        int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
-        const bool can = node_can_vote(verdict);
-        votes += can;
-        granted += verdict == REDLOCK_VERDICT_GRANTED;
-        silent += !can && node_is_silent(verdict);
-    }
-    if (granted >= needed) { /* they answered, and differ in what they hold */
-        snprintf(out, size, "no quorum: no holder has %zu of %zu nodes", needed, count);
-    } else if (votes >= needed) {
-        snprintf(out, size, "no quorum: %zu of %zu nodes agree, %zu needed", granted, count,
-                 needed);
-    } else {
-        snprintf(out, size, "no quorum: %zu of %zu nodes %s, %zu needed", votes, count,
-                 votes + silent == count ? "answered" : "can vote", needed);
-    }
-}
-
 /* What is read is no vote: in guarded mode, too, any majority of the list is enough. */
-static void too_few_readable_text(struct session *session, const int *verdicts, size_t count,
-                                  enum need need, char *out, size_t size) {
+static void too_few_readable_text(const struct redlock_why_report *why, enum need need, char *out,
+                                  size_t size) {
     size_t read = 0;
-    for (size_t i = 0; i < count; i++) {
-        char reason[300];
-        const int verdict = session_verdict(session, i, verdicts[i], reason, sizeof reason);
-        read += verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_ABSENT ||
-                verdict == REDLOCK_VERDICT_WRONGTYPE;
-    }
-    snprintf(out, size, "no quorum: %zu of %zu nodes let this user %s, %zu needed", read, count,
-             need == NEED_LIST ? "list the names" : "see what they hold", quorum_of(count));
-}
-
-/* A majority has another value under this name: no token holds the lock there. */
-static bool is_foreign(const int *verdicts, size_t count) {
-    size_t foreign = 0;
-    for (size_t i = 0; i < count; i++) foreign += verdicts[i] == REDLOCK_VERDICT_WRONGTYPE;
-    return foreign >= quorum_of(count);
+    for (size_t i = 0; i < why->nodes; i++)
+        read += why->node[i].verdict == REDLOCK_VERDICT_GRANTED ||
+                why->node[i].verdict == REDLOCK_VERDICT_ABSENT ||
+                why->node[i].verdict == REDLOCK_VERDICT_WRONGTYPE;
+    snprintf(out, size, "no quorum: %zu of %zu nodes let this user %s, %zu needed", read,
+             why->nodes, need == NEED_LIST ? "list the names" : "see what they hold",
+             quorum_of(why->nodes));
 }
 
 /* A slot whose key never ends, or holds something else than a lock, never becomes free. The first
@@ -263,68 +215,82 @@ static void slots_text(struct session *session, const char *resource, char *out,
     }
 }
 
+/* A majority has another value under this name: no token holds the lock there. */
+static bool is_foreign(const struct redlock_why_report *why) {
+    size_t foreign = 0;
+    for (size_t i = 0; i < why->nodes; i++)
+        foreign += why->node[i].verdict == REDLOCK_VERDICT_WRONGTYPE;
+    return foreign >= quorum_of(why->nodes);
+}
+
 /* The head line of a failure. True: it says all, and the nodes need no lines of their own. */
-static bool describe(struct session *session, const int *verdicts, size_t count,
-                     const char *resource, enum need need, int result) {
-    char *out = session->failed.reason, causes[600];
+static bool describe(struct session *session, const struct redlock_why_report *why,
+                     uint32_t other_slots, const char *resource, enum need need, bool unseen) {
+    char *out = session->failed.reason;
     const size_t size = sizeof session->failed.reason;
     const struct settings *settings = session->settings;
-    session->failed.result = result;
+    session->failed.result = why->result;
     session->failed.owner[0] = '\0';
     session->failed.remaining_ms = -1;
-    snprintf(out, size, "%s", redlock_result_text(result));
-    if (result == REDLOCK_OTHER_SLOTS)
+    snprintf(out, size, "%.*s", (int)why->head_bytes, why->sentence);
+    if (why->result == REDLOCK_OTHER_SLOTS)
         snprintf(out, size,
-                 "its slots are held by clients that use --slots %u, and this one uses --slots "
-                 "%" PRId64 ": give the same number; it can change when no slot is held",
-                 session->other_slots, settings->slots);
-    if (result == REDLOCK_HELD && settings->slots > 0) {
+                 "its slots are held by clients that use --slots %" PRIu32
+                 ", and this one uses --slots %" PRId64
+                 ": give the same number; it can change when no slot is held",
+                 other_slots, settings->slots);
+    if (why->result == REDLOCK_HELD && settings->slots > 0) {
         slots_text(session, resource, out, size);
         return true;
     }
-    if (result == REDLOCK_HELD && (!settings->quiet || settings->json))
+    if (why->result == REDLOCK_HELD && (!settings->quiet || settings->json))
         return holder_text(session, resource, out, size);
-    if (result == REDLOCK_NO_QUORUM && need != NEED_LOCK &&
-        session_reads_refused(session, verdicts))
-        too_few_readable_text(session, verdicts, count, need, out, size);
-    else if (result == REDLOCK_NO_QUORUM)
-        no_quorum_text(session, verdicts, count, out, size);
-    if (result == REDLOCK_LOST && is_foreign(verdicts, count))
+    if (why->result == REDLOCK_NO_QUORUM && unseen) too_few_readable_text(why, need, out, size);
+    /* The nodes can be asked for the type of the key. */
+    if (why->result == REDLOCK_LOST && is_foreign(why))
         session_foreign(session, resource, strlen(resource), out, size);
-    else if (result == REDLOCK_LOST &&
-             causes_text(session, verdicts, count, causes, sizeof causes) > 0)
-        snprintf(out, size, "lost: %s", causes);
     return false;
 }
 
-static int failure(struct session *session, const int *verdicts, size_t count, const char *resource,
-                   enum need need, int result) {
+/* A record that is being read may decide, so it is waited for. */
+static void explain(struct session *session, struct redlock_lock *lock, const int *verdicts,
+                    int result, struct redlock_why_report *why) {
+    struct redlock_quorum_status quorum = {.size = sizeof quorum};
+    if ((result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED) &&
+        session_mode(session) == REDLOCK_MODE_GUARDED)
+        (void)!redlock_quorum_peek(session->client, &quorum, NULL, 0);
+    session_why(session, lock, verdicts, result, why);
+}
+
+static int failure(struct session *session, struct redlock_lock *lock, const int *verdicts,
+                   const char *resource, enum need need, int result) {
     char name[200];
-    result = cause_of(session, result);
-    if (result == REDLOCK_NO_QUORUM && is_foreign(verdicts, count)) result = REDLOCK_LOST;
+    struct redlock_why_report why;
     const struct settings *settings = session->settings;
+    explain(session, lock, verdicts, result, &why);
+    result = why.result;
     const bool lacks_votes = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED,
                unseen =
                    lacks_votes && need != NEED_LOCK && session_reads_refused(session, verdicts),
-               shut_out =
-                   lacks_votes && votes_shut_out(session, need == NEED_LOCK ? verdicts : NULL),
+               shut_out = lacks_votes &&
+                          (need == NEED_LOCK ? why.in_vain != 0 : session_shut_out(session, NULL)),
                speak = !settings->quiet || shut_out || unseen ||
                        (result != REDLOCK_HELD && !lacks_votes),
-               described = describe(session, verdicts, count, resource, need, result);
+               described = describe(session, &why, lock != NULL ? redlock_other_slots(lock) : 0,
+                                    resource, need, unseen);
     printable(name, sizeof name, resource, strlen(resource));
     if (speak) complain("%s: %s", name, session->failed.reason);
     if (shut_out) complain("no lock can be taken until this is corrected; waiting is no cure");
     switch (result) {
     case REDLOCK_HELD:
-        report_nodes(session, verdicts, count, resource, need,
-                     speak && (!described || settings->verbose));
+        report_nodes(session, &why, resource, need, speak && (!described || settings->verbose));
         return (int)settings->conflict_exit_code;
     case REDLOCK_NO_QUORUM:
     case REDLOCK_EXPIRED:
-        report_nodes(session, verdicts, count, resource, need, speak);
+        report_nodes(session, &why, resource, need, speak);
         return shut_out || unseen ? EXIT_CONFIG : EXIT_NO_QUORUM;
     case REDLOCK_TWICE_LISTED:
-        report_nodes(session, verdicts, count, resource, need, false);
+        report_nodes(session, &why, resource, need, false);
         return EXIT_CONFIG;
     case REDLOCK_TWO_QUORUMS:
         report_quorums(session);
@@ -333,15 +299,12 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
             "if these are the traces of two inits at the same time: run redlock quorum init once more");
         return EXIT_CONFIG;
     case REDLOCK_GUARDED_NODES:
-        report_nodes(session, verdicts, count, resource, need, true);
-        complain("remove scheme= from the node's URL, or lock elsewhere");
+        report_nodes(session, &why, resource, need, true);
+        complain("%s", why.cure);
         return EXIT_CONFIG;
     case REDLOCK_OTHER_SLOTS: return EXIT_CONFIG;
     case REDLOCK_NO_SLOTS:
-    case REDLOCK_NO_SHARED:
-        complain("%s need a newer module on native nodes; redlock doctor shows the version of each",
-                 result == REDLOCK_NO_SLOTS ? "slots" : "shared locks");
-        return EXIT_CONFIG;
+    case REDLOCK_NO_SHARED: complain("%s", why.cure); return EXIT_CONFIG;
     case REDLOCK_LOST:
     case REDLOCK_LIMIT: return EXIT_LOST;
     case REDLOCK_BAD_ARGUMENT: return EXIT_USAGE_ERROR;
@@ -352,17 +315,15 @@ static int failure(struct session *session, const int *verdicts, size_t count, c
 }
 
 int session_check(struct session *session, const char *resource) {
-    int result = cause_of(session, REDLOCK_NO_QUORUM);
-    return result == REDLOCK_NO_QUORUM ? 0 : session_failure(session, NULL, resource, result);
+    struct redlock_why_report why;
+    explain(session, NULL, NULL, REDLOCK_NO_QUORUM, &why);
+    return why.result == REDLOCK_NO_QUORUM ? 0
+                                           : session_failure(session, NULL, resource, why.result);
 }
 
 int session_failure(struct session *session, struct redlock_lock *lock, const char *resource,
                     int result) {
-    int verdicts[REDLOCK_NODES_MAX] = {0};
-    size_t count = redlock_client_nodes(session->client);
-    if (lock != NULL) redlock_verdicts(lock, verdicts, count);
-    if (lock != NULL) session->other_slots = redlock_other_slots(lock);
-    return failure(session, verdicts, count, resource, NEED_LOCK, result);
+    return failure(session, lock, NULL, resource, NEED_LOCK, result);
 }
 
 const char *session_wait_is_over(struct session *session, const char *reason) {
@@ -375,13 +336,11 @@ const char *session_wait_is_over(struct session *session, const char *reason) {
 
 int session_unseen(struct session *session, const struct redlock_view *views, const char *resource,
                    int result) {
-    int verdicts[REDLOCK_NODES_MAX] = {0};
-    size_t count = redlock_client_nodes(session->client);
-    for (size_t i = 0; i < count; i++) verdicts[i] = views[i].verdict;
-    return failure(session, verdicts, count, resource, NEED_READ, result);
+    int verdicts[REDLOCK_NODES_MAX];
+    verdicts_of(session, views, verdicts);
+    return failure(session, NULL, verdicts, resource, NEED_READ, result);
 }
 
 int session_unlisted(struct session *session, const int *verdicts, enum need need, int result) {
-    return failure(session, verdicts, redlock_client_nodes(session->client), "the list of locks",
-                   need, result);
+    return failure(session, NULL, verdicts, "the list of locks", need, result);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "lock_json.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,25 +9,6 @@
 #include "process/exit_codes.h"
 #include "process/message.h"
 #include "votes.h"
-
-/* REDLOCK_NO_QUORUM: "no_quorum". */
-static const char *result_name(int result, char *out, size_t size) {
-    static const struct {
-        int value;
-        const char *name;
-    } names[] = {
-#define ROW(symbol, number, text) {number, #symbol},
-        REDLOCK_RESULTS(ROW)
-#undef ROW
-    };
-    snprintf(out, size, "unknown");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (names[i].value != result) continue;
-        snprintf(out, size, "%s", names[i].name + strlen("REDLOCK_"));
-        for (char *at = out; *at != '\0'; at++) *at = (char)tolower((unsigned char)*at);
-    }
-    return out;
-}
 
 /* A failure that is not a result of the library. */
 static const char *status_name(int status) {
@@ -44,24 +24,20 @@ static const char *status_name(int status) {
 
 static json_t *nodes_json(struct session *session, struct redlock_lock *lock, bool failed) {
     json_t *nodes = json_array();
+    struct redlock_why_report why;
     int verdicts[REDLOCK_NODES_MAX] = {0};
-    const size_t count = redlock_client_nodes(session->client);
     const int *kept = session->failed.verdicts;
     if (lock != NULL) redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
-    for (size_t i = 0; i < count; i++) {
-        char reason[300];
-        int verdict = kept != NULL ? kept[i] : verdicts[i];
-        if (failed) {
-            const int now = session_verdict(session, i, verdict, reason, sizeof reason);
-            if (kept == NULL)
-                verdict = now;
-            else if (now != verdict) /* the node is in another state since */
-                reason_text(verdict, "", reason, sizeof reason);
-        }
+    session_why(session, lock, kept, session->failed.result, &why);
+    for (size_t i = 0; i < why.nodes; i++) {
+        const struct redlock_why_node *part = &why.node[i];
+        const int verdict = kept != NULL ? kept[i] : failed ? part->verdict : verdicts[i];
         json_t *node =
             json_pack("{s:s,s:s}", "url", node_url(session, i), "verdict", verdict_name(verdict));
         if (failed && verdict != REDLOCK_VERDICT_NONE && verdict != REDLOCK_VERDICT_GRANTED)
-            json_object_set_new(node, "reason", json_string(reason));
+            json_object_set_new(
+                node, "reason", /* kept: the node may be in another state since */
+                json_string(part->verdict == verdict ? part->text : redlock_verdict_text(verdict)));
         json_array_append_new(nodes, node);
     }
     return nodes;
@@ -97,14 +73,12 @@ json_t *lock_json(struct session *session, struct redlock_lock *lock, const char
 
 json_t *failure_json(struct session *session, struct redlock_lock *lock, const char *resource,
                      int status) {
-    char name[40];
     json_t *object = json_object();
     const int result = session->failed.result;
     const bool known = result != REDLOCK_OK;
     if (resource != NULL) set_name(object, resource);
-    json_object_set_new(
-        object, "result",
-        json_string(known ? result_name(result, name, sizeof name) : status_name(status)));
+    json_object_set_new(object, "result",
+                        json_string(known ? result_name(result) : status_name(status)));
     json_object_set_new(object, "reason",
                         json_string(known                     ? session->failed.reason
                                     : status > EXIT_BY_SIGNAL ? "interrupted by a signal"

@@ -218,8 +218,8 @@ static struct redlock_node_status status_of(struct session *session, int node) {
 }
 
 /* Why it is not intact, with the cure. */
-static const char *reason_of(int verdict, const struct redlock_node_status *status, char *out,
-                             size_t size) {
+static const char *reason_of(struct session *session, int node, int verdict,
+                             const struct redlock_node_status *status, char *out, size_t size) {
     char reason[400];
     const bool has_text =
         verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN;
@@ -230,11 +230,12 @@ static const char *reason_of(int verdict, const struct redlock_node_status *stat
     else if (verdict == REDLOCK_VERDICT_NO_RECORD)
         snprintf(reason, sizeof reason, "it carries no record");
     else
-        reason_text(verdict, verdict == status->verdict ? status->text : "", reason, sizeof reason);
+        node_reason(session, (size_t)node, verdict, reason, sizeof reason);
     return printable(out, size, reason, strlen(reason));
 }
 
-static void print_eligibility(int verdict, const struct redlock_node_status *status, FILE *out) {
+static void print_eligibility(struct session *session, int node, int verdict,
+                              const struct redlock_node_status *status, FILE *out) {
     char reason[400];
     if (verdict == REDLOCK_VERDICT_GRANTED) {
         fputs("intact\n", out);
@@ -242,7 +243,7 @@ static void print_eligibility(int verdict, const struct redlock_node_status *sta
     }
     if (verdict == REDLOCK_VERDICT_RECOVERING || verdict == REDLOCK_VERDICT_FOREIGN)
         fprintf(out, "%s: ", verdict_name(verdict));
-    fprintf(out, "%s\n", reason_of(verdict, status, reason, sizeof reason));
+    fprintf(out, "%s\n", reason_of(session, node, verdict, status, reason, sizeof reason));
 }
 
 static bool is_connected(const struct redlock_node_status *status) {
@@ -335,7 +336,7 @@ static void print_rows(struct session *session, const struct membership *members
             fprintf(out, "its add was interrupted: run redlock quorum add %s again\n",
                     node_url(session, (size_t)half_added));
         else
-            print_eligibility(member->verdict, &status, out);
+            print_eligibility(session, member->node, member->verdict, &status, out);
         print_other_name(session, member, out);
     }
     for (size_t i = 0; i < nodes; i++) {
@@ -343,7 +344,7 @@ static void print_rows(struct session *session, const struct membership *members
         const struct redlock_node_status status = status_of(session, (int)i);
         fprintf(out, "  %-16s  %-*s  %-*s", "no member", width, status.url, kind_width,
                 kind_of(&status, kinds));
-        print_eligibility(status.verdict, &status, out);
+        print_eligibility(session, (int)i, status.verdict, &status, out);
     }
 }
 
@@ -447,8 +448,8 @@ void membership_print(struct session *session, const struct membership *membersh
 
 /* ---- for machines ------------------------------------------------------------------------ */
 
-static json_t *eligibility_json(const char *url, int verdict, int64_t recovering_ms,
-                                const struct redlock_node_status *status) {
+static json_t *eligibility_json(struct session *session, int node, const char *url, int verdict,
+                                int64_t recovering_ms, const struct redlock_node_status *status) {
     char reason[400];
     const bool left_known = verdict == REDLOCK_VERDICT_RECOVERING && recovering_ms >= 0;
     const char *eligibility = verdict == REDLOCK_VERDICT_GRANTED ? "intact" : verdict_name(verdict);
@@ -457,10 +458,11 @@ static json_t *eligibility_json(const char *url, int verdict, int64_t recovering
     json_object_set_new(object, "standing", json_string(eligibility));
     json_object_set_new(object, "recovering_ms",
                         left_known ? json_integer(recovering_ms) : json_null());
-    json_object_set_new(object, "reason",
-                        verdict == REDLOCK_VERDICT_GRANTED
-                            ? json_null()
-                            : json_string(reason_of(verdict, status, reason, sizeof reason)));
+    json_object_set_new(
+        object, "reason",
+        verdict == REDLOCK_VERDICT_GRANTED
+            ? json_null()
+            : json_string(reason_of(session, node, verdict, status, reason, sizeof reason)));
     return object;
 }
 
@@ -496,8 +498,8 @@ json_t *membership_json(struct session *session, const struct membership *member
     for (size_t i = 0; i < quorum->members; i++) {
         const struct redlock_member *member = &membership->members[i];
         const struct redlock_node_status status = status_of(session, member->node);
-        json_t *row = eligibility_json(member_url(session, member), member->verdict,
-                                       member->recovering_ms, &status);
+        json_t *row = eligibility_json(session, member->node, member_url(session, member),
+                                       member->verdict, member->recovering_ms, &status);
         json_object_set_new(row, "id", json_string(member->id));
         if (member->node < 0) json_object_set_new(row, "standing", json_string("not_listed"));
         json_object_set_new(row, "native", native_json(session, member->node));
@@ -508,7 +510,8 @@ json_t *membership_json(struct session *session, const struct membership *member
     for (size_t i = 0; i < redlock_client_nodes(session->client); i++) {
         if (stands_for_a_member(membership, i)) continue;
         const struct redlock_node_status status = status_of(session, (int)i);
-        json_t *row = eligibility_json(status.url, status.verdict, status.recovering_ms, &status);
+        json_t *row = eligibility_json(session, (int)i, status.url, status.verdict,
+                                       status.recovering_ms, &status);
         json_object_set_new(row, "native", native_json(session, (int)i));
         json_object_set_new(row, "node", json_integer((json_int_t)i + 1));
         json_array_append_new(others, row);

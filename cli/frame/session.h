@@ -17,7 +17,6 @@ struct session {
     const char *quorum; /* guarded: the pinned id; NULL: none. Owned like `nodes` */
     int allow_replicas; /* guarded */
     const struct settings *settings;
-    unsigned other_slots;   /* OTHER_SLOTS: the number of the others */
     int64_t shut_out_since; /* of session_waits_in_vain(); 0: it is not */
     /* The last failure, for JSON. */
     struct {

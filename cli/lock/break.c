@@ -274,18 +274,17 @@ static const char *node_word(const struct breaking *breaking, size_t node) {
 }
 
 /* Why a node did not take part is its own: a connection that is refused, a missing permission. */
-static json_t *node_json(const struct breaking *breaking, size_t node) {
-    char reason[300];
+static json_t *node_json(const struct breaking *breaking, const struct redlock_why_report *why,
+                         size_t node) {
     struct session *session = (struct session *)&breaking->session;
-    const int said = breaking->report.verdicts[node],
-              verdict = session_verdict(session, node, said, reason, sizeof reason);
+    const int said = breaking->report.verdicts[node], verdict = why->node[node].verdict;
     const bool answered = said == REDLOCK_VERDICT_GRANTED || said == REDLOCK_VERDICT_DENIED ||
                           said == REDLOCK_VERDICT_ABSENT;
     json_t *object =
         json_pack("{s:s,s:s}", "url", node_url(session, node), "verdict",
                   said == REDLOCK_VERDICT_NONE ? verdict_name(verdict) : node_word(breaking, node));
     if (!answered && verdict != REDLOCK_VERDICT_NONE && verdict != REDLOCK_VERDICT_GRANTED)
-        json_object_set_new(object, "reason", json_string(reason));
+        json_object_set_new(object, "reason", json_string(why->node[node].text));
     return object;
 }
 
@@ -318,8 +317,10 @@ static void print_json(const struct breaking *breaking, const char *outcome, int
         json_object_set_new(object, "certain", json_boolean(breaking->report.certain));
     if (breaking->report.unlisted)
         json_object_set_new(object, "unlisted", json_integer(breaking->report.unlisted));
-    for (size_t i = 0; session->client != NULL && i < redlock_client_nodes(session->client); i++)
-        json_array_append_new(nodes, node_json(breaking, i));
+    struct redlock_why_report why;
+    session_why(session, NULL, breaking->report.verdicts, session->failed.result, &why);
+    for (size_t i = 0; i < why.nodes; i++)
+        json_array_append_new(nodes, node_json(breaking, &why, i));
     json_object_set_new(object, "nodes", nodes);
     json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
@@ -336,6 +337,8 @@ static void warn_of_silent(struct breaking *breaking) {
     char left[64] = "", end[128] = ", without end";
     const int64_t remaining_ms = breaking->report.remaining_ms;
     bool uncertain = false;
+    struct redlock_why_report why;
+    session_why(&breaking->session, NULL, breaking->report.verdicts, REDLOCK_NO_QUORUM, &why);
     if (remaining_ms >= 0)
         snprintf(end, sizeof end, ", for %s after its last renewal",
                  duration_text(left, sizeof left, remaining_ms));
@@ -347,7 +350,7 @@ static void warn_of_silent(struct breaking *breaking) {
         if (is_foreign(breaking, i))
             complain("%s has another value under this name, which is not a lock; it was left alone",
                      url);
-        else if (node_is_silent(verdict))
+        else if (verdict == REDLOCK_VERDICT_NONE || why.node[i].obstacle == REDLOCK_OBSTACLE_SILENT)
             complain("%s did not answer and may still have the key%s", url, end);
         else if (verdict == REDLOCK_VERDICT_ABSENT && breaking->result == REDLOCK_OK)
             complain("%s has no such key, but does not vote now, so this proves nothing", url);
@@ -483,11 +486,11 @@ static int look(struct breaking *breaking, bool *over) {
     const size_t count = redlock_client_nodes(session->client);
     int result = redlock_peek(session->client, breaking->resource, strlen(breaking->resource),
                               breaking->views, count);
-    for (size_t i = 0; i < count; i++) breaking->report.verdicts[i] = breaking->views[i].verdict;
+    verdicts_of(session, breaking->views, breaking->report.verdicts);
     if (result != REDLOCK_OK)
         return session_unseen(session, breaking->views, breaking->resource, result);
     session_drop_nonvoters(session, breaking->views);
-    for (size_t i = 0; i < count; i++) breaking->report.verdicts[i] = breaking->views[i].verdict;
+    verdicts_of(session, breaking->views, breaking->report.verdicts);
     const enum majority_verdict verdict = majority_of(breaking->views, count).verdict;
     if (verdict == MAJORITY_FOREIGN) {
         char what[96];

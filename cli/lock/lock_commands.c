@@ -16,7 +16,7 @@
 #include "explain/lock_json.h"
 #include "explain/majority.h"
 #include "explain/votes.h"
-#include "explain/wait_line.h"
+#include "explain/waiting.h"
 #include "frame/commands.h"
 #include "frame/session.h"
 #include "process/boottime.h"

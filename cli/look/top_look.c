@@ -56,8 +56,7 @@ static void look_at_node(struct top_observer *observer, size_t node,
     if (to->verdict == REDLOCK_VERDICT_GRANTED && server->verdict != REDLOCK_VERDICT_GRANTED)
         to->verdict = server->verdict;
     if (to->verdict != REDLOCK_VERDICT_GRANTED)
-        reason_text(to->verdict, to->verdict == status.verdict ? status.text : "", to->reason,
-                    sizeof to->reason);
+        node_reason(&observer->session, node, to->verdict, to->reason, sizeof to->reason);
     printable(to->version, sizeof to->version, status.version, strlen(status.version));
     to->recovering_ms = status.verdict == REDLOCK_VERDICT_RECOVERING ? status.recovering_ms : -1;
     to->reconnects = server->reconnects;

@@ -11,9 +11,8 @@
 
 #include "explain/failure.h"
 #include "explain/lock_json.h"
-#include "explain/verdict.h"
 #include "explain/votes.h"
-#include "explain/wait_line.h"
+#include "explain/waiting.h"
 #include "frame/commands.h"
 #include "frame/session.h"
 #include "process/boottime.h"
@@ -59,11 +58,10 @@ static void report(struct wait *wait, const char *resource) {
 
 /* This user may not look, and waiting does not change that. */
 static bool cannot_look(struct wait *wait, const char *resource) {
-    const size_t count = redlock_client_nodes(wait->session->client);
     const int result = redlock_peek(wait->session->client, resource, strlen(resource), wait->views,
                                     REDLOCK_NODES_MAX);
     int verdicts[REDLOCK_NODES_MAX];
-    for (size_t i = 0; i < count; i++) verdicts[i] = wait->views[i].verdict;
+    verdicts_of(wait->session, wait->views, verdicts);
     wait->unseen = result == REDLOCK_NO_QUORUM && session_reads_refused(wait->session, verdicts);
     return wait->unseen;
 }

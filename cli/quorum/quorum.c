@@ -208,7 +208,7 @@ static int finish(struct task *task, const char *what) {
  * status after a message. */
 static int must_be_fit(struct task *task, size_t node) {
     struct redlock_node_status status = {.size = sizeof status};
-    char reason[300];
+    struct redlock_why_report why;
     int major = 0, minor = 0;
     if (redlock_client_node(task->session.client, node, &status) != REDLOCK_OK) return EXIT_SYSTEM;
     switch (status.verdict) {
@@ -223,10 +223,11 @@ static int must_be_fit(struct task *task, size_t node) {
     }
     const bool known = sscanf(status.version, "%d.%d", &major, &minor) == 2;
     const bool old = known && (major < 6 || (major == 6 && minor < 2));
+    session_why(&task->session, NULL, NULL, REDLOCK_NO_QUORUM, &why);
     complain("nothing is done: %s: %s%s", status.url, old ? "OLD-VERSION: " : "",
-             reason_text(status.verdict, status.text, reason, sizeof reason));
+             why.node[node].text);
     keep_reason(task);
-    if (node_is_silent(status.verdict)) complain("start it, or correct its URL or the network");
+    if (why.node[node].obstacle == REDLOCK_OBSTACLE_SILENT) complain("%s", why.node[node].cure);
     const bool refused =
         status.verdict == REDLOCK_VERDICT_AUTH || status.verdict == REDLOCK_VERDICT_TLS;
     return refused ? EXIT_CONFIG : EXIT_NO_QUORUM;

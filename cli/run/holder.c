@@ -16,13 +16,11 @@
 #include <redlock.h>
 #include <redlock/metrics.h>
 
-#include "explain/causes.h"
 #include "explain/failure.h"
 #include "explain/lock_json.h"
 #include "explain/majority.h"
-#include "explain/verdict.h"
 #include "explain/votes.h"
-#include "explain/wait_line.h"
+#include "explain/waiting.h"
 #include "frame/duration.h"
 #include "frame/session.h"
 #include "job.h"
@@ -98,8 +96,8 @@ static void released(void *context, struct redlock_lock *lock, int result) {
     struct holder *holder = context;
     holder->phase = PHASE_DONE;
     if (result == REDLOCK_LOST && !holder->lost) {
-        size_t count = redlock_verdicts(lock, holder->lost_by, REDLOCK_NODES_MAX);
-        causes_text(&holder->session, holder->lost_by, count, holder->loss, sizeof holder->loss);
+        redlock_verdicts(lock, holder->lost_by, REDLOCK_NODES_MAX);
+        session_loss(&holder->session, lock, holder->lost_by, holder->loss, sizeof holder->loss);
         complain("lost '%.100s': %s; noticed when it was released", holder->plan->resource,
                  holder->loss);
         if (!holder->settings->run.on_lost_ignore && holder->outcome.kind == OUTCOME_COMMAND) {
@@ -112,7 +110,7 @@ static void released(void *context, struct redlock_lock *lock, int result) {
         char causes[600] = "";
         bool denied = false;
         for (size_t i = 0; i < count; i++) denied |= verdicts[i] == REDLOCK_VERDICT_NOPERM;
-        if (denied) causes_text(&holder->session, verdicts, count, causes, sizeof causes);
+        if (denied) session_loss(&holder->session, lock, verdicts, causes, sizeof causes);
         complain("the lock could not be released on all nodes; what is left of it ends with its "
                  "TTL%s%s",
                  denied ? ": " : "", causes);
@@ -271,7 +269,8 @@ static void loss_text(struct holder *holder, size_t count, char *out, size_t siz
                  "take it again");
         return;
     }
-    if (count - causes_text(&holder->session, holder->lost_by, count, out, size) < quorum_of(count))
+    if (count - session_loss(&holder->session, holder->lock, holder->lost_by, out, size) <
+        quorum_of(count))
         return;
     struct redlock_stats stats;
     redlock_stats_init(&stats);

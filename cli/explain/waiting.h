@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a command that waits for a lock shows on a terminal: one line on standard error, rewritten
- * in place. It names the holder, the holder's time left, the place in the queue and how long the
- * wait lasts. It is a diagnostic: nothing waits for it, and it shows nothing that is not known
- * already, except that it asks the nodes for the holder once a second.
+ * What a command that waits for a lock reports, and what it shows on a terminal: one line on
+ * standard error, rewritten in place. The line names the holder, the holder's time left, the place
+ * in the queue and how long the wait lasts. It is a diagnostic: nothing waits for it, and it shows
+ * nothing that is not known already, except that it asks the nodes for the holder once a second.
  */
-#ifndef CLI_WAIT_LINE_H
-#define CLI_WAIT_LINE_H
+#ifndef CLI_WAITING_H
+#define CLI_WAITING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +58,12 @@ void wait_line_write(const struct wait_holder *holder, const char *resource, int
 /* Whether a line may be written now: standard error is a terminal, and the job `job` is in its
  * foreground. */
 bool wait_line_may(const struct settings *settings, pid_t job);
+
+/* Prints who waits for the resource when no majority answers; with -v, also who holds it. True when
+ * it printed something. `lock` NULL: the command takes none. `limit`: the next text, or "" for a
+ * command without the option. */
+#define WAIT_SETS_LIMIT "; --wait sets a limit"
+bool report_waiting(struct session *session, struct redlock_lock *lock, const char *resource,
+                    const char *limit);
 
 #endif
