@@ -14,9 +14,9 @@
 enum { PEEKS_MAX = 3 };
 
 static const struct answer nil = {.kind = ANSWER_NIL},
-                           none = {.kind = ANSWER_INTEGER, .integer = 0},
-                           one = {.kind = ANSWER_INTEGER, .integer = 1},
-                           ok = {.kind = ANSWER_STATUS, .bytes = {"OK", 2}};
+                                 none = {.kind = ANSWER_INTEGER, .integer = 0},
+                                 one = {.kind = ANSWER_INTEGER, .integer = 1},
+                                 ok = {.kind = ANSWER_STATUS, .bytes = {"OK", 2}};
 
 /* ---- answers ---- */
 
@@ -30,57 +30,22 @@ static struct answer sentence(struct key_op *op, const char *text) {
     return answer_error(op->text);
 }
 
-/* The verdict that explains more: a round asks only connected nodes, and some connections end
- * meanwhile; the reason for those is in the connection. A round that the other nodes have decided
- * gives no verdict for a node that is well: it is not the reason. */
-static int explaining(int verdict, const struct redlock_node_status *status) {
-    const bool none_given = verdict == REDLOCK_VERDICT_NONE;
-    const bool silent = none_given || verdict == REDLOCK_VERDICT_CONNECTING ||
-                        verdict == REDLOCK_VERDICT_TIMEOUT ||
-                        verdict == REDLOCK_VERDICT_DISCONNECTED;
-    if (none_given || (silent && status->verdict != REDLOCK_VERDICT_GRANTED))
-        return status->verdict;
-    return verdict;
-}
-
-/* " (URL: why; URL: why)" of the nodes that did not help. */
-static void name_nodes(const struct gateway *gateway, const int *verdicts, char *out, size_t size) {
-    const char *before = " (";
-    size_t used = 0;
-    for (size_t i = 0; i < redlock_client_nodes(gateway->client) && used < size; i++) {
-        struct redlock_node_status status = {.size = sizeof status};
-        if (redlock_client_node(gateway->client, i, &status) != REDLOCK_OK) continue;
-        const int verdict = verdicts != NULL ? explaining(verdicts[i], &status) : status.verdict;
-        if (verdict == REDLOCK_VERDICT_GRANTED || verdict == REDLOCK_VERDICT_DENIED ||
-            verdict == REDLOCK_VERDICT_ABSENT)
-            continue;
-        bool reported = status.verdict == verdict && status.text[0] != '\0';
-        used += (size_t)snprintf(out + used, size - used, "%s%s: %s", before, status.url,
-                                 reported ? status.text : redlock_verdict_text(verdict));
-        before = "; ";
-    }
-    if (used > 0 && used < size) snprintf(out + used, size - used, ")");
-}
-
 /* "NOQUORUM ..." or "ERR ...": one sentence for a client's log, which names the nodes and the
- * answer of each. It contains no secrets. `verdicts` are those of the last round, node by node;
- * NULL: no round began. */
-static struct answer failure_of(struct key_op *op, int result, const int *verdicts) {
+ * answer of each. It contains no secrets. `lock` is NULL if no round began. `verdicts`: of a peek,
+ * node by node; NULL: the lock has those of its last round. */
+static struct answer failure_of(struct key_op *op, int result, struct redlock_lock *lock,
+                                      const int *verdicts) {
     const bool unknown = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED;
-    const size_t size = sizeof op->text;
-    const int used = snprintf(op->text, size, "%s %s", unknown ? "NOQUORUM" : "ERR",
-                              redlock_result_text(result));
-    const bool of_nodes = unknown || result == REDLOCK_TWICE_LISTED;
-    if (of_nodes && used > 0 && (size_t)used < size)
-        name_nodes(op->gateway, verdicts, op->text + used, size - (size_t)used);
+    struct redlock_why_report why;
+    redlock_why_report_init(&why);
+    const bool known = redlock_why(op->gateway->client, lock, result, verdicts, &why) == REDLOCK_OK;
+    snprintf(op->text, sizeof op->text, "%s %.1000s", unknown ? "NOQUORUM" : "ERR",
+             known ? why.sentence : redlock_result_text(result));
     return answer_error(op->text);
 }
 
-/* `lock` is NULL if no round began. */
 static struct answer failure(struct key_op *op, int result, struct redlock_lock *lock) {
-    int verdicts[REDLOCK_NODES_MAX] = {0};
-    if (lock != NULL) redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
-    return failure_of(op, result, lock != NULL ? verdicts : NULL);
+    return failure_of(op, result, lock, NULL);
 }
 
 /* The time that is certainly left. */
@@ -118,7 +83,8 @@ static void step_measure(struct key_op *op, enum metric_step step, int result) {
 }
 
 /* Makes a lock for this operation. False: *value holds the reason. */
-static bool make_lock(struct key_op *op, int64_t ttl_ms, struct bytes owner, struct answer *value) {
+static bool make_lock(struct key_op *op, int64_t ttl_ms, struct bytes owner,
+                      struct answer *value) {
     struct redlock_lock_options options;
     struct redlock_error error;
     step_close(op);
@@ -145,7 +111,8 @@ static bool is_read(const struct observation *observation) {
 
 /* Returns the lock that this operation has observed: the cached one, else one made from its token.
  * NULL: *value holds the reason. */
-static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms, struct answer *value) {
+static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms,
+                                      struct answer *value) {
     struct redlock_lock *kept = key_lock(op->key, &op->observation);
     op->since_ns = gateway_now_ns();
     if (kept != NULL) return kept;
@@ -351,8 +318,9 @@ static struct answer unseen(struct key_op *op, enum observation_verdict verdict)
         return sentence(
             op, "ERR the key holds something other than a lock: a string of over 1024 bytes");
     for (size_t i = 0; i < redlock_client_nodes(op->gateway->client); i++)
-        verdicts[i] = op->views[i].verdict;
-    return failure_of(op, REDLOCK_NO_QUORUM, verdicts);
+        if (op->views[i].verdict != REDLOCK_VERDICT_ABSENT) /* which is not the reason */
+            verdicts[i] = op->views[i].verdict;
+    return failure_of(op, REDLOCK_NO_QUORUM, NULL, verdicts);
 }
 
 static void on_peek(void *context, struct redlock_lock *lock, int result) {
@@ -385,7 +353,8 @@ static void on_peek(void *context, struct redlock_lock *lock, int result) {
 
 static bool peek(struct key_op *op, struct answer *value) {
     size_t nodes = redlock_client_nodes(op->gateway->client);
-    if (!make_lock(op, op->gateway->options->ttl_ms, (struct bytes){NULL, 0}, value)) return true;
+    if (!make_lock(op, op->gateway->options->ttl_ms, (struct bytes){NULL, 0}, value))
+        return true;
     op->views = calloc(nodes, sizeof *op->views);
     if (op->views == NULL) return answered(value, failure(op, REDLOCK_NO_MEMORY, NULL));
     int result = redlock_peek_start(op->lock, op->views, nodes, on_peek, op);

@@ -127,6 +127,7 @@ def test_no_quorum_names_the_nodes_that_do_not_vote(start, own_quorum, key, how,
             error = client.read()
             assert error.code == "NOQUORUM", error  # the first ones meet nodes whose loss is not known yet
             assert not [server.url for server in left if server.url in str(error)], error
+            assert re.search(r"no quorum: \d of 5 nodes (answered|can vote|agree), 3 needed \(", str(error)), error  # redlock_why()
             return str(error).count(why) == 3 and all(f"{server.url}: " in str(error) for server in gone)
         for _ in range(6):
             until(names_them, what="an error that names the three")
