@@ -14,9 +14,9 @@
 enum { PEEKS_MAX = 3 };
 
 static const struct answer nil = {.kind = ANSWER_NIL},
-                                 none = {.kind = ANSWER_INTEGER, .integer = 0},
-                                 one = {.kind = ANSWER_INTEGER, .integer = 1},
-                                 ok = {.kind = ANSWER_STATUS, .bytes = {"OK", 2}};
+                           none = {.kind = ANSWER_INTEGER, .integer = 0},
+                           one = {.kind = ANSWER_INTEGER, .integer = 1},
+                           ok = {.kind = ANSWER_STATUS, .bytes = {"OK", 2}};
 
 /* ---- answers ---- */
 
@@ -34,7 +34,7 @@ static struct answer sentence(struct key_op *op, const char *text) {
  * answer of each. It contains no secrets. `lock` is NULL if no round began. `verdicts`: of a peek,
  * node by node; NULL: the lock has those of its last round. */
 static struct answer failure_of(struct key_op *op, int result, struct redlock_lock *lock,
-                                      const int *verdicts) {
+                                const int *verdicts) {
     const bool unknown = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED;
     struct redlock_why_report why;
     redlock_why_report_init(&why);
@@ -83,8 +83,7 @@ static void step_measure(struct key_op *op, enum metric_step step, int result) {
 }
 
 /* Makes a lock for this operation. False: *value holds the reason. */
-static bool make_lock(struct key_op *op, int64_t ttl_ms, struct bytes owner,
-                      struct answer *value) {
+static bool make_lock(struct key_op *op, int64_t ttl_ms, struct bytes owner, struct answer *value) {
     struct redlock_lock_options options;
     struct redlock_error error;
     step_close(op);
@@ -111,8 +110,7 @@ static bool is_read(const struct observation *observation) {
 
 /* Returns the lock that this operation has observed: the cached one, else one made from its token.
  * NULL: *value holds the reason. */
-static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms,
-                                      struct answer *value) {
+static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms, struct answer *value) {
     struct redlock_lock *kept = key_lock(op->key, &op->observation);
     op->since_ns = gateway_now_ns();
     if (kept != NULL) return kept;
@@ -353,8 +351,7 @@ static void on_peek(void *context, struct redlock_lock *lock, int result) {
 
 static bool peek(struct key_op *op, struct answer *value) {
     size_t nodes = redlock_client_nodes(op->gateway->client);
-    if (!make_lock(op, op->gateway->options->ttl_ms, (struct bytes){NULL, 0}, value))
-        return true;
+    if (!make_lock(op, op->gateway->options->ttl_ms, (struct bytes){NULL, 0}, value)) return true;
     op->views = calloc(nodes, sizeof *op->views);
     if (op->views == NULL) return answered(value, failure(op, REDLOCK_NO_MEMORY, NULL));
     int result = redlock_peek_start(op->lock, op->views, nodes, on_peek, op);
