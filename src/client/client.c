@@ -103,7 +103,7 @@ static void on_log(void *context, int level, const char *text) {
         client->options.log(client->options.log_context, level, text);
 }
 
-/* ---- opening and closing ---- */
+/* ---- closing ---- */
 
 static void free_memory(struct redlock_client *client) {
     locks_free(client);
@@ -118,6 +118,48 @@ static void client_destroy(struct redlock_client *client) {
     pthread_mutex_destroy(&client->reload_mutex);
     free_memory(client);
 }
+
+/* Releases may be under way on live connections, and nodes may be late for the key of a lock that
+ * is kept: wait one node timeout for them. */
+static void drain(struct redlock_client *client) {
+    rl_ns end = net_now(client->net) + client_node_timeout(client);
+    if (client->node_mode->leave) client->node_mode->leave(client);
+    net_flush(client->net);
+    while ((net_busy_writes(client->net) || locks_disowned(client)) && net_now(client->net) < end) {
+        struct net_batch batch;
+        rl_ns next = net_next_timer(client->net);
+        net_wait(client->net, next < end ? next : end, &batch);
+        net_process(client->net, &batch);
+    }
+}
+
+/* No object uses the client any more. */
+static void end(struct schedule *schedule) {
+    struct redlock_client *client = RL_CONTAINER(schedule, struct redlock_client, schedule);
+    schedule_unwatch_exit(schedule);
+    bool forked = schedule_is_forked(schedule);
+    if (forked) {
+        /* Another thread was changing something at the fork. A half-changed state cannot be
+         * freed. */
+        if (pthread_mutex_trylock(&schedule->mutex) != 0) return;
+    } else {
+        service_stop(schedule);
+        drain(client);
+        locks_end_disowned(client);
+    }
+    client->closing = true;
+    net_close(client->net, forked);
+    if (forked) {
+        /* Threads of the parent may have held the mutex. So it is not destroyed here; only memory
+         * is freed. */
+        free_memory(client);
+        return;
+    }
+    drop_callbacks(client);
+    client_destroy(client);
+}
+
+/* ---- opening ---- */
 
 static struct redlock_client *client_create(const struct redlock_client_options *options) {
     static const struct {
@@ -142,7 +184,7 @@ static struct redlock_client *client_create(const struct redlock_client_options 
     client->turned_guarded = turned_guarded;
     atomic_init(&client->refs, 1);
     client->rates_grown = locks_shorten;
-    schedule_init(&client->schedule, report);
+    schedule_init(&client->schedule, report, end);
     pthread_mutex_init(&client->reload_mutex, NULL);
     locks_init(client);
     return client;
@@ -242,60 +284,6 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
     pthread_mutex_unlock(&client->reload_mutex);
     cancellation_back();
     return result == REDLOCK_OK ? REDLOCK_OK : fail(error, result, "%s", net_error.text);
-}
-
-/* Releases may be under way on live connections, and nodes may be late for the key of a lock that
- * is kept: wait one node timeout for them. */
-static void drain(struct redlock_client *client) {
-    rl_ns end = net_now(client->net) + client_node_timeout(client);
-    if (client->node_mode->leave) client->node_mode->leave(client);
-    net_flush(client->net);
-    while ((net_busy_writes(client->net) || locks_disowned(client)) && net_now(client->net) < end) {
-        struct net_batch batch;
-        rl_ns next = net_next_timer(client->net);
-        net_wait(client->net, next < end ? next : end, &batch);
-        net_process(client->net, &batch);
-    }
-}
-
-static void client_end(struct redlock_client *client) {
-    schedule_unwatch_exit(&client->schedule);
-    bool forked = schedule_is_forked(&client->schedule);
-    if (forked) {
-        /* Another thread was changing something at the fork. A half-changed state cannot be
-         * freed. */
-        if (pthread_mutex_trylock(&client->schedule.mutex) != 0) return;
-    } else {
-        service_stop(&client->schedule);
-        drain(client);
-        locks_end_disowned(client);
-    }
-    client->closing = true;
-    net_close(client->net, forked);
-    if (forked) {
-        /* Threads of the parent may have held the mutex. So it is not destroyed here; only memory
-         * is freed. */
-        free_memory(client);
-        return;
-    }
-    drop_callbacks(client);
-    client_destroy(client);
-}
-
-static void end(struct schedule *schedule) {
-    client_end(RL_CONTAINER(schedule, struct redlock_client, schedule));
-}
-
-void client_ref(struct redlock_client *client) { atomic_fetch_add(&client->refs, 1); }
-
-void client_unref(struct redlock_client *client) {
-    if (atomic_fetch_sub(&client->refs, 1) > 1) return;
-    cancellation_off();
-    if (schedule_is_forked(&client->schedule))
-        client_end(client);
-    else
-        schedule_end(&client->schedule, end);
-    cancellation_back();
 }
 
 void redlock_client_free(struct redlock_client *client) {

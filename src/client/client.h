@@ -96,11 +96,6 @@ struct redlock_client {
     rl_mask readerless, slotless;       /* ... of these, old ones without readers, without slots */
 };
 
-/* client.c */
-/* For an object that the client must outlive. The last one closes the client. Without the mutex. */
-void client_ref(struct redlock_client *client);
-void client_unref(struct redlock_client *client);
-
 /* options.c: defaults, validation, copies */
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,
                     struct redlock_error *error);
@@ -156,6 +151,12 @@ static inline int client_refusal(const struct redlock_client *client) {
 static inline int client_verdict(const struct redlock_client *client, unsigned node, int verdict) {
     const struct node_mode *mode = client->node_mode;
     return mode->verdict ? mode->verdict(client, node, verdict) : verdict;
+}
+
+/* For an object that the client must outlive. The last one closes the client. Without the mutex. */
+static inline void client_ref(struct redlock_client *client) { atomic_fetch_add(&client->refs, 1); }
+static inline void client_unref(struct redlock_client *client) {
+    if (atomic_fetch_sub(&client->refs, 1) == 1) schedule_end(&client->schedule);
 }
 
 /* See schedule.h. */

@@ -31,10 +31,8 @@ CLI_BELOW = {"cli/process", "cli/frame"}
 # What a folder holds can be seen in one look. This one has no rooms.
 SOURCES_MAX = 25
 CROWDED = {"src/core"}
-# Files that call each other in a circle can only be understood together: they are few, and in one room. These rooms are
-# still one circle, of so many files.
+# Files that call each other in a circle can only be understood together: they are few, and in one room.
 CIRCLE_MAX = 6
-CIRCLES = {"src/client": 13}
 # Of our own headers, each directory may include those of these directories. A file belongs to the longest name that fits.
 LAYERS = {
     "src/core": {"src/core"},
@@ -284,9 +282,8 @@ def check_circles(root, build):
     circles = {tuple(sorted(other for other in reached[source] if source in reached[other])) for source in calls}
     wrong = [] if calls else [f"{build}: no objects found"]
     for files in sorted(circles):
-        place = os.path.commonpath(files) if files else ""
         rooms = {layer_of(name) for name in files}
-        if len(files) > CIRCLES.get(place, CIRCLE_MAX) or (len(rooms) > 1 and place not in CIRCLES):
+        if len(files) > CIRCLE_MAX or len(rooms) > 1:
             wrong.append(f"{' and '.join(sorted(rooms))}: {len(files)} files call each other in a circle: {' '.join(files)}")
     return wrong
 

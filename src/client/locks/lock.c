@@ -32,16 +32,6 @@ void locks_free(struct redlock_client *client) {
 
 /* ---- freeing ---- */
 
-void lock_unref(struct redlock_lock *lock) {
-    if (--lock->refs > 0) return;
-    /* an adopted token that is too long for the lock's own allocation */
-    if (lock->token != lock_own_token(lock)) free(lock->token);
-    lock_config_drop(lock->client, lock->config);
-    free(lock->slots);
-    free(lock->pair);
-    free(lock);
-}
-
 /* The lock waits for nothing any more. The answers to its requests go to the round, which ends with
  * the last of them. */
 static void forget(struct redlock_lock *lock) {
@@ -76,10 +66,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
         if (lock->round) free(lock->round->slots);
         free(lock->round);
         free(lock->acquisition);
-        free(lock->slots);
-        free(lock->pair);
-        if (lock->token != lock_own_token(lock)) free(lock->token);
-        free(lock); /* its lock config ends with the client */
+        lock_dealloc(lock); /* its lock config ends with the client */
         client_unref(client);
         return;
     }

@@ -210,7 +210,6 @@ _Static_assert(REDLOCK_RESOURCES_MAX <= UINT8_MAX && REDLOCK_OWNER_BYTES_MAX <= 
                "counted in a byte");
 
 /* lock.c */
-void lock_unref(struct redlock_lock *lock);
 int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context);
 int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context);
 /* Releases the mutex. `result`: of beginning the operation; OK: waits for its end. */
@@ -250,9 +249,17 @@ void round_unref(struct round *round);
 /* Fills in all that differs between uses of the round's memory. `extend` and `peek` are filled just
  * before they are sent: most rounds do not need them. */
 void round_fill_in(struct round *round, struct net_request *request);
-unsigned char *lock_own_token(struct redlock_lock *lock); /* the space after the lock */
 
-/* lock_new.c: a key, and the name of its readers; NULL: no memory */
+/* lock_memory.c */
+/* The key prefix goes before each resource. NULL: no memory. */
+struct redlock_lock *lock_alloc(struct redlock_client *client,
+                                const struct redlock_bytes *resources, size_t count,
+                                const struct redlock_lock_options *options);
+/* Without its configuration. */
+void lock_dealloc(struct redlock_lock *lock);
+void lock_unref(struct redlock_lock *lock);
+unsigned char *lock_own_token(struct redlock_lock *lock); /* the space after the lock */
+/* A key, and the name of its readers; NULL: no memory. */
 struct net_bytes *lock_pair_new(struct net_bytes key);
 
 /* lock_config.c */

@@ -93,63 +93,6 @@ static bool shared_valid(const struct redlock_client *client,
     return true;
 }
 
-/* The name under which the readers of the first key are listed. Returns its end. */
-static unsigned char *put_list_name(struct net_bytes keys[2], unsigned char *at) {
-    const size_t prefix = sizeof NET_KEY_SHARED - 1;
-    keys[1] = (struct net_bytes){at, prefix + keys[0].bytes};
-    memcpy(at, NET_KEY_SHARED, prefix);
-    memcpy(at + prefix, keys[0].data, keys[0].bytes);
-    return at + keys[1].bytes;
-}
-
-struct net_bytes *lock_pair_new(struct net_bytes key) {
-    struct net_bytes *pair = malloc(2 * sizeof *pair + sizeof NET_KEY_SHARED + key.bytes);
-    if (!pair) return NULL;
-    pair[0] = key; /* the lock's own bytes */
-    (void)put_list_name(pair, (unsigned char *)(pair + 2));
-    return pair;
-}
-
-/* One allocation: the lock, its keys, their stripes (guarded mode: which fences they raise), their
- * bytes, the owner, the token. */
-static struct redlock_lock *lock_alloc(struct redlock_client *client,
-                                       const struct redlock_bytes *resources, size_t count,
-                                       const struct redlock_lock_options *options) {
-    size_t prefix = client->options.key_prefix_bytes, bytes = 0;
-    for (size_t i = 0; i < count; i++) bytes += prefix + resources[i].bytes;
-    size_t names = count;
-    if (options->shared) {
-        names++;
-        bytes += sizeof NET_KEY_SHARED - 1 + bytes;
-    }
-    size_t stripes = client->lock_layout->fenced ? count : 0;
-    size_t token = REDLOCK_TOKEN_HEX_BYTES + (options->owner_bytes ? 1 + options->owner_bytes : 0);
-    if (options->slots) token += SLOTS_TEXT_BYTES;
-    struct redlock_lock *lock =
-        calloc(1, sizeof *lock + names * sizeof lock->keys[0] + stripes * sizeof lock->stripes[0] +
-                      bytes + options->owner_bytes + token);
-    if (!lock) return NULL;
-    lock->client = client;
-    lock->refs = 1;
-    lock->keys_count = (uint8_t)count;
-    lock->shared = options->shared != 0;
-    lock->stripes = (uint16_t *)(void *)(lock->keys + names);
-    unsigned char *at = (unsigned char *)(lock->stripes + stripes);
-    for (size_t i = 0; i < count; i++) {
-        lock->keys[i] = (struct net_bytes){at, prefix + resources[i].bytes};
-        if (prefix) memcpy(at, client->key_prefix, prefix);
-        memcpy(at + prefix, resources[i].data, resources[i].bytes);
-        at += lock->keys[i].bytes;
-    }
-    if (lock->shared) at = put_list_name(lock->keys, at);
-    lock->owner_bytes = (uint8_t)options->owner_bytes;
-    if (options->owner_bytes) memcpy(at, options->owner, options->owner_bytes);
-    lock->token = lock_own_token(lock);
-    lock->on_change = options->on_change;
-    lock->on_change_context = options->on_change_context;
-    return lock;
-}
-
 int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes *resources,
                            size_t count, const struct redlock_lock_options *options,
                            struct redlock_lock **out, struct redlock_error *error) {
@@ -172,7 +115,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
         return REDLOCK_BAD_ARGUMENT;
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
     if (lock && checked.slots && !(lock->slots = slots_new(lock->keys[0], checked.slots))) {
-        free(lock);
+        lock_dealloc(lock);
         lock = NULL;
     }
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
@@ -181,8 +124,7 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     lock->config = lock_config_of(client, &checked);
     pthread_mutex_unlock(&client->schedule.mutex);
     if (!lock->config) {
-        free(lock->slots);
-        free(lock);
+        lock_dealloc(lock);
         return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     }
     lock->timer.fire = lock_on_timer;

@@ -137,14 +137,6 @@ void lock_rest(struct redlock_lock *lock) {
 
 /* ---- tokens ---- */
 
-unsigned char *lock_own_token(struct redlock_lock *lock) {
-    unsigned char *at = (unsigned char *)(lock->keys + lock->keys_count + lock->shared);
-    if (lock->client->lock_layout->fenced) at += lock->keys_count * sizeof lock->stripes[0];
-    for (unsigned i = 0; i < lock->keys_count + (unsigned)lock->shared; i++)
-        at += lock->keys[i].bytes;
-    return at + lock->owner_bytes;
-}
-
 /* 20 random bytes in hexadecimal, then the owner. Other clients' scripts compare this form as
  * bytes. */
 static bool draw_token(struct redlock_lock *lock) {

@@ -176,7 +176,7 @@ static void send_calls(struct wait_queue *queue, rl_mask nodes, struct net_reque
                        enum kind kind, rl_ns now) {
     struct redlock_client *client = queue->client;
     struct net_call *calls = queue->calls + kind * client->nodes;
-    rl_ns due = now + (queue->first ? lock_node_timeout(queue->first) : 50 * RL_MS);
+    rl_ns due = now + (queue->first ? queue->first->config->terms.node_timeout : 50 * RL_MS);
     for (unsigned i = 0; i < client->nodes; i++)
         if (calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
     queue->busy += rl_count(nodes ? net_send(client->net, nodes, request, calls, due, now) : 0);

@@ -41,9 +41,10 @@ bool in_a_call(void) { return cancellation.depth > 0; }
 /* ---- opening and closing ---- */
 
 void schedule_init(struct schedule *schedule,
-                   void (*notify)(struct schedule *schedule, struct notified *notified)) {
+                   void (*notify)(struct schedule *schedule, struct notified *notified),
+                   void (*end)(struct schedule *schedule)) {
     pthread_condattr_t monotonic;
-    *schedule = (struct schedule){.notify = notify};
+    *schedule = (struct schedule){.notify = notify, .end = end};
     schedule->asleep_last = &schedule->asleep;
     pthread_mutex_init(&schedule->mutex, NULL);
     pthread_cond_init(&schedule->notified_cond, NULL);
@@ -292,15 +293,17 @@ static bool in_callback(const struct schedule *schedule) {
     return schedule->notifying && pthread_equal(schedule->notifying_thread, pthread_self());
 }
 
-void schedule_end(struct schedule *schedule, void (*end)(struct schedule *schedule)) {
-    pthread_mutex_lock(&schedule->mutex);
-    const bool later = in_callback(schedule);
-    if (later) {
-        schedule->end = end;
-        schedule->stopping = true;
+void schedule_end(struct schedule *schedule) {
+    bool later = false;
+    cancellation_off();
+    if (!schedule_is_forked(schedule)) {
+        pthread_mutex_lock(&schedule->mutex);
+        later = in_callback(schedule);
+        if (later) schedule->ending = schedule->stopping = true;
+        pthread_mutex_unlock(&schedule->mutex);
     }
-    pthread_mutex_unlock(&schedule->mutex);
-    if (!later) end(schedule);
+    if (!later) schedule->end(schedule);
+    cancellation_back();
 }
 
 void schedule_leave(struct schedule *schedule) {
@@ -323,7 +326,7 @@ void schedule_leave(struct schedule *schedule) {
                (schedule->started > 0 || next < schedule->service_until)) {
         wake_service(schedule);
     }
-    const bool ends = schedule->end && !nested && !schedule->service_runs;
+    const bool ends = schedule->ending && !nested && !schedule->service_runs;
     schedule_unlock(schedule);
     if (ends) schedule->end(schedule);
     cancellation_back();

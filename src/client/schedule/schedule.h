@@ -82,9 +82,10 @@ struct schedule {
 
     pthread_t service;
     bool service_runs, service_parked, stopping;
-    /* Set in a callback: called by the thread that runs it, when it has left the library or ends.
+    /* Set in a callback: the thread that runs it calls end(), when it has left the library or ends.
      */
-    void (*end)(struct schedule *schedule);
+    bool ending;
+    void (*end)(struct schedule *schedule); /* frees what the schedule belongs to */
     /* Operations whose end a callback reports. No caller waits for their answers. */
     unsigned started;
     /* In net_wait(): as the driver, or not yet out of it since a caller took over. */
@@ -111,7 +112,8 @@ void schedule_unwatch_exit(struct schedule *schedule); /* also if it is not watc
 /* ---- driver.c ---- */
 
 void schedule_init(struct schedule *schedule,
-                   void (*notify)(struct schedule *schedule, struct notified *notified));
+                   void (*notify)(struct schedule *schedule, struct notified *notified),
+                   void (*end)(struct schedule *schedule));
 void schedule_destroy(struct schedule *schedule); /* not in a child after fork(2) */
 
 /* Without the mutex. A callback may fork, and the child return from it: in the child this room
@@ -121,8 +123,9 @@ bool schedule_is_forked(const struct schedule *schedule);
 /* A call of the user's lasts from schedule_enter() to one of those that leave. Meanwhile its thread
  * cannot be cancelled: it may hold the mutex, or drive for all. */
 int schedule_enter(struct schedule *schedule); /* OK: has taken the mutex. FORKED: has not */
-/* Nothing uses it any more: calls `end` now, or, in a callback, when that is possible. */
-void schedule_end(struct schedule *schedule, void (*end)(struct schedule *schedule));
+/* Nothing uses it any more: calls end() now, or, in a callback, when that is possible. Without the
+ * mutex. */
+void schedule_end(struct schedule *schedule);
 /* Flushes, wakes the threads that must react, releases the mutex. */
 void schedule_leave(struct schedule *schedule);
 /* Releases the mutex, and no more: for calls that sent nothing and changed no timer. */

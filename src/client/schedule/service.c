@@ -68,7 +68,7 @@ static void *serve(void *argument) {
             wake_successor(schedule);
         }
     }
-    const bool ends = schedule->end != NULL && !schedule_is_forked(schedule);
+    const bool ends = schedule->ending && !schedule_is_forked(schedule);
     schedule_unlock(schedule);
     while (schedule->exiting) pause(); /* OpenSSL does something at the end of a thread, too */
     if (ends) {                        /* no other thread waits for this one */
