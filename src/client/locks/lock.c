@@ -190,16 +190,6 @@ void gather_for_adopted(struct redlock_lock *lock) {
         gather_majority(lock->client, lock->config->terms.quorum, lock->config->terms.node_timeout);
 }
 
-enum verb { ACQUIRE, EXTEND, DOWNGRADE, RELEASE };
-
-static int begin(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
-                 void *context) {
-    if (verb == ACQUIRE) return acquire_begin(lock, ms, done, context);
-    if (verb == EXTEND) return extend_begin(lock, ms, done, context);
-    if (verb == DOWNGRADE) return downgrade_begin(lock, done, context);
-    return release_begin(lock, done, context);
-}
-
 int op_await(struct redlock_lock *lock, struct op *op, int result) {
     struct redlock_client *client = lock->client;
     if (result != REDLOCK_OK) {
@@ -217,53 +207,76 @@ int op_await(struct redlock_lock *lock, struct op *op, int result) {
     return result;
 }
 
-static int begin_and_wait(struct redlock_lock *lock, enum verb verb, int64_t ms) {
-    if (!lock) return REDLOCK_BAD_ARGUMENT;
-    struct op *op = verb == EXTEND || verb == DOWNGRADE ? &lock->extension : &lock->op;
-    if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
-    if (verb != ACQUIRE) gather_for_adopted(lock);
-    return op_await(lock, op, begin(lock, verb, ms, NULL, NULL));
+/* OK: has taken the mutex. */
+static int enter(struct redlock_lock *lock) {
+    return lock ? client_enter(lock->client) : REDLOCK_BAD_ARGUMENT;
 }
 
-static int begin_async(struct redlock_lock *lock, enum verb verb, int64_t ms, redlock_done_fn *done,
-                       void *context) {
-    if (!lock || !done) return REDLOCK_BAD_ARGUMENT;
-    if (client_enter(lock->client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = begin(lock, verb, ms, done, context);
+static int enter_gathered(struct redlock_lock *lock) {
+    const int entered = enter(lock);
+    if (entered == REDLOCK_OK) gather_for_adopted(lock);
+    return entered;
+}
+
+int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
+    const int entered = enter(lock);
+    if (entered != REDLOCK_OK) return entered;
+    return op_await(lock, &lock->op, acquire_begin(lock, wait_ms, NULL, NULL));
+}
+
+int redlock_try(struct redlock_lock *lock) { return redlock_acquire(lock, 0); }
+
+int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
+    const int entered = enter_gathered(lock);
+    if (entered != REDLOCK_OK) return entered;
+    return op_await(lock, &lock->extension, extend_begin(lock, ttl_ms, NULL, NULL));
+}
+
+int redlock_downgrade(struct redlock_lock *lock) {
+    const int entered = enter_gathered(lock);
+    if (entered != REDLOCK_OK) return entered;
+    return op_await(lock, &lock->extension, downgrade_begin(lock, NULL, NULL));
+}
+
+int redlock_release(struct redlock_lock *lock) {
+    const int entered = enter_gathered(lock);
+    if (entered != REDLOCK_OK) return entered;
+    return op_await(lock, &lock->op, release_begin(lock, NULL, NULL));
+}
+
+static int enter_async(struct redlock_lock *lock, redlock_done_fn *done) {
+    return done ? enter(lock) : REDLOCK_BAD_ARGUMENT;
+}
+
+static int leave(struct redlock_lock *lock, int result) {
     client_leave(lock->client);
     return result;
 }
 
-int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
-    return begin_and_wait(lock, ACQUIRE, wait_ms);
-}
-
-int redlock_try(struct redlock_lock *lock) { return begin_and_wait(lock, ACQUIRE, 0); }
-
-int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
-    return begin_and_wait(lock, EXTEND, ttl_ms);
-}
-
-int redlock_downgrade(struct redlock_lock *lock) { return begin_and_wait(lock, DOWNGRADE, 0); }
-
-int redlock_release(struct redlock_lock *lock) { return begin_and_wait(lock, RELEASE, 0); }
-
 int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done,
                           void *context) {
-    return begin_async(lock, ACQUIRE, wait_ms, done, context);
+    const int entered = enter_async(lock, done);
+    if (entered != REDLOCK_OK) return entered;
+    return leave(lock, acquire_begin(lock, wait_ms, done, context));
 }
 
 int redlock_extend_start(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_fn *done,
                          void *context) {
-    return begin_async(lock, EXTEND, ttl_ms, done, context);
+    const int entered = enter_async(lock, done);
+    if (entered != REDLOCK_OK) return entered;
+    return leave(lock, extend_begin(lock, ttl_ms, done, context));
 }
 
 int redlock_downgrade_start(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
-    return begin_async(lock, DOWNGRADE, 0, done, context);
+    const int entered = enter_async(lock, done);
+    if (entered != REDLOCK_OK) return entered;
+    return leave(lock, downgrade_begin(lock, done, context));
 }
 
 int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
-    return begin_async(lock, RELEASE, 0, done, context);
+    const int entered = enter_async(lock, done);
+    if (entered != REDLOCK_OK) return entered;
+    return leave(lock, release_begin(lock, done, context));
 }
 
 void redlock_cancel(struct redlock_lock *lock) {

@@ -219,10 +219,9 @@ static rl_ns may_come_late(const struct redlock_lock *lock, rl_ns wake_at) {
     return wake_at + 2 * late < lease->validity_end - lease->rules->lost_margin ? late : 0;
 }
 
-/* `t1`: round_t1 as it was before the step. */
-static void carry_out(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns t1,
-                      rl_ns now) {
-    carry_out_sends(lock, actions, now);
+/* After the sends. `t1`: round_t1 as it was before the step. */
+static void carry_out_rest(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns t1,
+                           rl_ns now) {
     if (lock->phase == PHASE_DISOWNED) { /* its user has no part in it */
         net_timer_set(lock->client->net, &lock->timer, late_wake_at(lock, actions->wake_at));
         return;
@@ -312,7 +311,8 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     else
         t1 = step_lease(lock, event, now, &actions);
     if (client->traced) lock_trace(lock, event, &actions, now);
-    carry_out(lock, &actions, t1, now);
+    carry_out_sends(lock, &actions, now);
+    carry_out_rest(lock, &actions, t1, now);
     *at = now;
     return actions.outcome;
 }

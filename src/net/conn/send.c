@@ -202,49 +202,6 @@ static bool serves(const struct node *node, const struct net_request *request) {
     return !net_op_is(request->op, NET_OP_READERS) || node_keeps_readers(node);
 }
 
-/* `encoded` NULL: encode it here. False: no memory or no connection, and nothing happened. */
-static bool post(struct node *node, struct net_call *call, const struct buffer *encoded) {
-    if (!serves(node, call->request)) return false;
-    if (goes_by_transaction(node, call->request)) {
-        transaction_add(node, call);
-        return true;
-    }
-    struct conn *conn = tracking_way(node, call->request->op);
-    if (!conn) return false;
-    struct buffer *out = &conn->out;
-    size_t nonce_at;
-    bool done = encoded ? buffer_append(out, buffer_data(encoded), buffer_bytes(encoded),
-                                        NET_WIRE_BYTES_MAX)
-                        : command_encode(call->request, node->index, style_for(node), out,
-                                         NET_WIRE_BYTES_MAX, &nonce_at);
-    if (done) expect(conn, call, 0);
-    return done;
-}
-
-void node_send_kept(struct node *node) {
-    struct policy *policy = &node->net->policy;
-    struct net_call *call;
-    rl_ns now = net_now(node->net);
-    while ((call = policy_take_kept(policy, node->index, now))) {
-        if (post(node, call, NULL)) continue;
-        policy_put_back(policy, node->index, call);
-        retry_memory(node);
-        break;
-    }
-    arm_keep_timer(node);
-}
-
-/* True when the node took the call. */
-static bool send_one(struct node *node, struct net_call *call, const struct buffer *encoded) {
-    if (!serves(node, call->request)) return false;
-    bool can_post = policy_takes(&node->net->policy, node->index) &&
-                    (encoded || goes_by_transaction(node, call->request));
-    if (can_post && post(node, call, encoded)) return true;
-    if (!net_op_is(call->request->op, NET_OP_KEPT)) return false;
-    keep(node, call);
-    return true;
-}
-
 /* A request as the nodes of one kind take it. It is written at the first node of the kind, since
  * most quorums have only one kind. */
 struct encoding {
@@ -268,6 +225,37 @@ static const struct buffer *encoding_for(struct encoding *encoding,
     return encoding->done ? encoding->buffer : NULL;
 }
 
+/* False: no memory (`encoded` is NULL, too) or no connection, and nothing happened. */
+static bool post(struct node *node, struct net_call *call, const struct buffer *encoded) {
+    if (goes_by_transaction(node, call->request)) {
+        transaction_add(node, call);
+        return true;
+    }
+    struct conn *conn = encoded ? tracking_way(node, call->request->op) : NULL;
+    if (!conn ||
+        !buffer_append(&conn->out, buffer_data(encoded), buffer_bytes(encoded), NET_WIRE_BYTES_MAX))
+        return false;
+    expect(conn, call, 0);
+    return true;
+}
+
+void node_send_kept(struct node *node) {
+    struct net *net = node->net;
+    struct net_call *call;
+    rl_ns now = net_now(net);
+    while ((call = policy_take_kept(&net->policy, node->index, now))) {
+        struct encoding encoding = {.buffer = &net->scratch[0]};
+        if (serves(node, call->request) &&
+            post(node, call, encoding_for(&encoding, call->request, node)))
+            continue;
+        policy_put_back(&net->policy, node->index, call);
+        retry_memory(node);
+        break;
+    }
+    buffer_clear(&net->scratch[0]);
+    arm_keep_timer(node);
+}
+
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request,
                  struct net_call *calls, rl_ns due, rl_ns keep_until) {
     rl_mask taken = 0;
@@ -280,7 +268,8 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
     struct node *node = net->node;
     for (unsigned i = 0, count = net->nodes; i < count; i++, node++) {
         struct net_call *call = &calls[i];
-        if (!(nodes & rl_bit(i)) || !(kept || policy_takes(&net->policy, i))) continue;
+        const bool takes = policy_takes(&net->policy, i);
+        if (!(nodes & rl_bit(i)) || !(takes || kept) || !serves(node, request)) continue;
         assert(!call->busy);
         /* a second entry in the queue would cut off all calls between the two */
         if (call->busy) continue;
@@ -290,7 +279,10 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->node = (uint8_t)i;
         call->busy = true;
         call->state = 0;
-        if (send_one(node, call, encoding_for(&encodings[node->native], request, node)))
+        const bool sent =
+            takes && post(node, call, encoding_for(&encodings[node->native], request, node));
+        if (!sent && kept) keep(node, call);
+        if (sent || kept)
             taken |= rl_bit(i);
         else
             call->busy = false;
