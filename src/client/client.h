@@ -129,6 +129,14 @@ static inline rl_mask client_settled(struct redlock_client *client) {
     if (!client->unread) return settled;
     return settled & (rl_mask) ~(net_ready(client->net, net_now(client->net)) & client->unread);
 }
+/* The nodes that have not answered yet, of calls by node. */
+static inline rl_mask client_busy(const struct redlock_client *client,
+                                  const struct net_call *calls) {
+    rl_mask busy = 0;
+    for (unsigned i = 0; i < client->nodes; i++)
+        if (calls[i].busy) busy |= rl_bit(i);
+    return busy;
+}
 /* Nodes that net_ready() returns and that may vote. */
 static inline rl_mask client_ready(struct redlock_client *client, rl_ns now) {
     return net_ready(client->net, now) & client->voters;
@@ -171,6 +179,12 @@ static inline void client_exit(struct redlock_client *client) { schedule_exit(&c
 REDLOCK_MUST_CHECK static inline int client_leave_notifying(struct redlock_client *client,
                                                             int result) {
     return schedule_leave_reporting(&client->schedule, result);
+}
+
+/* Whether it reports when a key ends. A key without a TTL does not end. A key with a TTL beyond
+ * that of any lock is not a lock (and in nanoseconds may exceed 64 bits). */
+static inline bool reports_end(const struct net_reply *reply) {
+    return reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
 }
 
 /* The first node of a mask that is not empty. */

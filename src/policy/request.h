@@ -34,6 +34,31 @@ static inline bool bytes_equal(struct net_bytes a, struct net_bytes b) {
 static inline bool net_is_text(struct net_bytes bytes, const char *text) {
     return bytes.bytes == strlen(text) && memcmp(bytes.data, text, bytes.bytes) == 0;
 }
+/* TIME's answer in microseconds; -1: it is not one. */
+static inline int64_t net_time_us(struct net_bytes seconds, struct net_bytes us) {
+    uint64_t whole, part;
+    if (!net_read_number(seconds, INT64_MAX / 1000000 - 1, &whole) ||
+        !net_read_number(us, 999999, &part))
+        return -1;
+    return (int64_t)(whole * 1000000 + part);
+}
+/* INFO's value of "field:value" at the start of a line; {NULL, 0} when absent. */
+static inline struct net_bytes net_info_field(struct net_bytes info, const char *field) {
+    const char *at = info.data, *end = at + info.bytes;
+    const size_t length = strlen(field);
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        if (!line_end) line_end = end;
+        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 &&
+            at[length] == ':') {
+            at += length + 1;
+            if (line_end > at && line_end[-1] == '\r') line_end--;
+            return (struct net_bytes){at, (size_t)(line_end - at)};
+        }
+        at = line_end + 1;
+    }
+    return (struct net_bytes){NULL, 0};
+}
 
 /* The names of guarded mode's own keys. The nonce is written as 16 hex digits. */
 #define NET_KEY_RECORD "redlock:node"

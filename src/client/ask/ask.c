@@ -163,10 +163,3 @@ void ask_wait(struct ask *ask) {
     }
     ask->asker = NULL;
 }
-
-rl_mask ask_busy(const struct question *question) {
-    rl_mask busy = 0;
-    for (unsigned i = 0; i < question->ask->client->nodes; i++)
-        if (question->calls[i].busy) busy |= rl_bit(i);
-    return busy;
-}

@@ -72,7 +72,6 @@ rl_mask ask_send(struct question *question, rl_mask nodes, const struct net_requ
                  rl_ns until);
 /* Waits for all that was sent. Answers that come later are not kept. */
 void ask_wait(struct ask *ask);
-rl_mask ask_busy(const struct question *question); /* nodes that have not answered yet */
 
 /* Keeps the answer: for an `answered` that was set later. */
 void ask_keep(struct question *question, unsigned node, const struct net_reply *reply);
@@ -99,6 +98,9 @@ static inline bool ask_fits(const struct redlock_client *client, const void *res
                             size_t bytes) {
     return resource && bytes > 0 &&
            bytes <= REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes;
+}
+static inline bool begins_with(struct net_bytes key, struct net_bytes head) { /* and goes on */
+    return key.bytes > head.bytes && memcmp(key.data, head.data, head.bytes) == 0;
 }
 static inline struct net_bytes bytes_after(struct net_bytes whole, size_t head) {
     return (struct net_bytes){(const char *)whole.data + head, whole.bytes - head};

@@ -55,9 +55,7 @@ static bool start(struct redlock_client *client) {
 /* The machine learns after its step which requests could not be sent. */
 static void post(struct guard *guard, rl_mask nodes, const struct net_request *request) {
     rl_ns now = net_now(net_of(guard));
-    rl_mask free = nodes;
-    for (unsigned i = 0; i < guard->machine.nodes; i++)
-        if (guard->pending_ops[i].busy) free &= (rl_mask)~rl_bit(i);
+    rl_mask free = nodes & (rl_mask)~client_busy(guard->client, guard->pending_ops);
     rl_ns due = now + guard->client->options.connect_timeout_ms * RL_MS;
     rl_mask taken = free ? net_send(net_of(guard), free, request, guard->pending_ops, due, now) : 0;
     guard->failed |= (rl_mask)(nodes & ~taken);

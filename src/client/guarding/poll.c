@@ -37,8 +37,7 @@ void poll_init(struct poll *poll, struct redlock_client *client, const struct ne
 rl_mask poll_ask(struct poll *poll, rl_mask nodes) {
     struct net *net = poll->client->net;
     rl_ns now = net_now(net), due = now + poll->client->options.connect_timeout_ms * RL_MS;
-    for (unsigned i = 0; i < RL_NODES_MAX; i++)
-        if (poll->calls[i].busy) nodes &= (rl_mask)~rl_bit(i); /* its answer comes first anyway */
+    nodes &= (rl_mask)~client_busy(poll->client, poll->calls); /* their answers come first anyway */
     if (nodes) (void)net_send(net, nodes, &poll->request, poll->calls, due, now);
     return nodes;
 }

@@ -50,12 +50,7 @@ void rates_sample(struct redlock_client *client, unsigned node, int64_t wall_us,
 /* ---- asking, while no guard does ---- */
 
 int64_t rates_wall_us(const struct net_reply *reply) {
-    uint64_t seconds, us;
-    if (reply->items_count != 2 ||
-        !net_read_number(reply->items[0], INT64_MAX / 1000000 - 1, &seconds) ||
-        !net_read_number(reply->items[1], 999999, &us))
-        return -1;
-    return (int64_t)(seconds * 1000000 + us);
+    return reply->items_count == 2 ? net_time_us(reply->items[0], reply->items[1]) : -1;
 }
 
 /* Another server may answer on another connection. */

@@ -306,12 +306,6 @@ static inline bool lock_adopts(const struct redlock_lock *lock) {
     return lock->phase == PHASE_LEASED && lock->lease.adopted && lock->lease.state == RL_LEASE_NONE;
 }
 
-/* Whether it reports when a key ends. A key without a TTL does not end. A key with a TTL beyond
- * that of any lock is not a lock (and in nanoseconds may exceed 64 bits). */
-static inline bool reports_end(const struct net_reply *reply) {
-    return reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
-}
-
 /* wait_queue.c */
 /* Before an acquisition starts: decides whether it goes behind others, of this process or of other
  * clients. */

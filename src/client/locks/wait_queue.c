@@ -177,8 +177,7 @@ static void send_calls(struct wait_queue *queue, rl_mask nodes, struct net_reque
     struct redlock_client *client = queue->client;
     struct net_call *calls = queue->calls + kind * client->nodes;
     rl_ns due = now + (queue->first ? queue->first->config->terms.node_timeout : 50 * RL_MS);
-    for (unsigned i = 0; i < client->nodes; i++)
-        if (calls[i].busy) nodes &= (rl_mask)~rl_bit(i);
+    nodes &= (rl_mask)~client_busy(client, calls);
     queue->busy += rl_count(nodes ? net_send(client->net, nodes, request, calls, due, now) : 0);
 }
 
@@ -256,8 +255,9 @@ static void name_waiter(struct redlock_lock *lock, struct net_request *request, 
 }
 
 static void await_turn(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
-    for (unsigned i = 0; i < queue->client->nodes; i++) /* a request must not change under way */
-        if (queue->calls[TURNS * queue->client->nodes + i].busy) nodes &= (rl_mask)~rl_bit(i);
+    const struct redlock_client *client = queue->client;
+    /* a request must not change under way */
+    nodes &= (rl_mask)~client_busy(client, queue->calls + TURNS * client->nodes);
     if (nodes == 0) return;
     name_waiter(queue->first, &queue->turn, now);
     queue->turn.reads = queue->first->shared;
@@ -555,12 +555,14 @@ void wait_queue_wake(void *context, unsigned node, struct net_bytes key, int ran
     if (of_slots) notify_queue(find(queues, first, hash_of(first), true), node, rank);
 }
 
-static void watched(struct wait_queue *queue, const struct net_call *call,
+/* The key is being watched, or we are in a native node's queue. */
+static void watched(struct wait_queue *queue, enum rl_event_type type, const struct net_call *call,
                     const struct net_reply *reply) {
-    struct rl_event event = {.type = RL_EVENT_WATCHED, .node = call->node, .vote = RL_VOTE_FAILED};
+    struct rl_event event = {.type = type, .node = call->node, .vote = RL_VOTE_FAILED};
     if (reply->verdict == REDLOCK_VERDICT_ABSENT) event.vote = RL_VOTE_ABSENT;
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) event.vote = RL_VOTE_GRANTED;
     event.remaining = reports_end(reply) ? reply->remaining_ms * RL_MS : -1;
+    if (type == RL_EVENT_QUEUED) event.rank = rank_of(reply);
     notify_head(queue, event);
 }
 
@@ -589,27 +591,17 @@ static void entered(struct wait_queue *queue, const struct net_call *call,
     notify_head(queue, (struct rl_event){.type = RL_EVENT_RANK, .rank = rank});
 }
 
-static void queued(struct wait_queue *queue, const struct net_call *call,
-                   const struct net_reply *reply) {
-    struct rl_event event = {.type = RL_EVENT_QUEUED, .node = call->node, .vote = RL_VOTE_FAILED};
-    if (reply->verdict == REDLOCK_VERDICT_ABSENT) event.vote = RL_VOTE_ABSENT;
-    if (reply->verdict == REDLOCK_VERDICT_GRANTED) event.vote = RL_VOTE_GRANTED;
-    event.remaining = reports_end(reply) ? reply->remaining_ms * RL_MS : -1;
-    event.rank = rank_of(reply);
-    notify_head(queue, event);
-}
-
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
     const enum net_op op = call->request->op;
     struct wait_queue *queue = op == NET_WATCH
                                    ? call->owner /* see wait_queue_new() */
                                    : RL_CONTAINER(call->owner, struct wait_queue, enter);
     if (op == NET_WATCH)
-        watched(queue, call, reply);
+        watched(queue, RL_EVENT_WATCHED, call, reply);
     else if (op == NET_WAIT_QUEUE_ENTER)
         entered(queue, call, reply);
     else if (op == NET_TURN_WAIT)
-        queued(queue, call, reply);
+        watched(queue, RL_EVENT_QUEUED, call, reply);
     else if (op == NET_WAIT_QUEUE_LEAVE && reply->verdict == REDLOCK_VERDICT_GRANTED)
         note_crowd(queue->client, queue->by_key.hash, reply->count);
     queue->busy--;

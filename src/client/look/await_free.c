@@ -60,10 +60,10 @@ static bool on_answer(struct question *question, unsigned node, const struct net
     struct look *look = RL_CONTAINER(question->ask, struct look, ask);
     if (reply->verdict == REDLOCK_VERDICT_ABSENT) look->absent |= rl_bit(node);
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        const bool ends = reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
         look->held |= rl_bit(node);
-        look->ends[node] =
-            ends ? net_now(look->ask.client->net) + reply->remaining_ms * RL_MS : RL_NEVER;
+        look->ends[node] = reports_end(reply)
+                               ? net_now(look->ask.client->net) + reply->remaining_ms * RL_MS
+                               : RL_NEVER;
     }
     const unsigned others = look->ask.client->nodes - rl_count(look->held);
     return is_free(look) || others < quorum_of(look);
@@ -74,7 +74,8 @@ static void look_now(struct look *look) {
     struct redlock_client *client = look->ask.client;
     const rl_ns now = net_now(client->net), until = now + client_node_timeout(client);
     struct question *watch = &look->ask.questions[WATCH], *peek = &look->ask.questions[PEEK];
-    const rl_mask nodes = client_ready(client, now) & (rl_mask) ~(ask_busy(watch) | ask_busy(peek));
+    const rl_mask busy = client_busy(client, watch->calls) | client_busy(client, peek->calls);
+    const rl_mask nodes = client_ready(client, now) & (rl_mask)~busy;
     const rl_mask tracked = nodes & net_tracked(client->net);
     look->watcher.changed = false;
     look->absent = look->held = 0;

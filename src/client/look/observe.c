@@ -202,12 +202,10 @@ static uint8_t number_of(struct redlock_observer *observer, struct net_bytes tok
     return (uint8_t)room;
 }
 
-/* A key that does not end is not a lock's. */
 static void take_key(struct redlock_observer *observer, const struct net_reply *reply,
                      struct rl_observer_event *event) {
-    const bool ends = reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
     event->type = RL_OBSERVER_KEY;
-    event->remaining = ends && !reply->truncated ? reply->remaining_ms * RL_MS : -1;
+    event->remaining = reports_end(reply) && !reply->truncated ? reply->remaining_ms * RL_MS : -1;
     if (event->vote == RL_VOTE_GRANTED) event->token = number_of(observer, reply->value);
 }
 

@@ -195,12 +195,6 @@ struct listing {
     size_t count, pages_count;
 };
 
-/* The announcement of a leader, next to its lock. */
-static bool is_term(struct net_bytes key) {
-    const size_t head = sizeof NET_KEY_TERM - 1;
-    return key.bytes > head && memcmp(key.data, NET_KEY_TERM, head) == 0;
-}
-
 /* Reports the keys that are strings with a TTL there. The mutex is held. False: no memory. */
 static bool report_keys(struct listing *list) {
     struct redlock_client *client = list->client;
@@ -228,10 +222,13 @@ static void drop_pages(struct listing *list) {
 /* Takes the page. False: no memory. */
 static bool add_page(struct listing *list, struct ask *page) {
     const struct answer *answer = &page->questions->answers[list->node];
+    const struct net_bytes terms = {NET_KEY_TERM, sizeof NET_KEY_TERM - 1};
     bool done = true, needed = false;
     for (size_t i = 0; i < answer->items_count && done; i++) {
         const struct net_bytes key = answer->items[i];
-        if (key.bytes <= list->client->options.key_prefix_bytes || is_term(key)) continue;
+        /* an announcement of a leader is next to its lock */
+        if (key.bytes <= list->client->options.key_prefix_bytes || begins_with(key, terms))
+            continue;
         list->resources[list->count++] = without_prefix(list->client, key);
         needed = list->count < KEYS_TOGETHER;
         if (needed) continue;

@@ -53,60 +53,43 @@ static int yes_or_no(struct net_bytes bytes) {
     return net_is_text(bytes, "yes") ? 1 : net_is_text(bytes, "no") ? 0 : -1;
 }
 
-/* INFO's value of "field:value" at the start of a line; {NULL, 0} when absent. */
-static struct net_bytes info_field(struct net_bytes info, const char *field) {
-    const char *at = info.data, *end = at + info.bytes;
-    size_t length = strlen(field);
-    while (at < end) {
-        const char *line_end = memchr(at, '\n', (size_t)(end - at));
-        if (!line_end) line_end = end;
-        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 &&
-            at[length] == ':') {
-            const char *value = at + length + 1, *value_end = line_end;
-            if (value_end > value && value_end[-1] == '\r') value_end--;
-            return (struct net_bytes){value, (size_t)(value_end - value)};
-        }
-        at = line_end + 1;
-    }
-    return (struct net_bytes){NULL, 0};
-}
-
 static void read_server(struct redlock_server *seen, struct net_bytes info) {
-    bool valkey = info_field(info, "valkey_version").data != NULL;
-    copy_text(info_field(info, "redis_version"), seen->redis_version, sizeof seen->redis_version);
+    bool valkey = net_info_field(info, "valkey_version").data != NULL;
+    copy_text(net_info_field(info, "redis_version"), seen->redis_version,
+              sizeof seen->redis_version);
     const char *version = valkey ? "valkey_version" : "redis_version";
-    copy_text(info_field(info, version), seen->version, sizeof seen->version);
+    copy_text(net_info_field(info, version), seen->version, sizeof seen->version);
     if (seen->version[0] != '\0')
         memcpy(seen->server, valkey ? "valkey" : "redis",
                valkey ? sizeof "valkey" : sizeof "redis");
-    copy_text(info_field(info, "run_id"), seen->run_id, sizeof seen->run_id);
-    seen->tcp_port = number_of(info_field(info, "tcp_port"));
-    seen->uptime_s = number_of(info_field(info, "uptime_in_seconds"));
+    copy_text(net_info_field(info, "run_id"), seen->run_id, sizeof seen->run_id);
+    seen->tcp_port = number_of(net_info_field(info, "tcp_port"));
+    seen->uptime_s = number_of(net_info_field(info, "uptime_in_seconds"));
 }
 
 static void read_replication(struct redlock_server *seen, struct net_bytes info) {
-    struct net_bytes role = info_field(info, "role");
+    struct net_bytes role = net_info_field(info, "role");
     if (net_is_text(role, "master")) seen->role = REDLOCK_ROLE_MASTER;
     if (net_is_text(role, "slave") || net_is_text(role, "replica"))
         seen->role = REDLOCK_ROLE_REPLICA;
-    int64_t replicas = number_of(info_field(info, "connected_slaves"));
+    int64_t replicas = number_of(net_info_field(info, "connected_slaves"));
     seen->replicas = replicas > INT32_MAX ? -1 : (int)replicas;
     /* reported only where a number of them is required */
     if (role.data)
-        seen->replicas_lacking = net_is_text(info_field(info, "min_slaves_good_slaves"), "0");
+        seen->replicas_lacking = net_is_text(net_info_field(info, "min_slaves_good_slaves"), "0");
 }
 
 /* A failed append always makes the server refuse writes: 2. A failed snapshot, 1, does so only with
  * snapshots on and stop-writes-on-bgsave-error, the default. That is asked later and decided
  * there. */
 static void read_persistence(struct redlock_server *seen, struct net_bytes info) {
-    struct net_bytes snapshot = info_field(info, "rdb_last_bgsave_status");
-    int64_t loading = number_of(info_field(info, "loading"));
-    int64_t append_only = number_of(info_field(info, "aof_enabled"));
+    struct net_bytes snapshot = net_info_field(info, "rdb_last_bgsave_status");
+    int64_t loading = number_of(net_info_field(info, "loading"));
+    int64_t append_only = number_of(net_info_field(info, "aof_enabled"));
     seen->loading = loading < 0 ? -1 : loading > 0;
     seen->append_only = append_only < 0 ? -1 : append_only > 0;
     seen->writes_refused = snapshot.data ? net_is_text(snapshot, "err") : -1;
-    if (net_is_text(info_field(info, "aof_last_write_status"), "err")) seen->writes_refused = 2;
+    if (net_is_text(net_info_field(info, "aof_last_write_status"), "err")) seen->writes_refused = 2;
 }
 
 /* `value`: a section of INFO, or a value of CONFIG. */
@@ -116,14 +99,14 @@ static void read_value(struct redlock_server *seen, enum net_question question,
     case NET_ASK_INFO_SERVER: read_server(seen, value); break;
     case NET_ASK_INFO_REPLICATION: read_replication(seen, value); break;
     case NET_ASK_INFO_MEMORY:
-        seen->memory_bytes = number_of(info_field(value, "used_memory"));
-        seen->memory_bytes_max = number_of(info_field(value, "maxmemory"));
-        copy_text(info_field(value, "maxmemory_policy"), seen->eviction, sizeof seen->eviction);
+        seen->memory_bytes = number_of(net_info_field(value, "used_memory"));
+        seen->memory_bytes_max = number_of(net_info_field(value, "maxmemory"));
+        copy_text(net_info_field(value, "maxmemory_policy"), seen->eviction, sizeof seen->eviction);
         break;
     case NET_ASK_INFO_PERSISTENCE: read_persistence(seen, value); break;
     case NET_ASK_INFO_CLIENTS:
-        seen->clients = number_of(info_field(value, "connected_clients"));
-        seen->clients_max = number_of(info_field(value, "maxclients")); /* from version 7 on */
+        seen->clients = number_of(net_info_field(value, "connected_clients"));
+        seen->clients_max = number_of(net_info_field(value, "maxclients")); /* from version 7 on */
         break;
     case NET_ASK_POLICY: copy_text(value, seen->eviction, sizeof seen->eviction); break;
     case NET_ASK_APPENDONLY: seen->append_only = yes_or_no(value); break;

@@ -34,10 +34,6 @@ static struct step *step_new(struct redlock_client *client, const struct redlock
     return step;
 }
 
-static bool begins_with(struct net_bytes key, struct net_bytes head) {
-    return key.bytes > head.bytes && memcmp(key.data, head.data, head.bytes) == 0;
-}
-
 /* A node's own keys are not locks, whatever the prefix. The two sets of a wait queue have the same
  * name. */
 static void report_key(struct net_bytes prefix, unsigned node, struct net_bytes key,

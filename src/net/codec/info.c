@@ -10,23 +10,12 @@
 enum { REPLID_BYTES = 40, NUMBER_BYTES = 21 };
 
 void info_value(struct net_bytes info, const char *field, char *value, size_t capacity) {
-    const char *at = info.data, *end = at + info.bytes;
-    size_t length = strlen(field);
-    value[0] = '\0';
-    while (at < end) {
-        const char *line_end = memchr(at, '\n', (size_t)(end - at));
-        if (!line_end) line_end = end;
-        if ((size_t)(line_end - at) > length && memcmp(at, field, length) == 0 &&
-            at[length] == ':') {
-            size_t n = 0;
-            for (at += length + 1; at < line_end && isgraph((unsigned char)*at) && n + 1 < capacity;
-                 at++)
-                value[n++] = *at;
-            value[n] = '\0';
-            return;
-        }
-        at = line_end + 1;
-    }
+    const struct net_bytes found = net_info_field(info, field);
+    const char *from = found.data;
+    size_t n = 0;
+    for (; n < found.bytes && isgraph((unsigned char)from[n]) && n + 1 < capacity; n++)
+        value[n] = from[n];
+    value[n] = '\0';
 }
 
 static bool number_field(struct net_bytes info, const char *field, uint64_t max, uint64_t *number) {
@@ -39,12 +28,8 @@ static bool number_field(struct net_bytes info, const char *field, uint64_t max,
 }
 
 bool time_answer(const struct reader *reader, size_t slot, int64_t *wall_us) {
-    const uint64_t seconds_max = INT64_MAX / 1000000 - 1;
-    uint64_t seconds, us;
-    if (!net_read_number(reader->bytes[slot + 1], seconds_max, &seconds)) return false;
-    if (!net_read_number(reader->bytes[slot + 2], 999999, &us)) return false;
-    *wall_us = (int64_t)(seconds * 1000000 + us);
-    return true;
+    *wall_us = net_time_us(reader->bytes[slot + 1], reader->bytes[slot + 2]);
+    return *wall_us >= 0;
 }
 
 static bool take_replication(struct net_bytes info, struct net_state *state) {

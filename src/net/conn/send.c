@@ -193,10 +193,6 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_arm_deadline(conn);
 }
 
-static enum command_style style_for(const struct node *node) {
-    return node->native ? COMMAND_NATIVE : COMMAND_STOCK;
-}
-
 static bool serves(const struct node *node, const struct net_request *request) {
     if (request->op == NET_ACQUIRE_SLOT) return node_keeps_slots(node);
     return !net_op_is(request->op, NET_OP_READERS) || node_keeps_readers(node);
@@ -217,8 +213,9 @@ static const struct buffer *encoding_for(struct encoding *encoding,
     if (!encoding->tried) {
         encoding->tried = true;
         buffer_clear(encoding->buffer);
-        encoding->done = command_encode(request, node->index, style_for(node), encoding->buffer,
-                                        NET_WIRE_BYTES_MAX, &encoding->nonce_at);
+        encoding->done =
+            command_encode(request, node->index, node->native ? COMMAND_NATIVE : COMMAND_STOCK,
+                           encoding->buffer, NET_WIRE_BYTES_MAX, &encoding->nonce_at);
     } else if (encoding->nonce_at) {
         command_for_node(request, node->index, encoding->nonce_at, encoding->buffer);
     }

@@ -264,11 +264,6 @@ static void take_rank(struct conn *conn, struct net_bytes message) {
            rank);
 }
 
-static bool is_probe(const struct node *node, struct net_bytes key) {
-    struct net_bytes probe = node->tracking.probe;
-    return key.bytes == probe.bytes && memcmp(key.data, probe.data, key.bytes) == 0;
-}
-
 /* They begin at this slot; nil: all keys are gone.
  *
  * A key that is just being read is left out. Where the connection that asks is also notified,
@@ -281,7 +276,7 @@ static void take_keys(struct conn *conn, size_t at) {
     if (reader->slots[at].type != REPLY_ARRAY) notify_any(conn->node);
     for (size_t i = at + 1; i < reader->slots_count && conn->generation == generation; i++) {
         if (reader->slots[i].type != REPLY_STRING) continue;
-        if (is_probe(conn->node, reader->bytes[i]))
+        if (bytes_equal(reader->bytes[i], conn->node->tracking.probe))
             proven(conn->node);
         else if (!conn_has_key(conn, reader->bytes[i]))
             notify(conn->node->net, conn->node->index, reader->bytes[i], -1);
