@@ -206,7 +206,7 @@ static void write_one(unsigned members) {
 static void each_value_is_checked(void **state) {
     (void)state;
     static const struct {
-        const char *name, *values[12];
+        const char *name, *values[13];
     } wrong[] = {
         {"format",
          {"0", "4", "", "x", "01", "+1", " 1", "1 ", "4294967297", "18446744073709551617"}},
