@@ -44,22 +44,19 @@ bool slots_first(struct net_bytes *key, unsigned char out[SLOTS_KEY_BYTES_MAX]) 
     return true;
 }
 
-size_t slots_write_count(const struct slots *slots, unsigned char *at) {
-    size_t bytes = 0;
-    at[bytes++] = '/';
-    if (slots->count > 9) at[bytes++] = (unsigned char)('0' + slots->count / 10);
-    at[bytes++] = (unsigned char)('0' + slots->count % 10);
-    return bytes;
-}
-
-/* ---- the order ---- */
-
 static size_t write_slot(char *at, unsigned slot) {
     size_t bytes = 0;
     if (slot > 9) at[bytes++] = (char)('0' + slot / 10);
     at[bytes++] = (char)('0' + slot % 10);
     return bytes;
 }
+
+size_t slots_write_count(const struct slots *slots, unsigned char *at) {
+    at[0] = '/';
+    return 1 + write_slot((char *)at + 1, slots->count);
+}
+
+/* ---- the order ---- */
 
 /* All slots, shuffled by the token: each try has an order of its own, the same on all nodes.
  * Clients that begin at the same slot part at the next one. */
