@@ -15,11 +15,10 @@
  * delayed. */
 #include "turn.h"
 
-/* How long to wait for callers that were answered together. */
+/* How long to wait for callers that were answered together: each must get a processor. */
 #define PATIENCE (RL_MS * 15 / 100)
 #define PATIENCE_EACH (RL_MS * 25 / 1000)
-#define PATIENCE_MAX RL_MS
-enum { BACKOFF_MAX = 256, BACKOFF_OF_FEW = 4 };
+enum { BACKOFF_MAX = 256 };
 
 void push_out(struct schedule *schedule) {
     schedule->held_back = false;
@@ -28,19 +27,16 @@ void push_out(struct schedule *schedule) {
 }
 
 rl_ns patience(const struct schedule *schedule) {
-    rl_ns span = PATIENCE + schedule->group * PATIENCE_EACH;
-    return span < PATIENCE_MAX ? span : PATIENCE_MAX;
+    return PATIENCE + schedule->group * PATIENCE_EACH;
 }
 
-/* The wait was wasted: the next turns skip it, more of them each time. If only a few of many were
- * missing, the wait was useful, unless that happens repeatedly. */
+/* The wait was wasted: the next turns skip it, more of them each time. */
 void not_back_in_time(struct schedule *schedule) {
-    bool few = schedule->returning * 4 <= schedule->group;
     schedule->returning = 0;
     if (schedule->group < 2) return;
-    schedule->backoff = few ? schedule->backoff + 1 : 2 * schedule->backoff + 1;
+    schedule->backoff = 2 * schedule->backoff + 1;
     if (schedule->backoff > BACKOFF_MAX) schedule->backoff = BACKOFF_MAX;
-    if (!few || schedule->backoff >= BACKOFF_OF_FEW) schedule->spared = schedule->backoff;
+    schedule->spared = schedule->backoff;
 }
 
 void expect_back(struct schedule *schedule) {

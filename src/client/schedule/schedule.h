@@ -38,13 +38,10 @@ struct waiter {
 /* waiter.c: the sleeping threads, and whether they yield their processors first. Not under the
  * mutex, except `slots`. */
 struct sleepers {
-    atomic_uint bell;        /* the futex of the waiters with slots; it counts how often it rang */
-    unsigned slots;          /* the slots in use */
-    atomic_uint waits, vain; /* the number of waits; how often yielding failed recently */
-    atomic_uint rest;
-    /* After yielding made a thread late, no thread yields for this long (a time multiplied by this
-     * power of two), ... */
-    _Atomic rl_ns not_before; /* ... until then */
+    atomic_uint bell;         /* the futex of the waiters with slots; it counts how often it rang */
+    unsigned slots;           /* the slots in use */
+    atomic_uint waits, vain;  /* the number of waits; how often yielding failed recently */
+    _Atomic rl_ns not_before; /* yielding made a thread late: no thread yields until then */
 };
 
 /* An object with callbacks due. */

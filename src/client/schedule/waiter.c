@@ -21,8 +21,7 @@
  * - A thread that yields queues behind all others that can run, and those that compute keep the
  *   processor for milliseconds. A thread that sleeps goes before them when it is woken. With two
  *   busy loops on the machine, rates fell to a seventh. So the waking thread notes the time. When
- *   the woken one sees it much later, no thread yields for some multiple of the delay; four times
- *   that where it happens again soon (DEAR).
+ *   the woken one sees it much later, no thread yields for a while.
  */
 #include <errno.h>
 #include <limits.h>
@@ -38,13 +37,7 @@ enum { UP, ASLEEP, WOKEN };
 enum { YIELDS_MAX = 4, VAIN_MAX = 6 };
 /* Longer than other threads work in a turn, shorter than the slice of a thread that computes. */
 #define LATE (RL_MS / 2)
-#define LATE_MAX (10 * RL_MS)
-enum {
-    /* Yielding saves a fifth of the time. It costs more than that if a thread is late again within
-     * this many times the delay. */
-    DEAR = 4
-};
-enum { REST_MIN = 1, REST_MAX = 10 }; /* powers of two, times what was lost */
+#define REST (100 * RL_MS) /* many such slices */
 
 _Static_assert(sizeof(atomic_uint) == 4, "a futex is a word of 32 bits");
 
@@ -65,30 +58,15 @@ static rl_ns monotonic_now(void) {
     return (rl_ns)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* A thread that has waited since `from` woke late. Several threads mostly see the same delay; the
- * first one records it. */
-static void rest(struct sleepers *sleepers, rl_ns from, rl_ns now, rl_ns late) {
-    rl_ns before = atomic_load_explicit(&sleepers->not_before, memory_order_relaxed);
-    unsigned times = atomic_load_explicit(&sleepers->rest, memory_order_relaxed);
-    if (before > from) return;
-    if (late > LATE_MAX) late = LATE_MAX; /* perhaps the process was stopped */
-    bool again = from - before < late * DEAR;
-    if (again) times = times + 2 < REST_MAX ? times + 2 : REST_MAX;
-    if (!again && times > 0) times--;
-    if (times < REST_MIN) times = REST_MIN;
-    atomic_store_explicit(&sleepers->rest, times, memory_order_relaxed);
-    atomic_store_explicit(&sleepers->not_before, now + (late << times), memory_order_relaxed);
-}
-
 /* True: woken already. After n wasted tries, only each 2^n-th wait tries it. Threads may overwrite
  * each other's values here, because they are only an estimate. */
 static bool woken_while_others_run(struct waiter *waiter) {
     struct sleepers *sleepers = &waiter->schedule->sleepers;
-    rl_ns from = monotonic_now();
     unsigned vain = atomic_load_explicit(&sleepers->vain, memory_order_relaxed);
     unsigned nth = atomic_fetch_add_explicit(&sleepers->waits, 1, memory_order_relaxed);
     if (nth & ((1U << vain) - 1)) return false;
-    if (from < atomic_load_explicit(&sleepers->not_before, memory_order_relaxed)) return false;
+    if (monotonic_now() < atomic_load_explicit(&sleepers->not_before, memory_order_relaxed))
+        return false;
     bool woken = false;
     for (int i = 0; i < YIELDS_MAX && !woken; i++) {
         sched_yield();
@@ -98,8 +76,9 @@ static bool woken_while_others_run(struct waiter *waiter) {
     unsigned then = woken ? vain - (vain > 0) : vain + (vain < VAIN_MAX);
     if (then != vain) atomic_store_explicit(&sleepers->vain, then, memory_order_relaxed);
     if (!woken) return false;
-    rl_ns now = monotonic_now(), late = now - waiter->woken_at;
-    if (late >= LATE) rest(sleepers, from, now, late);
+    const rl_ns now = monotonic_now();
+    if (now - waiter->woken_at >= LATE)
+        atomic_store_explicit(&sleepers->not_before, now + REST, memory_order_relaxed);
     return true;
 }
 
