@@ -46,7 +46,7 @@ static void begin_handshake(struct conn *conn) {
 
 /* A server that speaks TLS 1.3 refuses our certificate after our part of its handshake. Later, a
  * failure is that of the transport. */
-void conn_tls_failed(struct conn *conn) {
+static void tls_failed(struct conn *conn) {
     char text[160];
     bool begins = conn->state == CONN_TLS || conn->state == CONN_HANDSHAKE;
     bool refused = begins && tls_is_refused(conn->tls);
@@ -54,13 +54,13 @@ void conn_tls_failed(struct conn *conn) {
     conn_fail(conn, refused ? REDLOCK_VERDICT_TLS : REDLOCK_VERDICT_DISCONNECTED, text);
 }
 
-void conn_step_tls(struct conn *conn) {
+static void step_tls(struct conn *conn) {
     enum tls_status status = tls_handshake(conn->tls);
     conn_flush(conn); /* also after a failure: the server logs the reason in our alert */
     if (status == TLS_OK)
         begin_handshake(conn);
     else if (status != TLS_MORE)
-        conn_tls_failed(conn);
+        tls_failed(conn);
 }
 
 static void connected(struct conn *conn) {
@@ -76,7 +76,7 @@ static void connected(struct conn *conn) {
         conn_fail(conn, REDLOCK_VERDICT_TLS,
                   "out of memory, or a server name that cannot be verified");
     else
-        conn_step_tls(conn);
+        step_tls(conn);
 }
 
 static void close_socket(struct conn *conn) {
@@ -215,7 +215,7 @@ static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
         return;
     }
-    if (conn->state == CONN_TLS) conn_step_tls(conn);
+    if (conn->state == CONN_TLS) step_tls(conn);
     while (conn->generation == generation && conn->state >= CONN_HANDSHAKE) {
         size_t got = 0;
         enum tls_status status = tls_read(conn->tls, plain, sizeof(plain), &got);
@@ -225,7 +225,7 @@ static void take_cipher(struct conn *conn, const char *data, size_t bytes) {
         } else if (status == TLS_CLOSED) {
             conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED, "the server closed the connection");
         } else {
-            conn_tls_failed(conn);
+            tls_failed(conn);
         }
     }
 }

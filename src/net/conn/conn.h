@@ -97,7 +97,7 @@ struct conn {
      * buffer, those of them that were written to the socket, those that were written before the
      * bytes that are now read came, and those that are answered. */
     unsigned queued, written, answerable, answered;
-    /* Owners of the calls; except on CONN_MAIN: hashes of their keys. See conn_counts(). */
+    /* Owners of the calls; except on CONN_MAIN: hashes of their keys. See send.c. */
     struct bag counted;
     /* counting ends after this call; NULL: nothing is counted */
     const struct net_call *counted_until;
@@ -222,8 +222,6 @@ void conn_event(struct conn *conn, uint32_t events);
 void conn_read(struct conn *conn);
 /* `failure` NULL: none */
 void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure);
-void conn_step_tls(struct conn *conn);
-void conn_tls_failed(struct conn *conn);
 void conn_give_up_broken(struct conn *conn);
 /* Closes the connection now (by a reset when a write is unanswered), notifies the node, and plans
  * the next try. */
@@ -305,9 +303,6 @@ void node_expire_kept(struct node *node);
 void node_send_kept(struct node *node);
 void node_lose_calls(struct node *node, struct call_queue *lost, int verdict);
 void call_reply(struct conn *conn);
-/* Counts the calls in `counted`, from now until the calls that are there now are answered. False:
- * no memory. */
-bool conn_counts(struct conn *conn);
 /* while `counted_until` is set: a call has come, or has gone */
 void conn_count_call(struct conn *conn, const struct net_call *call);
 void conn_uncount_call(struct conn *conn, const struct net_call *call);

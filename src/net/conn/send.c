@@ -140,7 +140,9 @@ void conn_stop_counting(struct conn *conn) {
     bag_clear(&conn->counted);
 }
 
-bool conn_counts(struct conn *conn) {
+/* Counts the calls in `counted`, from now until the calls that are there now are answered. False:
+ * no memory. */
+static bool counts(struct conn *conn) {
     if (!conn->counted_until && conn->calls.head) {
         conn->counted_until = conn->calls.tail;
         for (const struct net_call *call = conn->calls.head; call; call = call->next)
@@ -157,7 +159,7 @@ bool conn_has_key(struct conn *conn, struct net_bytes key) {
     unsigned calls = 0;
     for (const struct net_call *call = conn->calls.head; call; call = call->next) {
         const struct net_request *request = call->request;
-        if (++calls == MANY && conn_counts(conn)) {
+        if (++calls == MANY && counts(conn)) {
             uint32_t times = bag_times(&conn->counted, key_hash(key));
             for (size_t i = 0; i < answered; i++)
                 times -= bytes_equal(conn->calls.head->request->keys[i], key);
@@ -170,7 +172,7 @@ bool conn_has_key(struct conn *conn, struct net_bytes key) {
 }
 
 static bool owner_has_another(struct conn *conn, const struct net_call *call) {
-    if (conn_counts(conn)) return bag_times(&conn->counted, owner_of(call)) > 0;
+    if (counts(conn)) return bag_times(&conn->counted, owner_of(call)) > 0;
     for (const struct net_call *later = conn->calls.head; later; later = later->next)
         if (later->owner == call->owner) return true;
     return false;
