@@ -194,6 +194,7 @@ static int show_all(struct session *session, json_t *all) {
     struct listing listing;
     struct unlisted unlisted;
     int result = listing_take(session, &listing);
+    report_left_out(session); /* before the node is connected again */
     unlisted_take(session, &listing, &unlisted);
     if (unlisted.unseen && result == REDLOCK_OK) result = REDLOCK_NO_QUORUM;
     int status = EXIT_OK;
@@ -203,7 +204,6 @@ static int show_all(struct session *session, json_t *all) {
                      : session_failure(session, NULL, "the list of locks", result);
     else
         unlisted_report(session, &unlisted);
-    report_left_out(session);
     if (listing.cut) {
         complain("there are more than %d locks: the list is not complete", LOCKS_MAX);
         status = EXIT_SYSTEM;

@@ -189,6 +189,7 @@ struct listing {
     unsigned node;
     redlock_resource_fn *each;
     void *context;
+    rl_mask *endless; /* nodes whose SCAN does not end */
     /* names to ask for, and the pages that they are in */
     struct net_bytes resources[KEYS_TOGETHER];
     struct ask *pages[KEYS_TOGETHER];
@@ -264,9 +265,7 @@ static int scan_node(struct listing *list) {
         }
     } while (answered && cursor != 0 && !endless);
     if (!report_keys(list)) return REDLOCK_NO_MEMORY;
-    if (endless)
-        net_reconnect(list->client->net, list->node, REDLOCK_VERDICT_PROTOCOL,
-                      "SCAN does not end: its cursor never returns to 0");
+    if (endless) *list->endless |= rl_bit(list->node);
     return answered && !endless ? REDLOCK_OK : REDLOCK_NO_QUORUM;
 }
 
@@ -274,15 +273,22 @@ int redlock_list(struct redlock_client *client, redlock_resource_fn *each, void 
     if (!client || !each) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     rl_mask ready = nodes_to_ask(client);
+    rl_mask endless = 0;
     unsigned reported = 0;
     int result = REDLOCK_OK;
     for (unsigned i = 0; i < client->nodes && result != REDLOCK_NO_MEMORY; i++) {
         if (!(ready & rl_bit(i))) continue;
-        struct listing list = {.client = client, .node = i, .each = each, .context = context};
+        struct listing list = {
+            .client = client, .node = i, .each = each, .context = context, .endless = &endless};
         result = scan_node(&list);
         drop_pages(&list);
         reported += result == REDLOCK_OK;
     }
+    /* at the end: the node's status has the reason until it is connected again */
+    for (unsigned i = 0; endless >> i; i++)
+        if (endless & rl_bit(i))
+            net_reconnect(client->net, i, REDLOCK_VERDICT_PROTOCOL,
+                          "SCAN does not end: its cursor never returns to 0");
     if (result != REDLOCK_NO_MEMORY)
         result = reported >= rl_quorum(client->nodes) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
     return client_leave_notifying(client, result);
