@@ -246,6 +246,9 @@ int net_open(struct net **out, const struct net_options *options,
     for (unsigned i = 0; i < net->nodes; i++) {
         conn_init(&net->conn[i], net, i);
         link_at(&net->conn[i])->guarded = fresh_link(&net->conn[i])->guarded = options->guarded;
+        /* in an earlier process of this client they may have changed places */
+        link_at(&net->conn[i])->fresh = false;
+        fresh_link(&net->conn[i])->fresh = true;
         link_at(&net->conn[i])->asks_quorum = fresh_link(&net->conn[i])->asks_quorum =
             options->asks_quorum;
         /* by the timer: no handler runs in here */
