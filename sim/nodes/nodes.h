@@ -185,6 +185,7 @@ void notify_waiter(struct server *server, uint32_t waiter, int resource, int ran
 /* the client received it, or it was lost */
 void notify_record(struct world *world, enum history_kind kind, const struct message *hint);
 void server_forget_waiters(struct server *server);
+uint32_t server_clients(const struct server *server); /* that are notified of such changes */
 void server_announce(struct server *server); /* all data changed: sent before any later answer */
 /* changed by the request that is served, or by a stranger: announced soon */
 void server_record_changed(struct server *server);

@@ -185,6 +185,13 @@ static bool is_announced_to(const struct server *server, const struct link *link
     return link->node == server->node && link->old == server->old && link->open && link->announces;
 }
 
+uint32_t server_clients(const struct server *server) {
+    uint32_t count = server->world->options.clients_elsewhere;
+    for (struct link *link = NULL; (link = link_next(server->world, link));)
+        count += is_announced_to(server, link);
+    return count;
+}
+
 void server_announce(struct server *server) {
     struct world *world = server->world;
     for (struct link *link = NULL; world->options.guarded && (link = link_next(world, link));)

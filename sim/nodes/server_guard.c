@@ -377,6 +377,7 @@ static void report_state(struct server *server, struct message *request) {
         .replicas = server->replicas,
         .may_evict = server->may_evict && !server->native,
         .evicted = server->evicted,
+        .clients = server_clients(server),
     };
     memcpy(state.replid, server->replid, sizeof(state.replid));
     request->verdict = REDLOCK_VERDICT_GRANTED;

@@ -48,6 +48,7 @@
     X(UNANNOUNCED, "NODES announces|announce no changes of the record")                            \
     X(OTHERS, "NODES are another quorum")                                                          \
     X(WAKES, "nodes tell of changes")                                                              \
+    X(CROWD, "nodes count NUMBER more clients")                                                    \
     X(NATIVE_NODES, "NODES is|are native")                                                         \
     X(SPARE, "NODES has|have no record")                                                           \
     X(OBSERVES, "CLIENT observes job")                                                             \

@@ -177,6 +177,7 @@ static bool set_option(struct reader *reader, const struct scene_line *line) {
     case SCENE_OPTION_UNANNOUNCED: scene->options.unannounced = line->nodes; break;
     case SCENE_OPTION_OTHERS: scene->options.others = line->nodes; break;
     case SCENE_OPTION_WAKES: scene->options.wakes.on = true; break;
+    case SCENE_OPTION_CROWD: scene->options.clients_elsewhere = (uint32_t)line->number; break;
     case SCENE_OPTION_NATIVE_NODES: scene->options.native = line->nodes; break;
     case SCENE_OPTION_SPARE: scene->options.spare = line->nodes; break;
     case SCENE_OPTION_SEED: scene->options.seed = (uint64_t)line->number; break;

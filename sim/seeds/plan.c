@@ -134,6 +134,7 @@ static void draw_guarded_options(struct plan *plan) {
     plan->patient = chance(plan, plan->biased ? 50 : 20);
     if (chance(plan, 50)) options->split_ppm = (uint32_t)log_between(plan, 1000, 200000);
     for (unsigned i = 0; i < options->clients; i++) draw_guarded_client(plan, i);
+    if (chance(plan, 50)) options->clients_elsewhere = (uint32_t)log_between(plan, 10, 1000);
 }
 
 /* Lists of some of the nodes each, which share no majority with each other. */

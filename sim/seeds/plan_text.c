@@ -111,8 +111,10 @@ void plan_print(const struct plan *plan, FILE *out) {
     if (options->shared) fputc('\n', out);
     if (options->together) fprintf(out, "  renewals wait for each other\n");
     if (plan->guarded)
-        fprintf(out, "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm\n",
-                options->ttl_ms_max, options->split_ppm);
+        fprintf(out,
+                "  guarded: ttl_max %" PRId64 " ms, SET and ZADD apart %" PRIu32 " ppm, %" PRIu32
+                " clients elsewhere\n",
+                options->ttl_ms_max, options->split_ppm, options->clients_elsewhere);
     print_nodes(options->others, "are a second quorum", out);
     print_nodes(options->spare, "have no record yet", out);
     if (plan->operators) fprintf(out, "  the last %u clients are operators\n", plan->operators);

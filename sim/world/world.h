@@ -81,6 +81,8 @@ struct world_options {
     bool together; /* renewals that may wait for each other do so */
     /* guarded: probability that SET and ZADD of one acquisition do not arrive together */
     uint32_t split_ppm;
+    /* Guarded: so many more clients are counted by each node. They do nothing, not even look. */
+    uint32_t clients_elsewhere;
     struct world_link link;
     struct world_wakes wakes;
     struct world_client_options client[WORLD_CLIENTS_MAX];

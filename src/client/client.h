@@ -77,7 +77,8 @@ struct redlock_client {
 
     struct rl_rates rates; /* of the nodes' clocks, as measured (rates.c) */
     struct clock_rates *clock_rates;
-    unsigned engaged;                                   /* locks that are being acquired or held */
+    struct poll *poll; /* guarding: what votes rest on; NULL: classic */
+    unsigned engaged;  /* locks that are being acquired or held */
     void (*rates_grown)(struct redlock_client *client); /* leases are shortened */
 
     /* Auto has become guarded: all locks learn of it. */

@@ -309,6 +309,7 @@ struct rl_waiting {
     rl_ns watch_at, expire_at, poll_at;
     rl_ns watched_at, rtt; /* when the last watches began; how long they take */
     rl_ns poll_min, poll_max;
+    unsigned quiet;   /* polls in a row, see rl_poll_delay() */
     rl_ns away_until; /* after a lost try */
     unsigned losses;  /* tries in a row since the lock was last seen held */
     bool wary;        /* a reported change looked like a release and was not one */
@@ -318,6 +319,10 @@ struct rl_waiting {
 /* For both ways to wait. The mean with one more measurement; a node that was stopped must not make
  * us wait as long as it was. */
 rl_ns rl_round_trip(rl_ns mean, rl_ns took, const struct rl_terms *terms);
+/* A poll that backs notifications: the more polls in a row have found nothing that was not notified
+ * of, the rarer the next one. */
+rl_ns rl_poll_delay(uint64_t *random, rl_ns delay_min, rl_ns delay_max, unsigned quiet);
+rl_ns rl_poll_delay_most(rl_ns delay_max);
 /* What each client before us has for its turn. */
 rl_ns rl_round_trip_step(rl_ns mean);
 
@@ -354,6 +359,7 @@ struct rl_turns {
     rl_ns away_until;    /* after lost tries that others split; 0: not away */
     rl_ns asked_at, rtt; /* when the last questions went out; how long they take */
     rl_ns poll_min, poll_max;
+    unsigned quiet;  /* polls in a row, see rl_poll_delay() */
     unsigned losses; /* tries in a row since the lock was last seen held */
     unsigned splits; /* lost tries in a row of which some nodes granted each one */
     uint64_t random;

@@ -113,13 +113,14 @@ static void ask(struct rl_turns *turns, rl_mask nodes, rl_ns now, struct rl_acti
 }
 
 static void plan_poll(struct rl_turns *turns, rl_ns now) {
-    rl_ns delay = rl_draw_between(&turns->random, turns->poll_min, turns->poll_max);
-    turns->poll_at = now + (delay > RL_MS ? delay : RL_MS);
+    turns->poll_at =
+        now + rl_poll_delay(&turns->random, turns->poll_min, turns->poll_max, turns->quiet);
 }
 
 /* The fallback for all hints. True: too few nodes have answered the last one, so only a try can
  * show whether the lock is held. */
 static bool poll(struct rl_turns *turns, rl_ns now, struct rl_actions *actions) {
+    turns->quiet++;
     plan_poll(turns, now);
     if (!out_of_reach(turns, turns->taken)) return true;
     ask(turns, turns->keepers, now, actions);
@@ -225,6 +226,7 @@ void rl_turns_enter(struct rl_turns *turns, rl_ns now, struct rl_actions *action
 void rl_turns_resume(struct rl_turns *turns, rl_mask granted, rl_ns now,
                      struct rl_actions *actions) {
     if (turns->losses < LOSSES_MAX) turns->losses++;
+    turns->quiet = 0;
     turns->splits = granted == 0 ? 0 : turns->splits < LOSSES_MAX ? turns->splits + 1 : LOSSES_MAX;
     plan_poll(turns, now);
     if (turns->splits < 2) {

@@ -25,10 +25,26 @@
 #define SECOND_POLLS 4 /* the second polls this many times as often as the others */
 #define YOUNG_PART 4   /* younger than this part of our own TTL */
 #define LOSSES_MAX 5
+#define QUIET_MAX 4 /* each doubles the delay */
+#define RARE_DELAY_MOST (3000 * RL_MS)
 
 rl_ns rl_round_trip(rl_ns mean, rl_ns took, const struct rl_terms *terms) {
     if (took > terms->node_timeout) took = terms->node_timeout;
     return mean == 0 ? took : mean + (took - mean) / RTT_PART;
+}
+
+rl_ns rl_poll_delay_most(rl_ns delay_max) {
+    if (delay_max >= RARE_DELAY_MOST) return delay_max;
+    const rl_ns rare = delay_max << QUIET_MAX;
+    return rare < RARE_DELAY_MOST ? rare : RARE_DELAY_MOST;
+}
+
+rl_ns rl_poll_delay(uint64_t *random, rl_ns delay_min, rl_ns delay_max, unsigned quiet) {
+    const rl_ns most = rl_poll_delay_most(delay_max),
+                base = rl_draw_between(random, delay_min, delay_max);
+    const rl_ns delay = base < most ? base << (quiet < QUIET_MAX ? quiet : QUIET_MAX) : base;
+    if (delay < RL_MS) return RL_MS;
+    return delay < most ? delay : most;
 }
 
 rl_ns rl_round_trip_step(rl_ns mean) { return 2 * mean > STEP_MIN ? 2 * mean : STEP_MIN; }
@@ -155,15 +171,17 @@ static bool watch(struct rl_waiting *waiting, rl_mask nodes, const struct rl_eve
 static rl_mask stale(const struct rl_waiting *waiting) { return (rl_mask)~waiting->fresh; }
 
 static void plan_poll(struct rl_waiting *waiting, rl_ns now) {
-    rl_ns delay = rl_draw_between(&waiting->random, waiting->poll_min, waiting->poll_max);
-    if (is_second(waiting)) delay /= SECOND_POLLS;
-    waiting->poll_at = now + (delay > RL_MS ? delay : RL_MS);
+    const unsigned often = is_second(waiting) ? SECOND_POLLS : 1,
+                   quiet = is_second(waiting) ? 0 : waiting->quiet;
+    waiting->poll_at = now + rl_poll_delay(&waiting->random, waiting->poll_min / often,
+                                           waiting->poll_max / often, quiet);
 }
 
 /* The fallback for all hints. True: no node can report whether the lock is held, so only a try can
  * show it. */
 static bool poll(struct rl_waiting *waiting, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
+    waiting->quiet++;
     plan_poll(waiting, now);
     actions->enter_queue = true;
     if (is_far_behind(waiting)) return false;
@@ -296,6 +314,7 @@ void rl_waiting_begin(struct rl_waiting *waiting, const struct rl_terms *terms, 
 void rl_waiting_resume(struct rl_waiting *waiting, rl_ns now, struct rl_actions *actions) {
     if (waiting->losses < LOSSES_MAX) waiting->losses++;
     waiting->wary = true;
+    waiting->quiet = 0;
     waiting->fresh = waiting->free = waiting->held = waiting->freed = 0;
     waiting->again = waiting->watching;
     waiting->free_since = waiting->expire_at = waiting->watch_at = RL_NEVER;

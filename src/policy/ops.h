@@ -96,7 +96,7 @@ enum {
     X(SERVER_INFO, SERVER, 0, ANY(OWN(SERVER_INFO)), NATIVE(OWN(SERVER_INFO)))                     \
     /* No keys; GRANTED with `state`: what a vote rests on besides the node's record. */           \
     X(STATE, SERVER, 0,                                                                            \
-      ANY(COMMANDS(4, "TIME;INFO replication;INFO memory;INFO stats", STATE, STATE)),              \
+      ANY(COMMANDS(5, "TIME;INFO replication;INFO memory;INFO stats;INFO clients", STATE, STATE)),              \
       NATIVE(COMMANDS(1, "REDLOCK.STATE", NATIVE_STATE, NATIVE_STATE)))                            \
     /* The fence of all stripes, strictly: GRANTED; STALE with `fence`, the highest there. */      \
     X(RAISE, RECORD, NET_OP_TOKEN | NET_OP_GUARDED | NET_OP_GROWS,                                 \

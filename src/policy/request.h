@@ -210,6 +210,7 @@ struct net_state {
     uint32_t replicas; /* connected to it */
     bool may_evict;    /* its maxmemory-policy is not noeviction */
     uint64_t evicted;  /* keys evicted since the process began (CONFIG RESETSTAT resets it to 0) */
+    uint32_t clients;  /* that it notifies of changes: the guarded ones, and perhaps others */
 };
 
 struct net_reply {

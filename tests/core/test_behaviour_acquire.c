@@ -151,12 +151,12 @@ static void walk(void) {
 enum kind { POLLS, WATCHES, KEEPS, GUARDED_KEEPS, READERS, SLOTS, KINDS };
 
 static const struct kept_number kept[KINDS] = {
-    [POLLS] = {"polls", UINT64_C(0xe3c3066ad78fa1da)},
-    [WATCHES] = {"watches", UINT64_C(0x6a8791e7d61daa96)},
-    [KEEPS] = {"keeps", UINT64_C(0xaecd8b6aad600654)},
-    [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0xd4f8c82a56d5785d)},
-    [READERS] = {"readers", UINT64_C(0x84b963bcf63261fa)},
-    [SLOTS] = {"slots", UINT64_C(0xd48f82c333b89ab4)},
+    [POLLS] = {"polls", UINT64_C(0xabc0a546910a668c)},
+    [WATCHES] = {"watches", UINT64_C(0xa5a0b587bfa520ac)},
+    [KEEPS] = {"keeps", UINT64_C(0xb7f1a69d0eff339e)},
+    [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0x75d8a37a170ff1bd)},
+    [READERS] = {"readers", UINT64_C(0x000eb9128f500ff8)},
+    [SLOTS] = {"slots", UINT64_C(0x663a5a9123aa3e7b)},
 };
 
 static uint64_t number_of(unsigned kind) {

@@ -260,6 +260,22 @@ static void test_a_lost_wake_up_costs_one_poll(void **state) {
     assert_int_equal(actions.acquire, 0x1f);
 }
 
+/* A fleet that waits must not ask how it waits. */
+static void test_polls_that_find_nothing_become_rare(void **state) {
+    static const int least_ms[] = {100, 200, 400, 800, 1600, 1600, 1600};
+    (void)state;
+    first_in_line(60000 * RL_MS);
+    rl_ns asked = 0;
+    for (size_t i = 0; i < sizeof least_ms / sizeof least_ms[0]; i++) {
+        const rl_ns most = 2 * least_ms[i] > 3000 ? 3000 : 2 * least_ms[i];
+        assert_in_range(acquire.waiting.poll_at - asked, least_ms[i] * RL_MS, most * RL_MS);
+        asked = acquire.waiting.poll_at;
+        tick(asked);
+        assert_int_equal(actions.watch, 0x1f);
+        for (unsigned node = 0; node < 5; node++) seen_held(node, 60000 * RL_MS, asked);
+    }
+}
+
 static void test_where_looks_are_in_vain_a_try_finds_out(void **state) {
     (void)state;
     watched = rl_all(5);
@@ -444,6 +460,7 @@ int main(void) {
         cmocka_unit_test(test_the_second_keeps_watch_and_lets_the_first_go_before),
         cmocka_unit_test(test_those_far_behind_only_ask_for_their_rank),
         cmocka_unit_test(test_a_lost_wake_up_costs_one_poll),
+        cmocka_unit_test(test_polls_that_find_nothing_become_rare),
         cmocka_unit_test(test_where_looks_are_in_vain_a_try_finds_out),
         cmocka_unit_test(test_behind_others_of_the_process_it_does_nothing),
         cmocka_unit_test(test_whoever_does_not_wait_tries_in_any_crowd),

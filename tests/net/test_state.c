@@ -47,6 +47,7 @@ static void expect_state(struct server *server, struct server *other, bool guard
     assert_int_equal(reported.replicas, 0);
     assert_false(reported.may_evict);
     assert_int_equal(reported.evicted, 0);
+    assert_int_equal(reported.clients, guarded ? 1 : 0); /* this one */
 
     freeReplyObject(server_ask(server, "CONFIG SET maxmemory-policy volatile-random"));
     assert_int_equal(ask_state(&world, &again), REDLOCK_VERDICT_GRANTED);
@@ -101,9 +102,10 @@ static void test_state_of_servers(void **state) {
 #define REPLICATION "role:master\r\nconnected_slaves:2\r\nmaster_replid:" REPLID "\r\n"
 #define MEMORY "maxmemory_policy:noeviction\r\n"
 #define STATS "evicted_keys:18446744073709551615\r\n"
+#define CLIENTS "connected_clients:9\r\ntracking_clients:7\r\n"
 
 struct answers {
-    const char *time, *replication, *memory, *stats;
+    const char *time, *replication, *memory, *stats, *clients;
 };
 
 /* As RESP3 has it: verbatim. An error or another kind goes as it is. */
@@ -131,16 +133,18 @@ static void report_state(struct fake *fake, struct world *world, struct answers 
     world_until_ready(world, 1);
     ask_init(&asked, NET_STATE, "", "", 0);
     ask_send(world, &asked, 1, 1000, 0);
-    fake_await(fake, world, FAKE_GREETED_GUARDED + 4);
+    fake_await(fake, world, FAKE_GREETED_GUARDED + 5);
     static const char commands[] = "*1\r\n$4\r\nTIME\r\n*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n*"
                                    "2\r\n$4\r\nINFO\r\n$6\r\nmemory\r\n"
-                                   "*2\r\n$4\r\nINFO\r\n$5\r\nstats\r\n";
+                                   "*2\r\n$4\r\nINFO\r\n$5\r\nstats\r\n"
+                                   "*2\r\n$4\r\nINFO\r\n$7\r\nclients\r\n";
     size_t bytes = sizeof(commands) - 1;
     assert_memory_equal(fake->input + fake->input_bytes - bytes, commands, bytes);
     fake_say_text(fake, answers.time);
     say(fake, answers.replication);
     say(fake, answers.memory);
     say(fake, answers.stats);
+    say(fake, answers.clients);
     world_until_done(world, &asked, 1);
 }
 
@@ -187,38 +191,48 @@ static void test_what_a_server_should_not_say(void **state) {
     struct fake fake;
     struct world world;
     (void)state;
-    report_state(&fake, &world, (struct answers){TIME, REPLICATION, MEMORY, STATS});
+    report_state(&fake, &world, (struct answers){TIME, REPLICATION, MEMORY, STATS, CLIENTS});
     assert_int_equal(asked.verdicts[0], REDLOCK_VERDICT_GRANTED);
     assert_true(asked.has_state);
     assert_int_equal(asked.reported.wall_us, INT64_C(1700000000123456));
     assert_string_equal(asked.reported.replid, REPLID);
     assert_int_equal(asked.reported.replicas, 2);
     assert_true(asked.reported.evicted == UINT64_MAX);
+    assert_int_equal(asked.reported.clients, 7);
+    world_close(&world);
+    fake_close(&fake);
+
+    /* servers of other makers may not count them */
+    report_state(&fake, &world,
+                 (struct answers){TIME, REPLICATION, MEMORY, STATS, "connected_clients:9\r\n"});
+    assert_int_equal(asked.verdicts[0], REDLOCK_VERDICT_GRANTED);
+    assert_int_equal(asked.reported.clients, 0);
     world_close(&world);
     fake_close(&fake);
 
     for (size_t i = 0; i < sizeof(replications) / sizeof(replications[0]); i++)
-        expect_malformed((struct answers){TIME, replications[i], MEMORY, STATS});
+        expect_malformed((struct answers){TIME, replications[i], MEMORY, STATS, CLIENTS});
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-        expect_malformed((struct answers){times[i], REPLICATION, MEMORY, STATS});
-    expect_malformed((struct answers){TIME, REPLICATION, "", STATS});
-    expect_malformed((struct answers){TIME, REPLICATION, "maxmemory_policy:\r\n", STATS});
-    expect_malformed(
-        (struct answers){TIME, REPLICATION, MEMORY, "evicted_keys:18446744073709551616\r\n"});
-    expect_malformed((struct answers){TIME, REPLICATION, MEMORY, "expired_keys:1\r\n"});
+        expect_malformed((struct answers){times[i], REPLICATION, MEMORY, STATS, CLIENTS});
+    expect_malformed((struct answers){TIME, REPLICATION, "", STATS, CLIENTS});
+    expect_malformed((struct answers){TIME, REPLICATION, "maxmemory_policy:\r\n", STATS, CLIENTS});
+    expect_malformed((struct answers){TIME, REPLICATION, MEMORY,
+                                      "evicted_keys:18446744073709551616\r\n", CLIENTS});
+    expect_malformed((struct answers){TIME, REPLICATION, MEMORY, "expired_keys:1\r\n", CLIENTS});
 
     /* An error is the verdict, whatever else is told. */
-    expect_verdict((struct answers){"-NOPERM x\r\n", REPLICATION, MEMORY, STATS},
+    expect_verdict((struct answers){"-NOPERM x\r\n", REPLICATION, MEMORY, STATS, CLIENTS},
                    REDLOCK_VERDICT_NOPERM, false);
-    expect_verdict((struct answers){TIME, "-LOADING x\r\n", "", ""}, REDLOCK_VERDICT_LOADING,
-                   false);
-    expect_verdict((struct answers){TIME, REPLICATION, MEMORY, "-BUSY x\r\n"}, REDLOCK_VERDICT_BUSY,
-                   false);
-    expect_verdict((struct answers){TIME, "", "-BUSY x\r\n", STATS}, REDLOCK_VERDICT_PROTOCOL,
-                   false);
+    expect_verdict((struct answers){TIME, "-LOADING x\r\n", "", "", CLIENTS},
+                   REDLOCK_VERDICT_LOADING, false);
+    expect_verdict((struct answers){TIME, REPLICATION, MEMORY, "-BUSY x\r\n", CLIENTS},
+                   REDLOCK_VERDICT_BUSY, false);
+    expect_verdict((struct answers){TIME, "", "-BUSY x\r\n", STATS, CLIENTS},
+                   REDLOCK_VERDICT_PROTOCOL, false);
     /* Another kind of reply is the end of the connection. */
-    expect_verdict((struct answers){TIME, ":1\r\n", MEMORY, STATS}, REDLOCK_VERDICT_PROTOCOL, true);
-    expect_verdict((struct answers){"*1\r\n$1\r\n1\r\n", REPLICATION, MEMORY, STATS},
+    expect_verdict((struct answers){TIME, ":1\r\n", MEMORY, STATS, CLIENTS},
+                   REDLOCK_VERDICT_PROTOCOL, true);
+    expect_verdict((struct answers){"*1\r\n$1\r\n1\r\n", REPLICATION, MEMORY, STATS, CLIENTS},
                    REDLOCK_VERDICT_PROTOCOL, true);
 }
 

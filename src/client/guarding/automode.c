@@ -2,8 +2,8 @@
  *
  * Mode auto: the nodes say which mode applies. The client is classic while no node shows a record.
  * One record makes it guarded, for its whole life: a record that is gone later proves nothing. The
- * question is asked at the start of each connection, and about once a second later, because a
- * quorum may be made while clients are connected. Mode classic needs nothing. */
+ * question is asked at the start of each connection, and later as poll.c does, because a quorum may
+ * be made while clients are connected. */
 #include <stdlib.h>
 
 #include "guarding.h"
@@ -51,6 +51,8 @@ static void found(struct redlock_client *client, unsigned node, const char *quor
 
 static void came_or_went(struct redlock_client *client, unsigned node,
                          const struct net_node_status *status) {
+    rates_node(client, node, status);
+    if (status->connected) poll_connected(&client->automode->poll, node, true);
     if (status->quorum[0] != '\0') found(client, node, status->quorum);
 }
 
@@ -65,18 +67,13 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     found(client, call->node, quorum);
 }
 
-static rl_mask ask(struct poll *poll, rl_mask nodes) {
-    if (poll->client->engaged > 0) rates_ask(poll->client, nodes);
-    return poll_ask(poll, nodes);
-}
-
 static bool start(struct redlock_client *client) {
     const struct net_request question = {.op = NET_SERVER_INFO, .question = NET_ASK_QUORUM};
     struct automode *automode = client->automode = calloc(1, sizeof *automode);
     if (!automode) return false;
     automode->guard = calloc(1, sizeof *automode->guard);
     if (!automode->guard) return false;
-    poll_init(&automode->poll, client, &question, on_answer, client, ask);
+    poll_init(&automode->poll, client, &question, on_answer, client, poll_ask, RL_CLIENTS_MANY);
     poll_begin(&automode->poll);
     return true;
 }
@@ -87,4 +84,4 @@ void automode_free(struct redlock_client *client) {
 }
 
 const struct node_mode auto_nodes = {.start = start, .node = came_or_went};
-const struct node_mode classic_nodes = {.start = NULL};
+const struct node_mode classic_nodes = {.node = rates_node};

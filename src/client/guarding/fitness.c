@@ -3,13 +3,8 @@
 
 #include "guarding.h"
 
-/* The time is taken before the question is sent: an answer counts as older rather than as newer. */
 void fitness_ask(struct fitness *fitness, rl_mask nodes) {
-    rl_ns now = net_now(fitness->poll.client->net);
-    rl_mask asked = poll_ask(&fitness->poll, nodes);
-    fitness->stale &= (rl_mask)~asked;
-    for (unsigned i = 0; asked >> i; i++)
-        if (asked & rl_bit(i)) fitness->asked[i] = now;
+    fitness->stale &= (rl_mask)~poll_ask(&fitness->poll, nodes);
 }
 
 static rl_mask ask_again(struct poll *poll, rl_mask nodes) {
@@ -71,7 +66,7 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     struct fitness *fitness = call->owner;
     struct guard *guard = fitness->guard;
     const unsigned node = call->node;
-    const rl_ns asked = fitness->asked[node]; /* the code below may ask again */
+    const rl_ns asked = fitness->poll.freshness.asked[node]; /* the code below may ask again */
     if (guard->client->closing) return;
     if (fitness->stale & rl_bit(node)) {
         fitness->stale &= (rl_mask)~rl_bit(node);
@@ -81,6 +76,9 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         char why[sizeof guard->node[node].unfit];
         fitness_judge(guard->client, reply->state, why, sizeof why);
+        /* a native node's clock does not step */
+        const bool native = client_status(guard->client, node).native;
+        poll_counted(&fitness->poll, node, native ? RL_CLIENTS_MANY : reply->state->clients);
         guard_stated(guard, node, reply->state, why);
         take_sample(fitness, node, reply->state->wall_us, asked);
     } else if (reply->verdict == REDLOCK_VERDICT_NOPERM ||
@@ -94,6 +92,6 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
 void fitness_start(struct fitness *fitness, struct guard *guard) {
     const struct net_request question = {.op = NET_STATE};
     fitness->guard = guard;
-    poll_init(&fitness->poll, guard->client, &question, on_answer, fitness, ask_again);
+    poll_init(&fitness->poll, guard->client, &question, on_answer, fitness, ask_again, 0);
     poll_begin(&fitness->poll);
 }

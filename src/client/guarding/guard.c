@@ -41,6 +41,7 @@ void guard_begin(struct redlock_client *client, struct guard *guard) {
     }
     client->voters = 0;
     client->unread = rl_all(client->nodes);
+    rates_stop(client);
     fitness_start(&guard->fitness, guard);
 }
 

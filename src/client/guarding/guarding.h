@@ -9,10 +9,11 @@
 
 #include "client/client.h"
 #include "core/clocks.h"
+#include "core/freshness.h"
 #include "core/guard.h"
 #include "record.h"
 
-/* ---- poll.c: a question, about once a second, to each connected node ---- */
+/* ---- poll.c: a question to each connected node, with the votes and now and then ---- */
 
 struct poll {
     struct redlock_client *client;
@@ -20,15 +21,22 @@ struct poll {
     struct net_timer timer;
     struct net_request request;
     struct net_call calls[RL_NODES_MAX];
-    bool rests, resting; /* rests: while no lock is held or being acquired */
+    struct rl_freshness freshness;
+    rl_mask refused; /* not asked again on these connections */
+    bool rests;      /* while no lock is held or being acquired */
 };
 
-/* `ask`: poll_ask(), or a function that calls it. */
+/* `ask`: poll_ask(), or a function that calls it. `clients`: as in core/freshness.h. */
 void poll_init(struct poll *poll, struct redlock_client *client, const struct net_request *request,
                net_answered_fn *answered, void *owner,
-               rl_mask (*ask)(struct poll *poll, rl_mask nodes));
-void poll_begin(struct poll *poll); /* asks one second later for the first time */
-void poll_wake(struct poll *poll);  /* does nothing if it does not rest */
+               rl_mask (*ask)(struct poll *poll, rl_mask nodes), uint32_t clients);
+void poll_begin(struct poll *poll);              /* it is the client's poll from now on */
+void poll_engaged(struct poll *poll, rl_ns ttl); /* a lock with this TTL is acquired or held */
+/* Over a new connection. `asked`: with its handshake. */
+void poll_connected(struct poll *poll, unsigned node, bool asked);
+void poll_counted(struct poll *poll, unsigned node, uint32_t clients);
+/* The nodes are about to be asked for votes. */
+void poll_before_votes(struct poll *poll, rl_mask nodes);
 /* Asks the nodes that do not owe an answer already, and returns them. */
 rl_mask poll_ask(struct poll *poll, rl_mask nodes);
 
@@ -36,27 +44,28 @@ rl_mask poll_ask(struct poll *poll, rl_mask nodes);
 
 bool rates_start(struct redlock_client *client); /* the net is open; false: no memory */
 void rates_free(struct redlock_client *client);  /* frees memory only */
+void rates_node(struct redlock_client *client, unsigned node,
+                const struct net_node_status *status); /* it came or went */
 struct rl_clocks *rates_clocks(const struct redlock_client *client);
 /* The node's clock, from an answer to a question that was asked then. Locks learn of a larger
  * allowance. */
 void rates_sample(struct redlock_client *client, unsigned node, int64_t wall_us, rl_ns asked);
+void rates_stop(struct redlock_client *client); /* a guard asks from now on */
 /* Asks for TIME, before the next request. */
 void rates_ask(struct redlock_client *client, rl_mask nodes);
 int64_t rates_wall_us(const struct net_reply *reply); /* from TIME's answer; -1: it is not one */
-/* A lock begins to be acquired or held, or does not any more. */
-void client_engaged(struct redlock_client *client);
+/* A lock with this TTL begins to be acquired or held, or one is not any more. */
+void client_engaged(struct redlock_client *client, int64_t ttl_ms);
 void client_disengaged(struct redlock_client *client);
 
 /* ---- fitness.c: is a node fit to vote? ----
  *
- * It asks before each read of the record, and about once a second while the node is connected. At
- * any time an operator may switch eviction on, make the node a replica or give it one, and its wall
- * clock may step. */
+ * It asks before each read of the record, and as poll.c does. At any time an operator may switch
+ * eviction on, make the node a replica or give it one, and its wall clock may step. */
 
 struct fitness {
     struct guard *guard;
     struct poll poll;
-    rl_ns asked[RL_NODES_MAX];
     rl_mask stale; /* asked before a push: a part of the answer may be older than the push */
 };
 

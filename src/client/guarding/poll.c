@@ -1,33 +1,75 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "guarding.h"
 
-#define EVERY (1000 * RL_MS)
+/* Not sooner than this after a lock was taken: most are given back before. A node that is down, or
+ * owes an answer, is looked for again after this time. */
+#define AFTER (1000 * RL_MS)
+
+/* Nodes that can be asked, and do not owe an answer already. */
+static rl_mask askable(const struct poll *poll, rl_ns now) {
+    return net_ready(poll->client->net, now) &
+           (rl_mask) ~(poll->refused | client_busy(poll->client, poll->calls));
+}
+
+static void plan(struct poll *poll) {
+    struct net *net = poll->client->net;
+    const rl_ns now = net_now(net);
+    const rl_mask nodes = askable(poll, now), all = rl_all(poll->freshness.nodes);
+    rl_ns at = rl_freshness_wake_at(&poll->freshness, nodes);
+    if (at < now + AFTER || (nodes | poll->refused) != all) at = now + AFTER;
+    if (poll->rests && poll->client->engaged == 0) at = RL_NEVER;
+    net_timer_set(net, &poll->timer, at);
+}
 
 static void on_timer(struct net_timer *timer) {
     struct poll *poll = RL_CONTAINER(timer, struct poll, timer);
-    struct net *net = poll->client->net;
-    poll->resting = poll->rests && poll->client->engaged == 0;
-    if (poll->resting) return;
-    poll->ask(poll, net_ready(net, net_now(net)));
-    poll_begin(poll);
+    const bool engaged = poll->client->engaged > 0;
+    if (!engaged) poll->freshness.ttl_least = RL_NEVER;
+    if (engaged || !poll->rests) {
+        const rl_ns now = net_now(poll->client->net);
+        const rl_mask due = rl_freshness_due(&poll->freshness, askable(poll, now), now);
+        if (due) poll->ask(poll, due);
+    }
+    plan(poll);
 }
 
 void poll_begin(struct poll *poll) {
-    struct net *net = poll->client->net;
-    net_timer_set(net, &poll->timer, net_now(net) + EVERY);
+    struct redlock_client *client = poll->client;
+    if (client->poll) poll->freshness.ttl_least = client->poll->freshness.ttl_least;
+    client->poll = poll;
+    plan(poll);
 }
 
-void poll_wake(struct poll *poll) {
-    if (!poll->resting) return;
-    poll->resting = false;
-    poll_begin(poll);
+void poll_engaged(struct poll *poll, rl_ns ttl) {
+    if (rl_freshness_engaged(&poll->freshness, ttl)) plan(poll);
+}
+
+void poll_connected(struct poll *poll, unsigned node, bool asked) {
+    poll->refused &= (rl_mask)~rl_bit(node);
+    if (asked) rl_freshness_asked(&poll->freshness, rl_bit(node), net_now(poll->client->net));
+    plan(poll);
+}
+
+void poll_counted(struct poll *poll, unsigned node, uint32_t clients) {
+    if (poll->freshness.clients[node] == clients) return;
+    poll->freshness.clients[node] = clients;
+    plan(poll);
+}
+
+void poll_before_votes(struct poll *poll, rl_mask nodes) {
+    const rl_ns now = net_now(poll->client->net);
+    nodes = rl_freshness_before_votes(&poll->freshness, nodes & (rl_mask)~poll->refused, now);
+    if (nodes) poll->ask(poll, nodes);
 }
 
 void poll_init(struct poll *poll, struct redlock_client *client, const struct net_request *request,
                net_answered_fn *answered, void *owner,
-               rl_mask (*ask)(struct poll *poll, rl_mask nodes)) {
+               rl_mask (*ask)(struct poll *poll, rl_mask nodes), uint32_t clients) {
+    uint64_t random = 0;
+    (void)net_random(client->net, &random, sizeof random); /* without it, all ask at one time */
     *poll =
         (struct poll){.client = client, .ask = ask, .timer.fire = on_timer, .request = *request};
+    rl_freshness_init(&poll->freshness, client->nodes, clients, random);
     for (unsigned i = 0; i < RL_NODES_MAX; i++) {
         poll->calls[i].owner = owner;
         poll->calls[i].answered = answered;
@@ -38,6 +80,8 @@ rl_mask poll_ask(struct poll *poll, rl_mask nodes) {
     struct net *net = poll->client->net;
     rl_ns now = net_now(net), due = now + poll->client->options.connect_timeout_ms * RL_MS;
     nodes &= (rl_mask)~client_busy(poll->client, poll->calls); /* their answers come first anyway */
+    /* The time is taken before the question is sent: an answer counts as older, not as newer. */
+    rl_freshness_asked(&poll->freshness, nodes, now);
     if (nodes) (void)net_send(net, nodes, &poll->request, poll->calls, due, now);
     return nodes;
 }

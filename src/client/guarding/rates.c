@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * How fast the nodes' clocks run, measured by ours. A guarded client samples them with each look at
- * a node's state. Others ask for TIME about once a second, but only while a lock is held or being
- * acquired. (A native node ends locks by its CLOCK_BOOTTIME, which is slewed with its wall clock.)
+ * a node's state. Others ask for TIME, but only while a lock is held or being acquired. (A native
+ * node ends locks by its CLOCK_BOOTTIME, which is slewed with its wall clock.)
  */
 #include <stdlib.h>
 
@@ -10,11 +10,9 @@
 
 struct clock_rates {
     struct rl_clocks clocks;
-    rl_mask logged;  /* nodes of which the log has that they are fast */
-    rl_mask refused; /* nodes that refused TIME: not asked again on this connection */
-    rl_ns asked[RL_NODES_MAX];
-    uint64_t reconnects[RL_NODES_MAX]; /* of the connection that answered last */
-    struct poll poll;                  /* not used by a guarded client */
+    rl_mask logged; /* nodes of which the log has that they are fast */
+    uint64_t reconnects[RL_NODES_MAX];
+    struct poll poll; /* not used by a guarded client */
 };
 
 struct rl_clocks *rates_clocks(const struct redlock_client *client) {
@@ -54,18 +52,17 @@ int64_t rates_wall_us(const struct net_reply *reply) {
 }
 
 /* Another server may answer on another connection. */
-static void note_connection(struct redlock_client *client, unsigned node) {
+void rates_node(struct redlock_client *client, unsigned node,
+                const struct net_node_status *status) {
     struct clock_rates *rates = client->clock_rates;
-    const uint64_t reconnects = client_status(client, node).reconnects;
-    if (reconnects == rates->reconnects[node]) return;
+    if (status->reconnects == rates->reconnects[node]) return;
     rl_clocks_forget(&rates->clocks, node);
-    rates->refused &= (rl_mask)~rl_bit(node);
-    rates->reconnects[node] = reconnects;
+    rates->reconnects[node] = status->reconnects;
+    poll_connected(&rates->poll, node, false);
 }
 
 static void refuse(struct redlock_client *client, unsigned node) {
-    note_connection(client, node);
-    client->clock_rates->refused |= rl_bit(node);
+    client->clock_rates->poll.refused |= rl_bit(node);
     client_log(client, REDLOCK_LOG_INFO,
                "%s: it refuses TIME, so it is not measured whether its clock runs fast: allow this "
                "user +time",
@@ -82,24 +79,21 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     if (refused) refuse(client, node);
     const int64_t wall_us = verdict == REDLOCK_VERDICT_GRANTED ? rates_wall_us(reply) : -1;
     if (wall_us < 0) return;
-    note_connection(client, node);
-    rates_sample(client, node, wall_us, rates->asked[node]);
+    rates_sample(client, node, wall_us, rates->poll.freshness.asked[node]);
 }
 
-/* The time is taken before the question is sent. */
 void rates_ask(struct redlock_client *client, rl_mask nodes) {
-    struct clock_rates *rates = client->clock_rates;
-    const rl_ns now = net_now(client->net);
-    for (unsigned i = 0; rates->refused >> i; i++)
-        if (rates->refused & rl_bit(i)) note_connection(client, i);
-    const rl_mask asked = poll_ask(&rates->poll, nodes & (rl_mask)~rates->refused);
-    for (unsigned i = 0; asked >> i; i++)
-        if (asked & rl_bit(i)) rates->asked[i] = now;
+    struct poll *poll = &client->clock_rates->poll;
+    poll_ask(poll, nodes & (rl_mask)~poll->refused);
 }
 
 static rl_mask ask(struct poll *poll, rl_mask nodes) {
     rates_ask(poll->client, nodes);
     return nodes;
+}
+
+void rates_stop(struct redlock_client *client) {
+    net_timer_set(client->net, &client->clock_rates->poll.timer, RL_NEVER);
 }
 
 /* ---- opening and closing ---- */
@@ -110,15 +104,17 @@ bool rates_start(struct redlock_client *client) {
     struct clock_rates *rates = client->clock_rates = calloc(1, sizeof *rates);
     if (!rates) return false;
     rl_clocks_init(&rates->clocks, client->nodes, options->drift_ppm, options->drift_ms * RL_MS);
-    poll_init(&rates->poll, client, &question, on_answer, client, ask);
-    /* Mode auto asks together with its own question. */
-    rates->poll.rests = rates->poll.resting = options->mode == REDLOCK_MODE_CLASSIC;
+    poll_init(&rates->poll, client, &question, on_answer, client, ask, RL_CLIENTS_MANY);
+    rates->poll.rests = true;
     return true;
 }
 
 void rates_free(struct redlock_client *client) { free(client->clock_rates); }
 
-void client_engaged(struct redlock_client *client) {
-    if (client->engaged++ == 0) poll_wake(&client->clock_rates->poll);
+void client_engaged(struct redlock_client *client, int64_t ttl_ms) {
+    client->engaged++;
+    if (client->poll) poll_engaged(client->poll, ttl_ms * RL_MS);
+    if (!client->guard) poll_engaged(&client->clock_rates->poll, ttl_ms * RL_MS);
 }
+
 void client_disengaged(struct redlock_client *client) { client->engaged--; }

@@ -129,6 +129,9 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         round_fill_in(round, &round->extend);
         round->extend.ttl_ms = (extend_ttl + RL_MS - 1) / RL_MS;
     } /* else it may be under way, and be sent again */
+    const rl_mask votes =
+        actions->acquire | actions->extend | actions->catch_up | actions->raise | actions->confirm;
+    if (votes && lock->client->poll) poll_before_votes(lock->client->poll, votes);
     lock->config->mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
@@ -147,7 +150,7 @@ static void leased_add(struct redlock_lock *lock) {
     lock->leased_at = first;
     if (lock->leased_next) lock->leased_next->leased_at = &lock->leased_next;
     *first = lock;
-    client_engaged(lock->client);
+    client_engaged(lock->client, lock->config->options.ttl_ms);
 }
 
 void leased_remove(struct redlock_lock *lock) {
@@ -461,7 +464,7 @@ bool acquiring_add(struct redlock_lock *lock) {
     if (acquisition->next) acquisition->next->at = &acquisition->next;
     client->locks->acquiring = acquisition;
     lock->acquisition = acquisition;
-    client_engaged(client);
+    client_engaged(client, lock->config->options.ttl_ms);
     return true;
 }
 

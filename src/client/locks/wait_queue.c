@@ -213,7 +213,7 @@ static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
 
 /* For how long a node believes that we wait. */
 static rl_ns lease_of(const struct redlock_lock *lock) {
-    rl_ns lease = LEASE_POLLS * machine_of(lock)->rules.delay_max;
+    rl_ns lease = LEASE_POLLS * rl_poll_delay_most(machine_of(lock)->rules.delay_max);
     if (lease < LEASE_MIN) return LEASE_MIN;
     return lease < LEASE_MAX ? lease : LEASE_MAX;
 }

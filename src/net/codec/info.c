@@ -65,5 +65,11 @@ bool state_answer(unsigned nth, const struct reader *reader, struct net_state *s
         *sound = policy[0] != '\0';
     }
     if (nth == 3) *sound = number_field(info, "evicted_keys", UINT64_MAX, &state->evicted);
+    if (nth == 4) {
+        uint64_t clients = 0;
+        *sound = true; /* without the field, this client asks as if it were alone */
+        if (number_field(info, "tracking_clients", UINT32_MAX - 1, &clients))
+            state->clients = (uint32_t)clients;
+    }
     return true;
 }
