@@ -29,6 +29,11 @@ void rl_freshness_asked(struct rl_freshness *freshness, rl_mask nodes, rl_ns now
     }
 }
 
+void rl_freshness_connected(struct rl_freshness *freshness, unsigned node) {
+    assert(node < freshness->nodes);
+    freshness->asks[node] = ASKS_FIRST;
+}
+
 bool rl_freshness_engaged(struct rl_freshness *freshness, rl_ns ttl) {
     if (ttl >= freshness->ttl_least) return false;
     for (unsigned i = 0; freshness->ttl_least == RL_NEVER && i < freshness->nodes; i++)
@@ -37,11 +42,11 @@ bool rl_freshness_engaged(struct rl_freshness *freshness, rl_ns ttl) {
     return true;
 }
 
-rl_mask rl_freshness_before_votes(const struct rl_freshness *freshness, rl_mask nodes, rl_ns now) {
-    rl_mask stale = 0;
+rl_mask rl_freshness_before_votes(const struct rl_freshness *freshness, rl_mask votes,
+                                  rl_mask nodes, rl_ns now) {
     for (unsigned i = 0; i < freshness->nodes; i++)
-        if (now - freshness->asked[i] >= FRESH_FOR) stale |= rl_bit(i);
-    return nodes & stale;
+        if ((votes & rl_bit(i)) && now - freshness->asked[i] >= FRESH_FOR) return nodes;
+    return 0;
 }
 
 static rl_ns every(const struct rl_freshness *freshness, unsigned node) {

@@ -3,8 +3,8 @@
  * When a node is asked again about what votes rest on: its state, its clock, its record.
  *
  * The question goes out with the votes, before them on the same connection, unless the node was
- * asked within the last second. So a vote never counts on an older answer, however rarely a client
- * asks that takes no lock just now.
+ * asked within the last second. So a vote counts on the answer to such a question, however rarely a
+ * client asks that takes no lock just now.
  *
  * Apart from votes, all clients of a node together ask it a few times a second, so that one of them
  * notices a step of its clock. Each asks in proportion to the number of clients, which the node
@@ -29,11 +29,15 @@ struct rl_freshness {
 
 void rl_freshness_init(struct rl_freshness *freshness, unsigned nodes, uint32_t clients,
                        uint64_t random);
+/* Another connection, perhaps with another server. */
+void rl_freshness_connected(struct rl_freshness *freshness, unsigned node);
 /* A lock with this TTL is acquired or held. True: earlier times than before are due. */
 bool rl_freshness_engaged(struct rl_freshness *freshness, rl_ns ttl);
 void rl_freshness_asked(struct rl_freshness *freshness, rl_mask nodes, rl_ns now);
-/* Those of the nodes that must be asked before they are asked for votes. */
-rl_mask rl_freshness_before_votes(const struct rl_freshness *freshness, rl_mask nodes, rl_ns now);
+/* Which of `nodes` to ask before these are asked for votes: none, or all of them together, since a
+ * step of one clock shows only next to the others. */
+rl_mask rl_freshness_before_votes(const struct rl_freshness *freshness, rl_mask votes,
+                                  rl_mask nodes, rl_ns now);
 /* Those of the nodes that it is time to ask, votes or not. */
 rl_mask rl_freshness_due(const struct rl_freshness *freshness, rl_mask nodes, rl_ns now);
 /* When these nodes are due, or the first of them; RL_NEVER: there are none. */

@@ -260,6 +260,24 @@ static void test_a_lost_wake_up_costs_one_poll(void **state) {
     assert_int_equal(actions.acquire, 0x1f);
 }
 
+static void test_how_rare_polls_become(void **state) {
+    static const struct {
+        int delay_ms;
+        unsigned quiet;
+        int expected_ms, most_ms;
+    } rows[] = {{0, 0, 1, 0},          {100, 0, 100, 1600},  {100, 1, 200, 1600},
+                {100, 4, 1600, 1600},  {100, 9, 1600, 1600}, {1000, 1, 2000, 3000},
+                {1000, 2, 3000, 3000}, {5000, 3, 5000, 5000}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const rl_ns delay = rows[i].delay_ms * RL_MS;
+        uint64_t random = 42;
+        assert_int_equal(rl_poll_delay(&random, delay, delay, rows[i].quiet),
+                         rows[i].expected_ms * RL_MS);
+        assert_int_equal(rl_poll_delay_most(delay), rows[i].most_ms * RL_MS);
+    }
+}
+
 /* A fleet that waits must not ask how it waits. */
 static void test_polls_that_find_nothing_become_rare(void **state) {
     static const int least_ms[] = {100, 200, 400, 800, 1600, 1600, 1600};
@@ -460,6 +478,7 @@ int main(void) {
         cmocka_unit_test(test_the_second_keeps_watch_and_lets_the_first_go_before),
         cmocka_unit_test(test_those_far_behind_only_ask_for_their_rank),
         cmocka_unit_test(test_a_lost_wake_up_costs_one_poll),
+        cmocka_unit_test(test_how_rare_polls_become),
         cmocka_unit_test(test_polls_that_find_nothing_become_rare),
         cmocka_unit_test(test_where_looks_are_in_vain_a_try_finds_out),
         cmocka_unit_test(test_behind_others_of_the_process_it_does_nothing),

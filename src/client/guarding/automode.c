@@ -51,8 +51,7 @@ static void found(struct redlock_client *client, unsigned node, const char *quor
 
 static void came_or_went(struct redlock_client *client, unsigned node,
                          const struct net_node_status *status) {
-    rates_node(client, node, status);
-    if (status->connected) poll_connected(&client->automode->poll, node, true);
+    if (rates_node(client, node, status)) poll_connected(&client->automode->poll, node);
     if (status->quorum[0] != '\0') found(client, node, status->quorum);
 }
 
@@ -84,4 +83,9 @@ void automode_free(struct redlock_client *client) {
 }
 
 const struct node_mode auto_nodes = {.start = start, .node = came_or_went};
-const struct node_mode classic_nodes = {.node = rates_node};
+static void classic_node(struct redlock_client *client, unsigned node,
+                         const struct net_node_status *status) {
+    (void)rates_node(client, node, status);
+}
+
+const struct node_mode classic_nodes = {.node = classic_node};

@@ -76,9 +76,13 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
         char why[sizeof guard->node[node].unfit];
         fitness_judge(guard->client, reply->state, why, sizeof why);
-        /* a native node's clock does not step */
+        /* A native node's clock does not step. A node that is not fit gets no votes, so nothing
+         * else shows when it is fit again. */
         const bool native = client_status(guard->client, node).native;
-        poll_counted(&fitness->poll, node, native ? RL_CLIENTS_MANY : reply->state->clients);
+        poll_counted(&fitness->poll, node,
+                     why[0] != '\0' ? 0
+                     : native       ? RL_CLIENTS_MANY
+                                    : reply->state->clients);
         guard_stated(guard, node, reply->state, why);
         take_sample(fitness, node, reply->state->wall_us, asked);
     } else if (reply->verdict == REDLOCK_VERDICT_NOPERM ||

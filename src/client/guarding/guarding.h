@@ -22,6 +22,7 @@ struct poll {
     struct net_request request;
     struct net_call calls[RL_NODES_MAX];
     struct rl_freshness freshness;
+    rl_ns wake_at;   /* of the timer; NEVER: it is not set */
     rl_mask refused; /* not asked again on these connections */
     bool rests;      /* while no lock is held or being acquired */
 };
@@ -32,11 +33,9 @@ void poll_init(struct poll *poll, struct redlock_client *client, const struct ne
                rl_mask (*ask)(struct poll *poll, rl_mask nodes), uint32_t clients);
 void poll_begin(struct poll *poll);              /* it is the client's poll from now on */
 void poll_engaged(struct poll *poll, rl_ns ttl); /* a lock with this TTL is acquired or held */
-/* Over a new connection. `asked`: with its handshake. */
-void poll_connected(struct poll *poll, unsigned node, bool asked);
+void poll_connected(struct poll *poll, unsigned node); /* over a new connection */
 void poll_counted(struct poll *poll, unsigned node, uint32_t clients);
-/* The nodes are about to be asked for votes. */
-void poll_before_votes(struct poll *poll, rl_mask nodes);
+void poll_before_votes(struct poll *poll, rl_mask votes); /* these nodes are about to be asked */
 /* Asks the nodes that do not owe an answer already, and returns them. */
 rl_mask poll_ask(struct poll *poll, rl_mask nodes);
 
@@ -44,8 +43,8 @@ rl_mask poll_ask(struct poll *poll, rl_mask nodes);
 
 bool rates_start(struct redlock_client *client); /* the net is open; false: no memory */
 void rates_free(struct redlock_client *client);  /* frees memory only */
-void rates_node(struct redlock_client *client, unsigned node,
-                const struct net_node_status *status); /* it came or went */
+/* A node came or went. True: over another connection than before. */
+bool rates_node(struct redlock_client *client, unsigned node, const struct net_node_status *status);
 struct rl_clocks *rates_clocks(const struct redlock_client *client);
 /* The node's clock, from an answer to a question that was asked then. Locks learn of a larger
  * allowance. */

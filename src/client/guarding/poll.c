@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Asks nodes what votes rest on, when core/freshness.h says so. */
 #include "guarding.h"
 
 /* Not sooner than this after a lock was taken: most are given back before. A node that is down, or
@@ -18,12 +20,15 @@ static void plan(struct poll *poll) {
     rl_ns at = rl_freshness_wake_at(&poll->freshness, nodes);
     if (at < now + AFTER || (nodes | poll->refused) != all) at = now + AFTER;
     if (poll->rests && poll->client->engaged == 0) at = RL_NEVER;
+    if (at >= poll->wake_at) return; /* or a node that comes and goes would postpone the others */
+    poll->wake_at = at;
     net_timer_set(net, &poll->timer, at);
 }
 
 static void on_timer(struct net_timer *timer) {
     struct poll *poll = RL_CONTAINER(timer, struct poll, timer);
     const bool engaged = poll->client->engaged > 0;
+    poll->wake_at = RL_NEVER;
     if (!engaged) poll->freshness.ttl_least = RL_NEVER;
     if (engaged || !poll->rests) {
         const rl_ns now = net_now(poll->client->net);
@@ -44,9 +49,9 @@ void poll_engaged(struct poll *poll, rl_ns ttl) {
     if (rl_freshness_engaged(&poll->freshness, ttl)) plan(poll);
 }
 
-void poll_connected(struct poll *poll, unsigned node, bool asked) {
+void poll_connected(struct poll *poll, unsigned node) {
     poll->refused &= (rl_mask)~rl_bit(node);
-    if (asked) rl_freshness_asked(&poll->freshness, rl_bit(node), net_now(poll->client->net));
+    rl_freshness_connected(&poll->freshness, node);
     plan(poll);
 }
 
@@ -56,9 +61,11 @@ void poll_counted(struct poll *poll, unsigned node, uint32_t clients) {
     plan(poll);
 }
 
-void poll_before_votes(struct poll *poll, rl_mask nodes) {
+void poll_before_votes(struct poll *poll, rl_mask votes) {
     const rl_ns now = net_now(poll->client->net);
-    nodes = rl_freshness_before_votes(&poll->freshness, nodes & (rl_mask)~poll->refused, now);
+    /* most votes need no question, and then no list of nodes that can be asked */
+    if (!rl_freshness_before_votes(&poll->freshness, votes, votes, now)) return;
+    const rl_mask nodes = askable(poll, now);
     if (nodes) poll->ask(poll, nodes);
 }
 
@@ -67,8 +74,11 @@ void poll_init(struct poll *poll, struct redlock_client *client, const struct ne
                rl_mask (*ask)(struct poll *poll, rl_mask nodes), uint32_t clients) {
     uint64_t random = 0;
     (void)net_random(client->net, &random, sizeof random); /* without it, all ask at one time */
-    *poll =
-        (struct poll){.client = client, .ask = ask, .timer.fire = on_timer, .request = *request};
+    *poll = (struct poll){.client = client,
+                          .ask = ask,
+                          .timer.fire = on_timer,
+                          .request = *request,
+                          .wake_at = RL_NEVER};
     rl_freshness_init(&poll->freshness, client->nodes, clients, random);
     for (unsigned i = 0; i < RL_NODES_MAX; i++) {
         poll->calls[i].owner = owner;
@@ -80,8 +90,8 @@ rl_mask poll_ask(struct poll *poll, rl_mask nodes) {
     struct net *net = poll->client->net;
     rl_ns now = net_now(net), due = now + poll->client->options.connect_timeout_ms * RL_MS;
     nodes &= (rl_mask)~client_busy(poll->client, poll->calls); /* their answers come first anyway */
-    /* The time is taken before the question is sent: an answer counts as older, not as newer. */
-    rl_freshness_asked(&poll->freshness, nodes, now);
-    if (nodes) (void)net_send(net, nodes, &poll->request, poll->calls, due, now);
-    return nodes;
+    const rl_mask asked = nodes ? net_send(net, nodes, &poll->request, poll->calls, due, now) : 0;
+    /* The time was taken before the question was sent: an answer counts as older, not as newer. */
+    rl_freshness_asked(&poll->freshness, asked, now);
+    return asked;
 }

@@ -52,13 +52,14 @@ int64_t rates_wall_us(const struct net_reply *reply) {
 }
 
 /* Another server may answer on another connection. */
-void rates_node(struct redlock_client *client, unsigned node,
+bool rates_node(struct redlock_client *client, unsigned node,
                 const struct net_node_status *status) {
     struct clock_rates *rates = client->clock_rates;
-    if (status->reconnects == rates->reconnects[node]) return;
+    if (!status->connected || status->reconnects == rates->reconnects[node]) return false;
     rl_clocks_forget(&rates->clocks, node);
     rates->reconnects[node] = status->reconnects;
-    poll_connected(&rates->poll, node, false);
+    poll_connected(&rates->poll, node);
+    return true;
 }
 
 static void refuse(struct redlock_client *client, unsigned node) {
@@ -106,6 +107,7 @@ bool rates_start(struct redlock_client *client) {
     rl_clocks_init(&rates->clocks, client->nodes, options->drift_ppm, options->drift_ms * RL_MS);
     poll_init(&rates->poll, client, &question, on_answer, client, ask, RL_CLIENTS_MANY);
     rates->poll.rests = true;
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) rates->reconnects[i] = UINT64_MAX; /* none yet */
     return true;
 }
 
