@@ -193,9 +193,11 @@ static void take_all(struct watch *watch, int64_t ttl_ms, struct redlock_lock **
     make_locks(watch->client, "slow", &options, locks, count);
     if (redlock_acquire_many(locks, count, 5000, NULL) == REDLOCK_OK) return;
     /* A busy machine answers so many at once too late; those that are left, one after another. */
-    for (size_t i = 0; i < count; i++)
-        if (redlock_lock_state(locks[i]) != REDLOCK_STATE_HELD)
+    for (size_t i = 0; i < count; i++) {
+        const int state = redlock_lock_state(locks[i]); /* the first may be renewed late already */
+        if (state != REDLOCK_STATE_HELD && state != REDLOCK_STATE_UNSURE)
             assert_result(redlock_acquire(locks[i], 5000), REDLOCK_OK);
+    }
 }
 
 static void end(struct watch *watch, struct redlock_lock **locks, size_t count) {
