@@ -51,7 +51,7 @@ static void found(struct redlock_client *client, unsigned node, const char *quor
 
 static void came_or_went(struct redlock_client *client, unsigned node,
                          const struct net_node_status *status) {
-    if (rates_node(client, node, status)) poll_connected(&client->automode->poll, node);
+    if (rates_node(client, node, status)) poll_connected(&client->automode->poll, node, true);
     if (status->quorum[0] != '\0') found(client, node, status->quorum);
 }
 

@@ -285,7 +285,7 @@ static void came_up(struct guard *guard, unsigned node, const struct net_node_st
     at->unfit[0] = '\0';
     if (strcmp(status->run_id, guard->machine.node[node].run_id) != 0)
         rl_clocks_forget(rates_clocks(guard->client), node);
-    poll_connected(&guard->fitness.poll, node);
+    poll_connected(&guard->fitness.poll, node, false);
     step(guard, (struct rl_guard_event){
                     .type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = status->run_id});
 }

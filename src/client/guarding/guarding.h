@@ -33,7 +33,8 @@ void poll_init(struct poll *poll, struct redlock_client *client, const struct ne
                rl_mask (*ask)(struct poll *poll, rl_mask nodes), uint32_t clients);
 void poll_begin(struct poll *poll);              /* it is the client's poll from now on */
 void poll_engaged(struct poll *poll, rl_ns ttl); /* a lock with this TTL is acquired or held */
-void poll_connected(struct poll *poll, unsigned node); /* over a new connection */
+/* Over a new connection. `asked`: by its handshake, which has just ended. */
+void poll_connected(struct poll *poll, unsigned node, bool asked);
 void poll_counted(struct poll *poll, unsigned node, uint32_t clients);
 void poll_before_votes(struct poll *poll, rl_mask votes); /* these nodes are about to be asked */
 /* Asks the nodes that do not owe an answer already, and returns them. */

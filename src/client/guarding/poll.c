@@ -49,9 +49,10 @@ void poll_engaged(struct poll *poll, rl_ns ttl) {
     if (rl_freshness_engaged(&poll->freshness, ttl)) plan(poll);
 }
 
-void poll_connected(struct poll *poll, unsigned node) {
+void poll_connected(struct poll *poll, unsigned node, bool asked) {
     poll->refused &= (rl_mask)~rl_bit(node);
     rl_freshness_connected(&poll->freshness, node);
+    if (asked) rl_freshness_asked(&poll->freshness, rl_bit(node), net_now(poll->client->net));
     plan(poll);
 }
 

@@ -58,7 +58,7 @@ bool rates_node(struct redlock_client *client, unsigned node,
     if (!status->connected || status->reconnects == rates->reconnects[node]) return false;
     rl_clocks_forget(&rates->clocks, node);
     rates->reconnects[node] = status->reconnects;
-    poll_connected(&rates->poll, node);
+    poll_connected(&rates->poll, node, false);
     return true;
 }
 
