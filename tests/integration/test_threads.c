@@ -301,7 +301,8 @@ static void threads_that_share_a_client_exclude_each_other_while_nodes_die(void 
     assert_int_equal(rmdir(dir), 0); /* each file was removed by who made it */
     bring_all_back();
     for (unsigned i = 0; i < NODES; i++)
-        wait_until(server_ask_integer(&five.at[i], "DBSIZE") == 0, 5000); /* lines expire */
+        wait_until(server_ask_integer(&five.at[i], "DBSIZE") == 0,
+                   12000); /* places of waiters end */
 }
 
 int main(int argc, char **argv) {
