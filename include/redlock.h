@@ -453,7 +453,7 @@ struct redlock_why_node {
 struct redlock_why_report {
     size_t size;
     int result;  /* enum redlock_result: that of the operation, or one that explains it better */
-    int in_vain; /* 1: waiting is no cure, too few nodes can vote until records or the list of nodes
+    int in_vain; /* 1: waiting does not help: too few nodes can vote until records or the list
                     change (REDLOCK_OBSTACLE_RECORD); 2: ... until something is corrected. 0 */
     size_t nodes, votes_needed;
     size_t votes;        /* nodes that answered by the rules of locks, or would */

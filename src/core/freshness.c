@@ -42,11 +42,10 @@ bool rl_freshness_engaged(struct rl_freshness *freshness, rl_ns ttl) {
     return true;
 }
 
-rl_mask rl_freshness_before_votes(const struct rl_freshness *freshness, rl_mask votes,
-                                  rl_mask nodes, rl_ns now) {
+bool rl_freshness_is_over(const struct rl_freshness *freshness, rl_mask votes, rl_ns now) {
     for (unsigned i = 0; i < freshness->nodes; i++)
-        if ((votes & rl_bit(i)) && now - freshness->asked[i] >= FRESH_FOR) return nodes;
-    return 0;
+        if ((votes & rl_bit(i)) && now - freshness->asked[i] >= FRESH_FOR) return true;
+    return false;
 }
 
 static rl_ns every(const struct rl_freshness *freshness, unsigned node) {

@@ -34,10 +34,8 @@ void rl_freshness_connected(struct rl_freshness *freshness, unsigned node);
 /* A lock with this TTL is acquired or held. True: earlier times than before are due. */
 bool rl_freshness_engaged(struct rl_freshness *freshness, rl_ns ttl);
 void rl_freshness_asked(struct rl_freshness *freshness, rl_mask nodes, rl_ns now);
-/* Which of `nodes` to ask before these are asked for votes: none, or all of them together, since a
- * step of one clock shows only next to the others. */
-rl_mask rl_freshness_before_votes(const struct rl_freshness *freshness, rl_mask votes,
-                                  rl_mask nodes, rl_ns now);
+/* The question must go out before one of these nodes is asked for its vote. */
+bool rl_freshness_is_over(const struct rl_freshness *freshness, rl_mask votes, rl_ns now);
 /* Those of the nodes that it is time to ask, votes or not. */
 rl_mask rl_freshness_due(const struct rl_freshness *freshness, rl_mask nodes, rl_ns now);
 /* When these nodes are due, or the first of them; RL_NEVER: there are none. */

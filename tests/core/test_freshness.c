@@ -14,7 +14,7 @@ static struct rl_freshness freshness;
 static void begin(uint32_t clients) {
     rl_freshness_init(&freshness, 3, clients, 42);
     assert_int_equal(rl_freshness_due(&freshness, 7, 0), 7); /* never asked */
-    assert_int_equal(rl_freshness_before_votes(&freshness, 7, 7, 0), 7);
+    assert_true(rl_freshness_is_over(&freshness, 7, 0));
     rl_freshness_asked(&freshness, 7, BEGIN);
 }
 
@@ -30,11 +30,10 @@ static void test_votes_rest_on_the_last_second(void **state) {
     (void)state;
     begin(RL_CLIENTS_MANY);
     rl_freshness_asked(&freshness, 2, BEGIN + 1);
-    assert_int_equal(rl_freshness_before_votes(&freshness, 7, 7, BEGIN + S - 1), 0);
-    assert_int_equal(rl_freshness_before_votes(&freshness, 2, 7, BEGIN + S), 0);
-    /* all of them, so that a step of one clock shows next to the others */
-    assert_int_equal(rl_freshness_before_votes(&freshness, 1, 7, BEGIN + S), 7);
-    assert_int_equal(rl_freshness_before_votes(&freshness, 2, 6, BEGIN + S + 1), 6);
+    assert_false(rl_freshness_is_over(&freshness, 7, BEGIN + S - 1));
+    assert_false(rl_freshness_is_over(&freshness, 2, BEGIN + S));
+    assert_true(rl_freshness_is_over(&freshness, 1, BEGIN + S));
+    assert_true(rl_freshness_is_over(&freshness, 2, BEGIN + S + 1));
 }
 
 /* Four times a second, by all of them; each at least every 15 s. */

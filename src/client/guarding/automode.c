@@ -28,7 +28,7 @@ static void found(struct redlock_client *client, unsigned node, const char *quor
     struct automode *automode = client->automode;
     struct net_node_status status = client_status(client, node);
     if (client->closing || client->guard || client->refusal != REDLOCK_OK) return;
-    net_timer_set(client->net, &automode->poll.timer, RL_NEVER);
+    poll_stop(&automode->poll);
     if (client->scheme != REDLOCK_SCHEME_SET) {
         refuse(client, status.url, quorum);
         return;
@@ -51,7 +51,7 @@ static void found(struct redlock_client *client, unsigned node, const char *quor
 
 static void came_or_went(struct redlock_client *client, unsigned node,
                          const struct net_node_status *status) {
-    if (rates_node(client, node, status)) poll_connected(&client->automode->poll, node, true);
+    rates_node(client, node, status);
     if (status->quorum[0] != '\0') found(client, node, status->quorum);
 }
 
@@ -72,7 +72,7 @@ static bool start(struct redlock_client *client) {
     if (!automode) return false;
     automode->guard = calloc(1, sizeof *automode->guard);
     if (!automode->guard) return false;
-    poll_init(&automode->poll, client, &question, on_answer, client, poll_ask, RL_CLIENTS_MANY);
+    poll_init(&automode->poll, client, &question, on_answer, client, RL_CLIENTS_MANY);
     poll_begin(&automode->poll);
     return true;
 }
@@ -83,9 +83,4 @@ void automode_free(struct redlock_client *client) {
 }
 
 const struct node_mode auto_nodes = {.start = start, .node = came_or_went};
-static void classic_node(struct redlock_client *client, unsigned node,
-                         const struct net_node_status *status) {
-    (void)rates_node(client, node, status);
-}
-
-const struct node_mode classic_nodes = {.node = classic_node};
+const struct node_mode classic_nodes = {.node = rates_node};

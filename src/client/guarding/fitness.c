@@ -3,15 +3,6 @@
 
 #include "guarding.h"
 
-void fitness_ask(struct fitness *fitness, rl_mask nodes) {
-    fitness->stale &= (rl_mask)~poll_ask(&fitness->poll, nodes);
-}
-
-static rl_mask ask_again(struct poll *poll, rl_mask nodes) {
-    fitness_ask(RL_CONTAINER(poll, struct fitness, poll), nodes);
-    return nodes;
-}
-
 void fitness_judge(const struct redlock_client *client, const struct net_state *state, char *why,
                    size_t size) {
     why[0] = '\0';
@@ -43,7 +34,7 @@ static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us,
 }
 
 void fitness_changed(struct fitness *fitness, unsigned node) {
-    if (fitness->poll.calls[node].busy) fitness->stale |= rl_bit(node);
+    if (fitness->poll.calls[node].busy) fitness->poll.stale |= rl_bit(node);
 }
 
 /* Not all servers name the command; a proxy may refuse it without a word about permissions. */
@@ -68,9 +59,9 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     const unsigned node = call->node;
     const rl_ns asked = fitness->poll.freshness.asked[node]; /* the code below may ask again */
     if (guard->client->closing) return;
-    if (fitness->stale & rl_bit(node)) {
-        fitness->stale &= (rl_mask)~rl_bit(node);
-        if (reply->verdict == REDLOCK_VERDICT_GRANTED) fitness_ask(fitness, rl_bit(node));
+    if (fitness->poll.stale & rl_bit(node)) {
+        fitness->poll.stale &= (rl_mask)~rl_bit(node);
+        if (reply->verdict == REDLOCK_VERDICT_GRANTED) poll_ask(&fitness->poll, rl_bit(node));
         return;
     }
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
@@ -96,6 +87,6 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
 void fitness_start(struct fitness *fitness, struct guard *guard) {
     const struct net_request question = {.op = NET_STATE};
     fitness->guard = guard;
-    poll_init(&fitness->poll, guard->client, &question, on_answer, fitness, ask_again, 0);
+    poll_init(&fitness->poll, guard->client, &question, on_answer, fitness, 0);
     poll_begin(&fitness->poll);
 }

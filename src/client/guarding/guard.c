@@ -90,7 +90,7 @@ static void post_write(struct guard *guard, unsigned index) {
 
 static void carry_out(struct guard *guard, const struct rl_guard_actions *actions) {
     if (actions->read) {
-        fitness_ask(&guard->fitness, actions->read);
+        poll_ask(&guard->fitness.poll, actions->read);
         post(guard, actions->read, &guard->read);
     }
     if (actions->fences) post(guard, actions->fences, &guard->fences);

@@ -17,42 +17,41 @@
 
 struct poll {
     struct redlock_client *client;
-    rl_mask (*ask)(struct poll *poll, rl_mask nodes);
     struct net_timer timer;
     struct net_request request;
     struct net_call calls[RL_NODES_MAX];
     struct rl_freshness freshness;
     rl_ns wake_at;   /* of the timer; NEVER: it is not set */
     rl_mask refused; /* not asked again on these connections */
+    rl_mask stale;   /* asked before a push: a part of the answer may be older than the push */
     bool rests;      /* while no lock is held or being acquired */
 };
 
-/* `ask`: poll_ask(), or a function that calls it. `clients`: as in core/freshness.h. */
+/* `clients`: as in core/freshness.h. */
 void poll_init(struct poll *poll, struct redlock_client *client, const struct net_request *request,
-               net_answered_fn *answered, void *owner,
-               rl_mask (*ask)(struct poll *poll, rl_mask nodes), uint32_t clients);
+               net_answered_fn *answered, void *owner, uint32_t clients);
 void poll_begin(struct poll *poll);              /* it is the client's poll from now on */
 void poll_engaged(struct poll *poll, rl_ns ttl); /* a lock with this TTL is acquired or held */
 /* Over a new connection. `asked`: by its handshake, which has just ended. */
 void poll_connected(struct poll *poll, unsigned node, bool asked);
 void poll_counted(struct poll *poll, unsigned node, uint32_t clients);
-void poll_before_votes(struct poll *poll, rl_mask votes); /* these nodes are about to be asked */
-/* Asks the nodes that do not owe an answer already, and returns them. */
-rl_mask poll_ask(struct poll *poll, rl_mask nodes);
+void poll_stop(struct poll *poll);
+/* These nodes are about to be asked for votes. */
+void poll_before_votes(struct redlock_client *client, rl_mask votes);
+/* Asks once more, before the next request, the nodes that do not owe an answer already. */
+void poll_ask(struct poll *poll, rl_mask nodes);
 
 /* ---- rates.c: how fast do the nodes' clocks run? ---- */
 
 bool rates_start(struct redlock_client *client); /* the net is open; false: no memory */
 void rates_free(struct redlock_client *client);  /* frees memory only */
-/* A node came or went. True: over another connection than before. */
-bool rates_node(struct redlock_client *client, unsigned node, const struct net_node_status *status);
+/* A node came or went, and no guard asks. */
+void rates_node(struct redlock_client *client, unsigned node, const struct net_node_status *status);
 struct rl_clocks *rates_clocks(const struct redlock_client *client);
 /* The node's clock, from an answer to a question that was asked then. Locks learn of a larger
  * allowance. */
 void rates_sample(struct redlock_client *client, unsigned node, int64_t wall_us, rl_ns asked);
-void rates_stop(struct redlock_client *client); /* a guard asks from now on */
-/* Asks for TIME, before the next request. */
-void rates_ask(struct redlock_client *client, rl_mask nodes);
+void rates_stop(struct redlock_client *client);       /* a guard asks from now on */
 int64_t rates_wall_us(const struct net_reply *reply); /* from TIME's answer; -1: it is not one */
 /* A lock with this TTL begins to be acquired or held, or one is not any more. */
 void client_engaged(struct redlock_client *client, int64_t ttl_ms);
@@ -66,12 +65,9 @@ void client_disengaged(struct redlock_client *client);
 struct fitness {
     struct guard *guard;
     struct poll poll;
-    rl_mask stale; /* asked before a push: a part of the answer may be older than the push */
 };
 
 void fitness_start(struct fitness *fitness, struct guard *guard);
-/* Asks once more, before the next request. */
-void fitness_ask(struct fitness *fitness, rl_mask nodes);
 /* The server has pushed that its data may have changed. */
 void fitness_changed(struct fitness *fitness, unsigned node);
 #define FITNESS_TEXT_BYTES 120

@@ -33,7 +33,7 @@ static void on_timer(struct net_timer *timer) {
     if (engaged || !poll->rests) {
         const rl_ns now = net_now(poll->client->net);
         const rl_mask due = rl_freshness_due(&poll->freshness, askable(poll, now), now);
-        if (due) poll->ask(poll, due);
+        if (due) poll_ask(poll, due);
     }
     plan(poll);
 }
@@ -43,6 +43,11 @@ void poll_begin(struct poll *poll) {
     if (client->poll) poll->freshness.ttl_least = client->poll->freshness.ttl_least;
     client->poll = poll;
     plan(poll);
+}
+
+void poll_stop(struct poll *poll) {
+    poll->wake_at = RL_NEVER;
+    net_timer_set(poll->client->net, &poll->timer, RL_NEVER);
 }
 
 void poll_engaged(struct poll *poll, rl_ns ttl) {
@@ -62,24 +67,20 @@ void poll_counted(struct poll *poll, unsigned node, uint32_t clients) {
     plan(poll);
 }
 
-void poll_before_votes(struct poll *poll, rl_mask votes) {
-    const rl_ns now = net_now(poll->client->net);
-    /* most votes need no question, and then no list of nodes that can be asked */
-    if (!rl_freshness_before_votes(&poll->freshness, votes, votes, now)) return;
-    const rl_mask nodes = askable(poll, now);
-    if (nodes) poll->ask(poll, nodes);
+void poll_before_votes(struct redlock_client *client, rl_mask votes) {
+    const rl_ns now = net_now(client->net);
+    struct poll *poll = client->poll;
+    /* All nodes together: a step of one clock shows only next to the others. */
+    if (poll && rl_freshness_is_over(&poll->freshness, votes, now))
+        poll_ask(poll, askable(poll, now));
 }
 
 void poll_init(struct poll *poll, struct redlock_client *client, const struct net_request *request,
-               net_answered_fn *answered, void *owner,
-               rl_mask (*ask)(struct poll *poll, rl_mask nodes), uint32_t clients) {
+               net_answered_fn *answered, void *owner, uint32_t clients) {
     uint64_t random = 0;
     (void)net_random(client->net, &random, sizeof random); /* without it, all ask at one time */
-    *poll = (struct poll){.client = client,
-                          .ask = ask,
-                          .timer.fire = on_timer,
-                          .request = *request,
-                          .wake_at = RL_NEVER};
+    *poll = (struct poll){
+        .client = client, .timer.fire = on_timer, .request = *request, .wake_at = RL_NEVER};
     rl_freshness_init(&poll->freshness, client->nodes, clients, random);
     for (unsigned i = 0; i < RL_NODES_MAX; i++) {
         poll->calls[i].owner = owner;
@@ -87,12 +88,12 @@ void poll_init(struct poll *poll, struct redlock_client *client, const struct ne
     }
 }
 
-rl_mask poll_ask(struct poll *poll, rl_mask nodes) {
+void poll_ask(struct poll *poll, rl_mask nodes) {
     struct net *net = poll->client->net;
     rl_ns now = net_now(net), due = now + poll->client->options.connect_timeout_ms * RL_MS;
     nodes &= (rl_mask)~client_busy(poll->client, poll->calls); /* their answers come first anyway */
     const rl_mask asked = nodes ? net_send(net, nodes, &poll->request, poll->calls, due, now) : 0;
     /* The time was taken before the question was sent: an answer counts as older, not as newer. */
     rl_freshness_asked(&poll->freshness, asked, now);
-    return asked;
+    poll->stale &= (rl_mask)~asked;
 }

@@ -52,14 +52,14 @@ int64_t rates_wall_us(const struct net_reply *reply) {
 }
 
 /* Another server may answer on another connection. */
-bool rates_node(struct redlock_client *client, unsigned node,
+void rates_node(struct redlock_client *client, unsigned node,
                 const struct net_node_status *status) {
     struct clock_rates *rates = client->clock_rates;
-    if (!status->connected || status->reconnects == rates->reconnects[node]) return false;
+    if (!status->connected || status->reconnects == rates->reconnects[node]) return;
     rl_clocks_forget(&rates->clocks, node);
     rates->reconnects[node] = status->reconnects;
     poll_connected(&rates->poll, node, false);
-    return true;
+    if (client->poll) poll_connected(client->poll, node, true);
 }
 
 static void refuse(struct redlock_client *client, unsigned node) {
@@ -83,19 +83,7 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     rates_sample(client, node, wall_us, rates->poll.freshness.asked[node]);
 }
 
-void rates_ask(struct redlock_client *client, rl_mask nodes) {
-    struct poll *poll = &client->clock_rates->poll;
-    poll_ask(poll, nodes & (rl_mask)~poll->refused);
-}
-
-static rl_mask ask(struct poll *poll, rl_mask nodes) {
-    rates_ask(poll->client, nodes);
-    return nodes;
-}
-
-void rates_stop(struct redlock_client *client) {
-    net_timer_set(client->net, &client->clock_rates->poll.timer, RL_NEVER);
-}
+void rates_stop(struct redlock_client *client) { poll_stop(&client->clock_rates->poll); }
 
 /* ---- opening and closing ---- */
 
@@ -105,7 +93,7 @@ bool rates_start(struct redlock_client *client) {
     struct clock_rates *rates = client->clock_rates = calloc(1, sizeof *rates);
     if (!rates) return false;
     rl_clocks_init(&rates->clocks, client->nodes, options->drift_ppm, options->drift_ms * RL_MS);
-    poll_init(&rates->poll, client, &question, on_answer, client, ask, RL_CLIENTS_MANY);
+    poll_init(&rates->poll, client, &question, on_answer, client, RL_CLIENTS_MANY);
     rates->poll.rests = true;
     for (unsigned i = 0; i < RL_NODES_MAX; i++) rates->reconnects[i] = UINT64_MAX; /* none yet */
     return true;

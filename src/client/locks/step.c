@@ -131,7 +131,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     } /* else it may be under way, and be sent again */
     const rl_mask votes =
         actions->acquire | actions->extend | actions->catch_up | actions->raise | actions->confirm;
-    if (votes && lock->client->poll) poll_before_votes(lock->client->poll, votes);
+    poll_before_votes(lock->client, votes);
     lock->config->mode->send_votes(lock, actions, now);
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);

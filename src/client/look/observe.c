@@ -101,7 +101,7 @@ static void prove(struct redlock_observer *observer, const struct rl_observer_ac
     request->stripes_count = 1;
     for (unsigned i = 0; i < client->nodes; i++)
         if (client->guard->nonces[i] != observer->nonces[i]) nodes &= (rl_mask)~rl_bit(i);
-    if (nodes && client->poll) poll_before_votes(client->poll, nodes);
+    poll_before_votes(observer->client, nodes);
     observer->unsent &= (rl_mask)~put(look, KEY, nodes);
     ask_unref(&look->ask);
 }
