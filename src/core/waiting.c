@@ -130,6 +130,17 @@ static void note_watched(struct rl_waiting *waiting, const struct rl_event *even
     await_expiry(waiting);
 }
 
+static void note_rank(struct rl_waiting *waiting, int32_t rank, rl_ns now) {
+    const int32_t before = waiting->rank;
+    waiting->rank = rank;
+    if (waiting->terms->shared && rank == 0 && before != 0) waiting->joins = true;
+    if (is_second(waiting) && rank != before) {
+        waiting->quiet = 0;
+        earlier(&waiting->poll_at, now + waiting->poll_max / SECOND_POLLS);
+    }
+    if (rank < 0) waiting->guess = (int32_t)(rl_splitmix64(&waiting->random) % GUESS_MAX);
+}
+
 /* Free, or changed since it was held. */
 static bool may_be_free(const struct rl_waiting *waiting) {
     return rl_count((rl_mask)(waiting->free | (waiting->held & ~waiting->fresh))) >=
@@ -145,13 +156,7 @@ void rl_waiting_note(struct rl_waiting *waiting, const struct rl_event *event, r
         waiting->again |= waiting->watching & rl_bit(event->node);
         if (may_be_free(waiting) && waiting->free_since == RL_NEVER) waiting->free_since = now;
         break;
-    case RL_EVENT_RANK:
-        if (waiting->terms->shared && event->rank == 0 && waiting->rank != 0) waiting->joins = true;
-        waiting->rank = event->rank;
-        if (is_second(waiting)) earlier(&waiting->poll_at, now + waiting->poll_max / SECOND_POLLS);
-        if (event->rank < 0)
-            waiting->guess = (int32_t)(rl_splitmix64(&waiting->random) % GUESS_MAX);
-        break;
+    case RL_EVENT_RANK: note_rank(waiting, event->rank, now); break;
     default: break;
     }
 }
@@ -171,10 +176,9 @@ static bool watch(struct rl_waiting *waiting, rl_mask nodes, const struct rl_eve
 static rl_mask stale(const struct rl_waiting *waiting) { return (rl_mask)~waiting->fresh; }
 
 static void plan_poll(struct rl_waiting *waiting, rl_ns now) {
-    const unsigned often = is_second(waiting) ? SECOND_POLLS : 1,
-                   quiet = is_second(waiting) ? 0 : waiting->quiet;
+    const unsigned often = is_second(waiting) ? SECOND_POLLS : 1;
     waiting->poll_at = now + rl_poll_delay(&waiting->random, waiting->poll_min / often,
-                                           waiting->poll_max / often, quiet);
+                                           waiting->poll_max / often, waiting->quiet);
 }
 
 /* The fallback for all hints. True: no node can report whether the lock is held, so only a try can

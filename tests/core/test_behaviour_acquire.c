@@ -151,12 +151,12 @@ static void walk(void) {
 enum kind { POLLS, WATCHES, KEEPS, GUARDED_KEEPS, READERS, SLOTS, KINDS };
 
 static const struct kept_number kept[KINDS] = {
-    [POLLS] = {"polls", UINT64_C(0xabc0a546910a668c)},
-    [WATCHES] = {"watches", UINT64_C(0xa5a0b587bfa520ac)},
+    [POLLS] = {"polls", UINT64_C(0x0b10d519923fed79)},
+    [WATCHES] = {"watches", UINT64_C(0x8c34ae46a1891321)},
     [KEEPS] = {"keeps", UINT64_C(0xb7f1a69d0eff339e)},
     [GUARDED_KEEPS] = {"guarded keeps", UINT64_C(0x75d8a37a170ff1bd)},
-    [READERS] = {"readers", UINT64_C(0x000eb9128f500ff8)},
-    [SLOTS] = {"slots", UINT64_C(0x663a5a9123aa3e7b)},
+    [READERS] = {"readers", UINT64_C(0x319d865d6517769c)},
+    [SLOTS] = {"slots", UINT64_C(0x9c11b2162d084f31)},
 };
 
 static uint64_t number_of(unsigned kind) {

@@ -294,6 +294,30 @@ static void test_polls_that_find_nothing_become_rare(void **state) {
     }
 }
 
+/* The second watches the first, four times as often as the others poll. A report of the same rank
+ * answers such a poll, and does not make the next one come earlier. */
+static void test_polls_of_the_second_become_rare(void **state) {
+    static const int least_ms[] = {50, 100, 200, 400, 400};
+    (void)state;
+    watched = rl_all(5);
+    start(true, RL_NEVER);
+    for (int times = 0; times < 2; times++) {
+        rl_ns asked = acquire.waiting.poll_at - 60 * RL_MS;
+        rank(1, asked); /* it is news */
+        assert_in_range(acquire.waiting.poll_at - asked, 0, 50 * RL_MS);
+        for (size_t i = 0; i < sizeof least_ms / sizeof least_ms[0]; i++) {
+            asked = acquire.waiting.poll_at;
+            tick(asked);
+            assert_int_equal(actions.watch, 0x1f);
+            for (unsigned node = 0; node < 5; node++) seen_held(node, 90000 * RL_MS, asked);
+            rank(1, asked);
+            assert_in_range(acquire.waiting.poll_at - asked, least_ms[i] * RL_MS,
+                            2 * least_ms[i] * RL_MS);
+        }
+        rank(2, asked);
+    }
+}
+
 static void test_where_looks_are_in_vain_a_try_finds_out(void **state) {
     (void)state;
     watched = rl_all(5);
@@ -480,6 +504,7 @@ int main(void) {
         cmocka_unit_test(test_a_lost_wake_up_costs_one_poll),
         cmocka_unit_test(test_how_rare_polls_become),
         cmocka_unit_test(test_polls_that_find_nothing_become_rare),
+        cmocka_unit_test(test_polls_of_the_second_become_rare),
         cmocka_unit_test(test_where_looks_are_in_vain_a_try_finds_out),
         cmocka_unit_test(test_behind_others_of_the_process_it_does_nothing),
         cmocka_unit_test(test_whoever_does_not_wait_tries_in_any_crowd),
