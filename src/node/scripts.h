@@ -11,14 +11,12 @@ enum node_script {
     NODE_ACQUIRE_MANY = 0,
     NODE_EXTEND,
     NODE_RELEASE,
-    NODE_CLASSIC_SCRIPTS, /* the scripts above; the others need Redis 6.2 */
-    NODE_ACQUIRE_GUARDED = NODE_CLASSIC_SCRIPTS,
+    NODE_ACQUIRE_GUARDED, /* this one and the next ones need Redis 6.2 */
     NODE_EXTEND_GUARDED,
     NODE_RAISE,
     NODE_CONFIRM,
     NODE_RECORD_WRITE,
-    NODE_SCRIPTS, /* the scripts above are tested when a connection begins */
-    NODE_WAITING = NODE_SCRIPTS,
+    NODE_WAITING,
     NODE_WAITERS,
     NODE_BREAK,
     NODE_ACQUIRE_SLOT,

@@ -140,6 +140,5 @@ void fake_greet(struct fake *fake, struct world *world) {
     fake_await(fake, world, fake->guarded ? FAKE_GREETED_GUARDED : FAKE_GREETED);
     if (fake->guarded) fake_say_text(fake, fake->hello ? fake->hello : FAKE_HELLO);
     fake_introduce(fake, fake->port);
-    if (fake->guarded) fake_say_text(fake, ":1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n");
-    fake_say_text(fake, ":1\r\n:0\r\n:0\r\n:0\r\n");
+    fake_say_text(fake, fake->guarded ? ":0\r\n:0\r\n:0\r\n" : ":0\r\n:0\r\n");
 }

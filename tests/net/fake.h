@@ -3,7 +3,6 @@
 #ifndef TESTS_NET_FAKE_H
 #define TESTS_NET_FAKE_H
 
-#include "node/scripts.h"
 #include "world.h"
 
 struct fake {
@@ -18,9 +17,9 @@ struct fake {
     size_t input_bytes, input_capacity;
 };
 
-/* Commands of a whole handshake: REDLOCK.HELLO, each script, INFO and EVALSHA; guarded HELLO,
- * CLIENT TRACKING and ZADD too. */
-enum { FAKE_GREETED = NODE_CLASSIC_SCRIPTS + 3, FAKE_GREETED_GUARDED = NODE_SCRIPTS + 6 };
+/* Commands of a whole handshake: REDLOCK.HELLO, INFO, EVAL and EVALSHA; guarded HELLO, CLIENT
+ * TRACKING and ZADD too. */
+enum { FAKE_GREETED = 4, FAKE_GREETED_GUARDED = FAKE_GREETED + 3 };
 
 #define FAKE_STOCK "-ERR unknown command 'REDLOCK.HELLO', with args beginning with: '1' \r\n"
 

@@ -15,7 +15,7 @@ enum { GREETED = FAKE_GREETED_GUARDED };
 
 #define FLUSHED ">2\r\n$10\r\ninvalidate\r\n_\r\n"
 #define RECORD_CHANGED ">2\r\n$10\r\ninvalidate\r\n*1\r\n$12\r\nredlock:node\r\n"
-#define SCRIPTS ":1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n:1\r\n:0\r\n:0\r\n:0\r\n" /* and ZADD */
+#define SCRIPTS ":0\r\n:0\r\n:0\r\n" /* and ZADD */
 
 static const uint64_t nonces[1] = {0xa};
 static const uint16_t stripes[1] = {7};

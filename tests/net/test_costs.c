@@ -243,9 +243,8 @@ static double of_transactions(unsigned n) {
     fake_accept(&fake, &world);
     fake_await(&fake, &world, FAKE_GREETED);
     fake_introduce(&fake, 1);
-    fake_say_text(
-        &fake,
-        "-NOPERM this user has no permissions to run the 'eval' command\r\n:0\r\n:0\r\n:0\r\n");
+    fake_say_text(&fake,
+                  "-NOPERM this user has no permissions to run the 'eval' command\r\n:0\r\n");
     while (net_ready(world.net, net_now(world.net)) == 0)
         world_turn(&world, net_now(world.net) + RL_MS);
     rl_ns due = net_now(world.net) + 60000 * RL_MS;

@@ -397,7 +397,7 @@ static void test_neither_info_nor_scripts(void **state) {
         begin_silent(&fake, &world);
         fake_say_text(&fake, FAKE_STOCK);
         fake_say_text(&fake, table[i].info);
-        for (int n = 0; n < NODE_CLASSIC_SCRIPTS + 1; n++) fake_say_text(&fake, table[i].eval);
+        for (int n = 0; n < 2; n++) fake_say_text(&fake, table[i].eval);
         world_until_ready(&world, 1);
         assert_string_equal(world_node(&world, 0).run_id, "");
         assert_int_equal(world_node(&world, 0).scripts, table[i].scripts);
@@ -409,7 +409,7 @@ static void greet_as(struct fake *fake, struct world *world, int identity) {
     fake_accept(fake, world);
     fake_await(fake, world, GREETED);
     fake_introduce(fake, identity);
-    fake_say_text(fake, ":1\r\n:0\r\n:0\r\n:0\r\n");
+    fake_say_text(fake, ":0\r\n:0\r\n");
 }
 
 /* A load balancer: the first server comes back, so it did not restart. */
@@ -459,8 +459,7 @@ static void test_info_forbidden(void **state) {
     struct world world;
     (void)state;
     begin_silent(&fake, &world);
-    fake_say_text(&fake,
-                  FAKE_STOCK "-NOPERM this user has no permissions\r\n:1\r\n:0\r\n:0\r\n:0\r\n");
+    fake_say_text(&fake, FAKE_STOCK "-NOPERM this user has no permissions\r\n:0\r\n:0\r\n");
     world_until_ready(&world, 1);
     assert_string_equal(world_node(&world, 0).run_id, "");
     assert_false(world_node(&world, 0).uses_transactions);
@@ -537,7 +536,7 @@ static void begin_refusing(struct fake *fake, struct fake *second, struct world 
     fake_accept(fake, world);
     fake_await(fake, world, GREETED);
     fake_introduce(fake, fake->port);
-    fake_say_text(fake, "-NOPERM\r\n-NOPERM\r\n-NOPERM\r\n-NOPERM\r\n");
+    fake_say_text(fake, "-NOPERM\r\n-NOPERM\r\n");
     world_until_ready(world, 1);
 }
 

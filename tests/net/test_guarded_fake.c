@@ -327,7 +327,7 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
 
 #define RUN_ID "run_id:0123456789012345678901234567890123456789\r\n"
 #define FIT FAKE_STOCK "$76\r\nredis_version:6.2.0\r\n" RUN_ID "padd\r\n\r\n"
-#define SCRIPTS ":1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n"
+#define SCRIPTS ":0\r\n:0\r\n"
 
 #define NO_LUA "-ERR Could not find scripting engine 'lua'\r\n"
 
@@ -353,11 +353,10 @@ static void test_refused_handshakes(void **state) {
     expect_refusal(FAKE_STOCK "-LOADING Redis is loading\r\n", REDLOCK_VERDICT_LOADING, "loading");
     expect_refusal(FIT "-NOPERM no eval\r\n", REDLOCK_VERDICT_NOPERM,
                    "allow ~redlock:* +eval +evalsha +zadd");
-    expect_refusal(FIT ":1\r\n:1\r\n:0\r\n-ERR unknown command 'EVALSHA'\r\n",
-                   REDLOCK_VERDICT_UNFIT, "does not know EVALSHA");
-    expect_refusal(FIT NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA NO_LUA
-                   "-NOSCRIPT No matching script.\r\n",
-                   REDLOCK_VERDICT_UNFIT, "no Lua engine");
+    expect_refusal(FIT ":0\r\n-ERR unknown command 'EVALSHA'\r\n", REDLOCK_VERDICT_UNFIT,
+                   "does not know EVALSHA");
+    expect_refusal(FIT NO_LUA "-NOSCRIPT No matching script.\r\n", REDLOCK_VERDICT_UNFIT,
+                   "no Lua engine");
     expect_refusal(FIT SCRIPTS "-NOPERM no zadd\r\n", REDLOCK_VERDICT_NOPERM,
                    "more than a classic lock: allow ~redlock:*");
     expect_refusal(FIT SCRIPTS "-ERR unknown command 'ZADD'\r\n", REDLOCK_VERDICT_UNFIT,
@@ -381,9 +380,8 @@ static void test_handshakes_with_passing_errors(void **state) {
     (void)state;
     expect_welcome(FIT SCRIPTS ":0\r\n");
     expect_welcome(FIT SCRIPTS "-OOM x\r\n");
-    expect_welcome(
-        FIT
-        ":1\r\n:1\r\n-OOM x\r\n:1\r\n:1\r\n:0\r\n-MISCONF x\r\n:0\r\n-NOSCRIPT x\r\n-READONLY x\r\n");
+    expect_welcome(FIT "-OOM x\r\n-NOSCRIPT x\r\n-READONLY x\r\n");
+    expect_welcome(FIT "-MISCONF x\r\n:0\r\n:0\r\n");
     expect_welcome(FAKE_STOCK "$76\r\nredis_version:7.0.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS
                               ":0\r\n");
     expect_welcome(FAKE_STOCK "$78\r\nredis_version:10.11.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS
@@ -405,11 +403,11 @@ static void turn_guarded_after(const char *surplus) {
     fake_await(&fake, &world, FAKE_GREETED + 1);
     net_become_guarded(world.net);
     char text[256];
-    snprintf(text, sizeof(text), FIT "$-1\r\n:1\r\n:0\r\n:0\r\n:0\r\n%s", surplus);
+    snprintf(text, sizeof(text), FIT "$-1\r\n:0\r\n:0\r\n%s", surplus);
     fake_say_text(&fake, text);
     if (surplus[0] == '\0') {
         fake_await(&fake, &world, FAKE_GREETED + 3);
-        fake_say_text(&fake, FAKE_HELLO ":1\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n");
+        fake_say_text(&fake, FAKE_HELLO ":0\r\n");
         world_until_ready(&world, 1);
     } else {
         world_until_verdict(&world, 0, REDLOCK_VERDICT_PROTOCOL);

@@ -2,6 +2,7 @@
  * Native nodes at the other end: the handshake, a quorum of both kinds, a module that comes and
  * goes while we are connected, and further connections that reach another server. */
 #include "fake.h"
+#include "node/scripts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,8 +131,7 @@ static void test_commands_of_the_module_alone(void **state) {
         fake_await(&fake, &world, guarded ? FAKE_GREETED_GUARDED : FAKE_GREETED);
         if (guarded) fake_say_text(&fake, FAKE_HELLO);
         fake_say_text(&fake, NATIVE NO);
-        for (int i = 0; i < (guarded ? NODE_SCRIPTS + 2 : NODE_CLASSIC_SCRIPTS + 1); i++)
-            fake_say_text(&fake, NO);
+        for (int i = 0; i < (guarded ? 3 : 2); i++) fake_say_text(&fake, NO);
         world_until_ready(&world, 1);
         assert_string_equal(world_node(&world, 0).run_id, ID);
         assert_false(world_node(&world, 0).uses_transactions);
@@ -159,7 +159,7 @@ static void expect_quorum(const char *native, const char *stock, const char *quo
     fake_await(&fake, &world, FAKE_GREETED + 1);
     fake_introduce(&fake, 1);
     fake_say_text(&fake, stock);
-    fake_say_text(&fake, ":1\r\n:0\r\n:0\r\n:0\r\n");
+    fake_say_text(&fake, ":0\r\n:0\r\n");
     world_until_ready(&world, 1);
     assert_string_equal(world_node(&world, 0).quorum, quorum);
     assert_int_equal(world.losses, quorum[0] != '\0'); /* it was reported, once */
@@ -189,7 +189,7 @@ static void test_turns_guarded(void **state) {
     fake_await(&fake, &world, FAKE_GREETED + 1);
     net_become_guarded(world.net);
     fake_introduce(&fake, 1);
-    fake_say_text(&fake, "$-1\r\n" NO NO NO NO);
+    fake_say_text(&fake, "$-1\r\n" NO NO);
     fake_await(&fake, &world, FAKE_GREETED + 3);
     fake_say_text(&fake, FAKE_HELLO);
     world_until_ready(&world, 1);
@@ -215,7 +215,7 @@ static void expect_twice(const char *first, const char *second, bool info) {
         else
             fake_say_text(&fakes[i], i == 0 ? first : second);
         if (!info) fake_say_text(&fakes[i], NO);
-        fake_say_text(&fakes[i], ":1\r\n:0\r\n:0\r\n:0\r\n");
+        fake_say_text(&fakes[i], ":0\r\n:0\r\n");
         if (i == 0) world_until_ready(&world, 1);
     }
     world_until_verdict(&world, 1, REDLOCK_VERDICT_TWICE_LISTED);
@@ -412,7 +412,7 @@ static void second_connection(const char *native, bool same) {
     fake_accept(&fake, &world);
     fake_await(&fake, &world, FAKE_GREETED);
     fake_introduce(&fake, fake.port);
-    fake_say_text(&fake, NO NO NO NO);
+    fake_say_text(&fake, NO NO);
     world_until_ready(&world, 1);
     assert_true(world_node(&world, 0).native);
     assert_true(world_node(&world, 0).uses_transactions);

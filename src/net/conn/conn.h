@@ -47,7 +47,7 @@ enum conn_state {
     CONN_READY
 };
 
-enum { HANDSHAKE_STEPS_MAX = 24, ADDRESSES_MAX = 8 };
+enum { HANDSHAKE_STEPS_MAX = 16, ADDRESSES_MAX = 8 };
 
 struct addresses {
     unsigned count;

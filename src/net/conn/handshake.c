@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The first commands on a connection, all sent at once: our identity, the database, whether this is
- * a native node, the server's identity, and whether we may run scripts (each runs with no keys,
- * which also loads it). Texts
- * from the server are shown only where they cannot hold a secret: "unknown command" repeats the
- * arguments, so no text of an AUTH error is shown.
+ * a native node, the server's identity, and whether we may run scripts (one runs, with no keys).
+ * Texts from the server are shown only where they cannot hold a secret: "unknown command" repeats
+ * the arguments, so no text of an AUTH error is shown.
  *
  * For guarded mode the server must support, and permit us, all that the mode needs. A server that
  * cannot report which process it is, or cannot raise a fence, has no vote that could be trusted. It
@@ -46,8 +45,6 @@ enum {
 /* What a native node needs: not every server has categories for modules' commands. */
 #define NATIVE_CURE "allow +@redlock, or each command (+redlock.hello and so on)"
 
-_Static_assert(HANDSHAKE_STEPS_MAX >= 9 + NODE_SCRIPTS + 2, "all steps must fit");
-
 static bool is_guarded(const struct conn *conn) { return conn->guarded; }
 
 /* A command was queued, or could not be: `sent`. Its reply is that of the step. */
@@ -68,24 +65,20 @@ static bool send_hello(struct conn *conn) {
     return await(conn, STEP_TRACKING, sent);
 }
 
-/* EVALSHA too: it may be renamed or forbidden separately. */
-static bool send_scripts(struct conn *conn) {
-    bool setnx = conn->node->url.scheme != REDLOCK_SCHEME_SET;
-    int first = setnx ? NODE_SETNX_ACQUIRE : 0;
-    int end = setnx ? NODE_SCRIPTS_ALL : NODE_CLASSIC_SCRIPTS;
-    for (int i = first; i < end; i++)
-        if (!await(conn, STEP_SCRIPT, conn_command(conn, "EVAL", node_scripts[i].text, "0", NULL)))
-            return false;
-    const char *sha1 = node_scripts[setnx ? NODE_SETNX_RELEASE : NODE_RELEASE].sha1;
-    return await(conn, STEP_SCRIPT_SHA, conn_command(conn, "EVALSHA", sha1, "0", NULL));
+/* One script stands for all: a server that does not know another one yet gets its text with the
+ * first call (send.c). A herd that connects at once must cost a server little. EVALSHA too: it may
+ * be renamed or forbidden separately. */
+static bool send_script(struct conn *conn) {
+    const bool setnx = conn->node->url.scheme != REDLOCK_SCHEME_SET;
+    const struct node_script_text *script =
+        &node_scripts[setnx ? NODE_SETNX_RELEASE : NODE_RELEASE];
+    return await(conn, STEP_SCRIPT, conn_command(conn, "EVAL", script->text, "0", NULL)) &&
+           await(conn, STEP_SCRIPT_SHA, conn_command(conn, "EVALSHA", script->sha1, "0", NULL));
 }
 
 /* A client with permissions for classic locks only learns here what is missing. ZADD changes
  * nothing: no stripe is added (XX), and none is below 0. */
 static bool send_guarded(struct conn *conn) {
-    for (int i = NODE_CLASSIC_SCRIPTS; i < NODE_SCRIPTS; i++)
-        if (!await(conn, STEP_SCRIPT, conn_command(conn, "EVAL", node_scripts[i].text, "0", NULL)))
-            return false;
     return await(conn, STEP_FENCES,
                  conn_command(conn, "ZADD", NET_KEY_KEPT, "XX", "GT", "CH", "0", "0", NULL));
 }
@@ -124,7 +117,7 @@ bool handshake_begin(struct conn *conn) {
     if (conn->node->net->asks_quorum &&
         !await(conn, STEP_QUORUM, conn_command(conn, "HGET", NET_KEY_RECORD, "quorum", NULL)))
         return false;
-    return send_scripts(conn) && (!is_guarded(conn) || send_guarded(conn));
+    return send_script(conn) && (!is_guarded(conn) || send_guarded(conn));
 }
 
 /* The server's answer to whatever comes first: it is in protected mode, and does not accept clients
