@@ -16,9 +16,9 @@
 
 #include "process/boottime.h"
 #include "process/message.h"
-#include "look/top_page.h"
-#include "look/top_screen.h"
-#include "look/top_words.h"
+#include "page.h"
+#include "screen.h"
+#include "words.h"
 
 enum { NODES = 5 };
 

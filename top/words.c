@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "top_words.h"
+#include "words.h"
 
 #include <inttypes.h>
 #include <stdio.h>

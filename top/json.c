@@ -8,7 +8,7 @@
 
 #include "explain/votes.h"
 #include "process/message.h"
-#include "top_text.h"
+#include "text.h"
 
 /* A whole text, foreign bytes made printable: JSON is UTF-8. */
 static json_t *bytes_json(const void *bytes, size_t count) {

@@ -3,8 +3,8 @@
  * What redlock top knows: from looks at the nodes to rows and rates. Pure: it asks no server, reads
  * no clock and draws nothing. Times are nanoseconds of CLOCK_BOOTTIME (boottime.h).
  */
-#ifndef CLI_TOP_MODEL_H
-#define CLI_TOP_MODEL_H
+#ifndef TOP_MODEL_H
+#define TOP_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ struct top_node {
 struct top_quorum {
     int mode; /* enum redlock_mode */
     struct redlock_quorum_status status;
-    bool two_quorums, unaccepted; /* see membership.h */
+    bool two_quorums, unaccepted; /* see cli/explain/membership.h */
 };
 
 /* ---- locks ---- */

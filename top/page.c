@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "top_page.h"
+#include "page.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "process/message.h"
-#include "top_words.h"
+#include "words.h"
 
 static const char *const cell_heads[TOP_CELLS] = {"RESOURCE", "OWNER", "AGE",
                                                   "LEFT",     "NODES", "WAIT"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "top_model.h"
+#include "model.h"
 
 #include <ctype.h>
 #include <stdlib.h>
