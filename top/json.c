@@ -60,7 +60,7 @@ static json_t *quorum_json(const struct top_quorum *quorum) {
 }
 
 static void add_holder(json_t *object, const struct top_model *model, const struct top_row *row) {
-    char head[TOP_HEAD_BYTES * 4 + 8];
+    char head[TOKEN_SHOWN_MAX * 4 + 8];
     printable(head, sizeof head - 4, row->head, row->head_bytes);
     strcat(head, "…");
     json_object_set_new(object, "kind", json_string(row->shared ? "shared" : "exclusive"));

@@ -19,18 +19,6 @@
 #include "process/message.h"
 #include "show.h"
 
-static char *holder_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
-    char owner[REDLOCK_TOKEN_BYTES_MAX * 4], token[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
-    owner_text(view, owner, sizeof owner);
-    token_text(view, whole, token, sizeof token);
-    if (owner[0] != '\0') {
-        snprintf(out, size, "%s, token %s", owner, token);
-    } else {
-        snprintf(out, size, "token %s", token);
-    }
-    return out;
-}
-
 /* Who has it: `readers` of a shared lock, or the one in the token. */
 static char *whose_text(const struct redlock_view *view, int64_t readers, bool whole, char *out,
                         size_t size) {

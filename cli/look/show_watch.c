@@ -120,18 +120,13 @@ static uint64_t state_of(const struct sight *sight) {
     return mix_readers(hash, &sight->readers);
 }
 
-static int compare(const struct known *known, const char *name, size_t bytes) {
-    const size_t both = known->bytes < bytes ? known->bytes : bytes;
-    const int order = memcmp(known->name, name, both);
-    return order != 0 ? order : known->bytes < bytes ? -1 : known->bytes > bytes;
-}
-
 /* The entry of that name, made if there is none; NULL: no memory. */
 static struct known *entry_of(struct watch *watch, const char *name, size_t bytes) {
     size_t low = 0, high = watch->known_count;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const int order = compare(&watch->known[middle], name, bytes);
+        const struct known *known = &watch->known[middle];
+        const int order = compare_bytes(known->name, known->bytes, name, bytes);
         if (order == 0) return &watch->known[middle];
         if (order < 0) {
             low = middle + 1;
@@ -199,9 +194,7 @@ static bool agrees(const struct sight *sight, const struct majority *majority, s
                               *holder = &sight->views[majority->holder];
     if (majority->verdict == MAJORITY_FREE) return view->verdict == REDLOCK_VERDICT_ABSENT;
     if (majority->verdict == MAJORITY_FOREIGN) return view->verdict == REDLOCK_VERDICT_WRONGTYPE;
-    return majority->verdict == MAJORITY_HELD && view->verdict == REDLOCK_VERDICT_GRANTED &&
-           view->token_bytes == holder->token_bytes &&
-           memcmp(view->token, holder->token, view->token_bytes) == 0;
+    return majority->verdict == MAJORITY_HELD && has_same_token(view, holder);
 }
 
 /* One line for a lock, and one for each node that differs: a screen has few lines. */
