@@ -24,12 +24,7 @@ void top_observer_init(struct top_observer *observer) {
     observer->model.quorum.mode =
         observer->session.mode; /* the first page is drawn before a look */
     observer->result = REDLOCK_OK;
-    struct redlock_node_status status = {.size = sizeof status};
-    /* With a SETNX scheme, a lock's value is a number: no form of a token. */
-    observer->model.every_value =
-        observer->session.settings->look.all ||
-        (redlock_client_node(observer->session.client, 0, &status) == REDLOCK_OK &&
-         status.scheme != REDLOCK_SCHEME_SET);
+    observer->model.every_value = session_lists_every_value(&observer->session);
 }
 
 void top_observer_free(struct top_observer *observer) {

@@ -48,6 +48,15 @@ static size_t votes_for(const struct redlock_view *views, size_t count, size_t c
     return votes;
 }
 
+const char *majority_name(enum majority_verdict verdict) {
+    static const char *const names[] = {[MAJORITY_HELD] = "held",
+                                        [MAJORITY_FREE] = "free",
+                                        [MAJORITY_SPLIT] = "split",
+                                        [MAJORITY_UNKNOWN] = "unknown",
+                                        [MAJORITY_FOREIGN] = "foreign"};
+    return names[verdict];
+}
+
 bool is_answer(const struct redlock_view *view) {
     return view->verdict == REDLOCK_VERDICT_ABSENT || view->verdict == REDLOCK_VERDICT_GRANTED ||
            view->verdict == REDLOCK_VERDICT_WRONGTYPE;

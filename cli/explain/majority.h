@@ -20,6 +20,9 @@ enum majority_verdict {
     MAJORITY_FOREIGN
 };
 
+/* "held", "free", ...: names for machines. */
+const char *majority_name(enum majority_verdict verdict);
+
 struct majority {
     enum majority_verdict verdict;
     size_t holder; /* HELD: a view that has its token */

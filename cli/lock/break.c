@@ -17,6 +17,7 @@
 #include <redlock/admin.h>
 
 #include "explain/failure.h"
+#include "explain/lock_json.h"
 #include "explain/majority.h"
 #include "explain/readers.h"
 #include "explain/votes.h"
@@ -313,9 +314,7 @@ static void print_json(const struct breaking *breaking, const char *outcome, int
     for (size_t i = 0; i < why.nodes; i++)
         json_array_append_new(nodes, node_json(breaking, &why, i));
     json_object_set_new(object, "nodes", nodes);
-    json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(object);
+    json_print(object);
 }
 
 /* It answered, and has no token at all. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "explain/failure.h"
+#include "explain/lock_json.h"
 #include "explain/majority.h"
 #include "frame/duration.h"
 #include "process/boottime.h"
@@ -155,18 +156,9 @@ static struct known *entry_of(struct watch *watch, const char *name, size_t byte
 /* ---- output -------------------------------------------------------------------------------- */
 
 static void print_event_json(struct watch *watch, const struct sight *sight) {
-    char at[40], whole[32];
-    struct timespec now;
-    struct tm utc;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    strftime(whole, sizeof whole, "%FT%T", &utc);
-    snprintf(at, sizeof at, "%s.%03dZ", whole, (int)(now.tv_nsec / MS));
     json_t *object = sight_json(watch->session, sight);
-    json_object_set_new(object, "time", json_string(at));
-    json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(object);
+    json_object_set_new(object, "time", time_json());
+    json_print(object);
 }
 
 static void print_hour(FILE *out) {
@@ -300,7 +292,8 @@ static bool look_at(struct watch *watch, const char *resource, size_t bytes, boo
         complain("%s", redlock_result_text(sight.result));
         return false;
     }
-    if (!is_asked_for && !lists_every_value(watch->session) && !sight_is_lock(&sight)) return true;
+    if (!is_asked_for && !session_lists_every_value(watch->session) && !sight_is_lock(&sight))
+        return true;
     const bool goes_on = show_sight(watch, &sight);
     sight_free(&sight);
     return goes_on;
