@@ -1,7 +1,7 @@
 # What `cmake --install` puts where; the command line's own files are in cli/. Everything is found relative to the prefix, so a tree can be moved.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS redlock-sim redlock-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
+install(TARGETS redlock-sim redlock-bench redlock-top RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
 if(REDLOCK_STATIC)
   return()
 endif()

@@ -123,15 +123,13 @@ static size_t held_by_few(struct session *session, const struct redlock_view *vi
     return free_to_vote < session_votes_needed(session) ? holder : count;
 }
 
-static const char *owner_of(struct session *session, const struct redlock_view *view) {
+static const char *note_holder(struct session *session, const struct redlock_view *view) {
     owner_text(view, session->failed.owner, sizeof session->failed.owner);
-    return session->failed.owner[0] != '\0' ? session->failed.owner
-           : is_shared(view)                ? "readers"
-                                            : "another client";
+    return holder_name(session->failed.owner, is_shared(view), "another client");
 }
 
 /* By what the nodes hold now. False: the nodes do not say. */
-static bool holder_text(struct session *session, const char *resource, char *out, size_t size) {
+static bool held_text(struct session *session, const char *resource, char *out, size_t size) {
     struct redlock_view views[REDLOCK_NODES_MAX];
     const size_t count = redlock_client_nodes(session->client);
     char left[64], end[80] = "without an end: the key has no TTL";
@@ -152,7 +150,7 @@ static bool holder_text(struct session *session, const char *resource, char *out
                      majority.votes, count);
         else
             snprintf(out, size, "held by %s, %s (%zu of %zu)",
-                     owner_of(session, &views[majority.holder]), end, majority.votes, count);
+                     note_holder(session, &views[majority.holder]), end, majority.votes, count);
         return true;
     case MAJORITY_FOREIGN:
         session_foreign(session, resource, strlen(resource), out, size);
@@ -168,7 +166,7 @@ static bool holder_text(struct session *session, const char *resource, char *out
                 out, size,
                 "held by %s on fewer nodes than a majority, and too few of the others can vote "
                 "now: redlock doctor names them",
-                owner_of(session, &views[few]));
+                note_holder(session, &views[few]));
         return true;
     case MAJORITY_UNKNOWN: break;
     }
@@ -244,7 +242,7 @@ static bool describe(struct session *session, const struct redlock_why_report *w
         return true;
     }
     if (why->result == REDLOCK_HELD && (!settings->quiet || settings->json))
-        return holder_text(session, resource, out, size);
+        return held_text(session, resource, out, size);
     if (why->result == REDLOCK_NO_QUORUM && unseen) too_few_readable_text(why, need, out, size);
     /* The nodes can be asked for the type of the key. */
     if (why->result == REDLOCK_LOST && is_foreign(why))

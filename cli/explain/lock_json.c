@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "frame/commands.h"
 #include "process/exit_codes.h"
@@ -43,11 +44,18 @@ static json_t *nodes_json(struct session *session, struct redlock_lock *lock, bo
     return nodes;
 }
 
-static json_t *text_json(const char *text) {
-    char name[1024];
-    json_t *plain = json_string(text);
-    return plain != NULL ? plain : json_string(printable(name, sizeof name, text, strlen(text)));
+json_t *bytes_json(const void *bytes, size_t count) {
+    json_t *text = json_stringn(bytes, count);
+    if (text != NULL) return text;
+    const size_t size = count * 4 + 1;
+    char *escaped = malloc(size);
+    if (escaped == NULL) return NULL;
+    text = json_string(printable(escaped, size, bytes, count));
+    free(escaped);
+    return text;
 }
+
+static json_t *text_json(const char *text) { return bytes_json(text, strlen(text)); }
 
 static void set_name(json_t *object, const char *resource) {
     json_object_set_new(object, "resource", text_json(resource));
@@ -101,13 +109,19 @@ json_t *command_failure_json(struct session *session, const char *result, int st
 
 void set_resources(json_t *object, int count, char **resources) {
     json_t *names = json_array();
-    for (int i = 0; i < count; i++) {
-        json_t *one = json_object();
-        set_name(one, resources[i]);
-        json_array_append(names, json_object_get(one, "resource"));
-        json_decref(one);
-    }
+    for (int i = 0; i < count; i++) json_array_append_new(names, text_json(resources[i]));
     json_object_set_new(object, "resources", names);
+}
+
+json_t *time_json(void) {
+    struct timespec now;
+    struct tm utc;
+    char text[48], whole[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(whole, sizeof whole, "%FT%T", &utc);
+    snprintf(text, sizeof text, "%s.%03ldZ", whole, now.tv_nsec / 1000000);
+    return json_string(text);
 }
 
 int json_print(json_t *object) {

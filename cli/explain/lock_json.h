@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A lock, or why there is none, as JSON: what acquire, extend, release and run print with --json.
+ * A lock, or why there is none, as JSON: what acquire, extend, release and run print with --json;
+ * and what all commands' JSON is made of.
  */
 #ifndef CLI_LOCK_JSON_H
 #define CLI_LOCK_JSON_H
@@ -20,6 +21,10 @@ json_t *failure_json(struct session *session, struct redlock_lock *lock, const c
 json_t *command_failure_json(struct session *session, const char *result, int status);
 /* Sets "resources", which takes the place of "resource". */
 void set_resources(json_t *object, int count, char **resources);
+/* A whole text, foreign bytes made printable: JSON is UTF-8. NULL: no memory. */
+json_t *bytes_json(const void *bytes, size_t count);
+/* The wall clock: "2026-01-31T09:30:00.123Z". */
+json_t *time_json(void);
 /* Prints the object in a line, and frees it. 0, or -1 when it cannot be written. */
 int json_print(json_t *object);
 

@@ -48,6 +48,15 @@ static size_t votes_for(const struct redlock_view *views, size_t count, size_t c
     return votes;
 }
 
+const char *majority_name(enum majority_verdict verdict) {
+    static const char *const names[] = {[MAJORITY_HELD] = "held",
+                                        [MAJORITY_FREE] = "free",
+                                        [MAJORITY_SPLIT] = "split",
+                                        [MAJORITY_UNKNOWN] = "unknown",
+                                        [MAJORITY_FOREIGN] = "foreign"};
+    return names[verdict];
+}
+
 bool is_answer(const struct redlock_view *view) {
     return view->verdict == REDLOCK_VERDICT_ABSENT || view->verdict == REDLOCK_VERDICT_GRANTED ||
            view->verdict == REDLOCK_VERDICT_WRONGTYPE;
@@ -105,16 +114,14 @@ char *readers_text(int64_t count, char *out, size_t size) {
     return out;
 }
 
-bool is_ours(const struct redlock_view *view) {
-    if (view->token_bytes < REDLOCK_TOKEN_HEX_BYTES) return false;
-    for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
-        if (!isxdigit(view->token[i])) return false;
-    }
-    const size_t head = token_head(view);
-    return view->token_bytes == head || view->token[head] == ':';
+int compare_bytes(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+    const int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
+    return order != 0 ? order : a_bytes < b_bytes ? -1 : a_bytes > b_bytes;
 }
 
-size_t token_head(const struct redlock_view *view) {
+/* Where the owner's ':' is in one of our tokens, or would be: after the digits, and after '/' and
+ * the number of slots of a slot's token. */
+static size_t token_head(const struct redlock_view *view) {
     size_t head = REDLOCK_TOKEN_HEX_BYTES;
     if (view->token_bytes <= head + 1 || view->token[head] != '/' ||
         !isdigit(view->token[head + 1]))
@@ -123,29 +130,59 @@ size_t token_head(const struct redlock_view *view) {
     return head < view->token_bytes && isdigit(view->token[head]) ? head + 1 : head;
 }
 
+/* Whether a value has the form of our tokens: 40 hex digits, then perhaps '/' and a number of
+ * slots, then perhaps ':' and an owner. */
+static bool is_ours(const struct redlock_view *view) {
+    if (view->token_bytes < REDLOCK_TOKEN_HEX_BYTES) return false;
+    for (size_t i = 0; i < REDLOCK_TOKEN_HEX_BYTES; i++) {
+        if (!isxdigit(view->token[i])) return false;
+    }
+    const size_t head = token_head(view);
+    return view->token_bytes == head || view->token[head] == ':';
+}
+
 bool is_shared(const struct redlock_view *view) {
     const size_t bytes = sizeof REDLOCK_SHARED_MARKER - 1;
     return view->verdict == REDLOCK_VERDICT_GRANTED && view->token_bytes == bytes &&
            memcmp(view->token, REDLOCK_SHARED_MARKER, bytes) == 0;
 }
 
-char *owner_text(const struct redlock_view *view, char *out, size_t size) {
+const unsigned char *owner_of(const struct redlock_view *view, size_t *bytes) {
     const size_t head = token_head(view) + 1;
-    if (!is_ours(view) || view->token_bytes <= head) return printable(out, size, "", 0);
-    return printable(out, size, view->token + head, view->token_bytes - head);
+    *bytes = is_ours(view) && view->token_bytes > head ? view->token_bytes - head : 0;
+    return *bytes > 0 ? view->token + head : NULL;
 }
 
-#define HEAD_BYTES 8
+char *owner_text(const struct redlock_view *view, char *out, size_t size) {
+    size_t bytes;
+    const unsigned char *owner = owner_of(view, &bytes);
+    return printable(out, size, owner, bytes);
+}
 
 /* A token proves ownership of a lock: it is never printed whole unless the user asks, and of a
  * short one less than half. */
+size_t token_shown(const struct redlock_view *view) {
+    const size_t half = view->token_bytes / 2;
+    return half < TOKEN_SHOWN_MAX ? half : TOKEN_SHOWN_MAX;
+}
+
 char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
-    size_t shown = view->token_bytes;
-    if (!whole) shown = shown / 2 < HEAD_BYTES ? shown / 2 : HEAD_BYTES;
-    printable(out, size, view->token, shown);
+    printable(out, size, view->token, whole ? view->token_bytes : token_shown(view));
     size_t used = strlen(out);
     if (!whole || view->token_truncated) snprintf(out + used, size - used, "…");
     return out;
+}
+
+char *holder_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
+    char owner[REDLOCK_TOKEN_BYTES_MAX * 4], token[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
+    owner_text(view, owner, sizeof owner);
+    token_text(view, whole, token, sizeof token);
+    snprintf(out, size, "%s%stoken %s", owner, owner[0] != '\0' ? ", " : "", token);
+    return out;
+}
+
+const char *holder_name(const char *owner, bool shared, const char *another) {
+    return owner[0] != '\0' ? owner : shared ? "readers" : another;
 }
 
 enum alphabet { HEX, ALPHANUMERIC, BASE64, UUID };

@@ -20,6 +20,9 @@ enum majority_verdict {
     MAJORITY_FOREIGN
 };
 
+/* "held", "free", ...: names for machines. */
+const char *majority_name(enum majority_verdict verdict);
+
 struct majority {
     enum majority_verdict verdict;
     size_t holder; /* HELD: a view that has its token */
@@ -32,21 +35,26 @@ struct majority {
 bool is_answer(const struct redlock_view *view);
 struct majority majority_of(const struct redlock_view *views, size_t count);
 
+/* As memcmp(); of two names or tokens that begin alike, the shorter is less. */
+int compare_bytes(const void *a, size_t a_bytes, const void *b, size_t b_bytes);
 /* Both nodes have a key, with the same token. */
 bool has_same_token(const struct redlock_view *a, const struct redlock_view *b);
-/* Whether a value has the form of our tokens: 40 hex digits, then perhaps '/' and a
- * number of slots, then perhaps ':' and an owner. */
-bool is_ours(const struct redlock_view *view);
-/* Where the owner's ':' is in one of our tokens, or would be: after the digits, and after '/' and
- * the number of slots of a slot's token. */
-size_t token_head(const struct redlock_view *view);
 /* Whether the node has the marker of a shared lock: its readers are listed elsewhere
  * (redlock_readers()). */
 bool is_shared(const struct redlock_view *view);
-/* The owner in one of our tokens, made printable; "" if there is none. */
+/* The owner in one of our tokens: as it is there, NULL if there is none; and made printable, ""
+ * then. */
+const unsigned char *owner_of(const struct redlock_view *view, size_t *bytes);
 char *owner_text(const struct redlock_view *view, char *out, size_t size);
-/* The token, or only its beginning: it proves ownership. */
+/* How much of a token is shown where only its beginning is: it proves ownership. */
+enum { TOKEN_SHOWN_MAX = 8 };
+size_t token_shown(const struct redlock_view *view);
+/* The token, or only its beginning. */
 char *token_text(const struct redlock_view *view, bool whole, char *out, size_t size);
+/* Both: "web1, token 1234abcd…", "token 1234abcd…". */
+char *holder_text(const struct redlock_view *view, bool whole, char *out, size_t size);
+/* For "held by ...": the owner, else "readers" of a shared lock, else `another`. */
+const char *holder_name(const char *owner, bool shared, const char *another);
 /* Whether a value has the form of a token: ours, or one of other Redlock clients
  * (docs/man/redlock-show.1 lists them); or is the marker of a shared lock. */
 bool is_token(const struct redlock_view *view);

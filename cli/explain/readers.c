@@ -53,15 +53,12 @@ static void on_reader(void *context, size_t resource, size_t node, const void *t
 }
 
 int reader_compare(const struct reader *a, const struct reader *b) {
-    const size_t both = a->bytes < b->bytes ? a->bytes : b->bytes;
-    const int order = memcmp(a->token, b->token, both);
-    return order != 0 ? order : a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+    return compare_bytes(a->token, a->bytes, b->token, b->bytes);
 }
 
 static int compare_tokens(const struct gathering *all, const struct entry *a,
                           const struct entry *b) {
-    return reader_compare(&(struct reader){.token = all->bytes + a->at, .bytes = a->bytes},
-                          &(struct reader){.token = all->bytes + b->at, .bytes = b->bytes});
+    return compare_bytes(all->bytes + a->at, a->bytes, all->bytes + b->at, b->bytes);
 }
 
 /* The same reader in a row, and of each node the latest end first. */
@@ -167,8 +164,7 @@ size_t readers_wanted(const struct session *session, bool named) {
 
 /* ---- in words ---- */
 
-/* As a node's answer, whose token and owner are written everywhere in the same way. */
-static void view_of(const struct reader *reader, struct redlock_view *view) {
+void reader_view(const struct reader *reader, struct redlock_view *view) {
     *view = (struct redlock_view){
         .verdict = REDLOCK_VERDICT_GRANTED,
         .remaining_ms = reader->remaining_ms,
@@ -177,13 +173,9 @@ static void view_of(const struct reader *reader, struct redlock_view *view) {
 }
 
 char *reader_text(const struct reader *reader, bool whole, char *out, size_t size) {
-    char owner[REDLOCK_TOKEN_BYTES_MAX * 4], token[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
     struct redlock_view view;
-    view_of(reader, &view);
-    owner_text(&view, owner, sizeof owner);
-    token_text(&view, whole, token, sizeof token);
-    snprintf(out, size, "%s%stoken %s", owner, owner[0] != '\0' ? ", " : "", token);
-    return out;
+    reader_view(reader, &view);
+    return holder_text(&view, whole, out, size);
 }
 
 void readers_print(const struct session *session, const struct readers *readers, size_t nodes,
@@ -213,7 +205,7 @@ json_t *readers_json(const struct session *session, const struct readers *reader
         const struct reader *reader = &readers->list[i];
         char text[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
         struct redlock_view view;
-        view_of(reader, &view);
+        reader_view(reader, &view);
         json_t *object = json_object();
         owner_text(&view, text, sizeof text);
         if (text[0] != '\0') json_object_set_new(object, "owner", json_string(text));

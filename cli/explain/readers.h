@@ -46,6 +46,8 @@ bool readers_take(struct session *session, const void *resource, size_t bytes,
                   struct readers *readers);
 void readers_free(struct readers *readers);
 int reader_compare(const struct reader *a, const struct reader *b); /* by their tokens */
+/* As a node's answer, whose token and owner are written everywhere in the same way. */
+void reader_view(const struct reader *reader, struct redlock_view *view);
 /* How many to ask for: those of a resource that the user has named are shown. */
 size_t readers_wanted(const struct session *session, bool named);
 

@@ -74,9 +74,7 @@ static void holder_texts(const struct wait_holder *holder, char *who, size_t who
     switch (holder->verdict) {
     case MAJORITY_HELD:
         snprintf(who, who_size, ": held by %s",
-                 holder->owner[0] != '\0' ? holder->owner
-                 : holder->shared         ? "readers"
-                                          : "another client");
+                 holder_name(holder->owner, holder->shared, "another client"));
         left_text(holder->ends_ns, rest, size);
         break;
     case MAJORITY_FREE: snprintf(rest, size, ": free"); break;
@@ -262,9 +260,7 @@ bool report_waiting(struct session *session, struct redlock_lock *lock, const ch
     char owner[256], left[64];
     owner_text(&views[majority.holder], owner, sizeof owner);
     complain("waiting for '%.100s': held by %s, for %s more unless renewed", resource,
-             owner[0] != '\0'                     ? owner
-             : is_shared(&views[majority.holder]) ? "readers"
-                                                  : "another",
+             holder_name(owner, is_shared(&views[majority.holder]), "another"),
              duration_text(left, sizeof left, majority.remaining_ms));
     return true;
 }

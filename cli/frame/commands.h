@@ -15,7 +15,6 @@ int command_wait(struct settings *settings, int argc, char **argv);
 int command_doctor(struct settings *settings, int argc, char **argv);
 int command_quorum(struct settings *settings, int argc, char **argv);
 int command_gate(struct settings *settings, int argc, char **argv);
-int command_top(struct settings *settings, int argc, char **argv);
 int command_elect(struct settings *settings, int argc, char **argv);
 int command_watch(struct settings *settings, int argc, char **argv);
 int command_up(struct settings *settings, int argc, char **argv);

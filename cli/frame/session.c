@@ -229,6 +229,14 @@ int session_open_named(struct session *session, const struct settings *settings,
     return status;
 }
 
+/* With a SETNX scheme, a lock's value is a number: no form of a token. */
+bool session_lists_every_value(const struct session *session) {
+    struct redlock_node_status status = {.size = sizeof status};
+    return session->settings->look.all ||
+           (redlock_client_node(session->client, 0, &status) == REDLOCK_OK &&
+            status.scheme != REDLOCK_SCHEME_SET);
+}
+
 const char *node_url(struct session *session, size_t node) {
     struct redlock_node_status status = {.size = sizeof status};
     if (redlock_client_node(session->client, node, &status) != REDLOCK_OK) return "?";

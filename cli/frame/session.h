@@ -55,6 +55,8 @@ typedef void lock_options_fn(void *context, struct redlock_lock_options *options
 int session_lock(struct session *session, const char *resource, lock_options_fn *change,
                  void *context, struct redlock_lock **lock);
 
+/* Whether a list of locks also has values that do not have the form of a token. */
+bool session_lists_every_value(const struct session *session);
 const char *node_url(struct session *session, size_t node);
 /* The resource of a slot, for the other commands; slot 0: the resource itself. malloc(); NULL: no
  * memory. */

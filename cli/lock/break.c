@@ -17,6 +17,7 @@
 #include <redlock/admin.h>
 
 #include "explain/failure.h"
+#include "explain/lock_json.h"
 #include "explain/majority.h"
 #include "explain/readers.h"
 #include "explain/votes.h"
@@ -27,7 +28,7 @@
 #include "process/exit_codes.h"
 #include "process/message.h"
 
-enum { EXIT_DECLINED = 1, HEAD_BYTES = 8 };
+enum { EXIT_DECLINED = 1 };
 
 struct breaking {
     struct session session;
@@ -60,7 +61,7 @@ static void find_holder(struct breaking *breaking) {
 }
 
 /* Those that hold it, as many as fit: "3 readers: web1, token 1234abcd…; and 2 more". */
-static char *sharers_text(const struct breaking *breaking, char *out, size_t size) {
+static void sharers_text(const struct breaking *breaking, char *out, size_t size) {
     enum { READER_BYTES = 800 }; /* of our own ones, whatever the owner */
     const struct readers *readers = &breaking->readers;
     readers_text(readers->total, out, size);
@@ -75,19 +76,6 @@ static char *sharers_text(const struct breaking *breaking, char *out, size_t siz
     if (readers->total > (int64_t)named && named > 0)
         snprintf(out + used, size - used, "; and %" PRId64 " more",
                  readers->total - (int64_t)named);
-    return out;
-}
-
-/* Of a token, which is a secret, the first bytes; of a short one less than half. */
-static char *holder_text(const struct breaking *breaking, char *out, size_t size) {
-    char owner[REDLOCK_TOKEN_BYTES_MAX * 4], token[HEAD_BYTES * 4 + 1];
-    const struct redlock_view *view = breaking->holder;
-    if (is_shared(view)) return sharers_text(breaking, out, size);
-    const size_t half = view->token_bytes / 2;
-    owner_text(view, owner, sizeof owner);
-    printable(token, sizeof token, view->token, half < HEAD_BYTES ? half : HEAD_BYTES);
-    snprintf(out, size, "%s%stoken %s…", owner, owner[0] != '\0' ? ", " : "", token);
-    return out;
 }
 
 static int64_t longest_remaining(const struct breaking *breaking) {
@@ -148,7 +136,7 @@ static void show_holder(struct breaking *breaking) {
         return;
     }
     complain("'%s' is held by %s; it ends %s (%zu of %zu nodes)", breaking->resource,
-             holder_text(breaking, holder, sizeof holder), left, breaking->votes,
+             holder_text(breaking->holder, false, holder, sizeof holder), left, breaking->votes,
              redlock_client_nodes(breaking->session.client));
     complain(guarded
                  ? "the holder is not asked: until its next renewal it works on, and its writes "
@@ -208,13 +196,17 @@ static void log_break(const struct breaking *breaking, const char *what) {
     const time_t seconds = time(NULL);
     struct tm parts;
     if (gmtime_r(&seconds, &parts) != NULL) strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    if (is_shared(breaking->holder))
+        sharers_text(breaking, holder, sizeof holder);
+    else
+        holder_text(breaking->holder, false, holder, sizeof holder);
     const char *name = user_name();
     printable(user, sizeof user, name, strlen(name));
     printable(resource, sizeof resource, breaking->resource, strlen(breaking->resource));
     printable(reason, sizeof reason, breaking->settings->lock.reason,
               strlen(breaking->settings->lock.reason));
     snprintf(line, sizeof line, "user %s %s '%s', held by %s; reason: %s", user, what, resource,
-             holder_text(breaking, holder, sizeof holder), reason);
+             holder, reason);
     complain("%s %s", now, line);
     diagnostics_flush();
     if (breaking->settings->lock.no_syslog) return;
@@ -322,9 +314,7 @@ static void print_json(const struct breaking *breaking, const char *outcome, int
     for (size_t i = 0; i < why.nodes; i++)
         json_array_append_new(nodes, node_json(breaking, &why, i));
     json_object_set_new(object, "nodes", nodes);
-    json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(object);
+    json_print(object);
 }
 
 /* It answered, and has no token at all. */

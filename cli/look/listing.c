@@ -9,6 +9,7 @@
 #include <redlock/admin.h>
 
 #include "explain/failure.h"
+#include "explain/majority.h"
 #include "explain/votes.h"
 #include "process/message.h"
 #include "show.h"
@@ -24,11 +25,6 @@ static bool grow(struct listing *listing) {
     listing->bytes = bytes;
     listing->room = room;
     return true;
-}
-
-static int compare_bytes(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
-    int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
-    return order != 0 ? order : a_bytes < b_bytes ? -1 : a_bytes > b_bytes;
 }
 
 /* Kept in order, each once: every node reports its own keys. */

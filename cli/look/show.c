@@ -11,6 +11,7 @@
 #include <redlock/admin.h>
 
 #include "explain/failure.h"
+#include "explain/lock_json.h"
 #include "explain/majority.h"
 #include "explain/votes.h"
 #include "frame/commands.h"
@@ -18,18 +19,6 @@
 #include "process/exit_codes.h"
 #include "process/message.h"
 #include "show.h"
-
-static char *holder_text(const struct redlock_view *view, bool whole, char *out, size_t size) {
-    char owner[REDLOCK_TOKEN_BYTES_MAX * 4], token[REDLOCK_TOKEN_BYTES_MAX * 4 + 8];
-    owner_text(view, owner, sizeof owner);
-    token_text(view, whole, token, sizeof token);
-    if (owner[0] != '\0') {
-        snprintf(out, size, "%s, token %s", owner, token);
-    } else {
-        snprintf(out, size, "token %s", token);
-    }
-    return out;
-}
 
 /* Who has it: `readers` of a shared lock, or the one in the token. */
 static char *whose_text(const struct redlock_view *view, int64_t readers, bool whole, char *out,
@@ -173,14 +162,6 @@ static void report_left_out(struct session *session) {
     }
 }
 
-/* With a SETNX scheme, a lock's value is a number: no form of a token. */
-bool lists_every_value(struct session *session) {
-    struct redlock_node_status status = {.size = sizeof status};
-    return session->settings->look.all ||
-           (redlock_client_node(session->client, 0, &status) == REDLOCK_OK &&
-            status.scheme != REDLOCK_SCHEME_SET);
-}
-
 /* A node that lost its data reports no key, and that proves nothing. */
 static bool majority_votes(struct session *session) {
     struct redlock_view views[REDLOCK_NODES_MAX] = {0};
@@ -216,7 +197,7 @@ static int show_all(struct session *session, json_t *all) {
     int told = 0;
     for (size_t i = 0; i < listing.count; i++) {
         int one = show_one(session, listing.names[i], listing.bytes[i], false, all,
-                           lists_every_value(session) ? NULL : &hidden, &told);
+                           session_lists_every_value(session) ? NULL : &hidden, &told);
         if (status == EXIT_OK) status = one;
     }
     const bool speaks = all == NULL && !session->settings->quiet;
@@ -240,9 +221,7 @@ static int show_once(struct session *session, int count, char **resources) {
         if (status == EXIT_OK) status = one;
     }
     if (all != NULL) {
-        json_dumpf(all, stdout, JSON_COMPACT);
-        putchar('\n');
-        json_decref(all);
+        json_print(all);
     }
     return status;
 }

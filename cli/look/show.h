@@ -39,8 +39,6 @@ int64_t sight_readers(const struct sight *sight, size_t node);
 json_t *sight_json(struct session *session, const struct sight *sight);
 /* Whether a value has the form of a token, or no node holds one. */
 bool sight_is_lock(const struct sight *sight);
-/* Without RESOURCE: also those values that do not have the form of a token. */
-bool lists_every_value(struct session *session);
 
 /* The names of all keys that may be locks, in order, each once. */
 struct listing {

@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What show sees, for programs. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "explain/lock_json.h"
 #include "explain/majority.h"
 #include "explain/votes.h"
-#include "process/message.h"
 #include "show.h"
-
-static json_t *bytes_json(const void *bytes, size_t count) {
-    json_t *text = json_stringn(bytes, count);
-    if (text != NULL) return text;
-    size_t size = count * 4 + 1;
-    char *escaped = malloc(size);
-    if (escaped == NULL) return json_null();
-    text = json_string(printable(escaped, size, bytes, count));
-    free(escaped);
-    return text;
-}
 
 /* `readers`: of a shared lock. */
 static json_t *view_json(struct session *session, const struct redlock_view *view,
@@ -46,11 +34,10 @@ static json_t *view_json(struct session *session, const struct redlock_view *vie
 }
 
 json_t *sight_json(struct session *session, const struct sight *sight) {
-    static const char *const names[] = {"held", "free", "split", "unknown", "foreign"};
     struct majority majority = majority_of(sight->views, sight->count);
     json_t *object = json_object(), *nodes = json_array();
     json_object_set_new(object, "resource", bytes_json(sight->resource, sight->bytes));
-    json_object_set_new(object, "verdict", json_string(names[majority.verdict]));
+    json_object_set_new(object, "verdict", json_string(majority_name(majority.verdict)));
     if (majority.verdict == MAJORITY_HELD) {
         json_t *holder = view_json(session, &sight->views[majority.holder], sight->readers.total);
         json_object_set_new(holder, "remaining_ms",

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "explain/failure.h"
+#include "explain/lock_json.h"
 #include "explain/majority.h"
 #include "frame/duration.h"
 #include "process/boottime.h"
@@ -120,18 +121,13 @@ static uint64_t state_of(const struct sight *sight) {
     return mix_readers(hash, &sight->readers);
 }
 
-static int compare(const struct known *known, const char *name, size_t bytes) {
-    const size_t both = known->bytes < bytes ? known->bytes : bytes;
-    const int order = memcmp(known->name, name, both);
-    return order != 0 ? order : known->bytes < bytes ? -1 : known->bytes > bytes;
-}
-
 /* The entry of that name, made if there is none; NULL: no memory. */
 static struct known *entry_of(struct watch *watch, const char *name, size_t bytes) {
     size_t low = 0, high = watch->known_count;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const int order = compare(&watch->known[middle], name, bytes);
+        const struct known *known = &watch->known[middle];
+        const int order = compare_bytes(known->name, known->bytes, name, bytes);
         if (order == 0) return &watch->known[middle];
         if (order < 0) {
             low = middle + 1;
@@ -160,18 +156,9 @@ static struct known *entry_of(struct watch *watch, const char *name, size_t byte
 /* ---- output -------------------------------------------------------------------------------- */
 
 static void print_event_json(struct watch *watch, const struct sight *sight) {
-    char at[40], whole[32];
-    struct timespec now;
-    struct tm utc;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    strftime(whole, sizeof whole, "%FT%T", &utc);
-    snprintf(at, sizeof at, "%s.%03dZ", whole, (int)(now.tv_nsec / MS));
     json_t *object = sight_json(watch->session, sight);
-    json_object_set_new(object, "time", json_string(at));
-    json_dumpf(object, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(object);
+    json_object_set_new(object, "time", time_json());
+    json_print(object);
 }
 
 static void print_hour(FILE *out) {
@@ -199,9 +186,7 @@ static bool agrees(const struct sight *sight, const struct majority *majority, s
                               *holder = &sight->views[majority->holder];
     if (majority->verdict == MAJORITY_FREE) return view->verdict == REDLOCK_VERDICT_ABSENT;
     if (majority->verdict == MAJORITY_FOREIGN) return view->verdict == REDLOCK_VERDICT_WRONGTYPE;
-    return majority->verdict == MAJORITY_HELD && view->verdict == REDLOCK_VERDICT_GRANTED &&
-           view->token_bytes == holder->token_bytes &&
-           memcmp(view->token, holder->token, view->token_bytes) == 0;
+    return majority->verdict == MAJORITY_HELD && has_same_token(view, holder);
 }
 
 /* One line for a lock, and one for each node that differs: a screen has few lines. */
@@ -307,7 +292,8 @@ static bool look_at(struct watch *watch, const char *resource, size_t bytes, boo
         complain("%s", redlock_result_text(sight.result));
         return false;
     }
-    if (!is_asked_for && !lists_every_value(watch->session) && !sight_is_lock(&sight)) return true;
+    if (!is_asked_for && !session_lists_every_value(watch->session) && !sight_is_lock(&sight))
+        return true;
     const bool goes_on = show_sight(watch, &sight);
     sight_free(&sight);
     return goes_on;

@@ -44,24 +44,20 @@ static int64_t left_ms(const struct redlock_leader *leader) {
     return left > 0 ? left : 0;
 }
 
-static void now_text(char *out, size_t size, bool utc) {
+static void now_text(char *out, size_t size) {
     char whole[32];
     struct timespec now;
-    struct tm parts;
+    struct tm local;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (utc)
-        gmtime_r(&now.tv_sec, &parts);
-    else
-        localtime_r(&now.tv_sec, &parts);
-    strftime(whole, sizeof whole, utc ? "%FT%T" : "%F %T", &parts);
-    snprintf(out, size, "%s.%03d%s", whole, (int)(now.tv_nsec / MS), utc ? "Z" : "");
+    localtime_r(&now.tv_sec, &local);
+    strftime(whole, sizeof whole, "%F %T", &local);
+    snprintf(out, size, "%s.%03d", whole, (int)(now.tv_nsec / MS));
 }
 
 static int print_json(const struct watch *watch, const struct redlock_leader *leader) {
-    char at[48], id[REDLOCK_OWNER_BYTES_MAX * 4 + 1];
-    now_text(at, sizeof at, true);
-    json_t *object = json_pack("{s:s, s:s, s:s}", "time", at, "resource", watch->name, "state",
-                               state_name(leader->state));
+    char id[REDLOCK_OWNER_BYTES_MAX * 4 + 1];
+    json_t *object = json_pack("{s:o, s:s, s:s}", "time", time_json(), "resource", watch->name,
+                               "state", state_name(leader->state));
     if (leader->state == REDLOCK_LEADER_KNOWN) {
         json_object_set_new(object, "term", json_integer(leader->term));
         json_object_set_new(
@@ -74,7 +70,7 @@ static int print_json(const struct watch *watch, const struct redlock_leader *le
 
 static int print_text(const struct watch *watch, const struct redlock_leader *leader) {
     char at[48], id[REDLOCK_OWNER_BYTES_MAX * 4 + 1], left[64];
-    now_text(at, sizeof at, false);
+    now_text(at, sizeof at);
     switch (leader->state) {
     case REDLOCK_LEADER_NONE: printf("%s %s: no leader\n", at, watch->name); break;
     case REDLOCK_LEADER_UNKNOWN:

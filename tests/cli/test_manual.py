@@ -166,7 +166,7 @@ def test_messages_name_installed_documents():
     """A user has no source tree: what a message or the manual names is installed."""
     pages = "".join(path.read_text() for path in PAGES.iterdir())
     named = set(re.findall(r"/usr/share/doc/redlock/(\S+)", pages))
-    for directory in ("bench/program", "cli", "serve", "src"):
+    for directory in ("bench/program", "cli", "serve", "src", "top"):
         for path in (SOURCE / directory).rglob("*.c"):
             text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
             assert not re.search(r"docs/[a-z/-]+\.md", text), path

@@ -16,9 +16,9 @@
 
 #include "process/boottime.h"
 #include "process/message.h"
-#include "look/top_page.h"
-#include "look/top_screen.h"
-#include "look/top_words.h"
+#include "page.h"
+#include "screen.h"
+#include "words.h"
 
 enum { NODES = 5 };
 
@@ -152,7 +152,7 @@ static void the_owner_comes_from_the_token_and_the_token_stays_secret(void **sta
     assert_string_equal(cells[TOP_CELL_OWNER], "host:7\\x1b");
     assert_string_equal(cells[TOP_CELL_NODES], "5/5");
     assert_string_equal(cells[TOP_CELL_WAIT], "-"); /* no node reported a queue */
-    assert_int_equal(row_of("r")->head_bytes, TOP_HEAD_BYTES);
+    assert_int_equal(row_of("r")->head_bytes, TOKEN_SHOWN_MAX);
     saw("r", "bbbbb", 0);
     top_row_cells(model, row_of("r"), true, cells);
     assert_string_equal(cells[TOP_CELL_OWNER], "token bbbbbbbb...");

@@ -98,7 +98,8 @@ LAYERS = {
     "cli/up": {*CLI_BELOW, "cli/up", "include"},
     # Two of the programs.
     "cli": {*CLI_BELOW, "cli/explain", "cli", "serve", "include"},
-    # And one more, redlock-bench. Its floor speaks to servers by bytes of its own.
+    # And two more, redlock-top and redlock-bench. The floor of bench speaks to servers by bytes of its own.
+    "top": {*CLI_BELOW, "cli/explain", "top", "include"},
     "bench/program": {*CLI_BELOW, "cli/up", "bench/program", "include"},
     "examples": {"include"},
 }
@@ -140,7 +141,7 @@ def includes(path):
 def own_header(root, path, quote, name):
     """The file of this tree that an include means, or None for a system header."""
     top = path.relative_to(root).parts[0]
-    places = [root / "src", root / "include", root / top, *([root / "cli"] if top == "bench" else [])]
+    places = [root / "src", root / "include", root / top, *([root / "cli"] if top in ("bench", "top") else [])]
     if quote == '"':
         places.insert(0, path.parent)
     for place in places:
@@ -167,7 +168,7 @@ def judge_include(root, path, layer, quote, name):
             return f"{layer} must not include <{name}>"
         # The command line waits for processes and starts servers, so it polls and asks the kernel for free ports;
         # how a Redis is spoken to is the library's business.
-        if layer.startswith(("cli", "bench", "examples")) and re.match(r"^(hiredis|openssl|uriparser)/", name):
+        if layer.startswith(("cli", "top", "bench", "examples")) and re.match(r"^(hiredis|openssl|uriparser)/", name):
             return f"only src/net may include <{name}>"
         return None
     other = layer_of(own)

@@ -97,7 +97,8 @@ module=$libdir/redlock/redlock.so
 if [ ${#flags[@]} -eq 0 ]; then
     "$prefix/bin/redlock" up -n 1 -q --native -- "$prefix/bin/redlock" run x -- true
     echo "servers load the installed module"
+    "$prefix/bin/redlock" up -n 1 -q -- "$prefix/bin/redlock" top --once > "$scratch/top.log"
     # From another directory than redlock's.
     "$prefix/bin/redlock" bench -q -n 1 --pairs 1 --seconds 0.01 --only gateway,native-1 > "$scratch/bench.log"
-    echo "redlock bench finds the gateway and the module"
+    echo "redlock top is found, and redlock bench finds the gateway and the module"
 fi

@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 
-ROOMS = ("src", "serve", "sim", "cli", "module", "bench", "models", "tests", "examples", "include")
+ROOMS = ("src", "serve", "sim", "cli", "top", "module", "bench", "models", "tests", "examples", "include")
 COMMENT = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 FILE = re.compile(r"(?<![\w./*<-])((?:[\w-]+/)*[\w-]+\.[ch])(?![\w-])")
 # "step.c: the requests", "---- step.c ----", "report.c, plot.c": the files at the beginning. A section ends where the next

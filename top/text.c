@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "top_text.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "process/message.h"
-#include "top_words.h"
+#include "words.h"
 
 static void print_row(const struct top_model *model, const struct top_row *row) {
     char cells[TOP_CELLS][TOP_CELL_BYTES], oldest[16];

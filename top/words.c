@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "top_words.h"
+#include "words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -229,7 +229,7 @@ static void holder_cell(const struct top_row *row, bool ascii, char *out, size_t
     } else if (row->owner_bytes > 0) {
         printable(out, size, row->owner, row->owner_bytes);
     } else {
-        char head[TOP_HEAD_BYTES * 4 + 1];
+        char head[TOKEN_SHOWN_MAX * 4 + 1];
         snprintf(out, size, "token %s%s", printable(head, sizeof head, row->head, row->head_bytes),
                  ascii ? "..." : "…");
     }

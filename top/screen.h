@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The terminal of redlock top. The only place that knows ncurses; a build without it has
- * top_no_screen.c instead.
+ * no_screen.c instead.
  */
-#ifndef CLI_TOP_SCREEN_H
-#define CLI_TOP_SCREEN_H
+#ifndef TOP_SCREEN_H
+#define TOP_SCREEN_H
 
-#include "top_page.h"
+#include "page.h"
 
 /* A key is a byte of the input, or one of these. */
 enum top_key {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "top_screen.h"
+#include "screen.h"
 
 #include <curses.h>
 #include <langinfo.h>

@@ -2,10 +2,10 @@
  *
  * redlock top without a screen: all rows, nothing cut. The observer's mutex is held.
  */
-#ifndef CLI_TOP_TEXT_H
-#define CLI_TOP_TEXT_H
+#ifndef TOP_TEXT_H
+#define TOP_TEXT_H
 
-#include "top_look.h"
+#include "look.h"
 
 void top_print(const struct top_observer *observer);
 /* One object on one line. False: no memory. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "top_model.h"
+#include "model.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -215,17 +215,13 @@ static bool holds_token(const struct redlock_view *views, size_t count) {
     return false;
 }
 
-/* Raw bytes: the reader makes them printable. Of a short token less than half is kept. */
+/* Raw bytes: the reader makes them printable. */
 static void keep_holder(struct top_row *row, const struct redlock_view *view) {
-    const size_t head = token_head(view) + 1;
-    row->head_bytes =
-        view->token_bytes / 2 < TOP_HEAD_BYTES ? view->token_bytes / 2 : TOP_HEAD_BYTES;
+    const unsigned char *owner = owner_of(view, &row->owner_bytes);
+    row->head_bytes = token_shown(view);
     memcpy(row->head, view->token, row->head_bytes);
-    row->owner_bytes = 0;
-    if (!is_ours(view) || view->token_bytes <= head) return;
-    row->owner_bytes = view->token_bytes - head;
     if (row->owner_bytes > sizeof row->owner) row->owner_bytes = sizeof row->owner;
-    memcpy(row->owner, view->token + head, row->owner_bytes);
+    if (owner != NULL) memcpy(row->owner, owner, row->owner_bytes);
 }
 
 /* `first`: no look has shown this resource before. */
@@ -344,8 +340,7 @@ int64_t top_row_age_ms(const struct top_model *model, const struct top_row *row)
 }
 
 static int by_name(const struct top_row *a, const struct top_row *b) {
-    const int order = memcmp(a->resource, b->resource, a->bytes < b->bytes ? a->bytes : b->bytes);
-    return order != 0 ? order : a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+    return compare_bytes(a->resource, a->bytes, b->resource, b->bytes);
 }
 
 static bool is_held(const struct top_row *row) { return row->verdict == MAJORITY_HELD; }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * In place of top_screen.c where ncurses was missing when redlock was built. */
+ * In place of screen.c where ncurses was missing when redlock was built. */
 #include <stdio.h>
 
-#include "top_screen.h"
+#include "screen.h"
 
 bool top_screen_open(char *error, size_t size) {
     snprintf(

@@ -2,10 +2,10 @@
  *
  * What the model says, in words: for a screen and for plain text. Foreign bytes are made printable.
  */
-#ifndef CLI_TOP_WORDS_H
-#define CLI_TOP_WORDS_H
+#ifndef TOP_WORDS_H
+#define TOP_WORDS_H
 
-#include "top_model.h"
+#include "model.h"
 
 const char *top_sort_name(enum top_sort sort);
 /* "0.4s", "59s", "12m05s", "3h10m", "12d04h": at most seven columns. */

@@ -3,14 +3,14 @@
  * The observer of redlock top: looks at the nodes and their locks, and keeps what it sees in a
  * model. One thread looks. Other threads may read the model while they hold the mutex.
  */
-#ifndef CLI_TOP_LOOK_H
-#define CLI_TOP_LOOK_H
+#ifndef TOP_LOOK_H
+#define TOP_LOOK_H
 
 #include <pthread.h>
 
 #include "explain/readers.h"
 #include "frame/session.h"
-#include "top_model.h"
+#include "model.h"
 
 /* One lock in detail; node i's answers are [i]. */
 struct top_detail {
@@ -36,10 +36,8 @@ struct top_observer {
 /* The session is open. */
 void top_observer_init(struct top_observer *observer);
 void top_observer_free(struct top_observer *observer); /* closes the session */
-/* One look, whose walk over the keys takes at most `walk_ms`; 0: until it is complete. Returns OK,
- * NO_QUORUM, or what prevents any further look (NO_MEMORY). */
-int top_look(struct top_observer *observer, int64_t walk_ms);
-/* Looks at the detail alone. */
-void top_look_at_detail(struct top_observer *observer);
+/* One look, whose walk over the keys takes a part of the interval; 0: until it is complete. Returns
+ * OK, NO_QUORUM, or what prevents any further look (NO_MEMORY). */
+int top_look(struct top_observer *observer, int64_t interval_ms);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "top_page.h"
+#include "page.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "process/message.h"
-#include "top_words.h"
+#include "words.h"
 
 static const char *const cell_heads[TOP_CELLS] = {"RESOURCE", "OWNER", "AGE",
                                                   "LEFT",     "NODES", "WAIT"};
@@ -215,7 +215,7 @@ static void draw_list(struct top_page *page, const struct top_observer *observer
 /* `readers`: how many, if it is a shared lock. */
 static void seen_holder(const struct redlock_view *seen, int64_t readers, bool ascii, char *out,
                         size_t size) {
-    char owner[REDLOCK_OWNER_BYTES_MAX * 4 + 1], head[TOP_HEAD_BYTES * 4 + 1];
+    char owner[REDLOCK_OWNER_BYTES_MAX * 4 + 1], head[TOKEN_SHOWN_MAX * 4 + 1];
     if (seen->verdict != REDLOCK_VERDICT_GRANTED) {
         snprintf(out, size, "%s",
                  seen->verdict == REDLOCK_VERDICT_ABSENT ? "free"
@@ -227,10 +227,10 @@ static void seen_holder(const struct redlock_view *seen, int64_t readers, bool a
         snprintf(out, size, "shared: %s", readers_text(readers, text, sizeof text));
         return;
     }
-    size_t shown = seen->token_bytes / 2 < TOP_HEAD_BYTES ? seen->token_bytes / 2 : TOP_HEAD_BYTES;
     owner_text(seen, owner, sizeof owner);
-    snprintf(out, size, "token %s%s%s%s", printable(head, sizeof head, seen->token, shown),
-             ascii ? "..." : "…", owner[0] != '\0' ? " " : "", owner);
+    snprintf(out, size, "token %s%s%s%s",
+             printable(head, sizeof head, seen->token, token_shown(seen)), ascii ? "..." : "…",
+             owner[0] != '\0' ? " " : "", owner);
 }
 
 static void detail_line(struct top_page *page, const struct top_view *view,
@@ -265,11 +265,9 @@ static void draw_readers(struct top_page *page, const struct top_view *view,
     add(page, view, TOP_HEAD, "%7s %6s %s", "LEFT", "NODES", "READER");
     for (size_t i = 0; i < readers->count && page->count + 2 < view->height; i++) {
         const struct reader *reader = &readers->list[i];
-        struct redlock_view one = {
-            .verdict = REDLOCK_VERDICT_GRANTED,
-            .token_bytes = reader->bytes < sizeof one.token ? reader->bytes : sizeof one.token};
+        struct redlock_view one;
         char who[1200], left[16], nodes[48];
-        if (one.token_bytes > 0) memcpy(one.token, reader->token, one.token_bytes);
+        reader_view(reader, &one);
         seen_holder(&one, -1, view->ascii, who, sizeof who);
         snprintf(nodes, sizeof nodes, "%zu/%zu", reader->nodes, observer->model.nodes_count);
         add(page, view, reader->holds ? TOP_PLAIN : TOP_WARN, "%7s %6s %s%s",

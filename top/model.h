@@ -3,8 +3,8 @@
  * What redlock top knows: from looks at the nodes to rows and rates. Pure: it asks no server, reads
  * no clock and draws nothing. Times are nanoseconds of CLOCK_BOOTTIME (boottime.h).
  */
-#ifndef CLI_TOP_MODEL_H
-#define CLI_TOP_MODEL_H
+#ifndef TOP_MODEL_H
+#define TOP_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +19,6 @@ enum {
     TOP_BYTES_MAX = 8 << 20, /* of all names together */
     TOP_TRIPS = 9,           /* round trips whose median counts */
     TOP_RATE_LOOKS = 10,     /* looks that the rates cover */
-    TOP_HEAD_BYTES = 8,      /* of a token that are kept: it is a secret */
     TOP_FILTER_BYTES = 64
 };
 
@@ -40,7 +39,7 @@ struct top_node {
 struct top_quorum {
     int mode; /* enum redlock_mode */
     struct redlock_quorum_status status;
-    bool two_quorums, unaccepted; /* see membership.h */
+    bool two_quorums, unaccepted; /* see cli/explain/membership.h */
 };
 
 /* ---- locks ---- */
@@ -52,7 +51,7 @@ struct top_row {
     bool known;      /* a look has shown it */
     bool is_lock;    /* a node holds, or has held, a value with the form of a token */
     uint64_t holder; /* of the last token that a majority held; 0: there was none */
-    unsigned char head[TOP_HEAD_BYTES]; /* of the holder's token */
+    unsigned char head[TOKEN_SHOWN_MAX]; /* of the holder's token */
     size_t head_bytes;
     unsigned char owner[REDLOCK_OWNER_BYTES_MAX];
     size_t owner_bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "top_look.h"
+#include "look.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +24,7 @@ void top_observer_init(struct top_observer *observer) {
     observer->model.quorum.mode =
         observer->session.mode; /* the first page is drawn before a look */
     observer->result = REDLOCK_OK;
-    struct redlock_node_status status = {.size = sizeof status};
-    /* With a SETNX scheme, a lock's value is a number: no form of a token. */
-    observer->model.every_value =
-        observer->session.settings->look.all ||
-        (redlock_client_node(observer->session.client, 0, &status) == REDLOCK_OK &&
-         status.scheme != REDLOCK_SCHEME_SET);
+    observer->model.every_value = session_lists_every_value(&observer->session);
 }
 
 void top_observer_free(struct top_observer *observer) {
@@ -229,7 +224,7 @@ static int walk(struct top_observer *observer, int64_t walk_ms) {
     return REDLOCK_OK;
 }
 
-void top_look_at_detail(struct top_observer *observer) {
+static void look_at_detail(struct top_observer *observer) {
     struct top_detail *detail = &observer->detail;
     struct redlock_view views[REDLOCK_NODES_MAX];
     struct redlock_queue_view queues[REDLOCK_NODES_MAX];
@@ -251,15 +246,21 @@ void top_look_at_detail(struct top_observer *observer) {
     readers_free(&before);
 }
 
-int top_look(struct top_observer *observer, int64_t walk_ms) {
+/* A quarter of the time belongs to the walk, so that servers mostly rest. */
+static int64_t walk_ms(int64_t interval_ms) {
+    const int64_t ms = interval_ms / 4;
+    return ms > 1000 ? 1000 : ms;
+}
+
+int top_look(struct top_observer *observer, int64_t interval_ms) {
     size_t asked = 0;
     int result = look_at_nodes(observer);
     if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return result;
     int locks = survey_rows(observer, true, &asked);
-    if (locks == REDLOCK_OK) locks = walk(observer, walk_ms);
+    if (locks == REDLOCK_OK) locks = walk(observer, walk_ms(interval_ms));
     if (locks != REDLOCK_OK) return locks;
     explain_refusals(observer);
-    top_look_at_detail(observer);
+    look_at_detail(observer);
     pthread_mutex_lock(&observer->mutex);
     top_model_looked(&observer->model, now_ns());
     observer->result = result;

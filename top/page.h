@@ -2,10 +2,10 @@
  *
  * redlock top as lines of a screen: the list, one lock, the help.
  */
-#ifndef CLI_TOP_PAGE_H
-#define CLI_TOP_PAGE_H
+#ifndef TOP_PAGE_H
+#define TOP_PAGE_H
 
-#include "top_look.h"
+#include "look.h"
 
 enum top_style { TOP_PLAIN, TOP_TITLE, TOP_HEAD, TOP_FOOT, TOP_BAD, TOP_WARN, TOP_SELECTED };
 

@@ -2,39 +2,15 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "explain/lock_json.h"
 #include "explain/votes.h"
 #include "process/message.h"
-#include "top_text.h"
-
-/* A whole text, foreign bytes made printable: JSON is UTF-8. */
-static json_t *bytes_json(const void *bytes, size_t count) {
-    json_t *text = json_stringn(bytes, count);
-    if (text != NULL) return text;
-    const size_t size = count * 4 + 1;
-    char *escaped = malloc(size);
-    if (escaped == NULL) return NULL;
-    text = json_string(printable(escaped, size, bytes, count));
-    free(escaped);
-    return text;
-}
+#include "text.h"
 
 static json_t *number_json(int64_t number, bool known) {
     return known ? json_integer(number) : json_null();
-}
-
-static json_t *time_json(void) {
-    struct timespec now;
-    struct tm utc;
-    char text[48], day[32];
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    strftime(day, sizeof day, "%FT%T", &utc);
-    snprintf(text, sizeof text, "%s.%03ldZ", day, now.tv_nsec / 1000000);
-    return json_string(text);
 }
 
 static json_t *node_json(const struct top_node *node) {
@@ -60,7 +36,7 @@ static json_t *quorum_json(const struct top_quorum *quorum) {
 }
 
 static void add_holder(json_t *object, const struct top_model *model, const struct top_row *row) {
-    char head[TOP_HEAD_BYTES * 4 + 8];
+    char head[TOKEN_SHOWN_MAX * 4 + 8];
     printable(head, sizeof head - 4, row->head, row->head_bytes);
     strcat(head, "…");
     json_object_set_new(object, "kind", json_string(row->shared ? "shared" : "exclusive"));
@@ -78,10 +54,9 @@ static void add_holder(json_t *object, const struct top_model *model, const stru
 }
 
 static json_t *row_json(const struct top_model *model, const struct top_row *row) {
-    static const char *const names[] = {"held", "free", "split", "unknown", "foreign"};
     json_t *object = json_object();
     json_object_set_new(object, "resource", bytes_json(row->resource, row->bytes));
-    json_object_set_new(object, "verdict", json_string(names[row->verdict]));
+    json_object_set_new(object, "verdict", json_string(majority_name(row->verdict)));
     if (row->verdict == MAJORITY_HELD) add_holder(object, model, row);
     json_object_set_new(object, "waiters", number_json(row->waiters, row->waiters >= 0));
     json_object_set_new(object, "oldest_waiter_ms", number_json(row->oldest_ms, row->waiters > 0));

@@ -1,23 +1,15 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- *
- * top: a live view of nodes and locks. One thread looks; the main thread draws and reads keys, so
- * that a node that does not answer never delays a key.
- */
-#include <errno.h>
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "live.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "explain/votes.h"
-#include "frame/commands.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
-#include "top_screen.h"
-#include "top_text.h"
-#include "top_words.h"
+#include "screen.h"
 
 enum { INTERVAL_MS_LEAST = 200, INTERVAL_MS_MOST = 60000, KEY_WAIT_MS = 100, SLICE_MS = 25 };
 
@@ -32,7 +24,7 @@ struct wishes {
 };
 
 struct top {
-    struct top_observer observer;
+    struct top_observer *observer;
     struct wishes wishes;
     unsigned looks; /* how often the picture has changed */
     bool failed;    /* no memory: the looking thread has ended */
@@ -41,20 +33,14 @@ struct top {
     bool quits;
 };
 
-/* A quarter of the time belongs to the walk, so that servers mostly rest. */
-static int64_t walk_ms(int64_t interval_ms) {
-    const int64_t ms = interval_ms / 4;
-    return ms > 1000 ? 1000 : ms;
-}
-
 /* ---- the looking thread ---- */
 
 /* Whether there is anything new to see. */
 static bool grant_wishes(struct top *top) {
     struct wishes *wishes = &top->wishes;
-    struct top_detail *detail = &top->observer.detail;
+    struct top_detail *detail = &top->observer->detail;
     const bool changed = wishes->filter_changed || wishes->detail_changed || wishes->look_now;
-    if (wishes->filter_changed) top_model_filter(&top->observer.model, wishes->filter);
+    if (wishes->filter_changed) top_model_filter(&top->observer->model, wishes->filter);
     if (wishes->detail_changed) {
         free(detail->resource);
         detail->resource = wishes->detail;
@@ -68,7 +54,7 @@ static bool grant_wishes(struct top *top) {
 
 static void *look_often(void *argument) {
     struct top *top = argument;
-    struct top_observer *observer = &top->observer;
+    struct top_observer *observer = top->observer;
     int64_t began = now_ns() - INTERVAL_MS_MOST * MS;
     session_connect(&observer->session);
     for (;;) {
@@ -80,7 +66,7 @@ static void *look_often(void *argument) {
         if (quit) return NULL;
         if (due || wished) {
             began = now_ns();
-            int result = top_look(observer, walk_ms(interval_ms));
+            int result = top_look(observer, interval_ms);
             pthread_mutex_lock(&observer->mutex);
             top->looks++;
             top->failed = result != REDLOCK_OK && result != REDLOCK_NO_QUORUM;
@@ -97,7 +83,7 @@ static void *look_often(void *argument) {
 static void select_row(struct top *top, size_t position) {
     struct top_view *view = &top->view;
     const struct top_row *rows[TOP_ROWS_MAX];
-    const size_t count = top_model_sorted(&top->observer.model, view->sort, view->reversed, rows);
+    const size_t count = top_model_sorted(&top->observer->model, view->sort, view->reversed, rows);
     free(view->selected);
     view->selected = NULL;
     view->selected_bytes = 0;
@@ -137,7 +123,7 @@ static void edit_filter(struct top *top, int key) {
         top->wishes.filter_changed = true;
         view->editing = false;
     } else if (key == TOP_KEY_ESCAPE) {
-        memcpy(view->filter, top->observer.model.filter, sizeof view->filter);
+        memcpy(view->filter, top->observer->model.filter, sizeof view->filter);
         view->editing = false;
     } else if (key == TOP_KEY_BACKSPACE) {
         while (length > 0 && ((unsigned char)view->filter[length - 1] & 0xc0) == 0x80) length--;
@@ -245,9 +231,9 @@ static void catch_signals(bool on) {
 
 static void draw(struct top *top) {
     top_screen_size(&top->view.width, &top->view.height);
-    pthread_mutex_lock(&top->observer.mutex);
-    top_draw(&top->page, &top->observer, &top->view);
-    pthread_mutex_unlock(&top->observer.mutex);
+    pthread_mutex_lock(&top->observer->mutex);
+    top_draw(&top->page, top->observer, &top->view);
+    pthread_mutex_unlock(&top->observer->mutex);
     top_screen_draw(&top->page);
 }
 
@@ -255,19 +241,19 @@ static void show(struct top *top) {
     unsigned drawn = 0;
     bool again = true;
     while (!top->quits && caught == 0) {
-        pthread_mutex_lock(&top->observer.mutex);
+        pthread_mutex_lock(&top->observer->mutex);
         again |= top->looks != drawn;
         drawn = top->looks;
         top->quits |= top->failed;
-        pthread_mutex_unlock(&top->observer.mutex);
+        pthread_mutex_unlock(&top->observer->mutex);
         if (again) draw(top);
         int key = top_screen_key(KEY_WAIT_MS);
         again = key != TOP_KEY_NONE;
         if (key == TOP_KEY_GONE) return;
         if (key == TOP_KEY_NONE || key == TOP_KEY_RESIZED) continue;
-        pthread_mutex_lock(&top->observer.mutex);
+        pthread_mutex_lock(&top->observer->mutex);
         on_key(top, key);
-        pthread_mutex_unlock(&top->observer.mutex);
+        pthread_mutex_unlock(&top->observer->mutex);
     }
 }
 
@@ -281,7 +267,7 @@ static int start_looking(struct top *top, pthread_t *thread) {
     return error;
 }
 
-static int live(struct top *top) {
+static int run(struct top *top) {
     char error[300];
     pthread_t thread;
     catch_signals(true);
@@ -300,74 +286,20 @@ static int live(struct top *top) {
         complain("cannot start a thread: %s", strerror(failed));
         return EXIT_SYSTEM;
     }
-    pthread_mutex_lock(&top->observer.mutex);
+    pthread_mutex_lock(&top->observer->mutex);
     top->wishes.quit = true;
-    pthread_mutex_unlock(&top->observer.mutex);
+    pthread_mutex_unlock(&top->observer->mutex);
     pthread_join(thread, NULL);
     if (top->failed) complain("%s", redlock_result_text(REDLOCK_NO_MEMORY));
     return top->failed ? EXIT_SYSTEM : EXIT_OK;
 }
 
-/* ---- without a screen ---- */
-
-static int status_of(struct top_observer *observer, int result) {
-    if (result == REDLOCK_OK) return top_lacks_sight(&observer->model) ? EXIT_CONFIG : EXIT_OK;
-    if (result != REDLOCK_NO_QUORUM) {
-        complain("%s", redlock_result_text(result));
-        return EXIT_SYSTEM;
-    }
-    return session_shut_out(&observer->session, NULL) ? EXIT_CONFIG : EXIT_NO_QUORUM;
-}
-
-static int print(struct top_observer *observer, int result) {
-    if (result != REDLOCK_OK && result != REDLOCK_NO_QUORUM) return result;
-    if (!observer->session.settings->json)
-        top_print(observer);
-    else if (!top_print_json(observer))
-        return REDLOCK_NO_MEMORY;
-    fflush(stdout);
-    return result;
-}
-
-static int look_once(struct top_observer *observer) {
-    session_connect(&observer->session);
-    return status_of(observer, print(observer, top_look(observer, 0)));
-}
-
-static int stream(struct top_observer *observer, int64_t interval_ms) {
-    int result = REDLOCK_OK;
-    session_connect(&observer->session);
-    while (result == REDLOCK_OK || result == REDLOCK_NO_QUORUM) {
-        const int64_t began = now_ns();
-        result = print(observer, top_look(observer, walk_ms(interval_ms)));
-        if (ferror(stdout)) return EXIT_OK; /* main() reports it */
-        session_live_until(&observer->session, began + interval_ms * MS);
-    }
-    return status_of(observer, result);
-}
-
-int command_top(struct settings *settings, int argc, char **argv) {
-    if (argc > 0) {
-        complain("top takes no operands, but got '%.60s'; 'redlock show %.60s' shows one lock",
-                 argv[0], argv[0]);
-        return EXIT_USAGE_ERROR;
-    }
-    struct top *top = calloc(1, sizeof *top);
-    if (top == NULL) return EXIT_SYSTEM;
-    settings->only_looks = true;
-    int status = session_open(&top->observer.session, settings);
-    if (status == 0) {
-        top_observer_init(&top->observer);
-        top->view.interval_ms = top->wishes.interval_ms = settings->look.interval_ms;
-        status = settings->once   ? look_once(&top->observer)
-                 : settings->json ? stream(&top->observer, settings->look.interval_ms)
-                                  : live(top);
-        top_observer_free(&top->observer);
-        free(top->view.selected);
-        free(top->wishes.detail);
-    } else {
-        refuse_any(settings, status, 0, NULL);
-    }
-    free(top);
+int top_live(struct top_observer *observer, int64_t interval_ms) {
+    static struct top top;
+    top.observer = observer;
+    top.view.interval_ms = top.wishes.interval_ms = interval_ms;
+    const int status = run(&top);
+    free(top.view.selected);
+    free(top.wishes.detail);
     return status;
 }
