@@ -41,17 +41,21 @@ static void *open_context(void *context) {
 }
 
 static void test_by_threads_at_once(void **state) {
-    enum { THREADS = 8 };
+    enum { THREADS = 8, STACK = 64 << 10 }; /* what docs/use/embedding.md asks for */
     (void)state;
     pthread_t threads[THREADS];
+    pthread_attr_t attributes;
     struct tls_context *contexts[THREADS];
+    pthread_attr_init(&attributes);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, STACK), 0);
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, open_context, &contexts[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], &attributes, open_context, &contexts[i]), 0);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
         assert_non_null(contexts[i]);
         tls_context_free(contexts[i]);
     }
+    pthread_attr_destroy(&attributes);
     assert_true(is_loaded(REDLOCK_LIBSSL));
 }
 
