@@ -5,5 +5,6 @@ if(NOT REDLOCK_STATIC)
 endif()
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a) # for pkg_check_modules too
 add_link_options(-static-pie)
+set(REDLOCK_TLS linked)
 set(REDLOCK_TESTS OFF)
 set(REDLOCK_EXAMPLES OFF)

@@ -47,7 +47,8 @@ enum kind {
     KIND_HELD,      /* very many locks, held and renewed */
     KIND_DISTINCT,  /* many resources */
     KIND_GATEWAY,   /* one at a time, through redlock serve */
-    KIND_NATIVE     /* stock and native nodes, one at a time or many */
+    KIND_NATIVE,    /* stock and native nodes, one at a time or many */
+    KIND_START      /* the command; without resources it takes no lock */
 };
 
 /* The sides of KIND_NATIVE: the floor and the library on stock nodes, the library on native ones.
@@ -103,7 +104,8 @@ extern const struct measure bench_measures[];
 extern const size_t bench_measures_count;
 const struct measure *measure_named(const char *name);
 bool measure_has_floor(const struct measure *measure);
-/* Two sides; the second is a ratio to the first: floor and library, library and gateway. */
+/* Two sides; the second is a ratio to the first: floor and library, library and gateway, true(1)
+ * and redlock. */
 bool measure_is_pair(const struct measure *measure);
 size_t measure_sides(const struct measure *measure);
 void measure_side_name(const struct measure *measure, size_t side, char *out, size_t size);
@@ -125,6 +127,8 @@ int measure_floor(struct bench *bench, const struct measure *measure, bool threa
 int bench_nodes_open(struct bench *bench);
 /* Sets the number of nodes for the following measurements. */
 int bench_nodes_use(struct bench *bench, size_t count);
+/* To the environment, for programs of ours that are measured: these nodes, and no other setting. */
+void bench_nodes_export(const struct bench *bench);
 void bench_nodes_close(struct bench *bench);
 
 /* library.c: the library's side. 0, or the exit status after a message. */
@@ -170,6 +174,9 @@ int held_run(struct bench *bench, const struct measure *measure, struct meter *m
 
 /* gateway.c: the gateway's side */
 int gateway_run(struct bench *bench, struct meter *meter);
+
+/* start.c: the command's side, or that of true(1) */
+int start_run(struct bench *bench, const struct measure *measure, size_t side, struct meter *meter);
 
 /* native.c: two sets of servers; the module is that of --module, or the one that was installed with
  * this program */

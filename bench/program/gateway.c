@@ -46,28 +46,13 @@ struct gate_under_test {
 
 /* ---- the gateway's process ------------------------------------------------------------------- */
 
-/* The environment is for the measuring process, not for the measured one. */
-static void forget_settings(void) {
-    for (char **at = environ; *at != NULL;) {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
-        if (strncmp(name, "REDLOCK_", 8) == 0 && unsetenv(name) == 0)
-            at = environ;
-        else
-            at++;
-    }
-}
-
 static _Noreturn void become_gateway(struct bench *bench, const char *path, pid_t parent) {
     char listen[PATH_MAX + sizeof "unix://"], timeout[24];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     snprintf(listen, sizeof listen, "unix://%s", path);
     snprintf(timeout, sizeof timeout, "%lldms", (long long)library_node_timeout_ms(bench));
-    forget_settings();
-    setenv("REDLOCK_CONFIG", "/dev/null", 1);
-    setenv("REDLOCK_NODES", bench->nodes,
-           1); /* they may have passwords, and all users see a command line */
+    bench_nodes_export(bench);
     char *arguments[] = {"serve",
                          "-q",
                          "--mode",

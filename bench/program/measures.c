@@ -34,6 +34,8 @@ const struct measure bench_measures[] = {
     {"native-1", KIND_NATIVE, "one at a time, on stock and on native nodes", 1, 0, 1, false, false},
     {"native-256", KIND_NATIVE, "256 in flight, on stock and on native nodes", 256, 0, 1, false,
      false},
+    {"start", KIND_START, "redlock --version, next to true(1)", 1, 1, 0, false, false},
+    {"start-run", KIND_START, "redlock run x -- true, next to true(1)", 1, 0, 1, false, false},
     {"extend", KIND_BLOCKING, "extensions, one at a time, blocking", 1, 0, 1, true, false},
     {"extend-256", KIND_FLIGHT, "extensions, event-driven, 256 in flight", 256, 0, 1, true, false},
     {"several-8", KIND_BLOCKING, "eight resources in one lock, one at a time, blocking", 1, 0, 8,
@@ -78,7 +80,8 @@ bool measure_has_floor(const struct measure *measure) {
 }
 
 bool measure_is_pair(const struct measure *measure) {
-    return measure_has_floor(measure) || measure->kind == KIND_GATEWAY;
+    return measure_has_floor(measure) || measure->kind == KIND_GATEWAY ||
+           measure->kind == KIND_START;
 }
 
 size_t measure_sides(const struct measure *measure) {
@@ -95,6 +98,8 @@ void measure_side_name(const struct measure *measure, size_t side, char *out, si
         snprintf(out, size, "%s", native_side_name(side));
     } else if (measure->kind == KIND_GATEWAY) {
         snprintf(out, size, "%s", side == 0 ? "library" : "gateway");
+    } else if (measure->kind == KIND_START) {
+        snprintf(out, size, "%s", side == 0 ? "true" : "redlock");
     } else if (measure->kind == KIND_HANDOVER) {
         snprintf(out, size, "%s", side == 0 ? "floor" : "threads");
     } else {
@@ -120,6 +125,7 @@ int64_t measure_ns(const struct measure *measure, const struct bench_settings *s
 const char *measure_unit(const struct measure *measure) {
     if (measure->kind == KIND_CONTENDED) return "holds";
     if (measure->kind == KIND_HELD) return "renewals";
+    if (measure->kind == KIND_START) return "starts";
     return measure->extends ? "extensions" : "cycles";
 }
 
@@ -169,6 +175,7 @@ static int run(struct bench *bench, const struct measure *measure, size_t side, 
     case KIND_CONTENDED: return contended_run(bench, measure, side == 0, meter, sample);
     case KIND_HELD: return held_run(bench, measure, meter, sample);
     case KIND_NATIVE: return native_run(bench, measure, side, meter, sample);
+    case KIND_START: return start_run(bench, measure, side, meter);
     case KIND_GATEWAY:
         return side == 0 ? library_blocking(bench, measure, meter) : gateway_run(bench, meter);
     }

@@ -100,6 +100,25 @@ int bench_nodes_use(struct bench *bench, size_t count) {
     return 0;
 }
 
+/* The environment is for the measuring process, not for the measured one. */
+static void forget_settings(void) {
+    for (char **at = environ; *at != NULL;) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
+        if (strncmp(name, "REDLOCK_", 8) == 0 && unsetenv(name) == 0)
+            at = environ;
+        else
+            at++;
+    }
+}
+
+void bench_nodes_export(const struct bench *bench) {
+    forget_settings();
+    setenv("REDLOCK_CONFIG", "/dev/null", 1);
+    /* they may have passwords, and all users see a command line */
+    setenv("REDLOCK_NODES", bench->nodes, 1);
+}
+
 void bench_nodes_close(struct bench *bench) {
     if (!bench->own || bench->janitor.pid <= 0) return;
     native_close(bench);

@@ -53,6 +53,23 @@ int sibling_main(const char *command, int argc, char **argv) {
     return EXIT_SYSTEM;
 }
 
+int sibling_program(char *path, size_t size) {
+    static const char *const places[] = {"redlock", REDLOCK_ELSEWHERE "/redlock"};
+    char directory[PATH_MAX];
+    if (own_directory(directory, sizeof directory) != 0) {
+        complain("cannot find this program's own directory through /proc/self/exe: %s",
+                 strerror(errno));
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const int length = snprintf(path, size, "%s/%s", directory, places[i]);
+        if (length >= 0 && (size_t)length < size && access(path, X_OK) == 0) return 0;
+    }
+    complain("redlock is not installed: it is neither in %s nor in %s/" REDLOCK_ELSEWHERE,
+             directory, directory);
+    return -1;
+}
+
 static bool find_module(const char *directory, char *path, size_t size) {
     static const char *const places[] = {REDLOCK_MODULE_BESIDE, "../module/redlock.so"};
     char place[2 * PATH_MAX], *found = NULL;

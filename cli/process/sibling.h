@@ -13,6 +13,8 @@
 /* Executes redlock-`command` with the arguments after argv[0]. Returns an exit status only on
  * failure. */
 int sibling_main(const char *command, int argc, char **argv);
+/* The path of redlock itself, for the others. 0, or -1 after a message. */
+int sibling_program(char *path, size_t size);
 /* The absolute path of the module redlock.so: of the one that is installed, or was built, with this
  * program. 0, or -1 after a message. */
 int sibling_module(char *path, size_t size);

@@ -97,6 +97,20 @@ def test_library_beside_gateway(bench, mode):
     assert ratio["cpu_us"]["max"] > 1, "a way through another process is more work"
 
 
+def test_start_beside_nothing(bench):
+    _, found = measured(bench, "-n", "3", "--only", "start,start-run")
+    assert [(measurement["unit"], measurement["nodes"]) for measurement in found.values()] == [("starts", 1), ("starts", 3)]
+    for measurement in found.values():
+        true, redlock = measurement["sides"]
+        (ratio,) = measurement["ratios"]
+        assert (true["side"], redlock["side"], ratio["side"]) == ("true", "redlock", "redlock")
+        for side in (true, redlock, ratio):
+            for figure in BESIDE:
+                check_spread(side[figure])
+    only, held = (measurement["sides"][1]["cpu_us"]["min"] for measurement in found.values())
+    assert held > only, "a run is two more processes"
+
+
 def test_floor_from_threads(bench):
     _, found = measured(bench, "-n", "3", "--only", "handover-4,handover-16")
     for measurement in found.values():

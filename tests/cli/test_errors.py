@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Errors name the cause, the node and the cure: what users met, and what they should have read."""
 import json
+import pathlib
 import re
 import resource
 import signal
@@ -215,6 +216,18 @@ def test_a_plain_url_for_a_tls_port(tls):
     assert "use rediss://" in done.stderr.decode(), done.stderr
     done = Redlock(f"rediss://127.0.0.1:{port}")("acquire", "--tls-ca-file", str(certificate), "x")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+def test_openssl_is_loaded_for_tls_alone(quorum, tls, encrypted):
+    """Half the time that redlock took to start was that of the dynamic loader, for libssl and libcrypto."""
+    if b"cannot load OpenSSL" not in pathlib.Path(BINARY).read_bytes():
+        pytest.skip("built with REDLOCK_TLS=linked")
+    port, certificate = tls
+    redlock = Redlock(f"rediss://127.0.0.1:{port}" if encrypted else quorum.nodes)
+    done = redlock("run", *(("--tls-ca-file", str(certificate)) if encrypted else ()), "x", "--", "sh", "-c", "cat /proc/$PPID/maps")
+    assert done.returncode == 0 and b"libhiredis" in done.stdout, done
+    assert [name in done.stdout for name in (b"libssl", b"libcrypto")] == [encrypted, encrypted]
 
 
 @pytest.mark.parametrize("command", [["run", "x", "true"], ["acquire", "-w", "1h", "x"]], ids=lambda words: words[0])

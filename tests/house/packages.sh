@@ -18,6 +18,9 @@ if [ "$what" = rpm ]; then
     for package in redlock redlock-serve redlock-node libredlock0 libredlock-devel redlock-doc; do
         compgen -G "$output/rpm/$package-[0-9]*.rpm" > /dev/null || { echo "there is no package $package"; exit 1; }
     done
+    for package in redlock libredlock0; do
+        rpm -qp --requires "$output/rpm/$package"-[0-9]*.rpm | grep '^libssl' > /dev/null || { echo "$package does not require OpenSSL"; exit 1; }
+    done
     # Not grep -q: it would close the pipe while rpm still writes, and pipefail would call that a failure.
     rpm -qplv "$output"/rpm/redlock-node-[0-9]*.rpm | grep '^-rwxr-xr-x .*/redlock/redlock.so$' > /dev/null ||
         { echo "redlock.so of redlock-node is not executable"; exit 1; }

@@ -45,11 +45,13 @@
 
 const struct form forms[NET_OPS_COUNT][FORM_VARIANTS] = {NET_OPS(ROW)};
 
-static struct piece pieces[NET_OPS_COUNT * FORM_VARIANTS][FORM_PIECES_MAX];
+/* Of all texts, one after the other: each page that a program touches costs its start. */
+static struct piece pieces[PIECES_MAX];
+static uint16_t first_piece[NET_OPS_COUNT * FORM_VARIANTS];
 
-/* The '|' is there for the reader of the table. */
-static void cut(const char *at, struct piece *piece) {
-    const struct piece *last = piece + FORM_PIECES_MAX - 1;
+/* The '|' is there for the reader of the table. Returns where the next text's pieces go. */
+static struct piece *cut(const char *at, struct piece *piece) {
+    const struct piece *last = pieces + PIECES_MAX - 1;
     (void)last; /* asserted */
     for (; *at != '\0'; at += *at == ' ') {
         const char *word = at;
@@ -66,16 +68,24 @@ static void cut(const char *at, struct piece *piece) {
             *piece++ = (struct piece){word, (uint8_t)(at - word), PIECE_WORD};
     }
     piece->what = PIECE_END;
+    return piece + 1;
 }
 
 static void cut_all(void) {
-    for (unsigned op = 0; op < NET_OPS_COUNT; op++)
-        for (unsigned i = 0; i < FORM_VARIANTS; i++)
-            if (forms[op][i].text) cut(forms[op][i].text, pieces[op * FORM_VARIANTS + i]);
+    const char *before = NULL; /* of an operation's forms, most have the text of the one before */
+    const struct form *form = &forms[0][0];
+    struct piece *next = pieces, *latest = pieces;
+    for (unsigned i = 0; i < NET_OPS_COUNT * FORM_VARIANTS; i++) {
+        const char *text = form[i].text;
+        if (!text) continue;
+        if (text != before) next = cut(text, latest = next);
+        before = text;
+        first_piece[i] = (uint16_t)(latest - pieces);
+    }
 }
 
 const struct piece *form_pieces(const struct form *form) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, cut_all);
-    return pieces[form - &forms[0][0]];
+    return pieces + first_piece[form - &forms[0][0]];
 }

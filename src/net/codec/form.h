@@ -50,7 +50,7 @@ enum {
     FORM_NATIVE = 4,
     FORM_NATIVE_ONE = 6,
     FORM_VARIANTS = 8,
-    FORM_PIECES_MAX = 28
+    PIECES_MAX = 1024 /* of all forms */
 };
 
 extern const struct form forms[NET_OPS_COUNT][FORM_VARIANTS];

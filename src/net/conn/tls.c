@@ -11,10 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
-
+#include "net/conn/openssl.h"
 #include "redlock.h"
 
 struct tls_context {
@@ -29,7 +26,7 @@ struct tls {
 };
 
 static const char *reason_of(unsigned long code) {
-    const char *reason = code ? ERR_reason_error_string(code) : NULL;
+    const char *reason = code ? libssl.ERR_reason_error_string(code) : NULL;
     return reason ? reason : "unknown error";
 }
 
@@ -51,7 +48,7 @@ static bool refuse_file(const char *what, const char *path, struct net_error *er
     error->result = REDLOCK_BAD_ARGUMENT;
     snprintf(error->text, sizeof(error->text),
              "the TLS %s file %.300s cannot be used (PEM is expected): %s", what, path,
-             reason_of(ERR_peek_last_error()));
+             reason_of(libssl.ERR_peek_last_error()));
     return false;
 }
 
@@ -67,10 +64,10 @@ static bool load_files(SSL_CTX *openssl, const struct net_options *options,
     const char *ca = options->tls_ca_file;
     const char *cert = options->tls_cert_file, *key = options->tls_key_file;
     if (!ca)
-        SSL_CTX_set_default_verify_paths(openssl);
+        libssl.SSL_CTX_set_default_verify_paths(openssl);
     else if (!readable("CA", ca, error))
         return false;
-    else if (SSL_CTX_load_verify_locations(openssl, ca, NULL) != 1)
+    else if (libssl.SSL_CTX_load_verify_locations(openssl, ca, NULL) != 1)
         return refuse_file("CA", ca, error);
     if (!cert && !key) return true;
     if (!cert || !key) {
@@ -81,18 +78,19 @@ static bool load_files(SSL_CTX *openssl, const struct net_options *options,
         return false;
     }
     if (!readable("certificate", cert, error) || !readable("key", key, error)) return false;
-    if (SSL_CTX_use_certificate_chain_file(openssl, cert) != 1)
+    if (libssl.SSL_CTX_use_certificate_chain_file(openssl, cert) != 1)
         return refuse_file("certificate", cert, error);
-    if (SSL_CTX_use_PrivateKey_file(openssl, key, SSL_FILETYPE_PEM) != 1)
+    if (libssl.SSL_CTX_use_PrivateKey_file(openssl, key, SSL_FILETYPE_PEM) != 1)
         return refuse_file("key", key, error);
-    return SSL_CTX_check_private_key(openssl) == 1 || refuse_file("key", key, error);
+    return libssl.SSL_CTX_check_private_key(openssl) == 1 || refuse_file("key", key, error);
 }
 
 static bool copy_text(char **to, const char *from) { return !from || (*to = strdup(from)); }
 
 struct tls_context *tls_context_new(const struct net_options *options, struct net_error *error) {
+    if (!openssl_load(error)) return NULL;
     struct tls_context *context = calloc(1, sizeof(*context));
-    SSL_CTX *openssl = SSL_CTX_new(TLS_client_method());
+    SSL_CTX *openssl = libssl.SSL_CTX_new(libssl.TLS_client_method());
     if (context) context->openssl = openssl;
     if (!context || !openssl || !copy_text(&context->ca_file, options->tls_ca_file) ||
         !copy_text(&context->cert_file, options->tls_cert_file) ||
@@ -100,17 +98,18 @@ struct tls_context *tls_context_new(const struct net_options *options, struct ne
         !copy_text(&context->server_name, options->tls_server_name)) {
         error->result = REDLOCK_NO_MEMORY;
         snprintf(error->text, sizeof(error->text), "out of memory while preparing TLS");
-        if (!context) SSL_CTX_free(openssl);
+        if (!context) libssl.SSL_CTX_free(openssl);
     } else {
-        SSL_CTX_set_min_proto_version(openssl, TLS1_2_VERSION);
-        SSL_CTX_set_verify(openssl, SSL_VERIFY_PEER, NULL);
-        SSL_CTX_set_mode(openssl,
-                         SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-        SSL_CTX_set_default_passwd_cb(openssl, no_password);
-        ERR_clear_error();
+        libssl.SSL_CTX_ctrl(openssl, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL);
+        libssl.SSL_CTX_set_verify(openssl, SSL_VERIFY_PEER, NULL);
+        libssl.SSL_CTX_ctrl(openssl, SSL_CTRL_MODE,
+                            SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
+                            NULL);
+        libssl.SSL_CTX_set_default_passwd_cb(openssl, no_password);
+        libssl.ERR_clear_error();
         if (load_files(openssl, options, error)) return context;
     }
-    ERR_clear_error();
+    libssl.ERR_clear_error();
     tls_context_free(context);
     return NULL;
 }
@@ -125,7 +124,7 @@ struct tls_context *tls_context_again(const struct tls_context *context, struct 
 
 void tls_context_free(struct tls_context *context) {
     if (!context) return;
-    SSL_CTX_free(context->openssl);
+    libssl.SSL_CTX_free(context->openssl);
     free(context->ca_file);
     free(context->cert_file);
     free(context->key_file);
@@ -136,77 +135,80 @@ void tls_context_free(struct tls_context *context) {
 static bool expect_name(SSL *openssl, const char *name) {
     unsigned char address[16];
     if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(openssl), name) == 1;
-    return SSL_set1_host(openssl, name) == 1 && SSL_set_tlsext_host_name(openssl, name) == 1;
+        return libssl.X509_VERIFY_PARAM_set1_ip_asc(libssl.SSL_get0_param(openssl), name) == 1;
+    return libssl.SSL_set1_host(openssl, name) == 1 &&
+           libssl.SSL_ctrl(openssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                           (void *)name) == 1;
 }
 
 struct tls *tls_new(struct tls_context *context, const char *host) {
     struct tls *tls = calloc(1, sizeof(*tls));
     if (!tls) return NULL;
-    tls->openssl = SSL_new(context->openssl);
-    tls->incoming = BIO_new(BIO_s_mem());
-    tls->outgoing = BIO_new(BIO_s_mem());
+    tls->openssl = libssl.SSL_new(context->openssl);
+    tls->incoming = libssl.BIO_new(libssl.BIO_s_mem());
+    tls->outgoing = libssl.BIO_new(libssl.BIO_s_mem());
     if (tls->openssl && tls->incoming && tls->outgoing) {
-        SSL_set_bio(tls->openssl, tls->incoming, tls->outgoing); /* which owns them from now on */
-        SSL_set_connect_state(tls->openssl);
+        /* which owns them from now on */
+        libssl.SSL_set_bio(tls->openssl, tls->incoming, tls->outgoing);
+        libssl.SSL_set_connect_state(tls->openssl);
         const char *name = context->server_name ? context->server_name : host;
         if (expect_name(tls->openssl, name)) return tls;
     } else {
-        BIO_free(tls->incoming);
-        BIO_free(tls->outgoing);
+        libssl.BIO_free(tls->incoming);
+        libssl.BIO_free(tls->outgoing);
     }
     tls_free(tls);
-    ERR_clear_error();
+    libssl.ERR_clear_error();
     return NULL;
 }
 
 void tls_free(struct tls *tls) {
     if (!tls) return;
-    SSL_free(tls->openssl);
+    libssl.SSL_free(tls->openssl);
     free(tls);
 }
 
 /* The status after a call of OpenSSL's that returned `outcome`. */
 static enum tls_status status_of(struct tls *tls, int outcome) {
     if (outcome > 0) return TLS_OK;
-    switch (SSL_get_error(tls->openssl, outcome)) {
+    switch (libssl.SSL_get_error(tls->openssl, outcome)) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE: return TLS_MORE;
     case SSL_ERROR_ZERO_RETURN: return TLS_CLOSED;
     default: break;
     }
-    tls->error = ERR_peek_last_error();
-    ERR_clear_error();
+    tls->error = libssl.ERR_peek_last_error();
+    libssl.ERR_clear_error();
     return TLS_FAILED;
 }
 
 enum tls_status tls_handshake(struct tls *tls) {
-    ERR_clear_error();
-    return status_of(tls, SSL_do_handshake(tls->openssl));
+    libssl.ERR_clear_error();
+    return status_of(tls, libssl.SSL_do_handshake(tls->openssl));
 }
 
 bool tls_feed(struct tls *tls, const char *cipher, size_t bytes) {
-    if (BIO_write(tls->incoming, cipher, (int)bytes) == (int)bytes) return true;
-    ERR_clear_error();
+    if (libssl.BIO_write(tls->incoming, cipher, (int)bytes) == (int)bytes) return true;
+    libssl.ERR_clear_error();
     return false;
 }
 
 enum tls_status tls_read(struct tls *tls, char *plain, size_t capacity, size_t *bytes) {
-    ERR_clear_error();
-    return status_of(tls, SSL_read_ex(tls->openssl, plain, capacity, bytes));
+    libssl.ERR_clear_error();
+    return status_of(tls, libssl.SSL_read_ex(tls->openssl, plain, capacity, bytes));
 }
 
 enum tls_status tls_write(struct tls *tls, const char *plain, size_t bytes, size_t *written) {
-    ERR_clear_error();
-    return status_of(tls, SSL_write_ex(tls->openssl, plain, bytes, written));
+    libssl.ERR_clear_error();
+    return status_of(tls, libssl.SSL_write_ex(tls->openssl, plain, bytes, written));
 }
 
 bool tls_drain(struct tls *tls, struct buffer *cipher, size_t limit) {
     char *data;
-    long bytes = BIO_get_mem_data(tls->outgoing, &data);
+    long bytes = libssl.BIO_ctrl(tls->outgoing, BIO_CTRL_INFO, 0, &data);
     if (bytes <= 0) return true;
     if (!buffer_append(cipher, data, (size_t)bytes, limit)) return false;
-    (void)BIO_reset(tls->outgoing);
+    libssl.BIO_ctrl(tls->outgoing, BIO_CTRL_RESET, 0, NULL);
     return true;
 }
 
@@ -239,10 +241,10 @@ bool tls_is_refused(const struct tls *tls) {
 }
 
 void tls_failure(struct tls *tls, char *text, size_t bytes) {
-    long verification = SSL_get_verify_result(tls->openssl);
+    long verification = libssl.SSL_get_verify_result(tls->openssl);
     if (verification != X509_V_OK)
         snprintf(text, bytes, "the server's certificate was refused: %s",
-                 X509_verify_cert_error_string(verification));
+                 libssl.X509_verify_cert_error_string(verification));
     else
         snprintf(text, bytes, "TLS failed: %s", reason_of(tls->error));
 }
