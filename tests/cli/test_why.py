@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import time
 
 import pytest
 
@@ -68,13 +69,14 @@ def printed(done):
 
 
 def same(nodes, library, command=("acquire", "x"), failed=NO_QUORUM):
-    """A majority decides, and the connection to another node may not be there yet: so there are a few tries."""
-    for _ in range(5):
+    """A majority decides, and the connection to another node may not be there yet: so there are several tries."""
+    end = time.monotonic() + 20
+    while True:
         done = Redlock(nodes)(*command)
         here = library(nodes)
         assert (here.acquire() if command[0] == "acquire" else here.release(TOKEN)) == failed
         why = here.why(failed)
-        if why.sentence.decode() == printed(done):
+        if why.sentence.decode() == printed(done) or time.monotonic() > end:
             break
     assert why.sentence.decode() == printed(done)
     return why, done
