@@ -345,7 +345,9 @@ static int find_fence(struct settings *settings, bool input, int mode) {
     }
     if (input || settings->lock.token != NULL) {
         complain(
-            "REDLOCK_FENCE may belong to another lock, because this token is not that of REDLOCK_TOKEN; give --fence");
+            "REDLOCK_FENCE counts only together with REDLOCK_TOKEN, and this token came from %s; "
+            "give --fence",
+            input ? "standard input" : "--token");
         return EXIT_USAGE_ERROR;
     }
     if (settings_fence(settings, environment, error, sizeof error) == 0) return 0;

@@ -372,7 +372,7 @@ def test_extend_takes_the_fence(made, three, resource):
     assert 1000 < validity < 2000 and new > fence
     for arguments, environ, message in [
             ((), {"REDLOCK_TOKEN": token}, b"no fence"),
-            (("--token", token), pair, b"REDLOCK_FENCE may belong to another lock"),
+            (("--token", token), pair, b"this token came from --token; give --fence"),
             ((), {**pair, "REDLOCK_FENCE": "many"}, b"REDLOCK_FENCE: 'many' is not a number")]:
         done = made("extend", *arguments, resource, environ=environ)
         assert (done.returncode, message in done.stderr) == (USAGE, True), done.stderr
