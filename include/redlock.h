@@ -306,12 +306,12 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire(struct redlock_lock *lock, in
 REDLOCK_API void redlock_cancel(struct redlock_lock *lock);
 /* Sets what is left to at least `ttl_ms` (0: the lock's own TTL) on a majority. Never shortens,
  * never brings a lost lock back. OK, LOST, NO_QUORUM (still ours for redlock_validity_ms()), LIMIT,
- * BUSY, BAD_ARGUMENT, FORKED; guarded: TTL_MAX_EXCEEDED, if this TTL is longer than the quorum's
- * ttl_max. */
+ * BUSY, BAD_ARGUMENT, NO_MEMORY, FORKED; guarded: TTL_MAX_EXCEEDED, if this TTL is longer than the
+ * quorum's ttl_max. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms);
 /* A writer becomes a reader, without a gap: makes a held exclusive lock on one resource a shared
  * one, by an extension with the lock's own TTL. Token and fence stay. It has the results of
- * redlock_extend(), and NO_SHARED, BAD_ARGUMENT (several resources, slots, a leader) and NO_MEMORY.
+ * redlock_extend(), and NO_SHARED, BAD_ARGUMENT (several resources, slots, a leader).
  * After OK, NO_QUORUM, LIMIT or LOST only read: nodes that it reached admit other readers. Nodes
  * that it did not reach keep all others out, and follow at the next extension or renewal, or when
  * it is called again. After any other result the lock is exclusive as before. On a shared lock it
@@ -323,7 +323,7 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_downgrade(struct redlock_lock *lock);
 REDLOCK_API int redlock_release(struct redlock_lock *lock);
 
 /* The same without blocking. OK: started; `done` is called once, with an enum redlock_result,
- * unless the lock is freed before. Otherwise nothing was started. */
+ * unless the lock is freed before. Else nothing was started (NO_QUORUM: freed without memory). */
 typedef void redlock_done_fn(void *context, struct redlock_lock *lock, int result);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms,
                                                          redlock_done_fn *done, void *context);

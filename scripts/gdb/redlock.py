@@ -44,6 +44,15 @@ def at(ns):
     return "never" if int(ns) == NEVER else f"{int(ns) / 1e6:.3f} ms"
 
 
+def fence(lock):
+    """Behind the keys, if the lock may be guarded."""
+    if not lock["client"]["lock_layout"]["fenced"]:
+        return 0
+    keys = lock["keys"].address.cast(gdb.lookup_type("struct net_bytes").pointer())
+    after = keys + int(lock["keys_count"]) + int(lock["shared"])
+    return int(after.cast(gdb.lookup_type("struct fenced").pointer())["fence"])
+
+
 class Lock:
     def __init__(self, value):
         self.value = value
@@ -54,15 +63,15 @@ class Lock:
         name = " + ".join(text(keys[i]["data"], int(keys[i]["bytes"])) for i in range(count))
         phase = enum(lock["phase"].cast(gdb.lookup_type("enum phase")), "PHASE_")
         if phase == "acquiring":
-            machine = lock["acquisition"].dereference()["machine"]
+            machine = lock["extra"]["acquisition"].dereference()["machine"]
             tally = machine["attempt"]["tally"]
             return (f"{name}: acquiring, {enum(machine['state'], 'RL_ACQUIRE_')}, try {int(machine['tries'])}, "
                     f"granted by {nodes(tally['granted'])} of {int(tally['nodes'])}")
         if phase == "free":
             return f"{name}: free"
         lease = lock["lease"]
-        return (f"{name}: {enum(lease['state'], 'RL_LEASE_')}, validity ends at {at(lease['validity_end'])}, "
-                f"may be on {nodes(lease['asked'])}, fence {int(lock['fence'])}, renewals {int(lease['renewals'])}")
+        return (f"{name}: {enum(lease['state'].cast(gdb.lookup_type('enum rl_lease_state')), 'RL_LEASE_')}, validity ends at {at(lease['validity_end'])}, "
+                f"may be on {nodes(lease['asked'])}, fence {fence(lock)}, renewals {int(lease['renewals'])}")
 
 
 class Client:

@@ -126,7 +126,7 @@ struct net_bytes net_waiter(struct net *net) {
 
 void watch_pump(struct conn *conn) {
     struct net *net = conn->net;
-    if (conn->watch_asked || conn->track_again.index != 0 || net->closing) return;
+    if (conn->watch_asked || net_timer_is_armed(&conn->track_again) || net->closing) return;
     if (!policy_wants_tracking(&net->policy, conn->slot)) return;
     conn->watch_asked = true;
     messages_push(&conn->out, message_on(net->world, link_at(conn), MESSAGE_TRACK));
@@ -194,7 +194,7 @@ static void retry_fired(struct net_timer *timer) {
 static void watch_calls(struct conn *conn) {
     struct net *net = conn->net;
     const struct net_call *oldest = conn->calls.head;
-    rl_ns armed = conn->deadline.index ? conn->deadline.at : RL_NEVER;
+    rl_ns armed = net_timer_is_armed(&conn->deadline) ? conn->deadline.at : RL_NEVER;
     const rl_ns now = net_now(net);
     if (conn->state != CONN_READY || policy_looks_in_time(oldest, armed)) return;
     net_timer_set(net, &conn->deadline,
@@ -399,7 +399,7 @@ void fresh_pump(struct conn *conn) {
         if (policy_fresh_goes_on(&net->policy, conn->slot, now)) return;
         policy_fresh_beaten(&net->policy, conn->slot);
         fresh_failed(conn);
-    } else if (conn->fresh_retry.index == 0 &&
+    } else if (!net_timer_is_armed(&conn->fresh_retry) &&
                now >= policy_fresh_at(&net->policy, conn->slot, now)) {
         policy_fresh_tried(&net->policy, conn->slot, now);
         conn->trying = true;

@@ -13,23 +13,26 @@
 
 enum { TIMERS_PER_PROCESS = 1024 };
 
-/* ---- timers: few, so a sorted list; of equal ones the first armed fires first ---- */
+/* ---- timers: few, so a sorted list; of equal ones the first armed fires first ----
+ *
+ * The first one's `prev` is itself. */
 
 void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at) {
-    if (timer->index) {
+    if (net_timer_is_armed(timer)) {
         if (timer->at == at) return;
-        *(timer->prev ? &timer->prev->next : &net->timers) = timer->next;
-        if (timer->next) timer->next->prev = timer->prev;
+        const bool first = timer->prev == timer;
+        *(first ? &net->timers : &timer->prev->next) = timer->next;
+        if (timer->next) timer->next->prev = first ? timer->next : timer->prev;
     }
     timer->at = at;
-    timer->index = at != RL_NEVER;
+    timer->prev = NULL;
     if (at == RL_NEVER) return;
     struct net_timer *before = NULL, *after = net->timers;
     while (after && after->at <= at) {
         before = after;
         after = after->next;
     }
-    timer->prev = before;
+    timer->prev = before ? before : timer;
     timer->next = after;
     if (after) after->prev = timer;
     *(before ? &before->next : &net->timers) = timer;

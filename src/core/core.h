@@ -443,9 +443,25 @@ enum rl_lease_state {
     RL_LEASE_RELEASED
 };
 
-struct rl_lease {
+/* What a lease needs only for a step, and from step to step while a round, the caller's extension
+ * or the release is under way. There may be a million leases, and nearly all of them rest. */
+struct rl_lease_work {
     const struct rl_terms *terms;
     const struct rl_lease_rules *rules;
+    rl_ns round_ttl;
+    rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
+    /* Guarded, adopted, not proven: a node that has extended in this round is asked to raise its
+     * fence to the proposal, and counts when it has done so. */
+    rl_mask extended;
+    uint8_t raises; /* rounds of the caller's extension */
+    union {
+        struct rl_tally round;
+        struct rl_tally unlocking; /* from the release on */
+    };
+};
+
+struct rl_lease {
+    struct rl_lease_work *work; /* not NULL in a step, and between steps until it rests */
     rl_ns began;
     rl_ns validity_end;
     /* The keys that prove it, on `provers`, were set or extended by `keys_ttl`, and end then by our
@@ -456,14 +472,12 @@ struct rl_lease {
     };
     rl_ns keys_ttl;
     rl_ns renew_at; /* next renewal; RL_NEVER */
-    rl_ns round_t1, round_ttl;
-    rl_ns want_ttl; /* the caller's extension, which waits for the round under way; 0: none */
+    rl_ns round_t1;
     union {
         rl_ns unlocking_since; /* when RELEASING */
         /* guarded, adopted: the proposal; from the proof on, the token */
         int64_t fence;
     };
-    enum rl_lease_state state;
     uint32_t drift_ppm; /* the largest allowance so far: it never shrinks within a lease */
     uint32_t renewals;
     rl_mask asked; /* nodes that may hold our key; a release goes to them */
@@ -480,27 +494,24 @@ struct rl_lease {
     rl_mask repaired; /* in this round */
     rl_mask set;      /* since the last proof; or such a SET may be under way since before */
     rl_mask gone;     /* since the last proof: they had the key */
-    /* Guarded, adopted, not proven: a node that has extended in this round is asked to raise its
-     * fence to the proposal, and counts when it has done so. */
-    rl_mask extended;
     /* Guarded: the members, of the listed nodes, and their quorum, when a majority last proved the
      * lease. No members: nothing proves it now. */
     rl_mask proven_members;
     uint8_t proven_quorum;
-    uint8_t raises;   /* rounds of the caller's extension */
+    uint8_t state;    /* enum rl_lease_state */
     bool adopted : 1; /* known by its token only: no validity is proven yet */
     bool round_open : 1;
     bool round_by_caller : 1;
     bool round_proven : 1; /* a majority extended in this round */
     bool disowned : 1;
-    union { /* there may be a hundred thousand leases */
-        struct rl_tally round;
-        struct rl_tally unlocking; /* from the release on */
-    };
 };
 /* Its validity may still run: until its end, where a renewal has failed. */
 bool rl_lease_holds(const struct rl_lease *lease);
-void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
+void rl_lease_init(struct rl_lease *lease, struct rl_lease_work *work, const struct rl_terms *terms,
+                   const struct rl_lease_rules *rules);
+/* While it rests, the caller may take `work` away. Before the next step it lends one again. */
+bool rl_lease_rests(const struct rl_lease *lease);
+void rl_lease_lend(struct rl_lease *lease, struct rl_lease_work *work, const struct rl_terms *terms,
                    const struct rl_lease_rules *rules);
 /* The START of the lease that a won attempt brings, without what every event carries. */
 struct rl_event rl_lease_start(const struct rl_attempt *won);

@@ -23,16 +23,28 @@
 #include <assert.h>
 #include <string.h>
 
-void rl_lease_init(struct rl_lease *lease, const struct rl_terms *terms,
+void rl_lease_init(struct rl_lease *lease, struct rl_lease_work *work, const struct rl_terms *terms,
                    const struct rl_lease_rules *rules) {
     assert(terms->nodes >= 1 && terms->nodes <= RL_NODES_MAX && terms->quorum >= 1);
     assert(terms->guarded || terms->quorum == rl_quorum(terms->nodes));
     assert(rules->renew_every >= 0 && rules->hold_max >= 0 && rules->lost_margin >= 0);
     memset(lease, 0, sizeof *lease);
-    lease->terms = terms;
-    lease->rules = rules;
+    rl_lease_lend(lease, work, terms, rules);
     lease->drift_ppm = terms->drift_ppm;
     lease->renew_at = RL_NEVER;
+}
+
+void rl_lease_lend(struct rl_lease *lease, struct rl_lease_work *work, const struct rl_terms *terms,
+                   const struct rl_lease_rules *rules) {
+    memset(work, 0, sizeof *work);
+    work->terms = terms;
+    work->rules = rules;
+    lease->work = work;
+}
+
+bool rl_lease_rests(const struct rl_lease *lease) {
+    return !lease->work ||
+           (!lease->round_open && lease->work->want_ttl == 0 && lease->state != RL_LEASE_RELEASING);
 }
 
 static const unsigned char allowed[] = {
@@ -55,7 +67,7 @@ static bool unproven(const struct rl_lease *lease) {
 
 /* The next proven round brings a new fencing token. */
 static bool needs_token(const struct rl_lease *lease) {
-    return unproven(lease) && lease->terms->guarded;
+    return unproven(lease) && lease->work->terms->guarded;
 }
 
 /* The only place where the state changes. */
@@ -64,13 +76,14 @@ static void move(struct rl_lease *lease, enum rl_lease_state to, rl_ns now) {
     (void)allowed;
     if (to == RL_LEASE_HELD) assert(lease->validity_end > now);
     if (to == RL_LEASE_HELD && (lease->adopted || lease->state == RL_LEASE_UNSURE))
-        assert(lease->round_proven && rl_count(lease->round.granted) >= lease->round.quorum);
+        assert(lease->round_proven &&
+               rl_count(lease->work->round.granted) >= lease->work->round.quorum);
     if (to == RL_LEASE_HELD && needs_token(lease))
-        assert(lease->fence > 0 && (lease->round.granted & ~lease->extended) == 0);
+        assert(lease->fence > 0 && (lease->work->round.granted & ~lease->work->extended) == 0);
     if (to != RL_LEASE_HELD && to != RL_LEASE_UNSURE)
-        assert(!lease->round_open && lease->want_ttl == 0);
+        assert(!lease->round_open && lease->work->want_ttl == 0);
     (void)now;
-    lease->state = to;
+    lease->state = (uint8_t)to;
 }
 
 rl_ns rl_lease_validity(const struct rl_lease *lease, rl_ns now) {
@@ -87,17 +100,17 @@ void rl_lease_disown(struct rl_lease *lease) {
 }
 
 static rl_ns lost_at(const struct rl_lease *lease) {
-    return lease->validity_end - lease->rules->lost_margin;
+    return lease->validity_end - lease->work->rules->lost_margin;
 }
 
 /* Of a TTL, with the allowance in force. */
 static rl_ns drift(const struct rl_lease *lease, rl_ns ttl) {
-    return rl_drift_at(lease->terms, lease->drift_ppm, ttl);
+    return rl_drift_at(lease->work->terms, lease->drift_ppm, ttl);
 }
 
 /* With which so many of these nodes' clocks are covered, and all that were before. */
 static uint32_t allowance(const struct rl_lease *lease, rl_mask nodes, unsigned quorum) {
-    const uint32_t ppm = rl_allowance(lease->terms, nodes, quorum);
+    const uint32_t ppm = rl_allowance(lease->work->terms, nodes, quorum);
     return ppm > lease->drift_ppm ? ppm : lease->drift_ppm;
 }
 
@@ -114,22 +127,22 @@ static void shorten_for_rates(struct rl_lease *lease, rl_ns now) {
 
 /* The listed nodes that may be members of the quorum. In classic mode all are. */
 static rl_mask members(const struct rl_lease *lease, const struct rl_event *event) {
-    return rl_all(lease->terms->nodes) & (rl_mask)~event->foreign;
+    return rl_all(lease->work->terms->nodes) & (rl_mask)~event->foreign;
 }
 
 /* Called when a majority has proven the lease: the release counts these members, too. */
 static void note_members(struct rl_lease *lease, const struct rl_event *event) {
     lease->proven_members = members(lease, event);
-    lease->proven_quorum = lease->terms->quorum;
+    lease->proven_quorum = lease->work->terms->quorum;
 }
 
 /* An open round ends with the lease, and so does the wait of a caller. */
 static void drop_rounds(struct rl_lease *lease, struct rl_actions *actions) {
-    bool caller_waits = lease->want_ttl != 0 ||
+    bool caller_waits = lease->work->want_ttl != 0 ||
                         (lease->round_open && lease->round_by_caller && !lease->round_proven);
     if (caller_waits) actions->extend_outcome = RL_OUTCOME_LOST;
     lease->round_open = false;
-    lease->want_ttl = 0;
+    lease->work->want_ttl = 0;
 }
 
 static void lose(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
@@ -143,18 +156,19 @@ static void lose(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) 
 
 /* The quorum's ttl_max was lowered: renewals have less to gain, and come more often. */
 static bool is_cut(const struct rl_lease *lease) {
-    return lease->terms->ttl_max != 0 && lease->terms->ttl > lease->terms->ttl_max;
+    return lease->work->terms->ttl_max != 0 &&
+           lease->work->terms->ttl > lease->work->terms->ttl_max;
 }
 
 static bool renews(const struct rl_lease *lease) {
-    return lease->rules->renew_every != 0 && !lease->disowned;
+    return lease->work->rules->renew_every != 0 && !lease->disowned;
 }
 
 static rl_ns renew_every(const struct rl_lease *lease) {
-    const rl_ns every = lease->rules->renew_every;
+    const rl_ns every = lease->work->rules->renew_every;
     if (!is_cut(lease)) return every;
-    const rl_ns in_proportion =
-        every / RL_MS * (lease->terms->ttl_max / RL_MS) / (lease->terms->ttl / RL_MS) * RL_MS;
+    const rl_ns in_proportion = every / RL_MS * (lease->work->terms->ttl_max / RL_MS) /
+                                (lease->work->terms->ttl / RL_MS) * RL_MS;
     return in_proportion > RL_MS ? in_proportion : RL_MS;
 }
 
@@ -171,36 +185,37 @@ static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
 static void schedule_retry(struct rl_lease *lease, rl_ns now) {
     if (!renews(lease) || !rl_lease_holds(lease)) return;
     rl_ns pause = (lost_at(lease) - now) / 4;
-    if (pause > lease->terms->node_timeout) pause = lease->terms->node_timeout;
+    if (pause > lease->work->terms->node_timeout) pause = lease->work->terms->node_timeout;
     if (pause < RL_MS) pause = RL_MS;
     lease->renew_at = now + pause;
 }
 
 static bool renewals_used_up(const struct rl_lease *lease) {
-    return lease->rules->renewals_max != 0 && lease->renewals >= lease->rules->renewals_max;
+    return lease->work->rules->renewals_max != 0 &&
+           lease->renewals >= lease->work->rules->renewals_max;
 }
 
 /* "the maximum number of lock reacquisition attempts should be limited, otherwise one of the
  * liveness properties is violated". Returns the TTL to renew with, shortened so that validity ends
  * within hold_max. 0: no renewal, or nothing to gain. */
 static rl_ns renewal_ttl(const struct rl_lease *lease, rl_ns now) {
-    rl_ns ttl = lease->terms->ttl;
+    rl_ns ttl = lease->work->terms->ttl;
     /* With a shorter TTL the lease goes on; without, it ends. */
-    if (is_cut(lease)) ttl = lease->terms->ttl_max;
+    if (is_cut(lease)) ttl = lease->work->terms->ttl_max;
     if (renewals_used_up(lease)) return 0;
-    if (lease->rules->hold_max == 0) return ttl;
-    rl_ns hold_left = lease->began + lease->rules->hold_max - now;
+    if (lease->work->rules->hold_max == 0) return ttl;
+    rl_ns hold_left = lease->began + lease->work->rules->hold_max - now;
     if (ttl - drift(lease, ttl) <= hold_left) return ttl;
     /* After the first shortened renewal only the drift is left to gain. That is worth neither a
      * round nor the alarm if the round fails. */
-    if (now + hold_left - lease->validity_end <= drift(lease, lease->terms->ttl)) return 0;
+    if (now + hold_left - lease->validity_end <= drift(lease, lease->work->terms->ttl)) return 0;
     return hold_left - hold_left % RL_MS; /* PEXPIRE takes whole milliseconds */
 }
 
 static bool beyond_limits(const struct rl_lease *lease, rl_ns ttl, rl_ns now) {
     if (renewals_used_up(lease)) return true;
-    if (lease->rules->hold_max == 0) return false;
-    return now + ttl - drift(lease, ttl) > lease->began + lease->rules->hold_max;
+    if (lease->work->rules->hold_max == 0) return false;
+    return now + ttl - drift(lease, ttl) > lease->began + lease->work->rules->hold_max;
 }
 
 /* ---- the announcement --------------------------------------------------------------------- */
@@ -211,8 +226,8 @@ static bool beyond_limits(const struct rl_lease *lease, rl_ns ttl, rl_ns now) {
 static void announce(const struct rl_lease *lease, const struct rl_event *event,
                      struct rl_actions *actions) {
     assert(lease->state == RL_LEASE_HELD);
-    if (lease->terms->announces && lease->terms->guarded)
-        actions->announce = event->ready & rl_all(lease->terms->nodes);
+    if (lease->work->terms->announces && lease->work->terms->guarded)
+        actions->announce = event->ready & rl_all(lease->work->terms->nodes);
 }
 
 /* ---- the fencing token of an adopted lock -------------------------------------------------- */
@@ -224,7 +239,7 @@ static bool propose(struct rl_lease *lease, const struct rl_event *event) {
     if (!needs_token(lease)) return true;
     const int64_t seen = lease->fence > lease->fence_seen ? lease->fence : lease->fence_seen;
     lease->fence = rl_fence_above(seen, event->fence_hint);
-    lease->raises++;
+    lease->work->raises++;
     return lease->fence <= RL_FENCE_MAX;
 }
 
@@ -237,11 +252,11 @@ static bool raises_fence(struct rl_lease *lease, const struct rl_event *event,
     const rl_mask node = rl_bit(event->node);
     if (event->fence > lease->fence_seen && event->fence <= RL_FENCE_MAX)
         lease->fence_seen = event->fence;
-    if ((rl_tally_pending(&lease->round) & node) == 0) return false;
+    if ((rl_tally_pending(&lease->work->round) & node) == 0) return false;
     if (event->vote != RL_VOTE_STALE && event->vote != RL_VOTE_GRANTED)
-        lease->extended &= (rl_mask)~node; /* a higher fence would be refused as well */
-    if (event->vote != RL_VOTE_GRANTED || (lease->extended & node)) return false;
-    lease->extended |= node;
+        lease->work->extended &= (rl_mask)~node; /* a higher fence would be refused as well */
+    if (event->vote != RL_VOTE_GRANTED || (lease->work->extended & node)) return false;
+    lease->work->extended |= node;
     actions->raise = node;
     actions->fence = lease->fence;
     return true;
@@ -250,14 +265,14 @@ static bool raises_fence(struct rl_lease *lease, const struct rl_event *event,
 /* The keys are ours on a majority, or may be by the answers to come, and only the fences were not
  * raised. */
 static bool may_raise_again(const struct rl_lease *lease) {
-    const rl_mask extended = lease->extended | rl_tally_pending(&lease->round);
-    return rl_count(extended) >= lease->round.quorum && lease->raises < RAISES_MAX;
+    const rl_mask extended = lease->work->extended | rl_tally_pending(&lease->work->round);
+    return rl_count(extended) >= lease->work->round.quorum && lease->work->raises < RAISES_MAX;
 }
 
 /* No node is asked twice at a time. */
 static bool raise_is_open(const struct rl_lease *lease) {
-    return (rl_tally_pending(&lease->round) & lease->extended) != 0 ||
-           rl_count(lease->extended) < lease->round.quorum;
+    return (rl_tally_pending(&lease->work->round) & lease->work->extended) != 0 ||
+           rl_count(lease->work->extended) < lease->work->round.quorum;
 }
 
 /* ---- nodes without the key ---------------------------------------------------------------- */
@@ -265,7 +280,7 @@ static bool raise_is_open(const struct rl_lease *lease) {
 /* The key must last as long as those that prove the lease, after a longer extension, say. */
 static rl_ns key_ttl(const struct rl_lease *lease, rl_ns now) {
     const rl_ns left = lease->keys_end - now;
-    return lease->round_open && lease->round_ttl > left ? lease->round_ttl : left;
+    return lease->round_open && lease->work->round_ttl > left ? lease->work->round_ttl : left;
 }
 
 /* Sets the key again. While the lease holds, no other client has a majority: on one node of each
@@ -280,7 +295,7 @@ static void set_again(struct rl_lease *lease, rl_mask nodes, const struct rl_eve
     assert(rl_lease_holds(lease) && now < lease->validity_end);
     nodes &= (rl_mask) ~(lease->repaired | event->voided);
     for (unsigned i = 0; nodes >> i; i++) {
-        if (!(nodes & rl_bit(i)) || rl_count(lease->set | rl_bit(i)) >= lease->terms->quorum)
+        if (!(nodes & rl_bit(i)) || rl_count(lease->set | rl_bit(i)) >= lease->work->terms->quorum)
             continue;
         lease->set |= rl_bit(i);
         lease->repaired |= rl_bit(i);
@@ -294,7 +309,7 @@ static void set_again(struct rl_lease *lease, rl_mask nodes, const struct rl_eve
 /* When nodes that are behind are asked. In a loop of extensions the next round asks them before. */
 static rl_ns behind_until(const struct rl_lease *lease) {
     const rl_ns since = lease->round_t1 > lease->began ? lease->round_t1 : lease->began;
-    return since + lease->terms->node_timeout / 2;
+    return since + lease->work->terms->node_timeout / 2;
 }
 
 /* Nodes that the last proof could not ask. One that may have the key extends it first. */
@@ -316,7 +331,7 @@ static void give_to_late(struct rl_lease *lease, const struct rl_event *event, r
 /* An adoption asks a node up to three times: to extend the key, once more after its record was read
  * again, and to raise its fence. */
 static rl_ns round_deadline(const struct rl_lease *lease) {
-    return lease->round_t1 + (needs_token(lease) ? 3 : 1) * lease->terms->node_timeout;
+    return lease->round_t1 + (needs_token(lease) ? 3 : 1) * lease->work->terms->node_timeout;
 }
 
 static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
@@ -333,25 +348,27 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
                        bool by_caller, rl_ns now, struct rl_actions *actions) {
     /* A node that gets the key in this step is not asked: that answer would be counted here. */
     rl_mask can_ask = event->ready & (rl_mask) ~(actions->repair | event->voided);
-    rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, can_ask);
+    rl_tally_open(&lease->work->round, lease->work->terms->nodes, lease->work->terms->quorum,
+                  can_ask);
     /* two majorities share a node */
-    assert(2 * lease->round.quorum > rl_count(lease->round.asked));
+    assert(2 * lease->work->round.quorum > rl_count(lease->work->round.asked));
     lease->round_open = true;
     lease->round_by_caller = by_caller;
     lease->round_proven = false;
     lease->repaired = 0;
-    lease->extended = 0;
+    lease->work->extended = 0;
     lease->round_t1 = now;
-    lease->round_ttl = ttl;
-    if (rl_tally_hopeless(&lease->round) || !propose(lease, event)) {
+    lease->work->round_ttl = ttl;
+    if (rl_tally_hopeless(&lease->work->round) || !propose(lease, event)) {
         /* nothing is sent, so no node is asked */
-        rl_tally_open(&lease->round, lease->terms->nodes, lease->terms->quorum, 0);
+        rl_tally_open(&lease->work->round, lease->work->terms->nodes, lease->work->terms->quorum,
+                      0);
         round_failed(lease, now, actions);
         return;
     }
-    lease->late = rl_all(lease->terms->nodes) & (rl_mask)~lease->round.asked;
+    lease->late = rl_all(lease->work->terms->nodes) & (rl_mask)~lease->work->round.asked;
     lease->behind = lease->late & event->busy;
-    actions->extend = lease->round.asked;
+    actions->extend = lease->work->round.asked;
     actions->extend_ttl = ttl;
 }
 
@@ -361,10 +378,10 @@ static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_
  * validity time." */
 static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                       struct rl_actions *actions) {
-    const uint32_t ppm = allowance(lease, lease->round.granted, lease->round.quorum);
-    rl_ns validity_end =
-        lease->round_t1 + lease->round_ttl - rl_drift_at(lease->terms, ppm, lease->round_ttl);
-    assert(rl_count(lease->round.granted) >= lease->round.quorum);
+    const uint32_t ppm = allowance(lease, lease->work->round.granted, lease->work->round.quorum);
+    rl_ns validity_end = lease->round_t1 + lease->work->round_ttl -
+                         rl_drift_at(lease->work->terms, ppm, lease->work->round_ttl);
+    assert(rl_count(lease->work->round.granted) >= lease->work->round.quorum);
     assert(unproven(lease) || now < lease->validity_end);
     if (unproven(lease) && validity_end <= now) {
         /* a majority extended, but too late to know until when */
@@ -373,15 +390,15 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     }
     bool was_proven = !unproven(lease);
     lease->round_proven = true;
-    lease->set &= (rl_mask)~lease->round.asked; /* elsewhere a SET may be under way */
+    lease->set &= (rl_mask)~lease->work->round.asked; /* elsewhere a SET may be under way */
     lease->gone = 0;
     note_members(lease, event);
     lease->renewals++;
     if (validity_end > lease->validity_end) { /* never shortens */
         lease->validity_end = validity_end;
         lease->drift_ppm = ppm; /* of no other end */
-        lease->keys_end = lease->round_t1 + lease->round_ttl;
-        lease->keys_ttl = lease->round_ttl;
+        lease->keys_end = lease->round_t1 + lease->work->round_ttl;
+        lease->keys_ttl = lease->work->round_ttl;
         lease->provers = 0; /* judge_round() adds them, late ones too */
     }
     if (lease->state == RL_LEASE_UNSURE) actions->notices |= RL_NOTICE_SURE;
@@ -391,25 +408,26 @@ static void round_won(struct rl_lease *lease, const struct rl_event *event, rl_n
     else
         actions->notices |= RL_NOTICE_RENEWED;
     /* A caller's short extension must not delay the renewal: it may have gained nothing. */
-    if (!lease->round_by_caller || !was_proven || lease->round_ttl >= lease->terms->ttl)
+    if (!lease->round_by_caller || !was_proven || lease->work->round_ttl >= lease->work->terms->ttl)
         schedule_renewal(lease, lease->round_t1, now);
     announce(lease, event, actions);
-    set_again(lease, lease->round.absent, event, now, actions);
+    set_again(lease, lease->work->round.absent, event, now, actions);
 }
 
 /* No later round can win if the key is not ours on these nodes. */
 static bool majority_gone(const struct rl_lease *lease, rl_mask not_ours) {
     /* the quorum may have shrunk by a member since the round began */
-    unsigned quorum =
-        lease->terms->quorum < lease->round.quorum ? lease->terms->quorum : lease->round.quorum;
-    return lease->terms->nodes - rl_count(not_ours) < quorum;
+    unsigned quorum = lease->work->terms->quorum < lease->work->round.quorum
+                          ? lease->work->terms->quorum
+                          : lease->work->round.quorum;
+    return lease->work->terms->nodes - rl_count(not_ours) < quorum;
 }
 
 /* The round lacks a majority, and nodes that never had the key may make it one: they get it, and
  * then a new round asks all. Where the key is gone, an operator may have broken the lock. */
 static bool regains(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                     struct rl_actions *actions) {
-    struct rl_tally *round = &lease->round;
+    struct rl_tally *round = &lease->work->round;
     const rl_mask never = round->absent & (rl_mask)~lease->gone;
     if (!rl_lease_holds(lease) ||
         rl_count(round->granted | never | rl_tally_pending(round)) < round->quorum)
@@ -421,55 +439,55 @@ static bool regains(struct rl_lease *lease, const struct rl_event *event, rl_ns 
 
 /* This round is the last one that prolonged the lease. */
 static void note_provers(struct rl_lease *lease) {
-    if (lease->round_proven && lease->keys_end == lease->round_t1 + lease->round_ttl)
-        lease->provers |= lease->round.granted;
+    if (lease->round_proven && lease->keys_end == lease->round_t1 + lease->work->round_ttl)
+        lease->provers |= lease->work->round.granted;
 }
 
 /* While the round is open, a majority is not needed at once. */
 static bool waits_for_steadier(const struct rl_lease *lease) {
     return (unproven(lease) || round_deadline(lease) < lost_at(lease)) &&
-           rl_tally_may_get_steadier(&lease->round, lease->terms);
+           rl_tally_may_get_steadier(&lease->work->round, lease->work->terms);
 }
 
 /* One node of the majority has had the key since the last proof. */
 static bool is_proof(const struct rl_lease *lease) {
-    return rl_tally_won(&lease->round) &&
-           (unproven(lease) || (lease->round.granted & (rl_mask)~lease->set) != 0);
+    return rl_tally_won(&lease->work->round) &&
+           (unproven(lease) || (lease->work->round.granted & (rl_mask)~lease->set) != 0);
 }
 
 static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                         struct rl_actions *actions) {
-    const rl_mask not_ours = lease->round.denied | lease->round.absent;
+    const rl_mask not_ours = lease->work->round.denied | lease->work->round.absent;
     if (lease->round_proven) {
         /* one that is not ready may have a late extension of ours under way */
-        set_again(lease, lease->round.absent & event->ready, event, now, actions);
+        set_again(lease, lease->work->round.absent & event->ready, event, now, actions);
     } else if (is_proof(lease)) {
         if (!waits_for_steadier(lease)) round_won(lease, event, now, actions);
     } else if (majority_gone(lease, not_ours)) {
         /* So many nodes report that the key is not ours that no extension can win. Setting the key
          * again would be a second lock, not this one. */
         lose(lease, now, actions);
-    } else if (rl_tally_hopeless(&lease->round) && may_raise_again(lease)) {
+    } else if (rl_tally_hopeless(&lease->work->round) && may_raise_again(lease)) {
         if (raise_is_open(lease)) return;
         lease->round_open = false;
-        lease->want_ttl = lease->round_ttl; /* for the next round, in this step */
-    } else if (rl_tally_hopeless(&lease->round) &&
-               !majority_gone(lease, not_ours | rl_tally_pending(&lease->round))) {
+        lease->work->want_ttl = lease->work->round_ttl; /* for the next round, in this step */
+    } else if (rl_tally_hopeless(&lease->work->round) &&
+               !majority_gone(lease, not_ours | rl_tally_pending(&lease->work->round))) {
         /* Else the answers that are still to come may show that the lock is gone: with some nodes
          * out of reach, one report of a missing key already means that this round cannot win. */
         if (!regains(lease, event, now, actions)) round_failed(lease, now, actions);
-    } else if (rl_tally_pending(&lease->round) == 0) {
+    } else if (rl_tally_pending(&lease->work->round) == 0) {
         round_failed(lease, now, actions);
     }
     note_provers(lease);
-    if (rl_tally_pending(&lease->round) == 0) lease->round_open = false;
+    if (rl_tally_pending(&lease->work->round) == 0) lease->round_open = false;
 }
 
 static void note_key(struct rl_lease *lease, const struct rl_event *event, rl_ns now) {
     const rl_mask bit = rl_bit(event->node);
     if (event->vote == RL_VOTE_GRANTED) lease->kept |= bit;
     /* A vote of the acquisition, which came after the win; but it may be for another slot. */
-    const bool first = lease->renewals == 0 && !lease->round_open && lease->terms->slots == 0;
+    const bool first = lease->renewals == 0 && !lease->round_open && lease->work->terms->slots == 0;
     if (event->vote == RL_VOTE_GRANTED && first) lease->provers |= bit;
     if (event->vote == RL_VOTE_DENIED && first && now < behind_until(lease)) {
         lease->late |= bit;
@@ -491,21 +509,21 @@ static bool was_regained(struct rl_lease *lease, const struct rl_event *event, r
                          struct rl_actions *actions) {
     const rl_mask bit = rl_bit(event->node);
     if (!lease->round_open || event->vote != RL_VOTE_GRANTED ||
-        !(lease->repaired & rl_tally_pending(&lease->round) & bit))
+        !(lease->repaired & rl_tally_pending(&lease->work->round) & bit))
         return false;
     assert(!lease->round_proven); /* a proven round asks no node that got its key in it */
-    if (rl_count(event->ready & (rl_mask)~event->voided) >= lease->terms->quorum)
-        open_round(lease, event, lease->round_ttl, lease->round_by_caller, now, actions);
+    if (rl_count(event->ready & (rl_mask)~event->voided) >= lease->work->terms->quorum)
+        open_round(lease, event, lease->work->round_ttl, lease->round_by_caller, now, actions);
     return true;
 }
 
 static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                  struct rl_actions *actions) {
-    if (event->node >= lease->terms->nodes) return;
+    if (event->node >= lease->work->terms->nodes) return;
     if (rl_lease_holds(lease)) note_key(lease, event, now);
     if (was_regained(lease, event, now, actions)) return;
     if (needs_token(lease) && lease->round_open && raises_fence(lease, event, actions)) return;
-    if (lease->round_open && rl_tally_vote(&lease->round, event->node, event->vote))
+    if (lease->round_open && rl_tally_vote(&lease->work->round, event->node, event->vote))
         judge_round(lease, event, now, actions);
     else if (event->vote == RL_VOTE_ABSENT && rl_lease_holds(lease) && !lease->round_open)
         set_again(lease, rl_bit(event->node), event, now, actions); /* it was late */
@@ -516,17 +534,17 @@ static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now
  * new one is needed. */
 static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions) {
-    if (!lease->terms->guarded || !lease->round_open || lease->round_proven) return;
-    bool grown = lease->terms->quorum > lease->round.quorum;
-    if (grown) lease->round.quorum = lease->terms->quorum;
-    if (rl_tally_void(&lease->round, event->voided) || grown)
+    if (!lease->work->terms->guarded || !lease->round_open || lease->round_proven) return;
+    bool grown = lease->work->terms->quorum > lease->work->round.quorum;
+    if (grown) lease->work->round.quorum = lease->work->terms->quorum;
+    if (rl_tally_void(&lease->work->round, event->voided) || grown)
         judge_round(lease, event, now, actions);
 }
 
 static void close_late_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                              struct rl_actions *actions) {
     if (!lease->round_open || now < round_deadline(lease)) return;
-    rl_tally_close(&lease->round);
+    rl_tally_close(&lease->work->round);
     if (!lease->round_proven && is_proof(lease))
         judge_round(lease, event, now, actions);
     else if (!lease->round_proven)
@@ -539,9 +557,9 @@ static void close_late_round(struct rl_lease *lease, const struct rl_event *even
 static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions) {
     if (lease->round_open && !lease->round_proven) return;
-    if (lease->want_ttl != 0) {
-        rl_ns ttl = lease->want_ttl;
-        lease->want_ttl = 0;
+    if (lease->work->want_ttl != 0) {
+        rl_ns ttl = lease->work->want_ttl;
+        lease->work->want_ttl = 0;
         if (beyond_limits(lease, ttl, now))
             actions->extend_outcome = RL_OUTCOME_LIMIT;
         else
@@ -558,11 +576,11 @@ static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_
 
 static void want_extension(struct rl_lease *lease, const struct rl_event *event,
                            struct rl_actions *actions) {
-    assert(event->ttl > 0 && lease->want_ttl == 0);
+    assert(event->ttl > 0 && lease->work->want_ttl == 0);
     assert(!lease->round_open || !lease->round_by_caller || lease->round_proven);
-    lease->raises = 0;
+    lease->work->raises = 0;
     if (rl_lease_holds(lease) || unproven(lease))
-        lease->want_ttl = event->ttl;
+        lease->work->want_ttl = event->ttl;
     else
         actions->extend_outcome = RL_OUTCOME_LOST;
 }
@@ -574,7 +592,7 @@ static void want_extension(struct rl_lease *lease, const struct rl_event *event,
 enum ownership { OPEN, WAS_OURS, NOT_OURS, UNCERTAIN };
 
 static enum ownership by_list(const struct rl_lease *lease, rl_mask list, unsigned quorum) {
-    const struct rl_tally *votes = &lease->unlocking;
+    const struct rl_tally *votes = &lease->work->unlocking;
     unsigned deleted = rl_count(votes->granted & list & lease->kept);
     unsigned not_ours = rl_count((votes->denied | votes->absent) & list);
     if (deleted >= quorum) return WAS_OURS;
@@ -598,7 +616,7 @@ static enum ownership by_list(const struct rl_lease *lease, rl_mask list, unsign
 static void count_unlocked(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                            struct rl_actions *actions) {
     const rl_mask list = members(lease, event);
-    const unsigned quorum = lease->terms->quorum;
+    const unsigned quorum = lease->work->terms->quorum;
     enum ownership present = by_list(lease, list, quorum), proven = present;
     if (lease->proven_members != 0 &&
         (lease->proven_members != list || lease->proven_quorum != quorum))
@@ -618,14 +636,15 @@ static void release(struct rl_lease *lease, const struct rl_event *event, rl_ns 
                     struct rl_actions *actions) {
     if (lease->state == RL_LEASE_RELEASING || lease->state == RL_LEASE_RELEASED) return;
     if (!rl_lease_holds(lease)) lease->proven_members = 0;
-    if (lease->state != RL_LEASE_LOST) lease->kept = rl_all(lease->terms->nodes);
+    if (lease->state != RL_LEASE_LOST) lease->kept = rl_all(lease->work->terms->nodes);
     drop_rounds(lease, actions);
     move(lease, RL_LEASE_RELEASING, now);
-    rl_tally_open(&lease->unlocking, lease->terms->nodes, lease->terms->quorum, lease->asked);
+    rl_tally_open(&lease->work->unlocking, lease->work->terms->nodes, lease->work->terms->quorum,
+                  lease->asked);
     /* The tally counts a node that is not asked as failed. Here it is certain to have no key of
      * ours. */
-    lease->unlocking.absent = lease->unlocking.failed;
-    lease->unlocking.failed = 0;
+    lease->work->unlocking.absent = lease->work->unlocking.failed;
+    lease->work->unlocking.failed = 0;
     lease->unlocking_since = now;
     actions->release = lease->asked;
     count_unlocked(lease, event, now, actions);
@@ -634,9 +653,9 @@ static void release(struct rl_lease *lease, const struct rl_event *event, rl_ns 
 static void close_late_release(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                                struct rl_actions *actions) {
     if (lease->state != RL_LEASE_RELEASING ||
-        now < lease->unlocking_since + lease->terms->node_timeout)
+        now < lease->unlocking_since + lease->work->terms->node_timeout)
         return;
-    rl_tally_close(&lease->unlocking);
+    rl_tally_close(&lease->work->unlocking);
     count_unlocked(lease, event, now, actions);
     assert(lease->state == RL_LEASE_RELEASED);
 }
@@ -655,22 +674,23 @@ struct rl_event rl_lease_start(const struct rl_attempt *won) {
 static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                   struct rl_actions *actions) {
     lease->began = now;
-    lease->asked = event->asked & rl_all(lease->terms->nodes);
+    lease->asked = event->asked & rl_all(lease->work->terms->nodes);
     lease->kept = event->granted & lease->asked;
     lease->set = lease->asked & (rl_mask)~lease->kept;
-    lease->late = rl_all(lease->terms->nodes) & (rl_mask)~lease->asked;
-    if (lease->terms->slots == 0) lease->behind = event->denied;
+    lease->late = rl_all(lease->work->terms->nodes) & (rl_mask)~lease->asked;
+    if (lease->work->terms->slots == 0) lease->behind = event->denied;
     lease->late |= lease->behind;
     lease->adopted = event->validity_end == 0; /* the caller knows no validity */
     lease->fence_seen = event->fence;
     if (lease->adopted) return; /* this proves nothing: the state is NONE until an extension does */
     lease->validity_end = event->validity_end;
     if (event->drift_ppm > lease->drift_ppm) lease->drift_ppm = event->drift_ppm;
-    lease->keys_ttl = lease->terms->ttl;
+    lease->keys_ttl = lease->work->terms->ttl;
     lease->keys_end = event->validity_end + drift(lease, lease->keys_ttl);
     lease->provers = lease->kept;
-    if (lease->rules->hold_max != 0 && now + lease->rules->hold_max < lease->validity_end)
-        lease->validity_end = now + lease->rules->hold_max;
+    if (lease->work->rules->hold_max != 0 &&
+        now + lease->work->rules->hold_max < lease->validity_end)
+        lease->validity_end = now + lease->work->rules->hold_max;
     if (now >= lease->validity_end) {
         actions->notices |= RL_NOTICE_LOST;
         move(lease, RL_LEASE_LOST, now);
@@ -684,7 +704,7 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
 
 static rl_ns wake_at(const struct rl_lease *lease, bool renewal_waits) {
     if (lease->state == RL_LEASE_RELEASING)
-        return lease->unlocking_since + lease->terms->node_timeout;
+        return lease->unlocking_since + lease->work->terms->node_timeout;
     rl_ns at = RL_NEVER;
     if (rl_lease_holds(lease)) at = lost_at(lease);
     if (lease->round_open && round_deadline(lease) < at) at = round_deadline(lease);
@@ -709,7 +729,7 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     case RL_EVENT_VOTE: vote(lease, event, now, actions); break;
     case RL_EVENT_UNLOCKED:
         if (lease->state == RL_LEASE_RELEASING &&
-            rl_tally_vote(&lease->unlocking, event->node, event->vote))
+            rl_tally_vote(&lease->work->unlocking, event->node, event->vote))
             count_unlocked(lease, event, now, actions);
         break;
     case RL_EVENT_EXTEND: want_extension(lease, event, actions); break;

@@ -23,9 +23,9 @@ struct net;
     "%R~redlock:node (before Redis 7 ~redlock:node), or choose mode classic"
 
 struct net_timer {
-    rl_ns at, later;                       /* used only by net */
-    size_t index;                          /* used only by net; 0: not armed */
-    struct net_timer *child, *next, *prev; /* used only by net: arming a timer never needs memory */
+    rl_ns at, later; /* used only by net */
+    /* Used only by net: arming a timer never needs memory. `prev` is NULL while it is not armed. */
+    struct net_timer *child, *next, *prev;
     void (*fire)(struct net_timer *timer);
 };
 
@@ -168,6 +168,7 @@ rl_mask net_tracked(struct net *net); /* nodes that notify: they accept WATCH */
 /* this client's token in every wait queue; none: {NULL, 0} */
 struct net_bytes net_waiter(struct net *net);
 
+static inline bool net_timer_is_armed(const struct net_timer *timer) { return timer->prev != NULL; }
 void net_timer_set(struct net *net, struct net_timer *timer, rl_ns at); /* RL_NEVER disarms */
 /* The same for a timer that moves often and seldom fires. A timer that is put off keeps its place
  * until that time, and then moves. So before its memory is freed it must be disarmed by

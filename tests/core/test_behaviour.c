@@ -76,7 +76,7 @@ static struct rl_event lease_event(const struct rl_lease *lease, unsigned grante
     struct rl_event event = {.type = RL_EVENT_VOTE};
     event.ready = most();
     event.vote = draw_vote(granted_of_ten);
-    const bool caller_waits = lease->want_ttl != 0 ||
+    const bool caller_waits = lease->work->want_ttl != 0 ||
                               (lease->round_open && lease->round_by_caller && !lease->round_proven);
     event.node = asked_node();
     if (lease->state == RL_LEASE_RELEASING) event.type = RL_EVENT_UNLOCKED;
@@ -127,13 +127,14 @@ static struct rl_lease_rules draw_rules(void) {
 
 static void lease_walk(bool adopted) {
     struct rl_lease lease;
+    struct rl_lease_work work;
     struct rl_actions actions;
     const struct rl_lease_rules rules = draw_rules();
     const unsigned granted_of_ten = 5 + (unsigned)draw(6);
     now = (rl_ns)draw(3);
     asked_now = 0;
     terms.announces = one_in(3);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     struct rl_event event = {.type = RL_EVENT_START};
     event.ready = most();
     event.asked = most();
@@ -151,7 +152,8 @@ static void lease_walk(bool adopted) {
         if (one_in(30)) pass(beside(lease.validity_end));
         if (one_in(30) && lease.round_open) pass(beside(lease.round_t1 + terms.node_timeout));
         if (one_in(30) && lease.round_open)
-            pass(beside(lease.round_t1 + lease.round_ttl - rl_drift(&terms, lease.round_ttl)));
+            pass(beside(lease.round_t1 + lease.work->round_ttl -
+                        rl_drift(&terms, lease.work->round_ttl)));
         if (one_in(30) && rules.hold_max) pass(beside(lease.began + rules.hold_max));
         if (one_in(3)) pass(now + (rl_ns)draw(3 * RL_MS));
         if (one_in(100)) rl_lease_void(&lease, now);

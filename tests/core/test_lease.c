@@ -6,6 +6,7 @@
 static struct rl_terms terms;
 static struct rl_lease_rules rules;
 static struct rl_lease lease;
+static struct rl_lease_work work;
 static struct rl_actions actions;
 static rl_mask ready;
 
@@ -16,7 +17,15 @@ static void setup(unsigned nodes) {
     ready = rl_all(nodes);
 }
 
+/* While the lease rests, the memory for its work serves others. */
+static void take_away(void) {
+    if (!rl_lease_rests(&lease)) return;
+    memset(&work, 0xa5, sizeof work);
+    rl_lease_lend(&lease, &work, &terms, &rules);
+}
+
 static void step(struct rl_event event, rl_ns now) {
+    take_away();
     event.ready = ready;
     event.settled = rl_all(terms.nodes);
     rl_lease_step(&lease, &event, now, &actions);
@@ -30,11 +39,11 @@ static void win(rl_ns validity_end, rl_mask nodes, rl_ns now) {
         now);
 }
 static void begin(void) {
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     win(990 * RL_MS, rl_all(terms.nodes), 0);
 }
 static void adopt(void) {
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step((struct rl_event){.type = RL_EVENT_START, .asked = rl_all(terms.nodes)}, 0);
 }
 
@@ -69,7 +78,7 @@ static void test_start(void **state) {
 static void test_start_comes_first_and_once(void **state) {
     (void)state;
     setup(5);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     extend(terms.ttl, 0);
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_LOST);
     assert_int_equal(actions.extend, 0);
@@ -109,11 +118,11 @@ static void test_a_renewal_waits_for_room(void **state) {
 static void test_start_too_late(void **state) {
     (void)state;
     setup(5);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     win(5, 31, 5);
     assert_int_equal(lease.state, RL_LEASE_LOST);
     assert_int_equal(actions.notices, RL_NOTICE_LOST);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     win(50 * RL_MS, 31, 0); /* inside the margin */
     assert_int_equal(lease.state, RL_LEASE_LOST);
     assert_int_equal(actions.notices, RL_NOTICE_LOST);
@@ -122,7 +131,7 @@ static void test_start_too_late(void **state) {
 static void test_a_slow_win_is_renewed_in_time(void **state) {
     (void)state;
     setup(5);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     win(300 * RL_MS, 31, 0);
     assert_int_equal(actions.wake_at,
                      100 * RL_MS);   /* half of what is left until it would be told lost */
@@ -274,7 +283,7 @@ static void test_unsure_and_sure(void **state) {
     assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
     assert_int_equal(rl_lease_validity(&lease, 350 * RL_MS), 640 * RL_MS);
     assert_int_equal(actions.wake_at, 400 * RL_MS);
-    assert_int_equal(lease.round.failed, 0x1c); /* the late ones, as verdicts report them */
+    assert_int_equal(lease.work->round.failed, 0x1c); /* the late ones, as verdicts report them */
     tick(400 * RL_MS);
     assert_int_equal(actions.extend, 0x1f);
     say(0, RL_VOTE_FAILED, 401 * RL_MS);
@@ -300,7 +309,7 @@ static void test_retries_come_closer_but_never_spin(void **state) {
     while (lease.state != RL_LEASE_LOST && steps++ < 100) {
         tick(lease.renew_at < lost_at(&lease) ? now = lease.renew_at : lost_at(&lease));
         assert_int_equal(actions.extend, 0); /* too few to ask */
-        assert_int_equal(lease.round.asked, 0);
+        assert_int_equal(lease.work->round.asked, 0);
         if (lease.state == RL_LEASE_UNSURE) assert_true(actions.wake_at > now);
         if (lease.state == RL_LEASE_UNSURE) assert_true(lease.renew_at >= now + RL_MS);
     }
@@ -436,7 +445,7 @@ static void test_extension_waits_for_the_renewal(void **state) {
 static void test_repair_after_proof_only(void **state) {
     (void)state;
     setup(5);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     ready = 0x07;
     win(990 * RL_MS, 0x07, 0);
     ready = 0x1f;
@@ -570,7 +579,7 @@ static void test_adopted_lock_released(void **state) {
 static void adopt_guarded(unsigned nodes, int64_t fence) {
     setup(nodes);
     terms.guarded = true;
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step((struct rl_event){.type = RL_EVENT_START, .asked = rl_all(nodes), .fence = fence}, 0);
 }
 static void extend_hinted(int64_t hint, rl_ns now) {
@@ -661,7 +670,7 @@ static void test_a_new_token_is_not_tried_for_ever(void **state) {
 
     /* After as many as there may be, the caller has all of them again. */
     adopt_guarded(3, 0);
-    lease.raises = RAISES_MAX;
+    lease.work->raises = RAISES_MAX;
     extend_hinted(1, 5 * RL_MS);
     say(2, RL_VOTE_FAILED, 6 * RL_MS);
     for (unsigned node = 0; node < 2; node++) say(node, RL_VOTE_GRANTED, 6 * RL_MS);
@@ -795,7 +804,7 @@ static void test_release_crosses_a_renewal(void **state) {
 
 static enum rl_outcome release_with(const char *votes, rl_mask asked) {
     setup(5);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     ready = asked;
     win(990 * RL_MS, asked, 0);
     release_it(RL_MS);
@@ -842,7 +851,7 @@ static void test_a_key_that_came_late_proves_nothing(void **state) {
     const struct rl_event won = {
         .type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 0x1f, .granted = 0x15};
     setup(5);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step(won, 0);
     tick(300 * RL_MS);
     say(0, RL_VOTE_GRANTED, 301 * RL_MS);
@@ -859,7 +868,7 @@ static void test_a_key_that_came_late_proves_nothing(void **state) {
     assert_int_equal(actions.outcome, RL_OUTCOME_NO_QUORUM);
 
     /* A node that had the key again by a renewal counts, and while the lease runs each does. */
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step(won, 0);
     tick(300 * RL_MS);
     say(1, RL_VOTE_GRANTED, 301 * RL_MS);
@@ -867,7 +876,7 @@ static void test_a_key_that_came_late_proves_nothing(void **state) {
     release_it(1001 * RL_MS);
     for (unsigned node = 0; node < 3; node++) unlocked(node, RL_VOTE_GRANTED, 1002 * RL_MS);
     assert_int_equal(actions.outcome, RL_OUTCOME_OK);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step(won, 0);
     release_it(RL_MS);
     unlocked(1, RL_VOTE_GRANTED, 2 * RL_MS);
@@ -993,7 +1002,7 @@ static void test_quorum_is_that_of_the_members(void **state) {
     setup(5);
     terms.quorum = 2;
     expect_assert_failure(
-        rl_lease_init(&lease, &terms, &rules)); /* classic: that of the nodes configured */
+        rl_lease_init(&lease, &work, &terms, &rules)); /* classic: that of the nodes configured */
 
     setup(5);
     ready = 0x15;
@@ -1036,7 +1045,7 @@ static void test_a_voided_vote_is_dropped(void **state) {
     begin_guarded_round(3, 2);
     say(0, RL_VOTE_GRANTED, 301 * RL_MS);
     tick_voided(1, 301 * RL_MS);
-    assert_int_equal(lease.round.failed, 1);
+    assert_int_equal(lease.work->round.failed, 1);
     say(1, RL_VOTE_GRANTED, 302 * RL_MS);
     assert_false(lease.round_proven);
     say(2, RL_VOTE_GRANTED, 302 * RL_MS);
@@ -1166,8 +1175,8 @@ static void prepare(unsigned from, unsigned to) {
     lease.state = (enum rl_lease_state)from;
     lease.validity_end = to == RL_LEASE_HELD ? 10 : 0;
     lease.round_proven = to == RL_LEASE_HELD;
-    lease.round.quorum = 3;
-    lease.round.granted = 0x07;
+    lease.work->round.quorum = 3;
+    lease.work->round.granted = 0x07;
 }
 static void go(unsigned to) { move(&lease, (enum rl_lease_state)to, 0); }
 
@@ -1178,7 +1187,7 @@ static void test_transitions(void **state) {
     check_table(&(struct table_test){table, 6, prepare, go});
 
     prepare(RL_LEASE_UNSURE, RL_LEASE_HELD);
-    lease.round.granted = 0x03; /* no quorum, not sure again */
+    lease.work->round.granted = 0x03; /* no quorum, not sure again */
     expect_assert_failure(go(RL_LEASE_HELD));
     prepare(RL_LEASE_NONE, RL_LEASE_HELD);
     lease.adopted = true;
@@ -1187,7 +1196,7 @@ static void test_transitions(void **state) {
     prepare(RL_LEASE_NONE, RL_LEASE_HELD);
     lease.adopted = terms.guarded = true;
     lease.fence = 7;
-    lease.extended = 0x03; /* one of the three that granted was not asked to raise it */
+    lease.work->extended = 0x03; /* one of the three that granted was not asked to raise it */
     expect_assert_failure(go(RL_LEASE_HELD));
     prepare(RL_LEASE_UNSURE, RL_LEASE_HELD);
     lease.validity_end = 0;
@@ -1196,7 +1205,7 @@ static void test_transitions(void **state) {
     lease.round_open = true;
     expect_assert_failure(go(RL_LEASE_RELEASING));
     prepare(RL_LEASE_HELD, RL_LEASE_LOST);
-    lease.want_ttl = 1;
+    lease.work->want_ttl = 1;
     expect_assert_failure(go(RL_LEASE_LOST));
 }
 
@@ -1230,7 +1239,7 @@ static void nodes_change(rl_mask to, rl_ns now) {
 /* Two of three have granted it, and the third was not connected. */
 static void win_with_two_of_three(void) {
     setup(3);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     ready = 3;
     win(990 * RL_MS, 3, 0);
     assert_int_equal(actions.repair, 0);
@@ -1249,7 +1258,7 @@ static void test_a_late_node_gets_the_key(void **state) {
     assert_int_equal(actions.release, 7);
 
     setup(3); /* it became ready while the others were asked */
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     win(990 * RL_MS, 3, 0);
     assert_int_equal(actions.repair, 4);
     say(2, RL_VOTE_FAILED, 20 * RL_MS);
@@ -1306,7 +1315,7 @@ static void test_a_late_node_catches_up(void **state) {
 static void test_a_node_that_denied_is_asked_once_more(void **state) {
     (void)state;
     setup(3);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     const rl_ns soon = terms.node_timeout / 2;
     step((struct rl_event){.type = RL_EVENT_START,
                            .validity_end = 990 * RL_MS,
@@ -1324,7 +1333,7 @@ static void test_a_node_that_denied_is_asked_once_more(void **state) {
     assert_int_equal(actions.repair, 4);
 
     setup(5); /* two denials come after the win, one of them very late */
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step(
         (struct rl_event){
             .type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 31, .granted = 7},
@@ -1340,7 +1349,7 @@ static void test_a_node_that_denied_is_asked_once_more(void **state) {
     assert_int_equal(actions.wake_at, 300 * RL_MS);
 
     terms.slots = 2; /* there, a node may have denied another slot */
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step((struct rl_event){.type = RL_EVENT_START,
                            .validity_end = 990 * RL_MS,
                            .asked = 31,
@@ -1493,7 +1502,7 @@ static void test_an_adopted_lock_sets_no_key(void **state) {
 static void test_a_majority_is_never_set_between_two_proofs(void **state) {
     (void)state;
     setup(5);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     ready = 0x07;
     win(990 * RL_MS, 0x07, 0);
     nodes_change(0x19, 10 * RL_MS);
@@ -1595,7 +1604,7 @@ static void test_a_measured_rate_may_end_a_lease(void **state) {
 static void test_a_lease_has_the_allowance_of_its_proof(void **state) {
     (void)state;
     begin_with_rates(5);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step((struct rl_event){.type = RL_EVENT_START,
                            .validity_end = 917500 * RL_MS / 1000,
                            .drift_ppm = 82500,
@@ -1621,7 +1630,7 @@ static void test_a_lease_has_the_allowance_of_its_proof(void **state) {
 static void win_two_of_three(uint8_t slots) {
     setup(3);
     terms.slots = slots;
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step(
         (struct rl_event){
             .type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 0x07, .granted = 0x03},
@@ -1743,7 +1752,7 @@ static void test_a_renewal_and_a_wild_clock(void **state) {
 static void test_late_grants_prove_too(void **state) {
     (void)state;
     begin_with_rates(3);
-    rl_lease_init(&lease, &terms, &rules);
+    rl_lease_init(&lease, &work, &terms, &rules);
     step(
         (struct rl_event){
             .type = RL_EVENT_START, .validity_end = 990 * RL_MS, .asked = 0x7, .granted = 0x3},

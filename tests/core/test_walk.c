@@ -43,6 +43,7 @@ static struct world {
     struct rl_terms terms;
     struct rl_retry_rules retry;
     struct rl_lease_rules rules;
+    struct rl_lease_work work;
     struct rl_acquire acquire;
     struct rl_lease lease;
     rl_ns wake_at;
@@ -120,6 +121,8 @@ static void give(struct rl_event event) {
     struct rl_actions actions;
     event.ready = ready();
     event.settled = rl_all(NODES);
+    /* while the lease rests, the memory for its work serves others */
+    if (w.leased && rl_lease_rests(&w.lease)) rl_lease_lend(&w.lease, &w.work, &w.terms, &w.rules);
     if (w.leased)
         rl_lease_step(&w.lease, &event, w.now, &actions);
     else
@@ -149,7 +152,7 @@ static void give(struct rl_event event) {
     }
     w.won++;
     assert_int_equal(w.acquire.attempt.tally.asked, w.asked);
-    rl_lease_init(&w.lease, &w.terms, &w.rules);
+    rl_lease_init(&w.lease, &w.work, &w.terms, &w.rules);
     w.leased = true;
     give(rl_lease_start(&w.acquire.attempt));
 }
@@ -233,7 +236,7 @@ static void disturb(void) {
 }
 
 static void caller(void) {
-    bool busy = w.lease.want_ttl != 0 ||
+    bool busy = w.work.want_ttl != 0 ||
                 (w.lease.round_open && w.lease.round_by_caller && !w.lease.round_proven);
     if (!w.leased) {
         if (draw(40) == 0)

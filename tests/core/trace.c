@@ -34,6 +34,7 @@ struct play {
     struct rl_rates rates;
     struct rl_acquire acquire;
     struct rl_lease lease;
+    struct rl_lease_work work;
     bool leased;
     rl_ns now, wake_at, reported_wake_at;
     const char *reported_state;
@@ -323,7 +324,7 @@ static void replay(struct play *play, char *source) {
             begun = true;
             play->settled = rl_all(play->terms.nodes);
             rl_acquire_init(&play->acquire, &play->terms, &play->retry);
-            rl_lease_init(&play->lease, &play->terms, &play->hold);
+            rl_lease_init(&play->lease, &play->work, &play->terms, &play->hold);
         }
         rl_ns at = parse_time(play, strtok(copy, " "));
         if (at < play->now) wrong(play, "time goes backwards", line);

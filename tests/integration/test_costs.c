@@ -7,6 +7,7 @@
 #include "fixtures.h"
 #include "guarded.h"
 
+#include <malloc.h>
 #include <poll.h>
 
 static struct redlock_client *client, *other;
@@ -190,6 +191,38 @@ static void test_waiters_on_many_keys(void **state) {
     assert_cost_grows_with("waiters on many keys", of_waiting_on_many, 1000);
 }
 
+/* ---- held locks ---- */
+
+static double heap_bytes(void) {
+    struct mallinfo2 info = mallinfo2();
+    return (double)info.uordblks + (double)info.hblkhd;
+}
+
+/* All locks are held and at rest: no answer is awaited. */
+static void hold(struct redlock_lock **locks, unsigned n, const char *name) {
+    struct redlock_lock_options options = lock_options(600000);
+    make_locks(client, name, &options, locks, n);
+    assert_result(redlock_acquire_many(locks, n, 5000, NULL), REDLOCK_OK);
+    for (int i = 0; i < 20; i++) turn();
+}
+
+/* What a client needs for many, such as requests that go from lock to lock, is there after the
+ * first ones. */
+static void test_memory_of_a_held_lock(void **state) {
+    enum { FIRST = 5000, MORE = 20000, BYTES_MAX = 300, NAME_BYTES = 10 };
+    struct redlock_lock **locks = room(FIRST + MORE);
+    (void)state;
+    hold(locks, FIRST, "first");
+    const double before = heap_bytes();
+    hold(locks + FIRST, MORE, "more");
+    const double each = (heap_bytes() - before) / MORE - NAME_BYTES;
+    printf("%.1f bytes for each held lock, and its name\n", each);
+    if (before > 0) assert_true(each > 0 && each <= BYTES_MAX); /* 0: another allocator counts */
+    assert_result(redlock_release_many(locks, FIRST + MORE, NULL), REDLOCK_OK);
+    free_locks(locks, FIRST + MORE);
+    free(locks);
+}
+
 /* ---- parked extensions ---- */
 
 /* The record changes under as many leases. Their extensions wait until it has been read again, and
@@ -229,9 +262,9 @@ static void test_parked_extensions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_locks_and_kinds),    cmocka_unit_test(test_taking),
-        cmocka_unit_test(test_waiters_on_one_key), cmocka_unit_test(test_waiters_on_many_keys),
-        cmocka_unit_test(test_parked_extensions),
+        cmocka_unit_test(test_locks_and_kinds),       cmocka_unit_test(test_taking),
+        cmocka_unit_test(test_waiters_on_one_key),    cmocka_unit_test(test_waiters_on_many_keys),
+        cmocka_unit_test(test_memory_of_a_held_lock), cmocka_unit_test(test_parked_extensions),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);
 }

@@ -21,7 +21,7 @@ static size_t check(const struct net_timer *parent) {
     for (const struct net_timer *child = parent->child; child; child = child->next) {
         assert_true(parent->at <= child->at);
         assert_ptr_equal(child->prev, before);
-        assert_int_equal(child->index, 1);
+        assert_true(net_timer_is_armed(child));
         count += 1 + check(child);
         before = child;
     }
@@ -47,7 +47,7 @@ static void test_against_a_plain_array(void **state) {
             assert_int_equal(due != NULL, earliest <= now);
             if (due) {
                 assert_true(due->at == earliest);
-                assert_int_equal(due->index, 0);
+                assert_false(net_timer_is_armed(due));
                 expected[due - timers] = RL_NEVER;
             }
         }

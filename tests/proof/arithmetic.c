@@ -91,11 +91,12 @@ static void attempt(const struct rl_terms *terms, struct record *record) {
 static void lease(const struct rl_terms *terms, struct record *record) {
     static const struct rl_lease_rules rules = {0};
     struct rl_lease lease;
+    struct rl_lease_work work;
     struct rl_actions actions;
     const rl_mask all = rl_all(terms->nodes);
     struct rl_event event = {.type = RL_EVENT_START, .ready = all, .asked = all, .granted = all};
     event.validity_end = record->validity_end;
-    rl_lease_init(&lease, terms, &rules);
+    rl_lease_init(&lease, &work, terms, &rules);
     rl_lease_step(&lease, &event, record->voted_at, &actions);
     event.type = RL_EVENT_EXTEND;
     event.ttl = record->extend_ttl;

@@ -120,7 +120,7 @@ static void keep_peeking(struct guard *guard) {
     for (unsigned i = 0; i < guard->machine.nodes; i++) peek = peek || needs_peeks(guard, i);
     if (!peek)
         net_timer_set(net, &guard->peek, RL_NEVER);
-    else if (guard->peek.index == 0)
+    else if (!net_timer_is_armed(&guard->peek))
         net_timer_set(net, &guard->peek, net_now(net) + PEEK_EVERY);
 }
 

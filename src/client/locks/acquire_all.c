@@ -17,7 +17,7 @@ struct all {
 static int check(const struct all *all) {
     for (size_t i = 0; i < all->count; i++) {
         const struct redlock_lock *lock = all->locks[i];
-        if (!lock_is_idle(lock) || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+        if (!lock_is_idle(lock) || op_is_busy(lock_op(lock))) return REDLOCK_BUSY;
         for (size_t j = 0; j < i; j++)
             if (all->locks[j] == lock) return REDLOCK_BUSY;
     }
@@ -38,7 +38,7 @@ static int take_first(const struct all *all, bool *last) {
     *last = wait_ms == 0;
     const int result =
         first->cancelled ? REDLOCK_CANCELLED : acquire_begin(first, wait_ms, NULL, NULL);
-    return op_await(first, &first->op, result);
+    return op_await(first, lock_op, result);
 }
 
 /* OK: all are held now. The mutex is not held. */
@@ -65,9 +65,11 @@ static bool stay_away(const struct all *all) {
                                         options->retry_delay_ms_max * RL_MS),
                 until = net_now(client->net) + delay;
     waiter_init(&waiter);
-    first->op = (struct op){.active = true, .waiter = &waiter};
+    struct extra *extra = extra_take(first, false);
+    if (extra) extra->op = (struct op){.active = true, .waiter = &waiter};
     schedule_wait_until(&client->schedule, &waiter, until < all->deadline ? until : all->deadline);
-    if (first->op.waiter == &waiter) first->op = (struct op){0};
+    if (extra_of(first)->op.waiter == &waiter) first->extra->op = (struct op){0};
+    extra_rest(first);
     return !first->cancelled;
 }
 

@@ -22,7 +22,8 @@ static bool ignore(struct question *question, unsigned node, const struct net_re
 /* Without memory, observers wait for the next renewal. */
 void lock_announce(struct redlock_lock *lock, rl_mask nodes, rl_ns now) {
     const struct net_bytes head = {NET_KEY_TERM, sizeof NET_KEY_TERM - 1}, key = lock->keys[0];
-    if (lock->fence <= 0 || lock->keys_count != 1) return;
+    const int64_t fence = lock_fence(lock);
+    if (fence <= 0 || lock->keys_count != 1) return;
     struct ask *ask = ask_new(lock->client, sizeof *ask, 1,
                               head.bytes + key.bytes + TERM_BYTES + 1 + lock->token_bytes, ignore);
     if (!ask) return;
@@ -30,8 +31,8 @@ void lock_announce(struct redlock_lock *lock, rl_mask nodes, rl_ns now) {
     question->keys[0] = (struct net_bytes){ask_copy(ask, head).data, head.bytes + key.bytes};
     ask_copy(ask, key);
     char *text = ask_room(ask, TERM_BYTES + 1 + lock->token_bytes);
-    const size_t digits = (size_t)snprintf(text, TERM_BYTES + 1, "%" PRId64 " ", lock->fence);
-    memcpy(text + digits, lock->token, lock->token_bytes);
+    const size_t digits = (size_t)snprintf(text, TERM_BYTES + 1, "%" PRId64 " ", fence);
+    memcpy(text + digits, token_of(lock), lock->token_bytes);
     question->request = (struct net_request){.op = NET_ANNOUNCE,
                                              .keys = question->keys,
                                              .keys_count = 1,

@@ -4,9 +4,10 @@
 #include "lock.h"
 
 int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
-    if (!lock_is_idle(lock) || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    if (!lock_is_idle(lock) || op_is_busy(lock_op(lock))) return REDLOCK_BUSY;
     late_end(lock);
-    op_begin(lock, &lock->op, done, context);
+    if (!extra_take(lock, false)) return REDLOCK_NO_MEMORY;
+    op_begin(lock, &lock->extra->op, done, context);
     lock->refs++;
     return REDLOCK_OK;
 }
@@ -22,12 +23,13 @@ const struct redlock_lock_options *lock_options(const struct redlock_lock *lock)
 bool lock_is_freed(const struct redlock_lock *lock) { return atomic_load(&lock->freed); }
 
 void lock_give_back(struct redlock_lock *lock, int result) {
-    if (!lock->freed) op_finish(lock, &lock->op, result);
+    if (!lock->freed) op_finish(lock, lock_op(lock), result);
+    extra_rest(lock);
     lock_unref(lock);
 }
 
 const struct net_bytes *lock_key(const struct redlock_lock *lock) {
-    return lock->keys_count == 1 && !lock->slots ? &lock->keys[0] : NULL;
+    return lock->keys_count == 1 && !slots_of(lock) ? &lock->keys[0] : NULL;
 }
 
 rl_ns lock_node_timeout(const struct redlock_lock *lock) {

@@ -5,14 +5,14 @@
 
 /* Once a record was seen no classic vote is asked for, whatever a lock still waits for. */
 static void send_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
-    struct round *round = lock->round;
+    struct round *round = round_now(lock);
     if (lock->client->guard) {
-        lock->unsent |= actions->acquire | actions->extend;
+        lock->extra->unsent |= actions->acquire | actions->extend;
         return;
     }
-    if (lock->slots)
+    if (slots_of(lock))
         lock_send(lock, actions->acquire, slots_request(lock, actions), round->calls, now);
-    const rl_mask plain = lock->slots ? 0 : actions->acquire;
+    const rl_mask plain = slots_of(lock) ? 0 : actions->acquire;
     lock_send(lock, plain | actions->repair, &round->acquire, round->calls, now);
     lock_send(lock, actions->extend | actions->catch_up, &round->extend, round->calls, now);
 }
@@ -20,13 +20,14 @@ static void send_votes(struct redlock_lock *lock, const struct rl_actions *actio
 static void answer(struct round *round, const struct net_call *call,
                    const struct net_reply *reply) {
     struct redlock_lock *lock = round->lock;
-    if (lock->round != round || lock->phase == PHASE_FREE) return;
+    if (round_now(lock) != round || lock->phase == PHASE_FREE) return;
     lock_step(lock, classic_vote(lock, call, reply));
 }
 
 /* Mode auto may turn guarded before the token is used. */
 static int adopt(struct redlock_lock *lock, int64_t fence) {
-    lock->fence = fence;
+    struct fenced *fenced = lock_fenced(lock);
+    if (fenced) fenced->fence = fence;
     return REDLOCK_OK;
 }
 

@@ -20,14 +20,14 @@ static size_t prefix_of(const struct redlock_lock *lock) {
     return lock->client->options.key_prefix_bytes;
 }
 
-static int64_t fence_of(const struct redlock_lock *lock) {
-    return lock->config->mode->fenced ? lock->fence : 0;
+static int64_t fence_now(const struct redlock_lock *lock) {
+    return lock->config->mode->fenced ? lock_fence(lock) : 0;
 }
 
 /* They have no token either. docs/operate/metrics.md lists the arguments. */
 #define TRACEPOINT(name, lock, result, began, now)                                                 \
     DTRACE_PROBE7(redlock, name, lock, (const char *)(lock)->keys[0].data + prefix_of(lock),       \
-                  (lock)->keys[0].bytes - prefix_of(lock), result, fence_of(lock), began, now)
+                  (lock)->keys[0].bytes - prefix_of(lock), result, fence_now(lock), began, now)
 
 /* ---- the hook ---- */
 
@@ -39,13 +39,13 @@ static void pass_on(const struct redlock_lock *lock, const struct redlock_event 
     for (size_t i = 0; i < lock->keys_count; i++)
         resources[i] = (struct redlock_bytes){(const char *)lock->keys[i].data + prefix,
                                               lock->keys[i].bytes - prefix};
-    for (size_t i = 0; i < client->nodes; i++) verdicts[i] = lock->verdicts[i];
+    for (size_t i = 0; i < client->nodes; i++) verdicts[i] = lock_verdicts(lock)[i];
     struct redlock_event event = *what;
     event.size = sizeof event;
     event.lock = lock;
     event.resources = resources;
     event.resources_count = lock->keys_count;
-    event.fence = fence_of(lock);
+    event.fence = fence_now(lock);
     event.verdicts = verdicts;
     event.nodes = client->nodes;
     client->observer(client->observer_context, &event);
@@ -57,11 +57,11 @@ static bool observed(const struct redlock_lock *lock) { return lock->client->obs
 
 static __attribute__((noinline)) void report_acquisition(const struct redlock_lock *lock, int kind,
                                                          int result, rl_ns now) {
-    const struct rl_acquire *machine = &lock->acquisition->machine;
+    const struct rl_acquire *machine = &lock->extra->acquisition->machine;
     const bool won = result == REDLOCK_OK;
     const struct redlock_event event = {.kind = kind,
                                         .result = result,
-                                        .began_ns = lock->acquisition->since,
+                                        .began_ns = lock->extra->acquisition->since,
                                         .ended_ns = now,
                                         .acquired_ns = won ? now : 0,
                                         .validity_end_ns = won ? machine->attempt.validity_end : 0,
@@ -71,8 +71,8 @@ static __attribute__((noinline)) void report_acquisition(const struct redlock_lo
 
 void events_acquired(struct redlock_lock *lock, rl_ns now) {
     struct redlock_stats *stats = &lock->client->stats;
-    const rl_ns since = lock->acquisition->since;
-    const struct rl_waiting *waiting = &lock->acquisition->machine.waiting;
+    const rl_ns since = lock->extra->acquisition->since;
+    const struct rl_waiting *waiting = &lock->extra->acquisition->machine.waiting;
     stats->acquired++;
     histogram_add(&stats->waited, now - since);
     if (waiting->active && waiting->free_since != RL_NEVER)
@@ -82,7 +82,7 @@ void events_acquired(struct redlock_lock *lock, rl_ns now) {
 }
 
 void events_failed(const struct redlock_lock *lock, int result, rl_ns now) {
-    TRACEPOINT(failed, lock, result, lock->acquisition->since, now);
+    TRACEPOINT(failed, lock, result, lock->extra->acquisition->since, now);
     if (observed(lock)) report_acquisition(lock, REDLOCK_EVENT_FAILED, result, now);
 }
 
@@ -106,7 +106,7 @@ static void extended(const struct redlock_lock *lock, int result, rl_ns t1, rl_n
     const struct rl_lease *lease = &lock->lease;
     /* A step may end one round and open the next; and a round that can ask nobody ends in the step
      * that opens it. */
-    const bool next_is_open = lease->round_t1 != t1 && lease->round.asked;
+    const bool next_is_open = lease->round_t1 != t1 && lease->work->round.asked;
     rl_ns began = next_is_open ? t1 : lease->round_t1;
     const bool asked = result == REDLOCK_OK || result == REDLOCK_NO_QUORUM;
     if (!asked) began = now; /* refused, or overtaken by the loss */

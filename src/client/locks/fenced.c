@@ -11,23 +11,25 @@
 /* ---- keys and their stripes ---- */
 
 static void choose_stripes(struct redlock_lock *lock) {
-    lock->stripes_count = 0;
+    struct fenced *fenced = lock_fenced(lock);
+    fenced->stripes_count = 0;
     for (size_t i = 0; i < lock->keys_count; i++) {
         uint16_t stripe = fenced_stripe(lock->keys[i]);
         size_t at = 0;
-        while (at < lock->stripes_count && lock->stripes[at] != stripe) at++;
-        lock->stripes[at] = stripe;
-        if (at == lock->stripes_count) lock->stripes_count++;
+        while (at < fenced->stripes_count && fenced->stripes[at] != stripe) at++;
+        fenced->stripes[at] = stripe;
+        if (at == fenced->stripes_count) fenced->stripes_count++;
     }
 }
 
 /* ---- requests ---- */
 
 static void carry_fences(struct net_request *request, const struct round *round) {
-    const struct slots *slots = round->lock->slots;
+    const struct slots *slots = slots_of(round->lock);
+    const struct fenced *fenced = lock_fenced(round->lock);
     request->nonces = round->nonces;
-    request->stripes = round->lock->stripes;
-    request->stripes_count = round->lock->stripes_count;
+    request->stripes = fenced->stripes;
+    request->stripes_count = fenced->stripes_count;
     if (!slots) return;
     const bool all = request->op == NET_ACQUIRE_SLOT;
     request->stripes = all ? slots->stripes : &slots->stripes[slots->held ? slots->held - 1 : 0];
@@ -63,34 +65,35 @@ static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_requ
                        rl_ns now) {
     const struct guard *guard = lock->client->guard;
     for (unsigned i = 0; i < lock->config->terms.nodes; i++)
-        if (nodes & rl_bit(i)) lock->round->nonces[i] = guard->nonces[i];
-    lock_send(lock, nodes, request, lock->round->calls, now);
+        if (nodes & rl_bit(i)) round_now(lock)->nonces[i] = guard->nonces[i];
+    lock_send(lock, nodes, request, round_now(lock)->calls, now);
 }
 
 static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence,
                        rl_ns now) {
     const struct redlock_client *client = lock->client;
     for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
-        struct net_request *request = &lock->round->again[i];
+        struct net_request *request = &round_now(lock)->again[i];
         if (!(nodes & rl_bit(i))) continue;
         request->op = op;
         request->fence = fence;
-        if (lock->slots) { /* it was for any slot, or for another one, before */
+        if (slots_of(lock)) { /* it was for any slot, or for another one, before */
             if (op == NET_ACQUIRE_SLOT)
                 request->keys = lock->keys, request->keys_count = 1;
             else
                 request->keys = lock_keys(lock, &request->keys_count);
-            carry_fences(request, lock->round);
-            slots_name_waiter(lock->round, request);
+            carry_fences(request, round_now(lock));
+            slots_name_waiter(round_now(lock), request);
         }
         if (lock_reads(lock)) request->op = op == NET_RAISE ? NET_SHARE : NET_SHARE_EXTEND;
-        if (lock->phase == PHASE_LEASED) request->ttl_ms = lock->round->extend.ttl_ms;
+        if (lock->phase == PHASE_LEASED) request->ttl_ms = round_now(lock)->extend.ttl_ms;
         if (op == NET_RAISE || op == NET_ACQUIRE_SLOT)
             send_votes(lock, rl_bit(i), request, now);
-        else if ((client->voters & rl_bit(i)) && client->guard->nonces[i] == lock->round->nonces[i])
-            lock_send(lock, rl_bit(i), request, lock->round->calls, now);
+        else if ((client->voters & rl_bit(i)) &&
+                 client->guard->nonces[i] == round_now(lock)->nonces[i])
+            lock_send(lock, rl_bit(i), request, round_now(lock)->calls, now);
         else
-            lock->unsent |= rl_bit(i);
+            lock->extra->unsent |= rl_bit(i);
     }
 }
 
@@ -98,7 +101,7 @@ static bool park(struct redlock_lock *lock, unsigned node);
 
 static void park_all(struct redlock_lock *lock, rl_mask nodes) {
     for (unsigned i = 0; nodes >> i; i++)
-        if ((nodes & rl_bit(i)) && !park(lock, i)) lock->unsent |= rl_bit(i);
+        if ((nodes & rl_bit(i)) && !park(lock, i)) lock->extra->unsent |= rl_bit(i);
 }
 
 /* For an adopted lock. */
@@ -114,31 +117,32 @@ static void send_raise(struct redlock_lock *lock, const struct rl_actions *actio
 static void send_extension(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     const rl_mask voters = lock->client->voters;
     fenced_unpark(lock);
-    lock->round->extend.fence = lock->fence;
-    if (lock->slots) carry_fences(&lock->round->extend, lock->round);
-    if (guard_ttl_too_long(lock->client->guard, lock->round->extend.ttl_ms)) {
-        lock->unsent |= actions->extend;
+    round_now(lock)->extend.fence = lock_fence(lock);
+    if (slots_of(lock)) carry_fences(&round_now(lock)->extend, round_now(lock));
+    if (guard_ttl_too_long(lock->client->guard, round_now(lock)->extend.ttl_ms)) {
+        lock->extra->unsent |= actions->extend;
         return;
     }
-    send_votes(lock, actions->extend & voters, &lock->round->extend, now);
+    send_votes(lock, actions->extend & voters, &round_now(lock)->extend, now);
     park_all(lock, actions->extend & (rl_mask)~voters);
 }
 
 static void send_late_extension(struct redlock_lock *lock, const struct rl_actions *actions,
                                 rl_ns now) {
     const rl_mask nodes = actions->catch_up & lock->client->voters;
-    lock->round->extend.fence = lock->fence;
-    if (lock->slots) carry_fences(&lock->round->extend, lock->round);
-    lock->unsent |= actions->catch_up & (rl_mask)~nodes;
-    send_votes(lock, nodes, &lock->round->extend, now);
+    round_now(lock)->extend.fence = lock_fence(lock);
+    if (slots_of(lock)) carry_fences(&round_now(lock)->extend, round_now(lock));
+    lock->extra->unsent |= actions->catch_up & (rl_mask)~nodes;
+    send_votes(lock, nodes, &round_now(lock)->extend, now);
 }
 
 static void send_all_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
-    struct round *round = lock->round;
+    struct round *round = round_now(lock);
     if (actions->acquire && actions->slot != 0) {
         send_again(lock, NET_ACQUIRE_SLOT, actions->acquire, actions->fence, now);
     } else if (actions->acquire) {
-        struct net_request *request = lock->slots ? slots_request(lock, actions) : &round->acquire;
+        struct net_request *request =
+            slots_of(lock) ? slots_request(lock, actions) : &round->acquire;
         request->fence = actions->fence;
         guard_proposed_fence(lock->client->guard, actions->fence);
         send_votes(lock, actions->acquire, request, now);
@@ -172,12 +176,12 @@ static void prepare_event(struct redlock_lock *lock, struct rl_event *event) {
         event->fence_hint = guard_fence_hint(guard);
     if (lock->phase != PHASE_ACQUIRING) return;
     if (guard_ttl_too_long(guard, lock->config->options.ttl_ms))
-        lock->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
+        lock->extra->acquisition->abort_result = REDLOCK_TTL_MAX_EXCEEDED;
 }
 
 static void won(struct redlock_lock *lock, int64_t fence) {
-    lock->fence = fence;
-    guard_saw_fence(lock->client->guard, lock->fence);
+    lock_fenced(lock)->fence = fence;
+    guard_saw_fence(lock->client->guard, fence);
 }
 
 /* ---- answers ---- */
@@ -200,7 +204,7 @@ static void learn(const struct round *round, const struct net_call *call,
 
 static bool same_round(const struct redlock_lock *lock) {
     return lock->phase == PHASE_LEASED && lock->lease.round_open &&
-           lock->parked_t1 == lock->lease.round_t1;
+           extra_of(lock)->parked_t1 == lock->lease.round_t1;
 }
 
 /* The record has changed during an extension, as it does when another member comes back. Most
@@ -210,44 +214,47 @@ static bool park(struct redlock_lock *lock, unsigned node) {
     const struct rl_guard_node *at = &client->guard->machine.node[node];
     if (lock->phase != PHASE_LEASED || !lock->lease.round_open) return false;
     /* an answer of an earlier round */
-    if (!(rl_tally_pending(&lock->lease.round) & rl_bit(node))) return false;
+    if (!(rl_tally_pending(&lock->lease.work->round) & rl_bit(node))) return false;
     if (!at->up ||
         (at->eligibility != RL_ELIGIBILITY_UNKNOWN && at->eligibility != RL_ELIGIBILITY_INTACT))
         return false;
-    lock->parked |= rl_bit(node);
-    lock->parked_t1 = lock->lease.round_t1;
-    lock->verdicts[node] = REDLOCK_VERDICT_RECOVERING;
-    if (lock->parked_at) return true;
-    lock->parked_next = client->locks->parked;
-    lock->parked_at = &client->locks->parked;
-    if (lock->parked_next) lock->parked_next->parked_at = &lock->parked_next;
+    struct extra *extra = lock->extra; /* its round is open */
+    extra->parked |= rl_bit(node);
+    extra->parked_t1 = lock->lease.round_t1;
+    lock_verdicts(lock)[node] = REDLOCK_VERDICT_RECOVERING;
+    if (extra->parked_at) return true;
+    extra->parked_next = client->locks->parked;
+    extra->parked_at = &client->locks->parked;
+    if (extra->parked_next) extra->parked_next->extra->parked_at = &extra->parked_next;
     client->locks->parked = lock;
     return true;
 }
 
 void fenced_unpark(struct redlock_lock *lock) {
-    lock->parked = 0;
-    if (!lock->parked_at) return;
-    *lock->parked_at = lock->parked_next;
-    if (lock->parked_next) lock->parked_next->parked_at = lock->parked_at;
-    lock->parked_at = NULL;
+    struct extra *extra = lock->extra;
+    if (!extra || !extra->parked_at) return;
+    *extra->parked_at = extra->parked_next;
+    if (extra->parked_next) extra->parked_next->extra->parked_at = extra->parked_at;
+    extra->parked_at = NULL;
+    extra->parked = 0;
 }
 
 /* What the node was asked last. */
 static void ask_again(struct redlock_lock *lock, rl_mask nodes) {
     const rl_ns now = net_now(lock->client->net);
-    const rl_mask raises = lock_adopts(lock) ? nodes & lock->lease.extended : 0;
-    send_votes(lock, nodes & (rl_mask)~raises, &lock->round->extend, now);
+    const rl_mask raises = lock_adopts(lock) ? nodes & lock->lease.work->extended : 0;
+    send_votes(lock, nodes & (rl_mask)~raises, &round_now(lock)->extend, now);
     if (raises) send_again(lock, NET_RAISE, raises, lock->lease.fence, now);
 }
 
 /* Uses the present knowledge of the nodes: the request goes out again, or counts as failed. */
 static void resume(struct redlock_lock *lock) {
     const struct rl_guard *machine = &lock->client->guard->machine;
+    struct extra *extra = lock->extra;
     rl_mask again = 0, failed = 0;
     for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
         const struct rl_guard_node *node = &machine->node[i];
-        if (!(lock->parked & rl_bit(i)) ||
+        if (!(extra->parked & rl_bit(i)) ||
             (node->up && node->eligibility == RL_ELIGIBILITY_UNKNOWN))
             continue;
         if (node->up && node->eligibility == RL_ELIGIBILITY_INTACT)
@@ -255,14 +262,14 @@ static void resume(struct redlock_lock *lock) {
         else
             failed |= rl_bit(i);
     }
-    lock->parked &= (rl_mask) ~(again | failed);
+    extra->parked &= (rl_mask) ~(again | failed);
     /* The record that was read meanwhile may allow less. Under its nonce the extension would count,
      * and last longer than a recovering node waits. */
-    if (guard_ttl_too_long(lock->client->guard, lock->round->extend.ttl_ms)) {
+    if (guard_ttl_too_long(lock->client->guard, round_now(lock)->extend.ttl_ms)) {
         failed |= again;
         again = 0;
     }
-    if (lock->parked == 0) fenced_unpark(lock);
+    if (extra->parked == 0) fenced_unpark(lock);
     /* first the present knowledge: the round may have ended */
     lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
     if (!same_round(lock)) return;
@@ -270,14 +277,14 @@ static void resume(struct redlock_lock *lock) {
     struct rl_event vote = {.type = RL_EVENT_VOTE, .vote = RL_VOTE_FAILED};
     for (; failed >> vote.node && same_round(lock); vote.node++)
         if (failed & rl_bit(vote.node)) lock_step(lock, vote);
-    if (lock->unsent && lock->phase != PHASE_FREE)
+    if (extra_of(lock)->unsent && lock->phase != PHASE_FREE)
         lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
 }
 
 void locks_resume(struct redlock_client *client) {
     struct redlock_lock *next;
     for (struct redlock_lock *lock = client->locks->parked; lock; lock = next) {
-        next = lock->parked_next; /* a step of one lock unparks no other */
+        next = lock->extra->parked_next; /* a step of one lock unparks no other */
         if (same_round(lock))
             resume(lock);
         else
@@ -290,7 +297,7 @@ static void answer(struct round *round, const struct net_call *call,
     struct redlock_lock *lock = round->lock;
     int verdict;
     learn(round, call, reply);
-    if (lock->round != round || lock->phase == PHASE_FREE) return;
+    if (round_now(lock) != round || lock->phase == PHASE_FREE) return;
     const struct rl_event event = guarded_vote(lock, call, reply, &verdict);
     if (verdict == REDLOCK_VERDICT_RECOVERING && call_extends(call) && park(lock, call->node))
         resume(lock); /* the record may have been read already, for another lock */
@@ -302,14 +309,14 @@ static void answer(struct round *round, const struct net_call *call,
 
 /* Renewals that follow keep to ttl_max by themselves. */
 static int may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
-    if (lock->fence == 0) return REDLOCK_BAD_ARGUMENT;
+    if (lock_fence(lock) == 0) return REDLOCK_BAD_ARGUMENT;
     bool too_long = guard_ttl_too_long(lock->client->guard, ttl_ms);
     return too_long ? REDLOCK_TTL_MAX_EXCEEDED : REDLOCK_OK;
 }
 
 static int adopt(struct redlock_lock *lock, int64_t fence) {
     if (!guard_fence_plausible(lock->client->guard, fence)) return REDLOCK_BAD_ARGUMENT;
-    lock->fence = fence;
+    lock_fenced(lock)->fence = fence;
     return REDLOCK_OK;
 }
 

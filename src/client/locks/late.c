@@ -6,7 +6,6 @@
  * A disowned lock belongs to whoever has its token. But a process that takes a lock to keep it, and
  * ends, is done before a distant node is connected. So its late nodes still get the key for one
  * node timeout, and redlock_client_free() waits for that. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "lock.h"
@@ -15,12 +14,6 @@
  * in time. */
 enum { STEPS_AT_ONCE = 64 };
 #define STEPS_AGAIN (1 * RL_MS)
-
-struct late_lock {
-    struct redlock_lock *lock;
-    struct late_lock *next, *previous;
-    rl_ns end; /* of a disowned one */
-};
 
 static void unlink_late(struct late_locks *all, struct late_lock *late) {
     *(late->previous ? &late->previous->next : &all->first) = late->next;
@@ -34,12 +27,13 @@ static void link_last(struct late_locks *all, struct late_lock *late) {
     all->last = late;
 }
 
+static bool is_listed(const struct redlock_lock *lock) { return extra_of(lock)->late.lock != NULL; }
+
 void late_forget(struct redlock_lock *lock) {
     struct late_locks *all = &lock->client->locks->late;
-    if (!lock->late) return;
-    unlink_late(all, lock->late);
-    free(lock->late);
-    lock->late = NULL;
+    if (!is_listed(lock)) return;
+    unlink_late(all, &lock->extra->late);
+    lock->extra->late.lock = NULL;
     all->count--;
 }
 
@@ -52,22 +46,19 @@ static rl_mask late_nodes(const struct redlock_lock *lock) {
 static void remember_late(struct redlock_lock *lock) {
     struct late_locks *all = &lock->client->locks->late;
     all->nodes |= late_nodes(lock);
-    if (lock->late) return;
-    struct late_lock *late = malloc(sizeof *late);
-    if (!late) return;
-    late->lock = lock;
-    link_last(all, late);
-    lock->late = late;
+    if (is_listed(lock) || !extra_take(lock, false)) return;
+    lock->extra->late.lock = lock;
+    link_last(all, &lock->extra->late);
     all->count++;
 }
 
 static bool is_under_way(const struct redlock_lock *lock) {
     return (rl_lease_holds(&lock->lease) && lock->lease.late) ||
-           (lock->round && lock->round->voting);
+           (round_now(lock) && round_now(lock)->voting);
 }
 
 static bool is_over(const struct redlock_lock *lock) {
-    return !is_under_way(lock) || net_now(lock->client->net) >= lock->late->end;
+    return !is_under_way(lock) || net_now(lock->client->net) >= lock->extra->late.end;
 }
 
 void late_stepped(struct redlock_lock *lock) {
@@ -119,17 +110,18 @@ void late_disown(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
     if (!is_under_way(lock)) return;
     remember_late(lock);
-    if (!lock->late) return;
+    if (!is_listed(lock)) return;
     lock->phase = PHASE_DISOWNED;
     lock->refs++;
     client->locks->late.disowned++;
     rl_lease_disown(&lock->lease);
-    lock->late->end = net_now(client->net) + lock->config->terms.node_timeout;
+    lock->extra->late.end = net_now(client->net) + lock->config->terms.node_timeout;
     lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES}); /* sets its timer */
 }
 
 rl_ns late_wake_at(const struct redlock_lock *lock, rl_ns wake_at) {
-    return wake_at < lock->late->end ? wake_at : lock->late->end;
+    const rl_ns end = lock->extra->late.end;
+    return wake_at < end ? wake_at : end;
 }
 
 void late_end(struct redlock_lock *lock) {
@@ -147,7 +139,7 @@ void late_end_token(struct redlock_client *client, const void *token, size_t byt
     for (; late; late = next) {
         const struct redlock_lock *lock = late->lock;
         next = late->next;
-        if (!token || (lock->token_bytes == bytes && memcmp(lock->token, token, bytes) == 0))
+        if (!token || (lock->token_bytes == bytes && memcmp(token_of(lock), token, bytes) == 0))
             late_end(late->lock);
     }
 }

@@ -25,6 +25,7 @@ void locks_free(struct redlock_client *client) {
     struct locks *locks = client->locks;
     pool_empty(&locks->rounds);
     pool_empty(&locks->acquisitions);
+    pool_empty(&locks->extras);
     free(locks->renewals.due);
     chains_free(&locks->lock_configs, free);
     wait_queues_free(locks->wait_queues);
@@ -47,12 +48,14 @@ static void forget(struct redlock_lock *lock) {
 
 static void cancel(struct redlock_lock *lock) {
     if (lock->phase != PHASE_ACQUIRING) return;
-    if (lock->abort_result == TURNED_GUARDED) lock->abort_result = REDLOCK_CANCELLED;
+    int *abort_result = &lock->extra->acquisition->abort_result;
+    if (*abort_result == TURNED_GUARDED) *abort_result = REDLOCK_CANCELLED;
     lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
 }
 
 /* A thread that is blocked in a call on the lock is perhaps inside a callback of it. */
 static void op_drop(struct redlock_lock *lock, struct op *op) {
+    if (!op) return;
     if (op->waiter) op_finish(lock, op, REDLOCK_CANCELLED);
     if (op->active && op->done) lock->client->schedule.started--;
     *op = (struct op){0};
@@ -62,17 +65,17 @@ void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) { /* in a child: the connections belong to the parent */
-        free(lock->late);
-        if (lock->round) free(lock->round->slots);
-        free(lock->round);
-        free(lock->acquisition);
+        struct round *round = round_now(lock);
+        if (round) free(round->slots);
+        free(round);
+        free(extra_of(lock)->acquisition);
         lock_dealloc(lock); /* its lock config ends with the client */
         client_unref(client);
         return;
     }
     atomic_store(&lock->freed, true);
-    op_drop(lock, &lock->op);
-    op_drop(lock, &lock->extension);
+    op_drop(lock, lock_op(lock));
+    op_drop(lock, lock_extension(lock));
     cancel(lock);
     if (lock->phase == PHASE_LEASED) {
         lock->phase = PHASE_RELEASING;
@@ -98,7 +101,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     struct redlock_client *client = lock->client;
     if (wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
     if (lock_is_freed(lock)) return REDLOCK_CANCELLED; /* by another thread, in our callback */
-    if (!lock_is_idle(lock) || lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    if (!lock_is_idle(lock) || op_is_busy(lock_op(lock))) return REDLOCK_BUSY;
     if (client_refusal(client) != REDLOCK_OK) return client_refusal(client);
     rl_ns now = net_now(client->net);
     struct rl_event start = {.type = RL_EVENT_START};
@@ -116,12 +119,11 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     late_end(lock); /* before its configuration changes */
     if (lock_config_follow_mode(lock) != REDLOCK_OK) return REDLOCK_NO_MEMORY;
     if (!acquiring_add(lock)) return REDLOCK_NO_MEMORY;
-    op_begin(lock, &lock->op, done, context);
-    lock->abort_result = REDLOCK_OK;
+    op_begin(lock, &lock->extra->op, done, context);
     lock->phase = PHASE_ACQUIRING;
     lock->reads = false;
-    lock->acquisition->since = now;
-    rl_acquire_init(&lock->acquisition->machine, &lock->config->terms, &rules);
+    lock->extra->acquisition->since = now;
+    rl_acquire_init(&lock->extra->acquisition->machine, &lock->config->terms, &rules);
     wait_queue_begin(lock, wait_ms != 0, &start);
     lock_step(lock, start);
     return REDLOCK_OK;
@@ -130,7 +132,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
 static int may_extend(const struct redlock_lock *lock, int64_t ttl_ms) {
     if (ttl_ms < REDLOCK_TTL_MS_MIN || ttl_ms > REDLOCK_TTL_MS_MAX) return REDLOCK_BAD_ARGUMENT;
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
-    if (lock->extension.active || lock->extension.finished) return REDLOCK_BUSY;
+    if (op_is_busy(lock_extension(lock))) return REDLOCK_BUSY;
     if (lock_is_idle(lock)) return REDLOCK_LOST;
     const struct lock_mode *mode = lock->config->mode;
     return mode->may_extend ? mode->may_extend(lock, ttl_ms) : REDLOCK_OK;
@@ -141,7 +143,8 @@ static int extend_begin(struct redlock_lock *lock, int64_t ttl_ms, redlock_done_
     if (ttl_ms == 0) ttl_ms = lock->config->options.ttl_ms;
     int refusal = may_extend(lock, ttl_ms);
     if (refusal != REDLOCK_OK) return refusal;
-    op_begin(lock, &lock->extension, done, context);
+    if (!extra_take(lock, false)) return REDLOCK_NO_MEMORY;
+    op_begin(lock, &lock->extra->extension, done, context);
     lock_step(lock, (struct rl_event){.type = RL_EVENT_EXTEND, .ttl = ttl_ms * RL_MS});
     return REDLOCK_OK;
 }
@@ -164,23 +167,26 @@ static int downgrade_begin(struct redlock_lock *lock, redlock_done_fn *done, voi
     int refusal = may_extend(lock, options->ttl_ms);
     if (refusal != REDLOCK_OK) return refusal;
     if (lock_reads(lock)) return extend_begin(lock, 0, done, context);
-    if (lock->keys_count > 1 || lock->slots || options->leader ||
+    if (lock->keys_count > 1 || slots_of(lock) || options->leader ||
         lock->client->scheme != REDLOCK_SCHEME_SET)
         return REDLOCK_BAD_ARGUMENT;
     if (!all_may_list_readers(lock->client)) return REDLOCK_NO_SHARED;
-    if (!lock->pair && !(lock->pair = lock_pair_new(lock->keys[0]))) return REDLOCK_NO_MEMORY;
+    struct extra *extra = extra_take(lock, false);
+    if (extra && !extra->pair) extra->pair = lock_pair_new(lock->keys[0]);
+    if (!extra || !extra->pair) return REDLOCK_NO_MEMORY;
     lock->reads = true;
     return extend_begin(lock, 0, done, context);
 }
 
 int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
     if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING) return REDLOCK_BUSY;
-    if (lock->op.active || lock->op.finished) return REDLOCK_BUSY;
+    if (op_is_busy(lock_op(lock))) return REDLOCK_BUSY;
     if (lock_is_idle(lock)) return REDLOCK_LOST;
-    op_begin(lock, &lock->op, done, context);
+    struct extra *extra = extra_take(lock, true);
+    if (extra) op_begin(lock, &extra->op, done, context);
     lock->phase = PHASE_RELEASING;
     lock_step(lock, (struct rl_event){.type = RL_EVENT_RELEASE});
-    return REDLOCK_OK;
+    return extra ? REDLOCK_OK : REDLOCK_NO_QUORUM; /* without memory it has ended in the step */
 }
 
 /* A program that adopts a lock (takes it over by its token) has often just opened the client. So
@@ -190,8 +196,10 @@ void gather_for_adopted(struct redlock_lock *lock) {
         gather_majority(lock->client, lock->config->terms.quorum, lock->config->terms.node_timeout);
 }
 
-int op_await(struct redlock_lock *lock, struct op *op, int result) {
+int op_await(struct redlock_lock *lock, struct op *which(const struct redlock_lock *lock),
+             int result) {
     struct redlock_client *client = lock->client;
+    struct op *op = which(lock);
     if (result != REDLOCK_OK) {
         client_leave(client);
     } else if (op->active) {
@@ -202,6 +210,7 @@ int op_await(struct redlock_lock *lock, struct op *op, int result) {
     } else {
         result = op->result;
         *op = (struct op){0};
+        extra_rest(lock);
         result = client_leave_notifying(client, result);
     }
     return result;
@@ -221,7 +230,7 @@ static int enter_gathered(struct redlock_lock *lock) {
 int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms) {
     const int entered = enter(lock);
     if (entered != REDLOCK_OK) return entered;
-    return op_await(lock, &lock->op, acquire_begin(lock, wait_ms, NULL, NULL));
+    return op_await(lock, lock_op, acquire_begin(lock, wait_ms, NULL, NULL));
 }
 
 int redlock_try(struct redlock_lock *lock) { return redlock_acquire(lock, 0); }
@@ -229,19 +238,19 @@ int redlock_try(struct redlock_lock *lock) { return redlock_acquire(lock, 0); }
 int redlock_extend(struct redlock_lock *lock, int64_t ttl_ms) {
     const int entered = enter_gathered(lock);
     if (entered != REDLOCK_OK) return entered;
-    return op_await(lock, &lock->extension, extend_begin(lock, ttl_ms, NULL, NULL));
+    return op_await(lock, lock_extension, extend_begin(lock, ttl_ms, NULL, NULL));
 }
 
 int redlock_downgrade(struct redlock_lock *lock) {
     const int entered = enter_gathered(lock);
     if (entered != REDLOCK_OK) return entered;
-    return op_await(lock, &lock->extension, downgrade_begin(lock, NULL, NULL));
+    return op_await(lock, lock_extension, downgrade_begin(lock, NULL, NULL));
 }
 
 int redlock_release(struct redlock_lock *lock) {
     const int entered = enter_gathered(lock);
     if (entered != REDLOCK_OK) return entered;
-    return op_await(lock, &lock->op, release_begin(lock, NULL, NULL));
+    return op_await(lock, lock_op, release_begin(lock, NULL, NULL));
 }
 
 static int enter_async(struct redlock_lock *lock, redlock_done_fn *done) {
@@ -282,8 +291,8 @@ int redlock_release_start(struct redlock_lock *lock, redlock_done_fn *done, void
 void redlock_cancel(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return;
     lock->cancelled = true;
-    if (lock_is_idle(lock) && lock->op.waiter)
-        op_finish(lock, &lock->op, REDLOCK_CANCELLED); /* between two tries of acquire_all.c */
+    if (lock_is_idle(lock) && extra_of(lock)->op.waiter)
+        op_finish(lock, lock_op(lock), REDLOCK_CANCELLED); /* between two tries of acquire_all.c */
     cancel(lock);
     client_leave(lock->client);
 }
@@ -297,9 +306,10 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     /* It stands for all readers: a release with it would end the locks of all of them. */
     if (net_is_text((struct net_bytes){token, bytes}, NET_SHARED_MARKER))
         return REDLOCK_BAD_ARGUMENT;
-    if (lock->slots) return REDLOCK_BAD_ARGUMENT; /* of which slot? It has a resource of its own */
+    if (slots_of(lock))
+        return REDLOCK_BAD_ARGUMENT; /* of which slot? It has a resource of its own */
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = lock_is_idle(lock) && !lock->op.active ? REDLOCK_OK : REDLOCK_BUSY;
+    int result = lock_is_idle(lock) && !extra_of(lock)->op.active ? REDLOCK_OK : REDLOCK_BUSY;
     if (lock_is_freed(lock)) result = REDLOCK_CANCELLED;
     /* Observers are told the term of a leader, and only its acquisition proves which one that is.
      */
@@ -314,7 +324,7 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
         lease_init(lock);
         lock_step(lock, (struct rl_event){.type = RL_EVENT_START,
                                           .asked = rl_all(client->nodes),
-                                          .fence = lock->fence});
+                                          .fence = lock_fence(lock)});
         lock_rest(lock);
     }
     client_leave(client);
@@ -330,7 +340,8 @@ int redlock_lock_disown(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock_is_idle(lock) ? REDLOCK_LOST : REDLOCK_OK;
-    if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING || lock->extension.active)
+    if (lock->phase == PHASE_ACQUIRING || lock->phase == PHASE_RELEASING ||
+        extra_of(lock)->extension.active)
         result = REDLOCK_BUSY;
     /* the token's bytes stay until the next acquisition */
     if (result == REDLOCK_OK) {
@@ -381,7 +392,8 @@ int64_t redlock_validity_end_ns(struct redlock_lock *lock) {
 struct redlock_bytes redlock_token(struct redlock_lock *lock) {
     struct redlock_bytes token = {NULL, 0};
     if (client_enter(lock->client) != REDLOCK_OK) return token;
-    if (lock->phase == PHASE_LEASED) token = (struct redlock_bytes){lock->token, lock->token_bytes};
+    if (lock->phase == PHASE_LEASED)
+        token = (struct redlock_bytes){token_of(lock), lock->token_bytes};
     client_exit(lock->client);
     return token;
 }
@@ -390,21 +402,21 @@ int64_t redlock_fence(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
     bool held = lock->phase == PHASE_LEASED &&
                 rl_lease_validity(&lock->lease, net_now(lock->client->net)) > 0;
-    int64_t fence = held && lock->config->mode->fenced ? lock->fence : 0;
+    int64_t fence = held && lock->config->mode->fenced ? lock_fence(lock) : 0;
     client_exit(lock->client);
     return fence;
 }
 
 uint32_t redlock_slot(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
-    uint32_t slot = lock->slots && lock->phase == PHASE_LEASED ? lock->slots->held : 0;
+    uint32_t slot = slots_of(lock) && lock->phase == PHASE_LEASED ? slots_of(lock)->held : 0;
     client_exit(lock->client);
     return slot;
 }
 
 uint32_t redlock_other_slots(struct redlock_lock *lock) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
-    uint32_t slots = lock->slots ? lock->slots->other : 0;
+    uint32_t slots = slots_of(lock) ? slots_of(lock)->other : 0;
     client_exit(lock->client);
     return slots;
 }
@@ -412,7 +424,7 @@ uint32_t redlock_other_slots(struct redlock_lock *lock) {
 size_t redlock_verdicts(struct redlock_lock *lock, int *verdicts, size_t count) {
     if (client_enter(lock->client) != REDLOCK_OK) return 0;
     size_t nodes = lock->config->terms.nodes;
-    for (size_t i = 0; i < nodes && i < count; i++) verdicts[i] = lock->verdicts[i];
+    for (size_t i = 0; i < nodes && i < count; i++) verdicts[i] = lock_verdicts(lock)[i];
     client_exit(lock->client);
     return nodes;
 }

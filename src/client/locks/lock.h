@@ -6,6 +6,7 @@
 #define RL_CLIENT_LOCK_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 #include "chains.h"
 #include "core/guard.h"
@@ -43,30 +44,15 @@ struct late_locks {
     struct net_timer timer;
 };
 
-/* What a client keeps for all of its locks. */
-struct locks {
-    struct redlock_client *client;
-    struct acquisition *acquiring; /* those under way; they are notified when nodes come and go */
-    struct chains lock_configs;
-    struct lock_config *lock_config_last; /* the one last used; NULL: it is gone */
-    struct pool rounds, acquisitions;
-    struct renewals renewals;        /* the renewals that are due */
-    struct wait_queues *wait_queues; /* NULL: no caller has waited yet */
-    /* Locks with extensions that wait until a node's record has been read again. */
-    struct redlock_lock *parked;
-    struct redlock_lock *leased; /* locks with a lease, until it is released */
-    struct late_locks late;
-};
-
 /* The options that locks with equal settings share. */
-enum { LOCK_VALUES = 14 };
+enum { LOCK_VALUES = 15 };
 struct lock_config {
     struct chained by_values;
     int64_t values[LOCK_VALUES]; /* of the options, and whether the mode is fenced */
     const struct lock_mode *mode;
     unsigned locks;
     unsigned held; /* of these locks, held and to be renewed */
-    /* without owner and on_change, which belong to each lock */
+    /* without owner and the context of on_change, which belong to each lock */
     struct redlock_lock_options options;
     struct rl_terms terms;
     struct rl_lease_rules rules;
@@ -131,6 +117,10 @@ struct acquisition {
     struct rl_acquire machine;
     struct redlock_lock *lock;
     struct place place;
+    /* not OK: why the library cancelled the acquisition itself; or TURNED_GUARDED */
+    int abort_result;
+    /* No node could report its rank in the queue, and the machine does not have this event yet. */
+    bool unranked;
     rl_ns since;                    /* when the caller asked */
     struct acquisition *next, **at; /* in the client's list; `at` is NULL outside it */
 };
@@ -150,70 +140,99 @@ struct op {
     void *context;
 };
 
-/* A process may have a hundred thousand of these, held and idle. What is needed only from time to
- * time belongs to a round or an acquisition; what many locks share belongs to their
- * configuration. */
+/* A lock without its key on some nodes, or a disowned one. */
+struct late_lock {
+    struct redlock_lock *lock; /* NULL: it is not listed */
+    struct late_lock *next, *previous;
+    rl_ns end; /* of a disowned one */
+};
+
+/* What a lock needs only while something is under way, and what few locks have at all. A lock has
+ * it while any of this is in use. */
+struct extra {
+    struct op op; /* acquire or release */
+    struct op extension;
+    struct acquisition *acquisition; /* while it is being acquired */
+    struct rl_lease_work work;
+    /* Sends that failed at once, by kind; the machine does not have these events yet. Both are 0
+     * between steps. */
+    rl_mask unsent, unsent_release;
+    struct round *round;
+    struct late_lock late;
+    struct slots *slots;    /* NULL: the lock has none */
+    struct net_bytes *pair; /* its key, and the name of its readers; NULL: never downgraded */
+    unsigned char *token;   /* adopted, and too long for the space after the lock; else NULL */
+    rl_ns parked_t1;        /* of the round that began then ... */
+    rl_mask parked;         /* ... the extensions that wait */
+    struct redlock_lock *parked_next, **parked_at; /* `at` is NULL outside the client's list */
+};
+extern const struct extra nothing_extra;
+
+/* What a client keeps for all of its locks. */
+struct locks {
+    struct redlock_client *client;
+    struct acquisition *acquiring; /* those under way; they are notified when nodes come and go */
+    struct chains lock_configs;
+    struct lock_config *lock_config_last; /* the one last used; NULL: it is gone */
+    struct pool rounds, acquisitions, extras;
+    struct extra spare;              /* for a step, when there is no memory for another one */
+    struct renewals renewals;        /* the renewals that are due */
+    struct wait_queues *wait_queues; /* NULL: no caller has waited yet */
+    /* Locks with extensions that wait until a node's record has been read again. */
+    struct redlock_lock *parked;
+    struct redlock_lock *leased; /* locks with a lease, until it is released */
+    struct late_locks late;
+};
+
+/* A process may have a million of these, held and idle. */
 struct redlock_lock {
     struct redlock_client *client;
     struct lock_config *config;
-    unsigned refs;     /* of the user, the rounds, and a running callback */
-    atomic_bool freed; /* by the user */
-    bool stepping;
-    /* No node could report its rank in the queue, and the machine does not have this event yet. */
-    bool unranked;
-    uint8_t phase;                     /* enum phase */
-    uint8_t keys_count, stripes_count; /* of the resources */
-    bool shared;                       /* keys[1] is the name under which the readers are listed */
-    bool reads;                        /* until its release, by redlock_downgrade(): `pair` */
-    uint8_t notices;                   /* enum rl_notice, ored: to report */
-    bool cancelled;                    /* by the user, since redlock_acquire_all() began */
-    /* Sends that failed at once, by kind; the machine does not have these events yet. */
-    rl_mask unsent;
-    rl_mask unsent_release;
-    rl_mask parked; /* extensions that wait, ... */
-    uint8_t verdicts[REDLOCK_NODES_MAX];
-    uint8_t owner_bytes;
+    struct extra *extra; /* NULL: it needs none of it now */
+    unsigned refs;       /* of the user, the rounds, and a running callback */
+    uint32_t due_place;  /* among the renewals that are due, plus 1; 0: it does not wait */
     uint16_t token_bytes;
-    bool counted;  /* counted in its configuration's `held` */
-    bool renewing; /* counted among the renewals under way, ... */
-    /* ... or waiting among those that are due: its place there plus 1; 0: it does not wait */
-    uint32_t due_place;
-    /* not OK: why the library cancelled the acquisition itself; or TURNED_GUARDED */
-    int abort_result;
-    /* Of the lease: after the lock, or allocated when it is too long for that. */
-    unsigned char *token;
-    uint16_t *stripes;               /* guarded: of the keys; each stripe once */
-    int64_t fence;                   /* guarded: the fencing token; 0: unknown */
-    struct acquisition *acquisition; /* while it is being acquired */
-    struct round *round;
-    struct late_lock *late; /* NULL: it is not among the late ones */
-    struct rl_lease lease;
-    struct net_timer timer;
-    struct slots *slots;    /* NULL: the lock has none */
-    struct net_bytes *pair; /* its key, and the name of its readers; NULL: never downgraded */
-
-    struct op op; /* acquire or release */
-    struct op extension;
-    redlock_change_fn *on_change;
+    uint8_t phase;      /* enum phase */
+    uint8_t notices;    /* enum rl_notice, ored: to report */
+    uint8_t keys_count; /* of the resources */
+    uint8_t owner_bytes;
+    atomic_bool freed; /* by the user */
+    bool stepping : 1;
+    bool shared : 1;    /* keys[1] is the name under which the readers are listed */
+    bool reads : 1;     /* until its release, by redlock_downgrade(): `pair` */
+    bool cancelled : 1; /* by the user, since redlock_acquire_all() began */
+    bool counted : 1;   /* counted in its configuration's `held` */
+    bool renewing : 1;  /* counted among the renewals under way */
     void *on_change_context;
-
-    rl_ns parked_t1; /* ... of the round that began then */
-    /* in the client's list; `at` is NULL outside it */
-    struct redlock_lock *parked_next, **parked_at;
-    struct redlock_lock *leased_next, **leased_at;
     struct notified notified; /* its callbacks */
-    struct net_bytes keys[]; /* followed by the stripes, the keys' bytes, the owner and the token */
+    /* in the client's list; `at` is NULL outside it */
+    struct redlock_lock *leased_next, **leased_at;
+    struct net_timer timer;
+    struct rl_lease lease;
+    /* Followed by the fenced part, the verdicts of the nodes, the keys' bytes, the owner and the
+     * token. */
+    struct net_bytes keys[];
 };
-_Static_assert(sizeof(struct redlock_lock) <= 448,
-               "with token, key and the allocator's own a held lock is to take 512 bytes");
+_Static_assert(sizeof(struct redlock_lock) <= 216,
+               "with key, token and the allocator's own a held lock is to take 300 bytes");
+
+/* What a lock has after its keys if it may be guarded. */
+struct fenced {
+    int64_t fence; /* the fencing token; 0: unknown */
+    uint16_t stripes_count;
+    uint16_t stripes[]; /* of the keys; each stripe once */
+};
+
 _Static_assert(REDLOCK_RESOURCES_MAX <= UINT8_MAX && REDLOCK_OWNER_BYTES_MAX <= UINT8_MAX,
                "counted in a byte");
 
 /* lock.c */
 int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done, void *context);
 int release_begin(struct redlock_lock *lock, redlock_done_fn *done, void *context);
-/* Releases the mutex. `result`: of beginning the operation; OK: waits for its end. */
-int op_await(struct redlock_lock *lock, struct op *op, int result);
+/* Releases the mutex. `which`: lock_op() or lock_extension(). `result`: of beginning the operation;
+ * OK: waits for its end. */
+int op_await(struct redlock_lock *lock, struct op *which(const struct redlock_lock *lock),
+             int result);
 /* For a lock that adopted a token: its first round waits for the nodes. */
 void gather_for_adopted(struct redlock_lock *lock);
 
@@ -233,11 +252,13 @@ void events_disowned(const struct redlock_lock *lock, rl_ns now);
 void lock_trace(const struct redlock_lock *lock, const struct rl_event *event,
                 const struct rl_actions *actions, rl_ns now);
 
-/* round.c */
+/* pool.c */
 /* Zeroed when it is new; NULL: no memory. `reserve` of them stay for others. */
 void *pool_take(struct pool *pool, size_t bytes, unsigned reserve);
 void pool_give(struct pool *pool, void *memory);
 void pool_empty(struct pool *pool);
+
+/* round.c */
 /* The lock's own round, or one with its token; NULL: no memory. The reserved one is for a
  * release. */
 struct round *round_of(struct redlock_lock *lock, bool release);
@@ -257,8 +278,12 @@ struct redlock_lock *lock_alloc(struct redlock_client *client,
                                 const struct redlock_lock_options *options);
 /* Without its configuration. */
 void lock_dealloc(struct redlock_lock *lock);
+/* The memory that `extra` points to; NULL: no memory. The reserved one is for a release. */
+struct extra *extra_take(struct redlock_lock *lock, bool release);
+/* For a step of the lease; without memory the client's own, until the end of the step. */
+struct extra *extra_of_step(struct redlock_lock *lock);
+void extra_rest(struct redlock_lock *lock); /* gives it back if nothing in it is in use */
 void lock_unref(struct redlock_lock *lock);
-unsigned char *lock_own_token(struct redlock_lock *lock); /* the space after the lock */
 /* A key, and the name of its readers; NULL: no memory. */
 struct net_bytes *lock_pair_new(struct net_bytes key);
 
@@ -272,7 +297,7 @@ int lock_config_follow_mode(struct redlock_lock *lock);
 
 /* notify.c: what a lock reports to its user */
 void op_begin(struct redlock_lock *lock, struct op *op, redlock_done_fn *done, void *context);
-/* does nothing if the operation is not active */
+/* does nothing if the operation is not active, or NULL */
 void op_finish(struct redlock_lock *lock, struct op *op, int result);
 void lock_notice(struct redlock_lock *lock, unsigned notices); /* enum rl_notice, ored */
 
@@ -297,6 +322,9 @@ struct rl_event classic_vote(struct redlock_lock *lock, const struct net_call *c
 struct rl_event guarded_vote(struct redlock_lock *lock, const struct net_call *call,
                              const struct net_reply *reply, int *counted);
 enum rl_vote lock_vote_of(int verdict);
+/* A round that ended at its deadline counts the silent nodes as failed; a round that was decided
+ * earlier does not. */
+void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally);
 
 static inline bool call_extends(const struct net_call *call) {
     return call->request->op == NET_EXTEND || call->request->op == NET_SHARE_EXTEND;
@@ -361,6 +389,8 @@ void renewals_forget(struct redlock_lock *lock);
 enum { SLOTS_RESOURCE_BYTES_MAX = 1024, SLOTS_KEY_BYTES_MAX = SLOTS_RESOURCE_BYTES_MAX + 8 };
 /* NULL: no memory. `count`: 1 to RL_SLOTS_MAX. */
 struct slots *slots_new(struct net_bytes resource, unsigned count);
+/* The lock becomes one of so many slots; 0: an ordinary lock. False: no memory. */
+bool slots_add(struct redlock_lock *lock, unsigned count);
 /* If it is the key of a slot, *key becomes that of the first slot, written to `out`. */
 bool slots_first(struct net_bytes *key, unsigned char out[SLOTS_KEY_BYTES_MAX]);
 /* Puts the number of slots behind the digits of a token. Returns its length. */
@@ -376,6 +406,62 @@ void slots_name_waiter(const struct round *round, struct net_request *request);
 struct net_request *slots_request(struct redlock_lock *lock, const struct rl_actions *actions);
 /* Deletes what is left of the other slots. */
 void slots_leave(struct redlock_lock *lock, rl_mask nodes, rl_ns now);
+/* ---- what follows a lock in its allocation ---- */
+
+static inline size_t names_of(const struct redlock_lock *lock) {
+    return lock->keys_count + (size_t)lock->shared;
+}
+static inline size_t fenced_bytes(const struct redlock_client *client, size_t keys) {
+    if (!client->lock_layout->fenced) return 0;
+    return offsetof(struct fenced, stripes) + keys * sizeof(uint16_t);
+}
+/* NULL: it is never guarded */
+static inline struct fenced *lock_fenced(const struct redlock_lock *lock) {
+    if (!lock->client->lock_layout->fenced) return NULL;
+    return (struct fenced *)(void *)(lock->keys + names_of(lock));
+}
+/* By node. */
+static inline uint8_t *lock_verdicts(const struct redlock_lock *lock) {
+    return (uint8_t *)(lock->keys + names_of(lock)) + fenced_bytes(lock->client, lock->keys_count);
+}
+/* The space after the lock. */
+static inline unsigned char *lock_own_token(const struct redlock_lock *lock) {
+    const struct net_bytes *last = &lock->keys[names_of(lock) - 1];
+    return (unsigned char *)last->data + last->bytes + lock->owner_bytes;
+}
+
+/* ---- what a lock has now, and what it reads as without its extra memory ---- */
+
+static inline const struct extra *extra_of(const struct redlock_lock *lock) {
+    return lock->extra ? lock->extra : &nothing_extra;
+}
+static inline struct op *lock_op(const struct redlock_lock *lock) {
+    return lock->extra ? &lock->extra->op : NULL;
+}
+static inline struct op *lock_extension(const struct redlock_lock *lock) {
+    return lock->extra ? &lock->extra->extension : NULL;
+}
+/* It is under way, or its result has not been fetched yet. */
+static inline bool op_is_busy(const struct op *op) { return op && (op->active || op->finished); }
+static inline struct round *round_now(const struct redlock_lock *lock) {
+    return extra_of(lock)->round;
+}
+static inline struct slots *slots_of(const struct redlock_lock *lock) {
+    return extra_of(lock)->slots;
+}
+/* Not OK: the library cancels the acquisition. */
+static inline int abort_result_of(const struct redlock_lock *lock) {
+    return lock->phase == PHASE_ACQUIRING ? lock->extra->acquisition->abort_result : REDLOCK_OK;
+}
+static inline unsigned char *token_of(const struct redlock_lock *lock) {
+    unsigned char *elsewhere = extra_of(lock)->token;
+    return elsewhere ? elsewhere : lock_own_token(lock);
+}
+static inline int64_t lock_fence(const struct redlock_lock *lock) {
+    const struct fenced *fenced = lock_fenced(lock);
+    return fenced ? fenced->fence : 0;
+}
+
 /* Nothing is under way for the user. */
 static inline bool lock_is_idle(const struct redlock_lock *lock) {
     return lock->phase == PHASE_FREE || lock->phase == PHASE_DISOWNED;
@@ -388,10 +474,10 @@ static inline bool lock_reads(const struct redlock_lock *lock) {
 
 /* All that a lock's requests name. */
 static inline const struct net_bytes *lock_keys(const struct redlock_lock *lock, size_t *count) {
-    const struct slots *slots = lock->slots;
+    const struct slots *slots = slots_of(lock);
     if (lock->reads) {
         *count = 1;
-        return lock->pair;
+        return extra_of(lock)->pair;
     }
     *count = !slots ? lock->keys_count : slots->held ? 1 : slots->count;
     return !slots ? lock->keys : &slots->keys[slots->held ? slots->held - 1 : 0];

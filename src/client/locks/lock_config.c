@@ -25,7 +25,6 @@ static struct lock_config *lock_config_new(struct redlock_client *client,
     config->options = *options;
     config->options.owner = NULL;
     config->options.owner_bytes = 0;
-    config->options.on_change = NULL;
     config->options.on_change_context = NULL;
     /* A win that would be reported as lost at once is not a win. */
     int64_t validity_ms = options->lost_margin_ms + 1;
@@ -88,6 +87,7 @@ struct lock_config *lock_config_of(struct redlock_client *client,
                                          o->leader,
                                          o->slots,
                                          o->shared,
+                                         (int64_t)(intptr_t)o->on_change,
                                          client->lock_mode->fenced};
     struct lock_config *config = client->locks->lock_config_last;
     if (!config || memcmp(config->values, values, sizeof values) != 0)

@@ -114,14 +114,10 @@ int redlock_lock_new_multi(struct redlock_client *client, const struct redlock_b
     if (checked.shared && !shared_valid(client, &checked, count, error))
         return REDLOCK_BAD_ARGUMENT;
     struct redlock_lock *lock = lock_alloc(client, resources, count, &checked);
-    if (lock && checked.slots && !(lock->slots = slots_new(lock->keys[0], checked.slots))) {
-        lock_dealloc(lock);
-        lock = NULL;
-    }
     if (!lock) return fail(error, REDLOCK_NO_MEMORY, "out of memory while making a lock");
     if (client->lock_layout->choose_stripes) client->lock_layout->choose_stripes(lock);
     pthread_mutex_lock(&client->schedule.mutex);
-    lock->config = lock_config_of(client, &checked);
+    if (slots_add(lock, checked.slots)) lock->config = lock_config_of(client, &checked);
     pthread_mutex_unlock(&client->schedule.mutex);
     if (!lock->config) {
         lock_dealloc(lock);

@@ -58,8 +58,9 @@ static int start(const struct many *many) {
 /* True: it is under way, and `waiter` will be notified. */
 static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms,
                           struct waiter *waiter) {
-    struct op *op = &many->locks[i]->op;
+    struct redlock_lock *lock = many->locks[i];
     int result = begin(many, i, wait_ms);
+    struct op *op = lock_op(lock);
     if (result == REDLOCK_OK && op->active) {
         op->waiter = waiter;
         op->context = many->results ? &many->results[i] : NULL;
@@ -68,6 +69,7 @@ static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms,
     if (result == REDLOCK_OK) { /* ended already */
         result = op->result;
         *op = (struct op){0};
+        extra_rest(lock);
     }
     if (many->results) many->results[i] = result;
     if (result != REDLOCK_OK) waiter->result = result;

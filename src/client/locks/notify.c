@@ -18,7 +18,7 @@ void op_begin(struct redlock_lock *lock, struct op *op, redlock_done_fn *done, v
 }
 
 void op_finish(struct redlock_lock *lock, struct op *op, int result) {
-    if (!op->active) return;
+    if (!op || !op->active) return;
     if (op->waiter) { /* its thread does not need to come back here for the result */
         struct waiter *waiter = op->waiter;
         if (op->context) *(int *)op->context = result; /* used by many.c */
@@ -40,15 +40,15 @@ void lock_notice(struct redlock_lock *lock, unsigned notices) {
     stats->extensions += (notices & RL_NOTICE_RENEWED) != 0;
     stats->extensions_failed += (notices & RL_NOTICE_UNSURE) != 0;
     lock->notices |= (uint8_t)notices;
-    if (lock->notices && lock->on_change) report_later(lock);
+    if (lock->notices && lock->config->options.on_change) report_later(lock);
 }
 
 /* ---- callbacks ---- */
 
 /* The operation, if its callback is due. A blocked thread fetches its own. */
 static struct op take_done(struct op *op) {
+    if (!op || !op->finished || !op->done) return (struct op){0};
     struct op done = *op;
-    if (!op->finished || !op->done) return (struct op){0};
     *op = (struct op){0};
     return done;
 }
@@ -69,12 +69,14 @@ static void run_callbacks(struct redlock_lock *lock) {
                  {RL_NOTICE_LOST, REDLOCK_CHANGE_LOST}};
     const unsigned notices = lock->notices;
     lock->notices = 0;
-    const struct op ended[2] = {take_done(&lock->extension), take_done(&lock->op)};
+    redlock_change_fn *on_change = lock->config->options.on_change;
+    const struct op ended[2] = {take_done(lock_extension(lock)), take_done(lock_op(lock))};
+    extra_rest(lock);
     struct schedule *schedule = &lock->client->schedule;
     schedule_out(schedule, &lock->notified);
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        if ((notices & (unsigned)order[i].notice) && lock->on_change && may_call(lock))
-            lock->on_change(lock->on_change_context, lock, order[i].change);
+        if ((notices & (unsigned)order[i].notice) && on_change && may_call(lock))
+            on_change(lock->on_change_context, lock, order[i].change);
     }
     for (int i = 0; i < 2; i++)
         if (ended[i].done && may_call(lock)) ended[i].done(ended[i].context, lock, ended[i].result);

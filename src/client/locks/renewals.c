@@ -19,7 +19,7 @@ static struct renewals *of(const struct redlock_lock *lock) {
     return &lock->client->locks->renewals;
 }
 static rl_ns lost_at(const struct redlock_lock *lock) {
-    return lock->lease.validity_end - lock->lease.rules->lost_margin;
+    return lock->lease.validity_end - lock->config->rules.lost_margin;
 }
 
 /* ---- those that wait ---- */
@@ -168,7 +168,7 @@ static void check_lateness(struct redlock_client *client, rl_ns now) {
         return;
     const struct redlock_lock *first = renewals->due[0];
     const struct rl_terms *terms = &first->config->terms;
-    const struct rl_lease_rules *rules = first->lease.rules;
+    const struct rl_lease_rules *rules = &first->config->rules;
     rl_ns planned = terms->ttl - rl_drift_at(terms, first->lease.drift_ppm, terms->ttl) -
                     rules->lost_margin - rules->renew_every;
     if (lost_at(first) - now < planned / 4 * 3) report_overload(client, now);
@@ -216,7 +216,7 @@ void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *action
     else if (lock->due_place != 0)
         remove_due(renewals, lock);
     count_under_way(lock, actions, now);
-    bool held = lock->phase == PHASE_LEASED && lock->lease.rules->renew_every > 0 &&
+    bool held = lock->phase == PHASE_LEASED && lock->config->rules.renew_every > 0 &&
                 rl_lease_holds(&lock->lease);
     if (held != lock->counted) lock->config->held += held ? 1u : -1u;
     lock->counted = held;

@@ -7,47 +7,6 @@
 
 #include "lock.h"
 
-/* ---- pools ----
- *
- * Memory that is used again and again. A lock needs it while an operation is under way, gives it
- * back when idle, and the next lock takes it unchanged. A few pieces stay, so that the memory of an
- * acquisition is there for the release; the rest of a burst is freed. The last pieces may be
- * reserved: only callers that ask for the reserve get them. */
-
-enum { POOL_KEEPS = 512 };
-
-struct spare {
-    struct spare *next;
-};
-
-void *pool_take(struct pool *pool, size_t bytes, unsigned reserve) {
-    struct spare *spare = pool->first;
-    if (pool->count <= reserve) return calloc(1, bytes);
-    pool->first = spare->next;
-    pool->count--;
-    spare->next = NULL;
-    return spare;
-}
-
-void pool_give(struct pool *pool, void *memory) {
-    struct spare *spare = memory;
-    if (pool->count == POOL_KEEPS) {
-        free(memory);
-        return;
-    }
-    spare->next = pool->first;
-    pool->first = spare;
-    pool->count++;
-}
-
-void pool_empty(struct pool *pool) {
-    for (struct spare *spare = pool->first, *next; spare; spare = next) {
-        next = spare->next;
-        free(spare);
-    }
-    *pool = (struct pool){NULL, 0};
-}
-
 /* ---- rounds ---- */
 
 /* Rounds go from lock to lock, exclusive or shared. */
@@ -91,8 +50,10 @@ static void prepare(struct round *round, const struct redlock_client *client) {
 
 bool locks_reserve(struct redlock_client *client) {
     struct round *round = calloc(1, round_bytes(client));
+    struct extra *extra = calloc(1, sizeof *extra);
     if (round) pool_give(&client->locks->rounds, round);
-    return round != NULL;
+    if (extra) pool_give(&client->locks->extras, extra);
+    return round && extra;
 }
 
 static struct round *round_new(struct redlock_lock *lock, size_t token_bytes, bool release) {
@@ -124,15 +85,18 @@ void round_unref(struct round *round) {
 }
 
 void lock_drop_round(struct redlock_lock *lock) {
-    struct round *round = lock->round;
-    lock->round = NULL;
-    if (round) round_unref(round);
+    struct round *round = round_now(lock);
+    if (!round) return;
+    lock->extra->round = NULL;
+    round_unref(round);
 }
 
 void lock_rest(struct redlock_lock *lock) {
     bool idle =
         lock->phase == PHASE_FREE || (lock->phase == PHASE_LEASED && !lock->lease.round_open);
-    if (idle && lock->round && lock->round->refs == 1) lock_drop_round(lock);
+    const struct round *round = round_now(lock);
+    if (idle && round && round->refs == 1) lock_drop_round(lock);
+    extra_rest(lock);
 }
 
 /* ---- tokens ---- */
@@ -140,7 +104,7 @@ void lock_rest(struct redlock_lock *lock) {
 /* 20 random bytes in hexadecimal, then the owner. Other clients' scripts compare this form as
  * bytes. */
 static bool draw_token(struct redlock_lock *lock) {
-    unsigned char random[REDLOCK_TOKEN_HEX_BYTES / 2], *token = lock->token;
+    unsigned char random[REDLOCK_TOKEN_HEX_BYTES / 2], *token = lock_own_token(lock);
     if (net_random(lock->client->net, random, sizeof random) != 0) return false;
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < sizeof random; i++) {
@@ -148,8 +112,9 @@ static bool draw_token(struct redlock_lock *lock) {
         token[2 * i + 1] = (unsigned char)digits[random[i] & 15];
     }
     lock->token_bytes = REDLOCK_TOKEN_HEX_BYTES;
-    if (lock->slots) /* for as long as any node holds the slot, it says of how many */
-        lock->token_bytes += (uint16_t)slots_write_count(lock->slots, token + lock->token_bytes);
+    const struct slots *slots = slots_of(lock);
+    if (slots) /* for as long as any node holds the slot, it says of how many */
+        lock->token_bytes += (uint16_t)slots_write_count(slots, token + lock->token_bytes);
     if (lock->owner_bytes > 0) {
         token[lock->token_bytes++] = ':';
         /* the owner is stored before it */
@@ -159,16 +124,17 @@ static bool draw_token(struct redlock_lock *lock) {
     return true;
 }
 
-/* `token`: from elsewhere, of any length. It may be the lock's own, after redlock_lock_disown(). */
+/* `token`: from elsewhere, of any length. It may be the lock's own, after redlock_lock_disown().
+ * The lock has its extra memory. */
 static bool new_token(struct redlock_lock *lock, const void *token, size_t bytes) {
-    unsigned char *own = lock_own_token(lock), *to = own, *before = lock->token;
+    unsigned char *own = lock_own_token(lock), *before = lock->extra->token, *elsewhere = NULL;
     size_t room = REDLOCK_TOKEN_HEX_BYTES + (lock->owner_bytes > 0 ? 1u + lock->owner_bytes : 0u);
-    if (lock->slots) room += SLOTS_TEXT_BYTES;
-    if (bytes > room && !(to = malloc(bytes))) return false;
-    if (token) memmove(to, token, bytes);
-    lock->token = to;
+    if (lock->extra->slots) room += SLOTS_TEXT_BYTES;
+    if (bytes > room && !(elsewhere = malloc(bytes))) return false;
+    if (token) memmove(elsewhere ? elsewhere : own, token, bytes);
+    lock->extra->token = elsewhere;
     lock->token_bytes = (uint16_t)bytes;
-    if (before != own) free(before);
+    free(before);
     return token || draw_token(lock);
 }
 
@@ -177,25 +143,29 @@ static bool new_token(struct redlock_lock *lock, const void *token, size_t bytes
 static bool carry_token(struct round *round) {
     const struct redlock_lock *lock = round->lock;
     round->token_bytes = lock->token_bytes;
-    memcpy(round->token, lock->token, lock->token_bytes);
+    memcpy(round->token, token_of(lock), lock->token_bytes);
     round->acquire.op = NET_ACQUIRE;
     round_fill_in(round, &round->acquire);
     round_fill_in(round, &round->release);
-    if (lock->slots && !slots_carry(round)) return false;
+    if (slots_of(lock) && !slots_carry(round)) return false;
     if (lock->config->mode->round_carry) lock->config->mode->round_carry(round);
     return true;
 }
 
 struct round *round_of(struct redlock_lock *lock, bool release) {
-    if (lock->round) return lock->round;
-    lock->round = round_new(lock, lock->token_bytes, release);
-    if (lock->round && !carry_token(lock->round)) lock_drop_round(lock);
-    return lock->round;
+    if (round_now(lock)) return round_now(lock);
+    struct extra *extra = extra_take(lock, release);
+    if (!extra) return NULL;
+    extra->round = round_new(lock, lock->token_bytes, release);
+    if (extra->round && !carry_token(extra->round)) lock_drop_round(lock);
+    return extra->round;
 }
 
 int lock_fresh_round(struct redlock_lock *lock, const void *token, size_t bytes) {
+    struct extra *extra = extra_take(lock, false);
+    if (!extra) return REDLOCK_NO_MEMORY;
     lock_drop_round(lock);
-    if (lock->slots) lock->slots->held = 0;
+    if (extra->slots) extra->slots->held = 0;
     if (!new_token(lock, token, bytes)) return token ? REDLOCK_NO_MEMORY : REDLOCK_SYSTEM;
     return round_of(lock, false) ? REDLOCK_OK : REDLOCK_NO_MEMORY;
 }

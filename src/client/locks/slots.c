@@ -30,6 +30,13 @@ struct slots *slots_new(struct net_bytes resource, unsigned count) {
     return slots;
 }
 
+bool slots_add(struct redlock_lock *lock, unsigned count) {
+    if (count == 0) return true;
+    struct extra *extra = extra_take(lock, false);
+    if (extra) extra->slots = slots_new(lock->keys[0], count);
+    return extra && extra->slots;
+}
+
 bool slots_first(struct net_bytes *key, unsigned char out[SLOTS_KEY_BYTES_MAX]) {
     const size_t suffix = sizeof NET_SLOT_SUFFIX - 1;
     const unsigned char *text = key->data;
@@ -77,7 +84,7 @@ static struct net_bytes write_order(const struct round *round, unsigned count, c
 /* ---- requests ---- */
 
 static void write_settled(struct round *round) {
-    const unsigned slot = round->lock->slots->held;
+    const unsigned slot = slots_of(round->lock)->held;
     round->slots->settled[0] = (char)('0' + slot / 10);
     round->slots->settled[1] = (char)('0' + slot % 10);
 }
@@ -89,7 +96,7 @@ static void fill_release(struct round *round) {
 
 bool slots_carry(struct round *round) {
     struct redlock_lock *lock = round->lock;
-    const struct slots *slots = lock->slots;
+    const struct slots *slots = slots_of(lock);
     if (!round->slots)
         round->slots =
             calloc(1, sizeof *round->slots + slots->count * sizeof round->slots->leave_keys[0]);
@@ -110,17 +117,17 @@ bool slots_carry(struct round *round) {
 }
 
 void slots_settle(struct redlock_lock *lock) {
-    struct slots *slots = lock->slots;
+    struct slots *slots = slots_of(lock);
     if (lock->phase != PHASE_ACQUIRING) return;
-    const uint8_t slot = lock->acquisition->machine.attempt.slots.slot;
+    const uint8_t slot = lock->extra->acquisition->machine.attempt.slots.slot;
     if (slot == 0 || slot == slots->held) return;
     slots->held = slot;
-    if (lock->round) write_settled(lock->round);
+    if (round_now(lock)) write_settled(round_now(lock));
 }
 
 void slots_won(struct redlock_lock *lock) {
     slots_settle(lock);
-    if (lock->round) fill_release(lock->round);
+    if (round_now(lock)) fill_release(round_now(lock));
 }
 
 void slots_name_waiter(const struct round *round, struct net_request *request) {
@@ -131,17 +138,17 @@ void slots_name_waiter(const struct round *round, struct net_request *request) {
 }
 
 struct net_request *slots_request(struct redlock_lock *lock, const struct rl_actions *actions) {
-    struct net_request *choose = &lock->round->slots->choose;
-    if (actions->slot != 0) return &lock->round->acquire;
-    slots_name_waiter(lock->round, choose);
+    struct net_request *choose = &round_now(lock)->slots->choose;
+    if (actions->slot != 0) return &round_now(lock)->acquire;
+    slots_name_waiter(round_now(lock), choose);
     return choose;
 }
 
 /* By the calls that peek: nobody peeks after a win. It is kept for a node that comes back, as any
  * release is; nobody waits for the answer. */
 void slots_leave(struct redlock_lock *lock, rl_mask nodes, rl_ns now) {
-    struct round *round = lock->round;
-    const struct slots *slots = lock->slots;
+    struct round *round = round_now(lock);
+    const struct slots *slots = slots_of(lock);
     struct slot_round *own = round->slots;
     size_t count = 0;
     for (unsigned i = 0; i < slots->count; i++)

@@ -32,7 +32,7 @@ static int result_of(enum rl_outcome outcome) {
 static void note_not_shared(struct redlock_lock *lock, unsigned node, rl_ns now) {
     struct net_node_status status;
     net_node(lock->client->net, node, now, &status);
-    if (!status.keeps_readers) lock->verdicts[node] = REDLOCK_VERDICT_NOT_SHARED;
+    if (!status.keeps_readers) lock_verdicts(lock)[node] = REDLOCK_VERDICT_NOT_SHARED;
 }
 
 void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *request,
@@ -43,63 +43,56 @@ void lock_send(struct redlock_lock *lock, rl_mask nodes, struct net_request *req
     /* A key of ours outlives its SET by at most one TTL, so a release is kept for that long. */
     rl_mask taken = net_send(net, nodes, request, calls, now + lock->config->terms.node_timeout,
                              release ? now + lock->config->terms.ttl : now);
-    lock->round->refs += rl_count(taken);
+    struct round *round = round_now(lock);
+    round->refs += rl_count(taken);
     for (unsigned i = 0; net_op_is(request->op, NET_OP_READERS) && i < lock->config->terms.nodes;
          i++)
         if (nodes & (rl_mask)~taken & rl_bit(i)) note_not_shared(lock, i, now);
-    if (calls == lock->round->calls) lock->round->voting |= taken;
+    if (calls == round->calls) round->voting |= taken;
     if (release)
-        lock->unsent_release |= (rl_mask)(nodes & ~taken);
+        lock->extra->unsent_release |= (rl_mask)(nodes & ~taken);
     else if (request->op != NET_PEEK)
-        lock->unsent |= (rl_mask)(nodes & ~taken);
+        lock->extra->unsent |= (rl_mask)(nodes & ~taken);
 }
 
 /* A new round of votes: nodes that are not asked get their reason as a verdict, the others have not
  * answered yet. */
 static void verdicts_open(struct redlock_lock *lock, rl_mask asked, rl_ns now) {
+    uint8_t *verdicts = lock_verdicts(lock);
     for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
-        lock->verdicts[i] = REDLOCK_VERDICT_NONE;
+        verdicts[i] = REDLOCK_VERDICT_NONE;
         if (asked & rl_bit(i)) continue;
         struct net_node_status status;
         net_node(lock->client->net, i, now, &status);
         int verdict = client_verdict(lock->client, i, status.verdict);
         if (verdict == REDLOCK_VERDICT_GRANTED) verdict = REDLOCK_VERDICT_TIMEOUT;
-        lock->verdicts[i] = (uint8_t)verdict;
-    }
-}
-
-/* A round that ended at its deadline counts the silent nodes as failed; a round that was decided
- * earlier does not. */
-static void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally) {
-    for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++) {
-        if (lock->verdicts[i] == REDLOCK_VERDICT_NONE && (tally->failed & rl_bit(i)))
-            lock->verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
+        verdicts[i] = (uint8_t)verdict;
     }
 }
 
 /* A reader's requests go in a round of their own, repairs too: the writer's may still be under way
  * on slow nodes, and a request must not change meanwhile. */
 static void leave_writers_round(struct redlock_lock *lock) {
-    if (lock->reads && lock->round && lock->round->acquire.op == NET_ACQUIRE) lock_drop_round(lock);
+    const struct round *round = round_now(lock);
+    if (lock->reads && round && round->acquire.op == NET_ACQUIRE) lock_drop_round(lock);
 }
 
 static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *actions,
                             rl_ns now) {
     if (actions->announce) lock_announce(lock, actions->announce, now);
     if (actions->fresh_token) {
-        int result =
-            lock->abort_result != REDLOCK_OK ? lock->abort_result : lock_fresh_round(lock, NULL, 0);
-        if (result != REDLOCK_OK) {
+        int *abort_result = &lock->extra->acquisition->abort_result;
+        if (*abort_result == REDLOCK_OK) *abort_result = lock_fresh_round(lock, NULL, 0);
+        if (*abort_result != REDLOCK_OK) {
             lock_drop_round(lock); /* of the try before, or of a release that is unanswered */
-            lock->abort_result = result;
-            lock->unsent |= actions->acquire;
+            lock->extra->unsent |= actions->acquire;
             return;
         }
         lock->client->stats.attempts++;
     }
     /* A try that failed before it sent anything has nothing to release. */
-    if (actions->release && lock->phase == PHASE_ACQUIRING && !lock->round) {
-        lock->unsent_release |= actions->release;
+    if (actions->release && lock->phase == PHASE_ACQUIRING && !round_now(lock)) {
+        lock->extra->unsent_release |= actions->release;
         return;
     }
     if (actions->acquire && actions->slot == 0) verdicts_open(lock, actions->acquire, now);
@@ -114,12 +107,12 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
         rl_mask votes = actions->acquire | actions->extend | actions->raise | actions->confirm;
         for (unsigned i = 0; (votes | actions->release) >> i; i++)
             if ((votes | actions->release) & rl_bit(i))
-                lock->verdicts[i] = REDLOCK_VERDICT_NO_MEMORY;
-        lock->unsent |= votes;
-        lock->unsent_release |= actions->release;
+                lock_verdicts(lock)[i] = REDLOCK_VERDICT_NO_MEMORY;
+        lock->extra->unsent |= votes;
+        lock->extra->unsent_release |= actions->release;
         return;
     }
-    if (lock->slots) slots_settle(lock);
+    if (slots_of(lock)) slots_settle(lock);
     if (actions->acquire) wait_queue_try(lock, &round->acquire, now);
     if (actions->repair) wait_queue_repair(round->repair);
     if (actions->repair) round->repair->ttl_ms = (actions->repair_ttl + RL_MS - 1) / RL_MS;
@@ -162,7 +155,8 @@ void leased_remove(struct redlock_lock *lock) {
 }
 
 void lease_init(struct redlock_lock *lock) {
-    rl_lease_init(&lock->lease, &lock->config->terms, &lock->config->rules);
+    rl_lease_init(&lock->lease, &extra_of_step(lock)->work, &lock->config->terms,
+                  &lock->config->rules);
     lock->phase = PHASE_LEASED;
     if (!lock->leased_at) leased_add(lock);
 }
@@ -172,22 +166,24 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
                              struct rl_event *start) {
     wait_queue_leave(lock);
     if (outcome == RL_OUTCOME_OK) {
-        *start = rl_lease_start(&lock->acquisition->machine.attempt);
+        *start = rl_lease_start(&lock->extra->acquisition->machine.attempt);
         if (lock->config->mode->won)
-            lock->config->mode->won(lock, lock->acquisition->machine.attempt.fence);
-        if (lock->slots) slots_won(lock);
+            lock->config->mode->won(lock, lock->extra->acquisition->machine.attempt.fence);
+        if (slots_of(lock)) slots_won(lock);
         events_acquired(lock, now);
         acquiring_remove(lock);
         lease_init(lock);
         return true;
     }
-    int result = lock->abort_result != REDLOCK_OK ? lock->abort_result : result_of(outcome);
-    if (lock->slots) lock->slots->other = lock->acquisition->machine.attempt.slots.other_slots;
+    const struct acquisition *acquisition = lock->extra->acquisition;
+    int result = acquisition->abort_result;
+    if (result == REDLOCK_OK) result = result_of(outcome);
+    if (slots_of(lock)) slots_of(lock)->other = acquisition->machine.attempt.slots.other_slots;
     events_failed(lock, result, now);
     acquiring_remove(lock);
     lock->phase = PHASE_FREE;
     lock_drop_round(lock);
-    op_finish(lock, &lock->op, result);
+    op_finish(lock, lock_op(lock), result);
     return false;
 }
 
@@ -195,17 +191,17 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
  * No key of the classic try is left by now. False: `abort_result` has the reason. */
 static bool begins_again(struct redlock_lock *lock, struct rl_event *start) {
     struct redlock_client *client = lock->client;
-    struct rl_acquire *machine = &lock->acquisition->machine;
-    const struct rl_retry_rules rules = machine->rules;
-    if (lock->abort_result != TURNED_GUARDED) return false;
+    struct acquisition *acquisition = lock->extra->acquisition;
+    const struct rl_retry_rules rules = acquisition->machine.rules;
+    if (acquisition->abort_result != TURNED_GUARDED) return false;
     wait_queue_leave(lock);
     lock_drop_round(lock);
     *start = (struct rl_event){.type = RL_EVENT_START};
-    lock->abort_result = lock_config_follow_mode(lock);
+    acquisition->abort_result = lock_config_follow_mode(lock);
     if (net_random(client->net, &start->seed, sizeof start->seed) != 0)
-        lock->abort_result = REDLOCK_SYSTEM;
-    if (lock->abort_result != REDLOCK_OK) return false;
-    rl_acquire_init(machine, &lock->config->terms, &rules);
+        acquisition->abort_result = REDLOCK_SYSTEM;
+    if (acquisition->abort_result != REDLOCK_OK) return false;
+    rl_acquire_init(&acquisition->machine, &lock->config->terms, &rules);
     wait_queue_begin(lock, rules.deadline > net_now(client->net), start);
     return true;
 }
@@ -216,10 +212,11 @@ static rl_ns may_come_late(const struct redlock_lock *lock, rl_ns wake_at) {
     const struct rl_lease *lease = &lock->lease;
     if (lock->phase != PHASE_LEASED || lease->state != RL_LEASE_HELD || wake_at != lease->renew_at)
         return 0;
-    rl_ns late = lease->rules->renew_every / RENEWALS_APART < RENEWALS_LATE
-                     ? lease->rules->renew_every / RENEWALS_APART
+    const struct rl_lease_rules *rules = &lock->config->rules;
+    rl_ns late = rules->renew_every / RENEWALS_APART < RENEWALS_LATE
+                     ? rules->renew_every / RENEWALS_APART
                      : RENEWALS_LATE;
-    return wake_at + 2 * late < lease->validity_end - lease->rules->lost_margin ? late : 0;
+    return wake_at + 2 * late < lease->validity_end - rules->lost_margin ? late : 0;
 }
 
 /* After the sends. `t1`: round_t1 as it was before the step. */
@@ -234,24 +231,24 @@ static void carry_out_rest(struct redlock_lock *lock, const struct rl_actions *a
     if (lock->phase == PHASE_ACQUIRING) wait_queue_carry_out(lock, actions, now);
     /* of the renewal that failed, for the callback */
     const bool failed = (actions->notices & (RL_NOTICE_UNSURE | RL_NOTICE_LOST)) != 0;
-    if (failed && lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
+    if (failed && lock->lease.work->round.asked) verdicts_close(lock, &lock->lease.work->round);
     if (actions->notices) lock_notice(lock, actions->notices);
     const bool extended = actions->extend_outcome != RL_OUTCOME_NONE;
     if (!extended && !actions->notices) return;
     const int result = result_of(actions->extend_outcome);
-    if (extended && lock->lease.round.asked) verdicts_close(lock, &lock->lease.round);
+    if (extended && lock->lease.work->round.asked) verdicts_close(lock, &lock->lease.work->round);
     events_lease(lock, actions, result, t1, now);
     if (!extended) return;
     if (actions->extend_outcome == RL_OUTCOME_OK)
         lock->client->stats.extensions++;
     else
         lock->client->stats.extensions_failed++;
-    op_finish(lock, &lock->extension, result);
+    op_finish(lock, lock_extension(lock), result);
 }
 
 static void step_acquire(struct redlock_lock *lock, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
-    struct rl_acquire *acquire = &lock->acquisition->machine;
+    struct rl_acquire *acquire = &lock->extra->acquisition->machine;
     const struct rl_attempt *attempt = &acquire->attempt;
     const struct rl_tally *tally = &attempt->tally;
     struct redlock_stats *stats = &lock->client->stats;
@@ -275,6 +272,9 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
 /* Returns round_t1 as it was before. */
 static rl_ns step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns now,
                         struct rl_actions *actions) {
+    struct extra *extra = extra_of_step(lock);
+    if (!lock->lease.work)
+        rl_lease_lend(&lock->lease, &extra->work, &lock->config->terms, &lock->config->rules);
     const bool releases = event->type == RL_EVENT_RELEASE && lock->lease.validity_end > now &&
                           rl_lease_holds(&lock->lease);
     const bool unproven = lock->lease.state == RL_LEASE_NONE;
@@ -285,7 +285,7 @@ static rl_ns step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns
     const bool taken_over = unproven && lock->lease.adopted && rl_lease_holds(&lock->lease);
     if (taken_over && lock->config->mode->won) lock->config->mode->won(lock, lock->lease.fence);
     renewals_stepped(lock, actions, now);
-    if (lock->lease.round_t1 != t1 && !lock->lease.round.asked)
+    if (lock->lease.round_t1 != t1 && !lock->lease.work->round.asked)
         verdicts_open(lock, event->ready, now);
     const bool lost = (actions->notices & RL_NOTICE_LOST) != 0 && lock->phase != PHASE_DISOWNED;
     if (releases || (lost && event->type != RL_EVENT_START)) events_hold_ended(lock, lost, now);
@@ -301,12 +301,14 @@ static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event
     event->ready = client_ready(client, now);
     if (lock->config->mode->event) lock->config->mode->event(lock, event);
     /* an old module has no rule for them, and a script there reaches no lock */
-    const rl_mask unfit = lock->slots ? client->slotless : lock->shared ? client->readerless : 0;
-    if (unfit && lock->phase == PHASE_ACQUIRING && lock->abort_result == REDLOCK_OK)
-        lock->abort_result = lock->slots ? REDLOCK_NO_SLOTS : REDLOCK_NO_SHARED;
+    const bool slots = slots_of(lock) != NULL;
+    const rl_mask unfit = slots ? client->slotless : lock->shared ? client->readerless : 0;
+    if (unfit && lock->phase == PHASE_ACQUIRING && abort_result_of(lock) == REDLOCK_OK)
+        lock->extra->acquisition->abort_result = slots ? REDLOCK_NO_SLOTS : REDLOCK_NO_SHARED;
     wait_queue_event(lock, event);
     const bool leased = lock->phase == PHASE_LEASED || lock->phase == PHASE_DISOWNED;
-    if (leased && lock->round) event->busy = lock->round->voting;
+    const struct round *round = round_now(lock);
+    if (leased && round) event->busy = round->voting;
     event->ready &= (rl_mask)~event->busy;
     struct rl_actions actions;
     if (lock->phase == PHASE_ACQUIRING)
@@ -330,44 +332,49 @@ static void step_once(struct redlock_lock *lock, struct rl_event *event) {
             won = true;
             continue;
         }
-        verdicts_close(lock, &lock->lease.unlocking);
+        verdicts_close(lock, &lock->lease.work->unlocking);
         fenced_unpark(lock);
         leased_remove(lock);
         lock->phase = PHASE_FREE;
         lock->client->stats.released += outcome == RL_OUTCOME_OK;
         events_released(lock, result_of(outcome), now);
-        op_finish(lock, &lock->extension, REDLOCK_LOST);
-        op_finish(lock, &lock->op, result_of(outcome));
+        op_finish(lock, lock_extension(lock), REDLOCK_LOST);
+        op_finish(lock, lock_op(lock), result_of(outcome));
         return;
     }
-    if (won) op_finish(lock, &lock->op, REDLOCK_OK);
+    if (won) op_finish(lock, lock_op(lock), REDLOCK_OK);
+}
+
+static bool is_unranked(const struct redlock_lock *lock) {
+    return lock->phase == PHASE_ACQUIRING && lock->extra->acquisition->unranked;
 }
 
 static void report_unsent(struct redlock_lock *lock) {
+    struct extra *extra = lock->extra; /* until the end of the step */
     lock->stepping = true;
-    while ((lock->unsent | lock->unsent_release) && lock->phase != PHASE_FREE) {
-        bool release = lock->unsent == 0;
-        rl_mask *mask = release ? &lock->unsent_release : &lock->unsent;
+    while ((extra->unsent | extra->unsent_release) && lock->phase != PHASE_FREE) {
+        bool release = extra->unsent == 0;
+        rl_mask *mask = release ? &extra->unsent_release : &extra->unsent;
         unsigned node = first_of(*mask);
         *mask &= (rl_mask)~rl_bit(node);
-        if (lock->verdicts[node] == REDLOCK_VERDICT_NONE)
-            lock->verdicts[node] = REDLOCK_VERDICT_DISCONNECTED;
+        if (lock_verdicts(lock)[node] == REDLOCK_VERDICT_NONE)
+            lock_verdicts(lock)[node] = REDLOCK_VERDICT_DISCONNECTED;
         struct rl_event event = {.type = release ? RL_EVENT_UNLOCKED : RL_EVENT_VOTE,
                                  .node = (uint8_t)node,
                                  .vote = RL_VOTE_FAILED};
         step_once(lock, &event);
     }
-    lock->unsent = lock->unsent_release = 0;
-    if (lock->abort_result != REDLOCK_OK && lock->phase == PHASE_ACQUIRING) {
+    extra->unsent = extra->unsent_release = 0;
+    if (abort_result_of(lock) != REDLOCK_OK) {
         struct rl_event cancel = {.type = RL_EVENT_CANCEL};
         step_once(lock, &cancel);
     }
-    if (lock->unranked && lock->phase == PHASE_ACQUIRING) {
+    if (is_unranked(lock)) {
         struct rl_event unranked = {.type = RL_EVENT_RANK, .rank = -1};
-        lock->unranked = false;
+        extra->acquisition->unranked = false;
         step_once(lock, &unranked);
     }
-    lock->unranked = false;
+    if (is_unranked(lock)) extra->acquisition->unranked = false;
     lock->stepping = false;
 }
 
@@ -376,10 +383,11 @@ static void report_unsent(struct redlock_lock *lock) {
 void lock_step(struct redlock_lock *lock, struct rl_event event) {
     lock->refs++;
     step_once(lock, &event);
-    bool unreported =
-        lock->unsent || lock->unsent_release || lock->abort_result != REDLOCK_OK || lock->unranked;
+    bool unreported = lock->extra->unsent || lock->extra->unsent_release ||
+                      abort_result_of(lock) != REDLOCK_OK || is_unranked(lock);
     if (unreported && !lock->stepping) report_unsent(lock);
     late_stepped(lock);
+    if (!lock->stepping) extra_rest(lock);
     lock_unref(lock);
 }
 
@@ -401,7 +409,7 @@ static void use_denial(struct round *round, const struct net_call *call,
     struct redlock_lock *lock = round->lock;
     bool says = reply->verdict == REDLOCK_VERDICT_DENIED && reply->remaining_ms != -2;
     if (!says || wait_queue_denied(round, call, reply)) return;
-    if (lock->round != round || lock->phase != PHASE_ACQUIRING) return;
+    if (round_now(lock) != round || lock->phase != PHASE_ACQUIRING) return;
     round->told |= rl_bit(call->node);
     if (reports_end(reply))
         lock_step(lock, (struct rl_event){.type = RL_EVENT_HINT,
@@ -422,8 +430,9 @@ void lock_vote_reply(struct net_call *call, const struct net_reply *reply) {
 void lock_unlock_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     struct redlock_lock *lock = round->lock;
-    if (lock->round == round && lock->phase != PHASE_FREE) {
-        if (lock->phase == PHASE_RELEASING) lock->verdicts[call->node] = (uint8_t)reply->verdict;
+    if (round_now(lock) == round && lock->phase != PHASE_FREE) {
+        if (lock->phase == PHASE_RELEASING)
+            lock_verdicts(lock)[call->node] = (uint8_t)reply->verdict;
         lock_step(lock, (struct rl_event){.type = RL_EVENT_UNLOCKED,
                                           .node = call->node,
                                           .vote = lock_vote_of(reply->verdict)});
@@ -437,7 +446,7 @@ void lock_peek_reply(struct net_call *call, const struct net_reply *reply) {
     struct round *round = call->owner;
     struct redlock_lock *lock = round->lock;
     bool held = reply->verdict == REDLOCK_VERDICT_GRANTED && reports_end(reply);
-    if (lock->round == round && lock->phase == PHASE_ACQUIRING && held)
+    if (round_now(lock) == round && lock->phase == PHASE_ACQUIRING && held)
         lock_step(lock, (struct rl_event){.type = RL_EVENT_HINT,
                                           .node = call->node,
                                           .vote = RL_VOTE_GRANTED,
@@ -454,26 +463,29 @@ void lock_on_timer(struct net_timer *timer) {
 
 bool acquiring_add(struct redlock_lock *lock) {
     struct redlock_client *client = lock->client;
+    struct extra *extra = extra_take(lock, false);
     struct acquisition *acquisition =
-        pool_take(&client->locks->acquisitions, sizeof *acquisition, 0);
+        extra ? pool_take(&client->locks->acquisitions, sizeof *acquisition, 0) : NULL;
     if (!acquisition) return false;
+    acquisition->abort_result = REDLOCK_OK;
+    acquisition->unranked = false;
     acquisition->lock = lock;
     acquisition->place = (struct place){0};
     acquisition->next = client->locks->acquiring;
     acquisition->at = &client->locks->acquiring;
     if (acquisition->next) acquisition->next->at = &acquisition->next;
     client->locks->acquiring = acquisition;
-    lock->acquisition = acquisition;
+    extra->acquisition = acquisition;
     client_engaged(client, lock->config->options.ttl_ms);
     return true;
 }
 
 void acquiring_remove(struct redlock_lock *lock) {
-    struct acquisition *acquisition = lock->acquisition;
+    struct acquisition *acquisition = extra_of(lock)->acquisition;
     if (!acquisition) return;
     *acquisition->at = acquisition->next;
     if (acquisition->next) acquisition->next->at = acquisition->at;
-    lock->acquisition = NULL;
+    lock->extra->acquisition = NULL;
     client_disengaged(lock->client);
     pool_give(&lock->client->locks->acquisitions, acquisition);
 }
@@ -487,7 +499,7 @@ void locks_check(struct redlock_client *client) {
         next = acquisition->next; /* a step ends at most the acquisition of its own lock */
         int refusal = client_refusal(client);
         if (refusal != REDLOCK_OK) {
-            lock->abort_result = refusal;
+            acquisition->abort_result = refusal;
             lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
         } else if (acquisition->machine.state == RL_ACQUIRE_GATHERING ||
                    lock->config->mode->fenced) {
@@ -521,14 +533,14 @@ static void turn_lease(struct redlock_lock *lock) {
     }
     renewals_forget(lock);
     lock_drop_round(lock);
-    op_finish(lock, &lock->extension, REDLOCK_NO_QUORUM);
+    op_finish(lock, lock_extension(lock), REDLOCK_NO_QUORUM);
     int result = lock_config_follow_mode(lock);
-    if (result == REDLOCK_OK && lock->config->mode->adopt(lock, lock->fence) != REDLOCK_OK)
-        lock->fence = 0;
+    if (result == REDLOCK_OK && lock->config->mode->adopt(lock, lock_fence(lock)) != REDLOCK_OK)
+        lock_fenced(lock)->fence = 0;
     lease_init(lock);
     lock_step(lock, (struct rl_event){.type = RL_EVENT_START,
                                       .asked = rl_all(lock->client->nodes),
-                                      .fence = lock->fence});
+                                      .fence = lock_fence(lock)});
 }
 
 void locks_turn_guarded(struct redlock_client *client) {
@@ -537,7 +549,7 @@ void locks_turn_guarded(struct redlock_client *client) {
          acquisition = next) {
         struct redlock_lock *lock = acquisition->lock;
         next = acquisition->next; /* a step ends at most the acquisition of its own lock */
-        if (lock->abort_result == REDLOCK_OK) lock->abort_result = TURNED_GUARDED;
+        if (acquisition->abort_result == REDLOCK_OK) acquisition->abort_result = TURNED_GUARDED;
         lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
     }
     struct redlock_lock *held = client->locks->leased;

@@ -14,7 +14,7 @@ void lock_trace(const struct redlock_lock *lock, const struct rl_event *event,
     const bool acquiring = lock->phase == PHASE_ACQUIRING;
     struct redlock_client *client = lock->client;
     const struct trace_context context = {
-        .tries = acquiring ? lock->acquisition->machine.tries : 0,
+        .tries = acquiring ? lock->extra->acquisition->machine.tries : 0,
         .guarded = lock->config->mode->fenced,
         .validity = acquiring ? 0 : rl_lease_validity(&lock->lease, now),
         .left = acquiring ? 0 : lock->lease.validity_end - now,
@@ -34,13 +34,13 @@ void lock_trace(const struct redlock_lock *lock, const struct rl_event *event,
     trace_actions(text, actions, &context);
     if (actions->outcome == RL_OUTCOME_OK && acquiring) {
         text_add(text, "    == won with ");
-        text_nodes(text, lock->acquisition->machine.attempt.tally.granted);
+        text_nodes(text, lock->extra->acquisition->machine.attempt.tally.granted);
         text_add(text, "\n");
     } else if (actions->outcome != RL_OUTCOME_NONE) {
         text_add(text, "    == %s: %s\n", acquiring ? "over" : "release",
                  rl_outcome_name(actions->outcome));
     }
-    const char *state = acquiring ? rl_acquire_state_name(lock->acquisition->machine.state)
+    const char *state = acquiring ? rl_acquire_state_name(lock->extra->acquisition->machine.state)
                                   : rl_lease_state_name(lock->lease.state);
     rl_ns wake_at = actions->wake_at;
     trace_state(text, state, wake_at == RL_NEVER ? wake_at : wake_at - client->opened_at);

@@ -12,14 +12,23 @@ enum rl_vote lock_vote_of(int verdict) {
     return verdict == REDLOCK_VERDICT_STALE ? RL_VOTE_FAILED : vote_of(verdict);
 }
 
+void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally) {
+    uint8_t *verdicts = lock_verdicts(lock);
+    for (unsigned i = 0; tally->failed >> i; i++) {
+        if (verdicts[i] == REDLOCK_VERDICT_NONE && (tally->failed & rl_bit(i)))
+            verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
+    }
+}
+
 /* The verdicts are those of the last round. For a lost attempt, a vote that arrives during the
  * cleaning is reported, unless the node was late already. */
 static struct rl_event vote_by(struct redlock_lock *lock, const struct net_call *call, int verdict,
                                const struct net_reply *reply) {
     bool lost = lock->phase == PHASE_ACQUIRING &&
-                lock->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
-    bool reported = lost && lock->verdicts[call->node] != REDLOCK_VERDICT_NONE;
-    if (lock->phase != PHASE_RELEASING && !reported) lock->verdicts[call->node] = (uint8_t)verdict;
+                lock->extra->acquisition->machine.attempt.state == RL_ATTEMPT_LOST;
+    bool reported = lost && lock_verdicts(lock)[call->node] != REDLOCK_VERDICT_NONE;
+    if (lock->phase != PHASE_RELEASING && !reported)
+        lock_verdicts(lock)[call->node] = (uint8_t)verdict;
     const bool chooses = call->request->op == NET_ACQUIRE_SLOT;
     return (struct rl_event){.type = RL_EVENT_VOTE,
                              .node = call->node,
@@ -63,7 +72,7 @@ struct rl_event guarded_vote(struct redlock_lock *lock, const struct net_call *c
     /* the key is there, as at the last answer */
     if (verdict == REDLOCK_VERDICT_RECOVERING && op == NET_RAISE) event.vote = RL_VOTE_STALE;
     if (call_extends(call) && lock_adopts(lock) && verdict == REDLOCK_VERDICT_GRANTED)
-        lock->verdicts[call->node] = REDLOCK_VERDICT_NONE; /* until it has raised the fence */
+        lock_verdicts(lock)[call->node] = REDLOCK_VERDICT_NONE; /* until it has raised the fence */
     *counted = verdict;
     return event;
 }

@@ -24,14 +24,16 @@ enum { CHAINS_LEAST = 1024, CROWDS = 64, REPAIR_NAME_BYTES = 40 };
 
 /* ---- whose place it is ---- */
 
-static struct place *place_of(struct redlock_lock *lock) { return &lock->acquisition->place; }
+static struct place *place_of(struct redlock_lock *lock) {
+    return &lock->extra->acquisition->place;
+}
 static const struct rl_acquire *machine_of(const struct redlock_lock *lock) {
-    return &lock->acquisition->machine;
+    return &lock->extra->acquisition->machine;
 }
 
 /* Clients that wait for any slot of a resource stand in the queue of the first one. */
 static struct net_bytes queue_key(const struct redlock_lock *lock) {
-    return lock->slots ? lock->slots->keys[0] : lock->keys[0];
+    return slots_of(lock) ? slots_of(lock)->keys[0] : lock->keys[0];
 }
 
 /* One key's queue. It stays until the last of its calls is done. */
@@ -136,7 +138,7 @@ static void wait_queue_free(void *argument) {
 
 static struct wait_queue *find_of(const struct redlock_lock *lock) {
     const struct net_bytes key = queue_key(lock);
-    return find(lock->client->locks->wait_queues, key, hash_of(key), lock->slots != NULL);
+    return find(lock->client->locks->wait_queues, key, hash_of(key), slots_of(lock) != NULL);
 }
 
 static struct wait_queue *open_queue(struct redlock_lock *lock) {
@@ -147,8 +149,8 @@ static struct wait_queue *open_queue(struct redlock_lock *lock) {
     struct wait_queue *queue = find_of(lock);
     if (queue) return queue;
     /* The lock may be freed while a request of the queue is under way. */
-    struct slots *slots = lock->slots ? slots_new(lock->keys[0], lock->slots->count) : NULL;
-    if (!lock->slots || slots) queue = wait_queue_new(client, queue_key(lock), slots);
+    struct slots *slots = slots_of(lock) ? slots_new(lock->keys[0], slots_of(lock)->count) : NULL;
+    if (!slots_of(lock) || slots) queue = wait_queue_new(client, queue_key(lock), slots);
     if (!queue) {
         free(slots);
         return NULL;
@@ -411,7 +413,7 @@ void wait_queue_carry_out(struct redlock_lock *lock, const struct rl_actions *ac
     if (!queue || queue->first != lock) return;
     if (actions->watch) send_calls(queue, actions->watch, &queue->watch, WATCHES, now);
     if (actions->queue) await_turn(queue, actions->queue, now);
-    if (actions->enter_queue && !enter(queue, lock, now)) lock->unranked = true;
+    if (actions->enter_queue && !enter(queue, lock, now)) lock->extra->acquisition->unranked = true;
 }
 
 void wait_queue_try(struct redlock_lock *lock, struct net_request *acquire, rl_ns now) {
@@ -441,7 +443,7 @@ bool wait_queue_denied(struct round *round, const struct net_call *call,
     const bool tries =
         request->op == NET_ACQUIRE || request->op == NET_SHARE || request->op == NET_ACQUIRE_SLOT;
     if (!tries || !request->waiter.data || repair) return false;
-    if (lock->round == round && waits(lock)) {
+    if (round_now(lock) == round && waits(lock)) {
         struct rl_event event = {.type = RL_EVENT_QUEUED,
                                  .node = call->node,
                                  .vote = RL_VOTE_GRANTED,
@@ -465,9 +467,9 @@ bool wait_queue_denied(struct round *round, const struct net_call *call,
  * own callers stand behind each other in that place. */
 static int64_t count_ahead(const struct redlock_lock *lock) {
     int64_t own = 0;
-    const struct redlock_lock *first = lock->acquisition->place.queue->first;
+    const struct redlock_lock *first = lock->extra->acquisition->place.queue->first;
     for (const struct redlock_lock *each = first; each != lock;
-         each = each->acquisition->place.next)
+         each = each->extra->acquisition->place.next)
         own++;
     const struct rl_waiting *waiting = &machine_of(first)->waiting;
     const struct rl_turns *turns = &machine_of(first)->turns;

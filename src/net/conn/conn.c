@@ -414,7 +414,7 @@ static void deadline_fired(struct net_timer *timer) {
 void conn_arm_deadline(struct conn *conn) {
     const struct net_call *oldest = conn->calls.head;
     struct net *net = net_of(conn);
-    rl_ns armed = conn->deadline.index != 0 ? conn->deadline.at : RL_NEVER;
+    rl_ns armed = net_timer_is_armed(&conn->deadline) ? conn->deadline.at : RL_NEVER;
     if (conn->state != CONN_READY || policy_looks_in_time(oldest, armed)) return;
     const rl_ns now = net_now(net);
     const rl_ns fresh_at = policy_fresh_at(&net->policy, conn->node->index, now);

@@ -295,7 +295,8 @@ static void take_answer(struct node *node) {
     const char *failure;
     if (!lookup_answers(node, &addresses, &failure)) return;
     /* The connection has given up and pauses. After the pause it would start the same lookup. */
-    if (node->main->state == CONN_DOWN && node->main->retry.index != 0) conn_start(node->main);
+    if (node->main->state == CONN_DOWN && net_timer_is_armed(&node->main->retry))
+        conn_start(node->main);
     lookup_drop(node, false);
     for (int i = CONNS_PER_NODE; i-- > 0;)
         if (node->conns[i].state == CONN_RESOLVING)
@@ -351,7 +352,7 @@ void net_flush(struct net *net) {
         if (transaction_is_due(node)) {
             if (node->aux.state == CONN_READY) {
                 transaction_pump(node);
-            } else if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) {
+            } else if (node->aux.state == CONN_DOWN && !net_timer_is_armed(&node->aux.retry)) {
                 net->pending = true;
                 net_kick(net);
             }

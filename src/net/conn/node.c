@@ -47,7 +47,8 @@ void fresh_pump(struct node *node, rl_ns now) {
     struct conn *fresh = node->fresh;
     if (fresh->state != CONN_DOWN) {
         if (!policy_fresh_goes_on(policy, node->index, now)) fresh_beaten(node);
-    } else if (fresh->retry.index == 0 && now >= policy_fresh_at(policy, node->index, now)) {
+    } else if (!net_timer_is_armed(&fresh->retry) &&
+               now >= policy_fresh_at(policy, node->index, now)) {
         policy_fresh_tried(policy, node->index, now);
         conn_start(fresh);
     }

@@ -192,7 +192,8 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     policy_asked(&node->net->policy, &conn->calls, call);
     conn->queued++;
     if (conn->kind == CONN_MAIN) node->sent++;
-    if (conn->deadline.index == 0 || conn->deadline.at > call->due) conn_arm_deadline(conn);
+    if (!net_timer_is_armed(&conn->deadline) || conn->deadline.at > call->due)
+        conn_arm_deadline(conn);
 }
 
 static bool serves(const struct node *node, const struct net_request *request) {

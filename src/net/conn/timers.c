@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A pairing heap (a tree in which no timer is later than its children), ordered by `at`. `child` is
- * a timer's first child, and `next` its next sibling. `prev` is the previous sibling, or for a
- * first child the parent. `index` is 1 while the timer is armed.
+ * a timer's first child, and `next` its next sibling. `prev` is the previous sibling, for a first
+ * child the parent, and for the root the root itself: a timer with `prev` is armed.
  *
  * A lock sets its timer at every step, nearly always to a later time, and seldom lets it fire. So
  * timers_move() to a later time only sets `later`, and the timer keeps its place in the heap. When
@@ -48,37 +48,40 @@ static struct net_timer *join_all(struct net_timer *first) {
     return root;
 }
 
+static void set_root(struct timers *timers, struct net_timer *root) {
+    timers->root = root;
+    if (root) root->prev = root;
+}
+
 static void take_out(struct timers *timers, struct net_timer *timer) {
     struct net_timer *below = join_all(timer->child);
     if (timers->root == timer) {
-        timers->root = below;
+        set_root(timers, below);
     } else {
         if (timer->prev->child == timer)
             timer->prev->child = timer->next;
         else
             timer->prev->next = timer->next;
         if (timer->next) timer->next->prev = timer->prev;
-        timers->root = join(timers->root, below);
+        set_root(timers, join(timers->root, below));
     }
     timer->child = timer->next = timer->prev = NULL;
-    timer->index = 0;
 }
 
 void timers_set(struct timers *timers, struct net_timer *timer, rl_ns at) {
-    if (timer->index != 0) {
+    if (timer->prev) {
         timer->later = at;
         if (timer->at == at) return;
         take_out(timers, timer);
     }
     timer->at = timer->later = at;
     if (at == RL_NEVER) return;
-    timer->child = timer->next = timer->prev = NULL;
-    timer->index = 1;
-    timers->root = join(timers->root, timer);
+    timer->child = timer->next = NULL;
+    set_root(timers, join(timers->root, timer));
 }
 
 void timers_move(struct timers *timers, struct net_timer *timer, rl_ns at) {
-    if (timer->index != 0 && timer->at <= at)
+    if (timer->prev && timer->at <= at)
         timer->later = at;
     else
         timers_set(timers, timer, at);

@@ -219,7 +219,7 @@ void tracking_pump(struct node *node) {
     struct tracking *tracking = &node->tracking;
     struct conn *notifier = &node->notifier;
     if (node->uses_transactions || !policy_wants_tracking(&node->net->policy, node->index)) return;
-    if (notifier->state == CONN_DOWN && notifier->retry.index == 0) conn_start(notifier);
+    if (notifier->state == CONN_DOWN && !net_timer_is_armed(&notifier->retry)) conn_start(notifier);
     bool redirects = notifier->state == CONN_READY && !node->main->announces;
     if (redirects && tracking->reported != tracking->id) send_track(node);
 }

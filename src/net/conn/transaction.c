@@ -376,7 +376,8 @@ void transaction_reply(struct node *node) {
 void transaction_pump(struct node *node) {
     struct net_call *first = node->aux.calls.head;
     if (!transaction_is_due(node)) return;
-    if (node->aux.state == CONN_DOWN && node->aux.retry.index == 0) conn_start(&node->aux);
+    if (node->aux.state == CONN_DOWN && !net_timer_is_armed(&node->aux.retry))
+        conn_start(&node->aux);
     if (node->aux.state != CONN_READY || node->aux.broken) return;
     policy_start_again(first, net_now(node->net));
     policy_changed(&node->net->policy);
