@@ -312,12 +312,24 @@ static rl_ns behind_until(const struct rl_lease *lease) {
     return since + lease->work->terms->node_timeout / 2;
 }
 
+/* An adoption asks a node up to three times: to extend the key, once more after its record was read
+ * again, and to raise its fence. */
+static rl_ns round_deadline(const struct rl_lease *lease) {
+    return lease->round_t1 + (needs_token(lease) ? 3 : 1) * lease->work->terms->node_timeout;
+}
+
+/* Too few nodes have answered in time. */
+static bool is_overdue(const struct rl_lease *lease, rl_ns now) {
+    return lease->round_open && !lease->round_proven && now >= round_deadline(lease);
+}
+
 /* Nodes that the last proof could not ask. One that may have the key extends it first. */
 static void give_to_late(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                          struct rl_actions *actions) {
     lease->late &= (rl_mask)~event->foreign;
     if (now >= behind_until(lease)) lease->behind = 0;
-    if (!rl_lease_holds(lease) || (lease->round_open && !lease->round_proven)) return;
+    if (!rl_lease_holds(lease)) return;
+    if (lease->round_open && !lease->round_proven && !is_overdue(lease, now)) return;
     const rl_mask nodes = lease->late & event->ready & (rl_mask) ~(lease->behind | event->voided);
     if (nodes == 0) return;
     lease->late &= (rl_mask)~nodes;
@@ -328,20 +340,18 @@ static void give_to_late(struct rl_lease *lease, const struct rl_event *event, r
 
 /* ---- a round of extensions ---------------------------------------------------------------- */
 
-/* An adoption asks a node up to three times: to extend the key, once more after its record was read
- * again, and to raise its fence. */
-static rl_ns round_deadline(const struct rl_lease *lease) {
-    return lease->round_t1 + (needs_token(lease) ? 3 : 1) * lease->work->terms->node_timeout;
-}
-
-static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
-    lease->round_open = false;
-    if (lease->round_by_caller) actions->extend_outcome = RL_OUTCOME_NO_QUORUM;
+static void become_unsure(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
     if (lease->state == RL_LEASE_HELD) {
         move(lease, RL_LEASE_UNSURE, now);
         actions->notices |= RL_NOTICE_UNSURE;
     }
     schedule_retry(lease, now);
+}
+
+static void round_failed(struct rl_lease *lease, rl_ns now, struct rl_actions *actions) {
+    lease->round_open = false;
+    if (lease->round_by_caller) actions->extend_outcome = RL_OUTCOME_NO_QUORUM;
+    become_unsure(lease, now, actions);
 }
 
 static void open_round(struct rl_lease *lease, const struct rl_event *event, rl_ns ttl,
@@ -443,9 +453,9 @@ static void note_provers(struct rl_lease *lease) {
         lease->provers |= lease->work->round.granted;
 }
 
-/* While the round is open, a majority is not needed at once. */
-static bool waits_for_steadier(const struct rl_lease *lease) {
-    return (unproven(lease) || round_deadline(lease) < lost_at(lease)) &&
+/* Until the round is overdue, a majority is not needed at once. */
+static bool waits_for_steadier(const struct rl_lease *lease, rl_ns now) {
+    return !is_overdue(lease, now) && (unproven(lease) || round_deadline(lease) < lost_at(lease)) &&
            rl_tally_may_get_steadier(&lease->work->round, lease->work->terms);
 }
 
@@ -462,7 +472,7 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
         /* one that is not ready may have a late extension of ours under way */
         set_again(lease, lease->work->round.absent & event->ready, event, now, actions);
     } else if (is_proof(lease)) {
-        if (!waits_for_steadier(lease)) round_won(lease, event, now, actions);
+        if (!waits_for_steadier(lease, now)) round_won(lease, event, now, actions);
     } else if (majority_gone(lease, not_ours)) {
         /* So many nodes report that the key is not ours that no extension can win. Setting the key
          * again would be a second lock, not this one. */
@@ -541,9 +551,21 @@ static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_
         judge_round(lease, event, now, actions);
 }
 
+/* A renewal whose answers are late is not wasted: they prove the lease from the time at which the
+ * round began. Where many clients renew on a node that is slow for a while, none would otherwise
+ * ever be renewed, because each would ask again as soon as a late answer has come. */
+static bool stays_open(const struct rl_lease *lease) {
+    return rl_lease_holds(lease) && renews(lease) && !lease->round_by_caller &&
+           !lease->round_proven && !is_proof(lease);
+}
+
 static void close_late_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                              struct rl_actions *actions) {
     if (!lease->round_open || now < round_deadline(lease)) return;
+    if (stays_open(lease)) {
+        if (lease->renew_at == RL_NEVER) become_unsure(lease, now, actions);
+        return;
+    }
     rl_tally_close(&lease->work->round);
     if (!lease->round_proven && is_proof(lease))
         judge_round(lease, event, now, actions);
@@ -552,11 +574,31 @@ static void close_late_round(struct rl_lease *lease, const struct rl_event *even
     lease->round_open = false;
 }
 
-/* One round at a time. A proven round only waits for late answers, and gives way to the next. The
- * caller's round goes first. */
+/* A majority can be asked: the round that is overdue gives way to a new one. */
+static bool may_ask_again(const struct rl_lease *lease, const struct rl_event *event) {
+    return rl_count(event->ready & (rl_mask)~event->voided) >= lease->work->terms->quorum;
+}
+
+/* A renewal is due, or its retry. */
+static void renew(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
+                  struct rl_actions *actions) {
+    if (is_overdue(lease, now) && !may_ask_again(lease, event)) {
+        schedule_retry(lease, now);
+        return;
+    }
+    rl_ns ttl = renewal_ttl(lease, now);
+    /* full: too many renewals of this client are under way */
+    actions->renewal_waits = event->full && ttl != 0;
+    if (actions->renewal_waits) return;
+    lease->renew_at = RL_NEVER;
+    if (ttl != 0) open_round(lease, event, ttl, false, now, actions);
+}
+
+/* One round at a time. A proven round only waits for late answers, as one that is overdue does, and
+ * gives way to the next. The caller's round goes first. */
 static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions) {
-    if (lease->round_open && !lease->round_proven) return;
+    if (lease->round_open && !lease->round_proven && !is_overdue(lease, now)) return;
     if (lease->work->want_ttl != 0) {
         rl_ns ttl = lease->work->want_ttl;
         lease->work->want_ttl = 0;
@@ -565,12 +607,7 @@ static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_
         else
             open_round(lease, event, ttl, true, now, actions);
     } else if (rl_lease_holds(lease) && now >= lease->renew_at) {
-        rl_ns ttl = renewal_ttl(lease, now);
-        /* full: too many renewals of this client are under way */
-        actions->renewal_waits = event->full && ttl != 0;
-        if (actions->renewal_waits) return;
-        lease->renew_at = RL_NEVER;
-        if (ttl != 0) open_round(lease, event, ttl, false, now, actions);
+        renew(lease, event, now, actions);
     }
 }
 
@@ -702,16 +739,17 @@ static void start(struct rl_lease *lease, const struct rl_event *event, rl_ns no
     announce(lease, event, actions);
 }
 
-static rl_ns wake_at(const struct rl_lease *lease, bool renewal_waits) {
+static rl_ns wake_at(const struct rl_lease *lease, rl_ns now, bool renewal_waits) {
     if (lease->state == RL_LEASE_RELEASING)
         return lease->unlocking_since + lease->work->terms->node_timeout;
     rl_ns at = RL_NEVER;
     if (rl_lease_holds(lease)) at = lost_at(lease);
-    if (lease->round_open && round_deadline(lease) < at) at = round_deadline(lease);
+    const bool overdue = is_overdue(lease, now);
+    if (lease->round_open && !overdue && round_deadline(lease) < at) at = round_deadline(lease);
     const bool waits = rl_lease_holds(lease) && (lease->late & lease->behind) != 0;
     if (waits && behind_until(lease) < at) at = behind_until(lease);
-    bool may_renew =
-        rl_lease_holds(lease) && !renewal_waits && (!lease->round_open || lease->round_proven);
+    bool may_renew = rl_lease_holds(lease) && !renewal_waits &&
+                     (!lease->round_open || lease->round_proven || overdue);
     if (may_renew && lease->renew_at < at) at = lease->renew_at;
     return at;
 }
@@ -741,5 +779,5 @@ void rl_lease_step(struct rl_lease *lease, const struct rl_event *event, rl_ns n
     if (event->type != RL_EVENT_UNLOCKED) close_late_release(lease, event, now, actions);
     if (rl_lease_holds(lease) || unproven(lease)) next_round(lease, event, now, actions);
     give_to_late(lease, event, now, actions);
-    actions->wake_at = wake_at(lease, actions->renewal_waits);
+    actions->wake_at = wake_at(lease, now, actions->renewal_waits);
 }

@@ -185,9 +185,9 @@ static const struct kept_number kept[KINDS] = {
     [SLOTS] = {"slots", UINT64_C(0x19bb469ca93f8eea)},
     [GUARDED_SLOTS] = {"guarded slots", UINT64_C(0xc0db2d23e413b722)},
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
-    [LEASE] = {"lease", UINT64_C(0xe0776a46fc717b3b)},
-    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0xef53b6285430f57b)},
-    [ADOPTED] = {"adopted", UINT64_C(0x91af99945fee612d)},
+    [LEASE] = {"lease", UINT64_C(0x32ce1c3196226c01)},
+    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x81bc6e758ead3485)},
+    [ADOPTED] = {"adopted", UINT64_C(0x51fdf53e438eaaf2)},
 };
 
 static uint64_t number_of(unsigned kind) {

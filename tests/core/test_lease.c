@@ -283,7 +283,7 @@ static void test_unsure_and_sure(void **state) {
     assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
     assert_int_equal(rl_lease_validity(&lease, 350 * RL_MS), 640 * RL_MS);
     assert_int_equal(actions.wake_at, 400 * RL_MS);
-    assert_int_equal(lease.work->round.failed, 0x1c); /* the late ones, as verdicts report them */
+    assert_int_equal(rl_tally_pending(&lease.work->round), 0x1c); /* late answers still count */
     tick(400 * RL_MS);
     assert_int_equal(actions.extend, 0x1f);
     say(0, RL_VOTE_FAILED, 401 * RL_MS);
@@ -297,6 +297,70 @@ static void test_unsure_and_sure(void **state) {
     assert_int_equal(lease.state, RL_LEASE_HELD);
     assert_int_equal(actions.notices, RL_NOTICE_RENEWED | RL_NOTICE_SURE);
     assert_int_equal(lease.validity_end, 1441 * RL_MS);
+}
+
+/* A slow node makes each renewal late. If a late answer proved nothing, none would ever be proven:
+ * with each one the lock would ask again. */
+static void test_a_late_answer_proves_a_renewal(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend, 7);
+    ready = 0; /* all owe an answer */
+    for (rl_ns now = 350 * RL_MS; now < 500 * RL_MS; now = actions.wake_at) {
+        tick(now);
+        assert_int_equal(lease.state, RL_LEASE_UNSURE);
+        assert_int_equal(actions.extend, 0); /* nothing is added to what the nodes have to do */
+        assert_in_range(actions.wake_at, now + RL_MS, now + 50 * RL_MS);
+    }
+    say(2, RL_VOTE_GRANTED, 500 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 501 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED | RL_NOTICE_SURE);
+    assert_int_equal(lease.validity_end, 1290 * RL_MS); /* by the time at which it was asked */
+    say(1, RL_VOTE_GRANTED, 502 * RL_MS);
+    assert_false(lease.round_open);
+}
+
+/* The nodes whose answers have come are asked again as soon as they are a majority. */
+static void test_a_late_round_gives_way(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    ready = 4;
+    tick(350 * RL_MS);
+    tick(400 * RL_MS);
+    assert_int_equal(actions.extend, 0);
+    say(1, RL_VOTE_FAILED, 410 * RL_MS); /* it has a fresh connection */
+    ready = 6;
+    tick(450 * RL_MS);
+    assert_int_equal(actions.extend, 6);
+    say(0, RL_VOTE_GRANTED, 451 * RL_MS); /* of the round before */
+    say(2, RL_VOTE_GRANTED, 452 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_UNSURE);
+    say(1, RL_VOTE_GRANTED, 453 * RL_MS);
+    assert_int_equal(lease.validity_end, 1440 * RL_MS);
+}
+
+/* The caller's own extension ends in time, as ever; and it does not wait for a renewal that is
+ * late. */
+static void test_the_callers_extension_waits_for_no_late_answer(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    ready = 0;
+    tick(350 * RL_MS);
+    extend(terms.ttl, 360 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    ready = 7;
+    extend(terms.ttl, 370 * RL_MS);
+    assert_int_equal(actions.extend, 7);
+    ready = 0;
+    tick(420 * RL_MS);
+    assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    assert_false(lease.round_open);
 }
 
 static void test_retries_come_closer_but_never_spin(void **state) {
@@ -1459,6 +1523,8 @@ static void test_what_was_set_proves_nothing_alone(void **state) {
     assert_int_equal(actions.extend, 3);
     say(0, RL_VOTE_GRANTED, 700 * RL_MS);
     tick(800 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 801 * RL_MS);
+    assert_int_equal(actions.notices, 0);
     assert_false(lease.round_open);
 }
 
@@ -1791,6 +1857,9 @@ int main(void) {
         cmocka_unit_test(test_lost_is_reported_ahead_by_the_margin_and_is_final),
         cmocka_unit_test(test_extend_that_recreates),
         cmocka_unit_test(test_unsure_and_sure),
+        cmocka_unit_test(test_a_late_answer_proves_a_renewal),
+        cmocka_unit_test(test_a_late_round_gives_way),
+        cmocka_unit_test(test_the_callers_extension_waits_for_no_late_answer),
         cmocka_unit_test(test_retries_come_closer_but_never_spin),
         cmocka_unit_test(test_a_voided_lease_ends_now),
         cmocka_unit_test(test_an_extension_may_reach_the_end_of_the_hold),

@@ -324,7 +324,7 @@ struct rl_event guarded_vote(struct redlock_lock *lock, const struct net_call *c
 enum rl_vote lock_vote_of(int verdict);
 /* A round that ended at its deadline counts the silent nodes as failed; a round that was decided
  * earlier does not. */
-void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally);
+void verdicts_close(struct redlock_lock *lock, rl_mask silent);
 
 static inline bool call_extends(const struct net_call *call) {
     return call->request->op == NET_EXTEND || call->request->op == NET_SHARE_EXTEND;

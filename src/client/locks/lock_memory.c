@@ -43,7 +43,7 @@ void extra_rest(struct redlock_lock *lock) {
         return;
     /* no tally is left: nodes that were silent in the last round have not answered in time */
     if (lock->lease.work && lock->phase == PHASE_LEASED)
-        verdicts_close(lock, &lock->lease.work->round);
+        verdicts_close(lock, lock->lease.work->round.failed);
     struct locks *locks = lock->client->locks;
     if (lock->extra != &locks->spare) pool_give(&locks->extras, lock->extra);
     lock->extra = NULL;

@@ -204,7 +204,7 @@ void renewals_event(struct redlock_lock *lock, struct rl_event *event) {
         renewals->picked = NULL;
         return;
     }
-    if (renewals->count == 0 && renewals->under_way < renewals->window) return;
+    if (lock->renewing || (renewals->count == 0 && renewals->under_way < renewals->window)) return;
     bool can_ask = renewals->under_way > 0 || rl_count(event->ready) >= lock->config->terms.quorum;
     if (can_ask) event->full = has_room(renewals);
 }

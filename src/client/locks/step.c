@@ -231,12 +231,13 @@ static void carry_out_rest(struct redlock_lock *lock, const struct rl_actions *a
     if (lock->phase == PHASE_ACQUIRING) wait_queue_carry_out(lock, actions, now);
     /* of the renewal that failed, for the callback */
     const bool failed = (actions->notices & (RL_NOTICE_UNSURE | RL_NOTICE_LOST)) != 0;
-    if (failed && lock->lease.work->round.asked) verdicts_close(lock, &lock->lease.work->round);
+    const struct rl_tally *asked = &lock->lease.work->round;
+    if (failed && asked->asked) verdicts_close(lock, asked->failed | rl_tally_pending(asked));
     if (actions->notices) lock_notice(lock, actions->notices);
     const bool extended = actions->extend_outcome != RL_OUTCOME_NONE;
     if (!extended && !actions->notices) return;
     const int result = result_of(actions->extend_outcome);
-    if (extended && lock->lease.work->round.asked) verdicts_close(lock, &lock->lease.work->round);
+    if (extended && asked->asked) verdicts_close(lock, asked->failed);
     events_lease(lock, actions, result, t1, now);
     if (!extended) return;
     if (actions->extend_outcome == RL_OUTCOME_OK)
@@ -257,7 +258,7 @@ static void step_acquire(struct redlock_lock *lock, const struct rl_event *event
     rl_acquire_step(acquire, event, now, actions);
     bool lost = attempt->state == RL_ATTEMPT_LOST;
     if (was_open && (lost || attempt->state == RL_ATTEMPT_WON)) {
-        if (lost) verdicts_close(lock, tally);
+        if (lost) verdicts_close(lock, tally->failed);
         stats->votes_granted += rl_count(tally->granted);
         stats->votes_denied += rl_count(tally->denied);
         stats->votes_lost += rl_count(tally->failed);
@@ -332,7 +333,7 @@ static void step_once(struct redlock_lock *lock, struct rl_event *event) {
             won = true;
             continue;
         }
-        verdicts_close(lock, &lock->lease.work->unlocking);
+        verdicts_close(lock, lock->lease.work->unlocking.failed);
         fenced_unpark(lock);
         leased_remove(lock);
         lock->phase = PHASE_FREE;

@@ -12,10 +12,10 @@ enum rl_vote lock_vote_of(int verdict) {
     return verdict == REDLOCK_VERDICT_STALE ? RL_VOTE_FAILED : vote_of(verdict);
 }
 
-void verdicts_close(struct redlock_lock *lock, const struct rl_tally *tally) {
+void verdicts_close(struct redlock_lock *lock, rl_mask silent) {
     uint8_t *verdicts = lock_verdicts(lock);
-    for (unsigned i = 0; tally->failed >> i; i++) {
-        if (verdicts[i] == REDLOCK_VERDICT_NONE && (tally->failed & rl_bit(i)))
+    for (unsigned i = 0; silent >> i; i++) {
+        if (verdicts[i] == REDLOCK_VERDICT_NONE && (silent & rl_bit(i)))
             verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
     }
 }
