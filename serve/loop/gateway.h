@@ -27,6 +27,7 @@ struct channels;
 struct connection;
 struct event;
 struct event_base;
+struct exchanges;
 struct guesses;
 struct keys;
 struct listener;
@@ -66,6 +67,7 @@ struct gateway {
     size_t client_bytes;  /* memory of their requests, answers and subscriptions, approximate */
     struct event *weighs; /* fires when client_bytes exceeds the limit */
     const struct gateway_above *above;
+    struct exchanges *exchanges;
     struct channels *channels;
     struct notifications *notifications;
     struct keys *keys;

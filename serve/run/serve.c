@@ -168,8 +168,6 @@ static bool feed_watchdog(struct gateway *gateway) {
 
 static bool open_loop(struct gateway *gateway) {
     static const int numbers[] = {SIGTERM, SIGINT};
-    TAILQ_INIT(&gateway->unproven);
-    TAILQ_INIT(&gateway->guessing);
     gateway->base = event_base_new();
     if (gateway->base == NULL || !key_ops_open(gateway) || !notifications_open(gateway) ||
         !connections_open(gateway))

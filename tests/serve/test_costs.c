@@ -41,7 +41,10 @@ static void crowd_open(struct crowd *crowd, size_t count) {
     crowd->count = count;
     crowd->connections = calloc(count, sizeof *crowd->connections);
     assert_non_null(crowd->connections);
-    for (size_t i = 0; i < count; i++) crowd->connections[i].gateway = &crowd->gateway;
+    for (size_t i = 0; i < count; i++) {
+        crowd->connections[i].gateway = &crowd->gateway;
+        crowd->connections[i].fd = -1;
+    }
     gateway_join(&crowd->gateway, &crowd->parts);
     crowd->gateway.base = event_base_new();
     assert_true(notifications_open(&crowd->gateway));
