@@ -86,12 +86,25 @@ static bool make_room(struct gateway *gateway, uid_t uid) {
            gateway->connections_count < most - last_tenth || count_of(gateway, uid) < last_tenth;
 }
 
+/* ---- those that keep the gateway waiting ---- */
+
 static bool is_half(const struct connection *connection) {
     return connection->exchange != NULL && connection->exchange->reader.midway && !connection->busy;
 }
 
 static size_t unread(const struct connection *connection) {
     return evbuffer_get_length(connection->reply.out);
+}
+
+static void enter_slow(struct connection *connection) {
+    if (connection->is_slow || (!is_half(connection) && unread(connection) == 0)) return;
+    connection->is_slow = true;
+    TAILQ_INSERT_TAIL(&connection->gateway->slow, connection, slow);
+}
+
+static void leave_slow(struct connection *connection) {
+    if (connection->is_slow) TAILQ_REMOVE(&connection->gateway->slow, connection, slow);
+    connection->is_slow = false;
 }
 
 /* ---- the end of a connection ---- */
@@ -122,6 +135,7 @@ void connection_close(struct connection *connection) {
     connection->reply.out = NULL;
     connection->gateway->connections_count--;
     connection_prove(connection, true);
+    leave_slow(connection);
     channel_leave_all(connection);
     notifications_forget(connection);
     set_weight(connection, 0);
@@ -160,6 +174,7 @@ void connection_flush(struct connection *connection) {
     if (unread(connection) > 0 && !event_pending(&connection->writable, EV_WRITE, NULL) &&
         (!write_some(connection) || unread(connection) > 0))
         event_add(&connection->writable, NULL);
+    enter_slow(connection);
     weigh(connection);
 }
 
@@ -433,6 +448,7 @@ static void on_weigh(evutil_socket_t fd, short what, void *context) {
 bool connections_open(struct gateway *gateway) {
     TAILQ_INIT(&gateway->unproven);
     TAILQ_INIT(&gateway->guessing);
+    TAILQ_INIT(&gateway->slow);
     gateway->weighs = event_new(gateway->base, -1, 0, on_weigh, gateway);
     return gateway->weighs != NULL;
 }
@@ -448,21 +464,36 @@ static bool keeps_us_waiting(struct connection *connection, int64_t now) {
     connection->midway_since_ns = since(connection->midway_since_ns, half, now);
     connection->unread_since_ns = since(connection->unread_since_ns, unread(connection) > 0, now);
     if (half && now - connection->midway_since_ns >= CONNECTION_HALF_NS) return true;
-    if (!connection->authenticated && now - connection->began_ns >= CONNECTION_HALF_NS) return true;
     if (unread(connection) > CONNECTION_OUTPUT_MAX) return true;
     return connection->unread_since_ns != 0 &&
            now - connection->unread_since_ns >= CONNECTION_UNREAD_NS;
 }
 
+static void close_slow(struct connection *connection) {
+    connection->gateway->metrics.refusals[REFUSED_SLOW]++;
+    connection_close(connection);
+}
+
+static void sweep_unproven(struct unproven *unproven, int64_t now) {
+    for (struct connection *connection = TAILQ_FIRST(unproven), *next; connection != NULL;
+         connection = next) {
+        next = TAILQ_NEXT(connection, unproven);
+        if (now - connection->began_ns >= CONNECTION_HALF_NS) close_slow(connection);
+    }
+}
+
 void connections_sweep(struct gateway *gateway) {
     const int64_t now = gateway_now_ns();
-    for (struct connection *connection = gateway->connections, *next; connection != NULL;
+    for (struct connection *connection = TAILQ_FIRST(&gateway->slow), *next; connection != NULL;
          connection = next) {
-        next = connection->next;
-        if (!connection_is_open(connection) || !keeps_us_waiting(connection, now)) continue;
-        gateway->metrics.refusals[REFUSED_SLOW]++;
-        connection_close(connection);
+        next = TAILQ_NEXT(connection, slow);
+        if (keeps_us_waiting(connection, now))
+            close_slow(connection);
+        else if (!is_half(connection) && unread(connection) == 0)
+            leave_slow(connection);
     }
+    sweep_unproven(&gateway->unproven, now);
+    sweep_unproven(&gateway->guessing, now);
 }
 
 void connections_drain(struct gateway *gateway) {

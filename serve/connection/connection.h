@@ -84,7 +84,9 @@ struct connection {
     char peer[ADDRESS_TEXT_BYTES];
     TAILQ_ENTRY(connection) unsent;
     TAILQ_ENTRY(connection) unproven; /* while it is not authenticated */
-    uid_t peer_uid;                   /* of a Unix socket; else (uid_t)-1 */
+    TAILQ_ENTRY(connection) slow;
+    bool is_slow;   /* in the gateway's list of those that may keep it waiting */
+    uid_t peer_uid; /* of a Unix socket; else (uid_t)-1 */
     struct notified notified;
     struct subscriptions subscriptions;
     unsigned channels;               /* the number of its subscriptions */
@@ -139,7 +141,8 @@ void exchanges_close(struct gateway *gateway);
 /* When clients together take more memory than --client-memory, closes the largest, until they fit.
  * False: out of memory for the event. */
 bool connections_open(struct gateway *gateway);
-/* Closes the connections that keep the gateway waiting; runs once a second. */
+/* Closes the connections that keep the gateway waiting; runs once a second. Idle ones cost it
+ * nothing. */
 void connections_sweep(struct gateway *gateway);
 void connections_drain(struct gateway *gateway);
 /* Frees the connections at once, whatever is under way: the loop has ended. */

@@ -63,6 +63,7 @@ struct gateway {
     /* those that have not given the password, oldest first; `guessing`: they have sent one, which
      * is not checked yet */
     TAILQ_HEAD(unproven, connection) unproven, guessing;
+    TAILQ_HEAD(, connection) slow; /* with half a request, or answers that are not read */
     uint64_t connections_last_id;
     size_t client_bytes;  /* memory of their requests, answers and subscriptions, approximate */
     struct event *weighs; /* fires when client_bytes exceeds the limit */
