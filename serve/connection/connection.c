@@ -268,10 +268,9 @@ static bool read_some(struct connection *connection) {
 }
 
 /* True: more requests may be here. */
-static bool process_requests(struct connection *connection) {
-    const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
+static bool process_requests(struct connection *connection, int most, int64_t until_ns) {
     bool more = true;
-    for (int i = 0; i < REQUESTS_AT_ONCE && more && may_go_on(connection); i++) {
+    for (int i = 0; i < most && more && may_go_on(connection); i++) {
         more = next_request(connection);
         if (gateway_now_ns() >= until_ns) break;
     }
@@ -283,12 +282,26 @@ static bool process_requests(struct connection *connection) {
     return more;
 }
 
+/* Writing an answer may give the processor to the client, which has sent its next request by the
+ * time that the gateway goes on. So it reads once without asking the loop, unless another client
+ * has a request under way. True: it has. */
+static bool writes_and_reads(struct connection *connection) {
+    const bool answers = connection_is_open(connection) && unread(connection) > 0;
+    connection_flush(connection);
+    return answers && may_go_on(connection) && !connection->ended && unread(connection) == 0 &&
+           connection->gateway->exchanges->used == 0 && read_some(connection);
+}
+
 static void go_on(struct connection *connection) {
     static const struct timeval at_once = {0};
     if (connection->working) return;
     connection->working = true;
-    bool more = process_requests(connection);
-    connection_flush(connection);
+    const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
+    bool more = process_requests(connection, REQUESTS_AT_ONCE, until_ns);
+    if (writes_and_reads(connection)) {
+        more = process_requests(connection, 1, until_ns);
+        connection_flush(connection);
+    }
     read_when_there_is_room(connection, !more);
     /* The answers that blocked it may have been written by now. */
     if (more && may_go_on(connection) && event_add(&connection->again, &at_once) != 0)

@@ -58,7 +58,7 @@ struct exchange {
 /* A few are kept for the next requests. All zero: none. */
 struct exchanges {
     SLIST_HEAD(, exchange) spare;
-    unsigned spares;
+    unsigned spares, used;
 };
 
 struct connection {

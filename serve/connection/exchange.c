@@ -34,6 +34,7 @@ bool exchange_begin(struct connection *connection) {
     if (exchange == NULL) return false;
     exchange->connection = connection;
     connection->exchange = exchange;
+    exchanges->used++;
     return true;
 }
 
@@ -48,6 +49,7 @@ void exchange_end(struct connection *connection) {
     connection->exchange = NULL;
     if (exchange == NULL) return;
     exchange->connection = NULL;
+    exchanges->used--;
     if (exchanges->spares >= SPARES_MAX || !request_is_idle(&exchange->reader) ||
         !request_is_small(&exchange->reader)) {
         exchange_free(exchange);
