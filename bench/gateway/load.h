@@ -40,6 +40,8 @@ int served_connect(const struct served *served);
  * moment. */
 bool served_kill_worker(const struct served *served);
 bool served_runs(const struct served *served);
+/* Its processor time so far. */
+int64_t served_cpu_ns(const struct served *served);
 /* In KiB, of /proc: "VmRSS:", "VmHWM:". */
 long served_memory(const struct served *served, const char *which);
 
@@ -93,6 +95,8 @@ struct crowd {
     char last_error[160];
     struct nuisance *nuisances;
     unsigned nuisances_count;
+    int *idle; /* sockets */
+    unsigned idle_count;
     uint64_t scripts;                    /* bytes of answers to those that mean harm */
     int64_t kill_every_ns, kill_next_ns; /* a process that runs scripts; 0: none */
     uint64_t killed;
@@ -136,6 +140,11 @@ void nuisances_open(struct crowd *crowd, const struct nuisances_wanted *wanted);
 void nuisances_close(struct crowd *crowd);
 /* Does what is due; called a hundred times a second. */
 void nuisances_do(struct crowd *crowd, int64_t now);
+
+/* ---- idle.c: clients that were done before ---- */
+
+void idle_open(struct crowd *crowd, unsigned count);
+void idle_close(struct crowd *crowd);
 
 /* ---- hostile.c: scripts that mean harm ---- */
 

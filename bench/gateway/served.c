@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <redlock.h>
@@ -122,6 +123,14 @@ void served_close(struct served *served) {
     }
     unlink(served->address.sun_path);
     rmdir(served->directory);
+}
+
+int64_t served_cpu_ns(const struct served *served) {
+    clockid_t clock;
+    struct timespec used;
+    if (clock_getcpuclockid(served->pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        give_up("the gateway's processor time is not known");
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
 }
 
 long served_memory(const struct served *served, const char *which) {

@@ -89,9 +89,9 @@ static bool may_run(struct connection *connection, const struct command *command
 }
 
 static void run_plan(struct connection *connection, const struct command *command) {
-    struct job *job = &connection->job;
+    struct job *job = &connection->exchange->job;
     *job = (struct job){.word = 1,
-                        .plan = {.key = connection->reader.words[1],
+                        .plan = {.key = connection->exchange->reader.words[1],
                                  .call = {.command = command->asks},
                                  .shape = command->shape}};
     if (command->plan != NULL && !command->plan(connection, &job->plan)) {
@@ -100,7 +100,7 @@ static void run_plan(struct connection *connection, const struct command *comman
         return;
     }
     bool many = (command->flags & COMMAND_MANY_KEYS) != 0;
-    job->keys_left = many ? connection->reader.count - 1 : 1;
+    job->keys_left = many ? connection->exchange->reader.count - 1 : 1;
     if (!transaction_is_open(connection)) {
         job_begin(connection);
     } else if (job->keys_left == 1) {
@@ -111,7 +111,7 @@ static void run_plan(struct connection *connection, const struct command *comman
 }
 
 void command_do(struct connection *connection) {
-    const struct bytes name = connection->reader.words[0];
+    const struct bytes name = connection->exchange->reader.words[0];
     const struct command *command = command_find(name);
     connection->gateway->metrics.requests++;
     if (command_is(name, "post") || command_is(name, "host:")) {
@@ -130,8 +130,8 @@ void command_do(struct connection *connection) {
             "SET with NX and PX or EX, GET, PTTL, PEXPIRE, DEL, EVAL, WATCH and the others that " REDLOCK_DOC
             "/serve.md lists",
             (int)(name.bytes < 64 ? name.bytes : 64), name.data);
-    } else if (connection->reader.count < command->words_min ||
-               connection->reader.count > command->words_max) {
+    } else if (connection->exchange->reader.count < command->words_min ||
+               connection->exchange->reader.count > command->words_max) {
         command_refused(connection);
         reply_error(&connection->reply, "ERR wrong number of arguments for '%s' command",
                     command->name);

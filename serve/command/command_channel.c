@@ -20,15 +20,15 @@ static void confirm(struct connection *connection, const char *what, struct byte
 
 /* PSUBSCRIBE and PUNSUBSCRIBE. */
 static bool takes_patterns(const struct connection *connection) {
-    const char first = connection->reader.words[0].data[0];
+    const char first = connection->exchange->reader.words[0].data[0];
     return first == 'p' || first == 'P';
 }
 
 void command_subscribe(struct connection *connection) {
     const bool is_pattern = takes_patterns(connection);
     const char *what = is_pattern ? "psubscribe" : "subscribe";
-    for (size_t i = 1; i < connection->reader.count; i++) {
-        const struct bytes name = connection->reader.words[i];
+    for (size_t i = 1; i < connection->exchange->reader.count; i++) {
+        const struct bytes name = connection->exchange->reader.words[i];
         const char *error = channel_subscribe(connection, name, is_pattern);
         if (error != NULL) {
             command_refuse(connection, what, error);
@@ -40,13 +40,14 @@ void command_subscribe(struct connection *connection) {
 
 /* Without a name, of all. */
 void command_unsubscribe(struct connection *connection) {
-    const bool is_pattern = takes_patterns(connection), of_all = connection->reader.count == 1;
+    const bool is_pattern = takes_patterns(connection),
+               of_all = connection->exchange->reader.count == 1;
     const char *what = is_pattern ? "punsubscribe" : "unsubscribe";
     struct subscription *next;
     bool any = false;
-    for (size_t i = 1; i < connection->reader.count; i++) {
-        channel_unsubscribe(connection, connection->reader.words[i], is_pattern);
-        confirm(connection, what, connection->reader.words[i], connection->channels);
+    for (size_t i = 1; i < connection->exchange->reader.count; i++) {
+        channel_unsubscribe(connection, connection->exchange->reader.words[i], is_pattern);
+        confirm(connection, what, connection->exchange->reader.words[i], connection->channels);
     }
     for (struct subscription *one = LIST_FIRST(&connection->subscriptions); of_all && one != NULL;
          one = next) {

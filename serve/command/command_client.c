@@ -26,8 +26,8 @@ static bool authenticate(struct connection *connection, struct bytes user, struc
 }
 
 void command_auth(struct connection *connection) {
-    const struct bytes *words = connection->reader.words, by_default = {"default", 7};
-    bool names_user = connection->reader.count == 3;
+    const struct bytes *words = connection->exchange->reader.words, by_default = {"default", 7};
+    bool names_user = connection->exchange->reader.count == 3;
     if (!names_user && connection->gateway->password == NULL) {
         reply_error(
             &connection->reply,
@@ -73,15 +73,15 @@ static void report_clients(struct connection *connection, bool all) {
     }
     for (const struct connection *one = connection->gateway->connections; all && one != NULL;
          one = one->next) {
-        if (one->wire != NULL) describe(one, text);
+        if (connection_is_open(one)) describe(one, text);
     }
     if (!all) describe(connection, text);
     reply_buffer(&connection->reply, text);
 }
 
 void command_client(struct connection *connection) {
-    const struct bytes *words = connection->reader.words;
-    size_t count = connection->reader.count;
+    const struct bytes *words = connection->exchange->reader.words;
+    size_t count = connection->exchange->reader.count;
     struct reply *reply = &connection->reply;
     if (command_is(words[1], "setname") && count == 3) {
         if (set_name(connection, words[2])) reply_status(reply, "OK");
@@ -106,9 +106,9 @@ void command_client(struct connection *connection) {
 /* ---- the rest ---- */
 
 static bool hello_options(struct connection *connection) {
-    const struct bytes *words = connection->reader.words;
-    for (size_t at = 2; at < connection->reader.count; at++) {
-        size_t left = connection->reader.count - at - 1;
+    const struct bytes *words = connection->exchange->reader.words;
+    for (size_t at = 2; at < connection->exchange->reader.count; at++) {
+        size_t left = connection->exchange->reader.count - at - 1;
         if (command_is(words[at], "auth") && left >= 2) {
             if (!authenticate(connection, words[at + 1], words[at + 2])) return false;
             at += 2;
@@ -128,13 +128,14 @@ void command_hello(struct connection *connection) {
     struct reply *reply = &connection->reply;
     int64_t protocol = reply->protocol;
     bool has_password = false;
-    if (connection->reader.count > 1 &&
-        (!request_number(connection->reader.words[1], &protocol) || protocol < 2 || protocol > 3)) {
+    if (connection->exchange->reader.count > 1 &&
+        (!request_number(connection->exchange->reader.words[1], &protocol) || protocol < 2 ||
+         protocol > 3)) {
         reply_error(reply, "NOPROTO unsupported protocol version");
         return;
     }
-    for (size_t at = 2; at < connection->reader.count; at++)
-        has_password = has_password || command_is(connection->reader.words[at], "auth");
+    for (size_t at = 2; at < connection->exchange->reader.count; at++)
+        has_password = has_password || command_is(connection->exchange->reader.words[at], "auth");
     if (has_password && guess_wait(connection, command_hello)) return;
     if (!hello_options(connection)) return;
     if (!connection->authenticated) {
@@ -166,7 +167,7 @@ void command_hello(struct connection *connection) {
 
 void command_select(struct connection *connection) {
     int64_t number = 0;
-    if (request_number(connection->reader.words[1], &number) && number == 0)
+    if (request_number(connection->exchange->reader.words[1], &number) && number == 0)
         reply_status(&connection->reply, "OK");
     else
         reply_error(&connection->reply,
@@ -175,8 +176,8 @@ void command_select(struct connection *connection) {
 
 void command_ping(struct connection *connection) {
     struct reply *reply = &connection->reply;
-    const struct bytes *words = connection->reader.words, nothing = {"", 0};
-    const struct bytes *word = connection->reader.count > 1 ? &words[1] : NULL;
+    const struct bytes *words = connection->exchange->reader.words, nothing = {"", 0};
+    const struct bytes *word = connection->exchange->reader.count > 1 ? &words[1] : NULL;
     if (connection->channels > 0 &&
         reply->protocol == 2) { /* a status could be mistaken for a message */
         if (word == NULL) word = &nothing;
@@ -190,8 +191,8 @@ void command_ping(struct connection *connection) {
 }
 
 void command_echo(struct connection *connection) {
-    reply_bytes(&connection->reply, connection->reader.words[1].data,
-                connection->reader.words[1].bytes);
+    reply_bytes(&connection->reply, connection->exchange->reader.words[1].data,
+                connection->exchange->reader.words[1].bytes);
 }
 
 void command_quit(struct connection *connection) {

@@ -16,18 +16,18 @@ bool plan_fence(struct connection *connection, struct plan *plan) {
             "the quorum is in classic mode, and only guarded mode has them (--mode guarded)");
         return false;
     }
-    if (connection->reader.count < 3) {
+    if (connection->exchange->reader.count < 3) {
         command_refuse(
             connection, "REDLOCK.FENCE key without a value",
             "give the value that the lock was taken with: the lock may be another client's by now");
         return false;
     }
-    plan->call.value = connection->reader.words[2];
+    plan->call.value = connection->exchange->reader.words[2];
     return true;
 }
 
 bool plan_setnx(struct connection *connection, struct plan *plan) {
-    plan->call.value = connection->reader.words[2];
+    plan->call.value = connection->exchange->reader.words[2];
     plan->call.ttl_ms = connection->gateway->options->ttl_ms;
     return true;
 }
@@ -48,8 +48,8 @@ static bool read_ttl(struct connection *connection, struct bytes word, int64_t u
 }
 
 bool plan_expire(struct connection *connection, struct plan *plan) {
-    const struct bytes *words = connection->reader.words;
-    if (connection->reader.count > 3) {
+    const struct bytes *words = connection->exchange->reader.words;
+    if (connection->exchange->reader.count > 3) {
         command_refuse(connection, "NX, XX, GT and LT are not taken",
                        "an expiry here never shortens what is left, as with GT");
         return false;
@@ -68,13 +68,13 @@ struct set_options {
 /* Reads the option at words[*at]. False after an error. */
 static bool read_option(struct connection *connection, size_t *at, struct set_options *options,
                         int64_t *ttl_ms) {
-    const struct bytes *words = connection->reader.words, word = words[*at];
+    const struct bytes *words = connection->exchange->reader.words, word = words[*at];
     bool ms = command_is(word, "px"), seconds = command_is(word, "ex");
     if (command_is(word, "nx")) {
         options->nx = true;
     } else if (command_is(word, "get")) {
         options->get = true;
-    } else if ((ms || seconds) && !options->ttl && *at + 1 < connection->reader.count) {
+    } else if ((ms || seconds) && !options->ttl && *at + 1 < connection->exchange->reader.count) {
         options->ttl = true;
         return read_ttl(connection, words[++*at], ms ? 1 : 1000, ttl_ms);
     } else if (command_is(word, "xx") || command_is(word, "keepttl") || command_is(word, "pxat") ||
@@ -91,8 +91,8 @@ static bool read_option(struct connection *connection, size_t *at, struct set_op
 
 bool plan_set(struct connection *connection, struct plan *plan) {
     struct set_options options = {0};
-    plan->call.value = connection->reader.words[2];
-    for (size_t at = 3; at < connection->reader.count; at++) {
+    plan->call.value = connection->exchange->reader.words[2];
+    for (size_t at = 3; at < connection->exchange->reader.count; at++) {
         if (!read_option(connection, &at, &options, &plan->call.ttl_ms)) return false;
     }
     if (!options.nx || !options.ttl) {
@@ -167,29 +167,29 @@ enum program_step plan_step(struct plan *plan, struct key_op *op, const struct a
 static enum program_step program(struct key_op *op, const struct answer *answer,
                                  struct key_call *call, struct answer *result) {
     struct connection *connection = connection_of(op);
-    return plan_step(&connection->job.plan, op, answer, call, result);
+    return plan_step(&connection->exchange->job.plan, op, answer, call, result);
 }
 
 static void over(struct key_op *op, const struct answer *result) {
     struct connection *connection = connection_of(op);
-    struct job *job = &connection->job;
+    struct job *job = &connection->exchange->job;
     job->keys_left--;
     bool several = job->word > 1 || job->keys_left > 0;
     if (several && result->kind == ANSWER_INTEGER) {
         job->sum += result->integer;
-        if (job->keys_left > 0 && connection->wire != NULL) {
+        if (job->keys_left > 0 && connection_is_open(connection)) {
             job->word++;
-            job->plan.key = connection->reader.words[job->word];
+            job->plan.key = connection->exchange->reader.words[job->word];
             job_begin(connection);
             return;
         }
     }
     const struct answer sum = answer_integer(job->sum);
-    if (connection->wire != NULL)
+    if (connection_is_open(connection))
         reply_value(&connection->reply, several && result->kind == ANSWER_INTEGER ? &sum : result);
     connection_answered(connection);
 }
 
 void job_begin(struct connection *connection) {
-    connection_begin(connection, connection->job.plan.key, program, over);
+    connection_begin(connection, connection->exchange->job.plan.key, program, over);
 }

@@ -26,7 +26,7 @@ struct text {
 };
 
 static struct connection *connection_of_task(struct worker_task *task) {
-    return (struct connection *)(void *)((char *)task - offsetof(struct connection, script.task));
+    return (struct connection *)(void *)((char *)task - offsetof(struct connection, task));
 }
 
 static const char *failure_of(enum worker_failure failure) {
@@ -44,19 +44,19 @@ static const char *failure_of(enum worker_failure failure) {
 
 /* EVAL has its text in words[1], SCRIPT LOAD in words[2]. */
 static bool is_eval(const struct connection *connection) {
-    return command_is(connection->reader.words[0], "eval");
+    return command_is(connection->exchange->reader.words[0], "eval");
 }
 
 static struct bytes text_of(const struct connection *connection) {
-    return connection->reader.words[is_eval(connection) ? 1 : 2];
+    return connection->exchange->reader.words[is_eval(connection) ? 1 : 2];
 }
 
 /* ---- running ---- */
 
 /* The text of EVAL, or the digest, is words[1]; then the number of keys, the key, the arguments. */
 static enum program_step begin(struct connection *connection, struct answer *result) {
-    struct script *script = &connection->script;
-    const struct request_reader *reader = &connection->reader;
+    struct script *script = &connection->exchange->script;
+    const struct request_reader *reader = &connection->exchange->reader;
     const struct text *kept = cache_use(&connection->gateway->texts, script->sha);
     struct wire_message message = {.kind = WIRE_RUN,
                                    .key = reader->words[3],
@@ -70,7 +70,7 @@ static enum program_step begin(struct connection *connection, struct answer *res
     }
     message.text = kept != NULL ? kept->bytes : text_of(connection);
     memcpy(message.sha, script->sha, sizeof message.sha);
-    if (task_ask(&script->task, &connection->gateway->workers, &message)) return PROGRAM_WAITS;
+    if (task_ask(&connection->task, &connection->gateway->workers, &message)) return PROGRAM_WAITS;
     *result = answer_error("OOM out of memory");
     return PROGRAM_ENDS;
 }
@@ -78,7 +78,7 @@ static enum program_step begin(struct connection *connection, struct answer *res
 /* The script has been lost. */
 static enum program_step begin_after(struct connection *connection, enum worker_failure failure,
                                      struct answer *result) {
-    struct script *script = &connection->script;
+    struct script *script = &connection->exchange->script;
     if (failure == WORKER_DIED && !script->changed && ++script->deaths < DEATHS_MAX)
         return begin(connection, result);
     *result = answer_error(failure_of(failure));
@@ -92,9 +92,8 @@ static enum program_step program(struct key_op *op, const struct answer *answer,
     (void)call;
     if (answer == NULL) return begin(connection, result);
     const struct wire_message message = {.kind = WIRE_ANSWER, .value = *answer};
-    if (task_ask(&connection->script.task, &connection->gateway->workers, &message))
-        return PROGRAM_WAITS;
-    return begin_after(connection, connection->script.task.failure, result);
+    if (task_ask(&connection->task, &connection->gateway->workers, &message)) return PROGRAM_WAITS;
+    return begin_after(connection, connection->task.failure, result);
 }
 
 static void heard_of_run(struct worker_task *task, const struct wire_message *message,
@@ -103,38 +102,39 @@ static void heard_of_run(struct worker_task *task, const struct wire_message *me
     struct answer result;
     if (message == NULL) {
         const enum program_step step = begin_after(connection, failure, &result);
-        if (step == PROGRAM_ENDS) key_op_said(&connection->op, PROGRAM_ENDS, NULL, &result);
+        if (step == PROGRAM_ENDS)
+            key_op_said(&connection->exchange->op, PROGRAM_ENDS, NULL, &result);
     } else if (message->kind == WIRE_CALL) {
-        if (message->call.command >= KEY_DELETE) connection->script.changed = true;
-        key_op_said(&connection->op, PROGRAM_CALLS, &message->call, NULL);
+        if (message->call.command >= KEY_DELETE) connection->exchange->script.changed = true;
+        key_op_said(&connection->exchange->op, PROGRAM_CALLS, &message->call, NULL);
     } else {
-        key_op_said(&connection->op, PROGRAM_ENDS, NULL, &message->value);
+        key_op_said(&connection->exchange->op, PROGRAM_ENDS, NULL, &message->value);
     }
 }
 
 static void over(struct key_op *op, const struct answer *result) {
     struct connection *connection = connection_of(op);
-    if (connection->wire != NULL) reply_value(&connection->reply, result);
-    task_end(&connection->script.task);
+    if (connection_is_open(connection)) reply_value(&connection->reply, result);
+    task_end(&connection->task);
     connection_answered(connection);
 }
 
 /* Of a script that is known by heart. */
 static enum program_step known_program(struct key_op *op, const struct answer *answer,
                                        struct key_call *call, struct answer *result) {
-    return known_step(&connection_of(op)->script.known, answer, call, result);
+    return known_step(&connection_of(op)->exchange->script.known, answer, call, result);
 }
 
 static void run(struct connection *connection) {
-    struct script *script = &connection->script;
-    const struct request_reader *reader = &connection->reader;
+    struct script *script = &connection->exchange->script;
+    const struct request_reader *reader = &connection->exchange->reader;
     const struct text *kept = cache_use(&connection->gateway->texts, script->sha);
     const bool by_heart = kept != NULL && known_begin(&script->known, &kept->known, script->sha,
                                                       &reader->words[4], reader->count - 4);
     key_op_program *const runs = by_heart ? known_program : program;
     struct workers_count *count = &connection->gateway->workers.count;
     *(by_heart ? &count->known : &count->runs) += 1;
-    script->task.heard = heard_of_run;
+    connection->task.heard = heard_of_run;
     script->deaths = 0;
     connection_begin(connection, reader->words[3], runs, over);
 }
@@ -145,36 +145,37 @@ static void run(struct connection *connection) {
 static bool keep_text(struct connection *connection) {
     struct script_cache *texts = &connection->gateway->texts;
     const struct bytes bytes = text_of(connection);
-    if (cache_use(texts, connection->script.sha) != NULL) return true;
+    if (cache_use(texts, connection->exchange->script.sha) != NULL) return true;
     struct text *text = malloc(sizeof *text + bytes.bytes);
     if (text == NULL) return false;
     if (bytes.bytes > 0) memcpy(text + 1, bytes.data, bytes.bytes);
     text->bytes = (struct bytes){(char *)(text + 1), bytes.bytes};
     text->known = known_find(bytes);
-    return cache_keep(texts, connection->script.sha, &text->entry);
+    return cache_keep(texts, connection->exchange->script.sha, &text->entry);
 }
 
 static bool ask_to_load(struct connection *connection) {
     struct wire_message message = {.kind = WIRE_LOAD, .text = text_of(connection)};
-    memcpy(message.sha, connection->script.sha, sizeof message.sha);
-    return task_ask(&connection->script.task, &connection->gateway->workers, &message);
+    memcpy(message.sha, connection->exchange->script.sha, sizeof message.sha);
+    return task_ask(&connection->task, &connection->gateway->workers, &message);
 }
 
 /* Continues with the command that needed the text. If the client has closed, the command does not
  * begin. */
 static void loaded(struct connection *connection) {
-    if (connection->wire != NULL && is_eval(connection)) {
+    if (connection_is_open(connection) && is_eval(connection)) {
         run(connection);
         return;
     }
-    if (connection->wire != NULL) reply_text(&connection->reply, connection->script.sha);
+    if (connection_is_open(connection))
+        reply_text(&connection->reply, connection->exchange->script.sha);
     connection_answered(connection);
 }
 
 static void heard_of_load(struct worker_task *task, const struct wire_message *message,
                           enum worker_failure failure) {
     struct connection *connection = connection_of_task(task);
-    struct script *script = &connection->script;
+    struct script *script = &connection->exchange->script;
     struct answer why = answer_error("OOM out of memory");
     if (message == NULL) {
         if (failure == WORKER_DIED && ++script->deaths < DEATHS_MAX && ask_to_load(connection))
@@ -188,14 +189,14 @@ static void heard_of_load(struct worker_task *task, const struct wire_message *m
         return;
     }
     connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
-    if (connection->wire != NULL) reply_value(&connection->reply, &why);
+    if (connection_is_open(connection)) reply_value(&connection->reply, &why);
     task_end(task);
     connection_answered(connection);
 }
 
 /* Names the text, and lets a worker compile and judge it if it is not known yet. */
 static void load(struct connection *connection) {
-    struct script *script = &connection->script;
+    struct script *script = &connection->exchange->script;
     const struct bytes text = text_of(connection);
     if (text.bytes > TEXT_BYTES_MAX) {
         connection->gateway->metrics.refusals[REFUSED_REQUEST]++;
@@ -213,7 +214,7 @@ static void load(struct connection *connection) {
         loaded(connection);
         return;
     }
-    script->task.heard = heard_of_load;
+    connection->task.heard = heard_of_load;
     script->deaths = 0;
     if (ask_to_load(connection)) return;
     reply_error(&connection->reply, "OOM out of memory");
@@ -225,12 +226,12 @@ static void load(struct connection *connection) {
 /* Exactly one key: a script here may use only one lock. */
 static bool has_one_key(struct connection *connection) {
     int64_t keys = 0;
-    if (!request_number(connection->reader.words[2], &keys)) {
+    if (!request_number(connection->exchange->reader.words[2], &keys)) {
         reply_error(&connection->reply, "ERR value is not an integer or out of range");
     } else if (keys != 1) {
         command_refuse(connection, "a script on several keys, or on none",
                        "a script here is about one lock: it takes one key");
-    } else if (connection->reader.count < 4) {
+    } else if (connection->exchange->reader.count < 4) {
         reply_error(&connection->reply, "ERR Number of keys can't be greater than number of args");
     } else {
         return true;
@@ -250,10 +251,10 @@ static bool read_sha(struct bytes word, char *sha) {
 }
 
 void command_evalsha(struct connection *connection) {
-    struct script *script = &connection->script;
+    struct script *script = &connection->exchange->script;
     if (!has_one_key(connection)) return;
     const struct script_entry *kept = NULL;
-    if (read_sha(connection->reader.words[1], script->sha))
+    if (read_sha(connection->exchange->reader.words[1], script->sha))
         kept = cache_find(&connection->gateway->texts, script->sha);
     if (kept == NULL) {
         reply_error(&connection->reply, "%s", no_script);
@@ -264,7 +265,7 @@ void command_evalsha(struct connection *connection) {
 }
 
 void command_script(struct connection *connection) {
-    const struct request_reader *reader = &connection->reader;
+    const struct request_reader *reader = &connection->exchange->reader;
     struct reply *reply = &connection->reply;
     char sha[SCRIPT_SHA_BYTES + 1];
     if (command_is(reader->words[1], "load") && reader->count == 3) {

@@ -44,7 +44,7 @@ static bool begins(const struct request_reader *reader, const char *title, struc
 
 void command_info(struct connection *connection) {
     const struct gateway *gateway = connection->gateway;
-    const struct request_reader *reader = &connection->reader;
+    const struct request_reader *reader = &connection->exchange->reader;
     struct evbuffer *out = evbuffer_new();
     if (out == NULL) {
         reply_error(&connection->reply, "OOM out of memory");
@@ -82,7 +82,7 @@ static void report_command(struct reply *reply, const struct command *command) {
 }
 
 void command_command(struct connection *connection) {
-    const struct request_reader *reader = &connection->reader;
+    const struct request_reader *reader = &connection->exchange->reader;
     struct reply *reply = &connection->reply;
     size_t count = 0;
     while (command_at(count) != NULL) count++;
@@ -110,7 +110,7 @@ void command_command(struct connection *connection) {
 /* ---- the rest ---- */
 
 void command_config(struct connection *connection) {
-    if (command_is(connection->reader.words[1], "get"))
+    if (command_is(connection->exchange->reader.words[1], "get"))
         reply_map(&connection->reply, 0);
     else
         command_refuse(

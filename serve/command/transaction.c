@@ -85,7 +85,7 @@ static enum program_step watch_program(struct key_op *op, const struct answer *a
 static void watch_over(struct key_op *op, const struct answer *result) {
     struct connection *connection = connection_of(op);
     if (result->kind == ANSWER_ERROR) transaction_free(connection);
-    if (connection->wire != NULL) reply_value(&connection->reply, result);
+    if (connection_is_open(connection)) reply_value(&connection->reply, result);
     connection_answered(connection);
 }
 
@@ -94,7 +94,7 @@ static bool is_watched(const struct transaction *transaction, struct bytes key) 
 }
 
 void command_watch(struct connection *connection) {
-    const struct bytes key = connection->reader.words[1];
+    const struct bytes key = connection->exchange->reader.words[1];
     if (transaction_is_open(connection)) {
         reply_error(&connection->reply, "ERR WATCH inside MULTI is not allowed");
         return;
@@ -102,7 +102,7 @@ void command_watch(struct connection *connection) {
     struct transaction *transaction = get(connection);
     if (transaction == NULL) return;
     const bool watches = transaction->key != NULL;
-    if (connection->reader.count > 2 || (watches && !is_watched(transaction, key))) {
+    if (connection->exchange->reader.count > 2 || (watches && !is_watched(transaction, key))) {
         command_refuse(connection, "WATCH of several keys", "a transaction here is on one lock");
         return;
     }
@@ -250,13 +250,13 @@ static enum program_step exec_program(struct key_op *op, const struct answer *an
 static void exec_over(struct key_op *op, const struct answer *result) {
     struct connection *connection = connection_of(op);
     struct transaction *transaction = connection->transaction;
-    if (connection->wire != NULL && result->kind == ANSWER_STATUS) {
+    if (connection_is_open(connection) && result->kind == ANSWER_STATUS) {
         reply_array(&connection->reply, transaction->count);
         reply_move(&connection->reply, transaction->answers.out);
         connection->reply.failed |= transaction->answers.failed;
-    } else if (connection->wire != NULL && result->kind == ANSWER_NIL) {
+    } else if (connection_is_open(connection) && result->kind == ANSWER_NIL) {
         reply_nil_array(&connection->reply);
-    } else if (connection->wire != NULL) {
+    } else if (connection_is_open(connection)) {
         reply_value(&connection->reply, result);
     }
     transaction_free(connection);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "connection.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -8,7 +9,6 @@
 #include <string.h>
 
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <event2/event.h>
 
 #include "loop/gateway.h"
@@ -30,11 +30,12 @@ static void set_weight(struct connection *connection, size_t weight) {
 }
 
 static void weigh(struct connection *connection) {
-    set_weight(
-        connection,
-        sizeof *connection + evbuffer_get_length(bufferevent_get_input(connection->wire)) +
-            evbuffer_get_length(connection->reply.out) + request_weight(&connection->reader) +
-            connection->gateway->above->transaction_weight(connection) + connection->channel_bytes);
+    const struct exchange *exchange = connection->exchange;
+    set_weight(connection,
+               sizeof *connection + evbuffer_get_length(connection->reply.out) +
+                   (exchange != NULL ? sizeof *exchange + request_weight(&exchange->reader) : 0) +
+                   connection->gateway->above->transaction_weight(connection) +
+                   connection->channel_bytes);
 }
 
 static const char out_of_memory[] =
@@ -65,7 +66,7 @@ void connection_guess(struct connection *connection, struct event *wait) {
 static size_t count_of(const struct gateway *gateway, uid_t uid) {
     size_t count = 0;
     for (const struct connection *one = gateway->connections; one != NULL; one = one->next)
-        count += one->wire != NULL && one->peer_uid == uid;
+        count += connection_is_open(one) && one->peer_uid == uid;
     return count;
 }
 
@@ -85,60 +86,79 @@ static bool make_room(struct gateway *gateway, uid_t uid) {
            gateway->connections_count < most - last_tenth || count_of(gateway, uid) < last_tenth;
 }
 
-/* ---- the end of a connection ---- */
+/* ---- those that keep the gateway waiting ---- */
 
-static void connection_free(struct connection *connection) {
-    *connection->self = connection->next;
-    if (connection->next != NULL) connection->next->self = connection->self;
-    request_close(&connection->reader);
-    connection->gateway->above->transaction_free(connection);
-    task_close(&connection->script.task);
-    free(connection);
-}
-
-/* The struct lives on until its operation ends. */
-static void free_when_idle(struct connection *connection) {
-    if (connection->wire == NULL && !connection->busy && !connection->working)
-        connection_free(connection);
-}
-
-void connection_close(struct connection *connection) {
-    if (connection->wire == NULL) return;
-    bufferevent_free(connection->wire);
-    connection->wire = NULL;
-    connection->reply.out = NULL;
-    connection->gateway->connections_count--;
-    connection_prove(connection, true);
-    channel_leave_all(connection);
-    notifications_forget(connection);
-    set_weight(connection, 0);
-    if (connection->busy && (guess_abandon(connection) || key_op_abandon(&connection->op)))
-        connection->busy = false;
-    free_when_idle(connection);
+static bool is_half(const struct connection *connection) {
+    return connection->exchange != NULL && connection->exchange->reader.midway && !connection->busy;
 }
 
 static size_t unread(const struct connection *connection) {
     return evbuffer_get_length(connection->reply.out);
 }
 
-static void write_now(struct connection *connection) {
-    struct evbuffer *out = connection->reply.out;
-    evbuffer_unfreeze(out, 1);
-    int written = evbuffer_write(out, bufferevent_getfd(connection->wire));
-    evbuffer_freeze(out, 1);
-    if (written < 0 || unread(connection) > 0)
-        bufferevent_enable(connection->wire, EV_WRITE);
-    else
-        connection->unread_since_ns = 0;
+static void enter_slow(struct connection *connection) {
+    if (connection->is_slow || (!is_half(connection) && unread(connection) == 0)) return;
+    connection->is_slow = true;
+    TAILQ_INSERT_TAIL(&connection->gateway->slow, connection, slow);
+}
+
+static void leave_slow(struct connection *connection) {
+    if (connection->is_slow) TAILQ_REMOVE(&connection->gateway->slow, connection, slow);
+    connection->is_slow = false;
+}
+
+/* ---- the end of a connection ---- */
+
+static void connection_free(struct connection *connection) {
+    *connection->self = connection->next;
+    if (connection->next != NULL) connection->next->self = connection->self;
+    connection->gateway->above->transaction_free(connection);
+    task_close(&connection->task);
+    exchange_end(connection);
+    free(connection);
+}
+
+/* The struct lives on until its operation ends. */
+static void free_when_idle(struct connection *connection) {
+    if (!connection_is_open(connection) && !connection->busy && !connection->working)
+        connection_free(connection);
+}
+
+void connection_close(struct connection *connection) {
+    if (!connection_is_open(connection)) return;
+    event_del(&connection->readable);
+    event_del(&connection->writable);
+    event_del(&connection->again);
+    evutil_closesocket(connection->fd);
+    connection->fd = -1;
+    evbuffer_free(connection->reply.out);
+    connection->reply.out = NULL;
+    connection->gateway->connections_count--;
+    connection_prove(connection, true);
+    leave_slow(connection);
+    channel_leave_all(connection);
+    notifications_forget(connection);
+    set_weight(connection, 0);
+    if (connection->busy &&
+        (guess_abandon(connection) || key_op_abandon(&connection->exchange->op)))
+        connection->busy = false;
+    free_when_idle(connection);
+}
+
+/* False: the connection is broken. */
+static bool write_some(struct connection *connection) {
+    if (unread(connection) > 0 && evbuffer_write(connection->reply.out, connection->fd) < 0 &&
+        errno != EAGAIN && errno != EINTR)
+        return false;
+    if (unread(connection) == 0) connection->unread_since_ns = 0;
+    return true;
 }
 
 /* The answers before the one that is missing are lost, too: the client cannot tell which it is. */
 static void miss_answer(struct connection *connection) {
     struct gateway *gateway = connection->gateway;
     connection->last = true;
-    evbuffer_unfreeze(connection->reply.out, 1);
     evbuffer_drain(connection->reply.out, unread(connection));
-    evbuffer_freeze(connection->reply.out, 1);
     if (connection->missed) return; /* it is closed soon in any case */
     notifications_miss(connection, REFUSED_MEMORY);
     gateway_soon(gateway->notifications->turn);
@@ -146,26 +166,28 @@ static void miss_answer(struct connection *connection) {
 }
 
 /* An answer is written at once. Waiting until the socket is reported writable would cost two more
- * system calls, and a turn of the loop. libevent handles the rest and any error of the socket;
- * until on_written() it writes everything. */
+ * system calls, and a turn of the loop. on_writable() writes the rest, and closes a connection that
+ * is broken: the caller may be walking a list of connections. */
 void connection_flush(struct connection *connection) {
-    if (connection->wire == NULL) return;
+    if (!connection_is_open(connection)) return;
     if (connection->reply.failed) miss_answer(connection);
-    const bool writes = (bufferevent_get_enabled(connection->wire) & EV_WRITE) != 0;
-    if (unread(connection) > 0 && !writes) write_now(connection);
+    if (unread(connection) > 0 && !event_pending(&connection->writable, EV_WRITE, NULL) &&
+        (!write_some(connection) || unread(connection) > 0))
+        event_add(&connection->writable, NULL);
+    enter_slow(connection);
     weigh(connection);
 }
 
 void connection_finish(struct connection *connection) {
-    if (connection->wire == NULL) return;
+    if (!connection_is_open(connection)) return;
     connection->last = true;
-    bufferevent_disable(connection->wire, EV_READ);
+    event_del(&connection->readable);
     connection_flush(connection);
     if (unread(connection) == 0) connection_close(connection);
 }
 
 bool connection_may_write(const struct connection *connection) {
-    return connection->wire != NULL && unread(connection) <= CONNECTION_OUTPUT_MAX;
+    return connection_is_open(connection) && unread(connection) <= CONNECTION_OUTPUT_MAX;
 }
 
 /* ---- requests ---- */
@@ -179,71 +201,111 @@ void connection_breaks_protocol(const struct connection *connection, const char 
     notice_say(&gateway->not_requests, gateway->options, text);
 }
 
-/* Moves input to the reader, which says so if it finds no memory. False: there is none. */
-static bool read_more(struct connection *connection) {
-    char bytes[READ_BYTES];
-    int count = evbuffer_remove(bufferevent_get_input(connection->wire), bytes, sizeof bytes);
-    if (count > 0) request_feed(&connection->reader, bytes, (size_t)count);
-    return count > 0;
+static void read_no_more(struct connection *connection) {
+    struct gateway *gateway = connection->gateway;
+    gateway->metrics.refusals[REFUSED_MEMORY]++;
+    notice_say(&gateway->no_memory, gateway->options, out_of_memory);
+    reply_error(&connection->reply, "OOM out of memory while reading a request");
+    connection_finish(connection);
 }
 
 /* Processes one request. False: there is no complete one. */
 static bool next_request(struct connection *connection) {
-    enum request_status status = request_next(&connection->reader);
-    if (status == REQUEST_MORE) {
-        if (read_more(connection)) return true;
-        request_rest(&connection->reader);
-        return false;
-    }
+    if (connection->exchange == NULL) return false;
+    enum request_status status = request_next(&connection->exchange->reader);
+    if (status == REQUEST_MORE) return false;
     connection->midway_since_ns = 0;
     if (status == REQUEST_NO_MEMORY) {
-        connection->gateway->metrics.refusals[REFUSED_MEMORY]++;
-        notice_say(&connection->gateway->no_memory, connection->gateway->options, out_of_memory);
-        reply_error(&connection->reply, "OOM out of memory while reading a request");
-        connection_finish(connection);
+        read_no_more(connection);
     } else if (status == REQUEST_BAD) {
-        connection_breaks_protocol(connection, connection->reader.error);
-        reply_error(&connection->reply, "ERR Protocol error: %s", connection->reader.error);
+        connection_breaks_protocol(connection, connection->exchange->reader.error);
+        reply_error(&connection->reply, "ERR Protocol error: %s",
+                    connection->exchange->reader.error);
         connection_finish(connection);
-    } else if (connection->reader.count > 0) {
+    } else if (connection->exchange->reader.count > 0) {
         connection->gateway->above->request(connection);
     }
     return true;
 }
 
 static bool may_go_on(const struct connection *connection) {
-    return connection->wire != NULL && !connection->busy && !connection->last &&
+    return connection_is_open(connection) && !connection->busy && !connection->last &&
            unread(connection) <= CONNECTION_OUTPUT_PAUSE;
 }
 
-/* While a request or an unread answer blocks the connection, the input may fill up to two reads;
- * libevent's own bound (a watermark) does not survive a failed allocation. libevent would then call
- * on_read() again and again until input is taken; it would call on_event() in the same way if it
- * kept reading at the end of the input. */
-static void read_when_there_is_room(struct connection *connection) {
-    if (connection->wire == NULL || connection->last || connection->ended) return;
-    const bool reads = (bufferevent_get_enabled(connection->wire) & EV_READ) != 0;
-    const bool room = evbuffer_get_length(bufferevent_get_input(connection->wire)) < READ_BYTES;
-    if (room && !reads) bufferevent_enable(connection->wire, EV_READ);
-    if (!room && reads) bufferevent_disable(connection->wire, EV_READ);
+/* While a request or an unread answer blocks the connection, the input may fill up to two reads.
+ * `starves`: the next request is not complete yet. */
+static void read_when_there_is_room(struct connection *connection, bool starves) {
+    if (!connection_is_open(connection) || connection->last || connection->ended) return;
+    const struct exchange *exchange = connection->exchange;
+    if (!starves && exchange != NULL && exchange->reader.pending >= READ_BYTES)
+        event_del(&connection->readable);
+    else if (event_add(&connection->readable, NULL) != 0)
+        connection_close(connection);
 }
 
-static void go_on(struct connection *connection) {
+/* False: nothing has arrived, or the connection is closed. */
+static bool read_some(struct connection *connection) {
+    char bytes[READ_BYTES];
+    const ssize_t count = recv(connection->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    connection->gateway->heard++;
+    if (count < 0) {
+        connection_close(connection);
+        return false;
+    }
+    if (count == 0) {
+        connection->ended = true; /* requests that it sent before are still answered */
+        event_del(&connection->readable);
+        return true;
+    }
+    if (!exchange_begin(connection)) {
+        read_no_more(connection);
+        return false;
+    }
+    request_feed(&connection->exchange->reader, bytes, (size_t)count);
+    return true;
+}
+
+/* True: more requests may be here. */
+static bool process_requests(struct connection *connection, int most, int64_t until_ns) {
     bool more = true;
-    if (connection->working) return;
-    connection->working = true;
-    const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
-    for (int i = 0; i < REQUESTS_AT_ONCE && more && may_go_on(connection); i++) {
+    for (int i = 0; i < most && more && may_go_on(connection); i++) {
         more = next_request(connection);
         if (gateway_now_ns() >= until_ns) break;
     }
+    if (exchange_is_over(connection)) {
+        exchange_end(connection);
+        more = false;
+    }
     if (may_go_on(connection) && !more && connection->ended) connection_finish(connection);
+    return more;
+}
+
+/* Writing an answer may give the processor to the client, which has sent its next request by the
+ * time that the gateway goes on. So it reads once without asking the loop, unless another client
+ * has a request under way. True: it has. */
+static bool writes_and_reads(struct connection *connection) {
+    const bool answers = connection_is_open(connection) && unread(connection) > 0;
     connection_flush(connection);
+    return answers && may_go_on(connection) && !connection->ended && unread(connection) == 0 &&
+           connection->gateway->exchanges->used == 0 && read_some(connection);
+}
+
+static void go_on(struct connection *connection) {
+    static const struct timeval at_once = {0};
+    if (connection->working) return;
+    connection->working = true;
+    const int64_t until_ns = gateway_now_ns() + GATEWAY_SHARE_NS;
+    bool more = process_requests(connection, REQUESTS_AT_ONCE, until_ns);
+    if (writes_and_reads(connection)) {
+        more = process_requests(connection, 1, until_ns);
+        connection_flush(connection);
+    }
+    read_when_there_is_room(connection, !more);
     /* The answers that blocked it may have been written by now. */
-    if (more && may_go_on(connection))
-        bufferevent_trigger(connection->wire, EV_READ,
-                            BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
-    read_when_there_is_room(connection);
+    if (more && may_go_on(connection) && event_add(&connection->again, &at_once) != 0)
+        connection_close(connection);
     connection->working = false;
     free_when_idle(connection);
 }
@@ -251,7 +313,8 @@ static void go_on(struct connection *connection) {
 bool connection_begin(struct connection *connection, struct bytes key, key_op_program *program,
                       key_op_over *over) {
     connection->busy = true;
-    if (key_op_begin(&connection->op, connection->gateway, key, program, over)) return true;
+    if (key_op_begin(&connection->exchange->op, connection->gateway, key, program, over))
+        return true;
     reply_error(&connection->reply, "OOM out of memory");
     connection_answered(connection);
     return false;
@@ -259,9 +322,9 @@ bool connection_begin(struct connection *connection, struct bytes key, key_op_pr
 
 void connection_answered(struct connection *connection) {
     connection->busy = false;
-    if (connection->wire != NULL && connection->gateway->draining)
+    if (connection_is_open(connection) && connection->gateway->draining)
         connection_finish(connection);
-    else if (connection->wire != NULL)
+    else if (connection_is_open(connection))
         go_on(connection);
     else
         free_when_idle(connection);
@@ -269,33 +332,35 @@ void connection_answered(struct connection *connection) {
 
 /* ---- callbacks of libevent ---- */
 
-static void on_read(struct bufferevent *wire, void *context) {
+static void on_again(evutil_socket_t fd, short what, void *context) {
     struct connection *connection = context;
-    (void)wire;
+    (void)fd;
+    (void)what;
     connection->gateway->heard++;
     go_on(connection);
 }
 
-/* All is written. */
-static void on_written(struct bufferevent *wire, void *context) {
+static void on_readable(evutil_socket_t fd, short what, void *context) {
     struct connection *connection = context;
-    bufferevent_disable(wire, EV_WRITE);
-    connection->unread_since_ns = 0;
+    (void)fd;
+    (void)what;
+    if (read_some(connection)) go_on(connection);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *context) {
+    struct connection *connection = context;
+    (void)fd;
+    (void)what;
+    if (!write_some(connection)) {
+        connection_close(connection);
+        return;
+    }
+    if (unread(connection) > 0) return;
+    event_del(&connection->writable);
     if (connection->last)
         connection_close(connection);
     else
         go_on(connection);
-}
-
-static void on_event(struct bufferevent *wire, short what, void *context) {
-    struct connection *connection = context;
-    (void)wire;
-    if ((what & BEV_EVENT_EOF) == 0) {
-        connection_close(connection);
-        return;
-    }
-    connection->ended = true; /* requests that it sent before are still answered */
-    go_on(connection);
 }
 
 /* ---- new connections ---- */
@@ -318,6 +383,24 @@ static void link_in(struct gateway *gateway, struct connection *connection) {
     connection->began_ns = gateway_now_ns();
 }
 
+/* NULL: out of memory. */
+static struct connection *make(struct gateway *gateway, int fd) {
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (connection == NULL) return NULL;
+    connection->fd = fd;
+    connection->reply = (struct reply){.out = evbuffer_new(), .protocol = 2};
+    event_assign(&connection->readable, gateway->base, fd, EV_READ | EV_PERSIST, on_readable,
+                 connection);
+    event_assign(&connection->writable, gateway->base, fd, EV_WRITE | EV_PERSIST, on_writable,
+                 connection);
+    event_assign(&connection->again, gateway->base, -1, 0, on_again, connection);
+    if (connection->reply.out != NULL && event_add(&connection->readable, NULL) == 0)
+        return connection;
+    if (connection->reply.out != NULL) evbuffer_free(connection->reply.out);
+    free(connection);
+    return NULL;
+}
+
 void connection_open(struct gateway *gateway, int fd, const struct sockaddr *address) {
     static const char full[] = "-ERR max number of clients reached\r\n";
     const int on = 1;
@@ -330,14 +413,9 @@ void connection_open(struct gateway *gateway, int fd, const struct sockaddr *add
         evutil_closesocket(fd);
         return;
     }
-    struct connection *connection = calloc(1, sizeof *connection);
-    struct bufferevent *wire = bufferevent_socket_new(gateway->base, fd, BEV_OPT_CLOSE_ON_FREE);
-    if (connection == NULL || wire == NULL || !request_open(&connection->reader)) {
-        if (wire != NULL)
-            bufferevent_free(wire);
-        else
-            evutil_closesocket(fd);
-        free(connection);
+    struct connection *connection = make(gateway, fd);
+    if (connection == NULL) {
+        evutil_closesocket(fd);
         return;
     }
     if (address->sa_family != AF_UNIX) {
@@ -346,14 +424,9 @@ void connection_open(struct gateway *gateway, int fd, const struct sockaddr *add
     }
     address_text(address, connection->peer, sizeof connection->peer);
     link_in(gateway, connection);
-    connection->wire = wire;
-    connection->reply = (struct reply){.out = bufferevent_get_output(wire), .protocol = 2};
     connection->peer_uid = uid;
     connection->authenticated = true;
     connection_prove(connection, gateway->password == NULL);
-    bufferevent_setcb(wire, on_read, on_written, on_event, connection);
-    bufferevent_disable(wire, EV_WRITE);
-    bufferevent_enable(wire, EV_READ);
 }
 
 /* ---- all of them ---- */
@@ -361,7 +434,7 @@ void connection_open(struct gateway *gateway, int fd, const struct sockaddr *add
 static void close_heaviest(struct gateway *gateway) {
     struct connection *found = NULL;
     for (struct connection *one = gateway->connections; one != NULL; one = one->next) {
-        if (one->wire != NULL && (found == NULL || one->weight > found->weight)) found = one;
+        if (connection_is_open(one) && (found == NULL || one->weight > found->weight)) found = one;
     }
     if (found == NULL) return;
     gateway->metrics.refusals[REFUSED_MEMORY]++;
@@ -386,6 +459,9 @@ static void on_weigh(evutil_socket_t fd, short what, void *context) {
 }
 
 bool connections_open(struct gateway *gateway) {
+    TAILQ_INIT(&gateway->unproven);
+    TAILQ_INIT(&gateway->guessing);
+    TAILQ_INIT(&gateway->slow);
     gateway->weighs = event_new(gateway->base, -1, 0, on_weigh, gateway);
     return gateway->weighs != NULL;
 }
@@ -397,25 +473,40 @@ static int64_t since(int64_t before_ns, bool is_so, int64_t now_ns) {
 }
 
 static bool keeps_us_waiting(struct connection *connection, int64_t now) {
-    bool half = connection->reader.midway && !connection->busy;
+    const bool half = is_half(connection);
     connection->midway_since_ns = since(connection->midway_since_ns, half, now);
     connection->unread_since_ns = since(connection->unread_since_ns, unread(connection) > 0, now);
     if (half && now - connection->midway_since_ns >= CONNECTION_HALF_NS) return true;
-    if (!connection->authenticated && now - connection->began_ns >= CONNECTION_HALF_NS) return true;
     if (unread(connection) > CONNECTION_OUTPUT_MAX) return true;
     return connection->unread_since_ns != 0 &&
            now - connection->unread_since_ns >= CONNECTION_UNREAD_NS;
 }
 
+static void close_slow(struct connection *connection) {
+    connection->gateway->metrics.refusals[REFUSED_SLOW]++;
+    connection_close(connection);
+}
+
+static void sweep_unproven(struct unproven *unproven, int64_t now) {
+    for (struct connection *connection = TAILQ_FIRST(unproven), *next; connection != NULL;
+         connection = next) {
+        next = TAILQ_NEXT(connection, unproven);
+        if (now - connection->began_ns >= CONNECTION_HALF_NS) close_slow(connection);
+    }
+}
+
 void connections_sweep(struct gateway *gateway) {
     const int64_t now = gateway_now_ns();
-    for (struct connection *connection = gateway->connections, *next; connection != NULL;
+    for (struct connection *connection = TAILQ_FIRST(&gateway->slow), *next; connection != NULL;
          connection = next) {
-        next = connection->next;
-        if (connection->wire == NULL || !keeps_us_waiting(connection, now)) continue;
-        gateway->metrics.refusals[REFUSED_SLOW]++;
-        connection_close(connection);
+        next = TAILQ_NEXT(connection, slow);
+        if (keeps_us_waiting(connection, now))
+            close_slow(connection);
+        else if (!is_half(connection) && unread(connection) == 0)
+            leave_slow(connection);
     }
+    sweep_unproven(&gateway->unproven, now);
+    sweep_unproven(&gateway->guessing, now);
 }
 
 void connections_drain(struct gateway *gateway) {
@@ -431,9 +522,10 @@ void connections_close(struct gateway *gateway) {
         struct connection *connection = gateway->connections;
         connection_close(connection);
         if (gateway->connections != connection) continue;
-        step_close(&connection->op); /* its operation will never end */
+        step_close(&connection->exchange->op); /* its operation will never end */
         connection_free(connection);
     }
+    exchanges_close(gateway);
     if (gateway->weighs != NULL) event_free(gateway->weighs);
     gateway->weighs = NULL;
 }

@@ -8,8 +8,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
 
 #include "channel.h"
 #include "key/key.h"
@@ -29,26 +33,42 @@
 #define CONNECTION_UNREAD_NS INT64_C(10000000000) /* for the client to read an answer */
 #define CONNECTION_NAME_BYTES_MAX 64
 
-struct bufferevent;
 struct gateway;
 struct transaction;
 
 /* The script of the request that is under way on a connection. */
 struct script {
-    struct worker_task task; /* of a script that needs an interpreter */
     struct known_run known;
     char sha[SCRIPT_SHA_BYTES + 1];
     bool changed;    /* a call may have changed the key */
     unsigned deaths; /* the number of workers that died while they ran this script */
 };
 
+/* What a connection needs only from the first byte of a request to its answer. Most connections
+ * are idle, and have none. */
+struct exchange {
+    struct connection *connection;
+    SLIST_ENTRY(exchange) spare;
+    struct request_reader reader;
+    struct key_op op;
+    struct job job; /* the request under way */
+    struct script script;
+};
+
+/* A few are kept for the next requests. All zero: none. */
+struct exchanges {
+    SLIST_HEAD(, exchange) spare;
+    unsigned spares, used;
+};
+
 struct connection {
     struct gateway *gateway;
     struct connection *next, **self; /* in the gateway's list */
-    struct bufferevent *wire;        /* NULL: closed; the struct lives until its operation ends */
+    int fd;                          /* -1: closed; the struct lives until its operation ends */
+    struct event readable, writable, again;
     uint64_t id;
     int64_t began_ns;
-    struct request_reader reader;
+    struct exchange *exchange; /* NULL: the connection is idle */
     struct reply reply;
     bool authenticated;
     struct guess guess;
@@ -64,21 +84,24 @@ struct connection {
     char peer[ADDRESS_TEXT_BYTES];
     TAILQ_ENTRY(connection) unsent;
     TAILQ_ENTRY(connection) unproven; /* while it is not authenticated */
-    uid_t peer_uid;                   /* of a Unix socket; else (uid_t)-1 */
+    TAILQ_ENTRY(connection) slow;
+    bool is_slow;   /* in the gateway's list of those that may keep it waiting */
+    uid_t peer_uid; /* of a Unix socket; else (uid_t)-1 */
     struct notified notified;
     struct subscriptions subscriptions;
-    unsigned channels;    /* the number of its subscriptions */
-    size_t channel_bytes; /* the memory that these take */
-    size_t weight;        /* the memory that the connection takes, as last measured */
-    struct key_op op;
-    struct job job; /* the request under way */
-    struct script script;
+    unsigned channels;               /* the number of its subscriptions */
+    size_t channel_bytes;            /* the memory that these take */
+    size_t weight;                   /* the memory that the connection takes, as last measured */
+    struct worker_task task;         /* of its scripts that need an interpreter */
     struct transaction *transaction; /* NULL: neither WATCH nor MULTI */
 };
 
 /* Returns the connection whose operation this is. */
 static inline struct connection *connection_of(struct key_op *op) {
-    return (struct connection *)(void *)((char *)op - offsetof(struct connection, op));
+    return ((struct exchange *)(void *)((char *)op - offsetof(struct exchange, op)))->connection;
+}
+static inline bool connection_is_open(const struct connection *connection) {
+    return connection->fd >= 0;
 }
 
 /* The client has given the password, or not any more (RESET). */
@@ -104,10 +127,22 @@ void connection_breaks_protocol(const struct connection *connection, const char 
 /* False: the connection is closed, or its unread output is already too large. */
 bool connection_may_write(const struct connection *connection);
 
+/* ---- exchange.c ---- */
+
+/* False: out of memory. */
+bool exchange_begin(struct connection *connection);
+/* No request is under way, and no part of one has arrived. */
+bool exchange_is_over(const struct connection *connection);
+void exchange_end(struct connection *connection);
+void exchanges_close(struct gateway *gateway);
+
+/* ---- connection.c ---- */
+
 /* When clients together take more memory than --client-memory, closes the largest, until they fit.
  * False: out of memory for the event. */
 bool connections_open(struct gateway *gateway);
-/* Closes the connections that keep the gateway waiting; runs once a second. */
+/* Closes the connections that keep the gateway waiting; runs once a second. Idle ones cost it
+ * nothing. */
 void connections_sweep(struct gateway *gateway);
 void connections_drain(struct gateway *gateway);
 /* Frees the connections at once, whatever is under way: the loop has ended. */

@@ -211,7 +211,7 @@ static bool tell(struct notifications *notifications) {
     const char *text = (const char *)evbuffer_pullup(notifications->message, -1);
     if (text == NULL || !connection_may_write(connection)) {
         notifications_miss(connection, REFUSED_SLOW);
-        if (connection->wire != NULL)
+        if (connection_is_open(connection))
             notice_say(&connection->gateway->too_slow, connection->gateway->options,
                        "a subscriber that does not read its messages is closed");
         return true;

@@ -214,6 +214,7 @@ void keys_close(struct gateway *gateway) {
 /* Its turn may come before that of the lock's end. */
 static void start(struct key_op *op) {
     op->running = true;
+    op->gateway->key_ops->running++;
     end_in_time(op->key);
     durations_add(&op->gateway->metrics.waits, gateway_now_ns() - op->since_ns);
     key_op_go(op, NULL);
@@ -315,6 +316,7 @@ static void go_on(struct key_op *op, enum program_step step, struct key_call *ca
     if (step == PROGRAM_WAITS) return;
     step_close(op);
     op->running = false;
+    op->gateway->key_ops->running--;
     leave(op);
     op->over(op, result);
 }

@@ -95,6 +95,7 @@ TAILQ_HEAD(key_op_queue, key_op);
 struct ops {
     struct event *event;
     struct key_op_queue ready;
+    unsigned running;
 };
 
 /* ---- the cached lock ---- */

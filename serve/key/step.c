@@ -78,6 +78,7 @@ static void step_measure(struct key_op *op, enum metric_step step, int result) {
     if (result == REDLOCK_OK) outcome = METRIC_DONE;
     if (result == REDLOCK_HELD || result == REDLOCK_LOST) outcome = METRIC_NOT;
     if (result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED) outcome = METRIC_NO_QUORUM;
+    op->gateway->heard++;
     metrics->steps[step][outcome]++;
     durations_add(&metrics->round_trips[step], gateway_now_ns() - op->since_ns);
 }

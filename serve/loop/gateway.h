@@ -27,6 +27,7 @@ struct channels;
 struct connection;
 struct event;
 struct event_base;
+struct exchanges;
 struct guesses;
 struct keys;
 struct listener;
@@ -62,10 +63,12 @@ struct gateway {
     /* those that have not given the password, oldest first; `guessing`: they have sent one, which
      * is not checked yet */
     TAILQ_HEAD(unproven, connection) unproven, guessing;
+    TAILQ_HEAD(, connection) slow; /* with half a request, or answers that are not read */
     uint64_t connections_last_id;
     size_t client_bytes;  /* memory of their requests, answers and subscriptions, approximate */
     struct event *weighs; /* fires when client_bytes exceeds the limit */
     const struct gateway_above *above;
+    struct exchanges *exchanges;
     struct channels *channels;
     struct notifications *notifications;
     struct keys *keys;

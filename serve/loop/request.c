@@ -273,15 +273,13 @@ static enum request_status next_array(struct request_reader *reader) {
     return REQUEST_READY;
 }
 
-void request_rest(struct request_reader *reader) {
-    if (!reader->grown || reader->midway || reader->pending > 0 || reader->inline_request != NULL)
-        return;
-    redisReader *fresh = redisReaderCreateWithFunctions(&functions);
-    if (fresh == NULL) return;
-    fresh->privdata = reader;
-    redisReaderFree(reader->hiredis);
-    reader->hiredis = fresh;
-    reader->grown = false;
+bool request_is_idle(const struct request_reader *reader) {
+    return !reader->midway && reader->pending == 0 && reader->inline_request == NULL &&
+           reader->error == NULL;
+}
+
+bool request_is_small(const struct request_reader *reader) {
+    return !reader->grown && reader->arena_capacity <= ARENA_BYTES_KEPT;
 }
 
 /* hiredis asks for twice what it needs. */

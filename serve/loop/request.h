@@ -46,8 +46,10 @@ void request_close(struct request_reader *reader);
 /* Adds input: any number of bytes, cut anywhere. Without memory, request_next() says so. */
 void request_feed(struct request_reader *reader, const char *data, size_t bytes);
 enum request_status request_next(struct request_reader *reader);
-/* Frees the memory of a long request, when no request is under way. */
-void request_rest(struct request_reader *reader);
+/* No request is under way, no part of one is here, and another may follow. */
+bool request_is_idle(const struct request_reader *reader);
+/* False: a long request has made it allocate much memory, and it keeps that. */
+bool request_is_small(const struct request_reader *reader);
 
 /* The memory that it takes, approximate. */
 size_t request_weight(const struct request_reader *reader);

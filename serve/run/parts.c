@@ -13,6 +13,7 @@ static const struct gateway_above above = {
 
 void gateway_join(struct gateway *gateway, struct gateway_parts *parts) {
     gateway->above = &above;
+    gateway->exchanges = &parts->exchanges;
     gateway->channels = &parts->channels;
     gateway->notifications = &parts->notifications;
     gateway->keys = &parts->keys;

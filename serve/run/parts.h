@@ -6,12 +6,14 @@
 #define SERVE_PARTS_H
 
 #include "connection/channel.h"
+#include "connection/connection.h"
 #include "loop/gateway.h"
 #include "key/key.h"
 #include "connection/notification.h"
 #include "connection/password.h"
 
 struct gateway_parts {
+    struct exchanges exchanges;
     struct channels channels;
     struct notifications notifications;
     struct keys keys;

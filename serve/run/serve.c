@@ -84,14 +84,26 @@ static void follow_mode(struct gateway *gateway) {
             lost, lost == 1 ? "lock that was" : "locks that were", lost == 1 ? "is" : "are");
 }
 
+static void hear_nodes(struct gateway *gateway) {
+    redlock_process(gateway->client);
+    follow_mode(gateway);
+    end_when_drained(gateway);
+}
+
 static void on_client(evutil_socket_t fd, short what, void *context) {
     struct gateway *gateway = context;
     (void)fd;
     (void)what;
     gateway->heard++;
-    redlock_process(gateway->client);
-    follow_mode(gateway);
-    end_when_drained(gateway);
+    hear_nodes(gateway);
+}
+
+/* On a busy machine, sending gives the processor to the nodes, which have answered by the end of a
+ * turn. False: the loop cannot run. */
+static bool turn(struct gateway *gateway, int flags) {
+    if (event_base_loop(gateway->base, flags) != 0) return false;
+    if (gateway->key_ops->running > 0) hear_nodes(gateway);
+    return true;
 }
 
 static void on_sweep(evutil_socket_t fd, short what, void *context) {
@@ -127,7 +139,7 @@ static bool busy_poll(struct gateway *gateway) {
     int64_t until = gateway_now_ns() + BUSY_POLL_NS;
     while (gateway_now_ns() < until && !event_base_got_break(gateway->base)) {
         const uint64_t seen = gateway->heard;
-        event_base_loop(gateway->base, EVLOOP_NONBLOCK);
+        turn(gateway, EVLOOP_NONBLOCK);
         if (gateway->heard != seen) until = gateway_now_ns() + BUSY_POLL_NS;
     }
     const uint64_t heard = gateway->heard - before,
@@ -139,7 +151,7 @@ static void serve(struct gateway *gateway) {
     unsigned vain = 0, skip = 0;
     while (!event_base_got_break(gateway->base)) {
         const uint64_t seen = gateway->heard;
-        if (event_base_loop(gateway->base, EVLOOP_ONCE) != 0) return;
+        if (!turn(gateway, EVLOOP_ONCE)) return;
         if (!gateway->options->busy_poll || gateway->heard == seen) continue;
         if (skip > 0) {
             skip--;
@@ -168,8 +180,6 @@ static bool feed_watchdog(struct gateway *gateway) {
 
 static bool open_loop(struct gateway *gateway) {
     static const int numbers[] = {SIGTERM, SIGINT};
-    TAILQ_INIT(&gateway->unproven);
-    TAILQ_INIT(&gateway->guessing);
     gateway->base = event_base_new();
     if (gateway->base == NULL || !key_ops_open(gateway) || !notifications_open(gateway) ||
         !connections_open(gateway))

@@ -41,7 +41,10 @@ static void crowd_open(struct crowd *crowd, size_t count) {
     crowd->count = count;
     crowd->connections = calloc(count, sizeof *crowd->connections);
     assert_non_null(crowd->connections);
-    for (size_t i = 0; i < count; i++) crowd->connections[i].gateway = &crowd->gateway;
+    for (size_t i = 0; i < count; i++) {
+        crowd->connections[i].gateway = &crowd->gateway;
+        crowd->connections[i].fd = -1;
+    }
     gateway_join(&crowd->gateway, &crowd->parts);
     crowd->gateway.base = event_base_new();
     assert_true(notifications_open(&crowd->gateway));
@@ -147,6 +150,30 @@ static void test_publishing(void **state) {
     ;
 }
 
+/* ---- idle connections ---- */
+
+static double sweeping(unsigned count) {
+    struct crowd crowd;
+    crowd_open(&crowd, count);
+    assert_true(connections_open(&crowd.gateway));
+    for (size_t i = 0; i < count; i++) {
+        crowd.connections[i].next = crowd.gateway.connections;
+        crowd.gateway.connections = &crowd.connections[i];
+    }
+    const double began = cpu_ms();
+    for (int i = 0; i < 20000; i++) connections_sweep(&crowd.gateway);
+    const double took = cpu_ms() - began;
+    crowd.gateway.connections = NULL;
+    connections_close(&crowd.gateway);
+    crowd_close(&crowd);
+    return took;
+}
+
+static void test_sweeping(void **state) {
+    (void)state;
+    assert_cost_of_more("sweeping", sweeping, 128, 8); /* no growth */
+}
+
 /* ---- turns ---- */
 
 static enum program_step waits(struct key_op *op, const struct answer *answer,
@@ -196,8 +223,8 @@ static void test_abandoning(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_subscribing), cmocka_unit_test(test_unsubscribing),
+        cmocka_unit_test(test_subscribing),   cmocka_unit_test(test_unsubscribing),
         cmocka_unit_test(test_disconnecting), cmocka_unit_test(test_publishing),
-        cmocka_unit_test(test_abandoning)};
+        cmocka_unit_test(test_sweeping),      cmocka_unit_test(test_abandoning)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

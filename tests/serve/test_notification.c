@@ -84,7 +84,7 @@ static bool is_busy(const struct fixture *fixture) {
     if (!STAILQ_EMPTY(&notifications->queue) || !TAILQ_EMPTY(&notifications->unsent)) return true;
     for (const struct connection *one = fixture->gateway.connections; one != NULL;
          one = one->next) {
-        if (one->wire != NULL && evbuffer_get_length(one->reply.out) > 0) return true;
+        if (connection_is_open(one) && evbuffer_get_length(one->reply.out) > 0) return true;
     }
     return false;
 }
