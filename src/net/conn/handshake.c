@@ -274,7 +274,7 @@ static void info_answered(struct conn *conn) {
     } else if (!conn_is_for_votes(conn) && strcmp(conn->run_id, node->main->run_id) != 0) {
         reached_another(conn);
     } else if (conn_is_for_votes(conn)) {
-        memcpy(node->version, version, sizeof(version));
+        memcpy(node->status.version, version, sizeof(version));
         if (is_guarded(conn) && !conn->native) check_fitness(conn, version);
     }
 }
@@ -352,7 +352,7 @@ static void quorum_answered(struct conn *conn, struct net_bytes value) {
         conn->quorum[i] = isgraph((unsigned char)c) ? c : '?';
     }
     conn->quorum[bytes] = '\0';
-    memcpy(conn->node->quorum, conn->quorum, sizeof(conn->quorum));
+    memcpy(conn->node->status.quorum, conn->quorum, sizeof(conn->quorum));
     /* At once, because the handshake may still fail. */
     struct net *net = conn->node->net;
     if (bytes > 0 && !net->guarded) net->handlers.changed(net->handlers.context, conn->node->index);
@@ -367,7 +367,7 @@ static void turn_guarded(struct conn *conn) {
     else if (conn->scripting_refused && !conn->native)
         scripting_refused(conn);
     else if (!conn->native)
-        check_fitness(conn, conn->node->version);
+        check_fitness(conn, conn->node->status.version);
     if (conn->generation == generation &&
         (!send_hello(conn) || !(conn->native || send_guarded(conn))))
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");

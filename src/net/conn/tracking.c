@@ -218,7 +218,8 @@ struct conn *tracking_way(struct node *node, enum net_op op) {
 void tracking_pump(struct node *node) {
     struct tracking *tracking = &node->tracking;
     struct conn *notifier = &node->notifier;
-    if (node->uses_transactions || !policy_wants_tracking(&node->net->policy, node->index)) return;
+    if (node->status.uses_transactions || !policy_wants_tracking(&node->net->policy, node->index))
+        return;
     if (notifier->state == CONN_DOWN && notifier->retry.index == 0) conn_start(notifier);
     bool redirects = notifier->state == CONN_READY && !node->main->announces;
     if (redirects && tracking->reported != tracking->id) send_track(node);
