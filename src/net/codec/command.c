@@ -184,22 +184,9 @@ static bool encode_server_info(const struct net_request *request, bool native, s
                                struct buffer *out, size_t limit) {
     const enum net_question question = request->question;
     static const char *const line[NET_QUESTIONS][3] = {
-        [NET_ASK_TIME] = {"TIME"},
-        [NET_ASK_INFO_SERVER] = {"INFO", "server"},
-        [NET_ASK_INFO_REPLICATION] = {"INFO", "replication"},
-        [NET_ASK_INFO_MEMORY] = {"INFO", "memory"},
-        [NET_ASK_INFO_PERSISTENCE] = {"INFO", "persistence"},
-        [NET_ASK_INFO_CLIENTS] = {"INFO", "clients"},
-        [NET_ASK_POLICY] = {"CONFIG", "GET", "maxmemory-policy"},
-        [NET_ASK_APPENDONLY] = {"CONFIG", "GET", "appendonly"},
-        [NET_ASK_APPENDFSYNC] = {"CONFIG", "GET", "appendfsync"},
-        [NET_ASK_FSYNC_PAUSES] = {"CONFIG", "GET", "no-appendfsync-on-rewrite"},
-        [NET_ASK_SAVE] = {"CONFIG", "GET", "save"},
-        [NET_ASK_STOP_WRITES] = {"CONFIG", "GET", "stop-writes-on-bgsave-error"},
-        [NET_ASK_PROTECTED] = {"CONFIG", "GET", "protected-mode"},
-        [NET_ASK_BIND] = {"CONFIG", "GET", "bind"},
-        [NET_ASK_MAXCLIENTS] = {"CONFIG", "GET", "maxclients"},
-        [NET_ASK_QUORUM] = {"HGET", NET_KEY_RECORD, "quorum"},
+#define LINE(name, ...) {__VA_ARGS__},
+        NET_SERVER_QUESTIONS(LINE)
+#undef LINE
     };
     if (question >= NET_ASK_MAY) return encode_permission(request, native, words, out, limit);
     if (native && question == NET_ASK_QUORUM) {
