@@ -79,41 +79,21 @@ void membership_plan_records(struct rl_membership *m);
 uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node);
 
 /* ---- the handlers: what happens when the question of a state is answered */
-#define MEMBERSHIP_HANDLERS(X)                                                                     \
-    X(init_read)                                                                                   \
-    X(init_proven)                                                                                 \
-    X(init_claimed)                                                                                \
-    X(init_watched)                                                                                \
-    X(init_floored)                                                                                \
-    X(init_installed)                                                                              \
-    X(init_reviewed)                                                                               \
-    X(finish_taken)                                                                                \
-    X(finish_fenced)                                                                               \
-    X(finish_installed)                                                                            \
-    X(finish_reviewed)                                                                             \
-    X(finish_read)                                                                                 \
-    X(change_read)                                                                                 \
-    X(change_written)                                                                              \
-    X(change_promised)                                                                             \
-    X(change_accepted)                                                                             \
-    X(switch_read)                                                                                 \
-    X(switch_written)                                                                              \
-    X(switch_seen)                                                                                 \
-    X(switch_claimed)                                                                              \
-    X(added_read)                                                                                  \
-    X(added_claimed)                                                                               \
-    X(added_seen)                                                                                  \
-    X(settle_gathered)                                                                             \
-    X(settle_waited)                                                                               \
-    X(settle_read)                                                                                 \
-    X(settle_fenced)                                                                               \
-    X(raise_read)                                                                                  \
-    X(raise_written)                                                                               \
-    X(mark_read)                                                                                   \
-    X(mark_written)
-#define MEMBERSHIP_DECLARE(name) void membership_##name(struct rl_membership *m);
-MEMBERSHIP_HANDLERS(MEMBERSHIP_DECLARE)
-#undef MEMBERSHIP_DECLARE
+typedef void membership_answered_fn(struct rl_membership *m);
+/* membership_init.c */
+membership_answered_fn membership_init_read, membership_init_proven, membership_init_claimed,
+    membership_init_watched, membership_init_floored, membership_init_installed,
+    membership_init_reviewed, membership_finish_taken, membership_finish_fenced,
+    membership_finish_installed, membership_finish_reviewed, membership_finish_read;
+/* membership_change.c */
+membership_answered_fn membership_change_read, membership_change_written,
+    membership_change_promised, membership_change_accepted, membership_switch_read,
+    membership_switch_written, membership_switch_seen, membership_switch_claimed,
+    membership_added_read, membership_added_claimed, membership_added_seen;
+/* membership_settle.c */
+membership_answered_fn membership_settle_gathered, membership_settle_waited, membership_settle_read,
+    membership_settle_fenced, membership_raise_read, membership_raise_written, membership_mark_read,
+    membership_mark_written;
 
 /* membership_settle.c: settles the present epoch, then calls membership_settled(). `last`: the
  * change that made it; NONE: unknown. */
