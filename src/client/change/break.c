@@ -2,7 +2,6 @@
  *
  * Ends another client's lock: the arguments, and the report. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "abi/sized.h"
@@ -233,11 +232,8 @@ int redlock_break(struct redlock_client *client, const void *resource, size_t by
     result = client_leave_notifying(client, client_refusal(client));
     if (result != REDLOCK_OK) return fail(error, result, "%s", redlock_result_text(result));
     const size_t prefix = client->options.key_prefix_bytes;
-    char *key = malloc(prefix + bytes);
-    if (!key) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
+    char key[REDLOCK_RESOURCE_BYTES_MAX];
     if (prefix) memcpy(key, client->key_prefix, prefix);
     memcpy(key + prefix, resource, bytes);
-    result = run(client, (struct net_bytes){key, prefix + bytes}, &own, report, error);
-    free(key);
-    return result;
+    return run(client, (struct net_bytes){key, prefix + bytes}, &own, report, error);
 }
