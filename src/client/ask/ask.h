@@ -99,8 +99,8 @@ static inline bool ask_fits(const struct redlock_client *client, const void *res
     return resource && bytes > 0 &&
            bytes <= REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes;
 }
-static inline bool begins_with(struct net_bytes key, struct net_bytes head) { /* and goes on */
-    return key.bytes > head.bytes && memcmp(key.data, head.data, head.bytes) == 0;
+static inline bool begins_with(struct net_bytes key, const char *head) { /* and goes on */
+    return key.bytes > strlen(head) && memcmp(key.data, head, strlen(head)) == 0;
 }
 static inline struct net_bytes bytes_after(struct net_bytes whole, size_t head) {
     return (struct net_bytes){(const char *)whole.data + head, whole.bytes - head};

@@ -11,12 +11,6 @@
 #include "core/mix.h"
 #include "look.h"
 
-/* Between two looks: as for a caller that waits for a free lock (await_free.c). */
-#define POLL_MIN (50 * RL_MS)
-#define POLL_MAX (250 * RL_MS)
-#define NOTIFIED_POLL_MIN (500 * RL_MS)
-#define NOTIFIED_POLL_MAX (1000 * RL_MS)
-
 /* One round of questions: the request to be notified, the announcement, and the key; or the proof,
  * in place of the key. */
 enum { WATCH, TERM, KEY, QUESTIONS };

@@ -223,12 +223,11 @@ static void drop_pages(struct listing *list) {
 /* Takes the page. False: no memory. */
 static bool add_page(struct listing *list, struct ask *page) {
     const struct answer *answer = &page->questions->answers[list->node];
-    const struct net_bytes terms = {NET_KEY_TERM, sizeof NET_KEY_TERM - 1};
     bool done = true, needed = false;
     for (size_t i = 0; i < answer->items_count && done; i++) {
         const struct net_bytes key = answer->items[i];
         /* an announcement of a leader is next to its lock */
-        if (key.bytes <= list->client->options.key_prefix_bytes || begins_with(key, terms))
+        if (key.bytes <= list->client->options.key_prefix_bytes || begins_with(key, NET_KEY_TERM))
             continue;
         list->resources[list->count++] = without_prefix(list->client, key);
         needed = list->count < KEYS_TOGETHER;

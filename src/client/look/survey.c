@@ -38,20 +38,16 @@ static struct step *step_new(struct redlock_client *client, const struct redlock
  * name. */
 static void report_key(struct net_bytes prefix, unsigned node, struct net_bytes key,
                        redlock_scan_fn *each, void *context) {
-    const struct net_bytes waiting = {NET_KEY_WAITING, sizeof NET_KEY_WAITING - 1},
-                           waiters = {NET_KEY_WAITERS, sizeof NET_KEY_WAITERS - 1};
-    const struct net_bytes fences = {NET_KEY_FENCES, sizeof NET_KEY_FENCES - 1},
-                           terms = {NET_KEY_TERM, sizeof NET_KEY_TERM - 1},
-                           shared = {NET_KEY_SHARED, sizeof NET_KEY_SHARED - 1};
     int what = REDLOCK_KEY_OTHER;
-    if (begins_with(key, waiters) || begins_with(key, fences) || begins_with(key, terms) ||
-        begins_with(key, shared) || net_is_text(key, NET_KEY_RECORD))
+    if (begins_with(key, NET_KEY_WAITERS) || begins_with(key, NET_KEY_FENCES) ||
+        begins_with(key, NET_KEY_TERM) || begins_with(key, NET_KEY_SHARED) ||
+        net_is_text(key, NET_KEY_RECORD))
         return;
-    if (begins_with(key, waiting)) {
+    if (begins_with(key, NET_KEY_WAITING)) {
         what = REDLOCK_KEY_WAITING;
-        key = bytes_after(key, waiting.bytes);
+        key = bytes_after(key, strlen(NET_KEY_WAITING));
     }
-    if (!begins_with(key, prefix)) return;
+    if (key.bytes <= prefix.bytes || memcmp(key.data, prefix.data, prefix.bytes) != 0) return;
     key = bytes_after(key, prefix.bytes);
     each(context, node, what, key.data, key.bytes);
 }
