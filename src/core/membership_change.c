@@ -8,7 +8,6 @@
  * Quotations are from docs/inside/guarded.md; e is the present epoch. `wanted` is the
  * operator's change. `chosen` is the one that this run completes: an earlier operator's, if one was
  * accepted. */
-#include <assert.h>
 #include <string.h>
 
 #include "core/membership_inside.h"

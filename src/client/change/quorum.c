@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t size) {

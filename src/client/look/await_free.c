@@ -2,7 +2,6 @@
  *
  * Waits until a majority holds no key. It only reads: it takes nothing and has no place in a
  * queue. */
-#include <string.h>
 
 #include "client/ask/ask.h"
 #include "client/locks/locks.h"

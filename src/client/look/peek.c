@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Reads what nodes hold. */
-#include <string.h>
 
 #include "client/ask/ask.h"
 #include "client/locks/locks.h"

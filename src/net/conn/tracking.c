@@ -16,12 +16,10 @@
  * key that was ours. A SET that is denied and a release that finds nothing change no key. So a
  * client is notified of its own requests only after a grant, and does not keep itself awake. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "net/conn/conn.h"
 #include "net/codec/error_reply.h"
-#include "node/scripts.h"
 
 #define INVALIDATE "__redis__:invalidate"
 #define INVALIDATE_REDICT "__redict__:invalidate"

@@ -22,7 +22,6 @@
  * A lock of scheme=setnx reads more than one key and changes two, by commands of its own (setnx.c);
  * the stages are the same. Guarded requests never come here: a guarded net does not use a node
  * without scripts. */
-#include <stdio.h>
 #include <string.h>
 
 #include "net/codec/command.h"
