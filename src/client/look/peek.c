@@ -101,10 +101,10 @@ static void on_late(struct net_timer *timer) {
 
 /* Whether a majority gave the same answer as this node. */
 static bool is_decided(const struct question *peek, unsigned node) {
-    const struct answer *answer = &peek->answers[node];
+    const struct net_reply *answer = &peek->answers[node];
     unsigned same = 0;
     for (unsigned i = 0; is_answer(answer->verdict) && i < peek->ask->client->nodes; i++) {
-        const struct answer *other = &peek->answers[i];
+        const struct net_reply *other = &peek->answers[i];
         same += other->verdict == answer->verdict && other->truncated == answer->truncated &&
                 bytes_equal(other->value, answer->value);
     }
@@ -153,7 +153,7 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
 /* ---- types ---- */
 
 /* What is asked for is foreign data, and becomes a C string. */
-static bool copy_type(const struct answer *answer, char *type, size_t size) {
+static bool copy_type(const struct net_reply *answer, char *type, size_t size) {
     const bool is_foreign = answer->verdict == REDLOCK_VERDICT_GRANTED && answer->value.bytes > 0 &&
                             !net_is_text(answer->value, "string");
     if (is_foreign) copy_text(answer->value, type, size);
@@ -205,7 +205,7 @@ static bool report_keys(struct listing *list) {
     peek_ask(peek, rl_bit(list->node));
     schedule_unlock(&client->schedule);
     for (size_t i = 0; i < count; i++) {
-        const struct answer *answer = &peek->questions[i].answers[list->node];
+        const struct net_reply *answer = &peek->questions[i].answers[list->node];
         if (answer->verdict == REDLOCK_VERDICT_GRANTED && answer->remaining_ms >= 0)
             list->each(list->context, list->resources[i].data, list->resources[i].bytes);
     }
@@ -221,7 +221,7 @@ static void drop_pages(struct listing *list) {
 
 /* Takes the page. False: no memory. */
 static bool add_page(struct listing *list, struct ask *page) {
-    const struct answer *answer = &page->questions->answers[list->node];
+    const struct net_reply *answer = &page->questions->answers[list->node];
     bool done = true, needed = false;
     for (size_t i = 0; i < answer->items_count && done; i++) {
         const struct net_bytes key = answer->items[i];
@@ -252,7 +252,7 @@ static int scan_node(struct listing *list) {
         if (!scan) return REDLOCK_NO_MEMORY;
         scan->questions->request.cursor = cursor;
         peek_ask(scan, rl_bit(list->node));
-        const struct answer *page = &scan->questions->answers[list->node];
+        const struct net_reply *page = &scan->questions->answers[list->node];
         answered = page->verdict == REDLOCK_VERDICT_GRANTED;
         cursor = page->cursor;
         endless = cursor != 0 && (cursor == earlier || count >= SCANS_MAX);

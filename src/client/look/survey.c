@@ -59,7 +59,7 @@ static bool has_page(const struct step *step, unsigned node) {
 static void take_pages(const struct step *step, struct redlock_walk *walk) {
     const bool has_verdicts = walk->size >= SIZED_THROUGH(redlock_walk, verdicts);
     for (unsigned i = 0; i < step->ask.client->nodes; i++) {
-        const struct answer *page = &step->ask.questions->answers[i];
+        const struct net_reply *page = &step->ask.questions->answers[i];
         const uint32_t bit = (uint32_t)1 << i;
         if (walk->ended & bit) continue;
         walk->failed &= ~bit;
@@ -72,7 +72,7 @@ static void take_pages(const struct step *step, struct redlock_walk *walk) {
             continue;
         }
         walk->cursors[i] = page->cursor;
-        walk->bytes += page->bytes;
+        for (size_t j = 0; j < page->items_count; j++) walk->bytes += page->items[j].bytes;
         if (page->cursor == 0) walk->ended |= bit;
     }
 }
@@ -169,7 +169,7 @@ static int survey_result(const struct ask *survey, struct redlock_view *views,
         const struct question *at = survey->questions + EACH * i;
         unsigned reported = 0;
         for (unsigned n = 0; n < nodes; n++) {
-            const struct answer *queue = &at[QUEUE].answers[n];
+            const struct net_reply *queue = &at[QUEUE].answers[n];
             reported += ask_view(&at[LOCK].answers[n], silent[n], &views[i * nodes + n]);
             if (!queues) continue;
             queues[i * nodes + n] = (struct redlock_queue_view){.verdict = queue->verdict,
