@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/conn/conn.h"
+#include "redlock/admin.h"
 
 /* The server process, which may be listed once: also if one of the connections is from before the
  * module was loaded. Where the process is not known, the module's incarnation stands for it. */
@@ -96,10 +97,10 @@ static void note_server(struct net_node_status *status, const struct conn *conn)
     memcpy(status->quorum, conn->quorum, sizeof(status->quorum));
     status->mirror = conn->hello.mirror;
     status->uses_transactions = conn->scripting_refused && needs_scripts;
-    status->scripts = !status->uses_transactions ? NET_SCRIPTS_RUN
-                      : conn->lua_missing        ? NET_SCRIPTS_NO_ENGINE
-                      : conn->unknown_command    ? NET_SCRIPTS_UNKNOWN
-                                                 : NET_SCRIPTS_DENIED;
+    status->scripts = !status->uses_transactions ? REDLOCK_SCRIPTS_RUN
+                      : conn->lua_missing        ? REDLOCK_SCRIPTS_NO_ENGINE
+                      : conn->unknown_command    ? REDLOCK_SCRIPTS_UNKNOWN
+                                                 : REDLOCK_SCRIPTS_DENIED;
     /* On a stock server scripts keep the readers of shared locks, on a native node the module does.
      * Where scripts are refused, a transaction takes a slot. */
     status->keeps_readers = conn->native ? conn->hello.shared : !status->uses_transactions;
