@@ -143,7 +143,7 @@ static bool lacks_claim(const struct rl_membership *m, unsigned node) {
     const struct rl_record *record = membership_record_at(m, node), *quorum = &m->view.quorum;
     if (!record || record->quorum_id != quorum->quorum_id) return false;
     if (rl_record_member(quorum, record->node_id)) return false;
-    return membership_member_at(m, m->view.node[node].url) != NULL;
+    return eligibility_member_at(&m->view, m->view.node[node].url) != NULL;
 }
 
 /* An added node begins as one that lost its data. An agent that finds it empty writes the same
@@ -168,7 +168,8 @@ static void claim_added(struct rl_membership *m, enum rl_membership_state state,
 
 static void claim_again(struct rl_membership *m) {
     const struct rl_guard_node *at = &m->view.node[m->wish.node];
-    struct rl_change change = {.kind = RL_CHANGE_ADD, .id = membership_member_at(m, at->url)->id};
+    struct rl_change change = {.kind = RL_CHANGE_ADD,
+                               .id = eligibility_member_at(&m->view, at->url)->id};
     memcpy(change.url, at->url, sizeof change.url);
     claim_added(m, RL_ADDED_CLAIM, &change);
 }

@@ -210,7 +210,7 @@ void membership_init_claimed(struct rl_membership *m) {
     /* "for servers on which no lock was ever held" there is nothing to wait for. */
     m->settling.until = m->now;
     if (!m->wish.never_used)
-        m->settling.until += membership_quarantine(m, m->plan.longest_ttl_max_ms);
+        m->settling.until += rl_guard_lease_most(&m->view, m->plan.longest_ttl_max_ms);
     wait_on(m);
 }
 

@@ -63,9 +63,6 @@ int membership_unheard(const struct rl_membership *m);
 /* The nodes of `nodes` that still carry the record that this run wrote, unchanged. */
 rl_mask membership_unchanged(const struct rl_membership *m, rl_mask nodes);
 void membership_remember(struct rl_membership *m, rl_mask nodes);
-const struct rl_member *membership_member_at(const struct rl_membership *m, const char *url);
-/* The longest time that a lease can last under a quorum with this ttl_max, including drift. */
-rl_ns membership_quarantine(const struct rl_membership *m, int64_t ttl_ms);
 /* Prepares the node's record for that member, as one that lost its data. Clients then recover the
  * node. */
 void membership_claim(struct rl_membership *m, unsigned node, uint64_t id);

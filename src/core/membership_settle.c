@@ -13,10 +13,6 @@
 #define PATIENCE 20 /* tries of short steps ... */
 #define ROUNDS 5    /* ... and of steps that include the wait */
 
-static rl_ns quarantine(const struct rl_membership *m) {
-    return membership_quarantine(m, rl_record_ttl_wait(&m->view.quorum));
-}
-
 /* A change of ttl_max leaves the members as they are. So every majority of this epoch shares a node
  * with every one of the epoch before, and no lease needs to end first
  * (proof/MembershipRevisions.v). One does: "a shorter ttl_max counts when the locks of the longer
@@ -25,7 +21,7 @@ static rl_ns wait_for_leases(const struct rl_membership *m) {
     const struct rl_record *quorum = &m->view.quorum;
     bool same_members = m->settling.last.kind == RL_CHANGE_TTL_MAX;
     bool lowers = quorum->ttl_next_ms < quorum->ttl_max_ms;
-    return same_members && !lowers ? 0 : quarantine(m);
+    return same_members && !lowers ? 0 : rl_guard_quarantine(&m->view);
 }
 
 static bool any_settled(const struct rl_membership *m) {
@@ -93,7 +89,7 @@ static bool still_witnesses(struct rl_membership *m) {
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void begin_round(struct rl_membership *m) {
-    m->settling.until = m->now + quarantine(m) + PATIENCE * PAUSE;
+    m->settling.until = m->now + rl_guard_quarantine(&m->view) + PATIENCE * PAUSE;
     m->settling.reported_at = m->now - PEEK_EVERY;
     membership_peek(m, RL_SETTLE_GATHER, 0);
 }
