@@ -162,11 +162,7 @@ static void auth_failed(struct conn *conn, struct net_bytes error) {
         fail(conn, "refused", error, REDLOCK_VERDICT_AUTH);
     } else if (!about_auth) {
         fail(conn, "AUTH", error, verdict);
-    } else if (memmem(error.data, error.bytes, "wrong number of arguments", 25)) {
-        conn_fail(conn, REDLOCK_VERDICT_AUTH,
-                  "the server has no users (it is older than 6.0); write :password@host");
-    } else if (memmem(error.data, error.bytes, "without any password", 20) ||
-               memmem(error.data, error.bytes, "no password is set", 18)) {
+    } else if (memmem(error.data, error.bytes, "without any password", 20)) {
         conn_fail(conn, REDLOCK_VERDICT_AUTH,
                   "the server has no password; remove the one in the URL");
     } else {
