@@ -53,24 +53,13 @@ static int copy_options(struct redlock_break_options *to, const struct redlock_b
 
 /* ---- the report ---- */
 
-/* Our own tokens: 40 hex digits, and then ':' and the owner. */
-static void put_owner(struct redlock_break_report *report, const struct break_view *view) {
-    const unsigned char *at = view->token;
-    size_t hex = 0;
-    while (hex < view->token_bytes && hex < REDLOCK_TOKEN_HEX_BYTES &&
-           strchr("0123456789abcdef", at[hex]) && at[hex] != '\0')
-        hex++;
-    if (hex < REDLOCK_TOKEN_HEX_BYTES || view->token_bytes <= hex + 1 || at[hex] != ':') return;
-    size_t bytes = view->token_bytes - hex - 1;
-    report->owner_bytes = bytes < sizeof report->owner ? bytes : sizeof report->owner;
-    memcpy(report->owner, at + hex + 1, report->owner_bytes);
-}
-
 static void put_holder(struct redlock_break_report *report, const struct break_task *task) {
     const struct rl_break *machine = &task->machine;
     const struct break_view *holder = break_holder(task);
     if (!holder) return;
-    put_owner(report, holder);
+    const struct net_bytes owner = token_owner(holder->token, holder->token_bytes);
+    report->owner_bytes = owner.bytes < sizeof report->owner ? owner.bytes : sizeof report->owner;
+    if (report->owner_bytes) memcpy(report->owner, owner.data, report->owner_bytes);
     for (unsigned i = 0; i < machine->wish.nodes; i++) {
         const int64_t remaining = task->view[i].remaining_ms;
         if (machine->holder[i] != machine->token || report->remaining_ms == -1) continue;

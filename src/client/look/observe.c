@@ -255,13 +255,6 @@ static void unref(struct redlock_observer *observer) {
     free(observer);
 }
 
-/* Our own tokens: 40 hex digits, and then ':' and the owner. */
-static struct net_bytes owner_of(const struct observed_token *token) {
-    const size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
-    if (token->bytes <= head || token->data[head - 1] != ':') return (struct net_bytes){"", 0};
-    return (struct net_bytes){token->data + head, token->bytes - head};
-}
-
 bool observers_report(struct redlock_client *client, const struct notified *notified, bool drop) {
     struct redlock_observer *observer = client->observers;
     while (observer && &observer->notified != notified) observer = observer->next;
@@ -270,7 +263,8 @@ bool observers_report(struct redlock_client *client, const struct notified *noti
     unsigned char id[REDLOCK_OWNER_BYTES_MAX];
     struct redlock_leader leader = {.size = sizeof leader, .state = (int)known->state};
     if (known->state == RL_OBSERVED_LEADER) {
-        const struct net_bytes owner = owner_of(&observer->token[known->token]);
+        const struct observed_token *token = &observer->token[known->token];
+        const struct net_bytes owner = token_owner(token->data, token->bytes);
         leader.id.bytes = owner.bytes < sizeof id ? owner.bytes : sizeof id;
         if (leader.id.bytes) memcpy(id, owner.data, leader.id.bytes);
         leader.id.data = id;
