@@ -163,6 +163,11 @@ void membership_end(struct rl_membership *m) {
     m->wake_at = RL_NEVER;
 }
 
+void membership_fail(struct rl_membership *m, enum rl_problem_kind kind, int node) {
+    membership_problem(m, kind)->node = node;
+    membership_end(m);
+}
+
 void membership_ok(struct rl_membership *m) {
     membership_problem(m, RL_PROBLEM_NONE);
     membership_end(m);
@@ -406,10 +411,6 @@ static bool advance(struct rl_membership *m, const struct rl_membership_event *e
     return false;
 }
 
-static void begin(struct rl_membership *m) {
-    membership_peek(m, m->wish.kind == RL_MEMBERSHIP_INIT ? RL_INIT_PEEK : RL_CHANGE_PEEK, 0);
-}
-
 void rl_membership_step(struct rl_membership *m, const struct rl_membership_event *event, rl_ns now,
                         struct rl_membership_actions *actions) {
     assert(event->node < m->wish.nodes);
@@ -423,7 +424,7 @@ void rl_membership_step(struct rl_membership *m, const struct rl_membership_even
     m->twice = event->twice;
     m->report = RL_REPORT_NOTHING;
     if (event->type == RL_MEMBERSHIP_BEGIN)
-        begin(m);
+        membership_peek(m, m->wish.kind == RL_MEMBERSHIP_INIT ? RL_INIT_PEEK : RL_CHANGE_PEEK, 0);
     else if (event->type >= RL_MEMBERSHIP_RECORD && event->type <= RL_MEMBERSHIP_FAILED)
         take(m, event);
     while (advance(m, event, actions)) continue;

@@ -44,8 +44,7 @@ static struct rl_change next_change(const struct rl_membership *m) {
 /* The try failed, or an earlier operator's change is now complete. */
 static void try_again(struct rl_membership *m) {
     if (++m->tries == TRIES_MAX) {
-        membership_problem(m, RL_PROBLEM_OTHERS_CHANGE);
-        membership_end(m);
+        membership_fail(m, RL_PROBLEM_OTHERS_CHANGE, -1);
         return;
     }
     membership_peek_again(m, RL_CHANGE_PEEK, m->tries);
@@ -368,8 +367,7 @@ void membership_added_claimed(struct rl_membership *m) { membership_peek(m, RL_A
 
 void membership_added_seen(struct rl_membership *m) {
     if (lacks_claim(m, m->wish.node)) {
-        membership_refuse(m, RL_PROBLEM_CLAIM_UNKNOWN, m->wish.node);
-        membership_end(m);
+        membership_fail(m, RL_PROBLEM_CLAIM_UNKNOWN, (int)m->wish.node);
     } else if (!m->view.settled) {
         try_again(m);
     } else {

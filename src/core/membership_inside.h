@@ -34,7 +34,9 @@ struct rl_problem *membership_problem(struct rl_membership *m, enum rl_problem_k
 /* Returns false, so that a check can return its result. */
 bool membership_refuse(struct rl_membership *m, enum rl_problem_kind kind, unsigned node);
 void membership_end(struct rl_membership *m); /* ends with `problem` */
-void membership_ok(struct rl_membership *m);  /* ends without a problem */
+/* Ends with this one, of `node`; -1: of none. */
+void membership_fail(struct rl_membership *m, enum rl_problem_kind kind, int node);
+void membership_ok(struct rl_membership *m); /* ends without a problem */
 
 /* ---- membership_check.c: conditions. False: `problem` has the reason. */
 bool membership_check_fit(struct rl_membership *m, rl_mask nodes);

@@ -101,11 +101,6 @@ void membership_settle(struct rl_membership *m, const struct rl_change *last) {
     begin_round(m);
 }
 
-static void fail(struct rl_membership *m, enum rl_problem_kind kind) {
-    membership_problem(m, kind);
-    membership_end(m);
-}
-
 static void mark(struct rl_membership *m) {
     m->settling.tries = 0;
     membership_peek(m, RL_MARK_PEEK, 0);
@@ -132,7 +127,7 @@ static void next_round(struct rl_membership *m) {
     else if (rl_count(intact) < m->view.votes_needed)
         fail_too_few(m, intact, m->view.votes_needed);
     else
-        fail(m, RL_PROBLEM_NOT_SETTLED);
+        membership_fail(m, RL_PROBLEM_NOT_SETTLED, -1);
 }
 
 /* Pauses within the wait, at most until its end. */
@@ -251,7 +246,7 @@ void membership_raise_written(struct rl_membership *m) {
 
 static void mark_again(struct rl_membership *m) {
     if (++m->settling.tries == PATIENCE)
-        fail(m, RL_PROBLEM_NOT_MARKED);
+        membership_fail(m, RL_PROBLEM_NOT_MARKED, -1);
     else
         membership_peek_again(m, RL_MARK_PEEK, m->settling.tries);
 }
