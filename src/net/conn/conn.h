@@ -111,11 +111,9 @@ enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_END };
 struct transaction {
     enum transaction_stage stage; /* of the first of aux.calls */
     unsigned replies, awaited, tries;
-    struct net_reply answer;
-    int failure;                  /* the first error among the replies */
-    bool open;                    /* MULTI was accepted; else ... */
-    int refused;                  /* ... why not */
-    char denied[24], unknown[24]; /* of that error, as in struct net_reply */
+    struct net_reply answer; /* until the end: NONE, or the first error among the replies */
+    bool open;               /* MULTI was accepted; else ... */
+    int refused;             /* ... why not */
     unsigned ours, foreign, changed;
     bool mine[REDLOCK_RESOURCES_MAX];
     int64_t left_ms[REDLOCK_RESOURCES_MAX];
