@@ -102,11 +102,6 @@ static void prove(struct redlock_observer *observer, const struct rl_observer_ac
 
 /* ---- steps ---- */
 
-static void report(struct redlock_observer *observer) {
-    if (observer->stopped) return;
-    observer->refs += schedule_report(&observer->client->schedule, &observer->notified);
-}
-
 static void step_once(struct redlock_observer *observer, struct rl_observer_event event) {
     struct redlock_client *client = observer->client;
     const struct guard *guard = client->guard;
@@ -118,7 +113,8 @@ static void step_once(struct redlock_observer *observer, struct rl_observer_even
     event.members = rl_all(client->nodes) & (rl_mask)~guard->foreign;
     event.quorum = (uint8_t)guard_votes_needed(guard);
     rl_observer_step(&observer->machine, &event, now, &actions);
-    if (actions.report) report(observer);
+    if (actions.report && !observer->stopped)
+        observer->refs += schedule_report(&client->schedule, &observer->notified);
     if (actions.read) read_nodes(observer, &actions);
     if (actions.prove) prove(observer, &actions);
     net_timer_set(client->net, &observer->timer, actions.wake_at);

@@ -8,10 +8,6 @@
 
 /* ---- one question to some nodes ---- */
 
-static struct net_bytes without_prefix(const struct redlock_client *client, struct net_bytes key) {
-    return bytes_after(key, client->options.key_prefix_bytes);
-}
-
 /* A question for each resource. */
 static struct ask *peek_new(struct redlock_client *client, size_t size, enum net_op op,
                             const struct net_bytes *resources, size_t count) {
@@ -129,7 +125,7 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
     const struct net_bytes *key = lock_key(lock);
     if (!views || count < client->nodes || !done || !key) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    const struct net_bytes resource = without_prefix(client, *key);
+    const struct net_bytes resource = bytes_after(*key, client->options.key_prefix_bytes);
     struct ask *ask = peek_new(client, sizeof(struct started_peek), NET_PEEK_VALUE, &resource, 1);
     int result = ask ? lock_borrow(lock, done, context) : REDLOCK_NO_MEMORY;
     if (result == REDLOCK_OK) {
@@ -222,13 +218,13 @@ static void drop_pages(struct listing *list) {
 /* Takes the page. False: no memory. */
 static bool add_page(struct listing *list, struct ask *page) {
     const struct net_reply *answer = &page->questions->answers[list->node];
+    const size_t prefix = list->client->options.key_prefix_bytes;
     bool done = true, needed = false;
     for (size_t i = 0; i < answer->items_count && done; i++) {
         const struct net_bytes key = answer->items[i];
         /* an announcement of a leader is next to its lock */
-        if (key.bytes <= list->client->options.key_prefix_bytes || begins_with(key, NET_KEY_TERM))
-            continue;
-        list->resources[list->count++] = without_prefix(list->client, key);
+        if (key.bytes <= prefix || begins_with(key, NET_KEY_TERM)) continue;
+        list->resources[list->count++] = bytes_after(key, prefix);
         needed = list->count < KEYS_TOGETHER;
         if (needed) continue;
         done = report_keys(list);

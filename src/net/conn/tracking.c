@@ -21,9 +21,6 @@
 #include "net/conn/conn.h"
 #include "net/codec/error_reply.h"
 
-#define INVALIDATE "__redis__:invalidate"
-#define INVALIDATE_REDICT "__redict__:invalidate"
-
 /* ---- when a caller waits ---- */
 
 /* Returns the notifier's calls, which are lost. */
@@ -107,7 +104,7 @@ bool tracking_subscribe(struct conn *conn) {
 }
 
 static const char *invalidate_of(const struct node *node) {
-    return node->main->redict ? INVALIDATE_REDICT : INVALIDATE;
+    return node->main->redict ? "__redict__:invalidate" : "__redis__:invalidate";
 }
 
 bool tracking_handshake(struct conn *conn) {
