@@ -101,7 +101,7 @@ class Node:
         while call:
             waiting, call = waiting + 1, call.dereference()["next"]
         state = "connected" if policy["up"] else "not connected"
-        why = text(node["text"])
+        why = text(node["status"]["text"])
         return (f"{state}, {verdict(policy['verdict'])}, {waiting} answers awaited, {int(node['sent'])} sent, "
                 f"{int(node['answered'])} answered" + (f": {why}" if why else ""))
 

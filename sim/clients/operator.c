@@ -11,21 +11,12 @@
 
 /* Not from within a callback of the library. */
 static void over(struct world *world, void *argument, int64_t number) {
-    static const int16_t results[] = {
-        [RL_CLASS_NONE] = REDLOCK_OK,
-        [RL_CLASS_BAD_ARGUMENT] = REDLOCK_BAD_ARGUMENT,
-        [RL_CLASS_CONFLICT] = REDLOCK_CONFLICT,
-        [RL_CLASS_NO_QUORUM] = REDLOCK_NO_QUORUM,
-        [RL_CLASS_TWICE_LISTED] = REDLOCK_TWICE_LISTED,
-        [RL_CLASS_TWO_QUORUMS] = REDLOCK_TWO_QUORUMS,
-        [RL_CLASS_SYSTEM] = REDLOCK_SYSTEM,
-    };
     struct actor *actor = &world->actor[number];
     if (actor->task != argument) return;
     const enum rl_problem_kind problem = actor->task->machine.problem.kind;
     operator_drop(actor);
     if (actor->crashed) return;
-    int result = results[rl_problem_class(problem)];
+    int result = task_problem_result(problem);
     struct history_record record = actor_record(world, HISTORY_OPERATED, (unsigned)number);
     record.result = (int16_t)result;
     record.value = problem;

@@ -115,6 +115,8 @@ int fail_null(struct redlock_error *error); /* for a client */
 #define bad_argument(error, ...) (fail(error, REDLOCK_BAD_ARGUMENT, __VA_ARGS__) == REDLOCK_OK)
 /* Text from a server, of any length and content. */
 void copy_text(struct net_bytes from, char *to, size_t size);
+/* The owner in a token of ours: 40 hex digits, and then ':' and the owner. {NULL, 0}: none */
+struct net_bytes token_owner(const void *token, size_t bytes);
 
 void client_log(struct redlock_client *client, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

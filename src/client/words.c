@@ -3,6 +3,7 @@
  * Texts for people: results, the log, and the reason for a failed call. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client/client.h"
 
@@ -30,6 +31,16 @@ void copy_text(struct net_bytes from, char *to, size_t size) {
         to[length++] = c >= ' ' && c <= '~' ? c : '?';
     }
     to[length] = '\0';
+}
+
+struct net_bytes token_owner(const void *token, size_t bytes) {
+    const char *at = token;
+    size_t hex = 0;
+    while (hex < bytes && hex < REDLOCK_TOKEN_HEX_BYTES && memchr("0123456789abcdef", at[hex], 16))
+        hex++;
+    if (hex < REDLOCK_TOKEN_HEX_BYTES || bytes <= hex + 1 || at[hex] != ':')
+        return (struct net_bytes){NULL, 0};
+    return (struct net_bytes){at + hex + 1, bytes - hex - 1};
 }
 
 void client_log(struct redlock_client *client, int level, const char *format, ...) {

@@ -209,7 +209,7 @@ static void place_empty_nodes(struct rl_guard *guard) {
     }
 }
 
-static const struct rl_member *member_at(const struct rl_guard *guard, const char *url) {
+const struct rl_member *eligibility_member_at(const struct rl_guard *guard, const char *url) {
     for (unsigned m = 0; m < guard->quorum.members_count; m++)
         if (strcmp(guard->quorum.members[m].url, url) == 0) return &guard->quorum.members[m];
     return NULL;
@@ -219,7 +219,7 @@ static const struct rl_member *member_at(const struct rl_guard *guard, const cha
  * that member. At the URL of a member of its own it is that one, without its data. By the record it
  * would take the other's place whenever it was read first, and leave its own place empty. */
 static uint64_t id_of(const struct rl_guard *guard, const struct rl_guard_node *node) {
-    const struct rl_member *own = member_at(guard, node->url);
+    const struct rl_member *own = eligibility_member_at(guard, node->url);
     bool copied = own && own->id != node->record.node_id &&
                   rl_record_member(&guard->quorum, node->record.node_id) &&
                   strcmp(node->record.run_id, node->run_id) != 0;

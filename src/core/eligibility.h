@@ -8,6 +8,8 @@
 
 /* Recomputes quorum, ids and eligibilities. True: something changed. */
 bool eligibility_judge(struct rl_guard *guard);
+/* The quorum's member whose URL this is; NULL: none. */
+const struct rl_member *eligibility_member_at(const struct rl_guard *guard, const char *url);
 /* The record was written for the server that runs there now and for its present data. */
 bool eligibility_fits(const struct rl_guard_node *node);
 /* The record is in state recovering, and was written for the server that runs there now. */

@@ -48,11 +48,14 @@ static bool is_majority_intact(const struct rl_guard *guard) {
     return rl_count(rl_guard_intact(guard)) >= guard->votes_needed;
 }
 
-rl_ns rl_guard_quarantine(const struct rl_guard *guard) {
+rl_ns rl_guard_lease_most(const struct rl_guard *guard, int64_t ttl_ms) {
     const struct rl_terms terms = {.drift_ppm = guard->drift_ppm,
                                    .drift_fixed = guard->drift_fixed};
-    rl_ns ttl = rl_record_ttl_wait(&guard->quorum) * RL_MS;
-    return ttl + rl_drift(&terms, ttl);
+    return ttl_ms * RL_MS + rl_drift(&terms, ttl_ms * RL_MS);
+}
+
+rl_ns rl_guard_quarantine(const struct rl_guard *guard) {
+    return rl_guard_lease_most(guard, rl_record_ttl_wait(&guard->quorum));
 }
 
 rl_ns rl_guard_left(const struct rl_guard *guard, unsigned index, rl_ns now) {
@@ -250,8 +253,7 @@ static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_
 
 /* ---- what is to be written ------------------------------------------------------------------- */
 
-static void write_record(struct rl_guard *guard, struct rl_guard_node *node,
-                         struct rl_guard_actions *actions) {
+void rl_guard_write_over(struct rl_guard_node *node, uint64_t nonce) {
     struct rl_record *to = &node->writing;
     node->expected = node->has_record ? node->record.nonce : 0;
     node->was_kept = !node->has_record || node->record.eligibility == RL_RECORD_RECOVERING;
@@ -259,18 +261,21 @@ static void write_record(struct rl_guard *guard, struct rl_guard_node *node,
     memcpy(to->run_id, node->run_id, sizeof to->run_id);
     memcpy(to->replid, node->replid, sizeof to->replid);
     to->evicted = node->evicted;
-    to->nonce = draw(guard);
+    to->nonce = nonce;
+}
+
+static void write_record(struct rl_guard *guard, struct rl_guard_node *node,
+                         struct rl_guard_actions *actions) {
+    rl_guard_write_over(node, draw(guard));
     node->pending_op = RL_PENDING_WRITE;
     actions->write |= bit_of(guard, node);
 }
 
-/* The quorum's record, with the fields of this node. What it promised or accepted as an acceptor is
- * not part of it. */
-static struct rl_record *own_record(const struct rl_guard *guard, struct rl_guard_node *node,
-                                    enum rl_record_eligibility eligibility) {
+struct rl_record *rl_guard_own_record(const struct rl_guard *guard, struct rl_guard_node *node,
+                                      uint64_t id, enum rl_record_eligibility eligibility) {
     struct rl_record *to = &node->writing;
     *to = guard->quorum;
-    to->node_id = node->id;
+    to->node_id = id;
     to->eligibility = eligibility;
     to->settled = false;
     to->loss = node->record.loss;
@@ -284,7 +289,7 @@ static struct rl_record *own_record(const struct rl_guard *guard, struct rl_guar
 /* Step 1. */
 static void claim(struct rl_guard *guard, struct rl_guard_node *node,
                   struct rl_guard_actions *actions) {
-    struct rl_record *to = own_record(guard, node, RL_RECORD_RECOVERING);
+    struct rl_record *to = rl_guard_own_record(guard, node, node->id, RL_RECORD_RECOVERING);
     to->loss = draw(guard);
     for (unsigned i = 0; i < to->members_count; i++) {
         struct rl_incarnation *incarnation = &to->members[i].incarnation;
@@ -317,7 +322,7 @@ static void register_incarnations(struct rl_guard *guard, struct rl_guard_node *
  * accepted has led to this epoch.) */
 static void install(struct rl_guard *guard, struct rl_guard_node *node, rl_mask sources,
                     struct rl_guard_actions *actions) {
-    struct rl_record *to = own_record(guard, node, RL_RECORD_INTACT);
+    struct rl_record *to = rl_guard_own_record(guard, node, node->id, RL_RECORD_INTACT);
     to->settled = guard->settled;
     for (unsigned i = 0; i < guard->nodes; i++) {
         const struct rl_record *from = &guard->node[i].record;
@@ -508,7 +513,7 @@ static void plan_write(struct rl_guard *guard, struct rl_guard_node *node, rl_ns
     case RL_ELIGIBILITY_BEHIND:
         if (guard->leaving) break;
         /* a record of a later epoch was chosen: any client may bring a node up to it */
-        own_record(guard, node, RL_RECORD_INTACT);
+        rl_guard_own_record(guard, node, node->id, RL_RECORD_INTACT);
         write_record(guard, node, actions);
         break;
     case RL_ELIGIBILITY_RECOVERING: recover(guard, node, now, actions); break;

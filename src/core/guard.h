@@ -288,5 +288,14 @@ rl_ns rl_guard_left(const struct rl_guard *guard, unsigned node, rl_ns now);
 /* The longest time that a lease can last under this quorum, which a recovering node must wait:
  * ttl_max plus drift. */
 rl_ns rl_guard_quarantine(const struct rl_guard *guard);
+/* The same under a quorum with this ttl_max. */
+rl_ns rl_guard_lease_most(const struct rl_guard *guard, int64_t ttl_ms);
+/* node->writing: the quorum's record, with the fields of this node as the member `id`. What it
+ * promised or accepted as an acceptor is not part of it. */
+struct rl_record *rl_guard_own_record(const struct rl_guard *guard, struct rl_guard_node *node,
+                                      uint64_t id, enum rl_record_eligibility eligibility);
+/* node->writing is for the server that runs there, over the record that was read: "only if the
+ * nonce is still the one that he read". */
+void rl_guard_write_over(struct rl_guard_node *node, uint64_t nonce);
 
 #endif

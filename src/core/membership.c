@@ -163,6 +163,11 @@ void membership_end(struct rl_membership *m) {
     m->wake_at = RL_NEVER;
 }
 
+void membership_fail(struct rl_membership *m, enum rl_problem_kind kind, int node) {
+    membership_problem(m, kind)->node = node;
+    membership_end(m);
+}
+
 void membership_ok(struct rl_membership *m) {
     membership_problem(m, RL_PROBLEM_NONE);
     membership_end(m);
@@ -188,19 +193,6 @@ rl_mask membership_unchanged(const struct rl_membership *m, rl_mask nodes) {
             m->view.node[i].record.nonce == m->nonces[i])
             same |= rl_bit(i);
     return same;
-}
-
-const struct rl_member *membership_member_at(const struct rl_membership *m, const char *url) {
-    const struct rl_record *quorum = &m->view.quorum;
-    for (unsigned i = 0; i < quorum->members_count; i++)
-        if (strcmp(quorum->members[i].url, url) == 0) return &quorum->members[i];
-    return NULL;
-}
-
-rl_ns membership_quarantine(const struct rl_membership *m, int64_t ttl_ms) {
-    const struct rl_terms terms = {.drift_ppm = m->wish.drift_ppm,
-                                   .drift_fixed = m->wish.drift_fixed};
-    return ttl_ms * RL_MS + rl_drift(&terms, ttl_ms * RL_MS);
 }
 
 /* The only quorum that the records name; 0: there is none, or there are two. */
@@ -260,19 +252,6 @@ static bool may_write(const struct rl_membership *m, unsigned node) {
            (at->writing.eligibility == RL_RECORD_RECOVERING || membership_same_server(m, node));
 }
 
-/* "only if the nonce is still the one that he read" */
-static void prepare(struct rl_membership *m, struct rl_guard_node *at, bool floor) {
-    struct rl_record *to = &at->writing;
-    to->format = RL_RECORD_FORMAT;
-    to->nonce = membership_random(m);
-    memcpy(to->run_id, at->run_id, sizeof to->run_id);
-    memcpy(to->replid, at->replid, sizeof to->replid);
-    to->evicted = at->evicted;
-    at->expected = at->has_record ? at->record.nonce : 0;
-    at->was_kept = !at->has_record || at->record.eligibility == RL_RECORD_RECOVERING;
-    at->floor = floor ? m->view.floor : NULL;
-}
-
 /* A question without nodes is answered at once. */
 static void put(struct rl_membership *m, enum rl_membership_ask what, rl_mask nodes) {
     m->asking = what;
@@ -287,7 +266,8 @@ void membership_write(struct rl_membership *m, enum rl_membership_state state, r
     move(m, state);
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         if (!(nodes & rl_bit(i))) continue;
-        prepare(m, &m->view.node[i], floor);
+        rl_guard_write_over(&m->view.node[i], membership_random(m));
+        m->view.node[i].floor = floor ? m->view.floor : NULL;
         if (!may_write(m, i)) nodes &= (rl_mask)~rl_bit(i);
     }
     m->written = m->denied = 0;
@@ -307,15 +287,8 @@ void membership_fences(struct rl_membership *m, enum rl_membership_state state, 
 
 void membership_claim(struct rl_membership *m, unsigned node, uint64_t id) {
     struct rl_guard_node *at = &m->view.node[node];
-    struct rl_record *to = &at->writing;
-    *to = m->view.quorum;
-    to->node_id = id;
-    to->settled = false;
-    to->eligibility = RL_RECORD_RECOVERING;
+    struct rl_record *to = rl_guard_own_record(&m->view, at, id, RL_RECORD_RECOVERING);
     to->loss = membership_random(m);
-    to->waited_ms = 0;
-    to->ballot = to->accepted_ballot = 0;
-    memset(&to->accepted, 0, sizeof to->accepted);
     rl_incarnation_follow(&((struct rl_member *)rl_record_member(to, id))->incarnation, at->run_id);
 }
 
@@ -438,10 +411,6 @@ static bool advance(struct rl_membership *m, const struct rl_membership_event *e
     return false;
 }
 
-static void begin(struct rl_membership *m) {
-    membership_peek(m, m->wish.kind == RL_MEMBERSHIP_INIT ? RL_INIT_PEEK : RL_CHANGE_PEEK, 0);
-}
-
 void rl_membership_step(struct rl_membership *m, const struct rl_membership_event *event, rl_ns now,
                         struct rl_membership_actions *actions) {
     assert(event->node < m->wish.nodes);
@@ -455,7 +424,7 @@ void rl_membership_step(struct rl_membership *m, const struct rl_membership_even
     m->twice = event->twice;
     m->report = RL_REPORT_NOTHING;
     if (event->type == RL_MEMBERSHIP_BEGIN)
-        begin(m);
+        membership_peek(m, m->wish.kind == RL_MEMBERSHIP_INIT ? RL_INIT_PEEK : RL_CHANGE_PEEK, 0);
     else if (event->type >= RL_MEMBERSHIP_RECORD && event->type <= RL_MEMBERSHIP_FAILED)
         take(m, event);
     while (advance(m, event, actions)) continue;

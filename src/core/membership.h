@@ -43,9 +43,10 @@ struct rl_membership_wish {
     rl_ns answer_timeout; /* for one question, and for waiting until the nodes are connected */
 };
 
-/* The reason for a failure. X(name, class); the front end has a text for each. */
+/* The reason for a failure. X(name, class); the front end has a text for each, and a result of the
+ * class's name. */
 #define RL_PROBLEMS(X)                                                                             \
-    X(NONE, NONE)                                                                                  \
+    X(NONE, OK)                                                                                    \
     X(NO_RANDOM, SYSTEM)                 /* the event brought no random bits */                    \
     X(TWICE_LISTED, TWICE_LISTED)        /* node */                                                \
     X(URL_TOO_LONG, BAD_ARGUMENT)        /* node */                                                \
@@ -102,7 +103,7 @@ enum rl_problem_kind {
 #undef RL_ENUM
 };
 enum rl_problem_class {
-    RL_CLASS_NONE = 0,
+    RL_CLASS_OK = 0,
     RL_CLASS_BAD_ARGUMENT,
     RL_CLASS_CONFLICT,
     RL_CLASS_NO_QUORUM, /* nodes are not in the needed state; another try may succeed */

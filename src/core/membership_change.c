@@ -8,7 +8,6 @@
  * Quotations are from docs/inside/guarded.md; e is the present epoch. `wanted` is the
  * operator's change. `chosen` is the one that this run completes: an earlier operator's, if one was
  * accepted. */
-#include <assert.h>
 #include <string.h>
 
 #include "core/membership_inside.h"
@@ -45,8 +44,7 @@ static struct rl_change next_change(const struct rl_membership *m) {
 /* The try failed, or an earlier operator's change is now complete. */
 static void try_again(struct rl_membership *m) {
     if (++m->tries == TRIES_MAX) {
-        membership_problem(m, RL_PROBLEM_OTHERS_CHANGE);
-        membership_end(m);
+        membership_fail(m, RL_PROBLEM_OTHERS_CHANGE, -1);
         return;
     }
     membership_peek_again(m, RL_CHANGE_PEEK, m->tries);
@@ -144,7 +142,7 @@ static bool lacks_claim(const struct rl_membership *m, unsigned node) {
     const struct rl_record *record = membership_record_at(m, node), *quorum = &m->view.quorum;
     if (!record || record->quorum_id != quorum->quorum_id) return false;
     if (rl_record_member(quorum, record->node_id)) return false;
-    return membership_member_at(m, m->view.node[node].url) != NULL;
+    return eligibility_member_at(&m->view, m->view.node[node].url) != NULL;
 }
 
 /* An added node begins as one that lost its data. An agent that finds it empty writes the same
@@ -169,7 +167,8 @@ static void claim_added(struct rl_membership *m, enum rl_membership_state state,
 
 static void claim_again(struct rl_membership *m) {
     const struct rl_guard_node *at = &m->view.node[m->wish.node];
-    struct rl_change change = {.kind = RL_CHANGE_ADD, .id = membership_member_at(m, at->url)->id};
+    struct rl_change change = {.kind = RL_CHANGE_ADD,
+                               .id = eligibility_member_at(&m->view, at->url)->id};
     memcpy(change.url, at->url, sizeof change.url);
     claim_added(m, RL_ADDED_CLAIM, &change);
 }
@@ -368,8 +367,7 @@ void membership_added_claimed(struct rl_membership *m) { membership_peek(m, RL_A
 
 void membership_added_seen(struct rl_membership *m) {
     if (lacks_claim(m, m->wish.node)) {
-        membership_refuse(m, RL_PROBLEM_CLAIM_UNKNOWN, m->wish.node);
-        membership_end(m);
+        membership_fail(m, RL_PROBLEM_CLAIM_UNKNOWN, (int)m->wish.node);
     } else if (!m->view.settled) {
         try_again(m);
     } else {

@@ -149,8 +149,7 @@ static void begin_anew(struct rl_membership *m) {
     /* When every record is gone, only the operator knows how long the locks of the lost quorum may
      * last. "There is no default for the wait." */
     if (!m->wish.never_used && plan->longest_ttl_max_ms == 0) {
-        membership_problem(m, RL_PROBLEM_WAIT_UNKNOWN);
-        membership_end(m);
+        membership_fail(m, RL_PROBLEM_WAIT_UNKNOWN, -1);
         return;
     }
     membership_report(m, RL_REPORT_WRITING, -1);
@@ -184,10 +183,9 @@ static int first_node(const struct rl_membership *m, rl_mask nodes) {
 }
 
 /* What is there now may name another quorum or ttl_max. */
-static void claim_again(struct rl_membership *m, unsigned denied) {
+static void claim_again(struct rl_membership *m, int denied) {
     if (++m->tries == TRIES) {
-        membership_refuse(m, RL_PROBLEM_WRITTEN_NOW, denied);
-        membership_end(m);
+        membership_fail(m, RL_PROBLEM_WRITTEN_NOW, denied);
         return;
     }
     m->quorum_id = m->wish.quorum_id;
@@ -198,19 +196,18 @@ void membership_init_claimed(struct rl_membership *m) {
     int silent = first_node(m, all(m) & (rl_mask) ~(m->written | m->denied));
     int denied = first_node(m, m->denied);
     if (silent >= 0) {
-        membership_refuse(m, RL_PROBLEM_MUST_BE_REACHABLE, (unsigned)silent);
-        membership_end(m);
+        membership_fail(m, RL_PROBLEM_MUST_BE_REACHABLE, silent);
         return;
     }
     if (denied >= 0) {
-        claim_again(m, (unsigned)denied);
+        claim_again(m, denied);
         return;
     }
     membership_remember(m, all(m));
     /* "for servers on which no lock was ever held" there is nothing to wait for. */
     m->settling.until = m->now;
     if (!m->wish.never_used)
-        m->settling.until += membership_quarantine(m, m->plan.longest_ttl_max_ms);
+        m->settling.until += rl_guard_lease_most(&m->view, m->plan.longest_ttl_max_ms);
     wait_on(m);
 }
 
@@ -237,17 +234,15 @@ void membership_init_watched(struct rl_membership *m) {
         if (!m->view.node[i].up || (unchanged & rl_bit(i))) continue;
         const struct rl_record *record = membership_record_at(m, i);
         bool other = record && record->nonce != m->nonces[i];
-        membership_refuse(m, other ? RL_PROBLEM_WRITTEN_MEANWHILE : RL_PROBLEM_LOST_WHILE_WAITING,
-                          i);
-        membership_end(m);
+        membership_fail(m, other ? RL_PROBLEM_WRITTEN_MEANWHILE : RL_PROBLEM_LOST_WHILE_WAITING,
+                        (int)i);
         return;
     }
     if (m->now < m->settling.until || unheard < 0) {
         wait_on(m);
         return;
     }
-    membership_refuse(m, RL_PROBLEM_MUST_BE_REACHABLE, (unsigned)unheard);
-    membership_end(m);
+    membership_fail(m, RL_PROBLEM_MUST_BE_REACHABLE, unheard);
 }
 
 /* ---- the last step --------------------------------------------------------------------------- */
@@ -282,8 +277,7 @@ static void review(struct rl_membership *m, enum rl_membership_state state) {
 void membership_init_floored(struct rl_membership *m) {
     for (unsigned i = 0; i < m->wish.nodes; i++) {
         if ((m->reported | m->without) & rl_bit(i)) continue;
-        membership_refuse(m, RL_PROBLEM_FENCES_UNREAD, i);
-        membership_end(m);
+        membership_fail(m, RL_PROBLEM_FENCES_UNREAD, (int)i);
         return;
     }
     raise_floor(m, m->wish.fence_floor);

@@ -34,7 +34,9 @@ struct rl_problem *membership_problem(struct rl_membership *m, enum rl_problem_k
 /* Returns false, so that a check can return its result. */
 bool membership_refuse(struct rl_membership *m, enum rl_problem_kind kind, unsigned node);
 void membership_end(struct rl_membership *m); /* ends with `problem` */
-void membership_ok(struct rl_membership *m);  /* ends without a problem */
+/* Ends with this one, of `node`; -1: of none. */
+void membership_fail(struct rl_membership *m, enum rl_problem_kind kind, int node);
+void membership_ok(struct rl_membership *m); /* ends without a problem */
 
 /* ---- membership_check.c: conditions. False: `problem` has the reason. */
 bool membership_check_fit(struct rl_membership *m, rl_mask nodes);
@@ -63,9 +65,6 @@ int membership_unheard(const struct rl_membership *m);
 /* The nodes of `nodes` that still carry the record that this run wrote, unchanged. */
 rl_mask membership_unchanged(const struct rl_membership *m, rl_mask nodes);
 void membership_remember(struct rl_membership *m, rl_mask nodes);
-const struct rl_member *membership_member_at(const struct rl_membership *m, const char *url);
-/* The longest time that a lease can last under a quorum with this ttl_max, including drift. */
-rl_ns membership_quarantine(const struct rl_membership *m, int64_t ttl_ms);
 /* Prepares the node's record for that member, as one that lost its data. Clients then recover the
  * node. */
 void membership_claim(struct rl_membership *m, unsigned node, uint64_t id);
@@ -79,41 +78,21 @@ void membership_plan_records(struct rl_membership *m);
 uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node);
 
 /* ---- the handlers: what happens when the question of a state is answered */
-#define MEMBERSHIP_HANDLERS(X)                                                                     \
-    X(init_read)                                                                                   \
-    X(init_proven)                                                                                 \
-    X(init_claimed)                                                                                \
-    X(init_watched)                                                                                \
-    X(init_floored)                                                                                \
-    X(init_installed)                                                                              \
-    X(init_reviewed)                                                                               \
-    X(finish_taken)                                                                                \
-    X(finish_fenced)                                                                               \
-    X(finish_installed)                                                                            \
-    X(finish_reviewed)                                                                             \
-    X(finish_read)                                                                                 \
-    X(change_read)                                                                                 \
-    X(change_written)                                                                              \
-    X(change_promised)                                                                             \
-    X(change_accepted)                                                                             \
-    X(switch_read)                                                                                 \
-    X(switch_written)                                                                              \
-    X(switch_seen)                                                                                 \
-    X(switch_claimed)                                                                              \
-    X(added_read)                                                                                  \
-    X(added_claimed)                                                                               \
-    X(added_seen)                                                                                  \
-    X(settle_gathered)                                                                             \
-    X(settle_waited)                                                                               \
-    X(settle_read)                                                                                 \
-    X(settle_fenced)                                                                               \
-    X(raise_read)                                                                                  \
-    X(raise_written)                                                                               \
-    X(mark_read)                                                                                   \
-    X(mark_written)
-#define MEMBERSHIP_DECLARE(name) void membership_##name(struct rl_membership *m);
-MEMBERSHIP_HANDLERS(MEMBERSHIP_DECLARE)
-#undef MEMBERSHIP_DECLARE
+typedef void membership_answered_fn(struct rl_membership *m);
+/* membership_init.c */
+membership_answered_fn membership_init_read, membership_init_proven, membership_init_claimed,
+    membership_init_watched, membership_init_floored, membership_init_installed,
+    membership_init_reviewed, membership_finish_taken, membership_finish_fenced,
+    membership_finish_installed, membership_finish_reviewed, membership_finish_read;
+/* membership_change.c */
+membership_answered_fn membership_change_read, membership_change_written,
+    membership_change_promised, membership_change_accepted, membership_switch_read,
+    membership_switch_written, membership_switch_seen, membership_switch_claimed,
+    membership_added_read, membership_added_claimed, membership_added_seen;
+/* membership_settle.c */
+membership_answered_fn membership_settle_gathered, membership_settle_waited, membership_settle_read,
+    membership_settle_fenced, membership_raise_read, membership_raise_written, membership_mark_read,
+    membership_mark_written;
 
 /* membership_settle.c: settles the present epoch, then calls membership_settled(). `last`: the
  * change that made it; NONE: unknown. */

@@ -34,7 +34,7 @@ static const struct rl_member *unlisted_member(const struct rl_membership *m,
  * first init has left." */
 uint64_t membership_left_by_other(const struct rl_membership *m, unsigned node) {
     const struct rl_record *record = membership_record_at(m, node), *quorum = &m->view.quorum;
-    const struct rl_member *place = membership_member_at(m, m->view.node[node].url);
+    const struct rl_member *place = eligibility_member_at(&m->view, m->view.node[node].url);
     unsigned count;
     if (!place || !record || m->view.node[node].run_id[0] == '\0') return 0;
     if (record->quorum_id == quorum->quorum_id || !rl_record_of_first_init(record)) return 0;

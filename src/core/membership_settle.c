@@ -13,10 +13,6 @@
 #define PATIENCE 20 /* tries of short steps ... */
 #define ROUNDS 5    /* ... and of steps that include the wait */
 
-static rl_ns quarantine(const struct rl_membership *m) {
-    return membership_quarantine(m, rl_record_ttl_wait(&m->view.quorum));
-}
-
 /* A change of ttl_max leaves the members as they are. So every majority of this epoch shares a node
  * with every one of the epoch before, and no lease needs to end first
  * (proof/MembershipRevisions.v). One does: "a shorter ttl_max counts when the locks of the longer
@@ -25,7 +21,7 @@ static rl_ns wait_for_leases(const struct rl_membership *m) {
     const struct rl_record *quorum = &m->view.quorum;
     bool same_members = m->settling.last.kind == RL_CHANGE_TTL_MAX;
     bool lowers = quorum->ttl_next_ms < quorum->ttl_max_ms;
-    return same_members && !lowers ? 0 : quarantine(m);
+    return same_members && !lowers ? 0 : rl_guard_quarantine(&m->view);
 }
 
 static bool any_settled(const struct rl_membership *m) {
@@ -93,7 +89,7 @@ static bool still_witnesses(struct rl_membership *m) {
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void begin_round(struct rl_membership *m) {
-    m->settling.until = m->now + quarantine(m) + PATIENCE * PAUSE;
+    m->settling.until = m->now + rl_guard_quarantine(&m->view) + PATIENCE * PAUSE;
     m->settling.reported_at = m->now - PEEK_EVERY;
     membership_peek(m, RL_SETTLE_GATHER, 0);
 }
@@ -103,11 +99,6 @@ void membership_settle(struct rl_membership *m, const struct rl_change *last) {
     m->settling.epoch = m->view.quorum.epoch;
     m->settling.rounds = 0;
     begin_round(m);
-}
-
-static void fail(struct rl_membership *m, enum rl_problem_kind kind) {
-    membership_problem(m, kind);
-    membership_end(m);
 }
 
 static void mark(struct rl_membership *m) {
@@ -136,7 +127,7 @@ static void next_round(struct rl_membership *m) {
     else if (rl_count(intact) < m->view.votes_needed)
         fail_too_few(m, intact, m->view.votes_needed);
     else
-        fail(m, RL_PROBLEM_NOT_SETTLED);
+        membership_fail(m, RL_PROBLEM_NOT_SETTLED, -1);
 }
 
 /* Pauses within the wait, at most until its end. */
@@ -255,7 +246,7 @@ void membership_raise_written(struct rl_membership *m) {
 
 static void mark_again(struct rl_membership *m) {
     if (++m->settling.tries == PATIENCE)
-        fail(m, RL_PROBLEM_NOT_MARKED);
+        membership_fail(m, RL_PROBLEM_NOT_MARKED, -1);
     else
         membership_peek_again(m, RL_MARK_PEEK, m->settling.tries);
 }

@@ -15,7 +15,6 @@
 #define GATE_FILE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "bucket.h"

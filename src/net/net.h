@@ -110,14 +110,6 @@ rl_mask net_settled(struct net *net); /* connected, or the last try to connect h
 /* Nodes with an unanswered ACQUIRE, EXTEND or RELEASE, or with one that waits for memory. */
 rl_mask net_busy_writes(struct net *net);
 
-/* Why a server refuses scripts. */
-enum net_scripts {
-    NET_SCRIPTS_RUN,
-    NET_SCRIPTS_DENIED,
-    NET_SCRIPTS_UNKNOWN,  /* it does not know the commands */
-    NET_SCRIPTS_NO_ENGINE /* it has no Lua engine */
-};
-
 struct net_node_status {
     const char *url; /* without password */
     int verdict;     /* GRANTED when ready, else the reason */
@@ -131,7 +123,7 @@ struct net_node_status {
     char module[16]; /* native: the module's version */
     bool mirror;     /* native: locks are also keys, for other programs to see */
     bool uses_transactions;
-    enum net_scripts scripts;
+    uint8_t scripts;              /* enum redlock_scripts */
     char denied[24], unknown[24]; /* of the last request that was refused */
     /* It serves NET_OP_READERS: false for a server that refuses scripts, and for an old module. */
     bool keeps_readers;

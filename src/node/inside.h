@@ -18,6 +18,9 @@ struct entry {
     bool other_type; /* a list, a hash: it exists, and has no value to compare */
     char data[];     /* the key, then the token */
 };
+static inline struct node_bytes token_of(const struct entry *entry) {
+    return (struct node_bytes){entry->data + entry->key_bytes, entry->token_bytes};
+}
 
 /* For each stripe the highest token that was accepted. There is one set unless a person writes by
  * hand; in a native table never two. Sets have names so that a request under an old name cannot

@@ -58,8 +58,8 @@ static struct node_bytes name_of(const struct waiter *waiter) {
     return (struct node_bytes){waiter->name, waiter->name_bytes};
 }
 
-static bool equal(const char *data, size_t bytes, struct node_bytes other) {
-    return bytes == other.bytes && (bytes == 0 || memcmp(data, other.data, bytes) == 0);
+static struct node_bytes key_of(const struct line *line) {
+    return (struct node_bytes){line->key, line->key_bytes};
 }
 
 /* ---- the order ---- */
@@ -167,7 +167,7 @@ static struct line *find_line(const struct node_queue *queue, struct node_bytes 
     struct item *item = buckets_first(&queue->lines, hash);
     for (; item; item = item->next) {
         struct line *line = (struct line *)item;
-        if (item->hash == hash && equal(line->key, line->key_bytes, key)) return line;
+        if (item->hash == hash && node_equal(key_of(line), key)) return line;
     }
     return NULL;
 }
@@ -184,8 +184,7 @@ static struct waiter *find_waiter(const struct node_queue *queue, const struct l
     struct item *item = buckets_first(&queue->waiters, hash);
     for (; item; item = item->next) {
         struct waiter *waiter = (struct waiter *)item;
-        if (item->hash == hash && waiter->line == line &&
-            equal(waiter->name, waiter->name_bytes, name))
+        if (item->hash == hash && waiter->line == line && node_equal(name_of(waiter), name))
             return waiter;
     }
     return NULL;
@@ -292,9 +291,8 @@ static void remove_waiter(struct node_queue *queue, struct waiter *waiter) {
 static void notify(const struct node_queue *queue, const struct line *line, size_t rank) {
     const struct waiter *waiter = at_rank(line, rank);
     if (waiter && queue->options.notify)
-        queue->options.notify(queue->options.context,
-                              (struct node_bytes){line->key, line->key_bytes}, name_of(waiter),
-                              rank, line->reserved && rank == 0);
+        queue->options.notify(queue->options.context, key_of(line), name_of(waiter), rank,
+                              line->reserved && rank == 0);
 }
 
 /* Those behind `rank` have moved up to it. */
@@ -487,7 +485,7 @@ static bool comes_first(const struct node_queue *queue, const struct line *line,
                         const struct node_waiter *waiter, int64_t now_us) {
     const struct waiter *first = at_rank(line, 0);
     if (!is_sound(waiter)) return false;
-    if (equal(first->name, first->name_bytes, waiter->name)) return true;
+    if (node_equal(name_of(first), waiter->name)) return true;
     const struct arrival place = {since_of(queue, line, waiter, now_us), waiter->name};
     return !find_waiter(queue, line, waiter->name) && comes_before(place, arrival(first));
 }

@@ -7,10 +7,6 @@
 #include "node/hash.h"
 #include "node/memory.h"
 
-static bool equal(const char *data, size_t bytes, struct node_bytes other) {
-    return bytes == other.bytes && (bytes == 0 || memcmp(data, other.data, bytes) == 0);
-}
-
 static size_t list_charge(size_t key_bytes) {
     return node_memory_charge(sizeof(struct readers) + key_bytes);
 }
@@ -34,7 +30,8 @@ struct readers *lists_find(const struct reader_lists *lists, struct node_bytes k
     struct item *item = buckets_first(&lists->by_key, hash);
     for (; item; item = item->next) {
         struct readers *list = (struct readers *)item;
-        if (item->hash == hash && equal(list->key, list->key_bytes, key)) break;
+        if (item->hash == hash && node_equal((struct node_bytes){list->key, list->key_bytes}, key))
+            break;
     }
     return (struct readers *)item;
 }
@@ -117,7 +114,7 @@ struct reader *lists_reader(const struct reader_lists *lists, const struct reade
     for (; item; item = item->next) {
         struct reader *reader = (struct reader *)item;
         if (item->hash == hash && reader->list == list &&
-            equal(reader->token, reader->bytes, token))
+            node_equal((struct node_bytes){reader->token, reader->bytes}, token))
             break;
     }
     return (struct reader *)item;

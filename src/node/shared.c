@@ -6,7 +6,6 @@
  * may outlive its key, and the next reader that takes the absent key begins a new one. In a native
  * table a list goes with its key, and its readers end by the table's clock. */
 #include <assert.h>
-#include <string.h>
 
 #include "node/inside.h"
 

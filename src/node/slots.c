@@ -57,10 +57,6 @@ bool node_slot_first(struct node_bytes key, struct node_bytes *first,
 
 /* ---- slots ---- */
 
-static struct node_bytes token_of(const struct entry *entry) {
-    return (struct node_bytes){entry->data + entry->key_bytes, entry->token_bytes};
-}
-
 /* The number with which a slot is held, if it is not the client's. */
 static unsigned other_count(struct node_table *table, const struct node_slot_request *request,
                             int64_t now_ms) {

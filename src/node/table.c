@@ -17,19 +17,11 @@ static struct node_bytes key_of(const struct entry *entry) {
     return (struct node_bytes){entry->data, entry->key_bytes};
 }
 
-static struct node_bytes token_of(const struct entry *entry) {
-    return (struct node_bytes){entry->data + entry->key_bytes, entry->token_bytes};
-}
-
-static bool equal(struct node_bytes a, struct node_bytes b) {
-    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
-}
-
 bool table_holds(const struct entry *entry, struct node_bytes token) {
-    return equal(token_of(entry), token);
+    return node_equal(token_of(entry), token);
 }
 
-static int64_t expiry(const struct node_table *table, const struct entry *entry) {
+int64_t table_end(const struct node_table *table, const struct entry *entry) {
     return ends_time(&table->ends, &entry->item);
 }
 
@@ -42,7 +34,7 @@ static void notify(const struct node_table *table, enum node_change change,
 
 static bool has_ended(const struct node_table *table, const struct entry *entry, int64_t now_ms,
                       enum purpose purpose) {
-    int64_t expires_ms = expiry(table, entry);
+    int64_t expires_ms = table_end(table, entry);
     bool at_its_end = table->options.native ||
                       (table->options.ends == NODE_EXPIRES_AT && purpose == EXPIRES) ||
                       (table->options.ends == NODE_ENDS_EITHER && purpose != LOOKS);
@@ -97,15 +89,11 @@ static void append(struct node_table *table, struct entry *entry, int64_t expire
                         bytes_max);
 }
 
-static void unlink_from_list(struct node_table *table, struct entry *entry) {
+static void take_out(struct node_table *table, struct entry *entry, enum node_change change) {
+    int64_t expires_ms = table_end(table, entry);
+    if (table->recent == entry) table->recent = NULL;
     *(entry->previous ? &entry->previous->next : &table->first) = entry->next;
     *(entry->next ? &entry->next->previous : &table->last) = entry->previous;
-}
-
-static void take_out(struct node_table *table, struct entry *entry, enum node_change change) {
-    int64_t expires_ms = expiry(table, entry);
-    if (table->recent == entry) table->recent = NULL;
-    unlink_from_list(table, entry);
     ends_remove(&table->ends, &entry->item);
     buckets_remove(&table->buckets, &entry->item);
     table->entries_bytes -= charge_of(entry);
@@ -125,13 +113,13 @@ static struct entry *find_by_hash(const struct node_table *table, struct node_by
                                   uint32_t hash) {
     struct item *item = buckets_first(&table->buckets, hash);
     for (; item; item = item->next)
-        if (item->hash == hash && equal(key_of((struct entry *)item), key)) break;
+        if (item->hash == hash && node_equal(key_of((struct entry *)item), key)) break;
     return (struct entry *)item;
 }
 
 /* Whatever its end is. */
 static struct entry *find_any(const struct node_table *table, struct node_bytes key) {
-    if (table->recent && equal(key_of(table->recent), key)) return table->recent;
+    if (table->recent && node_equal(key_of(table->recent), key)) return table->recent;
     return find_by_hash(table, key, hash_of(table, key));
 }
 
@@ -269,10 +257,9 @@ enum node_answer node_extend(struct node_table *table, const struct node_bytes *
     for (size_t i = 0; i < count; i++) {
         struct entry *entry = find_any(table, keys[i]);
         /* Never shorter; but a key without a TTL gets one, because a lock must end. */
-        int64_t before_ms = expiry(table, entry);
+        int64_t before_ms = table_end(table, entry);
         if (before_ms != INT64_MAX && before_ms >= expires_ms) continue;
-        ends_move(&table->ends, &entry->item, expires_ms);
-        notify(table, NODE_CHANGE_EXTENDED, entry, expires_ms);
+        table_set_end(table, entry, expires_ms);
     }
     return NODE_GRANTED;
 }
@@ -301,13 +288,9 @@ enum node_answer node_release(struct node_table *table, const struct node_bytes 
 /* ---- for shared.c ---- */
 
 void table_set_end(struct node_table *table, struct entry *entry, int64_t expires_ms) {
-    if (expiry(table, entry) == expires_ms) return;
+    if (table_end(table, entry) == expires_ms) return;
     ends_move(&table->ends, &entry->item, expires_ms);
     notify(table, NODE_CHANGE_EXTENDED, entry, expires_ms);
-}
-
-int64_t table_end(const struct node_table *table, const struct entry *entry) {
-    return expiry(table, entry);
 }
 
 void table_delete(struct node_table *table, struct entry *entry) {
@@ -319,7 +302,7 @@ void table_delete(struct node_table *table, struct entry *entry) {
 int64_t node_pttl(struct node_table *table, struct node_bytes key, int64_t now_ms) {
     const struct entry *entry = table_find(table, key, now_ms, LOOKS);
     if (!entry) return -2;
-    int64_t expires_ms = expiry(table, entry);
+    int64_t expires_ms = table_end(table, entry);
     return expires_ms == INT64_MAX ? -1 : expires_ms - now_ms;
 }
 
@@ -330,7 +313,7 @@ struct node_bytes node_get(struct node_table *table, struct node_bytes key, int6
 }
 
 static struct node_lock lock_of(const struct node_table *table, const struct entry *entry) {
-    return (struct node_lock){key_of(entry), token_of(entry), expiry(table, entry), entry->fence,
+    return (struct node_lock){key_of(entry), token_of(entry), table_end(table, entry), entry->fence,
                               entry->other_type};
 }
 
@@ -500,13 +483,12 @@ bool node_table_copy(struct node_table *to, const struct node_table *from) {
     lose_what_differs(to, from);
     for (const struct entry *entry = from->first; entry; entry = entry->next) {
         struct entry *here = find_any(to, key_of(entry));
-        int64_t expires_ms = expiry(from, entry);
+        int64_t expires_ms = table_end(from, entry);
         if (!here) {
             here = set_entry(to, key_of(entry), token_of(entry), entry->other_type, expires_ms);
             if (!here) return false;
-        } else if (expiry(to, here) != expires_ms) {
-            ends_move(&to->ends, &here->item, expires_ms);
-            notify(to, NODE_CHANGE_EXTENDED, here, expires_ms);
+        } else {
+            table_set_end(to, here, expires_ms);
         }
         here->fence = entry->fence;
         here->stripe = entry->stripe;

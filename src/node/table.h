@@ -26,11 +26,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct node_bytes {
     const void *data;
     size_t bytes;
 };
+static inline bool node_equal(struct node_bytes a, struct node_bytes b) {
+    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
+}
 
 enum node_answer {
     NODE_GRANTED, /* set, extended, deleted */

@@ -89,24 +89,28 @@ static inline struct net_bytes net_info_field(struct net_bytes info, const char 
 
 /* INFO goes section by section: none of our limits could cut a whole one. CONFIG GET goes key by
  * key: before version 7 it takes only one. */
+#define NET_SERVER_QUESTIONS(X)                                                                    \
+    X(TIME, "TIME")                                                                                \
+    X(INFO_SERVER, "INFO", "server")                                                               \
+    X(INFO_REPLICATION, "INFO", "replication")                                                     \
+    X(INFO_MEMORY, "INFO", "memory")                                                               \
+    X(INFO_PERSISTENCE, "INFO", "persistence")                                                     \
+    X(INFO_CLIENTS, "INFO", "clients")                                                             \
+    X(POLICY, "CONFIG", "GET", "maxmemory-policy")                                                 \
+    X(APPENDONLY, "CONFIG", "GET", "appendonly")                                                   \
+    X(APPENDFSYNC, "CONFIG", "GET", "appendfsync")                                                 \
+    X(FSYNC_PAUSES, "CONFIG", "GET", "no-appendfsync-on-rewrite")                                  \
+    X(SAVE, "CONFIG", "GET", "save")                                                               \
+    X(STOP_WRITES, "CONFIG", "GET", "stop-writes-on-bgsave-error")                                 \
+    X(PROTECTED, "CONFIG", "GET", "protected-mode")                                                \
+    X(BIND, "CONFIG", "GET", "bind")                                                               \
+    X(MAXCLIENTS, "CONFIG", "GET", "maxclients")                                                   \
+    X(QUORUM, "HGET", NET_KEY_RECORD, "quorum") /* no items: no record */
 enum net_question {
-    NET_ASK_TIME,
-    NET_ASK_INFO_SERVER,
-    NET_ASK_INFO_REPLICATION,
-    NET_ASK_INFO_MEMORY,
-    NET_ASK_INFO_PERSISTENCE,
-    NET_ASK_INFO_CLIENTS,
-    NET_ASK_POLICY,
-    NET_ASK_APPENDONLY,
-    NET_ASK_APPENDFSYNC,
-    NET_ASK_FSYNC_PAUSES,
-    NET_ASK_SAVE,
-    NET_ASK_STOP_WRITES,
-    NET_ASK_PROTECTED,
-    NET_ASK_BIND,
-    NET_ASK_MAXCLIENTS,
-    NET_ASK_QUORUM, /* the quorum id in the node's record; no items: no record */
-    NET_QUESTIONS,
+#define NET_QUESTION(name, ...) NET_ASK_##name,
+    NET_SERVER_QUESTIONS(NET_QUESTION)
+#undef NET_QUESTION
+        NET_QUESTIONS,
     /* And after these, may the user run a command? NET_ASK_MAY + i is row i of net_permission(). An
      * error other than a denial is a yes; no row changes anything. */
     NET_ASK_MAY = NET_QUESTIONS,

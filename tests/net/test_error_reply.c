@@ -12,8 +12,6 @@ static const struct {
 } table[] = {
     {"NOAUTH Authentication required.", REDLOCK_VERDICT_AUTH},
     {"WRONGPASS invalid username-password pair or user is disabled.", REDLOCK_VERDICT_AUTH},
-    {"ERR invalid password", REDLOCK_VERDICT_AUTH},
-    {"ERR Client sent AUTH, but no password is set", REDLOCK_VERDICT_AUTH},
     {"NOPERM this user has no permissions to run the 'eval' command", REDLOCK_VERDICT_NOPERM},
     {"NOPERM", REDLOCK_VERDICT_NOPERM},
     {"NOPERMANENT", REDLOCK_VERDICT_ERROR},

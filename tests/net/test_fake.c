@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "redlock/admin.h"
+
 enum { GREETED = FAKE_GREETED };
 
 /* Up to the client's greeting, which is not answered. */
@@ -384,11 +386,13 @@ static void test_neither_info_nor_scripts(void **state) {
         const char *info, *eval;
         int scripts;
     } table[] = {
-        {"-ERR unknown command 'INFO'\r\n", "-ERR unknown command 'EVAL'\r\n", NET_SCRIPTS_UNKNOWN},
-        {"-FORBIDDEN ask your administrator\r\n", "-ERR invalid request\r\n", NET_SCRIPTS_DENIED},
+        {"-ERR unknown command 'INFO'\r\n", "-ERR unknown command 'EVAL'\r\n",
+         REDLOCK_SCRIPTS_UNKNOWN},
+        {"-FORBIDDEN ask your administrator\r\n", "-ERR invalid request\r\n",
+         REDLOCK_SCRIPTS_DENIED},
         {"-unsupported command 'info'\r\n", "-ERR Could not find scripting engine 'lua'\r\n",
-         NET_SCRIPTS_NO_ENGINE},
-        {"$0\r\n\r\n", ":1\r\n", NET_SCRIPTS_RUN},
+         REDLOCK_SCRIPTS_NO_ENGINE},
+        {"$0\r\n\r\n", ":1\r\n", REDLOCK_SCRIPTS_RUN},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {

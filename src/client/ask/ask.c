@@ -14,24 +14,25 @@ static void leave_list(struct ask *ask) {
 void ask_unref(struct ask *ask) {
     if (--ask->refs > 0) return;
     leave_list(ask);
-    const struct answer *answers = ask->questions->answers;
+    const struct net_reply *answers = ask->questions->answers;
     for (size_t i = 0; answers && i < ask->questions_count * ask->client->nodes; i++)
-        free(answers[i].items);
+        free((void *)(uintptr_t)answers[i].items);
     free(ask);
 }
 
 /* ---- answers ---- */
 
 void ask_keep(struct question *question, unsigned node, const struct net_reply *reply) {
-    struct answer *answer = &question->answers[node];
-    size_t bytes = 0;
+    struct net_reply *kept = &question->answers[node];
+    size_t bytes = reply->value.bytes;
     if (!question->ask->asker) return;
     for (size_t i = 0; i < reply->items_count; i++) bytes += reply->items[i].bytes;
-    struct net_bytes *items =
-        malloc(reply->items_count * sizeof items[0] + bytes + reply->value.bytes + 1);
-    free(answer->items);
-    *answer = (struct answer){.verdict = items ? reply->verdict : REDLOCK_VERDICT_NO_MEMORY,
-                              .items = items};
+    struct net_bytes *items = malloc(reply->items_count * sizeof items[0] + bytes + 1);
+    free((void *)(uintptr_t)kept->items);
+    *kept = items ? *reply : (struct net_reply){.verdict = REDLOCK_VERDICT_NO_MEMORY};
+    kept->items = items;
+    kept->fences = NULL; /* these two are valid during the call only */
+    kept->state = NULL;
     if (!items) return;
     unsigned char *at = (unsigned char *)(items + reply->items_count);
     for (size_t i = 0; i < reply->items_count; i++) {
@@ -39,16 +40,8 @@ void ask_keep(struct question *question, unsigned node, const struct net_reply *
         memcpy(at, reply->items[i].data, reply->items[i].bytes);
         at += reply->items[i].bytes;
     }
-    answer->items_count = reply->items_count;
-    answer->bytes = bytes;
-    answer->value = (struct net_bytes){at, reply->value.bytes};
+    kept->value.data = at;
     if (reply->value.bytes) memcpy(at, reply->value.data, reply->value.bytes);
-    answer->truncated = reply->truncated;
-    answer->remaining_ms = reply->remaining_ms;
-    answer->count = reply->count;
-    answer->age_us = reply->age_us;
-    answer->cursor = reply->cursor;
-    answer->skip = reply->skip;
 }
 
 static void on_reply(struct net_call *call, const struct net_reply *reply) {
@@ -69,7 +62,7 @@ int ask_silence(struct redlock_client *client, unsigned node) {
     return verdict == REDLOCK_VERDICT_GRANTED ? REDLOCK_VERDICT_TIMEOUT : verdict;
 }
 
-bool ask_view(const struct answer *answer, int silent, struct redlock_view *view) {
+bool ask_view(const struct net_reply *answer, int silent, struct redlock_view *view) {
     *view = (struct redlock_view){
         .verdict = answer->verdict == REDLOCK_VERDICT_NONE ? silent : answer->verdict,
         .remaining_ms = answer->remaining_ms,
@@ -87,11 +80,11 @@ void *ask_new(struct redlock_client *client, size_t size, size_t questions, size
     const size_t cells = questions * client->nodes;
     struct ask *ask =
         calloc(1, size + questions * sizeof(struct question) + cells * sizeof(struct net_call) +
-                      (answered ? 0 : cells * sizeof(struct answer)) + bytes);
+                      (answered ? 0 : cells * sizeof(struct net_reply)) + bytes);
     if (!ask) return NULL;
     struct question *question = (struct question *)(void *)((char *)ask + size);
     struct net_call *call = (struct net_call *)(void *)(question + questions);
-    struct answer *answer = (struct answer *)(void *)(call + cells);
+    struct net_reply *answer = (struct net_reply *)(void *)(call + cells);
     *ask = (struct ask){.client = client,
                         .refs = 1,
                         .asker = ask,

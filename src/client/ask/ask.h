@@ -14,17 +14,6 @@ struct question;
 typedef bool ask_answered_fn(struct question *question, unsigned node,
                              const struct net_reply *reply);
 
-/* A copy of one node's answer. */
-struct answer {
-    int verdict; /* NONE: it has not answered */
-    int64_t remaining_ms, count, age_us;
-    uint64_t cursor;
-    uint32_t skip;
-    bool truncated;
-    struct net_bytes value, *items; /* in one block, which begins with the items */
-    size_t items_count, bytes;      /* of all items */
-};
-
 /* What goes to some nodes. It owns its calls, so a script that must be sent twice does not wait for
  * those of other questions (net/conn/send.c). */
 struct question {
@@ -32,7 +21,9 @@ struct question {
     struct net_request request;
     struct net_bytes keys[2];
     struct net_call *calls; /* by node */
-    struct answer *answers; /* by node; NULL: the asker takes the replies themselves */
+    /* By node, copies of what it answered, each with items and value in one block; verdict NONE: it
+     * has not answered. NULL: the asker takes the replies themselves. */
+    struct net_reply *answers;
 };
 
 /* The struct of an asker begins with this. It has copies of all that it sends, and stays until the
@@ -90,7 +81,7 @@ static inline enum rl_vote vote_of(int verdict) {
     }
 }
 /* `silent`: the verdict if it has not answered. Returns is_answer(). */
-bool ask_view(const struct answer *answer, int silent, struct redlock_view *view);
+bool ask_view(const struct net_reply *answer, int silent, struct redlock_view *view);
 int ask_silence(struct redlock_client *client, unsigned node); /* why it does not answer */
 
 /* Whether the client may use this name. */
@@ -99,8 +90,8 @@ static inline bool ask_fits(const struct redlock_client *client, const void *res
     return resource && bytes > 0 &&
            bytes <= REDLOCK_RESOURCE_BYTES_MAX - client->options.key_prefix_bytes;
 }
-static inline bool begins_with(struct net_bytes key, struct net_bytes head) { /* and goes on */
-    return key.bytes > head.bytes && memcmp(key.data, head.data, head.bytes) == 0;
+static inline bool begins_with(struct net_bytes key, const char *head) { /* and goes on */
+    return key.bytes > strlen(head) && memcmp(key.data, head, strlen(head)) == 0;
 }
 static inline struct net_bytes bytes_after(struct net_bytes whole, size_t head) {
     return (struct net_bytes){(const char *)whole.data + head, whole.bytes - head};

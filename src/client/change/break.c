@@ -2,7 +2,6 @@
  *
  * Ends another client's lock: the arguments, and the report. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "abi/sized.h"
@@ -54,24 +53,13 @@ static int copy_options(struct redlock_break_options *to, const struct redlock_b
 
 /* ---- the report ---- */
 
-/* Our own tokens: 40 hex digits, and then ':' and the owner. */
-static void put_owner(struct redlock_break_report *report, const struct break_view *view) {
-    const unsigned char *at = view->token;
-    size_t hex = 0;
-    while (hex < view->token_bytes && hex < REDLOCK_TOKEN_HEX_BYTES &&
-           strchr("0123456789abcdef", at[hex]) && at[hex] != '\0')
-        hex++;
-    if (hex < REDLOCK_TOKEN_HEX_BYTES || view->token_bytes <= hex + 1 || at[hex] != ':') return;
-    size_t bytes = view->token_bytes - hex - 1;
-    report->owner_bytes = bytes < sizeof report->owner ? bytes : sizeof report->owner;
-    memcpy(report->owner, at + hex + 1, report->owner_bytes);
-}
-
 static void put_holder(struct redlock_break_report *report, const struct break_task *task) {
     const struct rl_break *machine = &task->machine;
     const struct break_view *holder = break_holder(task);
     if (!holder) return;
-    put_owner(report, holder);
+    const struct net_bytes owner = token_owner(holder->token, holder->token_bytes);
+    report->owner_bytes = owner.bytes < sizeof report->owner ? owner.bytes : sizeof report->owner;
+    if (report->owner_bytes) memcpy(report->owner, owner.data, report->owner_bytes);
     for (unsigned i = 0; i < machine->wish.nodes; i++) {
         const int64_t remaining = task->view[i].remaining_ms;
         if (machine->holder[i] != machine->token || report->remaining_ms == -1) continue;
@@ -233,11 +221,8 @@ int redlock_break(struct redlock_client *client, const void *resource, size_t by
     result = client_leave_notifying(client, client_refusal(client));
     if (result != REDLOCK_OK) return fail(error, result, "%s", redlock_result_text(result));
     const size_t prefix = client->options.key_prefix_bytes;
-    char *key = malloc(prefix + bytes);
-    if (!key) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
+    char key[REDLOCK_RESOURCE_BYTES_MAX];
     if (prefix) memcpy(key, client->key_prefix, prefix);
     memcpy(key + prefix, resource, bytes);
-    result = run(client, (struct net_bytes){key, prefix + bytes}, &own, report, error);
-    free(key);
-    return result;
+    return run(client, (struct net_bytes){key, prefix + bytes}, &own, report, error);
 }

@@ -122,12 +122,6 @@ static void fill_in(struct break_task *task, struct rl_break_event *event) {
     event->fence_hint = guard_fence_hint(guard);
 }
 
-/* The longest token that can be compared. */
-static bool cannot_compare(const struct break_task *task) {
-    const struct break_view *holder = break_holder(task);
-    return holder && holder->truncated;
-}
-
 /* Too few nodes are connected for a first question. */
 static void note_unasked(struct break_task *task) {
     for (unsigned i = 0; i < task->client->nodes; i++) {
@@ -148,7 +142,9 @@ static rl_mask step_once(struct break_task *task, struct rl_break_event event) {
     }
     fill_in(task, &event);
     rl_break_step(&task->machine, &event, net_now(net), &actions);
-    task->over = actions.over || cannot_compare(task);
+    const struct break_view *holder = break_holder(task);
+    /* a longer token cannot be compared */
+    task->over = actions.over || (holder && holder->truncated);
     if (task->over && task->machine.round == 0) note_unasked(task);
     if (!task->over) failed = ask(task, &actions);
     task->deletes = task->deletes || actions.raise != 0 || actions.remove != 0;
@@ -229,12 +225,6 @@ void breaks_check(struct redlock_client *client) {
     }
 }
 
-/* A delete that was kept for the next connection ends so; the reason why the node did not answer is
- * known already. */
-static void note_verdict(struct break_task *task, unsigned node, int verdict) {
-    if (verdict != REDLOCK_VERDICT_DISCONNECTED) task->view[node].verdict = verdict;
-}
-
 /* The server does not announce our own change of its record, also if its answer is lost. */
 static void note_nonce(struct guard *guard, const struct net_request *request, unsigned node,
                        int verdict) {
@@ -263,7 +253,10 @@ static bool on_answer(struct question *question, unsigned node, const struct net
         const bool raises = request->op == NET_BREAK;
         event.type = raises ? RL_BREAK_RAISED : RL_BREAK_DELETED;
         if (raises && reply->verdict == REDLOCK_VERDICT_STALE) event.fence = reply->fence;
-        note_verdict(task, node, reply->verdict);
+        /* A delete that was kept for the next connection ends so; the reason why the node did not
+         * answer is known already. */
+        if (reply->verdict != REDLOCK_VERDICT_DISCONNECTED)
+            task->view[node].verdict = reply->verdict;
     }
     step(task, event);
     return false;

@@ -54,6 +54,7 @@ void tasks_check(struct redlock_client *client);
 
 /* task_text.c. The mutex is not held. */
 const char *task_report_text(enum rl_membership_report report);
+int task_problem_result(enum rl_problem_kind kind); /* enum redlock_result */
 /* The task's result; *error has the reason. */
 int task_result(struct quorum_task *task, struct redlock_error *error);
 

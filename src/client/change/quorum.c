@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void redlock_quorum_options_fill(struct redlock_quorum_options *options, size_t size) {
@@ -246,14 +245,8 @@ static int copy_options(struct redlock_quorum_options *to,
 
 /* ---- a task in the caller's thread ---- */
 
-struct run {
-    struct quorum_task *task;
-    struct waiter *waiter;
-};
-
 static void notify(struct quorum_task *task) {
-    struct run *run = task->context;
-    if (run->waiter) waiter_finish(run->waiter);
+    if (task->context) waiter_finish(task->context);
 }
 
 /* The mutex is released meanwhile, because the callback may take long. False: the callback forked
@@ -273,7 +266,6 @@ static bool show_reports(struct quorum_task *task, const struct redlock_quorum_o
 static int run(struct redlock_client *client, struct rl_membership_wish wish,
                const struct redlock_quorum_options *options, struct redlock_error *error) {
     struct redlock_quorum_options own;
-    struct run run = {.task = NULL};
     if (!client) return fail_null(error);
     int result = copy_options(&own, options, error);
     if (result != REDLOCK_OK) return result;
@@ -285,23 +277,23 @@ static int run(struct redlock_client *client, struct rl_membership_wish wish,
     wish.fence_floor = own.fence_floor;
     wish.never_used = own.never_used;
     if (schedule_is_forked(&client->schedule)) return fail_forked(error);
-    run.task = task_start(client, wish, notify, &run);
-    if (!run.task) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
+    struct quorum_task *task = task_start(client, wish, notify, NULL);
+    if (!task) return fail(error, REDLOCK_NO_MEMORY, "out of memory");
     if (client_enter(client) != REDLOCK_OK) return fail_forked(error);
     do {
-        if (!run.task->over && run.task->reports_count == 0) {
+        if (!task->over && task->reports_count == 0) {
             struct waiter waiter;
             waiter_init(&waiter);
-            run.waiter = &waiter;
+            task->context = &waiter;
             schedule_wait(&client->schedule, &waiter);
-            run.waiter = NULL;
+            task->context = NULL;
         }
-        if (!show_reports(run.task, &own)) return fail_forked(error);
-    } while (!run.task->over || run.task->reports_count > 0);
-    hand_over(client, &run.task->machine.view);
+        if (!show_reports(task, &own)) return fail_forked(error);
+    } while (!task->over || task->reports_count > 0);
+    hand_over(client, &task->machine.view);
     if (client_leave_notifying(client, REDLOCK_OK) != REDLOCK_OK) return fail_forked(error);
-    result = task_result(run.task, error);
-    task_free(run.task);
+    result = task_result(task, error);
+    task_free(task);
     return result;
 }
 

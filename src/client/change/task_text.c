@@ -135,17 +135,13 @@ static const char *const texts[] = {
 };
 _Static_assert(sizeof texts / sizeof texts[0] == RL_PROBLEM_LOST_UNFINISHED + 1, "one text each");
 
-static int result_of(enum rl_problem_class class) {
-    switch (class) {
-    case RL_CLASS_NONE: return REDLOCK_OK;
-    case RL_CLASS_BAD_ARGUMENT: return REDLOCK_BAD_ARGUMENT;
-    case RL_CLASS_CONFLICT: return REDLOCK_CONFLICT;
-    case RL_CLASS_NO_QUORUM: return REDLOCK_NO_QUORUM;
-    case RL_CLASS_TWICE_LISTED: return REDLOCK_TWICE_LISTED;
-    case RL_CLASS_TWO_QUORUMS: return REDLOCK_TWO_QUORUMS;
-    case RL_CLASS_SYSTEM: return REDLOCK_SYSTEM;
-    }
-    return REDLOCK_SYSTEM;
+int task_problem_result(enum rl_problem_kind kind) {
+    static const int results[] = {
+#define RESULT(name, class) REDLOCK_##class,
+        RL_PROBLEMS(RESULT)
+#undef RESULT
+    };
+    return results[kind];
 }
 
 /* The longest part: a URL and the reason why its node does not answer. */
@@ -254,5 +250,5 @@ int task_result(struct quorum_task *task, struct redlock_error *error) {
     } else {
         part[0] = '\0';
     }
-    return fail(error, result_of(rl_problem_class(p->kind)), "%s%s%s", whole, part, begun);
+    return fail(error, task_problem_result(p->kind), "%s%s%s", whole, part, begun);
 }

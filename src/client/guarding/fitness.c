@@ -19,8 +19,7 @@ void fitness_judge(const struct redlock_client *client, const struct net_state *
             (unsigned)state->replicas, state->replicas == 1 ? "" : "s");
 }
 
-static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us, rl_ns asked) {
-    struct guard *guard = fitness->guard;
+static void take_sample(struct guard *guard, unsigned node, int64_t wall_us, rl_ns asked) {
     struct rl_clocks *clocks = rates_clocks(guard->client);
     rates_sample(guard->client, node, wall_us, asked);
     rl_mask stepped =
@@ -31,10 +30,6 @@ static void take_sample(struct fitness *fitness, unsigned node, int64_t wall_us,
         rl_clocks_acted_on(clocks, i);
         guard_jumped(guard, i);
     }
-}
-
-void fitness_changed(struct fitness *fitness, unsigned node) {
-    if (fitness->poll.calls[node].busy) fitness->poll.stale |= rl_bit(node);
 }
 
 /* Not all servers name the command; a proxy may refuse it without a word about permissions. */
@@ -54,14 +49,14 @@ static void refusal_text(bool native, const struct net_reply *reply, char *text,
 }
 
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct fitness *fitness = call->owner;
-    struct guard *guard = fitness->guard;
+    struct guard *guard = call->owner;
+    struct poll *poll = &guard->poll;
     const unsigned node = call->node;
-    const rl_ns asked = fitness->poll.freshness.asked[node]; /* the code below may ask again */
+    const rl_ns asked = poll->freshness.asked[node]; /* the code below may ask again */
     if (guard->client->closing) return;
-    if (fitness->poll.stale & rl_bit(node)) {
-        fitness->poll.stale &= (rl_mask)~rl_bit(node);
-        if (reply->verdict == REDLOCK_VERDICT_GRANTED) poll_ask(&fitness->poll, rl_bit(node));
+    if (poll->stale & rl_bit(node)) {
+        poll->stale &= (rl_mask)~rl_bit(node);
+        if (reply->verdict == REDLOCK_VERDICT_GRANTED) poll_ask(poll, rl_bit(node));
         return;
     }
     if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
@@ -70,12 +65,12 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         /* A native node's clock does not step. A node that is not fit gets no votes, so nothing
          * else shows when it is fit again. */
         const bool native = client_status(guard->client, node).native;
-        poll_counted(&fitness->poll, node,
+        poll_counted(poll, node,
                      why[0] != '\0' ? 0
                      : native       ? RL_CLIENTS_MANY
                                     : reply->state->clients);
         guard_stated(guard, node, reply->state, why);
-        take_sample(fitness, node, reply->state->wall_us, asked);
+        take_sample(guard, node, reply->state->wall_us, asked);
     } else if (reply->verdict == REDLOCK_VERDICT_NOPERM ||
                reply->verdict == REDLOCK_VERDICT_ERROR) {
         char why[sizeof guard->node[node].unfit];
@@ -84,9 +79,8 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
     }
 }
 
-void fitness_start(struct fitness *fitness, struct guard *guard) {
+void fitness_start(struct guard *guard) {
     const struct net_request question = {.op = NET_STATE};
-    fitness->guard = guard;
-    poll_init(&fitness->poll, guard->client, &question, on_answer, fitness, 0);
-    poll_begin(&fitness->poll);
+    poll_init(&guard->poll, guard->client, &question, on_answer, guard, 0);
+    poll_begin(&guard->poll);
 }

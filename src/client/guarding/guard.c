@@ -42,7 +42,7 @@ void guard_begin(struct redlock_client *client, struct guard *guard) {
     client->voters = 0;
     client->unread = rl_all(client->nodes);
     rates_stop(client);
-    fitness_start(&guard->fitness, guard);
+    fitness_start(guard);
 }
 
 static bool start(struct redlock_client *client) {
@@ -90,7 +90,7 @@ static void post_write(struct guard *guard, unsigned index) {
 
 static void carry_out(struct guard *guard, const struct rl_guard_actions *actions) {
     if (actions->read) {
-        poll_ask(&guard->fitness.poll, actions->read);
+        poll_ask(&guard->poll, actions->read);
         post(guard, actions->read, &guard->read);
     }
     if (actions->fences) post(guard, actions->fences, &guard->fences);
@@ -263,7 +263,8 @@ void guard_stated(struct guard *guard, unsigned node, const struct net_state *st
 }
 
 void guard_changed(struct redlock_client *client, unsigned node) {
-    fitness_changed(&client->guard->fitness, node);
+    struct poll *poll = &client->guard->poll;
+    if (poll->calls[node].busy) poll->stale |= rl_bit(node);
     step_node(client->guard, RL_GUARD_CHANGED, node);
 }
 
@@ -285,7 +286,7 @@ static void came_up(struct guard *guard, unsigned node, const struct net_node_st
     at->unfit[0] = '\0';
     if (strcmp(status->run_id, guard->machine.node[node].run_id) != 0)
         rl_clocks_forget(rates_clocks(guard->client), node);
-    poll_connected(&guard->fitness.poll, node, false);
+    poll_connected(&guard->poll, node, false);
     step(guard, (struct rl_guard_event){
                     .type = RL_GUARD_UP, .node = (uint8_t)node, .run_id = status->run_id});
 }

@@ -62,14 +62,7 @@ void client_disengaged(struct redlock_client *client);
  * It asks before each read of the record, and as poll.c does. At any time an operator may switch
  * eviction on, make the node a replica or give it one, and its wall clock may step. */
 
-struct fitness {
-    struct guard *guard;
-    struct poll poll;
-};
-
-void fitness_start(struct fitness *fitness, struct guard *guard);
-/* The server has pushed that its data may have changed. */
-void fitness_changed(struct fitness *fitness, unsigned node);
+void fitness_start(struct guard *guard);
 #define FITNESS_TEXT_BYTES 120
 /* Why the node may not vote; "" when it may. */
 void fitness_judge(const struct redlock_client *client, const struct net_state *state, char *why,
@@ -115,8 +108,8 @@ struct guard {
     int64_t fence_seen, fence_ahead, fence_proposed;
     uint32_t logged_epoch;
     unsigned logged_lacking;
-    int64_t logged_ttl_ms; /* 0: none yet */
-    struct fitness fitness;
+    int64_t logged_ttl_ms;  /* 0: none yet */
+    struct poll poll;       /* of the nodes' states (fitness.c) */
     struct rl_record heard; /* the record that was just read */
 };
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "client/guarding/guarding.h"
-#include "core/mix.h"
 #include "lock.h"
 
 /* ---- keys and their stripes ---- */

@@ -4,7 +4,6 @@
  * only begin an operation. step.c carries it on: events go to the state machines of src/core, and
  * their actions go to the nodes. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "client/ask/ask.h"
 #include "lock.h"

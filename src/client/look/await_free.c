@@ -2,19 +2,12 @@
  *
  * Waits until a majority holds no key. It only reads: it takes nothing and has no place in a
  * queue. */
-#include <string.h>
 
 #include "client/ask/ask.h"
 #include "client/locks/locks.h"
 #include "core/mix.h"
 #include "look.h"
 
-/* Without notifications, as often as a waiting lock tries by default; with them, only in case that
- * one was lost. */
-#define POLL_MIN (50 * RL_MS)
-#define POLL_MAX (250 * RL_MS)
-#define TRACKED_POLL_MIN (500 * RL_MS)
-#define TRACKED_POLL_MAX (1000 * RL_MS)
 /* The nodes notify of one change one after the other, and a busy lock changes often. */
 #define SETTLE_MIN (5 * RL_MS)
 #define SETTLE_MAX (15 * RL_MS)
@@ -50,9 +43,6 @@ void watchers_wake(struct redlock_client *client, struct net_bytes key) {
 
 static unsigned quorum_of(const struct look *look) { return rl_quorum(look->ask.client->nodes); }
 static bool is_free(const struct look *look) { return rl_count(look->absent) >= quorum_of(look); }
-static bool is_known(const struct look *look) {
-    return rl_count((rl_mask)(look->absent | look->held)) >= quorum_of(look);
-}
 
 /* ---- one look ---- */
 
@@ -97,8 +87,9 @@ static rl_ns next_look(struct look *look, rl_ns now) {
     struct redlock_client *client = look->ask.client;
     const rl_mask tracked = net_tracked(client->net) & client->voters;
     const bool notified = rl_count(tracked & rl_all(client->nodes)) >= quorum_of(look);
-    rl_ns at = now + (notified ? rl_draw_between(&look->random, TRACKED_POLL_MIN, TRACKED_POLL_MAX)
-                               : rl_draw_between(&look->random, POLL_MIN, POLL_MAX));
+    rl_ns at =
+        now + (notified ? rl_draw_between(&look->random, NOTIFIED_POLL_MIN, NOTIFIED_POLL_MAX)
+                        : rl_draw_between(&look->random, POLL_MIN, POLL_MAX));
     const rl_ns ends = ends_at(look);
     return ends < at ? (ends > now + RL_MS ? ends : now + RL_MS) : at;
 }
@@ -159,7 +150,8 @@ static int await_free(struct look *look, rl_ns deadline) {
     while ((result = client_refusal(client)) == REDLOCK_OK) {
         look_now(look);
         if (is_free(look)) break;
-        result = is_known(look) ? REDLOCK_HELD : REDLOCK_NO_QUORUM;
+        const bool known = rl_count(look->absent | look->held) >= quorum_of(look);
+        result = known ? REDLOCK_HELD : REDLOCK_NO_QUORUM;
         if (net_now(client->net) >= deadline) break;
         if (!watches) watch_begin(look);
         watches = true;

@@ -10,6 +10,13 @@
 #include "net/net.h"
 #include "redlock/admin.h"
 
+/* Between two looks at a key. Without notifications, as often as a waiting lock tries by default;
+ * with them, only in case that one was lost. */
+#define POLL_MIN (50 * RL_MS)
+#define POLL_MAX (250 * RL_MS)
+#define NOTIFIED_POLL_MIN (500 * RL_MS)
+#define NOTIFIED_POLL_MAX (1000 * RL_MS)
+
 /* ---- await_free.c ---- */
 
 /* A node notifies of a change: of that key, or, with key.data NULL, perhaps of any. */

@@ -11,12 +11,6 @@
 #include "core/mix.h"
 #include "look.h"
 
-/* Between two looks: as for a caller that waits for a free lock (await_free.c). */
-#define POLL_MIN (50 * RL_MS)
-#define POLL_MAX (250 * RL_MS)
-#define NOTIFIED_POLL_MIN (500 * RL_MS)
-#define NOTIFIED_POLL_MAX (1000 * RL_MS)
-
 /* One round of questions: the request to be notified, the announcement, and the key; or the proof,
  * in place of the key. */
 enum { WATCH, TERM, KEY, QUESTIONS };
@@ -108,11 +102,6 @@ static void prove(struct redlock_observer *observer, const struct rl_observer_ac
 
 /* ---- steps ---- */
 
-static void report(struct redlock_observer *observer) {
-    if (observer->stopped) return;
-    observer->refs += schedule_report(&observer->client->schedule, &observer->notified);
-}
-
 static void step_once(struct redlock_observer *observer, struct rl_observer_event event) {
     struct redlock_client *client = observer->client;
     const struct guard *guard = client->guard;
@@ -124,7 +113,8 @@ static void step_once(struct redlock_observer *observer, struct rl_observer_even
     event.members = rl_all(client->nodes) & (rl_mask)~guard->foreign;
     event.quorum = (uint8_t)guard_votes_needed(guard);
     rl_observer_step(&observer->machine, &event, now, &actions);
-    if (actions.report) report(observer);
+    if (actions.report && !observer->stopped)
+        observer->refs += schedule_report(&client->schedule, &observer->notified);
     if (actions.read) read_nodes(observer, &actions);
     if (actions.prove) prove(observer, &actions);
     net_timer_set(client->net, &observer->timer, actions.wake_at);
@@ -261,13 +251,6 @@ static void unref(struct redlock_observer *observer) {
     free(observer);
 }
 
-/* Our own tokens: 40 hex digits, and then ':' and the owner. */
-static struct net_bytes owner_of(const struct observed_token *token) {
-    const size_t head = REDLOCK_TOKEN_HEX_BYTES + 1;
-    if (token->bytes <= head || token->data[head - 1] != ':') return (struct net_bytes){"", 0};
-    return (struct net_bytes){token->data + head, token->bytes - head};
-}
-
 bool observers_report(struct redlock_client *client, const struct notified *notified, bool drop) {
     struct redlock_observer *observer = client->observers;
     while (observer && &observer->notified != notified) observer = observer->next;
@@ -276,7 +259,8 @@ bool observers_report(struct redlock_client *client, const struct notified *noti
     unsigned char id[REDLOCK_OWNER_BYTES_MAX];
     struct redlock_leader leader = {.size = sizeof leader, .state = (int)known->state};
     if (known->state == RL_OBSERVED_LEADER) {
-        const struct net_bytes owner = owner_of(&observer->token[known->token]);
+        const struct observed_token *token = &observer->token[known->token];
+        const struct net_bytes owner = token_owner(token->data, token->bytes);
         leader.id.bytes = owner.bytes < sizeof id ? owner.bytes : sizeof id;
         if (leader.id.bytes) memcpy(id, owner.data, leader.id.bytes);
         leader.id.data = id;

@@ -2,6 +2,8 @@
  *
  * What a server has under our own names, and whether this user may use them: for messages that name
  * the key. Each question changes nothing (policy/permission.c). */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "abi/sized.h"
@@ -61,9 +63,7 @@ static struct net_bytes name_of(struct redlock_client *client, unsigned node, un
         if (!known) return (struct net_bytes){NULL, 0};
         if (kind->head[head - 1] != ':') return name;
         if (!known->has_record || known->record.nonce == 0) return (struct net_bytes){NULL, 0};
-        static const char digits[] = "0123456789abcdef";
-        for (unsigned digit = 0; digit < NET_NONCE_BYTES; digit++)
-            at[head + digit] = digits[known->record.nonce >> (60 - 4 * digit) & 15];
+        snprintf(at + head, NET_NONCE_BYTES + 1, "%016" PRIx64, known->record.nonce);
         name.bytes += NET_NONCE_BYTES;
         return name;
     }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Reads what nodes hold. */
-#include <string.h>
 
 #include "client/ask/ask.h"
 #include "client/locks/locks.h"
 #include "look.h"
 
 /* ---- one question to some nodes ---- */
-
-static struct net_bytes without_prefix(const struct redlock_client *client, struct net_bytes key) {
-    return bytes_after(key, client->options.key_prefix_bytes);
-}
 
 /* A question for each resource. */
 static struct ask *peek_new(struct redlock_client *client, size_t size, enum net_op op,
@@ -102,10 +97,10 @@ static void on_late(struct net_timer *timer) {
 
 /* Whether a majority gave the same answer as this node. */
 static bool is_decided(const struct question *peek, unsigned node) {
-    const struct answer *answer = &peek->answers[node];
+    const struct net_reply *answer = &peek->answers[node];
     unsigned same = 0;
     for (unsigned i = 0; is_answer(answer->verdict) && i < peek->ask->client->nodes; i++) {
-        const struct answer *other = &peek->answers[i];
+        const struct net_reply *other = &peek->answers[i];
         same += other->verdict == answer->verdict && other->truncated == answer->truncated &&
                 bytes_equal(other->value, answer->value);
     }
@@ -130,7 +125,7 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
     const struct net_bytes *key = lock_key(lock);
     if (!views || count < client->nodes || !done || !key) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    const struct net_bytes resource = without_prefix(client, *key);
+    const struct net_bytes resource = bytes_after(*key, client->options.key_prefix_bytes);
     struct ask *ask = peek_new(client, sizeof(struct started_peek), NET_PEEK_VALUE, &resource, 1);
     int result = ask ? lock_borrow(lock, done, context) : REDLOCK_NO_MEMORY;
     if (result == REDLOCK_OK) {
@@ -154,7 +149,7 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
 /* ---- types ---- */
 
 /* What is asked for is foreign data, and becomes a C string. */
-static bool copy_type(const struct answer *answer, char *type, size_t size) {
+static bool copy_type(const struct net_reply *answer, char *type, size_t size) {
     const bool is_foreign = answer->verdict == REDLOCK_VERDICT_GRANTED && answer->value.bytes > 0 &&
                             !net_is_text(answer->value, "string");
     if (is_foreign) copy_text(answer->value, type, size);
@@ -206,7 +201,7 @@ static bool report_keys(struct listing *list) {
     peek_ask(peek, rl_bit(list->node));
     schedule_unlock(&client->schedule);
     for (size_t i = 0; i < count; i++) {
-        const struct answer *answer = &peek->questions[i].answers[list->node];
+        const struct net_reply *answer = &peek->questions[i].answers[list->node];
         if (answer->verdict == REDLOCK_VERDICT_GRANTED && answer->remaining_ms >= 0)
             list->each(list->context, list->resources[i].data, list->resources[i].bytes);
     }
@@ -222,15 +217,14 @@ static void drop_pages(struct listing *list) {
 
 /* Takes the page. False: no memory. */
 static bool add_page(struct listing *list, struct ask *page) {
-    const struct answer *answer = &page->questions->answers[list->node];
-    const struct net_bytes terms = {NET_KEY_TERM, sizeof NET_KEY_TERM - 1};
+    const struct net_reply *answer = &page->questions->answers[list->node];
+    const size_t prefix = list->client->options.key_prefix_bytes;
     bool done = true, needed = false;
     for (size_t i = 0; i < answer->items_count && done; i++) {
         const struct net_bytes key = answer->items[i];
         /* an announcement of a leader is next to its lock */
-        if (key.bytes <= list->client->options.key_prefix_bytes || begins_with(key, terms))
-            continue;
-        list->resources[list->count++] = without_prefix(list->client, key);
+        if (key.bytes <= prefix || begins_with(key, NET_KEY_TERM)) continue;
+        list->resources[list->count++] = bytes_after(key, prefix);
         needed = list->count < KEYS_TOGETHER;
         if (needed) continue;
         done = report_keys(list);
@@ -254,7 +248,7 @@ static int scan_node(struct listing *list) {
         if (!scan) return REDLOCK_NO_MEMORY;
         scan->questions->request.cursor = cursor;
         peek_ask(scan, rl_bit(list->node));
-        const struct answer *page = &scan->questions->answers[list->node];
+        const struct net_reply *page = &scan->questions->answers[list->node];
         answered = page->verdict == REDLOCK_VERDICT_GRANTED;
         cursor = page->cursor;
         endless = cursor != 0 && (cursor == earlier || count >= SCANS_MAX);

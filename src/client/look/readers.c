@@ -96,7 +96,7 @@ static void ask(const struct walk *walk, struct round *round) {
     ask_wait(&round->ask);
 }
 
-static const struct answer *page_of(const struct round *round, size_t cell) {
+static const struct net_reply *page_of(const struct round *round, size_t cell) {
     const size_t nodes = round->ask.client->nodes;
     return &round->ask.questions[cell / nodes].answers[cell % nodes];
 }
@@ -106,7 +106,7 @@ static bool take(struct walk *walk, const struct round *round) {
     bool more = false;
     for (size_t cell = 0; cell < walk->count * walk->client->nodes; cell++) {
         struct position *position = &walk->at[cell];
-        const struct answer *page = page_of(round, cell);
+        const struct net_reply *page = page_of(round, cell);
         struct redlock_readers_view *view = &walk->views[cell];
         if (position->ended) continue;
         if (view->verdict == REDLOCK_VERDICT_NONE) {
@@ -130,7 +130,7 @@ static bool take(struct walk *walk, const struct round *round) {
 static void report(const struct walk *walk, const struct round *round) {
     const unsigned nodes = walk->client->nodes;
     for (size_t cell = 0; cell < walk->count * nodes; cell++) {
-        const struct answer *page = page_of(round, cell);
+        const struct net_reply *page = page_of(round, cell);
         for (size_t i = 0; i < page->items_count; i++) {
             const char *text = page->items[i].data,
                        *token = (const char *)memchr(text, ' ', page->items[i].bytes) + 1;

@@ -240,8 +240,7 @@ static void settle_verdicts(struct server_info *info) {
         struct net_node_status status = client_status(client, i);
         if (seen->verdict == REDLOCK_VERDICT_NONE) seen->verdict = ask_silence(client, i);
         seen->reconnects = (int64_t)status.reconnects;
-        _Static_assert((int)NET_SCRIPTS_NO_ENGINE == (int)REDLOCK_SCRIPTS_NO_ENGINE, "the same");
-        seen->scripts = (int)status.scripts;
+        seen->scripts = status.scripts;
         memcpy(seen->last_denied, status.denied, sizeof seen->last_denied);
         memcpy(seen->last_unknown, status.unknown, sizeof seen->last_unknown);
         if (status.connected) seen->native = status.native;

@@ -38,20 +38,16 @@ static struct step *step_new(struct redlock_client *client, const struct redlock
  * name. */
 static void report_key(struct net_bytes prefix, unsigned node, struct net_bytes key,
                        redlock_scan_fn *each, void *context) {
-    const struct net_bytes waiting = {NET_KEY_WAITING, sizeof NET_KEY_WAITING - 1},
-                           waiters = {NET_KEY_WAITERS, sizeof NET_KEY_WAITERS - 1};
-    const struct net_bytes fences = {NET_KEY_FENCES, sizeof NET_KEY_FENCES - 1},
-                           terms = {NET_KEY_TERM, sizeof NET_KEY_TERM - 1},
-                           shared = {NET_KEY_SHARED, sizeof NET_KEY_SHARED - 1};
     int what = REDLOCK_KEY_OTHER;
-    if (begins_with(key, waiters) || begins_with(key, fences) || begins_with(key, terms) ||
-        begins_with(key, shared) || net_is_text(key, NET_KEY_RECORD))
+    if (begins_with(key, NET_KEY_WAITERS) || begins_with(key, NET_KEY_FENCES) ||
+        begins_with(key, NET_KEY_TERM) || begins_with(key, NET_KEY_SHARED) ||
+        net_is_text(key, NET_KEY_RECORD))
         return;
-    if (begins_with(key, waiting)) {
+    if (begins_with(key, NET_KEY_WAITING)) {
         what = REDLOCK_KEY_WAITING;
-        key = bytes_after(key, waiting.bytes);
+        key = bytes_after(key, strlen(NET_KEY_WAITING));
     }
-    if (!begins_with(key, prefix)) return;
+    if (key.bytes <= prefix.bytes || memcmp(key.data, prefix.data, prefix.bytes) != 0) return;
     key = bytes_after(key, prefix.bytes);
     each(context, node, what, key.data, key.bytes);
 }
@@ -63,7 +59,7 @@ static bool has_page(const struct step *step, unsigned node) {
 static void take_pages(const struct step *step, struct redlock_walk *walk) {
     const bool has_verdicts = walk->size >= SIZED_THROUGH(redlock_walk, verdicts);
     for (unsigned i = 0; i < step->ask.client->nodes; i++) {
-        const struct answer *page = &step->ask.questions->answers[i];
+        const struct net_reply *page = &step->ask.questions->answers[i];
         const uint32_t bit = (uint32_t)1 << i;
         if (walk->ended & bit) continue;
         walk->failed &= ~bit;
@@ -76,7 +72,7 @@ static void take_pages(const struct step *step, struct redlock_walk *walk) {
             continue;
         }
         walk->cursors[i] = page->cursor;
-        walk->bytes += page->bytes;
+        for (size_t j = 0; j < page->items_count; j++) walk->bytes += page->items[j].bytes;
         if (page->cursor == 0) walk->ended |= bit;
     }
 }
@@ -173,7 +169,7 @@ static int survey_result(const struct ask *survey, struct redlock_view *views,
         const struct question *at = survey->questions + EACH * i;
         unsigned reported = 0;
         for (unsigned n = 0; n < nodes; n++) {
-            const struct answer *queue = &at[QUEUE].answers[n];
+            const struct net_reply *queue = &at[QUEUE].answers[n];
             reported += ask_view(&at[LOCK].answers[n], silent[n], &views[i * nodes + n]);
             if (!queues) continue;
             queues[i * nodes + n] = (struct redlock_queue_view){.verdict = queue->verdict,

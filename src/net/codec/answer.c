@@ -82,25 +82,25 @@ static bool answer_zadd(const struct reader *reader, struct net_reply *answer) {
     return true;
 }
 
+/* -2, -1, or a fence: it has the verdict `reached`, and is at least `least`. */
+static bool answer_fence(int64_t integer, int reached, int64_t least, struct net_reply *answer) {
+    answer->verdict = integer == -2                 ? REDLOCK_VERDICT_RECOVERING
+                      : integer == -1               ? REDLOCK_VERDICT_DENIED
+                      : integer > REDLOCK_FENCE_MAX ? REDLOCK_VERDICT_PROTOCOL
+                                                    : reached;
+    if (answer->verdict != reached) return true;
+    answer->fence = integer;
+    return integer >= least;
+}
+
 /* The fence that was not reached is lower than the one that is there. */
 static bool answer_raise(const struct net_request *request, const struct reader *reader,
                          struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
     if (slot->type != REPLY_INTEGER) return false;
-    if (slot->integer == 0) {
-        answer->verdict = REDLOCK_VERDICT_GRANTED;
-    } else if (slot->integer == -1) {
-        answer->verdict = REDLOCK_VERDICT_DENIED;
-    } else if (slot->integer == -2) {
-        answer->verdict = REDLOCK_VERDICT_RECOVERING;
-    } else if (slot->integer > REDLOCK_FENCE_MAX) {
-        answer->verdict = REDLOCK_VERDICT_PROTOCOL;
-    } else if (slot->integer >= request->fence) {
-        answer->verdict = REDLOCK_VERDICT_STALE;
-        answer->fence = slot->integer;
-    } else {
-        return false;
-    }
+    if (slot->integer != 0)
+        return answer_fence(slot->integer, REDLOCK_VERDICT_STALE, request->fence, answer);
+    answer->verdict = REDLOCK_VERDICT_GRANTED;
     return true;
 }
 
@@ -147,22 +147,13 @@ static bool answer_break(const struct net_request *request, const struct reader 
 static bool answer_shared(const struct net_request *request, const struct reader *reader,
                           struct net_reply *answer) {
     const struct reply_slot *slot = &reader->slots[0];
-    const int64_t least = request->nonces ? request->fence : 0;
     if (slot->type == REPLY_ARRAY) return answer_denial(reader, answer); /* a native node's */
-    if (slot->type != REPLY_INTEGER || slot->integer < (request->nonces ? -2 : -1)) return false;
-    if (slot->integer == -2) {
-        answer->verdict = REDLOCK_VERDICT_RECOVERING;
-    } else if (slot->integer == -1) {
-        answer->verdict = REDLOCK_VERDICT_DENIED;
-    } else if (slot->integer > REDLOCK_FENCE_MAX) {
-        answer->verdict = REDLOCK_VERDICT_PROTOCOL;
-    } else if (slot->integer >= least && (request->nonces || slot->integer == 0)) {
-        answer->verdict = REDLOCK_VERDICT_GRANTED;
-        answer->fence = slot->integer;
-    } else {
-        return false;
-    }
-    return true;
+    if (slot->type != REPLY_INTEGER) return false;
+    if (request->nonces)
+        return answer_fence(slot->integer, REDLOCK_VERDICT_GRANTED, request->fence, answer);
+    const bool fits =
+        slot->integer == -1 || slot->integer == 0 || slot->integer > REDLOCK_FENCE_MAX;
+    return fits && answer_fence(slot->integer, REDLOCK_VERDICT_GRANTED, 0, answer);
 }
 
 /* A key without TTL never ends, an absent key has ended already. */

@@ -11,7 +11,6 @@
 #include "core/guard.h"
 #include "net/codec/form.h"
 #include "net/codec/setnx.h"
-#include "node/scripts.h"
 #include "redlock.h"
 
 _Static_assert(COMMAND_WORDS_MAX >= 2 * REDLOCK_RESOURCES_MAX + 13,
@@ -131,7 +130,7 @@ unsigned command_replies(const struct net_request *request, bool native) {
 
 /* ---- encoders of their own ---- */
 
-static void begin_script(struct words *words, enum node_script script, bool whole, size_t keys) {
+void words_script(struct words *words, enum node_script script, bool whole, size_t keys) {
     words_begin(words, whole ? "EVAL" : "EVALSHA");
     words_bytes(words,
                 whole ? (struct net_bytes){node_scripts[script].text, node_scripts[script].bytes}
@@ -184,22 +183,9 @@ static bool encode_server_info(const struct net_request *request, bool native, s
                                struct buffer *out, size_t limit) {
     const enum net_question question = request->question;
     static const char *const line[NET_QUESTIONS][3] = {
-        [NET_ASK_TIME] = {"TIME"},
-        [NET_ASK_INFO_SERVER] = {"INFO", "server"},
-        [NET_ASK_INFO_REPLICATION] = {"INFO", "replication"},
-        [NET_ASK_INFO_MEMORY] = {"INFO", "memory"},
-        [NET_ASK_INFO_PERSISTENCE] = {"INFO", "persistence"},
-        [NET_ASK_INFO_CLIENTS] = {"INFO", "clients"},
-        [NET_ASK_POLICY] = {"CONFIG", "GET", "maxmemory-policy"},
-        [NET_ASK_APPENDONLY] = {"CONFIG", "GET", "appendonly"},
-        [NET_ASK_APPENDFSYNC] = {"CONFIG", "GET", "appendfsync"},
-        [NET_ASK_FSYNC_PAUSES] = {"CONFIG", "GET", "no-appendfsync-on-rewrite"},
-        [NET_ASK_SAVE] = {"CONFIG", "GET", "save"},
-        [NET_ASK_STOP_WRITES] = {"CONFIG", "GET", "stop-writes-on-bgsave-error"},
-        [NET_ASK_PROTECTED] = {"CONFIG", "GET", "protected-mode"},
-        [NET_ASK_BIND] = {"CONFIG", "GET", "bind"},
-        [NET_ASK_MAXCLIENTS] = {"CONFIG", "GET", "maxclients"},
-        [NET_ASK_QUORUM] = {"HGET", NET_KEY_RECORD, "quorum"},
+#define LINE(name, ...) {__VA_ARGS__},
+        NET_SERVER_QUESTIONS(LINE)
+#undef LINE
     };
     if (question >= NET_ASK_MAY) return encode_permission(request, native, words, out, limit);
     if (native && question == NET_ASK_QUORUM) {
@@ -296,7 +282,7 @@ static bool encode_record_write(const struct net_request *request, enum command_
         words_begin(words, "REDLOCK.RECORDWRITE");
         words_bytes(words, expected_text);
     } else {
-        begin_script(words, NODE_RECORD_WRITE, style == COMMAND_WHOLE, 3);
+        words_script(words, NODE_RECORD_WRITE, style == COMMAND_WHOLE, 3);
         words_text(words, NET_KEY_RECORD);
     }
     add_fences_moved(words, request, native, old_name, new_name);
@@ -320,10 +306,6 @@ struct turn {
     char fence[FENCE_WORD_BYTES];
     char digits[NET_NONCE_BYTES];
 };
-
-static void add_all(struct words *words, const struct net_request *request) {
-    for (size_t i = 0; i < request->keys_count; i++) words_bytes(words, request->keys[i]);
-}
 
 /* The lock's key, from the name of a wait queue. */
 static struct net_bytes bare_key(const struct net_request *request) {
@@ -357,22 +339,14 @@ static void add_fence_from(struct words *words, struct turn *turn, char *nonce) 
     words_bytes(words, (struct net_bytes){turn->fence, bytes});
 }
 
-static void add_fence(struct words *words, struct turn *turn) {
-    memcpy(turn->fence, FENCE_WORD, sizeof(FENCE_WORD) - 1);
-    add_fence_from(words, turn, turn->fence + sizeof(FENCE_WORD) - 1);
-}
-
-static void add_ttl_and_fence(struct words *words, struct turn *turn) {
-    char *at = put_digits(turn->fence, (uint64_t)turn->request->ttl_ms);
-    *at = ':';
-    add_fence_from(words, turn, at + 1);
-}
-
 static void add_named(struct words *words, char what, struct turn *turn) {
     const struct net_request *request = turn->request;
+    char *at;
     switch (what) {
     case 'k': words_bytes(words, request->keys[turn->key]); return;
-    case 'K': add_all(words, request); return;
+    case 'K':
+        for (size_t i = 0; i < request->keys_count; i++) words_bytes(words, request->keys[i]);
+        return;
     case 't': words_bytes(words, request->token); return;
     case 'l': words_number(words, (uint64_t)request->ttl_ms); return;
     case 'c': words_number(words, request->cursor); return;
@@ -383,8 +357,15 @@ static void add_named(struct words *words, char what, struct turn *turn) {
         else
             add_fences(words, turn->name, turn->nonce);
         return;
-    case 'F': add_fence(words, turn); return;
-    case 'L': add_ttl_and_fence(words, turn); return;
+    case 'F':
+        memcpy(turn->fence, FENCE_WORD, sizeof(FENCE_WORD) - 1);
+        add_fence_from(words, turn, turn->fence + sizeof(FENCE_WORD) - 1);
+        return;
+    case 'L':
+        at = put_digits(turn->fence, (uint64_t)request->ttl_ms);
+        *at = ':';
+        add_fence_from(words, turn, at + 1);
+        return;
     case 'O':
         if (request->was_kept)
             words_text(words, NET_KEPT);
@@ -453,7 +434,7 @@ static bool encode_form(const struct form *form, const struct net_request *reque
         for (const struct piece *piece = form_pieces(form);; piece++) {
             words_clear(&words);
             if (form->script != NODE_SCRIPTS_ALL)
-                begin_script(&words, form->script, whole, request->keys_count + form->more_keys);
+                words_script(&words, form->script, whole, request->keys_count + form->more_keys);
             piece = add_words(&words, piece, &turn);
             if (!words_end(&words, out, limit)) return false;
             if (piece->what == PIECE_END) break;

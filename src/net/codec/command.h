@@ -6,6 +6,7 @@
 #include "net/codec/buffer.h"
 #include "net/net.h"
 #include "net/codec/reader.h"
+#include "node/scripts.h"
 #include "redlock.h"
 
 enum { COMMAND_WORDS_MAX = 144, COMMAND_NUMBERS_MAX = 72 };
@@ -21,6 +22,8 @@ struct words {
 };
 
 void words_begin(struct words *words, const char *command);
+/* EVAL or, unless `whole`, EVALSHA; then the number of keys */
+void words_script(struct words *words, enum node_script script, bool whole, size_t keys);
 void words_text(struct words *words, const char *text);
 void words_bytes(struct words *words, struct net_bytes bytes);
 void words_number(struct words *words, uint64_t number);
@@ -105,6 +108,8 @@ bool state_answer(unsigned nth, const struct reader *reader, struct net_state *s
 /* ---- a native node's report of itself (native.c) ---- */
 
 #define NATIVE_PROTOCOL 1
+/* A word of a server's, shown as far as possible. */
+void copy_shown(char *to, size_t size, struct net_bytes text);
 struct native_hello {
     char version[16], incarnation[41], quorum[17];
     bool mirror;

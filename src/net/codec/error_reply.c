@@ -28,9 +28,6 @@ static const struct {
     int verdict;
 } sentences[] = {
     {"ERR max number of clients", REDLOCK_VERDICT_MAXCLIENTS},
-    {"ERR invalid password", REDLOCK_VERDICT_AUTH},
-    {"ERR operation not permitted", REDLOCK_VERDICT_AUTH}, /* before 2.8 said NOAUTH */
-    {"ERR Client sent AUTH, but no password is set", REDLOCK_VERDICT_AUTH},
     {"ERR AUTH <password> called without any password configured", REDLOCK_VERDICT_AUTH},
     {"ERR DB index is out of range", REDLOCK_VERDICT_UNFIT},
     {"ERR SELECT is not allowed in cluster mode", REDLOCK_VERDICT_CLUSTER},

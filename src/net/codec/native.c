@@ -28,8 +28,7 @@ static bool read_incarnation(struct net_bytes text, char incarnation[INCARNATION
     return strspn(incarnation, "0123456789abcdef") == INCARNATION_BYTES;
 }
 
-/* It is shown as far as possible. */
-static void copy_shown(char *to, size_t size, struct net_bytes text) {
+void copy_shown(char *to, size_t size, struct net_bytes text) {
     size_t bytes = text.bytes < size - 1 ? text.bytes : size - 1;
     for (size_t i = 0; i < bytes; i++) {
         unsigned char c = ((const unsigned char *)text.data)[i];

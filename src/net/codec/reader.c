@@ -11,7 +11,6 @@
 #include "net/codec/reader.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,7 +12,6 @@
  * A read may end anywhere in a reply, and the next call continues there. Until a line or a string
  * is complete, its bytes collect in the arena. The bytes of a number or of an attribute are removed
  * from the arena again, because no slot refers to them. */
-#include <limits.h>
 #include <string.h>
 
 #include "net/codec/reader.h"

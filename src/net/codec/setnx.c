@@ -11,7 +11,6 @@
 
 #include "net/codec/command.h"
 #include "net/codec/error_reply.h"
-#include "node/scripts.h"
 
 #define SECOND_US INT64_C(1000000)
 /* Our locks end, and we take ended locks, this much later: for clocks that differ, and for programs
@@ -20,7 +19,7 @@
 /* the token outlives the TTL by this much: until the time in the key has passed */
 #define OWNER_EXTRA_MS 3000
 
-enum { SHA1_BYTES = 40, DIGITS_SECONDS = 10, DIGITS_MS = 13, STAMP_BYTES_MAX = 32 };
+enum { DIGITS_SECONDS = 10, DIGITS_MS = 13, STAMP_BYTES_MAX = 32 };
 
 /* ---- timestamps ---- */
 
@@ -112,11 +111,7 @@ static bool send_script(const struct net_request *request, struct net_bytes owne
                               : request->op == NET_EXTEND ? NODE_SETNX_EXTEND
                                                           : NODE_SETNX_RELEASE;
     struct words words;
-    words_begin(&words, whole ? "EVAL" : "EVALSHA");
-    words_bytes(&words,
-                whole ? (struct net_bytes){node_scripts[script].text, node_scripts[script].bytes}
-                      : (struct net_bytes){node_scripts[script].sha1, SHA1_BYTES});
-    words_number(&words, 2);
+    words_script(&words, script, whole, 2);
     words_bytes(&words, request->keys[0]);
     words_bytes(&words, owner);
     words_bytes(&words, request->token);
@@ -273,15 +268,11 @@ bool setnx_take_check(const struct net_request *request, unsigned nth, const str
     }
 }
 
-static int64_t over_at(const struct setnx_seen *seen) {
-    int64_t over_us;
-    return setnx_parse(value_of(seen), &over_us) ? over_us : INT64_MAX - LEEWAY_US;
-}
-
 int setnx_judge(const struct net_request *request, const struct setnx_seen *seen, int failure,
                 bool *change) {
     bool acquire = request->op == NET_ACQUIRE;
-    int64_t over = over_at(seen);
+    int64_t over;
+    if (!setnx_parse(value_of(seen), &over)) over = INT64_MAX - LEEWAY_US;
     *change = false;
     /* for an acquisition a key of another type simply exists */
     if (acquire && failure == REDLOCK_VERDICT_WRONGTYPE && seen->left_ms != -2)

@@ -111,11 +111,9 @@ enum transaction_stage { TX_IDLE = 0, TX_PLAIN, TX_CHECK, TX_COMMIT, TX_END };
 struct transaction {
     enum transaction_stage stage; /* of the first of aux.calls */
     unsigned replies, awaited, tries;
-    struct net_reply answer;
-    int failure;                  /* the first error among the replies */
-    bool open;                    /* MULTI was accepted; else ... */
-    int refused;                  /* ... why not */
-    char denied[24], unknown[24]; /* of that error, as in struct net_reply */
+    struct net_reply answer; /* until the end: NONE, or the first error among the replies */
+    bool open;               /* MULTI was accepted; else ... */
+    int refused;             /* ... why not */
     unsigned ours, foreign, changed;
     bool mine[REDLOCK_RESOURCES_MAX];
     int64_t left_ms[REDLOCK_RESOURCES_MAX];
@@ -151,29 +149,11 @@ struct node {
     struct net_timer keep_timer;   /* when a kept release ends */
     struct net_timer memory_timer; /* when to send again after memory ran out */
     uint64_t sent, answered;       /* calls of the main connection, counted since the start */
-    int logged;     /* the verdict last logged, so that a dead node is not logged at every retry */
-    char text[160]; /* why the node is not ready */
-    char version[16];
-    bool native;               /* so is the connection that is up, or was up last ... */
-    struct native_hello hello; /* ... and this is the module there */
-    bool uses_transactions;
-    enum net_scripts scripts;
-    /* The last command that this user may not run, and the last that the server does not know. */
-    char denied[sizeof(((struct net_reply *)0)->denied)];
-    char unknown[sizeof(((struct net_reply *)0)->unknown)];
+    int logged; /* the verdict last logged, so that a dead node is not logged at every retry */
     bool logged_silence; /* the log has that the server does not announce */
-    char quorum[17];
+    /* of the connection that is up, or was up last; net_node() adds what depends on the time */
+    struct net_node_status status;
 };
-
-/* On a stock server scripts keep the readers of shared locks, on a native node the module does. */
-static inline bool node_keeps_readers(const struct node *node) {
-    return node->native ? node->hello.shared : !node->uses_transactions;
-}
-
-/* Only an old module does not: where scripts are refused, a transaction takes a slot. */
-static inline bool node_keeps_slots(const struct node *node) {
-    return !node->native || node->hello.slots;
-}
 
 struct net {
     struct net_handlers handlers;
@@ -290,7 +270,7 @@ __attribute__((format(printf, 3, 4))) void net_log(struct net *net, int level, c
 static inline struct policy_node *policy_of(const struct node *node) {
     return &node->net->policy.node[node->index];
 }
-void node_init(struct node *node, struct net *net, unsigned index);
+void node_init(struct node *node, struct net *net, unsigned index, const struct url *url);
 void node_up(struct conn *conn);
 void node_down(struct conn *conn, int verdict, const char *text);
 /* begins, or ends, the try of a fresh connection */

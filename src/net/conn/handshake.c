@@ -14,7 +14,6 @@
  * A native node needs no scripts for locks, and its identity is the module's, not the process's. A
  * connection is to a stock node only if the server does not know REDLOCK.HELLO: locks that were
  * taken past the module would not be in its table. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,20 +22,24 @@
 #include "net/codec/error_reply.h"
 #include "node/scripts.h"
 
-enum {
-    STEP_AUTH,
-    STEP_HELLO,
-    STEP_TRACKING,
-    STEP_UNTRACK,
-    STEP_SELECT,
-    STEP_NATIVE,
-    STEP_INFO,
-    STEP_QUORUM,
-    STEP_SCRIPT,
-    STEP_SCRIPT_SHA,
-    STEP_FENCES,
-    STEP_SUBSCRIBE
-};
+/* X(step, its command) */
+#define STEPS(X)                                                                                   \
+    X(AUTH, "AUTH")                                                                                \
+    X(HELLO, "HELLO")                                                                              \
+    X(TRACKING, "CLIENT")                                                                          \
+    X(UNTRACK, "CLIENT")                                                                           \
+    X(SELECT, "SELECT")                                                                            \
+    X(NATIVE, "REDLOCK.HELLO")                                                                     \
+    X(INFO, "INFO")                                                                                \
+    X(QUORUM, "HGET")                                                                              \
+    X(SCRIPT, "EVAL")                                                                              \
+    X(SCRIPT_SHA, "EVALSHA")                                                                       \
+    X(FENCES, "ZADD")                                                                              \
+    X(SUBSCRIBE, "SUBSCRIBE")
+#define STEP(step, command) STEP_##step,
+enum { STEPS(STEP) };
+#define COMMAND(step, command) command,
+static const char *const commands[] = {STEPS(COMMAND)};
 
 /* What guarded mode needs in addition to a classic lock. */
 #define GUARDED_COMMANDS                                                                           \
@@ -44,8 +47,6 @@ enum {
 
 /* What a native node needs: not every server has categories for modules' commands. */
 #define NATIVE_CURE "allow +@redlock, or each command (+redlock.hello and so on)"
-
-static bool is_guarded(const struct conn *conn) { return conn->guarded; }
 
 /* A command was queued, or could not be: `sent`. Its reply is that of the step. */
 static bool await(struct conn *conn, unsigned char step, bool sent) {
@@ -98,7 +99,7 @@ bool handshake_begin(struct conn *conn) {
         if (!await(conn, STEP_AUTH, sent)) return false;
     }
     bool main = conn_is_for_votes(conn), notifier = conn->kind == CONN_NOTIFIER;
-    bool resp3 = main ? is_guarded(conn) : notifier && conn->node->main->announces;
+    bool resp3 = main ? conn->guarded : notifier && conn->node->main->announces;
     if (resp3 && !send_hello(conn)) return false;
     if (notifier && !resp3) {
         memset(conn->steps + conn->steps_count, STEP_SUBSCRIBE, TRACKING_STEPS);
@@ -117,13 +118,17 @@ bool handshake_begin(struct conn *conn) {
     if (conn->node->net->asks_quorum &&
         !await(conn, STEP_QUORUM, conn_command(conn, "HGET", NET_KEY_RECORD, "quorum", NULL)))
         return false;
-    return send_script(conn) && (!is_guarded(conn) || send_guarded(conn));
+    return send_script(conn) && (!conn->guarded || send_guarded(conn));
 }
 
 /* The server's answer to whatever comes first: it is in protected mode, and does not accept clients
  * like us. */
 static bool is_denied(struct net_bytes error) {
     return memmem(error.data, error.bytes, "DENIED", 6) == error.data;
+}
+
+static int verdict_of(struct net_bytes error) {
+    return is_denied(error) ? REDLOCK_VERDICT_AUTH : error_reply_verdict(error);
 }
 
 static void fail(struct conn *conn, const char *what, struct net_bytes error, int verdict) {
@@ -150,11 +155,7 @@ static void auth_failed(struct conn *conn, struct net_bytes error) {
         fail(conn, "refused", error, REDLOCK_VERDICT_AUTH);
     } else if (!about_auth) {
         fail(conn, "AUTH", error, verdict);
-    } else if (memmem(error.data, error.bytes, "wrong number of arguments", 25)) {
-        conn_fail(conn, REDLOCK_VERDICT_AUTH,
-                  "the server has no users (it is older than 6.0); write :password@host");
-    } else if (memmem(error.data, error.bytes, "without any password", 20) ||
-               memmem(error.data, error.bytes, "no password is set", 18)) {
+    } else if (memmem(error.data, error.bytes, "without any password", 20)) {
         conn_fail(conn, REDLOCK_VERDICT_AUTH,
                   "the server has no password; remove the one in the URL");
     } else {
@@ -174,8 +175,7 @@ static void hello_failed(struct conn *conn, struct net_bytes error) {
         tracking_refused(conn, "HELLO", error);
         return;
     }
-    int verdict = error_reply_verdict(error);
-    if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
+    const int verdict = verdict_of(error);
     if (verdict != REDLOCK_VERDICT_NOPERM && verdict != REDLOCK_VERDICT_ERROR) {
         fail(conn, "HELLO", error, verdict);
         return;
@@ -267,8 +267,8 @@ static void info_answered(struct conn *conn) {
     } else if (!conn_is_for_votes(conn) && strcmp(conn->run_id, node->main->run_id) != 0) {
         reached_another(conn);
     } else if (conn_is_for_votes(conn)) {
-        memcpy(node->version, version, sizeof(version));
-        if (is_guarded(conn) && !conn->native) check_fitness(conn, version);
+        memcpy(node->status.version, version, sizeof(version));
+        if (conn->guarded && !conn->native) check_fitness(conn, version);
     }
 }
 
@@ -283,11 +283,10 @@ static void unknown_command(struct conn *conn, const char *name, const char *wha
 }
 
 static void info_failed(struct conn *conn, struct net_bytes error) {
-    int verdict = error_reply_verdict(error);
-    if (is_denied(error)) verdict = REDLOCK_VERDICT_AUTH;
+    const int verdict = verdict_of(error);
     const bool unknown = error_reply_is_unknown_command(error),
                other = verdict == REDLOCK_VERDICT_ERROR;
-    const bool needed = is_guarded(conn) && !conn->native;
+    const bool needed = conn->guarded && !conn->native;
     if (verdict != REDLOCK_VERDICT_NOPERM && (!other || (needed && !unknown)))
         fail(conn, "INFO", error, verdict);
     else if (needed && unknown)
@@ -301,7 +300,7 @@ static void info_failed(struct conn *conn, struct net_bytes error) {
 /* Classic mode uses transactions instead. */
 static void scripting_refused(struct conn *conn) {
     conn->scripting_refused = true;
-    if (!is_guarded(conn) || conn->native) return;
+    if (!conn->guarded || conn->native) return;
     if (conn->lua_missing)
         conn_fail(conn, REDLOCK_VERDICT_UNFIT,
                   "the server has no Lua engine, and guarded mode needs scripts: load its module");
@@ -328,7 +327,7 @@ static void script_failed(struct conn *conn, const char *command, struct net_byt
         conn->unknown_command = command;
     /* The words for it are many; classic mode does without. */
     const bool other = verdict == REDLOCK_VERDICT_ERROR && !error_reply_is_noscript(error);
-    if (conn->lua_missing || conn->unknown_command || (other && !is_guarded(conn)))
+    if (conn->lua_missing || conn->unknown_command || (other && !conn->guarded))
         scripting_refused(conn);
     else if (!error_reply_is_noscript(error))
         fail(conn, "EVAL", error, verdict);
@@ -339,16 +338,12 @@ static void script_failed(struct conn *conn, const char *command, struct net_byt
  * which quorum the node belongs to, but that these nodes are guarded. */
 static void quorum_answered(struct conn *conn, struct net_bytes value) {
     if (conn->quorum[0] != '\0') return;
-    size_t bytes = value.bytes < sizeof(conn->quorum) - 1 ? value.bytes : sizeof(conn->quorum) - 1;
-    for (size_t i = 0; i < bytes; i++) {
-        char c = ((const char *)value.data)[i];
-        conn->quorum[i] = isgraph((unsigned char)c) ? c : '?';
-    }
-    conn->quorum[bytes] = '\0';
-    memcpy(conn->node->quorum, conn->quorum, sizeof(conn->quorum));
+    copy_shown(conn->quorum, sizeof(conn->quorum), value);
+    memcpy(conn->node->status.quorum, conn->quorum, sizeof(conn->quorum));
     /* At once, because the handshake may still fail. */
     struct net *net = conn->node->net;
-    if (bytes > 0 && !net->guarded) net->handlers.changed(net->handlers.context, conn->node->index);
+    if (value.bytes > 0 && !net->guarded)
+        net->handlers.changed(net->handlers.context, conn->node->index);
 }
 
 /* This node or another one carries a record: the handshake goes on with what guarded mode needs. */
@@ -360,7 +355,7 @@ static void turn_guarded(struct conn *conn) {
     else if (conn->scripting_refused && !conn->native)
         scripting_refused(conn);
     else if (!conn->native)
-        check_fitness(conn, conn->node->version);
+        check_fitness(conn, conn->node->status.version);
     if (conn->generation == generation &&
         (!send_hello(conn) || !(conn->native || send_guarded(conn))))
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
@@ -370,7 +365,7 @@ static void turn_guarded(struct conn *conn) {
 
 /* Where the permission is missing, the node is not used as a stock one: see above. */
 static void native_failed(struct conn *conn, struct net_bytes error) {
-    int verdict = is_denied(error) ? REDLOCK_VERDICT_AUTH : error_reply_verdict(error);
+    const int verdict = verdict_of(error);
     if (error_reply_is_unknown_command(error)) {
         if (!conn_is_for_votes(conn)) reached_another(conn);
     } else if (verdict == REDLOCK_VERDICT_NOPERM) {
@@ -414,13 +409,7 @@ static void quorum_failed(struct conn *conn, struct net_bytes error) {
 }
 
 const char *handshake_awaits(const struct conn *conn) {
-    static const char *const names[] = {
-        [STEP_AUTH] = "AUTH",          [STEP_HELLO] = "HELLO",   [STEP_TRACKING] = "CLIENT",
-        [STEP_UNTRACK] = "CLIENT",     [STEP_SELECT] = "SELECT", [STEP_NATIVE] = "REDLOCK.HELLO",
-        [STEP_INFO] = "INFO",          [STEP_QUORUM] = "HGET",   [STEP_SCRIPT] = "EVAL",
-        [STEP_SCRIPT_SHA] = "EVALSHA", [STEP_FENCES] = "ZADD",   [STEP_SUBSCRIBE] = "SUBSCRIBE",
-    };
-    return conn->step < conn->steps_count ? names[conn->steps[conn->step]] : "the last command";
+    return conn->step < conn->steps_count ? commands[conn->steps[conn->step]] : "the last command";
 }
 
 void handshake_reply(struct conn *conn) {
@@ -481,7 +470,7 @@ void handshake_reply(struct conn *conn) {
                       "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
         break;
     default:
-        if (failed) script_failed(conn, step == STEP_SCRIPT_SHA ? "EVALSHA" : "EVAL", error);
+        if (failed) script_failed(conn, commands[step], error);
         break;
     }
     if (conn->generation != generation || conn->step < conn->steps_count) return;

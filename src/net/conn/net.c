@@ -67,8 +67,7 @@ static bool open_nodes(struct net *net, const struct net_options *options,
     if (urls_parse(options->nodes, urls, &net->nodes, error) != REDLOCK_OK) return false;
     policy_init(&net->policy, net->nodes);
     for (unsigned i = 0; i < net->nodes; i++) {
-        node_init(&net->node[i], net, i);
-        net->node[i].url = urls[i];
+        node_init(&net->node[i], net, i, &urls[i]);
         tls = tls || urls[i].kind == URL_TLS;
     }
     if (options->guarded && urls[0].scheme) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "net/conn/conn.h"
+#include "redlock/admin.h"
 
 /* The server process, which may be listed once: also if one of the connections is from before the
  * module was loaded. Where the process is not known, the module's incarnation stands for it. */
@@ -88,6 +89,26 @@ static bool takes_over(struct conn *fresh) {
 
 /* ---- a node comes and goes ---- */
 
+static void note_server(struct net_node_status *status, const struct conn *conn) {
+    const bool needs_scripts = !conn->native || status->scheme != REDLOCK_SCHEME_SET;
+    status->native = conn->native;
+    memcpy(status->run_id, conn->native ? conn->hello.incarnation : conn->run_id,
+           sizeof(status->run_id));
+    memcpy(status->module, conn->hello.version, sizeof(status->module));
+    memcpy(status->quorum, conn->quorum, sizeof(status->quorum));
+    status->mirror = conn->hello.mirror;
+    status->uses_transactions = conn->scripting_refused && needs_scripts;
+    status->scripts = !status->uses_transactions ? REDLOCK_SCRIPTS_RUN
+                      : conn->lua_missing        ? REDLOCK_SCRIPTS_NO_ENGINE
+                      : conn->unknown_command    ? REDLOCK_SCRIPTS_UNKNOWN
+                                                 : REDLOCK_SCRIPTS_DENIED;
+    /* On a stock server scripts keep the readers of shared locks, on a native node the module does.
+     * Where scripts are refused, a transaction takes a slot. */
+    status->keeps_readers = conn->native ? conn->hello.shared : !status->uses_transactions;
+    status->keeps_slots = !conn->native || conn->hello.slots;
+    status->text[0] = status->denied[0] = status->unknown[0] = '\0';
+}
+
 void node_up(struct conn *conn) {
     struct node *node = conn->node;
     struct net *net = node->net;
@@ -102,22 +123,12 @@ void node_up(struct conn *conn) {
     if (conn->kind == CONN_NOTIFIER) tracking_up(node);
     if (conn->kind != CONN_MAIN) return;
     policy_up(&net->policy, node->index, server_of(conn), net_now(net));
-    node->native = conn->native;
-    node->hello = conn->hello;
-    memcpy(node->quorum, conn->quorum, sizeof(node->quorum));
-    const bool needs_scripts = !conn->native || node->url.scheme != REDLOCK_SCHEME_SET;
-    node->uses_transactions = conn->scripting_refused && needs_scripts;
-    node->scripts = !node->uses_transactions ? NET_SCRIPTS_RUN
-                    : conn->lua_missing      ? NET_SCRIPTS_NO_ENGINE
-                    : conn->unknown_command  ? NET_SCRIPTS_UNKNOWN
-                                             : NET_SCRIPTS_DENIED;
-    node->denied[0] = node->unknown[0] = '\0';
+    note_server(&node->status, conn);
     node->logged = REDLOCK_VERDICT_GRANTED;
-    node->text[0] = '\0';
     net_log(net, REDLOCK_LOG_INFO, "%s: connected (version %s%s%s%s)", node->url.text,
-            node->version[0] ? node->version : "unknown", node->native ? ", native node " : "",
-            conn->hello.version,
-            node->uses_transactions ? ", scripting refused: using transactions" : "");
+            node->status.version[0] ? node->status.version : "unknown",
+            conn->native ? ", native node " : "", conn->hello.version,
+            node->status.uses_transactions ? ", scripting refused: using transactions" : "");
     bool silent = conn->guarded && !conn->announces;
     if (silent && !node->logged_silence)
         net_log(net, REDLOCK_LOG_WARNING,
@@ -137,7 +148,7 @@ static void main_down(struct node *node, int verdict, const char *text) {
     struct net *net = node->net;
     struct call_queue lost = node->main->calls, transactions, reads;
     policy_down(&net->policy, node->index, verdict);
-    snprintf(node->text, sizeof(node->text), "%s", text);
+    snprintf(node->status.text, sizeof(node->status.text), "%s", text);
     if (verdict != node->logged) net_log(net, REDLOCK_LOG_WARNING, "%s: %s", node->url.text, text);
     node->logged = verdict;
     /* All connections end together: the permissions of the next server behind this address are
@@ -174,9 +185,9 @@ void node_down(struct conn *conn, int verdict, const char *text) {
 /* The names are of this reply only with these verdicts: short answers leave them as they were. */
 void node_note_refusal(struct node *node, const struct net_reply *reply) {
     if (reply->verdict == REDLOCK_VERDICT_NOPERM && reply->denied[0] != '\0')
-        memcpy(node->denied, reply->denied, sizeof(node->denied));
+        memcpy(node->status.denied, reply->denied, sizeof(node->status.denied));
     if (reply->verdict == REDLOCK_VERDICT_ERROR && reply->unknown[0] != '\0')
-        memcpy(node->unknown, reply->unknown, sizeof(node->unknown));
+        memcpy(node->status.unknown, reply->unknown, sizeof(node->status.unknown));
 }
 
 static void memory_fired(struct net_timer *timer) {
@@ -190,9 +201,12 @@ static void keep_fired(struct net_timer *timer) {
     node_expire_kept((struct node *)((char *)timer - offsetof(struct node, keep_timer)));
 }
 
-void node_init(struct node *node, struct net *net, unsigned index) {
+void node_init(struct node *node, struct net *net, unsigned index, const struct url *url) {
     node->net = net;
     node->index = index;
+    node->url = *url;
+    node->status = (struct net_node_status){
+        .url = url->text, .scheme = url->scheme, .keeps_readers = true, .keeps_slots = true};
     node->main = &node->first;
     node->fresh = &node->second;
     policy_of(node)->calls = &node->main->calls;
@@ -209,7 +223,7 @@ void net_reconnect(struct net *net, unsigned index, int verdict, const char *tex
     struct node *node = &net->node[index];
     struct conn *conn = node->main;
     if (!policy_refuse(&net->policy, index, verdict, net_now(net))) return;
-    snprintf(node->text, sizeof(node->text), "%s", text);
+    snprintf(node->status.text, sizeof(node->status.text), "%s", text);
     if (conn->state != CONN_DOWN) conn_break(conn, verdict, text);
 }
 
@@ -238,25 +252,9 @@ void net_node(struct net *net, unsigned index, rl_ns now, struct net_node_status
     assert(index < net->nodes);
     const struct node *node = &net->node[index];
     const struct policy_node *policy = policy_of(node);
-    memset(status, 0, sizeof(*status));
-    status->url = node->url.text;
+    *status = node->status;
     status->verdict = policy_shown_verdict(&net->policy, index, now);
     status->connected = policy->up && !policy->leaving;
-    memcpy(status->run_id, node->native ? node->hello.incarnation : policy->run_id,
-           sizeof(status->run_id));
-    status->native = node->native;
-    status->mirror = node->hello.mirror;
-    status->keeps_readers = node_keeps_readers(node);
-    status->keeps_slots = node_keeps_slots(node);
-    memcpy(status->module, node->hello.version, sizeof(status->module));
-    memcpy(status->version, node->version, sizeof(status->version));
-    memcpy(status->text, node->text, sizeof(status->text));
-    status->uses_transactions = node->uses_transactions;
-    status->scripts = node->scripts;
-    memcpy(status->denied, node->denied, sizeof(status->denied));
-    memcpy(status->unknown, node->unknown, sizeof(status->unknown));
     status->announces = status->connected && node->main->announces;
-    memcpy(status->quorum, node->quorum, sizeof(status->quorum));
-    status->scheme = node->url.scheme;
     status->reconnects = policy->reconnects;
 }

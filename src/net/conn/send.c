@@ -101,7 +101,8 @@ static void keep(struct node *node, struct net_call *call) {
 /* ---- sending ---- */
 
 static bool goes_by_transaction(struct node *node, const struct net_request *request) {
-    if (node->uses_transactions && command_needs_script(request, node->native)) return true;
+    if (node->status.uses_transactions && command_needs_script(request, node->status.native))
+        return true;
     return node->aux.calls.head && transaction_conflicts(node, request);
 }
 
@@ -180,7 +181,7 @@ static bool owner_has_another(struct conn *conn, const struct net_call *call) {
 
 static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     struct node *node = conn->node;
-    if (node->native && form_of_native(call->request)) {
+    if (node->status.native && form_of_native(call->request)) {
         state |= CALL_NATIVE;
         if (command_is_native_write(call->request)) state |= CALL_NATIVE_WRITE;
     } else {
@@ -197,8 +198,8 @@ static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
 }
 
 static bool serves(const struct node *node, const struct net_request *request) {
-    if (request->op == NET_ACQUIRE_SLOT) return node_keeps_slots(node);
-    return !net_op_is(request->op, NET_OP_READERS) || node_keeps_readers(node);
+    if (request->op == NET_ACQUIRE_SLOT) return node->status.keeps_slots;
+    return !net_op_is(request->op, NET_OP_READERS) || node->status.keeps_readers;
 }
 
 /* A request as the nodes of one kind take it. It is written at the first node of the kind, since
@@ -216,9 +217,9 @@ static const struct buffer *encoding_for(struct encoding *encoding,
     if (!encoding->tried) {
         encoding->tried = true;
         buffer_clear(encoding->buffer);
-        encoding->done =
-            command_encode(request, node->index, node->native ? COMMAND_NATIVE : COMMAND_STOCK,
-                           encoding->buffer, NET_WIRE_BYTES_MAX, &encoding->nonce_at);
+        encoding->done = command_encode(request, node->index,
+                                        node->status.native ? COMMAND_NATIVE : COMMAND_STOCK,
+                                        encoding->buffer, NET_WIRE_BYTES_MAX, &encoding->nonce_at);
     } else if (encoding->nonce_at) {
         command_for_node(request, node->index, encoding->nonce_at, encoding->buffer);
     }
@@ -280,7 +281,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->busy = true;
         call->state = 0;
         const bool sent =
-            takes && post(node, call, encoding_for(&encodings[node->native], request, node));
+            takes && post(node, call, encoding_for(&encodings[node->status.native], request, node));
         if (!sent && kept) keep(node, call);
         if (sent || kept)
             taken |= rl_bit(i);
@@ -371,7 +372,7 @@ void call_reply(struct conn *conn) {
         return;
     }
     struct answer_room room = {conn->node->net->fences, &conn->state_reported,
-                               native ? conn->node->hello.incarnation : NULL};
+                               native ? conn->node->status.run_id : NULL};
     if (!command_answer(call->request, conn->replies, reader, room, &conn->answer)) {
         conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
         return;

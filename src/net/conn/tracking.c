@@ -16,15 +16,10 @@
  * key that was ours. A SET that is denied and a release that finds nothing change no key. So a
  * client is notified of its own requests only after a grant, and does not keep itself awake. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "net/conn/conn.h"
 #include "net/codec/error_reply.h"
-#include "node/scripts.h"
-
-#define INVALIDATE "__redis__:invalidate"
-#define INVALIDATE_REDICT "__redict__:invalidate"
 
 /* ---- when a caller waits ---- */
 
@@ -109,7 +104,7 @@ bool tracking_subscribe(struct conn *conn) {
 }
 
 static const char *invalidate_of(const struct node *node) {
-    return node->main->redict ? INVALIDATE_REDICT : INVALIDATE;
+    return node->main->redict ? "__redict__:invalidate" : "__redis__:invalidate";
 }
 
 bool tracking_handshake(struct conn *conn) {
@@ -218,7 +213,8 @@ struct conn *tracking_way(struct node *node, enum net_op op) {
 void tracking_pump(struct node *node) {
     struct tracking *tracking = &node->tracking;
     struct conn *notifier = &node->notifier;
-    if (node->uses_transactions || !policy_wants_tracking(&node->net->policy, node->index)) return;
+    if (node->status.uses_transactions || !policy_wants_tracking(&node->net->policy, node->index))
+        return;
     if (notifier->state == CONN_DOWN && !net_timer_is_armed(&notifier->retry)) conn_start(notifier);
     bool redirects = notifier->state == CONN_READY && !node->main->announces;
     if (redirects && tracking->reported != tracking->id) send_track(node);

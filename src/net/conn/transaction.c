@@ -22,7 +22,6 @@
  * A lock of scheme=setnx reads more than one key and changes two, by commands of its own (setnx.c);
  * the stages are the same. Guarded requests never come here: a guarded net does not use a node
  * without scripts. */
-#include <stdio.h>
 #include <string.h>
 
 #include "net/codec/command.h"
@@ -122,8 +121,7 @@ static bool send_reads(struct node *node, const struct net_request *request) {
 static void begin_check(struct node *node) {
     struct transaction *tx = &node->tx;
     enter(node, TX_CHECK);
-    tx->failure = REDLOCK_VERDICT_NONE;
-    tx->denied[0] = tx->unknown[0] = '\0';
+    tx->answer = (struct net_reply){.verdict = REDLOCK_VERDICT_NONE, .remaining_ms = -2};
     tx->open = false;
     tx->ours = tx->foreign = tx->changed = 0;
     memset(tx->mine, 0, sizeof(tx->mine));
@@ -164,37 +162,34 @@ static bool send_changes(struct node *node, const struct net_request *request) {
     return true;
 }
 
-static void finish(struct node *node, const struct net_reply *reply) {
-    struct net_reply answer = *reply;
+static void finish(struct node *node) {
+    struct net_reply answer = node->tx.answer;
     struct net_call *call = calls_pop(&node->aux.calls);
     if (node->aux.counted_until) conn_uncount_call(&node->aux, call);
     policy_turn_heard(&node->net->policy, node->index);
     policy_taken(&node->net->policy, node->index);
     enter(node, TX_IDLE);
     node->tx.tries = 0;
-    node->tx.denied[0] = node->tx.unknown[0] = '\0';
     transaction_pump(node);
     call_done(node->net, call, &answer);
 }
 
 static void finish_with(struct node *node, int verdict) {
-    struct net_reply reply = {.verdict = verdict, .remaining_ms = -2};
-    memcpy(reply.denied, node->tx.denied, sizeof(reply.denied));
-    memcpy(reply.unknown, node->tx.unknown, sizeof(reply.unknown));
-    finish(node, &reply);
+    node->tx.answer.verdict = verdict;
+    finish(node);
 }
 
 /* ---- replies ---- */
 
 static void note_error(struct node *node) {
-    struct transaction *tx = &node->tx;
+    struct net_reply *answer = &node->tx.answer;
     struct net_bytes error = node->aux.reader.bytes[0];
-    if (tx->failure != REDLOCK_VERDICT_NONE) return;
-    tx->failure = error_reply_verdict(error);
-    error_reply_denied_command(error, tx->denied, sizeof(tx->denied));
+    if (answer->verdict != REDLOCK_VERDICT_NONE) return;
+    answer->verdict = error_reply_verdict(error);
+    error_reply_denied_command(error, answer->denied, sizeof(answer->denied));
     /* "EXECABORT Transaction discarded because of: NOPERM ..." */
-    if (tx->denied[0] != '\0') tx->failure = REDLOCK_VERDICT_NOPERM;
-    error_reply_unknown_command(error, tx->unknown, sizeof(tx->unknown));
+    if (answer->denied[0] != '\0') answer->verdict = REDLOCK_VERDICT_NOPERM;
+    error_reply_unknown_command(error, answer->unknown, sizeof(answer->unknown));
 }
 
 /* The result of reading the keys: a change, or else the verdict that holds without one. */
@@ -202,38 +197,37 @@ static int judge(const struct transaction *tx, const struct net_request *request
     unsigned work = 0;
     for (size_t i = 0; i < request->keys_count; i++)
         if (must_change(tx, request, i)) work++;
-    bool clean = tx->failure == REDLOCK_VERDICT_NONE;
+    const int failure = tx->answer.verdict;
+    bool clean = failure == REDLOCK_VERDICT_NONE;
     switch (request->op) {
     case NET_ACQUIRE:
         *change = clean && tx->ours + tx->foreign == 0;
-        return tx->ours + tx->foreign > 0 ? REDLOCK_VERDICT_DENIED : tx->failure;
+        return tx->ours + tx->foreign > 0 ? REDLOCK_VERDICT_DENIED : failure;
     case NET_RELEASE: /* a key of another kind keeps none of ours */
-        *change = work > 0 && (clean || tx->failure == REDLOCK_VERDICT_WRONGTYPE);
+        *change = work > 0 && (clean || failure == REDLOCK_VERDICT_WRONGTYPE);
         break;
     default:
         *change = clean && work > 0 && tx->ours == request->keys_count;
         if (clean && tx->ours == request->keys_count) return REDLOCK_VERDICT_GRANTED;
         break;
     }
-    if (!clean) return tx->failure;
+    if (!clean) return failure;
     return tx->foreign > 0 ? REDLOCK_VERDICT_DENIED : REDLOCK_VERDICT_ABSENT;
 }
 
 static void decide(struct node *node) {
     const struct net_request *request = node->aux.calls.head->request;
     bool change = false;
-    int verdict = request->scheme ? setnx_judge(request, &node->tx.setnx, node->tx.failure, &change)
-                                  : judge(&node->tx, request, &change);
+    int verdict = request->scheme
+                      ? setnx_judge(request, &node->tx.setnx, node->tx.answer.verdict, &change)
+                      : judge(&node->tx, request, &change);
     bool sent;
     if (change && node->tx.open) {
         enter(node, TX_COMMIT);
         sent = send_changes(node, request) && send_bare(node, "EXEC");
     } else {
         /* The answer is final, but the WATCH must end before the next transaction begins. */
-        if (change) verdict = node->tx.refused;
-        node->tx.answer = (struct net_reply){.verdict = verdict, .remaining_ms = -2};
-        memcpy(node->tx.answer.denied, node->tx.denied, sizeof(node->tx.denied));
-        memcpy(node->tx.answer.unknown, node->tx.unknown, sizeof(node->tx.unknown));
+        node->tx.answer.verdict = change ? node->tx.refused : verdict;
         enter(node, TX_END);
         sent = send_bare(node, node->tx.open ? "EXEC" : "UNWATCH");
     }
@@ -301,9 +295,9 @@ static void leave_open_transaction(struct node *node) {
 static void conclude(struct node *node, unsigned changes) {
     struct transaction *tx = &node->tx;
     const struct net_request *request = node->aux.calls.head->request;
-    int verdict = tx->failure;
+    int verdict = tx->answer.verdict;
     if (verdict != REDLOCK_VERDICT_NONE) {
-        finish_with(node, verdict);
+        finish(node);
         return;
     }
     if (request->scheme) /* the WATCH held: what was read was so */
@@ -342,8 +336,8 @@ static bool take_commit(struct node *node) {
         return false;
     for (size_t i = 1; i < reader->slots_count; i++) {
         const struct reply_slot *slot = &reader->slots[i];
-        if (slot->type == REPLY_ERROR && tx->failure == REDLOCK_VERDICT_NONE)
-            tx->failure = error_reply_verdict(reader->bytes[i]);
+        if (slot->type == REPLY_ERROR && tx->answer.verdict == REDLOCK_VERDICT_NONE)
+            tx->answer.verdict = error_reply_verdict(reader->bytes[i]);
         if (slot->type == REPLY_STATUS || (slot->type == REPLY_INTEGER && slot->integer > 0))
             tx->changed++;
     }
@@ -359,13 +353,13 @@ void transaction_reply(struct node *node) {
     case TX_PLAIN:
         right = command_answer(node->aux.calls.head->request, tx->replies++, &node->aux.reader,
                                (struct answer_room){.fences = NULL}, &tx->answer);
-        if (right && tx->replies == tx->awaited) finish(node, &tx->answer);
+        if (right && tx->replies == tx->awaited) finish(node);
         break;
     case TX_CHECK: right = take_check(node); break;
     case TX_COMMIT: right = take_commit(node); break;
     case TX_END:
         if (reader_is_error(&node->aux.reader)) leave_open_transaction(node);
-        finish(node, &tx->answer);
+        finish(node);
         break;
     }
     if (!right) conn_fail(&node->aux, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
@@ -382,6 +376,7 @@ void transaction_pump(struct node *node) {
     policy_start_again(first, net_now(node->net));
     policy_changed(&node->net->policy);
     if (first->request->op == NET_ACQUIRE_SLOT) { /* a choice among keys needs the script */
+        node->tx.answer = (struct net_reply){.remaining_ms = -2};
         finish_with(node, REDLOCK_VERDICT_NOPERM);
         return;
     }
