@@ -25,12 +25,14 @@ static _Noreturn void become(const struct child_plan *plan, pid_t parent, int re
     if (plan->terminal >= 0)
         tcsetpgrp(plan->terminal, getpid()); /* SIGTTOU is still blocked here */
     signals_restore(plan->inherited);
+    const pid_t group = getpid();
+    ssize_t written = plan->group_to ? write(*plan->group_to, &group, sizeof group) : 0;
     int error = CHILD_TOO_LATE;
     if (plan->start_before == NULL || now_ns() < *plan->start_before) {
         execvpe(plan->argv[0], plan->argv, plan->environment);
         error = errno;
     }
-    ssize_t written = write(report, &error, sizeof error);
+    written = write(report, &error, sizeof error);
     (void)written;
     _exit(EXIT_CANNOT_RUN);
 }

@@ -86,14 +86,11 @@ int janitor_start(struct janitor *janitor, const char *directory, bool remove) {
     return -1;
 }
 
-void janitor_watch(const struct janitor *janitor, pid_t group) {
-    ssize_t written = write(janitor->pipe, &group, sizeof group);
-    (void)written; /* the write fails only if the janitor was killed */
-}
-
 void janitor_finish(struct janitor *janitor) {
     int status = -1; /* reaped before: it was killed */
-    janitor_watch(janitor, 0);
+    const pid_t none = 0;
+    ssize_t written = write(janitor->pipe, &none, sizeof none);
+    (void)written; /* it fails only if the janitor was killed */
     close(janitor->pipe);
     while (waitpid(janitor->pid, &status, 0) < 0 && errno == EINTR) continue;
     if (status == 0) return;

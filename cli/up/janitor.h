@@ -11,6 +11,8 @@
 
 struct janitor {
     pid_t pid; /* also the process group of the servers */
+    /* A process group that is written to it is killed too if this process dies without a message;
+     * 0: none. */
     int pipe;
     const char *directory;
     bool removes;
@@ -19,8 +21,6 @@ struct janitor {
 /* 0, or -1 after a message. If `remove` is true, the janitor removes `directory`, which outlives
  * it, with its content. */
 int janitor_start(struct janitor *janitor, const char *directory, bool remove);
-/* Names the process group to kill if this process dies without a message; 0: none. */
-void janitor_watch(const struct janitor *janitor, pid_t group);
 /* The orderly end: waits until everything is removed, and removes it if the janitor was killed. */
 void janitor_finish(struct janitor *janitor);
 

@@ -128,13 +128,13 @@ static int start_command(struct up *up, char **argv) {
     struct child_plan plan = {.argv = argv,
                               .environment = environment,
                               .inherited = &up->inherited,
-                              .terminal = up->terminal.lent ? up->terminal.fd : -1};
+                              .terminal = up->terminal.lent ? up->terminal.fd : -1,
+                              .group_to = &up->janitor.pipe};
     pid_t child = environment != NULL ? child_start(&plan, &failed) : -1;
     for (size_t i = 0; i < count; i++) free(added[i]);
     free(environment);
     if (child < 0) return failed;
     up->child = child;
-    janitor_watch(&up->janitor, child);
     return 0;
 }
 
