@@ -60,7 +60,7 @@ static void reopen(struct world *world, unsigned client);
 static void act(struct world *world, unsigned client, const struct client_action *action) {
     bool acquires = action->kind == ACTION_ACQUIRE || action->kind == ACTION_ACQUIRE_MANY ||
                     action->kind == ACTION_ADOPT;
-    if (acquires && world->options.client[client].short_lived) reopen(world, client);
+    if (acquires && world_client_options(world, client)->short_lived) reopen(world, client);
     struct hold *hold = world->actor[client].hold;
     if (action->kind < ACTION_ACQUIRE_MANY) hold += action->resource;
     switch (action->kind) {
@@ -216,7 +216,7 @@ void actor_clock_step(struct world *world, unsigned client, rl_ns step) {
 static void init_link(struct world *world, unsigned client, unsigned slot, unsigned node) {
     unsigned name = client * 100 + slot;
     world->links[client].link[slot] = (struct link){
-        .client = (uint8_t)client,
+        .client = (uint16_t)client,
         .slot = (uint8_t)slot,
         .fresh = slot >= RL_NODES_MAX,
         .node = node,
@@ -234,7 +234,7 @@ static void list_node(struct world *world, unsigned client, unsigned node) {
 }
 
 static void list_nodes(struct world *world, unsigned client) {
-    const struct world_client_options *options = &world->options.client[client];
+    const struct world_client_options *options = world_client_options(world, client);
     rl_mask nodes = options->nodes ? options->nodes : rl_all(world->options.nodes);
     world->links[client].slots = 0;
     for (unsigned i = 0; i < world->options.nodes; i++)
@@ -249,7 +249,7 @@ static void must(int result, const char *text) {
 }
 
 static void open_client(struct world *world, unsigned client) {
-    const struct world_client_options *options = &world->options.client[client];
+    const struct world_client_options *options = world_client_options(world, client);
     struct actor *actor = &world->actor[client];
     struct redlock_error error = {0};
     char nodes[RL_NODES_MAX * 16]; /* the names in it mean nothing here */
@@ -265,7 +265,7 @@ static void open_client(struct world *world, unsigned client) {
         struct redlock_lock_options lock = options->lock;
         lock.on_change = hold_on_change;
         lock.on_change_context = hold;
-        struct node_bytes key = resource_key(i);
+        struct node_bytes key = resource_key(hold->resource);
         lock.shared = options->reads >> i & 1;
         hold->slots = (uint8_t)lock.slots;
         hold->shared = hold->made_shared = lock.shared != 0;
@@ -316,16 +316,18 @@ void actors_begin(struct world *world) {
         actor->paused = actor->frozen = actor->crashed = false;
         actor->wake_at = RL_NEVER;
         actor->actions_count = 0;
-        actor->rate = world->options.client[i].clock_ppm;
+        actor->rate = world_client_options(world, i)->clock_ppm;
         actor->clock = (struct sim_clock){
             0, random_between(&actor->random, 10000 * RL_MS, 1000000000 * RL_MS), actor->rate};
         struct random wall = random_named(world->options.seed, 300 + i);
-        actor->wall = WALL_BEGIN + world->options.client[i].wall_off +
+        actor->wall = WALL_BEGIN + world_client_options(world, i)->wall_off +
                       random_between(&wall, -WALL_SPREAD, WALL_SPREAD) - actor->clock.shown;
         list_nodes(world, i);
         for (unsigned r = 0; r < world->options.resources; r++)
             actor->hold[r] =
-                (struct hold){.world = world, .client = (uint8_t)i, .resource = (uint8_t)r};
+                (struct hold){.world = world,
+                              .client = (uint16_t)i,
+                              .resource = (uint16_t)(world_first_resource(world, i) + r)};
         open_client(world, i);
         actor_rearm(world, i);
     }

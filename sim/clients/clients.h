@@ -11,7 +11,7 @@
 /* What a client's program does: at once, or when it resumes. */
 struct client_action {
     enum client_action_kind kind;
-    uint8_t resource; /* MANY: resources, by bits */
+    uint8_t resource; /* of the client's own; MANY: by bits */
     int64_t number;
     rl_ns think, late;
     struct world_operation operation;
@@ -19,7 +19,8 @@ struct client_action {
 
 /* An update under way: from its read to its write. */
 struct update {
-    uint8_t client, resource;
+    uint16_t client;
+    uint8_t resource;
     bool active, sent;
     uint32_t hold, token;
     int64_t value, fence;
@@ -28,7 +29,7 @@ struct update {
 
 struct hold { /* one lock of one client */
     struct world *world;
-    uint8_t client, resource;
+    uint16_t client, resource;
     uint8_t slots;    /* of the lock; 0: it has none */
     uint8_t slot;     /* that it holds, or held last */
     bool shared;      /* it is one of readers, since it was made ... */

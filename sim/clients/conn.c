@@ -241,7 +241,7 @@ static void post_guarded(const struct conn *conn, const struct net_request *requ
 enum { ASKED_EACH = 500 };
 
 static void count_asked(struct world *world, int client, unsigned node) {
-    struct asked *asked = &world->asked[client < 0 ? WORLD_CLIENTS_MAX : client][node];
+    struct asked *asked = &world->asked[client + 1][node];
     if (asked->count == 0 || world->now >= asked->since + 1000 * RL_MS)
         *asked = (struct asked){.since = world->now};
     if (++asked->count % ASKED_EACH != 0) return;
@@ -285,7 +285,7 @@ static void post_slots(const struct net_request *request, struct message *messag
         message->slots.order[message->slots.order_count++] = (uint8_t)slot;
         slot = 0;
     }
-    message->keys[0] = (uint8_t)(WORLD_SLOT_FIRST + message->slots.order[0] - 1);
+    message->keys[0] = (uint16_t)(WORLD_SLOT_FIRST + message->slots.order[0] - 1);
 }
 
 static void post_waiter(const struct net_request *request, struct message *message) {
@@ -305,7 +305,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
     count_question(conn, request->op);
     message->number = ++world->messages_count;
     message->op = (uint8_t)request->op;
-    message->stranger = world->options.client[conn->net->client].stranger;
+    message->stranger = world_client_options(world, conn->net->client)->stranger;
     message->ttl_ms = request->ttl_ms;
     /* By value, like bytes on the wire: the token may have changed before this arrives. */
     if (net_op_is(request->op, NET_OP_TOKEN))
@@ -323,7 +323,7 @@ void conn_post(struct conn *conn, struct net_call *call) {
         const struct net_bytes *key = &request->keys[i];
         int resource = resource_of((const char *)key->data + prefix, key->bytes - prefix);
         assert(resource >= 0 && i < WORLD_RESOURCES_MAX);
-        message->keys[message->keys_count++] = (uint8_t)resource;
+        message->keys[message->keys_count++] = (uint16_t)resource;
     }
     if (subject == NET_OF_WAITERS) {
         message->waiting.waiter = links_of(conn->net)->waiter;

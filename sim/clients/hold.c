@@ -412,7 +412,7 @@ void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns lat
     size_t number = update_new(world);
     world->updates[number] = (struct update){
         .client = hold->client,
-        .resource = hold->resource,
+        .resource = (uint8_t)hold->resource,
         .active = true,
         .hold = hold->count,
         .token = hold->token,

@@ -27,7 +27,7 @@ static void on_leader(void *context, const struct redlock_leader *leader) {
 
 /* A client of mode classic cannot. */
 void observers_begin(struct actor *actor, unsigned client) {
-    const struct world_client_options *options = &actor->world->options.client[client];
+    const struct world_client_options *options = world_client_options(actor->world, client);
     for (unsigned i = 0; i < WORLD_RESOURCES_MAX; i++) {
         const struct node_bytes key = resource_key(i);
         struct redlock_error error;

@@ -12,7 +12,7 @@
 
 struct change { /* of one key, for restarts and replicas to roll back */
     rl_ns at;
-    uint8_t resource;
+    uint16_t resource;
     uint32_t token; /* 0: deleted */
     int64_t expires_ms;
 };
@@ -77,15 +77,18 @@ struct server {
     struct sim_clock clock;   /* the wall clock: keys end by it, ... */
     struct sim_clock boot;    /* ... and the locks of a native node by CLOCK_BOOTTIME */
     bool up, paused;
-    int mode;                /* a verdict; GRANTED: normal */
+    int mode;         /* a verdict; GRANTED: normal */
+    uint32_t counted; /* server_clients(), at ... */
+    rl_ns counted_at;
+    uint64_t received;       /* messages, while it was up */
     struct messages backlog; /* requests in its sockets while it is stopped */
     struct change *changes;
     size_t changes_count, changes_capacity;
     /* The readers that are listed, as the history knows them; their changes; those of old data. */
     struct places places, places_log, places_then;
-    rl_ns expiry_at; /* time of the event that removes expired keys; RL_NEVER: none */
-    rl_ns ends_at;   /* native: the same for its locks */
-    struct queue queue[WORLD_KEYS_MAX]; /* the waiters of each resource, or of its slots */
+    rl_ns expiry_at;     /* time of the event that removes expired keys; RL_NEVER: none */
+    rl_ns ends_at;       /* native: the same for its locks */
+    struct queue *queue; /* the waiters of each resource, or of its slots; world->names */
     /* The announcement of a leader, by resource: its text, a token's number; 0: none. */
     struct announced {
         uint32_t text;
@@ -108,7 +111,7 @@ struct node_request {
 };
 struct rl_record;
 /* server_state.c */
-struct node_bytes resource_key(unsigned resource); /* below WORLD_KEYS_MAX */
+struct node_bytes resource_key(unsigned resource); /* below WORLD_NAMES_MAX */
 int resource_of(const void *key, size_t bytes);    /* -1: not a resource of the world */
 const struct node_bytes *server_slot_names(void);  /* NODE_SLOTS_MAX */
 int64_t server_wall_ms(const struct server *server);
@@ -185,8 +188,8 @@ void notify_waiter(struct server *server, uint32_t waiter, int resource, int ran
 /* the client received it, or it was lost */
 void notify_record(struct world *world, enum history_kind kind, const struct message *hint);
 void server_forget_waiters(struct server *server);
-uint32_t server_clients(const struct server *server); /* that are notified of such changes */
-void server_announce(struct server *server); /* all data changed: sent before any later answer */
+uint32_t server_clients(struct server *server); /* that are notified of such changes */
+void server_announce(struct server *server);    /* all data changed: sent before any later answer */
 /* changed by the request that is served, or by a stranger: announced soon */
 void server_record_changed(struct server *server);
 void server_announce_record(struct server *server); /* if it has changed: now */

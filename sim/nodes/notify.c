@@ -16,6 +16,7 @@
 #define EXPIRY_LATE_MAX (101 * RL_MS)
 /* Within this time a server has answered all requests in its sockets. */
 #define SOON (RL_MS / 2)
+#define COUNTED (100 * RL_MS)
 
 /* ---- delivery ------------------------------------------------------------------------------- */
 
@@ -71,15 +72,23 @@ static struct link *next_listener(const struct server *server, struct link *link
 
 /* One read arms one notification. The client that made the change gets none, although its read is
  * used up as well. */
-void notify_changed(struct server *server, unsigned resource, bool expired) {
-    const unsigned key = 1u << resource;
-    for (struct link *link = NULL; server->up && (link = next_listener(server, link));) {
-        if (!(link->armed & key)) continue;
+static void notify_client(struct server *server, unsigned client, unsigned resource, bool expired) {
+    struct world *world = server->world;
+    const unsigned key = 1u << (resource - world_first_resource(world, client));
+    for (struct link *link = NULL; (link = link_next_of(world, client, link));) {
+        if (!listens(server, link) || !(link->armed & key)) continue;
         link->armed &= (uint8_t)~key;
-        if (link == server->world->serving) continue;
+        if (link == world->serving) continue;
         rl_ns late = expired ? random_between(&link->hints_random, 0, EXPIRY_LATE_MAX) : 0;
-        notify(server->world, link, (int)resource, -1, late);
+        notify(world, link, (int)resource, -1, late);
     }
+}
+
+void notify_changed(struct server *server, unsigned resource, bool expired) {
+    struct world *world = server->world;
+    for (int i = -1;
+         server->up && world->options.wakes.on && (i = world_client_with(world, resource, i)) >= 0;)
+        notify_client(server, (unsigned)i, resource, expired);
 }
 
 void notify_flushed(struct server *server) {
@@ -108,7 +117,7 @@ void hints_again(struct world *world, unsigned client, unsigned node) {
 /* ---- the wait queue ------------------------------------------------------------------------- */
 
 void server_forget_waiters(struct server *server) {
-    for (unsigned i = 0; i < WORLD_KEYS_MAX; i++) server->queue[i].count = 0;
+    for (unsigned i = 0; i < server->world->names; i++) server->queue[i].count = 0;
 }
 
 static void publish(struct server *server, int resource, const struct queue_notice *notice) {
@@ -120,15 +129,19 @@ static void publish(struct server *server, int resource, const struct queue_noti
 }
 
 void notify_waiter(struct server *server, uint32_t waiter, int resource, int rank) {
-    for (struct link *link = NULL; (link = next_listener(server, link));)
-        if (server->world->links[link->client].waiter == waiter)
-            notify(server->world, link, resource, rank, 0);
+    struct world *world = server->world;
+    for (int i = -1; world->options.wakes.on && resource >= 0 &&
+                     (i = world_client_with(world, (unsigned)resource, i)) >= 0;) {
+        if (world->links[i].waiter != waiter) continue;
+        for (struct link *link = NULL; (link = link_next_of(world, (unsigned)i, link));)
+            if (listens(server, link)) notify(world, link, resource, rank, 0);
+    }
 }
 
 static void wait_op(struct server *server, struct message *request) {
     const struct queue_request what = {
         .waiter = request->waiting.waiter,
-        .address = (uint16_t)(request->client << 8 | request->slot),
+        .address = (uint32_t)request->client << 8 | request->slot,
         .lease_ms = request->op == NET_WAIT_QUEUE_ENTER ? request->ttl_ms : 0,
         .age_us = request->waiting.age_us > 0 ? request->waiting.age_us : 0,
         .passes = request->waiting.passes,
@@ -149,7 +162,8 @@ void notify_serve(struct server *server, struct message *request) {
         server_read(server, request);
         bool tracked = link->tracks == link->connection && request->connection == link->connection;
         for (unsigned i = 0; tracked && i < request->keys_count; i++)
-            link->armed |= (uint8_t)(1u << request->keys[i]);
+            link->armed |= (uint8_t)(1u << (request->keys[i] -
+                                            world_first_resource(server->world, request->client)));
     } else if (request->op == NET_TURN_WAIT || request->op == NET_TURN_LEAVE) {
         turns_serve(server, request);
     } else {
@@ -185,10 +199,17 @@ static bool is_announced_to(const struct server *server, const struct link *link
     return link->node == server->node && link->old == server->old && link->open && link->announces;
 }
 
-uint32_t server_clients(const struct server *server) {
-    uint32_t count = server->world->options.clients_elsewhere;
+/* Of a fleet, the count is up to COUNTED old: there are many to count. */
+uint32_t server_clients(struct server *server) {
+    const struct world *world = server->world;
+    const bool fleet = world->names > WORLD_KEYS_MAX;
+    if (fleet && server->counted && world->now < server->counted_at + COUNTED)
+        return server->counted;
+    uint32_t count = world->options.clients_elsewhere;
     for (struct link *link = NULL; (link = link_next(server->world, link));)
         count += is_announced_to(server, link);
+    server->counted = count;
+    server->counted_at = world->now;
     return count;
 }
 

@@ -13,7 +13,7 @@ enum { QUEUE_MAX = 32 };
 
 struct queue_place {
     uint32_t waiter;            /* names the waiter */
-    uint16_t address;           /* the address of its notifications */
+    uint32_t address;           /* the address of its notifications */
     int64_t since_us, until_us; /* by the node's clock: when it came; when it expires */
 };
 
@@ -28,7 +28,7 @@ struct queue {
 /* A waiter's request, at `now_us` of the node's clock. */
 struct queue_request {
     uint32_t waiter;
-    uint16_t address;
+    uint32_t address;
     int64_t lease_ms; /* how long the place is kept; 0: it leaves */
     int64_t age_us;   /* how long it has waited */
     bool passes;      /* it leaves, and those before it did not come in their turn */

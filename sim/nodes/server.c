@@ -79,11 +79,12 @@ static void look_for_ended_locks(struct world *world, void *argument, int64_t nu
 
 static void remember_change(struct server *server, unsigned resource, uint32_t token,
                             int64_t expires_ms) {
+    if (resource >= WORLD_KEYS_MAX) return; /* nothing rolls the nodes of a fleet back */
     if (server->changes_count == server->changes_capacity)
         server->changes =
             memory_grow(server->changes, &server->changes_capacity, sizeof(server->changes[0]), 64);
     server->changes[server->changes_count++] =
-        (struct change){server->world->now, (uint8_t)resource, token, expires_ms};
+        (struct change){server->world->now, (uint16_t)resource, token, expires_ms};
 }
 
 /* Of a key, or of a lock that is not one. */
@@ -205,7 +206,7 @@ void server_acquire_slot(struct server *server, struct message *request) {
     request->reply.other_slots = (uint8_t)answer.other_count;
     if (answer.answer == NODE_DENIED && answer.other_count == 0)
         request->reply.remaining_ms = answer.remaining_ms;
-    if (answer.slot != 0) request->keys[0] = (uint8_t)(WORLD_SLOT_FIRST + answer.slot - 1);
+    if (answer.slot != 0) request->keys[0] = (uint16_t)(WORLD_SLOT_FIRST + answer.slot - 1);
     server_await_expiry(server);
 }
 
@@ -358,15 +359,32 @@ void server_receive(struct world *world, struct message *request) {
     const struct link *link = link_of(world, request);
     struct server *server =
         request->what == MESSAGE_CONNECT ? &world->server[link->node] : server_of(world, link);
+    server->received += server->up && request->part != PART_FIRST;
     if (server->up && server->paused)
         messages_push(&server->backlog, request);
     else
         server_serve(server, request);
 }
 
+uint64_t node_received(const struct world *world, unsigned node) {
+    return world->server[node].received;
+}
+
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
+static void make_room(struct world *world) {
+    if (world->names <= world->names_room) return;
+    world->names_room = world->names;
+    for (unsigned i = 0; i < RL_NODES_MAX; i++) {
+        free(world->server[i].queue);
+        free(world->old[i].queue);
+        world->server[i].queue = memory_new(world->names * sizeof(struct queue));
+        world->old[i].queue = memory_new(world->names * sizeof(struct queue));
+    }
+}
+
 void servers_begin(struct world *world) {
+    make_room(world);
     if (!world->scratch) world->scratch = server_table_new();
     world->processes = world->waiters = world->replids = 0;
     world->serving = NULL;
@@ -379,6 +397,8 @@ void servers_begin(struct world *world) {
         server->paused = false;
         server->mode = REDLOCK_VERDICT_GRANTED;
         server->backlog = (struct messages){NULL, NULL};
+        server->received = 0;
+        server->counted = 0;
         server->changes_count = 0;
         readers_begin(server);
         server_forget_ends(server);
@@ -411,6 +431,8 @@ void servers_free(struct world *world) {
         node_table_free(world->old[i].own);
         node_queue_free(world->server[i].turns);
         free(world->server[i].changes);
+        free(world->server[i].queue);
+        free(world->old[i].queue);
         readers_free(&world->server[i]);
         free(world->server[i].guard);
     }

@@ -114,7 +114,10 @@ static void live_on(struct server *server, struct server *old) {
     (void)node_table_copy(keys, server->keys);
     node_table_free(old->own);
     struct node_table *own = server->native ? server_table_of(old, true) : NULL;
+    struct queue *queue = old->queue;
+    memcpy(queue, server->queue, server->world->names * sizeof(*queue));
     *old = *server;
+    old->queue = queue;
     old->old = true;
     old->keys = keys;
     old->own = own;

@@ -15,13 +15,31 @@ static const struct node_bytes keys[WORLD_KEYS_MAX] = {
     {"r1", 2},        {"r2", 2},        {"r3", 2},        {"r4", 2},
     {"r1:slot:1", 9}, {"r1:slot:2", 9}, {"r1:slot:3", 9}, {"r1:slot:4", 9}};
 
+/* The names of a fleet. */
+static struct node_bytes fleet_key(unsigned number) {
+    static char names[WORLD_FLEET_MAX][12];
+    char *name = names[number];
+    if (!name[0]) snprintf(name, sizeof(names[0]), "f%u", number);
+    return (struct node_bytes){name, strlen(name)};
+}
+
+static int fleet_resource(const char *name, size_t bytes) {
+    unsigned number = 0;
+    for (size_t i = 1; i < bytes; i++) {
+        if (name[i] < '0' || name[i] > '9') return -1;
+        number = number * 10 + (unsigned)(name[i] - '0');
+    }
+    return WORLD_KEYS_MAX + (int)number;
+}
+
 struct node_bytes resource_key(unsigned resource) {
-    return keys[resource];
+    return resource < WORLD_KEYS_MAX ? keys[resource] : fleet_key(resource - WORLD_KEYS_MAX);
 }
 
 int resource_of(const void *key, size_t bytes) {
     const char *name = key;
     const size_t slot = sizeof("r1:slot:") - 1;
+    if (bytes > 1 && bytes < 7 && name[0] == 'f') return fleet_resource(name, bytes);
     if (bytes == slot + 1 && memcmp(name, "r1:slot:", slot) == 0 && name[slot] >= '1' &&
         name[slot] < '1' + WORLD_SLOTS_MAX)
         return WORLD_SLOT_FIRST + name[slot] - '1';

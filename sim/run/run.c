@@ -45,11 +45,23 @@ static const struct world_above above = {
     .record = steps_record,
 };
 
+static void make_room(struct world *world, unsigned clients) {
+    if (clients <= world->clients_room) return;
+    for (unsigned i = 0; i < world->clients_room; i++) free(world->actor[i].actions);
+    free(world->links);
+    free(world->actor);
+    free(world->asked);
+    world->clients_room = clients;
+    world->links = memory_new(clients * sizeof(world->links[0]));
+    world->actor = memory_new(clients * sizeof(world->actor[0]));
+    world->asked = memory_new((clients + 1) * sizeof(world->asked[0]));
+}
+
 struct world *world_new(void) {
     struct world *world = memory_new(sizeof(*world));
     world->server = memory_new(RL_NODES_MAX * sizeof(world->server[0]));
     world->old = memory_new(RL_NODES_MAX * sizeof(world->old[0]));
-    world->actor = memory_new(WORLD_CLIENTS_MAX * sizeof(world->actor[0]));
+    make_room(world, WORLD_CLIENTS_MAX);
     world->lists = memory_new(WORLD_LISTS_MAX * sizeof(world->lists[0]));
     world->above = &above;
     for (unsigned i = 0; i < RL_NODES_MAX; i++) {
@@ -67,7 +79,9 @@ void world_free(struct world *world) {
     servers_free(world);
     free(world->events.heap);
     messages_free(world);
-    for (unsigned i = 0; i < WORLD_CLIENTS_MAX; i++) free(world->actor[i].actions);
+    for (unsigned i = 0; i < world->clients_room; i++) free(world->actor[i].actions);
+    free(world->links);
+    free(world->asked);
     free(world->updates);
     free(world->server);
     free(world->old);
@@ -79,7 +93,11 @@ void world_free(struct world *world) {
 void world_begin(struct world *world, const struct world_options *options,
                  struct history *history) {
     assert(!world->running && options->nodes >= 1 && options->nodes <= RL_NODES_MAX);
-    assert(options->clients <= WORLD_CLIENTS_MAX && options->resources <= WORLD_RESOURCES_MAX);
+    const bool fleet = options->alone || options->hot;
+    assert(options->clients <= (fleet ? WORLD_FLEET_MAX : WORLD_CLIENTS_MAX));
+    assert(options->resources <= (fleet ? 1 : WORLD_RESOURCES_MAX));
+    make_room(world, options->clients);
+    world->names = WORLD_KEYS_MAX + options->alone + options->hot;
     world->options = *options;
     world->history = history;
     history_clear(history);
@@ -88,7 +106,7 @@ void world_begin(struct world *world, const struct world_options *options,
     history->resources = options->resources;
     history->others = options->others;
     history->refused = history->guarded = 0;
-    for (unsigned i = 0; i < options->clients; i++) {
+    for (unsigned i = 0; i < options->clients && !fleet; i++) {
         const struct world_client_options *client = &options->client[i];
         if (client->refused) history->refused |= UINT32_C(1) << i;
         if (client->client.mode == REDLOCK_MODE_GUARDED) history->guarded |= UINT32_C(1) << i;
@@ -100,7 +118,7 @@ void world_begin(struct world *world, const struct world_options *options,
     world->updates_count = 0;
     memset(world->reg, 0, sizeof(world->reg));
     world->reports = (struct world_reports){NULL, NULL, NULL};
-    memset(world->asked, 0, sizeof(world->asked));
+    memset(world->asked, 0, (world->clients_room + 1) * sizeof(world->asked[0]));
     world->lists_count = 0;
     world->running = true;
     memset(world->steps_keys, 0, sizeof(world->steps_keys));

@@ -89,7 +89,8 @@ struct message {
     rl_ns arrives_at;
     uint32_t number;     /* in the history */
     uint32_t connection; /* the number of its connection on its link */
-    uint8_t client, slot;
+    uint16_t client;
+    uint8_t slot;
     uint8_t what;    /* enum message_what */
     bool breaks;     /* lost: the connection breaks when the message would arrive */
     int16_t verdict; /* of an answer: to CONNECT, TRACK and REQUEST */
@@ -115,7 +116,8 @@ struct message {
     uint8_t op, part;
     bool guarded;
     bool stranger; /* the commands and scripts of another project: on plain keys */
-    uint8_t keys_count, keys[WORLD_RESOURCES_MAX]; /* resources */
+    uint8_t keys_count;
+    uint16_t keys[WORLD_RESOURCES_MAX]; /* resources */
     uint32_t token;
     int64_t ttl_ms;
     uint8_t question;          /* SERVER_INFO */
@@ -181,8 +183,9 @@ enum way { WAY_REQUESTS, WAY_ANSWERS, WAY_HINTS, WAYS };
 /* Between a client and one entry of its node list, for one connection at a time. Each entry has
  * two: a client tries a fresh connection next to the one on which an answer is overdue. */
 struct link {
-    uint8_t client, slot; /* its place in links.link */
-    bool fresh;           /* the other one of the pair is the client's main one */
+    uint16_t client;
+    uint8_t slot; /* its place in links.link */
+    bool fresh;   /* the other one of the pair is the client's main one */
     unsigned node;
     int moves_to;        /* the node that the next connections reach; -1: the same */
     uint32_t connection; /* numbers its connections */
@@ -191,7 +194,8 @@ struct link {
     bool open; /* the node has the connection open */
     bool old;  /* connected to the old incarnation of a node whose replica has taken its place */
     int16_t set_verdict; /* the SET's answer, until its ZADD arrives */
-    unsigned cut;        /* enum link_way */
+    unsigned cut;        /* enum link_way, since ... */
+    rl_ns cut_at;
     rl_ns delay_next;
     bool lose_next_answer;
     struct channel channels[WAYS];
@@ -199,7 +203,7 @@ struct link {
     /* The unrequested messages of its node. */
     struct random hints_random;
     uint32_t tracks; /* number of the connection that tracks; 0: none */
-    uint8_t armed;   /* resources, by bits, that were read and have not changed since */
+    uint8_t armed;   /* the client's resources, by bits: read, and not changed since */
     bool wakes_lost, wakes_again;
     /* Guarded clients: the node announces its changes among the answers. */
     bool guarded;     /* the client requests it */
@@ -219,6 +223,7 @@ struct links {
 
 /* The links of all clients, one after the other; `before` NULL: the first. NULL: no more. */
 struct link *link_next(struct world *world, const struct link *before);
+struct link *link_next_of(struct world *world, unsigned client, const struct link *before);
 /* The main ones between these two, in the same way. */
 struct link *link_between(struct world *world, unsigned client, unsigned node,
                           const struct link *before);
@@ -286,8 +291,9 @@ struct world {
     struct message *spare;
     uint32_t messages_count;
     const struct world_above *above;
-    struct links links[WORLD_CLIENTS_MAX];
-    struct actor *actor;   /* WORLD_CLIENTS_MAX */
+    struct links *links;   /* clients_room */
+    struct actor *actor;   /* the same */
+    unsigned clients_room; /* at least WORLD_CLIENTS_MAX */
     unsigned opening;      /* the client for which net_open() is called */
     struct server *server; /* RL_NODES_MAX */
     struct server *old;    /* old[i]: the former master of node i (node_split()) */
@@ -301,8 +307,9 @@ struct world {
     struct update *updates;
     size_t updates_count, updates_capacity;
     struct world_reports reports;
-    struct asked asked[WORLD_CLIENTS_MAX + 1][RL_NODES_MAX]; /* the last row: by all clients */
-    struct member_list *lists;                               /* WORLD_LISTS_MAX */
+    unsigned names, names_room;          /* the numbers of resources are below the first */
+    struct asked (*asked)[RL_NODES_MAX]; /* the row before those of the clients: by all of them */
+    struct member_list *lists;           /* WORLD_LISTS_MAX */
     unsigned lists_count;
     void *owner;
     bool running;
@@ -311,6 +318,10 @@ struct world {
     unsigned steps_changed;
     uint32_t bodies_count; /* the numbers of bodies */
 };
+
+const struct world_client_options *world_client_options(const struct world *world, unsigned client);
+/* The clients that have a resource, one after the other; `before` -1: the first. -1: no more. */
+int world_client_with(const struct world *world, unsigned resource, int before);
 
 /* Adds a record with the present time; the caller fills in the fields of its kind. */
 struct history_record world_record(const struct world *world, enum history_kind kind);

@@ -10,8 +10,7 @@ struct link *link_of(struct world *world, const struct message *message) {
     return &world->links[message->client].link[message->slot];
 }
 
-/* Those of one client. */
-static struct link *link_next_of(struct world *world, unsigned client, const struct link *before) {
+struct link *link_next_of(struct world *world, unsigned client, const struct link *before) {
     struct links *links = &world->links[client];
     for (unsigned slot = before ? before->slot + 1u : 0; slot < 2 * RL_NODES_MAX; slot++)
         if (slot % RL_NODES_MAX < links->slots) return &links->link[slot];
@@ -63,7 +62,7 @@ static void await_first(struct world *world, struct link *link, enum way way) {
     if (channel->awaited || channel->stalled || !first) return;
     channel->awaited = true;
     channel->generation++;
-    int64_t number = (int64_t)channel->generation << 16 | (int64_t)link->client << 8 |
+    int64_t number = (int64_t)((uint64_t)channel->generation << 32) | (int64_t)link->client << 8 |
                      (int64_t)link->slot << 2 | (int64_t)way;
     world_at(world, first->arrives_at, arrive, NULL, number);
 }
@@ -164,19 +163,22 @@ static void arrive_at_client(struct world *world, struct link *link, struct mess
 }
 
 static void arrive(struct world *world, void *argument, int64_t number) {
-    struct link *link = &world->links[number >> 8 & 0xff].link[number >> 2 & 0x3f];
+    struct link *link = &world->links[number >> 8 & 0xffff].link[number >> 2 & 0x3f];
     enum way way = (enum way)(number & 3);
     struct channel *channel = &link->channels[way];
     (void)argument;
-    if (channel->generation != (uint32_t)(number >> 16)) return;
+    if (channel->generation != (uint32_t)((uint64_t)number >> 32)) return;
     channel->awaited = false;
-    if (link->cut & (way == WAY_REQUESTS ? LINK_REQUESTS : LINK_ANSWERS)) {
+    const bool cut = link->cut & (way == WAY_REQUESTS ? LINK_REQUESTS : LINK_ANSWERS);
+    const bool lost =
+        cut && world->options.resent_late && channel->under_way.head->what == MESSAGE_CONNECT;
+    if (cut && !lost) {
         channel->stalled = true;
         return;
     }
     struct message *message = messages_pop(&channel->under_way);
     await_first(world, link, way);
-    if (link->hole != 0 && message->connection == link->hole)
+    if (lost || (link->hole != 0 && message->connection == link->hole))
         drop(world, message);
     else if (way == WAY_REQUESTS)
         arrive_at_node(world, link, message);
@@ -268,7 +270,10 @@ void link_write(struct world *world, enum history_kind kind, unsigned client, un
 void link_cut(struct world *world, unsigned client, unsigned node, enum link_way way) {
     link_write(world, HISTORY_CUT, client, node, way);
     for (struct link *link = NULL; (link = link_next_of(world, client, link));)
-        if (link->node == node) link->cut |= (unsigned)way;
+        if (link->node == node) {
+            if (!link->cut) link->cut_at = world->now;
+            link->cut |= (unsigned)way;
+        }
 }
 
 /* Messages that waited at the cut arrive one delay later, and later messages not before them. */
@@ -277,6 +282,8 @@ static void heal_way(struct world *world, struct link *link, enum way way) {
     if (!channel->stalled) return;
     channel->stalled = false;
     rl_ns soonest = world->now + draw_delay(world, link);
+    if (world->options.resent_late)
+        soonest += random_between(&link->random, 0, world->now - link->cut_at);
     for (struct message *message = channel->under_way.head; message; message = message->next)
         if (message->arrives_at < soonest) message->arrives_at = soonest;
     if (channel->last < soonest) channel->last = soonest;

@@ -65,6 +65,31 @@ void world_report_to(struct world *world, void *owner, const struct world_report
 }
 void *world_owner(const struct world *world) { return world->owner; }
 
+/* ---- the clients ------------------------------------------------------------------------------
+ */
+
+const struct world_client_options *world_client_options(const struct world *world,
+                                                        unsigned client) {
+    return &world->options.client[client % WORLD_CLIENTS_MAX];
+}
+
+unsigned world_first_resource(const struct world *world, unsigned client) {
+    const uint32_t alone = world->options.alone, hot = world->options.hot;
+    if (world->names == WORLD_KEYS_MAX) return 0;
+    return WORLD_KEYS_MAX + (client < alone ? client : alone + (client - alone) % hot);
+}
+
+int world_client_with(const struct world *world, unsigned resource, int before) {
+    const uint32_t alone = world->options.alone, hot = world->options.hot;
+    const unsigned number = resource - WORLD_KEYS_MAX;
+    unsigned next = (unsigned)(before + 1);
+    if (world->names > WORLD_KEYS_MAX) {
+        if (number < alone && before >= 0) return -1;
+        next = before < 0 ? number : (unsigned)before + hot;
+    }
+    return next < world->options.clients ? (int)next : -1;
+}
+
 /* ---- the history ----------------------------------------------------------------------------- */
 
 struct history_record world_record(const struct world *world, enum history_kind kind) {

@@ -20,6 +20,8 @@
 #define WORLD_SLOTS_MAX 4
 #define WORLD_KEYS_MAX (WORLD_SLOT_FIRST + WORLD_SLOTS_MAX)
 #define WORLD_LISTS_MAX 128
+#define WORLD_FLEET_MAX 20000
+#define WORLD_NAMES_MAX (WORLD_KEYS_MAX + WORLD_FLEET_MAX)
 
 struct world;
 
@@ -78,6 +80,9 @@ struct world_options {
     /* Messages on a fresh connection may overtake those on the old one: what delays them is not the
      * way that both take. */
     bool paths_apart;
+    /* At a cut, TCP sends again after ever longer pauses. So what waited there arrives within as
+     * long again as it was cut, and tries to connect are lost. Else all arrives as it heals. */
+    bool resent_late;
     bool together; /* renewals that may wait for each other do so */
     /* guarded: probability that SET and ZADD of one acquisition do not arrive together */
     uint32_t split_ppm;
@@ -86,6 +91,10 @@ struct world_options {
     struct world_link link;
     struct world_wakes wakes;
     struct world_client_options client[WORLD_CLIENTS_MAX];
+    /* A fleet: any number of clients, which take the options of `client` in turn and have one lock
+     * each. The first `alone` of them have a name to themselves, the others share `hot` names. It
+     * is beyond histories: nothing judges its run. 0: no fleet. */
+    uint32_t alone, hot;
     /* 0: the history leaves out SENT/ARRIVED/ANSWERED (exploration); else it has them */
     rl_ns record_messages;
     FILE *steps; /* NULL: the steps of the run are not printed (steps.h) */
@@ -168,6 +177,9 @@ struct world_reports {
  * not the owner. */
 void world_report_to(struct world *world, void *owner, const struct world_reports *reports);
 void *world_owner(const struct world *world);
+/* The number of a client's first resource. */
+unsigned world_first_resource(const struct world *world, unsigned client);
+uint64_t node_received(const struct world *world, unsigned node); /* messages, while it was up */
 
 /* ---- faults of clients ---------------------------------------------------------------------- */
 

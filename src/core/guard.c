@@ -13,8 +13,9 @@
 #define RETRY_PAUSE (100 * RL_MS)
 #define RECONNECT_PAUSE (1000 * RL_MS)
 #define FOLLOW_PAUSE (1000 * RL_MS)
-#define HAND_ON_FIRST (20 * RL_MS)
-#define HAND_ON_PAUSE_MAX (1000 * RL_MS)
+#define HAND_ON_FIRST (500 * RL_MS)
+#define HAND_ON_PAUSE_MAX (8000 * RL_MS)
+#define HAND_ON_PART 8 /* of the time waited */
 #define JITTER_MAX (250 * RL_MS)
 
 void rl_guard_init(struct rl_guard *guard, unsigned nodes, uint32_t drift_ppm, rl_ns drift_fixed) {
@@ -350,9 +351,11 @@ static void hand_on(struct rl_guard *guard, struct rl_guard_node *node, rl_ns no
         node->hand_on_pause < HAND_ON_PAUSE_MAX / 2 ? node->hand_on_pause * 2 : HAND_ON_PAUSE_MAX;
     node->hand_on_at = now + node->hand_on_pause;
     if (waited_ms <= node->record.waited_ms) return;
-    /* Another agent wrote during this pause. Every agent reads each record that is written, so if
-     * each of them wrote, the reads would grow with the square of their number. */
-    if (!guard->leaving && 2 * (waited_ms - node->record.waited_ms) * RL_MS < pause) return;
+    /* Another agent wrote during this pause, or not long ago. Every agent reads each record that is
+     * written, so if each of them wrote, the reads would grow with the square of their number. */
+    const int64_t gained_ms = waited_ms - node->record.waited_ms;
+    const bool little = 2 * gained_ms * RL_MS < pause || gained_ms < waited_ms / HAND_ON_PART;
+    if (little && !guard->leaving) return;
     node->writing = node->record;
     node->writing.waited_ms = waited_ms;
     node->floor = NULL;

@@ -513,8 +513,8 @@ enum kind { FEW, MANY, KINDS };
 
 static const unsigned walks[KINDS] = {[FEW] = 20, [MANY] = 800};
 static const struct kept_number kept[KINDS] = {
-    [FEW] = {"few walks", UINT64_C(0x21b31f10791279e3)},
-    [MANY] = {"many walks", UINT64_C(0xc6d63ee739e71cfc)},
+    [FEW] = {"few walks", UINT64_C(0xe8d5682cc0d9befe)},
+    [MANY] = {"many walks", UINT64_C(0x0ea4469b869b397b)},
 };
 
 static void draw_fences(void) {

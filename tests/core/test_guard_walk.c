@@ -125,7 +125,7 @@ static void test_walk(void **state) {
     assert_true(losses > 1000 && installs > 800);
     /* After an intended change of the guard, write down the number that is printed. */
     printf("    steps: 0x%016llx\n", (unsigned long long)world_folded);
-    assert_true(wanted || world_folded == UINT64_C(0xe8c89668b5f7b2e6));
+    assert_true(wanted || world_folded == UINT64_C(0x0c96035b33e14059));
 }
 
 int main(void) {

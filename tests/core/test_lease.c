@@ -1236,7 +1236,7 @@ static void test_a_quorum_that_changes_under_way(void **state) {
 static void prepare(unsigned from, unsigned to) {
     setup(5);
     begin();
-    lease.state = (enum rl_lease_state)from;
+    lease.state = (uint8_t)from;
     lease.validity_end = to == RL_LEASE_HELD ? 10 : 0;
     lease.round_proven = to == RL_LEASE_HELD;
     lease.work->round.quorum = 3;

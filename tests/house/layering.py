@@ -72,7 +72,8 @@ LAYERS = {
     "sim/pictures": {"src/core", "src/net", "sim/history", "sim/judges", "sim/pictures", "include"},
     "sim/seeds": {"src/core", "sim/history", "sim/judges", "sim/world", "sim/clients", "sim/run", "sim/seeds"},
     "sim/scene_runner": {"src/net", "sim/history", "sim/judges", "sim/run", "sim/pictures", "sim/scene_runner"},
-    "sim": {"sim/seeds", "sim/scene_runner", "sim"},
+    "sim/fleet": {"src/core", "sim/history", "sim/world", "sim/run", "sim/fleet"},
+    "sim": {"sim/fleet", "sim/seeds", "sim/scene_runner", "sim"},
     # src/node inside a server. It links none of the libraries.
     "module/state": {"src/node", "module/state", "include"},
     "module/commands": {"src/node", "module/state", "module/commands", "include"},
@@ -121,6 +122,7 @@ SEAM = {
     "sim/nodes": "sim/nodes/nodes.h",
     "sim/clients": "sim/clients/clients.h",
     "sim/run": "sim/run/run.h",
+    "sim/fleet": "sim/fleet/fleet.h",
     "sim/seeds": "sim/seeds/explore.h",
     "sim/scene_runner": "sim/scene_runner/scenario.h",
 }
