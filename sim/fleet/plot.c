@@ -40,7 +40,7 @@ static void head(FILE *out, const char *title) {
             ".bound{stroke:#b03020;stroke-dasharray:6 4}svg{background:#fff}"
             "@media(prefers-color-scheme:dark){svg{background:#161b22}text{fill:#ddd}"
             "path{stroke:#6cb6ff}line{stroke:#777}.bound{stroke:#ff8070}}</style>\n",
-            LEFT + WIDTH + 20, TOP + HEIGHT + 45, title);
+            LEFT + WIDTH + 20, TOP + HEIGHT + 52, title);
     fprintf(out, "<text x=\"%d\" y=\"18\">%s</text>\n", LEFT, title);
 }
 
@@ -50,8 +50,7 @@ static void level(FILE *out, double value, double top, const char *kind, const c
             LEFT + WIDTH, y, y);
     fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f</text>\n", LEFT - 6, y + 4,
             value);
-    fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT + WIDTH, y - 4,
-            text);
+    fprintf(out, "<text x=\"%d\" y=\"%.1f\">%s</text>\n", LEFT + 4, y - 4, text);
 }
 
 /* The node that received most in each second. */
@@ -73,12 +72,13 @@ bool fleet_plot(const struct fleet_counts *counts, const struct fleet_phase *pha
     head(out, title);
     level(out, 0, top, "axis", "");
     level(out, bound, top, "bound", "three times the steady rate");
+    level(out, peak, top, "axis", "the worst second");
     for (int i = 0; phases[i].name; i++) {
         const double x = x_of(phases, phases[i].at);
         fprintf(out, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>\n", x, x, TOP + HEIGHT,
-                TOP + HEIGHT + 14 * (1 + i % 2));
+                TOP + HEIGHT + 14 * (1 + i % 3));
         fprintf(out, "<text x=\"%.1f\" y=\"%d\">%s</text>\n", x + 3,
-                TOP + HEIGHT + 14 * (1 + i % 2), phases[i].name);
+                TOP + HEIGHT + 14 * (1 + i % 3), phases[i].name);
     }
     curve(out, counts, phases, top);
     fputs("</svg>\n", out);

@@ -3,7 +3,7 @@
 
 #ifndef REDLOCK_LIBSSL /* the soname; without it, OpenSSL is linked */
 
-#define LINKED(name) .name = name,
+#define LINKED(name) .name = (name),
 struct libssl libssl = {OPENSSL_FUNCTIONS(LINKED)};
 
 bool openssl_load(struct net_error *error) {

@@ -51,7 +51,7 @@
     X(X509_VERIFY_PARAM_set1_ip_asc)                                                               \
     X(X509_verify_cert_error_string)
 
-#define OPENSSL_MEMBER(name) __typeof__(name) *name;
+#define OPENSSL_MEMBER(name) __typeof__(name) *name; /* NOLINT(bugprone-macro-parentheses) */
 extern struct libssl { OPENSSL_FUNCTIONS(OPENSSL_MEMBER) } libssl;
 
 /* Before any of them is called; any thread may call it, and again. False: *error is filled
