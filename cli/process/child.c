@@ -24,9 +24,10 @@ static _Noreturn void become(const struct child_plan *plan, pid_t parent, int re
     if (getppid() != parent) _exit(EXIT_CANNOT_RUN);
     if (plan->terminal >= 0)
         tcsetpgrp(plan->terminal, getpid()); /* SIGTTOU is still blocked here */
-    signals_restore(plan->inherited);
     const pid_t group = getpid();
+    /* SIGPIPE is still ignored here: its reader may have been killed */
     ssize_t written = plan->group_to ? write(*plan->group_to, &group, sizeof group) : 0;
+    signals_restore(plan->inherited);
     int error = CHILD_TOO_LATE;
     if (plan->start_before == NULL || now_ns() < *plan->start_before) {
         execvpe(plan->argv[0], plan->argv, plan->environment);

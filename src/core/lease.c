@@ -176,6 +176,8 @@ static void schedule_renewal(struct rl_lease *lease, rl_ns base, rl_ns now) {
     lease->renew_at = RL_NEVER;
     if (!renews(lease) || now >= lost_at(lease)) return;
     lease->renew_at = base + renew_every(lease);
+    /* A late answer: not in the same step, which reports one outcome. */
+    if (lease->renew_at <= now) lease->renew_at = now + RL_MS;
     /* Little validity was left (a slow win, a shortened last renewal), so the regular interval
      * would end too late. */
     if (lease->renew_at >= lost_at(lease)) lease->renew_at = now + (lost_at(lease) - now) / 2;
@@ -512,6 +514,11 @@ static void note_key(struct rl_lease *lease, const struct rl_event *event, rl_ns
     if (event->vote == RL_VOTE_FAILED && !(event->ready & bit)) lease->late |= bit;
 }
 
+/* A majority can be asked: an open round gives way to a new one. */
+static bool may_ask_again(const struct rl_lease *lease, const struct rl_event *event) {
+    return rl_count(event->ready & (rl_mask)~event->voided) >= lease->work->terms->quorum;
+}
+
 /* The answer to a SET of a round that lacks a majority. It proves nothing, nor do votes that came
  * before it: between the two the key may have been gone from all nodes, by a break or a release
  * elsewhere, and another client may have the lock. So all are asked anew. */
@@ -522,8 +529,10 @@ static bool was_regained(struct rl_lease *lease, const struct rl_event *event, r
         !(lease->repaired & rl_tally_pending(&lease->work->round) & bit))
         return false;
     assert(!lease->round_proven); /* a proven round asks no node that got its key in it */
-    if (rl_count(event->ready & (rl_mask)~event->voided) >= lease->work->terms->quorum)
-        open_round(lease, event, lease->work->round_ttl, lease->round_by_caller, now, actions);
+    /* the renewal may have begun a while ago */
+    const rl_ns ttl = lease->round_by_caller ? lease->work->round_ttl : renewal_ttl(lease, now);
+    if (ttl != 0 && may_ask_again(lease, event))
+        open_round(lease, event, ttl, lease->round_by_caller, now, actions);
     return true;
 }
 
@@ -555,8 +564,7 @@ static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_
  * round began. Where many clients renew on a node that is slow for a while, none would otherwise
  * ever be renewed, because each would ask again as soon as a late answer has come. */
 static bool stays_open(const struct rl_lease *lease) {
-    return rl_lease_holds(lease) && renews(lease) && !lease->round_by_caller &&
-           !lease->round_proven && !is_proof(lease);
+    return renews(lease) && !lease->round_by_caller && !lease->round_proven && !is_proof(lease);
 }
 
 static void close_late_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
@@ -572,11 +580,6 @@ static void close_late_round(struct rl_lease *lease, const struct rl_event *even
     else if (!lease->round_proven)
         round_failed(lease, now, actions);
     lease->round_open = false;
-}
-
-/* A majority can be asked: the round that is overdue gives way to a new one. */
-static bool may_ask_again(const struct rl_lease *lease, const struct rl_event *event) {
-    return rl_count(event->ready & (rl_mask)~event->voided) >= lease->work->terms->quorum;
 }
 
 /* A renewal is due, or its retry. */
@@ -745,7 +748,9 @@ static rl_ns wake_at(const struct rl_lease *lease, rl_ns now, bool renewal_waits
     rl_ns at = RL_NEVER;
     if (rl_lease_holds(lease)) at = lost_at(lease);
     const bool overdue = is_overdue(lease, now);
-    if (lease->round_open && !overdue && round_deadline(lease) < at) at = round_deadline(lease);
+    /* a late vote may come before the step that finds the round overdue */
+    const bool noted = overdue && lease->renew_at != RL_NEVER;
+    if (lease->round_open && !noted && round_deadline(lease) < at) at = round_deadline(lease);
     const bool waits = rl_lease_holds(lease) && (lease->late & lease->behind) != 0;
     if (waits && behind_until(lease) < at) at = behind_until(lease);
     bool may_renew = rl_lease_holds(lease) && !renewal_waits &&

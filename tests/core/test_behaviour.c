@@ -185,9 +185,9 @@ static const struct kept_number kept[KINDS] = {
     [SLOTS] = {"slots", UINT64_C(0x19bb469ca93f8eea)},
     [GUARDED_SLOTS] = {"guarded slots", UINT64_C(0xc0db2d23e413b722)},
     [CONFIRMED_SLOTS] = {"confirmed slots", UINT64_C(0x599c9f47ac6966e9)},
-    [LEASE] = {"lease", UINT64_C(0x32ce1c3196226c01)},
-    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x81bc6e758ead3485)},
-    [ADOPTED] = {"adopted", UINT64_C(0x51fdf53e438eaaf2)},
+    [LEASE] = {"lease", UINT64_C(0x949f720bb4af5141)},
+    [GUARDED_LEASE] = {"guarded lease", UINT64_C(0x89cd0354e010fc81)},
+    [ADOPTED] = {"adopted", UINT64_C(0x3bce83d0ccbad056)},
 };
 
 static uint64_t number_of(unsigned kind) {

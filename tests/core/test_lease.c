@@ -322,6 +322,65 @@ static void test_a_late_answer_proves_a_renewal(void **state) {
     assert_false(lease.round_open);
 }
 
+/* A late vote may be read before the timer fires: the renewal is noticed as late all the same. */
+static void test_a_late_vote_before_the_deadline_is_noticed(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    ready = 0;
+    say(0, RL_VOTE_GRANTED, 355 * RL_MS);
+    assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_true(actions.wake_at <= 355 * RL_MS);
+    tick(355 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_UNSURE);
+    assert_int_equal(actions.wake_at, 405 * RL_MS);
+}
+
+/* The next renewal is due by then. It begins in a step of its own, so that one step reports one
+ * outcome. */
+static void test_an_answer_later_than_the_interval(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    ready = 0;
+    tick(350 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 700 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 701 * RL_MS);
+    assert_int_equal(actions.notices, RL_NOTICE_RENEWED | RL_NOTICE_SURE);
+    assert_int_equal(actions.extend, 0);
+    ready = 7;
+    tick(702 * RL_MS);
+    assert_int_equal(actions.extend, 7);
+}
+
+/* Nodes that never had the key get it in a round that is long overdue; what asks them then keeps
+ * hold_max. */
+static void test_a_late_round_keeps_hold_max(void **state) {
+    (void)state;
+    setup(5);
+    rules.hold_max = 1300 * RL_MS;
+    begin();
+    lease.asked = lease.kept = 7; /* the last two never had it */
+    tick(300 * RL_MS);
+    assert_int_equal(actions.extend_ttl, terms.ttl);
+    say(0, RL_VOTE_GRANTED, 301 * RL_MS);
+    say(2, RL_VOTE_FAILED, 302 * RL_MS);
+    say(3, RL_VOTE_ABSENT, 303 * RL_MS);
+    ready = 0;
+    tick(350 * RL_MS);
+    ready = 0x18;
+    say(1, RL_VOTE_FAILED, 800 * RL_MS);
+    assert_int_equal(actions.repair, 0x08);
+    say(4, RL_VOTE_ABSENT, 801 * RL_MS);
+    assert_int_equal(actions.repair, 0x10);
+    ready = 0x1b;
+    say(3, RL_VOTE_GRANTED, 802 * RL_MS);
+    assert_int_equal(actions.extend, 0x1b);
+    assert_int_equal(actions.extend_ttl, 498 * RL_MS);
+}
+
 /* The nodes whose answers have come are asked again as soon as they are a majority. */
 static void test_a_late_round_gives_way(void **state) {
     (void)state;
@@ -1858,6 +1917,9 @@ int main(void) {
         cmocka_unit_test(test_extend_that_recreates),
         cmocka_unit_test(test_unsure_and_sure),
         cmocka_unit_test(test_a_late_answer_proves_a_renewal),
+        cmocka_unit_test(test_a_late_vote_before_the_deadline_is_noticed),
+        cmocka_unit_test(test_an_answer_later_than_the_interval),
+        cmocka_unit_test(test_a_late_round_keeps_hold_max),
         cmocka_unit_test(test_a_late_round_gives_way),
         cmocka_unit_test(test_the_callers_extension_waits_for_no_late_answer),
         cmocka_unit_test(test_retries_come_closer_but_never_spin),

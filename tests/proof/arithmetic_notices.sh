@@ -41,10 +41,10 @@ plant "drift per thousand" tally.c 's/million = 1000000/million = 1000/' extende
 plant "validity without drift" attempt.c 's/ + terms->ttl - rl_drift_at(terms, ppm, terms->ttl);/ + terms->ttl;/' validity_end
 plant "validity from the last vote" attempt.c 's/rl_ns validity_end = attempt->t1 /rl_ns validity_end = now /' validity_end
 plant "a win at the end of validity" attempt.c 's/left <= 0/left < 0/' won
-plant "an extension without drift" lease.c 's/ - rl_drift_at(lease->work->terms, ppm, lease->work->round_ttl);/;/' extended_end
+plant "an extension without drift" lease.c 's/rl_drift_at(lease->work->terms, ppm, lease->work->round_ttl);/0;/' extended_end
 plant "an extension that shortens" lease.c 's|if (validity_end > lease->validity_end) { .* never shortens .*|{|' extended_end
 plant "validity that ends 1 ns late" lease.c 's/ ? lease->validity_end - now : 0/ ? lease->validity_end - now + 1 : 0/' validity_left
-plant "a wait without drift" guard.c 's/return ttl + rl_drift(&terms, ttl);/return ttl;/' quarantine
+plant "a wait without drift" guard.c 's/ + rl_drift(&terms, ttl_ms \* RL_MS);/;/' quarantine
 
 # A header: everything is compiled.
 rm "$dir"/faults/*

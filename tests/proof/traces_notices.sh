@@ -78,7 +78,7 @@ plant() { # WHAT FUNCTION SED
     must_refuse "$1" "$seeds" src/node/table.c
 }
 [ "$mode" = classic ] || exit 0
-plant "an extension that is granted and moves no end" node_extend '/ends_move(\|notify(/d'
+plant "an extension that is granted and moves no end" node_extend '/table_set_end(/d'
 plant "a key that is set in silence" node_acquire '/notify(/d'
 
 # Runs in which an assumption does not hold are not judged, and they are not accepted either.

@@ -49,8 +49,8 @@ static void refusal_text(bool native, const struct net_reply *reply, char *text,
 }
 
 static void on_answer(struct net_call *call, const struct net_reply *reply) {
-    struct guard *guard = call->owner;
-    struct poll *poll = &guard->poll;
+    struct poll *poll = call->owner;
+    struct guard *guard = RL_CONTAINER(poll, struct guard, poll);
     const unsigned node = call->node;
     const rl_ns asked = poll->freshness.asked[node]; /* the code below may ask again */
     if (guard->client->closing) return;
@@ -81,6 +81,6 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
 
 void fitness_start(struct guard *guard) {
     const struct net_request question = {.op = NET_STATE};
-    poll_init(&guard->poll, guard->client, &question, on_answer, guard, 0);
+    poll_init(&guard->poll, guard->client, &question, on_answer, &guard->poll, 0);
     poll_begin(&guard->poll);
 }

@@ -232,7 +232,9 @@ static void carry_out_rest(struct redlock_lock *lock, const struct rl_actions *a
     /* of the renewal that failed, for the callback */
     const bool failed = (actions->notices & (RL_NOTICE_UNSURE | RL_NOTICE_LOST)) != 0;
     const struct rl_tally *asked = &lock->lease.work->round;
-    if (failed && asked->asked) verdicts_close(lock, asked->failed | rl_tally_pending(asked));
+    const bool late = now >= t1 + lock->config->terms.node_timeout;
+    if (failed && asked->asked && lock->lease.round_t1 == t1)
+        verdicts_close(lock, asked->failed | (late ? rl_tally_pending(asked) : 0));
     if (actions->notices) lock_notice(lock, actions->notices);
     const bool extended = actions->extend_outcome != RL_OUTCOME_NONE;
     if (!extended && !actions->notices) return;
