@@ -455,9 +455,9 @@ static void note_provers(struct rl_lease *lease) {
         lease->provers |= lease->work->round.granted;
 }
 
-/* Until the round is overdue, a majority is not needed at once. */
-static bool waits_for_steadier(const struct rl_lease *lease, rl_ns now) {
-    return !is_overdue(lease, now) && (unproven(lease) || round_deadline(lease) < lost_at(lease)) &&
+/* While the round is open, a majority is not needed at once. */
+static bool waits_for_steadier(const struct rl_lease *lease) {
+    return (unproven(lease) || round_deadline(lease) < lost_at(lease)) &&
            rl_tally_may_get_steadier(&lease->work->round, lease->work->terms);
 }
 
@@ -474,7 +474,7 @@ static void judge_round(struct rl_lease *lease, const struct rl_event *event, rl
         /* one that is not ready may have a late extension of ours under way */
         set_again(lease, lease->work->round.absent & event->ready, event, now, actions);
     } else if (is_proof(lease)) {
-        if (!waits_for_steadier(lease, now)) round_won(lease, event, now, actions);
+        if (!waits_for_steadier(lease)) round_won(lease, event, now, actions);
     } else if (majority_gone(lease, not_ours)) {
         /* So many nodes report that the key is not ours that no extension can win. Setting the key
          * again would be a second lock, not this one. */
@@ -564,7 +564,7 @@ static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_
  * round began. Where many clients renew on a node that is slow for a while, none would otherwise
  * ever be renewed, because each would ask again as soon as a late answer has come. */
 static bool stays_open(const struct rl_lease *lease) {
-    return renews(lease) && !lease->round_by_caller && !lease->round_proven && !is_proof(lease);
+    return renews(lease) && !lease->round_by_caller && !is_proof(lease);
 }
 
 static void close_late_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,

@@ -346,13 +346,25 @@ static void test_an_answer_later_than_the_interval(void **state) {
     tick(300 * RL_MS);
     ready = 0;
     tick(350 * RL_MS);
-    say(0, RL_VOTE_GRANTED, 700 * RL_MS);
-    say(1, RL_VOTE_GRANTED, 701 * RL_MS);
+    say(0, RL_VOTE_GRANTED, 599 * RL_MS);
+    say(1, RL_VOTE_GRANTED, 600 * RL_MS); /* to the nanosecond */
     assert_int_equal(actions.notices, RL_NOTICE_RENEWED | RL_NOTICE_SURE);
     assert_int_equal(actions.extend, 0);
     ready = 7;
-    tick(702 * RL_MS);
+    tick(601 * RL_MS);
     assert_int_equal(actions.extend, 7);
+}
+
+/* Nobody renews it any more. */
+static void test_a_forgotten_lock_waits_for_no_late_answer(void **state) {
+    (void)state;
+    setup(3);
+    begin();
+    tick(300 * RL_MS);
+    rl_lease_disown(&lease);
+    ready = 0;
+    tick(350 * RL_MS);
+    assert_false(lease.round_open);
 }
 
 /* Nodes that never had the key get it in a round that is long overdue; what asks them then keeps
@@ -419,6 +431,7 @@ static void test_the_callers_extension_waits_for_no_late_answer(void **state) {
     ready = 0;
     tick(420 * RL_MS);
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);
+    assert_int_equal(lease.work->round.failed, 7); /* as verdicts report them */
     assert_false(lease.round_open);
 }
 
@@ -1919,6 +1932,7 @@ int main(void) {
         cmocka_unit_test(test_a_late_answer_proves_a_renewal),
         cmocka_unit_test(test_a_late_vote_before_the_deadline_is_noticed),
         cmocka_unit_test(test_an_answer_later_than_the_interval),
+        cmocka_unit_test(test_a_forgotten_lock_waits_for_no_late_answer),
         cmocka_unit_test(test_a_late_round_keeps_hold_max),
         cmocka_unit_test(test_a_late_round_gives_way),
         cmocka_unit_test(test_the_callers_extension_waits_for_no_late_answer),

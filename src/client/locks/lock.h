@@ -25,15 +25,18 @@ struct renewals {
     uint32_t count, room;
     const struct redlock_lock *picked; /* it is this lock's turn */
     unsigned under_way;
-    unsigned window;        /* the limit of renewals under way */
-    unsigned threshold;     /* it grows fast up to this: a higher value was once too high */
-    unsigned won;           /* renewals that succeeded since it last grew */
-    rl_ns cut_at;           /* when it was last cut */
-    rl_ns busy_since;       /* some renewal waits since then, ... */
-    uint64_t done_since;    /* ... and this many were renewed meanwhile */
-    rl_ns reported_at;      /* when the log last had that renewals do not keep up; 0: never */
-    struct net_timer timer; /* fires when one that waits may begin */
-    bool awake;             /* the timer is set */
+    unsigned window, least;   /* the limit of renewals under way, and what it is never below */
+    rl_ns took;               /* the quickest renewal so far; 0: none */
+    unsigned held;            /* locks that are held and to be renewed, ... */
+    uint64_t needed_in_1e6_s; /* ... and how many renewals they need in a million seconds */
+    unsigned threshold;       /* it grows fast up to this: a higher value was once too high */
+    unsigned won;             /* renewals that succeeded since it last grew */
+    rl_ns cut_at;             /* when it was last cut */
+    rl_ns busy_since;         /* some renewal waits since then, ... */
+    uint64_t done_since;      /* ... and this many were renewed meanwhile */
+    rl_ns reported_at;        /* when the log last had that renewals do not keep up; 0: never */
+    struct net_timer timer;   /* fires when one that waits may begin */
+    bool awake;               /* the timer is set */
 };
 
 /* Locks without their key on some nodes; and disowned ones. */
@@ -51,7 +54,6 @@ struct lock_config {
     int64_t values[LOCK_VALUES]; /* of the options, and whether the mode is fenced */
     const struct lock_mode *mode;
     unsigned locks;
-    unsigned held; /* of these locks, held and to be renewed */
     /* without owner and the context of on_change, which belong to each lock */
     struct redlock_lock_options options;
     struct rl_terms terms;

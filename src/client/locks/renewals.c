@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Renewals that are due, and their order. At most as many are under way as the nodes answer in
- * time, because a late answer means a wasted renewal. The others wait; the lock that would be lost
- * first goes first. While there is room for all, none waits. */
+ * Renewals that are due, and their order. At most as many are under way as the nodes answer soon,
+ * and never fewer than it takes to renew all locks in time. The others wait; the lock that would be
+ * lost first goes first. While there is room for all, none waits. */
 #include <stdlib.h>
 
 #include "lock.h"
 
-/* The limit of renewals under way. It is found as in TCP, but from the time that answers take,
- * because a late one is wasted. It never gets so small that nodes which fail for another reason
- * hold back a client with a few locks. */
+/* The limit of renewals under way. It is found as in TCP, but from the time that answers take. It
+ * never gets so small that nodes which fail for another reason hold back a client with a few
+ * locks. */
 enum { WINDOW_FIRST = 16, WINDOW_MIN = 4, WINDOW_MAX = 1024 };
 enum { SOON = 4, SLOW = 2 }; /* parts of the node timeout */
 enum { ROOM_FIRST = 256 };
@@ -84,11 +84,28 @@ static bool has_room(struct renewals *renewals) {
 
 /* ---- how many may be under way ---- */
 
+static double needed_per_s(const struct renewals *renewals) {
+    return (double)renewals->needed_in_1e6_s / 1e6;
+}
+
+/* Little's law: nodes that are far away answer late however few are asked. So twice as many may be
+ * under way as are needed while the quickest answer takes. (Not the last one: where nodes have more
+ * to do than they can, each answer would make them more.) */
+static void take_least(struct renewals *renewals, rl_ns took) {
+    if (renewals->took == 0 || took < renewals->took) renewals->took = took;
+    const double least = 2 * needed_per_s(renewals) * (double)renewals->took / 1e9;
+    renewals->least = least < WINDOW_MIN   ? WINDOW_MIN
+                      : least < WINDOW_MAX ? (unsigned)least
+                                           : WINDOW_MAX;
+    if (renewals->window < renewals->least) renewals->window = renewals->least;
+}
+
 /* All renewals that were under way at the same time show the same delay, so they cut only once. */
 static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_ns now) {
     if (now - renewals->cut_at < node_timeout) return;
     renewals->cut_at = now;
-    renewals->window = renewals->window > by + WINDOW_MIN ? renewals->window - by : WINDOW_MIN;
+    const unsigned least = renewals->least;
+    renewals->window = renewals->window > by + least ? renewals->window - by : least;
     renewals->threshold = renewals->window;
     renewals->won = 0;
 }
@@ -97,6 +114,7 @@ static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_n
  * more. */
 static void renewed(struct renewals *renewals, rl_ns took, rl_ns node_timeout, rl_ns now) {
     renewals->done_since++;
+    take_least(renewals, took);
     if (took > node_timeout / SLOW) cut(renewals, (renewals->window + 3) / 4, node_timeout, now);
     if (took >= node_timeout / SOON || renewals->count == 0) return;
     unsigned step = renewals->window < renewals->threshold ? 1 : renewals->window;
@@ -124,25 +142,9 @@ static void count_under_way(struct redlock_lock *lock, const struct rl_actions *
 
 /* ---- whether they keep up ---- */
 
-static double needed_per_s(const struct redlock_client *client, uint64_t *held) {
-    const struct chains *configs = &client->locks->lock_configs;
-    double sum = 0;
-    *held = 0;
-    for (uint32_t i = 0; i < configs->chains; i++) {
-        for (struct chained *thing = configs->chain[i]; thing; thing = thing->next) {
-            const struct lock_config *config = RL_CONTAINER(thing, struct lock_config, by_values);
-            *held += config->held;
-            if (config->held > 0)
-                sum += (double)config->held * 1e3 / (double)config->options.renew_interval_ms;
-        }
-    }
-    return sum;
-}
-
 static void report_overload(struct redlock_client *client, rl_ns now) {
     struct renewals *renewals = &client->locks->renewals;
-    uint64_t held;
-    double needed = needed_per_s(client, &held);
+    const double needed = needed_per_s(renewals);
     /* a few renewals in a short time are not a rate */
     rl_ns busy = now - renewals->busy_since;
     if (busy < 1000 * RL_MS) busy = 1000 * RL_MS;
@@ -155,7 +157,7 @@ static void report_overload(struct redlock_client *client, rl_ns now) {
         client, REDLOCK_LOG_WARNING,
         "renewals do not keep up: %llu locks need %llu renewals a second, and %llu a second are done; the locks "
         "that end first are renewed first. Give them longer TTLs, or hold fewer with one client",
-        (unsigned long long)held, (unsigned long long)client->stats.renewals_needed,
+        (unsigned long long)renewals->held, (unsigned long long)client->stats.renewals_needed,
         (unsigned long long)client->stats.renewals_done);
 }
 
@@ -192,8 +194,10 @@ static void on_room(struct net_timer *timer) {
 }
 
 void renewals_init(struct renewals *renewals) {
-    *renewals = (struct renewals){
-        .window = WINDOW_FIRST, .threshold = WINDOW_MAX, .timer = {.fire = on_room}};
+    *renewals = (struct renewals){.window = WINDOW_FIRST,
+                                  .least = WINDOW_MIN,
+                                  .threshold = WINDOW_MAX,
+                                  .timer = {.fire = on_room}};
 }
 
 /* Without a majority to ask a renewal fails at once, and does not need to wait for that. But where
@@ -209,6 +213,15 @@ void renewals_event(struct redlock_lock *lock, struct rl_event *event) {
     if (can_ask) event->full = has_room(renewals);
 }
 
+static void count_held(struct redlock_lock *lock, bool held) {
+    struct renewals *renewals = of(lock);
+    if (held == lock->counted) return;
+    const uint64_t needed = 1000000000 / (uint64_t)lock->config->options.renew_interval_ms;
+    renewals->held += held ? 1u : -1u;
+    renewals->needed_in_1e6_s += held ? needed : -needed;
+    lock->counted = held;
+}
+
 void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct renewals *renewals = of(lock);
     if (actions->renewal_waits)
@@ -218,8 +231,7 @@ void renewals_stepped(struct redlock_lock *lock, const struct rl_actions *action
     count_under_way(lock, actions, now);
     bool held = lock->phase == PHASE_LEASED && lock->config->rules.renew_every > 0 &&
                 rl_lease_holds(&lock->lease);
-    if (held != lock->counted) lock->config->held += held ? 1u : -1u;
-    lock->counted = held;
+    count_held(lock, held);
     if (renewals->count == 0 || renewals->awake || renewals->under_way >= renewals->window) return;
     renewals->awake = true;
     net_timer_set(lock->client->net, &renewals->timer, now);
@@ -229,6 +241,6 @@ void renewals_forget(struct redlock_lock *lock) {
     struct renewals *renewals = of(lock);
     remove_due(renewals, lock);
     if (lock->renewing) renewals->under_way--;
-    if (lock->counted) lock->config->held--;
-    lock->renewing = lock->counted = false;
+    lock->renewing = false;
+    count_held(lock, false);
 }

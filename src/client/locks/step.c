@@ -231,15 +231,15 @@ static void carry_out_rest(struct redlock_lock *lock, const struct rl_actions *a
     if (lock->phase == PHASE_ACQUIRING) wait_queue_carry_out(lock, actions, now);
     /* of the renewal that failed, for the callback */
     const bool failed = (actions->notices & (RL_NOTICE_UNSURE | RL_NOTICE_LOST)) != 0;
-    const struct rl_tally *asked = &lock->lease.work->round;
+    const struct rl_lease_work *work = lock->lease.work; /* NULL: of an acquisition */
     const bool late = now >= t1 + lock->config->terms.node_timeout;
-    if (failed && asked->asked && lock->lease.round_t1 == t1)
-        verdicts_close(lock, asked->failed | (late ? rl_tally_pending(asked) : 0));
+    if (failed && work->round.asked && lock->lease.round_t1 == t1)
+        verdicts_close(lock, work->round.failed | (late ? rl_tally_pending(&work->round) : 0));
     if (actions->notices) lock_notice(lock, actions->notices);
     const bool extended = actions->extend_outcome != RL_OUTCOME_NONE;
     if (!extended && !actions->notices) return;
     const int result = result_of(actions->extend_outcome);
-    if (extended && asked->asked) verdicts_close(lock, asked->failed);
+    if (extended && work->round.asked) verdicts_close(lock, work->round.failed);
     events_lease(lock, actions, result, t1, now);
     if (!extended) return;
     if (actions->extend_outcome == RL_OUTCOME_OK)
