@@ -300,6 +300,20 @@ static void test_a_failed_answer_is_forgotten(void **state) {
     assert_int_equal(gw.node[3].fence_reads, before + 1);
 }
 
+/* Its fences are deleted meanwhile: it is no source, and is read again. */
+static void test_an_answer_without_fences(void **state) {
+    (void)state;
+    world_begin_read(5, 1);
+    world_lack_sources(0x18);
+    world_connect(0, 3);
+    world_answer(0, 3);
+    assert_int_equal(asked(3), RL_PENDING_FENCES);
+    gw.node[3].has_fences = false;
+    world_answer(0, 3);
+    assert_int_equal(guard->sources & 8, 0);
+    assert_int_equal(asked(3), RL_PENDING_READ);
+}
+
 static void rename_node(uint64_t expected, uint64_t nonce) {
     gw.node[1].record.nonce = nonce;
     world_step(0, (struct rl_guard_event){
@@ -375,6 +389,7 @@ int main(void) {
         cmocka_unit_test(test_a_refused_claim_waits_again),
         cmocka_unit_test(test_a_refused_claim_asks_again),
         cmocka_unit_test(test_a_failed_answer_is_forgotten),
+        cmocka_unit_test(test_an_answer_without_fences),
         cmocka_unit_test(test_a_break_of_our_own_renames_a_node),
         cmocka_unit_test(test_an_epoch_that_is_gone_is_not_followed),
     };
