@@ -19,8 +19,8 @@ struct child_plan {
     int terminal; /* the terminal's descriptor if the group becomes its foreground group; else -1 */
     /* In shared memory: from this time on (now_ns()) the child does not start; NULL: any time. */
     const _Atomic int64_t *start_before;
-    /* A pipe to which the group's number is written before the command starts; NULL: none. Whoever
-     * reads it can end the command even if this process is killed at once. */
+    /* A pipe; NULL: none. The child writes its group's number to it before the command starts. So
+     * the reader can end the command even if this process is killed at once. */
     const int *group_to;
 };
 

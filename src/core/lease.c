@@ -320,9 +320,15 @@ static rl_ns round_deadline(const struct rl_lease *lease) {
     return lease->round_t1 + (needs_token(lease) ? 3 : 1) * lease->work->terms->node_timeout;
 }
 
+static bool lacks_proof(const struct rl_lease *lease) {
+    return lease->round_open && !lease->round_proven;
+}
 /* Too few nodes have answered in time. */
 static bool is_overdue(const struct rl_lease *lease, rl_ns now) {
-    return lease->round_open && !lease->round_proven && now >= round_deadline(lease);
+    return lacks_proof(lease) && now >= round_deadline(lease);
+}
+static bool is_in_time(const struct rl_lease *lease, rl_ns now) {
+    return lacks_proof(lease) && !is_overdue(lease, now);
 }
 
 /* Nodes that the last proof could not ask. One that may have the key extends it first. */
@@ -330,8 +336,7 @@ static void give_to_late(struct rl_lease *lease, const struct rl_event *event, r
                          struct rl_actions *actions) {
     lease->late &= (rl_mask)~event->foreign;
     if (now >= behind_until(lease)) lease->behind = 0;
-    if (!rl_lease_holds(lease)) return;
-    if (lease->round_open && !lease->round_proven && !is_overdue(lease, now)) return;
+    if (!rl_lease_holds(lease) || is_in_time(lease, now)) return;
     const rl_mask nodes = lease->late & event->ready & (rl_mask) ~(lease->behind | event->voided);
     if (nodes == 0) return;
     lease->late &= (rl_mask)~nodes;
@@ -553,7 +558,7 @@ static void vote(struct rl_lease *lease, const struct rl_event *event, rl_ns now
  * new one is needed. */
 static void reconsider(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions) {
-    if (!lease->work->terms->guarded || !lease->round_open || lease->round_proven) return;
+    if (!lease->work->terms->guarded || !lacks_proof(lease)) return;
     bool grown = lease->work->terms->quorum > lease->work->round.quorum;
     if (grown) lease->work->round.quorum = lease->work->terms->quorum;
     if (rl_tally_void(&lease->work->round, event->voided) || grown)
@@ -601,7 +606,7 @@ static void renew(struct rl_lease *lease, const struct rl_event *event, rl_ns no
  * gives way to the next. The caller's round goes first. */
 static void next_round(struct rl_lease *lease, const struct rl_event *event, rl_ns now,
                        struct rl_actions *actions) {
-    if (lease->round_open && !lease->round_proven && !is_overdue(lease, now)) return;
+    if (is_in_time(lease, now)) return;
     if (lease->work->want_ttl != 0) {
         rl_ns ttl = lease->work->want_ttl;
         lease->work->want_ttl = 0;
@@ -747,14 +752,12 @@ static rl_ns wake_at(const struct rl_lease *lease, rl_ns now, bool renewal_waits
         return lease->unlocking_since + lease->work->terms->node_timeout;
     rl_ns at = RL_NEVER;
     if (rl_lease_holds(lease)) at = lost_at(lease);
-    const bool overdue = is_overdue(lease, now);
     /* a late vote may come before the step that finds the round overdue */
-    const bool noted = overdue && lease->renew_at != RL_NEVER;
+    const bool noted = is_overdue(lease, now) && lease->renew_at != RL_NEVER;
     if (lease->round_open && !noted && round_deadline(lease) < at) at = round_deadline(lease);
     const bool waits = rl_lease_holds(lease) && (lease->late & lease->behind) != 0;
     if (waits && behind_until(lease) < at) at = behind_until(lease);
-    bool may_renew = rl_lease_holds(lease) && !renewal_waits &&
-                     (!lease->round_open || lease->round_proven || overdue);
+    bool may_renew = rl_lease_holds(lease) && !renewal_waits && !is_in_time(lease, now);
     if (may_renew && lease->renew_at < at) at = lease->renew_at;
     return at;
 }

@@ -280,14 +280,19 @@ static void test_a_refused_claim_asks_again(void **state) {
 
 /* ---- requests that no longer count ---- */
 
-/* The answer of node 3 belonged to the wait before this one, and failed. The next one counts. */
-static void test_a_failed_answer_is_forgotten(void **state) {
-    (void)state;
+/* A node recovers, and node 3 is asked for its fences. */
+static void ask_for_fences(void) {
     world_begin_read(5, 1);
     world_lack_sources(0x18);
     world_connect(0, 3);
     world_answer(0, 3);
     assert_int_equal(asked(3), RL_PENDING_FENCES);
+}
+
+/* The answer of node 3 belonged to the wait before this one, and failed. The next one counts. */
+static void test_a_failed_answer_is_forgotten(void **state) {
+    (void)state;
+    ask_for_fences();
     world_lose(0, false);
     event(RL_GUARD_PEEK, 0);
     world_answer(0, 0);
@@ -300,14 +305,10 @@ static void test_a_failed_answer_is_forgotten(void **state) {
     assert_int_equal(gw.node[3].fence_reads, before + 1);
 }
 
-/* Its fences are deleted meanwhile: it is no source, and is read again. */
+/* Node 3 loses its fences before it answers. It is not a source, and is read again. */
 static void test_an_answer_without_fences(void **state) {
     (void)state;
-    world_begin_read(5, 1);
-    world_lack_sources(0x18);
-    world_connect(0, 3);
-    world_answer(0, 3);
-    assert_int_equal(asked(3), RL_PENDING_FENCES);
+    ask_for_fences();
     gw.node[3].has_fences = false;
     world_answer(0, 3);
     assert_int_equal(guard->sources & 8, 0);

@@ -299,15 +299,20 @@ static void test_unsure_and_sure(void **state) {
     assert_int_equal(lease.validity_end, 1441 * RL_MS);
 }
 
-/* A slow node makes each renewal late. If a late answer proved nothing, none would ever be proven:
- * with each one the lock would ask again. */
-static void test_a_late_answer_proves_a_renewal(void **state) {
-    (void)state;
+/* Three nodes are asked to extend, and then all owe an answer. */
+static void ask_slow_nodes(void) {
     setup(3);
     begin();
     tick(300 * RL_MS);
     assert_int_equal(actions.extend, 7);
-    ready = 0; /* all owe an answer */
+    ready = 0;
+}
+
+/* A slow node makes each renewal late. If a late answer proved nothing, none would ever be proven:
+ * with each one the lock would ask again. */
+static void test_a_late_answer_proves_a_renewal(void **state) {
+    (void)state;
+    ask_slow_nodes();
     for (rl_ns now = 350 * RL_MS; now < 500 * RL_MS; now = actions.wake_at) {
         tick(now);
         assert_int_equal(lease.state, RL_LEASE_UNSURE);
@@ -325,10 +330,7 @@ static void test_a_late_answer_proves_a_renewal(void **state) {
 /* A late vote may be read before the timer fires: the renewal is noticed as late all the same. */
 static void test_a_late_vote_before_the_deadline_is_noticed(void **state) {
     (void)state;
-    setup(3);
-    begin();
-    tick(300 * RL_MS);
-    ready = 0;
+    ask_slow_nodes();
     say(0, RL_VOTE_GRANTED, 355 * RL_MS);
     assert_int_equal(lease.state, RL_LEASE_HELD);
     assert_true(actions.wake_at <= 355 * RL_MS);
@@ -341,10 +343,7 @@ static void test_a_late_vote_before_the_deadline_is_noticed(void **state) {
  * outcome. */
 static void test_an_answer_later_than_the_interval(void **state) {
     (void)state;
-    setup(3);
-    begin();
-    tick(300 * RL_MS);
-    ready = 0;
+    ask_slow_nodes();
     tick(350 * RL_MS);
     say(0, RL_VOTE_GRANTED, 599 * RL_MS);
     say(1, RL_VOTE_GRANTED, 600 * RL_MS); /* to the nanosecond */
@@ -418,10 +417,7 @@ static void test_a_late_round_gives_way(void **state) {
  * late. */
 static void test_the_callers_extension_waits_for_no_late_answer(void **state) {
     (void)state;
-    setup(3);
-    begin();
-    tick(300 * RL_MS);
-    ready = 0;
+    ask_slow_nodes();
     tick(350 * RL_MS);
     extend(terms.ttl, 360 * RL_MS);
     assert_int_equal(actions.extend_outcome, RL_OUTCOME_NO_QUORUM);

@@ -25,7 +25,7 @@ struct renewals {
     uint32_t count, room;
     const struct redlock_lock *picked; /* it is this lock's turn */
     unsigned under_way;
-    unsigned window, least;   /* the limit of renewals under way, and what it is never below */
+    unsigned window;          /* the limit of renewals under way */
     rl_ns took;               /* the quickest renewal so far; 0: none */
     unsigned held;            /* locks that are held and to be renewed, ... */
     uint64_t needed_in_1e6_s; /* ... and how many renewals they need in a million seconds */
@@ -177,7 +177,7 @@ struct locks {
     struct chains lock_configs;
     struct lock_config *lock_config_last; /* the one last used; NULL: it is gone */
     struct pool rounds, acquisitions, extras;
-    struct extra spare;              /* for a step, when there is no memory for another one */
+    struct extra spare;              /* a step uses it when memory runs out */
     struct renewals renewals;        /* the renewals that are due */
     struct wait_queues *wait_queues; /* NULL: no caller has waited yet */
     /* Locks with extensions that wait until a node's record has been read again. */

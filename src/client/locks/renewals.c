@@ -91,20 +91,17 @@ static double needed_per_s(const struct renewals *renewals) {
 /* Little's law: nodes that are far away answer late however few are asked. So twice as many may be
  * under way as are needed while the quickest answer takes. (Not the last one: where nodes have more
  * to do than they can, each answer would make them more.) */
-static void take_least(struct renewals *renewals, rl_ns took) {
-    if (renewals->took == 0 || took < renewals->took) renewals->took = took;
+static unsigned window_least(const struct renewals *renewals) {
     const double least = 2 * needed_per_s(renewals) * (double)renewals->took / 1e9;
-    renewals->least = least < WINDOW_MIN   ? WINDOW_MIN
-                      : least < WINDOW_MAX ? (unsigned)least
-                                           : WINDOW_MAX;
-    if (renewals->window < renewals->least) renewals->window = renewals->least;
+    if (least < WINDOW_MIN) return WINDOW_MIN;
+    return least < WINDOW_MAX ? (unsigned)least : WINDOW_MAX;
 }
 
 /* All renewals that were under way at the same time show the same delay, so they cut only once. */
 static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_ns now) {
     if (now - renewals->cut_at < node_timeout) return;
     renewals->cut_at = now;
-    const unsigned least = renewals->least;
+    const unsigned least = window_least(renewals);
     renewals->window = renewals->window > by + least ? renewals->window - by : least;
     renewals->threshold = renewals->window;
     renewals->won = 0;
@@ -114,7 +111,8 @@ static void cut(struct renewals *renewals, unsigned by, rl_ns node_timeout, rl_n
  * more. */
 static void renewed(struct renewals *renewals, rl_ns took, rl_ns node_timeout, rl_ns now) {
     renewals->done_since++;
-    take_least(renewals, took);
+    if (renewals->took == 0 || took < renewals->took) renewals->took = took;
+    if (renewals->window < window_least(renewals)) renewals->window = window_least(renewals);
     if (took > node_timeout / SLOW) cut(renewals, (renewals->window + 3) / 4, node_timeout, now);
     if (took >= node_timeout / SOON || renewals->count == 0) return;
     unsigned step = renewals->window < renewals->threshold ? 1 : renewals->window;
@@ -194,10 +192,8 @@ static void on_room(struct net_timer *timer) {
 }
 
 void renewals_init(struct renewals *renewals) {
-    *renewals = (struct renewals){.window = WINDOW_FIRST,
-                                  .least = WINDOW_MIN,
-                                  .threshold = WINDOW_MAX,
-                                  .timer = {.fire = on_room}};
+    *renewals = (struct renewals){
+        .window = WINDOW_FIRST, .threshold = WINDOW_MAX, .timer = {.fire = on_room}};
 }
 
 /* Without a majority to ask a renewal fails at once, and does not need to wait for that. But where
