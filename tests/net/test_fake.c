@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "node/scripts.h"
 #include "redlock/admin.h"
 
 enum { GREETED = FAKE_GREETED };
@@ -470,6 +471,33 @@ static void test_info_forbidden(void **state) {
     end(&fake, &world);
 }
 
+static void extend_once(struct world *world, struct fake *fake, const char *by, size_t seen) {
+    struct ask extend;
+    ask_init(&extend, NET_EXTEND, "a", "t", 1000);
+    const size_t before = fake->input_bytes;
+    ask_send(world, &extend, 1, 1000, 0);
+    fake_await(fake, world, seen);
+    assert_non_null(memmem(fake->input + before, fake->input_bytes - before, by, strlen(by)));
+    fake_say_text(fake, ":1\r\n");
+    world_until_done(world, &extend, 1);
+    assert_int_equal(extend.verdicts[0], REDLOCK_VERDICT_GRANTED);
+}
+
+/* A node that is far away answers a call in one round trip, also the first one. */
+static void test_a_first_call_has_the_text(void **state) {
+    struct fake fake;
+    struct world world;
+    (void)state;
+    begin(&fake, &world);
+    extend_once(&world, &fake, node_scripts[NODE_EXTEND].text, GREETED + 1);
+    extend_once(&world, &fake, node_scripts[NODE_EXTEND].sha1, GREETED + 2);
+    fake_hang_up(&fake);
+    fake_greet(&fake, &world);
+    world_until_ready(&world, 1);
+    extend_once(&world, &fake, node_scripts[NODE_EXTEND].text, GREETED + 1);
+    end(&fake, &world);
+}
+
 static void test_noscript_before_a_release(void **state) {
     struct fake fake;
     struct world world;
@@ -477,29 +505,35 @@ static void test_noscript_before_a_release(void **state) {
     (void)state;
     begin(&fake, &world);
     ask_init(&set, NET_ACQUIRE, "a b", "t", 1000);
+    ask_send(&world, &set, 1, 1000, 0);
+    fake_await(&fake, &world, GREETED + 1);
+    fake_say_text(&fake, ":1\r\n");
+    world_until_done(&world, &set, 1);
+
+    ask_init(&set, NET_ACQUIRE, "a b", "t", 1000);
     ask_init(&release, NET_RELEASE, "a b", "t", 0);
     set.calls[0].owner = &set;
     release.calls[0].owner = &set; /* one lock's */
     ask_send(&world, &set, 1, 1000, 0);
     ask_send(&world, &release, 1, 1000, 1000);
-    fake_await(&fake, &world, GREETED + 2);
+    fake_await(&fake, &world, GREETED + 3);
     fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
     world_until_done(&world, &set, 1);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_ERROR);
     fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
-    fake_await(&fake, &world, GREETED + 3); /* the release again, and nothing else */
+    fake_await(&fake, &world, GREETED + 4); /* the release again, and nothing else */
     assert_null(memmem(fake.input + fake.input_bytes - 60, 60, "PX", 2));
     fake_say_text(&fake, ":0\r\n");
     world_until_done(&world, &set, 2);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_ABSENT);
-    assert_int_equal(fake.seen, GREETED + 3);
+    assert_int_equal(fake.seen, GREETED + 4);
 
     /* NOSCRIPT to an EVAL is an error like any other: no loop. */
     ask_init(&set, NET_ACQUIRE, "a b", "t", 1000);
     ask_send(&world, &set, 1, 1000, 0);
-    fake_await(&fake, &world, GREETED + 4);
-    fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
     fake_await(&fake, &world, GREETED + 5);
+    fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
+    fake_await(&fake, &world, GREETED + 6);
     fake_say_text(&fake, "-NOSCRIPT No matching script.\r\n");
     world_until_done(&world, &set, 1);
     assert_int_equal(set.verdicts[0], REDLOCK_VERDICT_ERROR);
@@ -664,6 +698,7 @@ int main(void) {
         cmocka_unit_test(test_an_address_of_several_servers),
         cmocka_unit_test(test_silent_handshake),
         cmocka_unit_test(test_info_forbidden),
+        cmocka_unit_test(test_a_first_call_has_the_text),
         cmocka_unit_test(test_noscript_before_a_release),
         cmocka_unit_test(test_a_peer_that_does_not_read),
         cmocka_unit_test(test_transaction_waits_for_what_was_sent_before),

@@ -117,9 +117,9 @@ bool command_is_guarded(const struct net_request *request) {
     return request->nonces && net_op_is(request->op, NET_OP_FENCED);
 }
 
-bool command_needs_script(const struct net_request *request, bool native) {
-    if (request->op == NET_ACQUIRE && request->scheme != REDLOCK_SCHEME_SET) return true;
-    return form_of(request, native)->script != NODE_SCRIPTS_ALL;
+enum node_script command_script(const struct net_request *request, bool native) {
+    if (setnx_speaks(request)) return setnx_script(request);
+    return form_of(request, native)->script;
 }
 
 unsigned command_replies(const struct net_request *request, bool native) {

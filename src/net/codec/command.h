@@ -34,7 +34,8 @@ bool words_end(const struct words *words, struct buffer *out, size_t limit);
 enum command_style {
     COMMAND_STOCK, /* scripts go as EVALSHA ... */
     COMMAND_WHOLE, /* ... or as EVAL */
-    COMMAND_NATIVE
+    COMMAND_NATIVE,
+    COMMAND_STYLES
 };
 /* The request as one or more commands, with the nonce of `node` if it is guarded. `nonce_at` is how
  * far before the end the nonce begins; 0: all nodes of the kind get the same bytes. */
@@ -44,8 +45,12 @@ bool command_encode(const struct net_request *request, unsigned node, enum comma
 void command_for_node(const struct net_request *request, unsigned node, size_t nonce_at,
                       struct buffer *encoded);
 bool command_is_guarded(const struct net_request *request); /* only a guarded net can send it */
-/* It needs a script, or a transaction where scripts are refused (never if it is guarded). */
-bool command_needs_script(const struct net_request *request, bool native);
+/* The script that it needs; NODE_SCRIPTS_ALL: none. Where scripts are refused it needs a
+ * transaction instead (never if it is guarded). */
+enum node_script command_script(const struct net_request *request, bool native);
+static inline bool command_needs_script(const struct net_request *request, bool native) {
+    return command_script(request, native) != NODE_SCRIPTS_ALL;
+}
 /* the number of replies that answer it */
 unsigned command_replies(const struct net_request *request, bool native);
 /* The most frequent requests: a classic SET, or a script that extends or releases. */

@@ -107,9 +107,7 @@ static bool send_value(const struct net_request *request, struct buffer *out, si
 
 static bool send_script(const struct net_request *request, struct net_bytes owner, bool whole,
                         struct buffer *out, size_t limit) {
-    enum node_script script = request->op == NET_ACQUIRE  ? NODE_SETNX_ACQUIRE
-                              : request->op == NET_EXTEND ? NODE_SETNX_EXTEND
-                                                          : NODE_SETNX_RELEASE;
+    const enum node_script script = setnx_script(request);
     struct words words;
     words_script(&words, script, whole, 2);
     words_bytes(&words, request->keys[0]);
@@ -120,6 +118,15 @@ static bool send_script(const struct net_request *request, struct net_bytes owne
         words_number(&words, (uint64_t)unit_of(request->scheme));
     }
     return words_end(&words, out, limit);
+}
+
+enum node_script setnx_script(const struct net_request *request) {
+    switch (request->op) {
+    case NET_ACQUIRE: return NODE_SETNX_ACQUIRE;
+    case NET_EXTEND: return NODE_SETNX_EXTEND;
+    case NET_RELEASE: return NODE_SETNX_RELEASE;
+    default: return NODE_SCRIPTS_ALL;
+    }
 }
 
 bool setnx_encode(const struct net_request *request, bool whole_script, struct buffer *out,

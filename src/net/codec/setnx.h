@@ -10,6 +10,7 @@
 #include "net/codec/buffer.h"
 #include "net/net.h"
 #include "net/codec/reader.h"
+#include "node/scripts.h"
 #include "redlock.h"
 
 enum { SETNX_STAMP_BYTES = 40 }; /* longer than any timestamp: a longer value is not one */
@@ -28,6 +29,7 @@ static inline bool setnx_speaks(const struct net_request *request) {
     return request->op <= NET_PEEK_VALUE || request->op == NET_WATCH;
 }
 unsigned setnx_replies(const struct net_request *request);
+enum node_script setnx_script(const struct net_request *request); /* NODE_SCRIPTS_ALL: none */
 bool setnx_encode(const struct net_request *request, bool whole_script, struct buffer *out,
                   size_t limit);
 /* For PEEK, PEEK_VALUE and WATCH. The others are scripts and are answered as such. */

@@ -78,8 +78,9 @@ struct conn {
     struct backoff backoff;                   /* of a CONN_AUX; the policy has the others */
     unsigned char steps[HANDSHAKE_STEPS_MAX]; /* the replies that the handshake waits for */
     unsigned step, steps_count;
-    bool scripting_refused;      /* found by the handshake; so are the next fields */
-    bool lua_missing;            /* ... because the server has no engine for scripts */
+    uint32_t scripts;       /* the texts that went this way, by 1 << script; NODE_SCRIPTS_ALL too */
+    bool scripting_refused; /* found by the handshake; so are the next fields */
+    bool lua_missing;       /* ... because the server has no engine for scripts */
     const char *unknown_command; /* ... because the server does not know EVAL or EVALSHA */
     bool guarded;                /* the handshake checked, or will check, what guarded mode needs */
     bool redict;                 /* the server is Redict */
@@ -178,7 +179,7 @@ struct net {
     struct net_timer untrack; /* when no caller has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
-    struct buffer scratch[2]; /* a request as stock nodes take it, and as native ones do */
+    struct buffer scratch[COMMAND_STYLES]; /* a request in each style */
     unsigned char random[256];
     size_t random_left;
     unsigned nodes;

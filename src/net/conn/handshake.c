@@ -66,13 +66,13 @@ static bool send_hello(struct conn *conn) {
     return await(conn, STEP_TRACKING, sent);
 }
 
-/* One script stands for all: a server that does not know another one yet gets its text with the
- * first call (send.c). A herd that connects at once must cost a server little. EVALSHA too: it may
- * be renamed or forbidden separately. */
+/* One script stands for all: a herd that connects at once must cost a server little. EVALSHA too:
+ * it may be renamed or forbidden separately. */
 static bool send_script(struct conn *conn) {
     const bool setnx = conn->node->url.scheme != REDLOCK_SCHEME_SET;
-    const struct node_script_text *script =
-        &node_scripts[setnx ? NODE_SETNX_RELEASE : NODE_RELEASE];
+    const enum node_script which = setnx ? NODE_SETNX_RELEASE : NODE_RELEASE;
+    const struct node_script_text *script = &node_scripts[which];
+    conn->scripts |= UINT32_C(1) << which;
     return await(conn, STEP_SCRIPT, conn_command(conn, "EVAL", script->text, "0", NULL)) &&
            await(conn, STEP_SCRIPT_SHA, conn_command(conn, "EVALSHA", script->sha1, "0", NULL));
 }
@@ -87,6 +87,7 @@ static bool send_guarded(struct conn *conn) {
 bool handshake_begin(struct conn *conn) {
     const struct url *url = &conn->node->url;
     conn->step = conn->steps_count = 0;
+    conn->scripts = UINT32_C(1) << NODE_SCRIPTS_ALL;
     conn->scripting_refused = conn->lua_missing = false;
     conn->unknown_command = NULL;
     conn->announces = conn->native = false;

@@ -53,7 +53,7 @@ static void free_net(struct net *net) {
         close_descriptor(net->sleeper);
     }
     tls_context_free(net->tls);
-    for (int kind = 0; kind < 2; kind++) buffer_free(&net->scratch[kind]);
+    for (int style = 0; style < COMMAND_STYLES; style++) buffer_free(&net->scratch[style]);
     pthread_mutex_destroy(&net->sleeper_mutex);
     free(net->fences);
     explicit_bzero(net->random, sizeof(net->random));

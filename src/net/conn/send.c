@@ -4,8 +4,9 @@
  *
  * A node gets the requests in the order of net_send(). Two things could break this order.
  *
- * 1. A script that the server does not know (NOSCRIPT) is sent a second time, with its text, and
- *    then comes behind requests that were queued after it.
+ * 1. A script's text goes with its first call on a connection, and its hash with the later ones. If
+ *    the server has dropped the script since then (NOSCRIPT), the call is sent a second time, with
+ *    the text, and then comes behind requests that were queued after it.
  *    - A late RELEASE does no harm: it deletes its own token or nothing.
  *    - An ACQUIRE behind its own RELEASE would leave a key that no client deletes. A late RAISE
  *      would hold a fence for a lock that was released. A read of the record would come before the
@@ -202,41 +203,56 @@ static bool serves(const struct node *node, const struct net_request *request) {
     return !net_op_is(request->op, NET_OP_READERS) || node->status.keeps_readers;
 }
 
-/* A request as the nodes of one kind take it. It is written at the first node of the kind, since
- * most quorums have only one kind. */
-struct encoding {
-    struct buffer *buffer;
-    size_t nonce_at;
-    bool tried, done;
+/* A request in each style, for several nodes. A style is written at the first node that takes it,
+ * since most quorums have only one kind of node. */
+struct encodings {
+    struct {
+        size_t nonce_at;
+        bool tried, done;
+    } each[COMMAND_STYLES];
 };
 
 /* NULL: no memory. */
-static const struct buffer *encoding_for(struct encoding *encoding,
-                                         const struct net_request *request,
-                                         const struct node *node) {
-    if (!encoding->tried) {
-        encoding->tried = true;
-        buffer_clear(encoding->buffer);
-        encoding->done = command_encode(request, node->index,
-                                        node->status.native ? COMMAND_NATIVE : COMMAND_STOCK,
-                                        encoding->buffer, NET_WIRE_BYTES_MAX, &encoding->nonce_at);
-    } else if (encoding->nonce_at) {
-        command_for_node(request, node->index, encoding->nonce_at, encoding->buffer);
+static const struct buffer *encode(struct encodings *encodings, const struct net_request *request,
+                                   const struct node *node, enum command_style style) {
+    struct buffer *buffer = &node->net->scratch[style];
+    if (!encodings->each[style].tried) {
+        encodings->each[style].tried = true;
+        encodings->each[style].done =
+            command_encode(request, node->index, style, buffer, NET_WIRE_BYTES_MAX,
+                           &encodings->each[style].nonce_at);
+    } else if (encodings->each[style].nonce_at) {
+        command_for_node(request, node->index, encodings->each[style].nonce_at, buffer);
     }
-    return encoding->done ? encoding->buffer : NULL;
+    return encodings->each[style].done ? buffer : NULL;
 }
 
-/* False: no memory (`encoded` is NULL, too) or no connection, and nothing happened. */
-static bool post(struct node *node, struct net_call *call, const struct buffer *encoded) {
-    if (goes_by_transaction(node, call->request)) {
+static void clear_encodings(struct net *net, const struct encodings *encodings) {
+    for (int style = 0; style < COMMAND_STYLES; style++)
+        if (encodings->each[style].tried) buffer_clear(&net->scratch[style]);
+}
+
+/* False: no memory or no connection, and nothing happened. */
+static bool post(struct node *node, struct net_call *call, struct encodings *encodings) {
+    const struct net_request *request = call->request;
+    if (goes_by_transaction(node, request)) {
         transaction_add(node, call);
         return true;
     }
-    struct conn *conn = encoded ? tracking_way(node, call->request->op) : NULL;
-    if (!conn ||
+    struct conn *conn = tracking_way(node, request->op);
+    if (!conn) return false;
+    const bool native = node->status.native;
+    const uint32_t script = UINT32_C(1) << command_script(request, native);
+    const bool whole = !(conn->scripts & script);
+    const struct buffer *encoded = encode(encodings, request, node,
+                                          whole    ? COMMAND_WHOLE
+                                          : native ? COMMAND_NATIVE
+                                                   : COMMAND_STOCK);
+    if (!encoded ||
         !buffer_append(&conn->out, buffer_data(encoded), buffer_bytes(encoded), NET_WIRE_BYTES_MAX))
         return false;
-    expect(conn, call, 0);
+    conn->scripts |= script;
+    expect(conn, call, whole ? CALL_SENT_WHOLE : 0);
     return true;
 }
 
@@ -245,22 +261,21 @@ void node_send_kept(struct node *node) {
     struct net_call *call;
     rl_ns now = net_now(net);
     while ((call = policy_take_kept(&net->policy, node->index, now))) {
-        struct encoding encoding = {.buffer = &net->scratch[0]};
-        if (serves(node, call->request) &&
-            post(node, call, encoding_for(&encoding, call->request, node)))
-            continue;
+        struct encodings encodings = {0};
+        const bool sent = serves(node, call->request) && post(node, call, &encodings);
+        clear_encodings(net, &encodings);
+        if (sent) continue;
         policy_put_back(&net->policy, node->index, call);
         retry_memory(node);
         break;
     }
-    buffer_clear(&net->scratch[0]);
     arm_keep_timer(node);
 }
 
 rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *request,
                  struct net_call *calls, rl_ns due, rl_ns keep_until) {
     rl_mask taken = 0;
-    struct encoding encodings[2] = {{.buffer = &net->scratch[0]}, {.buffer = &net->scratch[1]}};
+    struct encodings encodings = {0};
     if (net->closing) return 0;
     assert(request->keys_count <= REDLOCK_RESOURCES_MAX &&
            request->stripes_count <= REDLOCK_RESOURCES_MAX);
@@ -280,16 +295,14 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         call->node = (uint8_t)i;
         call->busy = true;
         call->state = 0;
-        const bool sent =
-            takes && post(node, call, encoding_for(&encodings[node->status.native], request, node));
+        const bool sent = takes && post(node, call, &encodings);
         if (!sent && kept) keep(node, call);
         if (sent || kept)
             taken |= rl_bit(i);
         else
             call->busy = false;
     }
-    for (int i = 0; i < 2; i++)
-        if (encodings[i].tried) buffer_clear(encodings[i].buffer);
+    clear_encodings(net, &encodings);
     return taken;
 }
 
