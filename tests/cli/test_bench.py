@@ -14,7 +14,7 @@ from conftest import Redlock
 from processes import children, gone
 from servers import Quorum, until
 
-SECONDS = 0.2  # of one run; those where many contend take eight times as long
+SECONDS = 0.3  # of one run; those where many contend take eight times as long
 LOST = 80
 SHORT = ("--pairs", "2", "--seconds", str(SECONDS))
 SPREAD = {"median", "min", "max"}

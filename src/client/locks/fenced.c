@@ -35,23 +35,13 @@ static void carry_fences(struct net_request *request, const struct round *round)
     request->stripes_count = all ? slots->count : 1;
 }
 
-/* Each request keeps the nonces and the fence that it was sent with, because it may be encoded
- * again while it is under way. A repair is the classic request: it proves nothing about the fences;
- * the next extension does. */
+/* `repair` and `again` are seldom needed, and are written when they are sent. */
 static void round_carry(struct round *round) {
     unsigned nodes = round->lock->config->terms.nodes;
     round->repair = (struct net_request *)(void *)&round->calls[3 * nodes];
     round->again = round->repair + 1;
     round->nonces = (uint64_t *)(void *)(round->again + nodes);
     memset(round->nonces, 0, nodes * sizeof round->nonces[0]);
-    *round->repair = round->acquire;
-    round->repair->nonces = NULL; /* left from its last use */
-    round->repair->stripes_count = 0;
-    round->repair->fence = 0;
-    for (unsigned i = 0; i < nodes; i++) {
-        round->again[i] = round->acquire;
-        carry_fences(&round->again[i], round);
-    }
     carry_fences(&round->acquire, round);
     carry_fences(&round->extend, round);
     if (round->slots) carry_fences(&round->slots->choose, round);
@@ -68,22 +58,22 @@ static void send_votes(struct redlock_lock *lock, rl_mask nodes, struct net_requ
     lock_send(lock, nodes, request, round_now(lock)->calls, now);
 }
 
+/* Each request keeps the nonces and the fence that it was sent with, because it may be encoded
+ * again while it is under way. */
 static void send_again(struct redlock_lock *lock, enum net_op op, rl_mask nodes, int64_t fence,
                        rl_ns now) {
     const struct redlock_client *client = lock->client;
     for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
         struct net_request *request = &round_now(lock)->again[i];
         if (!(nodes & rl_bit(i))) continue;
+        *request = round_now(lock)->acquire;
         request->op = op;
         request->fence = fence;
-        if (slots_of(lock)) { /* it was for any slot, or for another one, before */
-            if (op == NET_ACQUIRE_SLOT)
-                request->keys = lock->keys, request->keys_count = 1;
-            else
-                request->keys = lock_keys(lock, &request->keys_count);
-            carry_fences(request, round_now(lock));
-            slots_name_waiter(round_now(lock), request);
-        }
+        if (!slots_of(lock))
+            request->waiter = (struct net_bytes){NULL, 0};
+        else if (op != NET_ACQUIRE_SLOT)
+            request->keys = lock_keys(lock, &request->keys_count);
+        carry_fences(request, round_now(lock));
         if (lock_reads(lock)) request->op = op == NET_RAISE ? NET_SHARE : NET_SHARE_EXTEND;
         if (lock->phase == PHASE_LEASED) request->ttl_ms = round_now(lock)->extend.ttl_ms;
         if (op == NET_RAISE || op == NET_ACQUIRE_SLOT)

@@ -272,6 +272,7 @@ void round_unref(struct round *round);
 /* Fills in all that differs between uses of the round's memory. `extend` and `peek` are filled just
  * before they are sent: most rounds do not need them. */
 void round_fill_in(struct round *round, struct net_request *request);
+void round_fill_repair(struct round *round, rl_ns ttl);
 
 /* lock_memory.c */
 /* The key prefix goes before each resource. NULL: no memory. */
@@ -402,8 +403,6 @@ bool slots_carry(struct round *round);
 /* Before the requests of a step are sent: the machine may have settled on a slot. */
 void slots_settle(struct redlock_lock *lock);
 void slots_won(struct redlock_lock *lock);
-/* The request waits in the queue as the round's own request does. */
-void slots_name_waiter(const struct round *round, struct net_request *request);
 /* Asks for any slot, or for the one that was settled on. */
 struct net_request *slots_request(struct redlock_lock *lock, const struct rl_actions *actions);
 /* Deletes what is left of the other slots. */

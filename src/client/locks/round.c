@@ -29,6 +29,17 @@ void round_fill_in(struct round *round, struct net_request *request) {
     request->waiter = (struct net_bytes){NULL, 0};
 }
 
+/* A repair is the classic request: it proves nothing about the fences; the next extension does. */
+void round_fill_repair(struct round *round, rl_ns ttl) {
+    struct net_request *repair = round->repair;
+    *repair = round->acquire;
+    repair->nonces = NULL;
+    repair->stripes_count = 0;
+    repair->fence = 0;
+    repair->ttl_ms = (ttl + RL_MS - 1) / RL_MS;
+    wait_queue_repair(repair);
+}
+
 static size_t round_bytes(const struct redlock_client *client) {
     const struct lock_mode *mode = client->lock_layout;
     size_t each = 3 * sizeof(struct net_call) + mode->round_bytes_each;

@@ -130,7 +130,8 @@ void slots_won(struct redlock_lock *lock) {
     if (round_now(lock)) fill_release(round_now(lock));
 }
 
-void slots_name_waiter(const struct round *round, struct net_request *request) {
+/* The request waits in the queue as the round's own request does. */
+static void name_waiter(const struct round *round, struct net_request *request) {
     request->waiter = round->acquire.waiter;
     request->since_us = round->acquire.since_us;
     request->waited_us = round->acquire.waited_us;
@@ -140,7 +141,7 @@ void slots_name_waiter(const struct round *round, struct net_request *request) {
 struct net_request *slots_request(struct redlock_lock *lock, const struct rl_actions *actions) {
     struct net_request *choose = &round_now(lock)->slots->choose;
     if (actions->slot != 0) return &round_now(lock)->acquire;
-    slots_name_waiter(round_now(lock), choose);
+    name_waiter(round_now(lock), choose);
     return choose;
 }
 

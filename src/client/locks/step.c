@@ -114,8 +114,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     }
     if (slots_of(lock)) slots_settle(lock);
     if (actions->acquire) wait_queue_try(lock, &round->acquire, now);
-    if (actions->repair) wait_queue_repair(round->repair);
-    if (actions->repair) round->repair->ttl_ms = (actions->repair_ttl + RL_MS - 1) / RL_MS;
+    if (actions->repair) round_fill_repair(round, actions->repair_ttl);
     if (actions->peek) round_fill_in(round, &round->peek);
     if (actions->extend | actions->catch_up) {
         const rl_ns extend_ttl = actions->extend ? actions->extend_ttl : actions->repair_ttl;

@@ -206,6 +206,8 @@ static bool serves(const struct node *node, const struct net_request *request) {
 /* A request in each style, for several nodes. A style is written at the first node that takes it,
  * since most quorums have only one kind of node. */
 struct encodings {
+    uint32_t
+        script[2]; /* 1 << the script that a stock node needs, and a native one; 0: not known yet */
     struct {
         size_t nonce_at;
         bool tried, done;
@@ -242,7 +244,9 @@ static bool post(struct node *node, struct net_call *call, struct encodings *enc
     struct conn *conn = tracking_way(node, request->op);
     if (!conn) return false;
     const bool native = node->status.native;
-    const uint32_t script = UINT32_C(1) << command_script(request, native);
+    if (!encodings->script[native])
+        encodings->script[native] = UINT32_C(1) << command_script(request, native);
+    const uint32_t script = encodings->script[native];
     const bool whole = !(conn->scripts & script);
     const struct buffer *encoded = encode(encodings, request, node,
                                           whole    ? COMMAND_WHOLE
