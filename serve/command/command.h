@@ -47,7 +47,12 @@ const struct command *command_at(size_t index); /* NULL: past the last one */
 bool plan_set(struct connection *connection, struct plan *plan);
 bool plan_setnx(struct connection *connection, struct plan *plan);
 bool plan_expire(struct connection *connection, struct plan *plan);
+bool plan_delifeq(struct connection *connection, struct plan *plan);
+bool plan_delex(struct connection *connection, struct plan *plan);
 bool plan_fence(struct connection *connection, struct plan *plan);
+/* The length from now to a time of day, by the clock that TIME shows; less than 0: it has passed.
+ */
+int64_t left_until_ms(int64_t time_of_day_ms);
 /* As a key_op_program. */
 enum program_step plan_step(struct plan *plan, struct key_op *op, const struct answer *answer,
                             struct key_call *call, struct answer *result);

@@ -4,6 +4,8 @@
  */
 #include "command.h"
 
+#include <time.h>
+
 #include <redlock.h>
 
 #include "connection/connection.h"
@@ -34,8 +36,16 @@ bool plan_setnx(struct connection *connection, struct plan *plan) {
 
 /* ---- times to live ---- */
 
-/* A number of milliseconds, or of seconds. False after an error. */
-static bool read_ttl(struct connection *connection, struct bytes word, int64_t unit_ms,
+int64_t left_until_ms(int64_t time_of_day_ms) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const int64_t now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return time_of_day_ms < INT64_MIN + now_ms ? INT64_MIN : time_of_day_ms - now_ms;
+}
+
+/* A number of milliseconds, or of seconds: a length, or a time of day, which becomes a length now.
+ * False after an error. */
+static bool read_ttl(struct connection *connection, struct bytes word, int64_t unit_ms, bool at,
                      int64_t *ttl_ms) {
     int64_t number = 0;
     if (!request_number(word, &number)) {
@@ -44,6 +54,7 @@ static bool read_ttl(struct connection *connection, struct bytes word, int64_t u
     }
     const int64_t most = INT64_MAX / 1000;
     *ttl_ms = (number > most ? most : number < -most ? -most : number) * unit_ms;
+    if (at) *ttl_ms = left_until_ms(*ttl_ms);
     return true;
 }
 
@@ -54,38 +65,100 @@ bool plan_expire(struct connection *connection, struct plan *plan) {
                        "an expiry here never shortens what is left, as with GT");
         return false;
     }
-    return read_ttl(connection, words[2], command_is(words[0], "expire") ? 1000 : 1,
-                    &plan->call.ttl_ms);
+    const bool seconds = command_is(words[0], "expire") || command_is(words[0], "expireat");
+    const bool at = command_is(words[0], "pexpireat") || command_is(words[0], "expireat");
+    return read_ttl(connection, words[2], seconds ? 1000 : 1, at, &plan->call.ttl_ms);
+}
+
+/* ---- deleting by value ---- */
+
+bool plan_delifeq(struct connection *connection, struct plan *plan) {
+    plan->call.value = connection->exchange->reader.words[2];
+    return true;
+}
+
+/* Without a condition it is DEL. */
+bool plan_delex(struct connection *connection, struct plan *plan) {
+    const struct request_reader *reader = &connection->exchange->reader;
+    if (reader->count == 2) return true;
+    if (reader->count == 3) {
+        reply_error(&connection->reply, "ERR wrong number of arguments for 'delex' command");
+        return false;
+    }
+    if (!command_is(reader->words[2], "ifeq")) {
+        command_refuse(connection, "DELEX takes no condition but IFEQ",
+                       "a client deletes only its own lock");
+        return false;
+    }
+    plan->shape = PLAN_IF_SAME;
+    plan->call.value = reader->words[3];
+    return true;
 }
 
 /* ---- SET ---- */
 
 struct set_options {
-    bool nx, get, ttl;
-    const char *refused; /* the option that is not supported, or given twice */
+    bool nx, xx, get, ttl, compares;
+    struct bytes wanted; /* `compares`: the value of IFEQ */
 };
+
+/* The unit of the option's number; 0: it is not about a time to live. */
+static int64_t unit_ms_of(struct bytes word, bool *at) {
+    *at = command_is(word, "pxat") || command_is(word, "exat");
+    if (command_is(word, "px") || command_is(word, "pxat")) return 1;
+    return command_is(word, "ex") || command_is(word, "exat") ? 1000 : 0;
+}
 
 /* Reads the option at words[*at]. False after an error. */
 static bool read_option(struct connection *connection, size_t *at, struct set_options *options,
                         int64_t *ttl_ms) {
     const struct bytes *words = connection->exchange->reader.words, word = words[*at];
-    bool ms = command_is(word, "px"), seconds = command_is(word, "ex");
+    const bool follows = *at + 1 < connection->exchange->reader.count;
+    bool until;
+    const int64_t unit_ms = unit_ms_of(word, &until);
     if (command_is(word, "nx")) {
         options->nx = true;
+    } else if (command_is(word, "xx")) {
+        options->xx = true;
     } else if (command_is(word, "get")) {
         options->get = true;
-    } else if ((ms || seconds) && !options->ttl && *at + 1 < connection->exchange->reader.count) {
+    } else if (command_is(word, "ifeq") && !options->compares && follows) {
+        options->compares = true;
+        options->wanted = words[++*at];
+    } else if (unit_ms > 0 && !options->ttl && follows) {
         options->ttl = true;
-        return read_ttl(connection, words[++*at], ms ? 1 : 1000, ttl_ms);
-    } else if (command_is(word, "xx") || command_is(word, "keepttl") || command_is(word, "pxat") ||
-               command_is(word, "exat")) {
-        command_refuse(connection, "SET with XX, KEEPTTL, PXAT or EXAT is not taken",
-                       "take a lock by SET key value NX PX ms");
+        return read_ttl(connection, words[++*at], unit_ms, until, ttl_ms);
+    } else if (command_is(word, "keepttl") || command_is(word, "ifne") ||
+               command_is(word, "ifdeq") || command_is(word, "ifdne")) {
+        command_refuse(connection, "SET with KEEPTTL, IFNE, IFDEQ or IFDNE is not taken",
+                       "take a lock by SET key value NX PX ms, extend it by PEXPIRE");
         return false;
     } else {
         reply_error(&connection->reply, "ERR syntax error");
         return false;
     }
+    return true;
+}
+
+/* SET of a value that the key holds already: an extension. False after an error. */
+static bool plan_set_again(struct connection *connection, const struct set_options *options,
+                           struct plan *plan) {
+    if (options->compares && !bytes_equal(options->wanted, plan->call.value)) {
+        command_refuse(connection, "SET IFEQ with another value",
+                       "it extends a lock, and a lock keeps the value it was taken with");
+        return false;
+    }
+    if (options->get) {
+        command_refuse(connection, "SET with IFEQ or XX and GET",
+                       "it extends a lock, and answers OK, or nil if the key holds another value");
+        return false;
+    }
+    if (plan->call.ttl_ms <= 0) {
+        reply_error(&connection->reply, "ERR invalid expire time in 'set' command");
+        return false;
+    }
+    plan->shape = PLAN_IF_SAME;
+    plan->call.command = KEY_EXTEND;
     return true;
 }
 
@@ -95,12 +168,18 @@ bool plan_set(struct connection *connection, struct plan *plan) {
     for (size_t at = 3; at < connection->exchange->reader.count; at++) {
         if (!read_option(connection, &at, &options, &plan->call.ttl_ms)) return false;
     }
-    if (!options.nx || !options.ttl) {
+    const bool again = options.xx || options.compares;
+    if (options.nx + options.xx + options.compares > 1) {
+        reply_error(&connection->reply, "ERR syntax error");
+        return false;
+    }
+    if ((!options.nx && !again) || !options.ttl) {
         command_refuse(
-            connection, options.nx ? "SET without a time to live" : "SET without NX",
+            connection, options.nx || again ? "SET without a time to live" : "SET without NX",
             "this gateway keeps only locks; take one by SET key value NX PX ms, or EX s");
         return false;
     }
+    if (again) return plan_set_again(connection, &options, plan);
     if (options.get) plan->shape = PLAN_OLD;
     return true;
 }
@@ -151,8 +230,32 @@ static enum program_step take_or_report(struct plan *plan, const struct answer *
     return PROGRAM_ENDS;
 }
 
+/* Reads the value first. The effect is on the lock that was read, or the operation begins anew. */
+static enum program_step compare_and_act(struct plan *plan, const struct answer *answer,
+                                         struct key_call *call, struct answer *result) {
+    if (answer == NULL) {
+        plan->looked = false;
+        *call = (struct key_call){.command = KEY_GET};
+        return PROGRAM_CALLS;
+    }
+    if (!plan->looked && answer->kind == ANSWER_BYTES &&
+        bytes_equal(answer->bytes, plan->call.value)) {
+        plan->looked = true;
+        *call = plan->call;
+        return PROGRAM_CALLS;
+    }
+    const bool done = plan->looked && answer->integer != 0;
+    *result = answer_integer(done);
+    if (plan->call.command == KEY_EXTEND)
+        *result = done ? (struct answer){.kind = ANSWER_STATUS, .bytes = {"OK", 2}}
+                       : (struct answer){.kind = ANSWER_NIL};
+    if (answer->kind == ANSWER_ERROR) *result = *answer;
+    return PROGRAM_ENDS;
+}
+
 enum program_step plan_step(struct plan *plan, struct key_op *op, const struct answer *answer,
                             struct key_call *call, struct answer *result) {
+    if (plan->shape == PLAN_IF_SAME) return compare_and_act(plan, answer, call, result);
     if (plan->shape == PLAN_OLD) return take_or_report(plan, answer, call, result);
     if (answer == NULL) {
         *call = plan->call;

@@ -105,8 +105,10 @@ static void heard_of_run(struct worker_task *task, const struct wire_message *me
         if (step == PROGRAM_ENDS)
             key_op_said(&connection->exchange->op, PROGRAM_ENDS, NULL, &result);
     } else if (message->kind == WIRE_CALL) {
-        if (message->call.command >= KEY_DELETE) connection->exchange->script.changed = true;
-        key_op_said(&connection->exchange->op, PROGRAM_CALLS, &message->call, NULL);
+        struct key_call call = message->call;
+        if (call.until) call.ttl_ms = left_until_ms(call.ttl_ms);
+        if (call.command >= KEY_DELETE) connection->exchange->script.changed = true;
+        key_op_said(&connection->exchange->op, PROGRAM_CALLS, &call, NULL);
     } else {
         key_op_said(&connection->exchange->op, PROGRAM_ENDS, NULL, &message->value);
     }

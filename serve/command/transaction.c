@@ -186,7 +186,7 @@ void transaction_queue(struct connection *connection, const struct plan *plan) {
 static bool needs_no_look(const struct key_op *op, const struct transaction *transaction) {
     const struct plan *first = &transaction->plans[0];
     const bool takes = first->call.command == KEY_TAKE, extends = first->call.command == KEY_EXTEND;
-    if (first->shape == PLAN_OLD) return false;
+    if (first->shape == PLAN_OLD || first->shape == PLAN_IF_SAME) return false;
     if (transaction->watched.state != OBSERVED_LOCK) return takes;
     /* By its token, which is there, or is not. Guarded, an extension needs the fencing token too.
      */

@@ -17,8 +17,8 @@ enum { MESSAGE_COST = 512, TURN_COST = 64 * 1024, STEPS_PER_COST = 4 };
 struct notification {
     STAILQ_ENTRY(notification) queued;
     uint64_t number;
-    const char *what;
-    size_t bytes;
+    const char *what; /* NULL: a message, which stands behind its channel in `key` */
+    size_t bytes, channel_bytes;
     char key[];
 };
 
@@ -98,9 +98,11 @@ static void drop_first(struct notifications *notifications) {
     free(first);
 }
 
-void notify(struct gateway *gateway, struct bytes key, const char *what) {
+/* `key`, or a channel and what is said there. */
+static void queue_event(struct gateway *gateway, struct bytes key, struct bytes text,
+                        const char *what) {
     struct notifications *notifications = gateway->notifications;
-    const size_t bytes = sizeof(struct notification) + key.bytes;
+    const size_t bytes = sizeof(struct notification) + key.bytes + text.bytes;
     notifications->events++;
     if (gateway->channels->subscriptions == 0) return;
     if (notifications->bytes + bytes > NOTIFICATIONS_BYTES_MAX)
@@ -112,11 +114,27 @@ void notify(struct gateway *gateway, struct bytes key, const char *what) {
     }
     one->number = notifications->events;
     one->what = what;
-    one->bytes = key.bytes;
+    one->bytes = key.bytes + text.bytes;
+    one->channel_bytes = key.bytes;
     memcpy(one->key, key.data, key.bytes);
+    if (text.bytes > 0) memcpy(one->key + key.bytes, text.data, text.bytes);
     STAILQ_INSERT_TAIL(&notifications->queue, one, queued);
     notifications->bytes += bytes;
     gateway_soon(notifications->turn);
+}
+
+void notify(struct gateway *gateway, struct bytes key, const char *what) {
+    queue_event(gateway, key, (struct bytes){NULL, 0}, what);
+}
+
+/* Half of the queue is for locks that end. */
+const char *notify_message(struct gateway *gateway, struct bytes channel, struct bytes text) {
+    if (channel.bytes > CHANNEL_BYTES_MAX || text.bytes > NOTIFICATION_MESSAGE_BYTES_MAX)
+        return "ERR this gateway takes a message of at most 1024 bytes, for a channel of as many";
+    if (notifications_are_many(gateway))
+        return "ERR more is published than this gateway can tell its subscribers of";
+    queue_event(gateway, channel, text, NULL);
+    return NULL;
 }
 
 bool notifications_are_many(const struct gateway *gateway) {
@@ -139,6 +157,11 @@ void notifications_pass_over(struct notifications *notifications,
  */
 static bool begin_name(struct telling *telling, const struct notification *notification) {
     static const char *const kinds[] = {"__keyspace@0__:", "__keyevent@0__:"};
+    if (notification->what == NULL) {
+        memcpy(telling->name, notification->key, notification->channel_bytes);
+        telling->name_bytes = notification->channel_bytes;
+        return true;
+    }
     const bool is_about_key = telling->step == 1;
     const char *kind = kinds[telling->step - 1];
     const char *about = is_about_key ? notification->key : notification->what;
@@ -161,7 +184,9 @@ static void compose(struct notifications *notifications, const struct channel *c
     reply_text(&reply, channel->is_pattern ? "pmessage" : "message");
     if (channel->is_pattern) reply_bytes(&reply, channel->name.data, channel->name.bytes);
     reply_bytes(&reply, telling->name, telling->name_bytes);
-    if (telling->step == 1)
+    if (first->what == NULL)
+        reply_bytes(&reply, first->key + first->channel_bytes, first->bytes - first->channel_bytes);
+    else if (telling->step == 1)
         reply_text(&reply, first->what);
     else
         reply_bytes(&reply, first->key, first->bytes);
@@ -227,6 +252,10 @@ static bool tell(struct notifications *notifications) {
     return false;
 }
 
+static unsigned names_of(const struct notification *notification) {
+    return notification->what == NULL ? 1 : 2;
+}
+
 /* A small step: one listener, one pattern, or the beginning of a name. False: that is enough for
  * this turn. */
 static bool tell_on(struct gateway *gateway) {
@@ -237,7 +266,8 @@ static bool tell_on(struct gateway *gateway) {
         return tell(notifications);
     } else if (telling->step > 0 && find_patterns(gateway, name)) {
         compare(notifications, name);
-    } else if (telling->step == 2 || gateway->channels->subscriptions == 0) {
+    } else if (telling->step == names_of(STAILQ_FIRST(&notifications->queue)) ||
+               gateway->channels->subscriptions == 0) {
         drop_first(notifications);
     } else {
         telling->step++;

@@ -2,7 +2,7 @@
  *
  * Keyspace notifications that a lock has ended, as a Redis with notify-keyspace-events "KEgx" sends
  * them. The gateway sends them for locks that end through it, or whose time ends while it keeps
- * them, and for no others.
+ * them, and for no others. A script may publish a message of its own, for the same subscribers.
  *
  * One event may concern each pattern of each client, and many locks may end together. So events
  * wait in a queue, and the gateway works it off in short turns, between its other work. Each
@@ -23,6 +23,7 @@
 #define NOTIFICATIONS_BYTES_MAX ((size_t)1024 * 1024)
 /* Beyond it, all of them are closed: long names of many clients, in one turn. */
 #define NOTIFICATIONS_BYTES_END (64 * NOTIFICATIONS_BYTES_MAX)
+#define NOTIFICATION_MESSAGE_BYTES_MAX 1024
 
 struct connection;
 struct evbuffer;
@@ -33,7 +34,7 @@ struct notification;
 /* How far the first event of the queue has been told: each event has two names, each name a channel
  * and patterns, and each of these has listeners. */
 struct telling {
-    unsigned step;                 /* 0: not begun; then 1 + the index of the name */
+    unsigned step; /* 0: not begun; then 1 + the index of the name, of which a message has one */
     size_t prefix_bytes;           /* the length of the next prefix to look up */
     struct channel *pattern;       /* the next one to compare */
     struct subscription *listener; /* the next one to tell */
@@ -64,6 +65,8 @@ void notifications_close(struct gateway *gateway);
 
 /* Queues an event: "del" or "expired". */
 void notify(struct gateway *gateway, struct bytes key, const char *what);
+/* Queues a message. NULL: done, or nobody listens; else why not, a static text. */
+const char *notify_message(struct gateway *gateway, struct bytes channel, struct bytes text);
 /* Whether events that can wait should wait. */
 bool notifications_are_many(const struct gateway *gateway);
 

@@ -18,6 +18,7 @@ enum plan_shape {
     PLAN_SECONDS, /* TTL: milliseconds become seconds */
     PLAN_FLAG,    /* SETNX: OK and nil become 1 and 0 */
     PLAN_OLD,     /* SET ... GET: the old value; nil: the key was taken */
+    PLAN_IF_SAME, /* DELIFEQ, SET ... IFEQ or XX: only if the key holds call.value */
     PLAN_FENCE    /* REDLOCK.FENCE */
 };
 
@@ -25,7 +26,7 @@ struct plan {
     struct bytes key;
     struct key_call call;
     enum plan_shape shape;
-    bool looked; /* OLD: the old value has been read */
+    bool looked; /* OLD, IF_SAME: the old value has been read */
 };
 
 /* A request that is under way as a series of plans: one for each key. */

@@ -283,6 +283,7 @@ static bool act(struct key_op *op, struct answer *value) {
         return true;
     case KEY_EXISTS: return answered(value, observation->state == OBSERVED_LOCK ? one : none);
     case KEY_PTTL: return answered(value, remaining(op));
+    case KEY_PUBLISH: break; /* asks no key: step_call() */
     case KEY_DELETE: return release(op, value);
     case KEY_EXTEND: return extend(op, value);
     case KEY_TAKE: return take(op, value);
@@ -359,8 +360,15 @@ static bool peek(struct key_op *op, struct answer *value) {
     return result == REDLOCK_OK ? false : answered(value, failure(op, result, NULL));
 }
 
+/* The key is not asked. */
+static bool publish(struct key_op *op, struct answer *value) {
+    const char *error = op->gateway->above->publish(op->gateway, op->call.channel, op->call.value);
+    return answered(value, error != NULL ? sentence(op, error) : none);
+}
+
 bool step_call(struct key_op *op, const struct key_call *call, struct answer *value) {
     op->call = *call;
+    if (call->command == KEY_PUBLISH) return publish(op, value);
     if (op->observation.state == OBSERVED_NONE && !op->asks)
         key_believed(op->key, &op->observation);
     /* An operation that only takes finds out by trying; but if a lock is cached here, a peek is

@@ -48,6 +48,8 @@ struct gateway_above {
     size_t (*transaction_weight)(const struct connection *connection);
     void (*transaction_free)(struct connection *connection);
     void (*ended)(struct gateway *gateway, struct bytes key, const char *what);
+    /* A client's message. NULL: it will be told; else why not, a static text. */
+    const char *(*publish)(struct gateway *gateway, struct bytes channel, struct bytes text);
     bool (*waits)(const struct gateway *gateway); /* what can wait should wait */
 };
 

@@ -8,6 +8,8 @@
 
 #include <event2/buffer.h>
 
+#include "script/element.h"
+
 enum { ERROR_BYTES_MAX = 2048 };
 
 /* Out of memory: nothing behind it may be sent, or the next answer would be taken for this one. */
@@ -91,12 +93,21 @@ void reply_push(struct reply *reply, size_t count) {
     head(reply, reply->protocol == 3 ? '>' : '*', (int64_t)count);
 }
 
+static void elements(struct reply *reply, struct bytes rest) {
+    struct answer element;
+    while (element_unpack(&rest, &element)) reply_value(reply, &element);
+}
+
 void reply_value(struct reply *reply, const struct answer *value) {
     char text[ERROR_BYTES_MAX];
     switch (value->kind) {
     case ANSWER_NIL: reply_nil(reply); return;
     case ANSWER_INTEGER: reply_integer(reply, value->integer); return;
     case ANSWER_BYTES: reply_bytes(reply, value->bytes.data, value->bytes.bytes); return;
+    case ANSWER_ARRAY:
+        reply_array(reply, (size_t)value->integer);
+        elements(reply, value->bytes);
+        return;
     case ANSWER_STATUS:
     case ANSWER_ERROR: break;
     }

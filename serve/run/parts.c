@@ -8,6 +8,7 @@ static const struct gateway_above above = {
     .transaction_weight = transaction_weight,
     .transaction_free = transaction_free,
     .ended = notify,
+    .publish = notify_message,
     .waits = notifications_are_many,
 };
 

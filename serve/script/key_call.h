@@ -26,24 +26,38 @@ enum key_command {
     KEY_EXISTS, /* answer: integer */
     /* answer: integer. `ttl` in a script becomes this call; the run converts to seconds */
     KEY_PTTL,
+    /* a message for the subscribers of this gateway: `channel`, `value`; answer: integer, 0 */
+    KEY_PUBLISH,
     KEY_DELETE, /* del, unlink, an expire into the past; answer: integer */
     KEY_EXTEND, /* pexpire, expire, set of the value that is there: `ttl_ms`; answer: integer */
     KEY_TAKE    /* set KEY VALUE NX with PX or EX: `value`, `ttl_ms`; answer: OK or nil */
 };
 struct key_call {
     enum key_command command;
-    /* TAKE: the value. DELETE, EXTEND: the value that the script last read, NULL if it has not read
-     * it. */
+    /* TAKE: the value. PUBLISH: the message. DELETE, EXTEND: the value that the script last read,
+     * NULL if it has not read it. */
     struct bytes value;
+    struct bytes channel; /* PUBLISH */
     int64_t ttl_ms;
+    /* Of a script, which has no clock: ttl_ms is a time of day in milliseconds since 1970. The
+     * gateway makes it a length when it reads the call. */
+    bool until;
 };
 
-enum answer_kind { ANSWER_NIL, ANSWER_INTEGER, ANSWER_BYTES, ANSWER_STATUS, ANSWER_ERROR };
-/* An answer to a call, or the result of a run. A table is refused as a result. */
+/* ARRAY is the result of a run only: its elements are nil, integers and bytes. */
+enum answer_kind {
+    ANSWER_NIL,
+    ANSWER_INTEGER,
+    ANSWER_BYTES,
+    ANSWER_STATUS,
+    ANSWER_ERROR,
+    ANSWER_ARRAY
+};
+/* An answer to a call, or the result of a run. */
 struct answer {
     enum answer_kind kind;
-    int64_t integer;
-    struct bytes bytes; /* BYTES, STATUS, ERROR (without the dash) */
+    int64_t integer;    /* INTEGER; ARRAY: the number of elements */
+    struct bytes bytes; /* BYTES, STATUS, ERROR (without the dash), ARRAY (element.h) */
 };
 
 static inline struct answer answer_integer(int64_t value) {

@@ -145,7 +145,8 @@ static int plain(lua_State *thread, struct script_run *run, const struct words *
 
 static int expire(lua_State *thread, struct script_run *run, const struct words *words,
                   const struct command *command) {
-    const bool in_seconds = is_word(&words->at[0], "expire");
+    const bool at = is_word(&words->at[0], "pexpireat") || is_word(&words->at[0], "expireat");
+    const bool in_seconds = is_word(&words->at[0], "expire") || is_word(&words->at[0], "expireat");
     int64_t ttl;
     if (words->count > 3)
         return refuse(thread, run, "ERR this gateway takes %s without options", command->name);
@@ -153,27 +154,69 @@ static int expire(lua_State *thread, struct script_run *run, const struct words 
         return fail(thread, run, "ERR value is not an integer or out of range");
     const int64_t limit = in_seconds ? TTL_MS_MAX / 1000 : TTL_MS_MAX;
     if (ttl > limit || (in_seconds && ttl < INT64_MIN / 1000)) {
-        return fail(thread, run,
-                    in_seconds ? "ERR invalid expire time in 'expire' command"
-                               : "ERR invalid expire time in 'pexpire' command");
+        char text[64];
+        snprintf(text, sizeof text, "ERR invalid expire time in '%s' command", command->name);
+        return fail(thread, run, text);
     }
     /* A time in the past deletes the key. */
     if (ttl <= 0) return ask(thread, run, KEY_DELETE);
     run->call.ttl_ms = in_seconds ? ttl * 1000 : ttl;
+    run->call.until = at;
     return ask(thread, run, command->asks);
 }
 
+static int range(lua_State *thread, struct script_run *run, const struct words *words,
+                 const struct command *command) {
+    if (!read_integer(&words->at[2], &run->range[0]) ||
+        !read_integer(&words->at[3], &run->range[1]))
+        return fail(thread, run, "ERR value is not an integer or out of range");
+    return ask(thread, run, command->asks);
+}
+
+/* To a script, this is a Redis with one database. */
+static int choose_database(lua_State *thread, struct script_run *run, const struct words *words,
+                           const struct command *command) {
+    int64_t number;
+    (void)command;
+    if (!read_integer(&words->at[1], &number))
+        return fail(thread, run, "ERR value is not an integer or out of range");
+    if (number != 0) return fail(thread, run, "ERR DB index is out of range");
+    call_push_reply(thread, "ok", "OK", 2);
+    return 1;
+}
+
+static int publish(lua_State *thread, struct script_run *run, const struct words *words,
+                   const struct command *command) {
+    run->call.channel = words->at[1];
+    run->call.value = words->at[2];
+    return ask(thread, run, command->asks);
+}
+
+static const struct time_option {
+    const char *name;
+    int64_t unit_ms;
+    bool until;
+} time_options[] = {{"px", 1, false}, {"ex", 1000, false}, {"pxat", 1, true}, {"exat", 1000, true}};
+
+static const struct time_option *time_option_find(const struct bytes *word) {
+    for (size_t i = 0; i < sizeof time_options / sizeof time_options[0]; i++) {
+        if (is_word(word, time_options[i].name)) return &time_options[i];
+    }
+    return NULL;
+}
+
 struct set_options {
-    bool nx, xx, px, ex;
+    bool nx, xx;
+    const struct time_option *time; /* NULL: no time to live is given */
     struct bytes ttl;
     const char *foreign; /* an option of Redis that this gateway does not support */
 };
 
 static bool read_options(const struct words *words, struct set_options *options) {
-    static const char *const foreign[] = {"GET", "KEEPTTL", "EXAT", "PXAT"};
+    static const char *const foreign[] = {"GET", "KEEPTTL", "IFEQ", "IFNE", "IFDEQ", "IFDNE"};
     for (int i = 3; i < words->count; i++) {
         const struct bytes *word = &words->at[i];
-        const bool px = is_word(word, "px"), ex = is_word(word, "ex");
+        const struct time_option *time = time_option_find(word);
         for (size_t k = 0; k < sizeof foreign / sizeof foreign[0]; k++) {
             if (is_word(word, foreign[k])) options->foreign = foreign[k];
         }
@@ -182,15 +225,15 @@ static bool read_options(const struct words *words, struct set_options *options)
             options->nx = true;
         } else if (is_word(word, "xx")) {
             options->xx = true;
-        } else if ((px || ex) && i + 1 < words->count) {
-            options->px = options->px || px;
-            options->ex = options->ex || ex;
+        } else if (time != NULL && (options->time == NULL || options->time == time) &&
+                   i + 1 < words->count) {
+            options->time = time;
             options->ttl = words->at[++i];
         } else {
             return false;
         }
     }
-    return !(options->nx && options->xx) && !(options->px && options->ex);
+    return !(options->nx && options->xx);
 }
 
 /* NX is how a lock is taken. Without it, a quorum can execute `set` in two cases. The script has
@@ -204,16 +247,17 @@ static int set(lua_State *thread, struct script_run *run, const struct words *wo
     if (!read_options(words, &options)) return fail(thread, run, "ERR syntax error");
     if (options.foreign != NULL)
         return refuse(thread, run, "ERR this gateway does not take set with %s", options.foreign);
-    if (!options.px && !options.ex)
+    if (options.time == NULL)
         return refuse(thread, run,
                       "ERR this gateway takes set with PX or EX only: a lock has an end");
     if (!read_integer(&options.ttl, &ttl))
         return fail(thread, run, "ERR value is not an integer or out of range");
-    if (ttl <= 0 || ttl > (options.ex ? TTL_MS_MAX / 1000 : TTL_MS_MAX)) {
+    if (ttl <= 0 || ttl > TTL_MS_MAX / options.time->unit_ms) {
         return fail(thread, run, "ERR invalid expire time in 'set' command");
     }
     run->call.value = words->at[2];
-    run->call.ttl_ms = options.ex ? ttl * 1000 : ttl;
+    run->call.ttl_ms = ttl * options.time->unit_ms;
+    run->call.until = options.time->until;
     if (options.nx) return ask(thread, run, KEY_TAKE);
     run->must = true;
     if (run->seen == SEEN_VALUE && bytes_equal(run->seen_value, run->call.value))
@@ -229,6 +273,10 @@ static int set(lua_State *thread, struct script_run *run, const struct words *wo
         "absent, or that it holds the same value: a lock is not overwritten");
 }
 
+static bool names_key(const struct command *command) {
+    return command->serve != choose_database && command->serve != publish;
+}
+
 int call_redis(lua_State *thread) {
     static const struct command commands[] = {
         {"get", 2, 2, plain, KEY_GET, FORM_AS_IT_IS},
@@ -239,7 +287,12 @@ int call_redis(lua_State *thread) {
         {"unlink", 2, WORDS_MAX, plain, KEY_DELETE, FORM_AS_IT_IS},
         {"expire", 3, WORDS_MAX, expire, KEY_EXTEND, FORM_AS_IT_IS},
         {"pexpire", 3, WORDS_MAX, expire, KEY_EXTEND, FORM_AS_IT_IS},
-        {"set", 3, WORDS_MAX, set, KEY_TAKE, FORM_STATUS}};
+        {"expireat", 3, WORDS_MAX, expire, KEY_EXTEND, FORM_AS_IT_IS},
+        {"pexpireat", 3, WORDS_MAX, expire, KEY_EXTEND, FORM_AS_IT_IS},
+        {"getrange", 4, 4, range, KEY_GET, FORM_RANGE},
+        {"set", 3, WORDS_MAX, set, KEY_TAKE, FORM_STATUS},
+        {"select", 2, 2, choose_database, KEY_GET, FORM_AS_IT_IS},
+        {"publish", 3, 3, publish, KEY_PUBLISH, FORM_AS_IT_IS}};
     struct script_run *run = lua_touserdata(thread, lua_upvalueindex(1));
     struct words words = {.count = lua_gettop(thread)};
     run->is_pcall = lua_toboolean(thread, lua_upvalueindex(2));
@@ -258,7 +311,8 @@ int call_redis(lua_State *thread) {
         if (words.count < command->least || words.count > command->most)
             return fail(thread, run, "ERR Wrong number of args calling Redis command from script");
         run->form = command->form;
-        if (bytes_equal(words.at[1], run->key)) return command->serve(thread, run, &words, command);
+        if (!names_key(command) || bytes_equal(words.at[1], run->key))
+            return command->serve(thread, run, &words, command);
         return refuse(thread, run,
                       "ERR the script calls %s on another key than the one it was given",
                       command->name);
@@ -279,9 +333,11 @@ bool call_learn(struct script_run *run, const struct answer *answer) {
     case KEY_GET: run->seen = none ? SEEN_ABSENT : SEEN_VALUE; return true;
     case KEY_EXISTS: run->seen = number == 0 ? SEEN_ABSENT : present; return true;
     case KEY_PTTL: run->seen = number == -2 ? SEEN_ABSENT : present; return true;
+    case KEY_PUBLISH: return true;
     case KEY_DELETE: run->seen = SEEN_ABSENT; return learn_change(run, number != 0);
     case KEY_EXTEND:
         run->seen = number == 0 ? SEEN_ABSENT : present;
+        if (run->call.until) run->seen = SEEN_NOTHING; /* the time may have passed: a deletion */
         return learn_change(run, number != 0);
     case KEY_TAKE:
         run->seen = none ? SEEN_PRESENT : SEEN_VALUE;

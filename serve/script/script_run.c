@@ -8,6 +8,8 @@
 
 #include <lauxlib.h>
 
+#include "element.h"
+
 /* Another client may change the key while a script runs here, which cannot happen inside a Redis.
  * The script then restarts. */
 #define TRIES_MAX 4
@@ -50,13 +52,30 @@ struct exchange {
     struct answer *result;
 };
 
+/* Replaces the value on top by a part of it: the first and the last byte count from 0, or from -1
+ * backwards. */
+static void take_range(lua_State *state, const int64_t range[2]) {
+    size_t count = 0;
+    const char *text = lua_tolstring(state, -1, &count);
+    int64_t bytes = (int64_t)count, first = range[0], last = range[1];
+    if (first < 0) first = first < -bytes ? 0 : first + bytes;
+    if (last < 0) last = last < -bytes ? 0 : last + bytes;
+    if (last >= bytes) last = bytes - 1;
+    if ((range[0] < 0 && range[1] < 0 && range[0] > range[1]) || first > last)
+        lua_pushliteral(state, "");
+    else
+        lua_pushlstring(state, text + first, (size_t)(last - first + 1));
+}
+
 /* The answer for the script. Everything that may need memory runs inside lua_cpcall(). */
 static int push_answer(lua_State *state) {
     struct exchange *exchange = lua_touserdata(state, 1);
     struct script_run *run = exchange->run;
     const struct answer *answer = exchange->answer;
     const struct bytes bytes = answer->bytes;
-    if (answer->kind == ANSWER_NIL)
+    if (answer->kind == ANSWER_NIL && run->form == FORM_RANGE)
+        lua_pushliteral(state, "");
+    else if (answer->kind == ANSWER_NIL)
         lua_pushboolean(state, 0);
     else if (answer->kind == ANSWER_ERROR)
         call_push_reply(state, "err", bytes.data, bytes.bytes);
@@ -73,6 +92,7 @@ static int push_answer(lua_State *state) {
     if (run->call.command == KEY_GET && run->seen == SEEN_VALUE &&
         lua_type(state, -1) == LUA_TSTRING) {
         run->seen_value.data = lua_tolstring(state, -1, &run->seen_value.bytes);
+        if (run->form == FORM_RANGE) take_range(state, run->range);
     }
     lua_settop(run->thread, 0);
     lua_xmove(state, run->thread, 1);
@@ -99,36 +119,60 @@ static struct bytes line_of(struct script_run *run, struct bytes bytes) {
     return (struct bytes){run->error, length};
 }
 
-static int read_result(lua_State *state) {
-    struct exchange *exchange = lua_touserdata(state, 1);
-    struct answer *result = exchange->result;
+/* The value on top, which is not a table. */
+static struct answer plain_value(lua_State *state) {
+    struct answer value = {.kind = ANSWER_NIL};
     lua_Number number;
-    *result = (struct answer){.kind = ANSWER_NIL};
-    lua_xmove(exchange->run->thread, state, 1);
     switch (lua_type(state, -1)) {
-    case LUA_TBOOLEAN:
-        if (lua_toboolean(state, -1)) *result = answer_integer(1);
-        break;
+    case LUA_TBOOLEAN: return lua_toboolean(state, -1) ? answer_integer(1) : value;
     case LUA_TNUMBER:
         /* A number that does not fit an integer becomes what Redis's conversion makes of it on
          * common machines. */
         number = lua_tonumber(state, -1);
-        *result =
-            answer_integer(number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN);
-        break;
+        return answer_integer(number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN);
     case LUA_TSTRING:
-        result->kind = ANSWER_BYTES;
-        result->bytes.data = lua_tolstring(state, -1, &result->bytes.bytes);
-        break;
-    case LUA_TTABLE:
-        result->kind = read_field(state, "err", &result->bytes)  ? ANSWER_ERROR
-                       : read_field(state, "ok", &result->bytes) ? ANSWER_STATUS
-                                                                 : ANSWER_NIL;
-        if (result->kind == ANSWER_NIL) return luaL_error(state, "table");
-        result->bytes = line_of(exchange->run, result->bytes);
-        break;
-    default: break;
+        value.kind = ANSWER_BYTES;
+        value.bytes.data = lua_tolstring(state, -1, &value.bytes.bytes);
+        return value;
+    default: return value;
     }
+}
+
+/* The elements of the table on top, as far as its first nil, as Redis takes them. */
+static struct answer read_array(lua_State *state) {
+    struct answer array = {.kind = ANSWER_ARRAY}, elements[ELEMENTS_MAX];
+    size_t bytes = 0, count = 0;
+    while (true) {
+        lua_rawgeti(state, -1, (int)count + 1);
+        if (lua_isnil(state, -1)) break;
+        if (count == ELEMENTS_MAX || lua_istable(state, -1)) luaL_error(state, "table");
+        elements[count] = plain_value(state);
+        bytes += ELEMENT_HEAD_BYTES + elements[count++].bytes.bytes;
+        lua_pop(state, 1);
+    }
+    char *packed = lua_newuserdata(state, bytes + 1);
+    array.integer = (int64_t)count;
+    array.bytes = (struct bytes){packed, bytes};
+    for (size_t i = 0; i < count; i++) packed += element_pack(packed, &elements[i]);
+    return array;
+}
+
+static int read_result(lua_State *state) {
+    struct exchange *exchange = lua_touserdata(state, 1);
+    struct answer *result = exchange->result;
+    *result = (struct answer){.kind = ANSWER_NIL};
+    lua_xmove(exchange->run->thread, state, 1);
+    if (!lua_istable(state, -1)) {
+        *result = plain_value(state);
+        return 0;
+    }
+    result->kind = read_field(state, "err", &result->bytes)  ? ANSWER_ERROR
+                   : read_field(state, "ok", &result->bytes) ? ANSWER_STATUS
+                                                             : ANSWER_ARRAY;
+    if (result->kind == ANSWER_ARRAY)
+        *result = read_array(state);
+    else
+        result->bytes = line_of(exchange->run, result->bytes);
     return 0;
 }
 
@@ -139,7 +183,8 @@ static enum program_step end_with_result(struct script_run *run, struct answer *
     if (status == 0) return PROGRAM_ENDS;
     if (status == LUA_ERRMEM) return end_without_memory(run, result);
     snprintf(run->error, sizeof run->error,
-             "ERR the script returns a table, which is not an answer of a lock's script");
+             "ERR the script returns a table in a table, or one of more than %d elements",
+             ELEMENTS_MAX);
     return end_with_error(run, result);
 }
 

@@ -43,7 +43,7 @@ struct script_uses {
 enum seen { SEEN_NOTHING, SEEN_ABSENT, SEEN_PRESENT, SEEN_VALUE };
 
 /* The form in which the script gets the answer to a call. */
-enum answer_form { FORM_AS_IT_IS, FORM_SECONDS, FORM_STATUS };
+enum answer_form { FORM_AS_IT_IS, FORM_SECONDS, FORM_STATUS, FORM_RANGE };
 
 struct script_run {
     /* its memory returns there; the arena is behind the struct */
@@ -63,9 +63,10 @@ struct script_run {
 
     struct key_call call; /* the call in which it stopped */
     enum answer_form form;
-    bool is_pcall; /* redis.pcall: an error is an answer */
-    bool must;     /* the call must work, since the script has seen that it can */
-    bool changed;  /* an earlier call may have changed the key: the run cannot restart */
+    int64_t range[2]; /* FORM_RANGE: the first and the last byte, as getrange has them */
+    bool is_pcall;    /* redis.pcall: an error is an answer */
+    bool must;        /* the call must work, since the script has seen that it can */
+    bool changed;     /* an earlier call may have changed the key: the run cannot restart */
     enum seen seen;
     struct bytes seen_value;
 

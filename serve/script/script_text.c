@@ -27,10 +27,12 @@ const char *const script_table_names[] = {"concat", "getn", "insert", "remove", 
 const char *const script_math_names[] = {"abs", "ceil", "floor", "fmod", "huge", "max",
                                          "min", "modf", "pow",   "sqrt", NULL};
 
-static const char *const commands[] = {"get",    "exists", "pttl",    "ttl",    "del",
-                                       "unlink", "set",    "pexpire", "expire", NULL};
-#define TAKEN                                                                                      \
-    "it takes get, exists, pttl, ttl, del, unlink, pexpire, expire and set with NX and PX or EX, on one key"
+static const char *const commands[] = {"get",       "getrange", "exists", "pttl",    "ttl",
+                                       "del",       "unlink",   "set",    "pexpire", "expire",
+                                       "pexpireat", "expireat", "select", "publish", NULL};
+#define TAKEN                                                                                                       \
+    "it takes get, getrange, exists, pttl, ttl, del, unlink, pexpire, expire, pexpireat, expireat and set with NX " \
+    "and PX or EX, on one key; publish; and select 0"
 
 /* Redis has these and this gateway does not. A name that neither has is an error at run time, with
  * the same text. */
@@ -107,6 +109,8 @@ static bool judge_arguments(struct reader *reader, const struct token *name) {
     struct lexer ahead = reader->lexer;
     struct token token = lexer_next(&ahead);
     if (!token_is(&token, ",")) return true;
+    if (strcasecmp(name->text, "select") == 0 || strcasecmp(name->text, "publish") == 0)
+        return true;
     const bool is_set = strcasecmp(name->text, "set") == 0;
     const unsigned count = is_set ? count_arguments(ahead) : 0;
     token = lexer_next(&ahead);
@@ -173,17 +177,16 @@ static bool judge_redis(struct reader *reader, unsigned line) {
     return refuse(reader, line, "uses redis.%s", shown(&member, text, sizeof text));
 }
 
-/* The reader is past `return`: of tables, only those that Redis takes for a status or an error can
- * be answers here. */
+/* The reader is past `return`: a table can be an answer here, a table in a table cannot. */
 static bool judge_return(struct reader *reader, unsigned line) {
     struct lexer ahead = reader->lexer;
     struct token token = lexer_next(&ahead);
     if (!token_is(&token, "{")) return true;
-    token = lexer_next(&ahead);
-    if (token_is(&token, "[")) token = lexer_next(&ahead);
-    const bool named = token.kind == TOKEN_NAME || token.kind == TOKEN_STRING;
-    if (named && (strcmp(token.text, "ok") == 0 || strcmp(token.text, "err") == 0)) return true;
-    return refuse(reader, line, "returns a table, which is not an answer of a lock's script");
+    while ((token = lexer_next(&ahead)).kind != TOKEN_END && !token_is(&token, "}")) {
+        if (token_is(&token, "{"))
+            return refuse(reader, line, "returns a table in a table, which is not an answer here");
+    }
+    return true;
 }
 
 /* Reads `local NAME = redis.call` or redis.pcall, followed by nothing that changes its meaning. The

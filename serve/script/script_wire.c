@@ -6,6 +6,8 @@
 
 #include <assert.h>
 
+#include "element.h"
+
 /* Without `to` and `from` it only counts. After an error (`good` is false), every read returns
  * zero.
  */
@@ -75,20 +77,35 @@ static void run(struct wire *wire, struct wire_message *message, struct bytes *r
 }
 
 /* No call is made with a TTL that is not positive: it deletes, or is an error. Of values, the
- * gateway needs only the one to take the lock with. */
+ * gateway needs only the one to take the lock with, and a message. */
 static void call(struct wire *wire, struct key_call *call) {
     call->command = (enum key_command)number(wire, (int64_t)call->command, KEY_GET, KEY_TAKE);
     const bool takes = call->command == KEY_TAKE;
     const bool lives = takes || call->command == KEY_EXTEND;
+    const bool tells = call->command == KEY_PUBLISH;
     call->ttl_ms = number(wire, call->ttl_ms, lives ? 1 : INT64_MIN, INT64_MAX);
-    call->value = bytes(wire, takes ? call->value : nothing);
+    call->until = number(wire, lives && call->until, 0, lives) != 0;
+    call->value = bytes(wire, takes || tells ? call->value : nothing);
+    call->channel = bytes(wire, tells ? call->channel : nothing);
+}
+
+/* What is read is an array only if its elements are as many as it says. */
+static bool is_array(const struct answer *value) {
+    struct bytes rest = value->bytes;
+    struct answer element;
+    int64_t count = 0;
+    while (count <= value->integer && element_unpack(&rest, &element)) count++;
+    return rest.bytes == 0 && count == value->integer;
 }
 
 static void value(struct wire *wire, struct answer *value) {
-    value->kind = (enum answer_kind)number(wire, (int64_t)value->kind, ANSWER_NIL, ANSWER_ERROR);
+    value->kind = (enum answer_kind)number(wire, (int64_t)value->kind, ANSWER_NIL, ANSWER_ARRAY);
     const bool is_integer = value->kind == ANSWER_INTEGER, is_nil = value->kind == ANSWER_NIL;
-    value->integer = number(wire, is_integer ? value->integer : 0, INT64_MIN, INT64_MAX);
+    const bool counts = value->kind == ANSWER_ARRAY;
+    value->integer = number(wire, is_integer || counts ? value->integer : 0, counts ? 0 : INT64_MIN,
+                            counts ? ELEMENTS_MAX : INT64_MAX);
     value->bytes = bytes(wire, is_integer || is_nil ? nothing : value->bytes);
+    if (counts && wire->from != NULL && !is_array(value)) wire->good = false;
 }
 
 static void body(struct wire *wire, struct wire_message *message, struct bytes *room) {

@@ -90,9 +90,13 @@ def peer(request, row):
 
 
 @pytest.fixture(scope="session")
-def servers(peer):
+def servers(peer, row):
     """As many as the peer is for; the tests that stop one have their own."""
     with Quorum(peer.nodes) as quorum:
+        absent = [name for name in peer.commands if quorum[0].ask("COMMAND", "INFO", name) == [None]]
+        if absent:
+            row["skipped"] = f"the servers have no {', '.join(absent)}"
+            pytest.skip(f"{peer.name}: {row['skipped']}")
         yield quorum
 
 

@@ -12,7 +12,7 @@ from installing import Skipped  # noqa: E402,F401
 
 from programs import Program  # noqa: E402
 
-KEYS = {"what", "needs", "install", "start", "nodes", "not", "fails", "counter_ttl_ms"}
+KEYS = {"what", "needs", "install", "start", "nodes", "not", "fails", "counter_ttl_ms", "renews", "commands"}
 CHECKS = ["they_exclude_us", "we_exclude_them", "release", "extend", "woken_by_release", "woken_by_expiry", "counter"]
 
 
@@ -28,6 +28,7 @@ class Peer:
         self.what, self.start = told["what"], told["start"]
         self.needs, self.install_commands = told.get("needs", []), told.get("install", [])
         self.nodes, self.counter_ttl_ms = told.get("nodes", 5), told.get("counter_ttl_ms", 5000)
+        self.renews, self.commands = told.get("renews", False), told.get("commands", [])
         self.left_out, self.fails = told.get("not", {}), told.get("fails", {})
         if unknown := (self.left_out.keys() | self.fails.keys()) - set(CHECKS):
             raise ValueError(f"{name}/peer.json: {', '.join(sorted(unknown))}: no such check")

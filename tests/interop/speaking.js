@@ -41,7 +41,7 @@ async function count(peer, resource, file, seconds, ttlMs) {
 }
 
 // A peer has acquire(resource, ttlMs, waitMs), which gives the lock, or null, or throws; token(lock), extend(lock, ttlMs), which may be
-// absent; release(lock).
+// absent; release(lock); and, if it renews by itself, hold(resource, ttlMs, holdMs), which throws if the lock is lost meanwhile.
 async function obey(peer, locks, [command, resource, ...more]) {
   if (command === "count") return count(peer, resource, ...more);
   if (command === "acquire") {
@@ -49,6 +49,10 @@ async function obey(peer, locks, [command, resource, ...more]) {
     if (!lock) return { ok: false, why: "held by another" };
     locks.set(resource, lock);
     return { ok: true, token: peer.token(lock) };
+  }
+  if (command === "hold") {
+    await peer.hold(resource, Number(more[0]), Number(more[1]) * 1000);
+    return { ok: true };
   }
   if (command === "extend" && !peer.extend) return { unsupported: true };
   if (command === "extend") locks.set(resource, (await peer.extend(locks.get(resource), Number(more[0]))) || locks.get(resource));
@@ -74,4 +78,4 @@ function fail(error) {
   process.exit(1);
 }
 
-module.exports = { fail, packages, run, versionOf };
+module.exports = { fail, packages, run, sleep, versionOf };

@@ -16,7 +16,7 @@ import sysconfig
 import tempfile
 import zipfile
 
-TAKEN = {"get", "exists", "pttl", "ttl", "del", "unlink", "pexpire", "expire", "set"}
+TAKEN = {"get", "getrange", "exists", "pttl", "ttl", "del", "unlink", "pexpire", "expire", "pexpireat", "expireat", "set", "select", "publish"}
 CALL = re.compile(r"redis\.p?call\(?\s*['\"](\w+)['\"]", re.IGNORECASE)
 MADE = re.compile(r"redis\.p?call\(\s*\w+[\[.,]")
 
@@ -32,6 +32,8 @@ PLACES = {
     "pottery": [(root, "pottery/redlock.py") for root in PYTHON],
     "aioredlock": [(root, "aioredlock/redis.py") for root in PYTHON],
     "redsync": [(GO, "github.com/go-redsync/redsync/v4@*/*.go")],
+    "bsm/redislock": [(GO, "github.com/bsm/redislock@*/redislock.go")],
+    "redlock-universal": [(root, "redlock-universal/dist/index.js") for root in NODE],
     "node-redlock": [(root, name) for root in NODE for name in ("redlock/dist/cjs/index.js", "redlock/redlock.js")],
     "redis-semaphore": [(root, "redis-semaphore/lib/**/*.js") for root in NODE],
     "rslock": [(CARGO, "registry/src/*/rslock-*/src/*.rs")],

@@ -7,6 +7,7 @@
  * usage: serve_script_differential [--refused] [FILE...]: the scripts in these files; without any,
  * those of script_shapes.h. --refused: none of them may be taken here, and each refusal is printed.
  */
+#include "script/element.h"
 #include "script/known.h"
 #include "script_shapes.h"
 #include "scripted.h"
@@ -84,11 +85,30 @@ static bool same_text(const char *here, size_t bytes, const redisReply *there) {
     return bytes == (size_t)there->len && memcmp(here, there->str, bytes) == 0;
 }
 
+/* The elements here are packed in the text. */
+static bool same_elements(const struct ending *here, const redisReply *there) {
+    struct bytes rest = {here->text, here->value.bytes.bytes};
+    struct answer element;
+    bool same = (size_t)here->value.integer == there->elements;
+    for (size_t i = 0; same && i < there->elements; i++) {
+        const redisReply *other = there->element[i];
+        same = element_unpack(&rest, &element);
+        if (same && element.kind == ANSWER_NIL) same = other->type == REDIS_REPLY_NIL;
+        if (same && element.kind == ANSWER_INTEGER)
+            same = other->type == REDIS_REPLY_INTEGER && near(element.integer, other->integer);
+        if (same && element.kind == ANSWER_BYTES)
+            same = other->type == REDIS_REPLY_STRING &&
+                   same_text(element.bytes.data, element.bytes.bytes, other);
+    }
+    return same && rest.bytes == 0;
+}
+
 /* A TTL in a result goes with the clock: in milliseconds or, in seconds, a little less. */
 static bool same_result(const struct ending *here, const redisReply *there) {
-    static const char *const kinds[] = {"nil", "integer", "bytes", "status", "error"};
+    static const char *const kinds[] = {"nil", "integer", "bytes", "status", "error", "array"};
     if (strcmp(kinds[here->value.kind], kind_there(there)) != 0) return false;
     if (here->value.kind == ANSWER_NIL) return true;
+    if (here->value.kind == ANSWER_ARRAY) return same_elements(here, there);
     if (here->value.kind == ANSWER_INTEGER) {
         return near(here->value.integer, there->integer) ||
                (there->integer >= 500 && llabs(here->value.integer - there->integer) <= 20);

@@ -121,6 +121,48 @@ static const char *const script_shapes[] = {
     "return redis.call('expire', KEYS[1], '-9223372036854775808')",
     "redis.call('pexpire', KEYS[1], ' 1')", "redis.call('pexpire', KEYS[1], '01')",
     "redis.call('pexpire', KEYS[1], '-0')", "redis.call('pexpire', KEYS[1], '')",
-    "return redis.pcall('pexpire', KEYS[1], 'x').err", NULL};
+    "return redis.pcall('pexpire', KEYS[1], 'x').err",
+    /* A part of a value, and what goes with it. */
+    "return redis.call('getrange', KEYS[1], 0, 1)", "return redis.call('getrange', KEYS[1], 1, -2)",
+    "return redis.call('getrange', KEYS[1], -3, -1)",
+    "return redis.call('getrange', KEYS[1], -1, -3)",
+    "return redis.call('getrange', KEYS[1], -99, 99)",
+    "return redis.call('getrange', KEYS[1], 3, 1)",
+    "return redis.call('getrange', KEYS[1], 0, -99)",
+    "return redis.call('getrange', KEYS[1], 99, 100)",
+    "return redis.call('getrange', KEYS[1], 'x', 1)", "return redis.call('getrange', KEYS[1], 0)",
+    "return redis.call('getrange', KEYS[1], '-9223372036854775808', '9223372036854775807')",
+    "if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 900400) then return redis.status_reply('OK') end "
+    "if redis.call('getrange', KEYS[1], 0, 3) == string.sub(ARGV[1], 1, 4) and ARGV[1] == 'mine' then return "
+    "redis.call('set', KEYS[1], ARGV[1], 'PX', 900400) end",
+    /* Times of day: far ahead, and past. */
+    "local r = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PXAT', '4102444800000') redis.call('GET', KEYS[1]) return r",
+    "return redis.call('set', KEYS[1], 'v', 'NX', 'EXAT', 4102444800)",
+    "if " GET
+    " == ARGV[1] then local r = redis.call('PEXPIREAT', KEYS[1], '4102444800000') redis.call('GET', KEYS[1]) "
+    "return r end return 0",
+    "return redis.call('expireat', KEYS[1], 4102444800)",
+    "return redis.call('pexpireat', KEYS[1], 1000)", "return redis.call('expireat', KEYS[1], -1)",
+    "return redis.call('pexpireat', KEYS[1], 'soon')",
+    "redis.call('set', KEYS[1], 'v', 'NX', 'PXAT', 0)",
+    "redis.call('set', KEYS[1], 'v', 'NX', 'EXAT', '9223372036854775807')",
+    "redis.call('set', KEYS[1], 'v', 'NX', 'PX', 5, 'PXAT', 5)",
+    /* The database, and subscribers, of whom there are none. */
+    "redis.pcall('SELECT', tonumber('0')) return " GET, "return redis.call('select', 0)",
+    "return redis.call('select', '0').ok", "return redis.pcall('select', 9999).err",
+    "return redis.pcall('select', -1)", "redis.call('select', 'x')", "redis.pcall('select')",
+    "redis.pcall('select', 9999) return " GET,
+    "local v = " GET
+    " if (v == ARGV[1] and redis.call('UNLINK', KEYS[1]) == 1) then redis.call('PUBLISH', 'of:' .. KEYS[1], "
+    "KEYS[1]) return true end return false",
+    "return redis.call('publish', 'channel', 'message')", "redis.call('publish', 'channel')",
+    /* Arrays. */
+    "return {1, 2.9, 'three', true, false}", "return {}", "return {1, nil, 3}",
+    "return {-1, redis.call('pttl', KEYS[1])}", "return {x = 1, 2}",
+    "local v = " GET " if not v then return nil end return {v, #v}", "return {'', 'a\0b'}",
+    "local left = redis.call('pttl', KEYS[1]) if left == -2 then return {-1, -2} end if left < 500 then return {0, left} end "
+    "if " GET
+    " == ARGV[1] then redis.call('pexpire', KEYS[1], 900400) return {1, left} else return {-1, left} end",
+    "return ARGV", "return {tostring(nil)}", "return {pairs}", NULL};
 
 #endif

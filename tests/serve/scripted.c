@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { WORDS_MAX = 64 };
 
@@ -32,19 +33,25 @@ void key_fill(struct key_now *key, const char *value, int64_t pttl) {
     memcpy(key->value, value, key->bytes);
 }
 
+/* The key's clock stands still; a time of day is told from the real one. */
+static int64_t length_of(const struct key_call *call) {
+    return call->until ? call->ttl_ms - (int64_t)time(NULL) * 1000 : call->ttl_ms;
+}
+
 static struct answer take(struct key_now *key, const struct key_call *call) {
     if (key->there) return (struct answer){.kind = ANSWER_NIL};
     assert(call->value.bytes < sizeof key->value && call->ttl_ms > 0);
-    key->there = true;
+    key->there = length_of(call) > 0;
     key->bytes = call->value.bytes;
     memcpy(key->value, call->value.data, key->bytes);
-    key->pttl = call->ttl_ms;
+    key->pttl = length_of(call);
     return (struct answer){.kind = ANSWER_STATUS, .bytes = {"OK", 2}};
 }
 
 struct answer key_serve(struct key_now *key, const struct key_call *call) {
     const bool there = key->there;
     switch (call->command) {
+    case KEY_PUBLISH: return integer(0);
     case KEY_GET:
         if (!there) return (struct answer){.kind = ANSWER_NIL};
         return (struct answer){.kind = ANSWER_BYTES, .bytes = {key->value, key->bytes}};
@@ -53,7 +60,8 @@ struct answer key_serve(struct key_now *key, const struct key_call *call) {
     case KEY_DELETE: key->there = false; return integer(there);
     case KEY_EXTEND:
         assert(call->ttl_ms > 0);
-        if (there) key->pttl = call->ttl_ms;
+        if (there) key->pttl = length_of(call);
+        key->there = there && length_of(call) > 0;
         return integer(there);
     case KEY_TAKE: return take(key, call);
     }

@@ -134,3 +134,25 @@ def test_each_pattern_and_channel_is_reported_by_itself(client, listener, key):
     told = [listener.read() for _ in range(7)]
     assert sorted(message[1].decode() for message in told) == sorted([*patterns[:5], "*", f"__keyspace@0__:{key}"])
     assert listener("PING") == [b"pong", b""]
+
+
+PUBLISH = "return redis.call('publish', ARGV[1], ARGV[2])"
+
+
+def test_a_script_publishes(client, listener, key):
+    listener("SUBSCRIBE", f"of:{key}")
+    listener("PSUBSCRIBE", f"of:{key[:12]}*")
+    assert client("EVAL", PUBLISH, 1, key, f"of:{key}", "free") == 0
+    assert client("EVAL", PUBLISH, 1, key, f"elsewhere:{key}", "free") == 0
+    assert client("EVAL", PUBLISH, 1, key, f"of:{key}", "") == 0
+    for text in (b"free", b""):
+        assert listener.read() == [b"message", f"of:{key}".encode(), text]
+        assert listener.read() == [b"pmessage", f"of:{key[:12]}*".encode(), f"of:{key}".encode(), text]
+
+
+def test_a_message_of_a_script_has_a_bound(client, listener, key):
+    listener("SUBSCRIBE", "c" * 1024)
+    assert client("EVAL", PUBLISH, 1, key, "c" * 1024, "m" * 1024) == 0
+    assert listener.read() == [b"message", b"c" * 1024, b"m" * 1024]
+    for words in (("c" * 1025, "m"), ("c", "m" * 1025)):
+        assert "at most 1024 bytes" in str(client.error("EVAL", PUBLISH, 1, key, *words))

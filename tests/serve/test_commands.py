@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Each command about a lock: what it answers, and what it leaves on the nodes."""
 import re
+import time
 
 import pytest
 
@@ -202,3 +203,99 @@ def test_many_clients_one_key_one_holder(gateway, key):
     assert replies == [int(number == winner) for number in range(30)]
     for one in clients:
         one.close()
+
+
+@pytest.mark.parametrize("words", [("DELIFEQ", "{}"), ("DELEX", "IFEQ", "{}")], ids=lambda words: words[0])
+def test_deletes_only_the_value_that_is_there(quorum, client, key, words):
+    def delete(value):
+        return client(words[0], key, *(word.format(value) for word in words[1:]))
+    assert delete("v") == 0
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert delete("w") == 0
+    assert client("GET", key) == b"v"
+    assert delete("v") == 1
+    assert quorum.values(key) == [None] * 5
+
+
+def test_delex_without_a_condition(quorum, client, key):
+    assert client("DELEX", key) == 0
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert client("DELEX", key) == 1
+    assert quorum.values(key) == [None] * 5
+
+
+@pytest.mark.parametrize("words", [("IFEQ", "{}"), ("XX",)], ids=lambda words: words[0])
+def test_set_of_the_value_that_is_there_extends(quorum, client, key, words):
+    def again(value, *time):
+        return client("SET", key, value, *(word.format(value) for word in words), *time)
+    assert again("v", "PX", 40000) is None
+    assert client("EXISTS", key) == 0
+    client("SET", key, "v", "NX", "PX", 20000)
+    before = token(quorum, key)
+    assert again("w", "PX", 40000) is None, "a lock is not overwritten, as XX would"
+    assert client("PTTL", key) <= 20000
+    assert again("v", "PX", 40000) == "OK"
+    assert 38000 < client("PTTL", key) <= 40000
+    assert again("v", "EX", 60) == "OK"
+    assert 58000 < client("PTTL", key) <= 60000
+    assert again("v", "PX", 1000) == "OK"
+    assert client("PTTL", key) > 57000, "it never shortens"
+    assert token(quorum, key) == before
+    client("DEL", key)
+
+
+def test_compared_in_a_transaction(client, key):
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert client("MULTI") == "OK"
+    assert client("SET", key, "v", "IFEQ", "v", "PX", 40000) == "QUEUED"
+    assert client("DELIFEQ", key, "w") == "QUEUED"
+    assert client("DELEX", key, "IFEQ", "v") == "QUEUED"
+    assert client("EXEC") == ["OK", 0, 1]
+    assert client("EXISTS", key) == 0
+
+
+def at(seconds, unit_ms):
+    return round((time.time() + seconds) * 1000 / unit_ms)
+
+
+@pytest.mark.parametrize("option, command, unit_ms", [("PXAT", "PEXPIREAT", 1), ("EXAT", "EXPIREAT", 1000)])
+def test_a_time_of_day_becomes_a_length(quorum, client, key, option, command, unit_ms):
+    assert client(command, key, at(40, unit_ms)) == 0
+    assert client("SET", key, "v", "NX", option, at(20, unit_ms)) == "OK"
+    assert 18000 < client("PTTL", key) <= 20600
+    assert client(command, key, at(40, unit_ms)) == 1
+    assert 38000 < client("PTTL", key) <= 40600
+    assert client("SET", key, "v", "XX", option, at(60, unit_ms)) == "OK"
+    assert 58000 < client("PTTL", key) <= 60600
+    assert client(command, key, at(10, unit_ms)) == 1
+    assert client("PTTL", key) > 57000, "it never shortens"
+    assert client(command, key, at(-1, unit_ms)) == 1
+    assert quorum.values(key) == [None] * 5
+
+
+def test_a_time_of_day_in_a_script(quorum, client, key):
+    take = "local r = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PXAT', ARGV[2]) redis.call('GET', KEYS[1]) return r"
+    extend = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIREAT', KEYS[1], ARGV[2]) end return 0"
+    assert "10 milliseconds" in str(client.error("EVAL", take, 1, key, "v", at(-5, 1)))
+    assert client("EVAL", take, 1, key, "v", at(20, 1)) == "OK"
+    assert 18000 < client("PTTL", key) <= 20000
+    assert client("EVAL", take, 1, key, "w", at(20, 1)) is None
+    assert client("EVAL", extend, 1, key, "w", at(40, 1)) == 0
+    assert client("EVAL", extend, 1, key, "v", at(40, 1)) == 1
+    assert 38000 < client("PTTL", key) <= 40000
+    assert client("EVAL", extend, 1, key, "v", at(-1, 1)) == 1
+    assert quorum.values(key) == [None] * 5
+
+
+def test_a_script_returns_an_array(client, key):
+    client("SET", key, "v", "NX", "PX", 20000)
+    assert client("EVAL", "return {1, -2, redis.call('get', KEYS[1]), false, ''}", 1, key) == [1, -2, b"v", None, b""]
+    assert client("EVAL", "return {}", 1, key) == []
+    client("DEL", key)
+
+
+def test_a_script_that_selects(client, key):
+    """A pcall that fails is a table with the field err, and the script continues."""
+    assert client("EVAL", "return redis.call('select', 0)", 1, key) == "OK"
+    assert client("EVAL", "local r = redis.pcall('select', 1) return {r.err, redis.call('exists', KEYS[1])}", 1, key) == [
+        b"ERR DB index is out of range", 0]

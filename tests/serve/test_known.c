@@ -39,6 +39,7 @@ static struct answer random_answer(enum key_command command) {
         return (struct answer){.kind = ANSWER_INTEGER,
                                .integer = left[(size_t)random() % (sizeof left / sizeof left[0])]};
     case KEY_TAKE: return random() % 2 ? ok : nil;
+    case KEY_PUBLISH:
     case KEY_EXISTS:
     case KEY_DELETE:
     case KEY_EXTEND: break;

@@ -116,6 +116,8 @@ static void each_command(void **state) {
         {"redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])", KEY_TAKE, "mine", 2500},
         {"redis.call('set', KEYS[1], ARGV[1], 'ex', 3, 'nx')", KEY_TAKE, "mine", 3000},
         {"redis.call('set', KEYS[1], 42, 'px', ARGV[2], 'Nx')", KEY_TAKE, "42", 2500},
+        {"redis.call('getrange', KEYS[1], 0, 3)", KEY_GET, NULL, 0},
+        {"redis.call('publish', 'channel', KEYS[1])", KEY_PUBLISH, "resource", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         start(stage, rows[i].text, "mine", "2500");

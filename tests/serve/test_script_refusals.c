@@ -103,8 +103,8 @@ static void expect_refusals(const struct row *rows, size_t count, unsigned calls
 static void commands_that_a_quorum_cannot_answer(void **state) {
     (void)state;
     static const struct row rows[] = {
-        {ACTS "redis.call('hset', KEYS[1], 'f', 1)", "line 1 calls 'hset'; it takes get, exists"},
-        {ACTS "\n\nredis.pcall(\n'PUBLISH', 'c', 'm')", "line 4 calls 'PUBLISH'"},
+        {ACTS "redis.call('hset', KEYS[1], 'f', 1)", "line 1 calls 'hset'; it takes get, getrange"},
+        {ACTS "\n\nredis.pcall(\n'SPUBLISH', 'c', 'm')", "line 4 calls 'SPUBLISH'"},
         {ACTS "redis.call('get\\0', KEYS[1])", "calls 'get?'"},
         {ACTS "redis.call 'TIME'", "calls 'TIME'"},
         {ACTS "local c = redis.call c('hget', KEYS[1], 'f')", "calls 'hget'"},
@@ -165,8 +165,8 @@ static void what_redis_has_and_this_has_not(void **state) {
         {ACTS "string.find('', '')", "the function find"},
         {ACTS "table.sort({})", "the function sort"},
         {ACTS "math.random()", "the function random"},
-        {ACTS "return {1, 2}", "returns a table"},
-        {ACTS "return {}", "returns a table"},
+        {ACTS "return {1, {2}}", "returns a table in a table"},
+        {ACTS "return {{}}", "returns a table in a table"},
         {"#!lua\n" ACTS, "without a #! line"},
         {"\x1bLuaQ", "as text only"},
         {ACTS "return (",
@@ -195,7 +195,8 @@ static void what_only_the_run_can_see(void **state) {
          "only after the script has seen"},
         {"redis.call('exists', KEYS[1]) redis.call('set', KEYS[1], ARGV[1], 'PX', 5)",
          "only after the script has seen"},
-        {"local t = {1} return t", "returns a table"},
+        {"local t = {1} t[2] = {2} return t", "returns a table in a table"},
+        {"local t = {} for i = 1, 65 do t[i] = i end return t", "of more than 64 elements"},
     };
     expect_refusals(rows, sizeof rows / sizeof rows[0], 1);
 }

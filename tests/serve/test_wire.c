@@ -3,6 +3,7 @@
  * What the gateway and its workers send each other is read as it was written; and whatever a worker
  * might send that means nothing is refused.
  */
+#include "script/element.h"
 #include "script/script_wire.h"
 
 #include <setjmp.h>
@@ -35,6 +36,9 @@ static char *frame_of(const struct wire_message *message, size_t *size) {
 static const struct bytes three[] = {{"one", 3}, {"", 0}, {"three", 5}};
 static struct bytes room[WIRE_ARGUMENTS_MAX];
 
+/* An array of 7 and "x", as this machine packs it. */
+#define SEVEN_AND_X "\1\7\0\0\0\0\0\0\0\2\1\0\0\0\0\0\0\0x"
+
 static struct wire_message messages[] = {
     {.kind = WIRE_READY, .pid = 4711, .limited = true},
     {.kind = WIRE_READY, .pid = 1, .filtered = true, .error = 22},
@@ -52,6 +56,12 @@ static struct wire_message messages[] = {
     {.kind = WIRE_CALL, .call = {.command = KEY_DELETE}},
     {.kind = WIRE_CALL, .call = {.command = KEY_EXTEND, .ttl_ms = 1}},
     {.kind = WIRE_CALL, .call = {.command = KEY_TAKE, .ttl_ms = INT64_MAX, .value = {"v\0v", 3}}},
+    {.kind = WIRE_CALL, .call = {.command = KEY_EXTEND, .ttl_ms = 7, .until = true}},
+    {.kind = WIRE_CALL,
+     .call = {.command = KEY_PUBLISH, .value = {"message", 7}, .channel = {"c", 1}}},
+    {.kind = WIRE_END, .value = {.kind = ANSWER_ARRAY}},
+    {.kind = WIRE_END,
+     .value = {.kind = ANSWER_ARRAY, .integer = 2, .bytes = {SEVEN_AND_X, sizeof SEVEN_AND_X - 1}}},
     {.kind = WIRE_ANSWER, .value = {.kind = ANSWER_NIL}},
     {.kind = WIRE_ANSWER, .value = {.kind = ANSWER_INTEGER, .integer = INT64_MIN}},
     {.kind = WIRE_END, .value = {.kind = ANSWER_BYTES, .bytes = {"\r\n\0", 3}}},
@@ -83,6 +93,8 @@ static void is_read_as_it_was_written(void **state) {
         assert_int_equal(read.call.command, message->call.command);
         assert_int_equal(read.call.ttl_ms, message->call.ttl_ms);
         assert_bytes(read.call.value, message->call.value);
+        assert_bytes(read.call.channel, message->call.channel);
+        assert_int_equal(read.call.until, message->call.until);
         assert_int_equal(read.value.kind, message->value.kind);
         assert_int_equal(read.value.integer, message->value.integer);
         assert_bytes(read.value.bytes, message->value.bytes);
@@ -158,8 +170,32 @@ static void what_means_nothing_is_refused(void **state) {
     assert_false(takes(&take, 8, 0));
     assert_false(takes(&take, 8, -1));
     assert_true(takes(&end, 0, ANSWER_ERROR));
-    assert_false(takes(&end, 0, ANSWER_ERROR + 1));
+    assert_true(takes(&end, 0, ANSWER_ARRAY)); /* of no element */
+    assert_false(takes(&end, 0, ANSWER_ARRAY + 1));
     assert_false(takes(&end, 0, INT64_MIN));
+    assert_true(takes(&take, 16, 1));
+    assert_false(takes(&take, 16, 2));
+    assert_false(takes(&get, 16, 1)); /* it has no time */
+}
+
+/* Whatever an array says of itself, its elements are counted. */
+static void an_array_has_the_elements_that_it_says(void **state) {
+    (void)state;
+    const struct wire_message array = {.kind = WIRE_END,
+                                       .value = {.kind = ANSWER_ARRAY,
+                                                 .integer = 2,
+                                                 .bytes = {SEVEN_AND_X, sizeof SEVEN_AND_X - 1}}};
+    const size_t first = 8 + 8 + 4, second = first + ELEMENT_HEAD_BYTES;
+    assert_true(takes(&array, 8, 2));
+    static const int64_t wrong[] = {-1, 0, 1, 3, ELEMENTS_MAX, ELEMENTS_MAX + 1, INT64_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_false(takes(&array, 8, wrong[i]));
+    assert_true(takes(&array, first + 1, INT64_MIN));
+    assert_false(takes(&array, first, ANSWER_ERROR));
+    assert_false(takes(&array, first, 0xff));
+    static const int64_t lengths[] = {-1, 0, 2, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        assert_false(takes(&array, second + 1, lengths[i]));
 }
 
 static void an_unknown_kind_is_refused(void **state) {
@@ -219,6 +255,7 @@ int main(void) {
         cmocka_unit_test(a_part_is_refused),
         cmocka_unit_test(more_is_refused),
         cmocka_unit_test(what_means_nothing_is_refused),
+        cmocka_unit_test(an_array_has_the_elements_that_it_says),
         cmocka_unit_test(an_unknown_kind_is_refused),
         cmocka_unit_test(too_many_arguments_are_refused),
         cmocka_unit_test(a_run_is_refused_where_nobody_sends_one),

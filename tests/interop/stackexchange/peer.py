@@ -3,7 +3,7 @@
 multiplexer has. Taken from its source, which is the same in this from 1.0 to 2.13 (and in 3.x with servers before 8.4):
 RedisDatabase.cs: LockTake, GetStringSetMessage, GetLockExtendTransaction, GetLockReleaseTransaction; Condition.cs;
 RedisTransaction.cs: GetMessages. The library itself is in no package manager that the tests may count on
-(docs/use/interop.md). ../README.md has the protocol. usage: peer.py URL
+(docs/use/interop.md). ../README.md has the protocol. usage: peer.py [3] URL, where 3 is for 3.x on servers from 8.4 on
 """
 import pathlib
 import socket
@@ -96,4 +96,17 @@ class StackExchange(Speaker):
         return self.lock_release(*lock)
 
 
-StackExchange(sys.argv[1]).run()
+class StackExchange3(StackExchange):
+    """One command in place of a transaction."""
+
+    greeting = {**StackExchange.greeting, "version": "3.x"}
+
+    def lock_extend(self, key, value, ttl_ms):
+        expiry = ("PX", ttl_ms) if ttl_ms % 1000 else ("EX", ttl_ms // 1000)
+        return self.redis.send(("SET", key, value, *expiry, "IFEQ", value)) == b"OK"
+
+    def lock_release(self, key, value):
+        return self.redis.send(("DELEX", key, "IFEQ", value)) == 1
+
+
+(StackExchange3 if sys.argv[1] == "3" else StackExchange)(sys.argv[-1]).run()

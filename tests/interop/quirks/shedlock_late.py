@@ -1,0 +1,20 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""ShedLock: without safeUpdate(true), which is not its default, unlock() deletes the key and extend() sets it, whoever holds it by
+then. A job that outlives its lockAtMostFor ends the lock of the next one."""
+import alone
+
+
+def quirk(peer):
+    with alone.Quorum(1) as quorum, peer.begin(quorum.servers) as a, peer.begin(quorum.servers) as b:
+        alone.warm(a)
+        key = a.key("r")
+        assert a.ask("acquire", "r", 500, 0)["ok"]
+        alone.until(lambda: not any(quorum.values(key)), what="A's key expired")
+        assert b.ask("acquire", "r", 30000, 0)["ok"]
+        a.ask("release", "r")
+        return None if any(quorum.values(key)) else "A, whose lock had expired, ended the lock of B by its unlock()"
+
+
+if __name__ == "__main__":
+    alone.show("shedlock", quirk)
