@@ -93,6 +93,11 @@ static inline long calls_of(struct server *server, const char *name) {
     return calls;
 }
 
+/* A script's first call on a connection is an EVAL. */
+static inline long scripts_called(struct server *server) {
+    return calls_of(server, "eval") + calls_of(server, "evalsha");
+}
+
 /* 0: the node carries no fences for its record's nonce. */
 static inline int64_t fence_of(struct server *server, int stripe) {
     redisReply *reply = server_ask(
