@@ -25,6 +25,9 @@
  *     OWN(reply)                                  one command, by an encoder of its own
  *     OWN_SCRIPT(script, verdicts)                one script, by an encoder of its own
  *
+ * After them a row may have OR_ONE_COMMAND(delex, delifeq): what is sent for one key in place of
+ * its script, to a stock node that compares and deletes by the command DELEX, or DELIFEQ.
+ *
  * `first` and `second` are the shapes of the replies, in turn (enum shape in net/codec/form.h).
  * `verdicts` gives the meaning of the integers -2, -1, 0 and 1: Granted, Denied, Absent, Stale,
  * Recovering; '-' is not a valid answer. A word of a text that begins with '%' stands for a part of
@@ -76,13 +79,14 @@ enum {
               SCRIPT(EXTEND_GUARDED, 1, "%K %n | %t %l %f %s", "RDAG")),                           \
       NATIVE_BY_MODE(COMMAND("REDLOCK.EXTEND %# %K %t %l", "-DAG"),                                \
                      COMMAND("REDLOCK.EXTEND %# %K %t %l %F", "RDAG")))                            \
-    /* Compare-and-delete of each key. */                                                          \
+    /* Compare-and-delete of each key. ABSENT may also mean DENIED, unless `tells_holder`. */       \
     X(RELEASE, LOCKS, NET_OP_WRITE | NET_OP_TOKEN | NET_OP_KEPT,                                   \
       ANY(SCRIPT(RELEASE, 0, "%K | %t", "-DAG")),                                                  \
       NATIVE_FOUR(COMMAND("REDLOCK.RELEASE %# %K %t", "-DAG"),                                     \
                   COMMAND("REDLOCK.RELEASE %# %K %t", "-DAG"),                                     \
                   COMMAND("REDLOCK.UNLOCK %k %t", "-DAG"),                                         \
-                  COMMAND("REDLOCK.UNLOCK %k %t", "-DAG")))                                        \
+                  COMMAND("REDLOCK.UNLOCK %k %t", "-DAG"))                                         \
+      OR_ONE_COMMAND(COMMAND("DELEX %k IFEQ %t", "--AG"), COMMAND("DELIFEQ %k %t", "--AG")))       \
     /* PTTL of the key that ends last. */                                                          \
     X(PEEK, LOOKS, 0, ANY(EACH(1, "PTTL %k", PTTL, PTTL)),                                         \
       NATIVE(EACH(1, "REDLOCK.PTTL %k", PTTL, PTTL)))                                              \
@@ -192,7 +196,15 @@ enum {
      * with `count`, all readers, `items`, and where the next page begins; DENIED: not a shared lock; ABSENT. */ \
     X(READERS, LOOKS, NET_OP_READERS,                                                                \
       ANY(SCRIPT_ANSWERS(READERS, 0, "%K | " NET_SHARED_MARKER " %e %c %x", READERS)),             \
-      NATIVE(COMMANDS(1, "REDLOCK.READERS %k %e %c %x", READERS, READERS)))
+      NATIVE(COMMANDS(1, "REDLOCK.READERS %k %e %c %x", READERS, READERS)))                        \
+    /* Used only inside net, on a stock node, for a key of our own: GRANTED: the server compares   \
+     * before it deletes. DEL leaves no key where it did not. */                                   \
+    X(DELETE_TRIAL, SERVER, NET_OP_GROWS,                                                          \
+      ANY(COMMANDS(4, "SET %k 1 PX 1000;DELEX %k IFEQ 0;DELEX %k IFEQ 1;DEL %k", TRIAL, TRIAL)),   \
+      AS_STOCK                                                                                     \
+      OR_ONE_COMMAND(                                                                              \
+        COMMANDS(4, "SET %k 1 PX 1000;DELEX %k IFEQ 0;DELEX %k IFEQ 1;DEL %k", TRIAL, TRIAL),      \
+        COMMANDS(4, "SET %k 1 PX 1000;DELIFEQ %k 0;DELIFEQ %k 1;DEL %k", TRIAL, TRIAL)))
 /* clang-format on */
 
 #define NET_OP_NUMBER(name, subject, flags, forms, native) NET_##name,

@@ -158,6 +158,9 @@ struct net_request {
      * key. RELEASE and EXTEND answer ABSENT also when the lock's time has ended. PEEK, PEEK_VALUE
      * and WATCH do so too, and `remaining_ms` follows the lock's time. */
     uint8_t scheme;
+    /* RELEASE: whether the key was absent or another client's must be known, for which some servers
+     * are asked a second time. Read when the answer comes. */
+    bool tells_holder;
     /* ACQUIRE_SLOT: how many there are, and those to try, in their order ("3 1 2"). The stripes are
      * those of slots 1, 2, ... WATCH: the keys are slots, and the one that ends first counts. */
     uint8_t slots;

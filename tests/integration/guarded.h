@@ -93,7 +93,8 @@ static inline long calls_of(struct server *server, const char *name) {
     return calls;
 }
 
-static inline long scripts_of(struct server *server) {
+/* A script's first call on a connection is an EVAL. */
+static inline long scripts_called(struct server *server) {
     return calls_of(server, "eval") + calls_of(server, "evalsha");
 }
 

@@ -247,7 +247,7 @@ static double of_parked(unsigned n) {
         assert_result(redlock_extend_start(locks[i], 60000, count_down, &left), REDLOCK_OK);
     while (left > 0) turn_of(guarded);
     double cost = cpu_ms() - began;
-    assert_true(scripts_of(&alone.at[0]) >= 2 * (long)n); /* each was sent twice */
+    assert_true(scripts_called(&alone.at[0]) >= 2 * (long)n); /* each was sent twice */
     free_locks(locks, n);
     free(locks);
     redlock_client_free(guarded);

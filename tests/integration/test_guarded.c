@@ -58,6 +58,9 @@ static void an_acquisition_is_one_set_and_one_zadd_a_node(void **state) {
     struct redlock_client *client = open_guarded(&five);
     struct redlock_lock *lock = guarded_lock(client, "cost");
     assert_int_equal(nodes_ready(client), 5);
+    assert_result(redlock_try(lock), REDLOCK_OK); /* the first one also tries a command (send.c) */
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    nap_ms(50);
     reset_stats();
     assert_result(redlock_try(lock), REDLOCK_OK);
     wait_until(servers_holding(&five, "cost") == 5, 1000);
@@ -185,7 +188,7 @@ static void a_stale_proposal_costs_one_round_trip_and_only_once(void **state) {
     nap_ms(50);
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(calls_of(&five.at[i], "zadd"), 1);
-        assert_int_equal(scripts_of(&five.at[i]), 0);
+        assert_int_equal(calls_of(&five.at[i], "evalsha"), 0);
     }
     redlock_lock_free(lock);
     redlock_lock_free(other);
@@ -232,7 +235,7 @@ static void a_confirmed_lock_works(void **state) {
     reset_stats();
     assert_result(redlock_try(lock), REDLOCK_OK);
     unsigned asked = 0;
-    for (unsigned i = 0; i < 5; i++) asked += scripts_of(&five.at[i]) > 0;
+    for (unsigned i = 0; i < 5; i++) asked += scripts_called(&five.at[i]) > 0;
     assert_true(asked >= 3);
     assert_true(redlock_fence(lock) > fence);
     redlock_lock_free(lock);
@@ -424,7 +427,8 @@ static void an_answer_behind_a_push_is_asked_for_again(void **state) {
             &one.at[0],
             "HSET redlock:node format 2"); /* the push is on its way when the request goes out */
         assert_result(extends ? redlock_extend(lock, 0) : redlock_try(lock), REDLOCK_OK);
-        assert_int_equal(scripts_of(&one.at[0]), extends ? 2 : 1); /* the raise; both extensions */
+        assert_int_equal(scripts_called(&one.at[0]),
+                         extends ? 2 : 1); /* the raise; both extensions */
         proxy_delay(proxy, 0);
     }
     redlock_lock_free(lock);

@@ -133,6 +133,8 @@ void fake_introduce(struct fake *fake, int identity) {
              identity);
     snprintf(text, sizeof(text), "$%zu\r\n%s\r\n", strlen(info), info);
     fake_say_text(fake, text);
+    if (memmem(fake->input, fake->input_bytes, "DELEX", 5))
+        fake_say_text(fake, fake->deleters ? fake->deleters : FAKE_NO_DELETERS);
 }
 
 void fake_greet(struct fake *fake, struct world *world) {

@@ -345,8 +345,8 @@ static void test_refused_handshakes(void **state) {
                    REDLOCK_VERDICT_AUTH, "");
     expect_refusal("+OK\r\n" FAKE_STOCK "-LOADING Redis is loading the dataset in memory\r\n",
                    REDLOCK_VERDICT_LOADING, "loading");
-    expect_refusal("+OK\r\n" FAKE_STOCK
-                   "-NOPERM no INFO\r\n-MASTERDOWN Link with MASTER is down\r\n",
+    expect_refusal("+OK\r\n" FAKE_STOCK "-NOPERM no INFO\r\n" FAKE_NO_DELETERS
+                   "-MASTERDOWN Link with MASTER is down\r\n",
                    REDLOCK_VERDICT_MASTERDOWN, "down");
     expect_refusal("+OK\r\n" FAKE_STOCK "-BUSY Redis is busy running a script\r\n",
                    REDLOCK_VERDICT_BUSY, "busy");
@@ -402,6 +402,7 @@ static void test_neither_info_nor_scripts(void **state) {
         begin_silent(&fake, &world);
         fake_say_text(&fake, FAKE_STOCK);
         fake_say_text(&fake, table[i].info);
+        fake_say_text(&fake, FAKE_NO_DELETERS);
         for (int n = 0; n < 2; n++) fake_say_text(&fake, table[i].eval);
         world_until_ready(&world, 1);
         assert_string_equal(world_node(&world, 0).run_id, "");
@@ -464,7 +465,8 @@ static void test_info_forbidden(void **state) {
     struct world world;
     (void)state;
     begin_silent(&fake, &world);
-    fake_say_text(&fake, FAKE_STOCK "-NOPERM this user has no permissions\r\n:0\r\n:0\r\n");
+    fake_say_text(&fake, FAKE_STOCK "-NOPERM this user has no permissions\r\n" FAKE_NO_DELETERS
+                                    ":0\r\n:0\r\n");
     world_until_ready(&world, 1);
     assert_string_equal(world_node(&world, 0).run_id, "");
     assert_false(world_node(&world, 0).uses_transactions);

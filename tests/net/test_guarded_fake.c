@@ -343,13 +343,13 @@ static void expect_refusal(const char *first_words, int verdict, const char *tex
 }
 
 #define RUN_ID "run_id:0123456789012345678901234567890123456789\r\n"
-#define FIT FAKE_STOCK "$76\r\nredis_version:6.2.0\r\n" RUN_ID "padd\r\n\r\n"
+#define FIT FAKE_STOCK "$76\r\nredis_version:6.2.0\r\n" RUN_ID "padd\r\n\r\n" FAKE_NO_DELETERS
 #define SCRIPTS ":0\r\n:0\r\n"
 
 #define NO_LUA "-ERR Could not find scripting engine 'lua'\r\n"
 
 static void expect_refusal_of(const char *info, int verdict, const char *text) {
-    char reply[256];
+    char reply[512];
     snprintf(reply, sizeof(reply), FAKE_STOCK "$%zu\r\n%s\r\n", strlen(info), info);
     expect_refusal(reply, verdict, text);
 }
@@ -399,10 +399,10 @@ static void test_handshakes_with_passing_errors(void **state) {
     expect_welcome(FIT SCRIPTS "-OOM x\r\n");
     expect_welcome(FIT "-OOM x\r\n-NOSCRIPT x\r\n-READONLY x\r\n");
     expect_welcome(FIT "-MISCONF x\r\n:0\r\n:0\r\n");
-    expect_welcome(FAKE_STOCK "$76\r\nredis_version:7.0.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS
-                              ":0\r\n");
-    expect_welcome(FAKE_STOCK "$78\r\nredis_version:10.11.0\r\n" RUN_ID "padd\r\n\r\n" SCRIPTS
-                              ":0\r\n");
+    expect_welcome(FAKE_STOCK "$76\r\nredis_version:7.0.0\r\n" RUN_ID
+                              "padd\r\n\r\n" FAKE_NO_DELETERS SCRIPTS ":0\r\n");
+    expect_welcome(FAKE_STOCK "$78\r\nredis_version:10.11.0\r\n" RUN_ID
+                              "padd\r\n\r\n" FAKE_NO_DELETERS SCRIPTS ":0\r\n");
 }
 
 /* Another node has a record, so the handshake goes on in RESP3; what came too early is part of no
@@ -419,7 +419,7 @@ static void turn_guarded_after(const char *surplus) {
     fake_accept(&fake, &world);
     fake_await(&fake, &world, FAKE_GREETED + 1);
     net_become_guarded(world.net);
-    char text[256];
+    char text[512];
     snprintf(text, sizeof(text), FIT "$-1\r\n:0\r\n:0\r\n%s", surplus);
     fake_say_text(&fake, text);
     if (surplus[0] == '\0') {

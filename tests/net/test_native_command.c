@@ -538,7 +538,7 @@ static void test_table(void **state) {
     for (int i = 0; i < NET_OPS_COUNT; i++) {
         const struct form *native = &forms[i][FORM_NATIVE];
         const enum net_subject subject = net_op_subject((enum net_op)i);
-        for (int mode = 0; mode < FORM_VARIANTS - FORM_NATIVE; mode++) {
+        for (int mode = 0; mode < FORM_DELEX - FORM_NATIVE; mode++) {
             if (native[mode].replies > 0) assert_int_equal(native[mode].script, NODE_SCRIPTS_ALL);
             /* they are in the module, and nowhere else */
             if (subject == NET_OF_LOCKS || subject == NET_OF_RECORD)

@@ -131,7 +131,7 @@ static void test_commands_of_the_module_alone(void **state) {
         fake_await(&fake, &world, guarded ? FAKE_GREETED_GUARDED : FAKE_GREETED);
         if (guarded) fake_say_text(&fake, FAKE_HELLO);
         fake_say_text(&fake, NATIVE NO);
-        for (int i = 0; i < (guarded ? 3 : 2); i++) fake_say_text(&fake, NO);
+        for (int i = 0; i < (guarded ? 5 : 4); i++) fake_say_text(&fake, NO);
         world_until_ready(&world, 1);
         assert_string_equal(world_node(&world, 0).run_id, ID);
         assert_false(world_node(&world, 0).uses_transactions);
@@ -214,7 +214,7 @@ static void expect_twice(const char *first, const char *second, bool info) {
             fake_introduce(&fakes[i], 5);
         else
             fake_say_text(&fakes[i], i == 0 ? first : second);
-        if (!info) fake_say_text(&fakes[i], NO);
+        if (!info) fake_say_text(&fakes[i], NO FAKE_NO_DELETERS);
         fake_say_text(&fakes[i], ":0\r\n:0\r\n");
         if (i == 0) world_until_ready(&world, 1);
     }
@@ -410,7 +410,7 @@ static void second_connection(const char *native, bool same) {
     world_open_urls(&world, url);
     fake.native = NATIVE;
     fake_accept(&fake, &world);
-    fake_await(&fake, &world, FAKE_GREETED);
+    fake_await(&fake, &world, FAKE_GREETED - 2); /* releases are scripts: no DELEX or DELIFEQ */
     fake_introduce(&fake, fake.port);
     fake_say_text(&fake, NO NO);
     world_until_ready(&world, 1);

@@ -134,8 +134,9 @@ static void test_no_lua(void **state) {
     server_stop(&server);
 }
 
+/* With its one key the user cannot try a command in place of a script. */
 static void test_transactions_refused_too(void **state) {
-    static const char *const arguments[] = {"--user", "bob",      "on",     ">pw", "~*",
+    static const char *const arguments[] = {"--user", "bob",      "on",     ">pw", "~k",
                                             "+@all",  NO_SCRIPTS, "-watch", NULL};
     struct server server = {0};
     struct world world;

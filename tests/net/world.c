@@ -180,7 +180,8 @@ void ask_init(struct ask *ask, enum net_op op, const char *keys, const char *tok
                                         .keys = ask->keys,
                                         .keys_count = count,
                                         .token = {token, strlen(token)},
-                                        .ttl_ms = ttl_ms};
+                                        .ttl_ms = ttl_ms,
+                                        .tells_holder = true};
     for (unsigned i = 0; i < RL_NODES_MAX; i++) ask->calls[i].owner = ask;
 }
 

@@ -150,6 +150,22 @@ static void do_script(struct real *real, enum node_script script, const struct r
     send_words(real, &words, answer);
 }
 
+/* One key, by the command that this server has for it, as the library does. False: there is none,
+ * or it did not delete. */
+static bool do_deleter(struct real *real, const struct request *request, struct answer *answer) {
+    if (!real->deleter || request->keys_count != 1) return false;
+    const struct node_bytes key = request_key(request->keys[0]),
+                            token = request_token(request->token);
+    redisReply *reply =
+        strcmp(real->deleter, "DELEX") == 0
+            ? ask(real, "DELEX %b IFEQ %b", key.data, key.bytes, token.data, token.bytes)
+            : ask(real, "DELIFEQ %b %b", key.data, key.bytes, token.data, token.bytes);
+    const bool deleted = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+    if (deleted) take(answer, reply);
+    if (!deleted) freeReplyObject(reply);
+    return deleted;
+}
+
 void real_share(struct real *real, enum node_script script, const struct request *request,
                 bool guarded, struct answer *answer) {
     struct words words = {0};
@@ -268,7 +284,9 @@ void real_do(struct real *real, const struct request *request, long long count,
     case REQUEST_SET_PX: do_set(real, request, answer); break;
     case REQUEST_ACQUIRE_MANY: do_script(real, NODE_ACQUIRE_MANY, request, answer); break;
     case REQUEST_EXTEND: do_script(real, NODE_EXTEND, request, answer); break;
-    case REQUEST_RELEASE: do_script(real, NODE_RELEASE, request, answer); break;
+    case REQUEST_RELEASE:
+        if (!do_deleter(real, request, answer)) do_script(real, NODE_RELEASE, request, answer);
+        break;
     case REQUEST_SHARE: real_share(real, NODE_SHARE, request, false, answer); break;
     case REQUEST_SHARE_EXTEND: real_share(real, NODE_SHARE_EXTEND, request, false, answer); break;
     case REQUEST_SHARE_RELEASE: real_share(real, NODE_SHARE_RELEASE, request, false, answer); break;
@@ -323,6 +341,17 @@ static bool is_valkey(struct real *real) {
     return valkey;
 }
 
+static const char *deleter_of(struct real *real) {
+    static const char *const names[] = {"DELEX", "DELIFEQ"};
+    for (size_t i = 0; i < 2; i++) {
+        redisReply *reply = ask(real, names[i]);
+        const bool known = strstr(reply->str, "wrong number of arguments") != NULL;
+        freeReplyObject(reply);
+        if (known) return names[i];
+    }
+    return NULL;
+}
+
 static void load_scripts(struct real *real) {
     for (int i = 0; i < NODE_SCRIPTS_ALL; i++) {
         redisReply *reply =
@@ -353,6 +382,7 @@ struct real *real_start(const char *stepclock, int64_t now_us) {
     if (!real->connection || real->connection->err) real_die("connect", "failed");
     unlink(real->clock_path); /* both have it open */
     real->valkey = is_valkey(real);
+    real->deleter = deleter_of(real);
     check_clock(real);
     load_scripts(real);
     must(real, "DEBUG SET-ACTIVE-EXPIRE 0");

@@ -18,6 +18,7 @@ struct real {
     redisContext *connection;
     volatile int64_t *clock_us;
     char clock_path[32];
+    const char *deleter; /* the command that compares and deletes; NULL: it has none */
 };
 
 _Noreturn void real_die(const char *what, const char *why);

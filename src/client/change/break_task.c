@@ -58,7 +58,8 @@ static struct break_round *round_new(struct break_task *task, enum net_op op, ui
                                              .nonces = raises ? round->nonces : NULL,
                                              .stripes = &round->stripe,
                                              .stripes_count = raises ? 1 : 0,
-                                             .scheme = task->client->scheme};
+                                             .scheme = task->client->scheme,
+                                             .tells_holder = true};
     return round;
 }
 

@@ -128,6 +128,8 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
     if (actions->release && lock->phase == PHASE_RELEASING)
         verdicts_open(lock, actions->release, now);
     struct net_call *unlocks = round->calls + lock->config->terms.nodes;
+    /* the caller may read it in the verdicts; the keys of a lost try only have to go */
+    if (actions->release) round->release.tells_holder = lock->phase == PHASE_RELEASING;
     lock_send(lock, actions->release, &round->release, unlocks, now);
     lock_send(lock, actions->peek & (rl_mask)~round->told, &round->peek,
               unlocks + lock->config->terms.nodes, now);

@@ -339,6 +339,16 @@ static bool answer_native_quorum(const struct reader *reader, struct net_reply *
     return true;
 }
 
+/* A server may answer anything to a command that it takes for another one. */
+static bool answer_trial(unsigned nth, const struct reader *reader, struct net_reply *answer) {
+    const struct reply_slot *slot = &reader->slots[0];
+    const bool right = nth == 0
+                           ? reader_is_status(reader, 0, "OK")
+                           : slot->type == REPLY_INTEGER && slot->integer == (nth == 2 ? 1 : 0);
+    answer->verdict = right ? REDLOCK_VERDICT_GRANTED : REDLOCK_VERDICT_DENIED;
+    return true;
+}
+
 static bool answer_right(const struct net_request *request, unsigned nth,
                          const struct reader *reader, struct answer_room room,
                          struct net_reply *answer) {
@@ -403,6 +413,7 @@ static bool answer_right(const struct net_request *request, unsigned nth,
     case SHAPE_TURN: return answer_turn(reader, answer);
     case SHAPE_QUEUE: return answer_queue(reader, answer);
     case SHAPE_READERS: return answer_readers(reader, answer);
+    case SHAPE_TRIAL: return answer_trial(nth, reader, answer);
     }
     return false;
 }

@@ -447,7 +447,9 @@ static bool encode_form(const struct form *form, const struct net_request *reque
 bool command_encode(const struct net_request *request, unsigned node, enum command_style style,
                     struct buffer *out, size_t limit, size_t *nonce_at) {
     const bool native = style == COMMAND_NATIVE, whole = style == COMMAND_WHOLE;
-    const struct form *form = form_of(request, native);
+    const bool deleter = style == COMMAND_DELEX || style == COMMAND_DELIFEQ;
+    const struct form *form =
+        deleter ? form_of_deleter(request, style == COMMAND_DELIFEQ) : form_of(request, native);
     struct words words;
     *nonce_at = 0;
     if (setnx_speaks(request)) return setnx_encode(request, whole, out, limit);

@@ -35,6 +35,8 @@ enum command_style {
     COMMAND_STOCK, /* scripts go as EVALSHA ... */
     COMMAND_WHOLE, /* ... or as EVAL */
     COMMAND_NATIVE,
+    COMMAND_DELEX,   /* one command in place of a script, on Redis ... */
+    COMMAND_DELIFEQ, /* ... and on Valkey */
     COMMAND_STYLES
 };
 /* The request as one or more commands, with the nonce of `node` if it is guarded. `nonce_at` is how

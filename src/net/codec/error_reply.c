@@ -118,6 +118,10 @@ bool error_reply_is_unknown_command(struct net_bytes error) {
            begins(error, "unsupported command");
 }
 
+bool error_reply_is_wrong_arity(struct net_bytes error) {
+    return begins(error, "ERR wrong number of arguments");
+}
+
 bool error_reply_is_lua_missing(struct net_bytes error) {
     return begins(error, "ERR Could not find scripting engine");
 }

@@ -13,6 +13,8 @@ void error_reply_denied_command(struct net_bytes error, char *command, size_t si
 /* Of an error that says that the server does not know a command, the command; "": none is named. */
 void error_reply_unknown_command(struct net_bytes error, char *command, size_t size);
 bool error_reply_is_noscript(struct net_bytes error);
+/* The server knows the command. */
+bool error_reply_is_wrong_arity(struct net_bytes error);
 /* Also in the words of proxies, and of servers that are not for all commands. */
 bool error_reply_is_unknown_command(struct net_bytes error);
 /* Valkey 9.1 and later without its module `lua`. */

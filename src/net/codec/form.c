@@ -4,7 +4,8 @@
 #include <assert.h>
 #include <pthread.h>
 
-/* Initialisers in a row, without braces: four forms for stock nodes, four for native ones. */
+/* Initialisers in a row, without braces: four forms for stock nodes, four for native ones,
+ * and perhaps two with a command that stands for a script. */
 #define ANY(form) form, form, form, form
 #define BY_MODE(classic, guarded) classic, classic, guarded, guarded
 #define FOUR(one, several, guarded_one, guarded_several) one, several, guarded_one, guarded_several
@@ -12,6 +13,7 @@
 #define NATIVE_BY_MODE(classic, guarded) classic, guarded, classic, guarded
 #define NATIVE_FOUR(classic, guarded, one_classic, one_guarded)                                    \
     classic, guarded, one_classic, one_guarded
+#define OR_ONE_COMMAND(delex, delifeq) , delex, delifeq
 #define AS_STOCK                                                                                   \
     {.replies = 0}, {.replies = 0}, {.replies = 0}, { .replies = 0 }
 

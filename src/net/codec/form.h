@@ -28,9 +28,10 @@ enum shape {
     SHAPE_FENCES,
     SHAPE_OK,
     SHAPE_COUNT,
-    SHAPE_TURN,   /* two integers: rank, and how long we must wait */
-    SHAPE_QUEUE,  /* two integers: how many wait, and for how long the first one has */
-    SHAPE_READERS /* three integers, then strings; or -1: denied, 0: absent */
+    SHAPE_TURN,    /* two integers: rank, and how long we must wait */
+    SHAPE_QUEUE,   /* two integers: how many wait, and for how long the first one has */
+    SHAPE_READERS, /* three integers, then strings; or -1: denied, 0: absent */
+    SHAPE_TRIAL    /* in turn: +OK, 0, 1, 0; anything else: the trial failed */
 };
 
 struct form {
@@ -44,12 +45,15 @@ struct form {
 };
 
 /* One key, several; then the same for guarded mode. On a native node: classic, guarded; then the
- * same for one key that no waiter asks for. */
+ * same for one key that no waiter asks for. Then, for one key on a stock node, the forms with DELEX
+ * and DELIFEQ. */
 enum {
     FORM_GUARDED = 2,
     FORM_NATIVE = 4,
     FORM_NATIVE_ONE = 6,
-    FORM_VARIANTS = 8,
+    FORM_DELEX = 8,
+    FORM_DELIFEQ = 9,
+    FORM_VARIANTS = 10,
     PIECES_MAX = 1024 /* of all forms */
 };
 
@@ -69,6 +73,13 @@ static inline const struct form *form_of(const struct net_request *request, bool
     if (form) return form;
     const int variant = (request->nonces ? FORM_GUARDED : 0) + (request->keys_count > 1 ? 1 : 0);
     return &forms[request->op][variant];
+}
+
+/* The form with DELEX or DELIFEQ; NULL: the request has none. */
+static inline const struct form *form_of_deleter(const struct net_request *request, bool delifeq) {
+    const struct form *form = &forms[request->op][delifeq ? FORM_DELIFEQ : FORM_DELEX];
+    const bool one = request->keys_count == 1 && request->scheme == 0;
+    return form->replies > 0 && one ? form : NULL;
 }
 
 /* A form's text, cut into words once per process: a lock's commands are written in every turn. */

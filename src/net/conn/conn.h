@@ -81,6 +81,11 @@ struct conn {
     uint32_t scripts;       /* the texts that went this way, by 1 << script; NODE_SCRIPTS_ALL too */
     bool scripting_refused; /* found by the handshake; so are the next fields */
     bool lua_missing;       /* ... because the server has no engine for scripts */
+    /* COMMAND_DELEX or _DELIFEQ: the server knows that command; COMMAND_STOCK: neither */
+    enum command_style deleter;
+    /* Whether its trial has begun; and whether it was passed, so that a release uses it (send.c).
+     */
+    bool deleter_tried, deletes;
     const char *unknown_command; /* ... because the server does not know EVAL or EVALSHA */
     bool guarded;                /* the handshake checked, or will check, what guarded mode needs */
     bool redict;                 /* the server is Redict */
@@ -123,6 +128,8 @@ struct transaction {
 
 /* See tracking.c. */
 enum { WAITER_BYTES = 16, TRACKING_STEPS = 3 };
+/* After the name of PROBE's key: that of a trial (send.c), which no probe may disturb. */
+#define TRIAL_SUFFIX ":trial"
 struct tracking {
     /* the id of the connection that receives changes; and the one that the node knows */
     uint64_t id, reported;
@@ -179,6 +186,10 @@ struct net {
     struct net_timer untrack; /* when no caller has waited for a while */
     char waiter[WAITER_BYTES + 1];
     struct net_call track[RL_NODES_MAX];
+    struct net_request trial;   /* of commands that compare and delete, on each node */
+    struct net_bytes trial_key; /* no lock and no queue uses it */
+    char trial_text[sizeof(NET_KEY_WAITING TRIAL_SUFFIX) + WAITER_BYTES];
+    struct net_call trials[RL_NODES_MAX];
     struct buffer scratch[COMMAND_STYLES]; /* a request in each style */
     unsigned char random[256];
     size_t random_left;

@@ -13,7 +13,11 @@
  *
  * A native node needs no scripts for locks, and its identity is the module's, not the process's. A
  * connection is to a stock node only if the server does not know REDLOCK.HELLO: locks that were
- * taken past the module would not be in its table. */
+ * taken past the module would not be in its table.
+ *
+ * Redis 8.4 and Valkey 9 have a command that compares and deletes. Each is sent without arguments:
+ * a server that knows it objects to their number, before it looks at permissions, and nothing is
+ * written. What the command does is tried later (send.c), where keys are going to be changed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +35,8 @@
     X(SELECT, "SELECT")                                                                            \
     X(NATIVE, "REDLOCK.HELLO")                                                                     \
     X(INFO, "INFO")                                                                                \
+    X(DELEX, "DELEX")                                                                              \
+    X(DELIFEQ, "DELIFEQ")                                                                          \
     X(QUORUM, "HGET")                                                                              \
     X(SCRIPT, "EVAL")                                                                              \
     X(SCRIPT_SHA, "EVALSHA")                                                                       \
@@ -77,6 +83,12 @@ static bool send_script(struct conn *conn) {
            await(conn, STEP_SCRIPT_SHA, conn_command(conn, "EVALSHA", script->sha1, "0", NULL));
 }
 
+static bool send_deleters(struct conn *conn) {
+    if (conn->node->url.scheme != REDLOCK_SCHEME_SET) return true;
+    return await(conn, STEP_DELEX, conn_command(conn, "DELEX", NULL)) &&
+           await(conn, STEP_DELIFEQ, conn_command(conn, "DELIFEQ", NULL));
+}
+
 /* A client with permissions for classic locks only learns here what is missing. ZADD changes
  * nothing: no stripe is added (XX), and none is below 0. */
 static bool send_guarded(struct conn *conn) {
@@ -90,6 +102,8 @@ bool handshake_begin(struct conn *conn) {
     conn->scripts = UINT32_C(1) << NODE_SCRIPTS_ALL;
     conn->scripting_refused = conn->lua_missing = false;
     conn->unknown_command = NULL;
+    conn->deleter = COMMAND_STOCK;
+    conn->deleter_tried = conn->deletes = false;
     conn->announces = conn->native = false;
     memset(&conn->hello, 0, sizeof(conn->hello));
     conn->guarded = conn->node->net->guarded;
@@ -116,6 +130,7 @@ bool handshake_begin(struct conn *conn) {
     if (!await(conn, STEP_INFO, conn_command(conn, "INFO", "server", NULL))) return false;
     if (conn->kind == CONN_AUX) return true;
     if (notifier) return await(conn, STEP_SUBSCRIBE, tracking_subscribe(conn));
+    if (!send_deleters(conn)) return false;
     if (conn->node->net->asks_quorum &&
         !await(conn, STEP_QUORUM, conn_command(conn, "HGET", NET_KEY_RECORD, "quorum", NULL)))
         return false;
@@ -460,6 +475,11 @@ void handshake_reply(struct conn *conn) {
             info_failed(conn, error);
         else
             info_answered(conn);
+        break;
+    case STEP_DELEX:
+    case STEP_DELIFEQ:
+        if (failed && !conn->native && error_reply_is_wrong_arity(error))
+            conn->deleter = step == STEP_DELEX ? COMMAND_DELEX : COMMAND_DELIFEQ;
         break;
     case STEP_SUBSCRIBE: tracking_step(conn, failed); break;
     case STEP_FENCES:

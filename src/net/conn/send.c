@@ -24,6 +24,7 @@
  * A WATCH on the notifier (tracking.c) has no place in this order: it only reads, and its result is
  * a hint. */
 #include <assert.h>
+#include <stdio.h>
 
 #include "net/codec/command.h"
 #include "net/conn/conn.h"
@@ -36,11 +37,23 @@ enum {
     CALL_PLAIN = 2 * CALL_SENT_WHOLE,       /* command_answer_plain() can read the answer */
     CALL_VOTE_PAIR = 2 * CALL_PLAIN,        /* so can command_answer_vote() */
     CALL_NATIVE = 2 * CALL_VOTE_PAIR,       /* it went as the module's own command */
-    CALL_NATIVE_WRITE = 2 * CALL_NATIVE     /* command_answer_native() can read the answer */
+    CALL_NATIVE_WRITE = 2 * CALL_NATIVE,    /* command_answer_native() can read the answer */
+    CALL_DELETER = 2 * CALL_NATIVE_WRITE    /* it went as one command in place of a script */
 };
+
+/* The trial's answers have come, or never will. */
+static void deleter_tried(struct node *node, struct net_call *call, const struct net_reply *reply) {
+    call->busy = false;
+    call->next = NULL;
+    node->main->deletes = reply->verdict == REDLOCK_VERDICT_GRANTED;
+}
 
 void call_done(struct net *net, struct net_call *call, const struct net_reply *reply) {
     struct net_reply reported;
+    if (call == &net->trials[call->node]) {
+        deleter_tried(&net->node[call->node], call, reply);
+        return;
+    }
     int verdict = policy_verdict(call, reply->verdict);
     if (verdict != reply->verdict) {
         reported = *reply;
@@ -101,8 +114,14 @@ static void keep(struct node *node, struct net_call *call) {
 
 /* ---- sending ---- */
 
+/* Whether the release is one command that compares and deletes. */
+static bool goes_by_deleter(const struct node *node, const struct net_request *request) {
+    return node->main->deletes && form_of_deleter(request, node->main->deleter == COMMAND_DELIFEQ);
+}
+
 static bool goes_by_transaction(struct node *node, const struct net_request *request) {
-    if (node->status.uses_transactions && command_needs_script(request, node->status.native))
+    if (node->status.uses_transactions && command_needs_script(request, node->status.native) &&
+        !goes_by_deleter(node, request))
         return true;
     return node->aux.calls.head && transaction_conflicts(node, request);
 }
@@ -182,7 +201,9 @@ static bool owner_has_another(struct conn *conn, const struct net_call *call) {
 
 static void expect(struct conn *conn, struct net_call *call, uint8_t state) {
     struct node *node = conn->node;
-    if (node->status.native && form_of_native(call->request)) {
+    if (state & CALL_DELETER) {
+        state |= CALL_NATIVE_WRITE; /* both answer 1 */
+    } else if (node->status.native && form_of_native(call->request)) {
         state |= CALL_NATIVE;
         if (command_is_native_write(call->request)) state |= CALL_NATIVE_WRITE;
     } else {
@@ -234,6 +255,45 @@ static void clear_encodings(struct net *net, const struct encodings *encodings) 
         if (encodings->each[style].tried) buffer_clear(&net->scratch[style]);
 }
 
+/* ---- one command that compares and deletes ----
+ *
+ * Redis has DELEX key IFEQ token, and Valkey DELIFEQ key token: less than half of a script's work,
+ * and no script is needed. There are servers that accept such a command and do not compare; there
+ * it would delete another client's lock. So before the first request on a connection that changes
+ * keys, the command is tried on a key of our own: it must leave another value alone, and delete its
+ * own. Until the trial is passed, and where it is refused, scripts go on.
+ *
+ * Both answer 0 whether the key is absent or another client's. Who must tell these apart
+ * (`tells_holder`) has the script asked after it; so is it after an error, since only the script
+ * has the words for it: DELEX has its own for a key of another type. */
+
+/* No other process uses the key, and a node has one trial at a time. */
+static void try_deleter(struct conn *conn) {
+    struct node *node = conn->node;
+    struct net *net = node->net;
+    struct net_call *call = &net->trials[node->index];
+    const struct net_bytes waiter = net_waiter(net);
+    size_t nonce_at;
+    conn->deleter_tried = true;
+    if (call->busy || !waiter.data) return;
+    if (net->trial.keys_count == 0) {
+        snprintf(net->trial_text, sizeof(net->trial_text), NET_KEY_WAITING "%s" TRIAL_SUFFIX,
+                 net->waiter);
+        net->trial_key = (struct net_bytes){net->trial_text, strlen(net->trial_text)};
+        net->trial =
+            (struct net_request){.op = NET_DELETE_TRIAL, .keys = &net->trial_key, .keys_count = 1};
+    }
+    *call = (struct net_call){.request = &net->trial,
+                              .owner = net,
+                              .due = net_now(net) + net->connect_timeout,
+                              .node = (uint8_t)node->index};
+    if (!command_encode(&net->trial, node->index, conn->deleter, &conn->out, NET_WIRE_BYTES_MAX,
+                        &nonce_at))
+        return;
+    call->busy = true;
+    expect(conn, call, 0);
+}
+
 /* False: no memory or no connection, and nothing happened. */
 static bool post(struct node *node, struct net_call *call, struct encodings *encodings) {
     const struct net_request *request = call->request;
@@ -244,19 +304,23 @@ static bool post(struct node *node, struct net_call *call, struct encodings *enc
     struct conn *conn = tracking_way(node, request->op);
     if (!conn) return false;
     const bool native = node->status.native;
+    if (conn->deleter != COMMAND_STOCK && !conn->deleter_tried && net_op_is_write(request->op))
+        try_deleter(conn);
+    const bool deleter = goes_by_deleter(node, request);
     if (!encodings->script[native])
         encodings->script[native] = UINT32_C(1) << command_script(request, native);
-    const uint32_t script = encodings->script[native];
+    const uint32_t script = deleter ? UINT32_C(1) << NODE_SCRIPTS_ALL : encodings->script[native];
     const bool whole = !(conn->scripts & script);
     const struct buffer *encoded = encode(encodings, request, node,
-                                          whole    ? COMMAND_WHOLE
+                                          deleter  ? conn->deleter
+                                          : whole  ? COMMAND_WHOLE
                                           : native ? COMMAND_NATIVE
                                                    : COMMAND_STOCK);
     if (!encoded ||
         !buffer_append(&conn->out, buffer_data(encoded), buffer_bytes(encoded), NET_WIRE_BYTES_MAX))
         return false;
     conn->scripts |= script;
-    expect(conn, call, whole ? CALL_SENT_WHOLE : 0);
+    expect(conn, call, deleter ? CALL_DELETER : whole ? CALL_SENT_WHOLE : 0);
     return true;
 }
 
@@ -321,9 +385,8 @@ static inline struct net_call *take_first(struct conn *conn) {
     return call;
 }
 
-static void send_whole(struct conn *conn) {
+static void send_whole(struct conn *conn, struct net_call *call) {
     struct node *node = conn->node;
-    struct net_call *call = take_first(conn);
     bool release = net_op_is(call->request->op, NET_OP_KEPT);
     size_t nonce_at;
     if (!release && owner_has_another(conn, call)) {
@@ -338,6 +401,26 @@ static void send_whole(struct conn *conn) {
     } else {
         call_failed(node->net, call, REDLOCK_VERDICT_NO_MEMORY);
     }
+}
+
+/* Nothing was deleted. An error may mean that the permission is gone: the script stays in use. */
+static void deleter_answered(struct conn *conn) {
+    static const struct net_reply none = {.verdict = REDLOCK_VERDICT_ABSENT, .remaining_ms = -2};
+    struct node *node = conn->node;
+    const bool failed = reader_is_error(&conn->reader);
+    const struct reply_slot *slot = &conn->reader.slots[0];
+    if (!failed && (slot->type != REPLY_INTEGER || slot->integer != 0)) {
+        conn_fail(conn, REDLOCK_VERDICT_PROTOCOL, "an answer of the wrong kind");
+        return;
+    }
+    if (failed) conn->deletes = false;
+    struct net_call *call = take_first(conn);
+    if (!failed && !call->request->tells_holder)
+        call_done(node->net, call, &none);
+    else if (node->status.uses_transactions)
+        transaction_add(node, call);
+    else
+        send_whole(conn, call);
 }
 
 /* Calls are in their owners' memory, so with hundreds under way each one is a cache miss. The next
@@ -377,6 +460,10 @@ void call_reply(struct conn *conn) {
         call_done(conn->node->net, take_first(conn), &conn->answer);
         return;
     }
+    if (call->state & CALL_DELETER) {
+        deleter_answered(conn);
+        return;
+    }
     if (module_is_gone(call, reader)) {
         conn_fail(conn, REDLOCK_VERDICT_DISCONNECTED,
                   "the module redlock was unloaded: connecting again");
@@ -385,7 +472,7 @@ void call_reply(struct conn *conn) {
     const bool native = (call->state & CALL_NATIVE) != 0;
     if (reader_is_error(reader) && command_needs_script(call->request, native) &&
         !(call->state & CALL_SENT_WHOLE) && error_reply_is_noscript(reader->bytes[0])) {
-        send_whole(conn);
+        send_whole(conn, take_first(conn));
         return;
     }
     struct answer_room room = {conn->node->net->fences, &conn->state_reported,

@@ -113,6 +113,9 @@ class Scripts:
             return Request("Z", last_set.keys, last_set.token, last_set.ttl, words[5])
         if command == b"ZRANGE" and words[1].startswith(b"redlock:fences:"):
             return Request("F")
+        # A key of the waiters' is that of a trial.
+        if command in (b"DELEX", b"DELIFEQ") and len(words) > 2 and not words[1].startswith(b"redlock:waiting:"):
+            return Request("X", [words[1]], words[-1])
         if command not in (b"EVAL", b"EVALSHA") or words[2] == b"0":
             return None
         sha = words[1].decode().lower() if command == b"EVALSHA" else hashlib.sha1(words[1]).hexdigest()
@@ -316,6 +319,8 @@ class Recorder:
             commands += [("GET", key), ("PEXPIRETIME", key)]
             commands.append(("ZSCORE", self.fences, stripe_of(key)) if self.resources else ("ECHO", 0))
         after = ["-" if value is None else value.decode() for value in self.look(*commands)]
+        if request.op == "X" and reply == "0" and after[0] != "-":  # DELEX and DELIFEQ: another client's
+            reply = "-1"
         keys = ",".join(key.decode() for key in request.keys) or "-"
         print("REQUEST", arrived, sent, replied, client.number, request.op, request.token.decode(), request.ttl.decode(),
               request.fence.decode(), keys, reply.split(" ")[0], *after, file=self.log)
