@@ -26,10 +26,10 @@ rl_ns rl_drift(const struct rl_terms *terms, rl_ns ttl) {
  * minority of clocks that run wild therefore needs no allowance. */
 uint32_t rl_allowance(const struct rl_terms *terms, rl_mask nodes, unsigned quorum) {
     const struct rl_rates *rates = terms->rates;
+    const rl_mask fast = rates ? rates->fast & nodes : 0;
+    unsigned covered = rl_count(nodes & (rl_mask)~fast);
     uint32_t allowance = terms->drift_ppm;
-    if (!rates || !(rates->fast & nodes)) return allowance;
-    unsigned covered = rl_count(nodes & (rl_mask)~rates->fast);
-    for (rl_mask left = rates->fast & nodes; left != 0 && covered < quorum; covered++) {
+    for (rl_mask left = fast; left != 0 && covered < quorum; covered++) {
         unsigned least = (unsigned)__builtin_ctz(left);
         for (unsigned i = least; left >> i; i++)
             if ((left & rl_bit(i)) && rates->ppm[i] < rates->ppm[least]) least = i;

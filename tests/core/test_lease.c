@@ -67,6 +67,7 @@ static void test_start(void **state) {
     setup(5);
     begin();
     assert_int_equal(lease.state, RL_LEASE_HELD);
+    assert_true(rl_lease_rests(&lease)); /* else the memory for its work is never given back */
     assert_int_equal(actions.wake_at, 300 * RL_MS);
     assert_int_equal(rl_lease_validity(&lease, 90 * RL_MS), 900 * RL_MS);
     assert_int_equal(rl_lease_validity(&lease, 990 * RL_MS), 0);
