@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -259,6 +260,39 @@ def test_from_flock(shell, fleet, theirs, ours):
     holder.wait(10)
     if not bounded:
         assert ["ran" in process.communicate(timeout=30)[0] for process in waiting] == [True, True]
+
+
+def test_tests_inside_a_quorum(shell):
+    shell.program("../tests", "redlock run nightly -- echo held")
+    assert shell(PAGE.one("sh", "tests inside a quorum")) == "held\n"
+
+
+HELD_ONCE = 'assert subprocess.run(["redlock", "run", "-N", redlock_nodes, "nightly", "--", "true"]).returncode == 0'
+
+
+def test_pytest_fixture(shell):
+    fixture = PAGE.one("python", "pytest fixture")
+    test = f"import subprocess\n\nimport pytest\n\n\n{fixture}\n\ndef test_it(redlock_nodes):\n    {HELD_ONCE}\n"
+    (shell.directory / "test_program.py").write_text(test)
+    assert "1 passed" in shell(f"{shlex.quote(sys.executable)} -m pytest -q -p no:cacheprovider test_program.py")
+
+
+NODE_TEST = """import { equal } from "node:assert";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { after, before, test } from "node:test";
+
+%s
+test("a lock", () => equal(spawnSync("redlock", ["run", "-N", nodes, "nightly", "--", "true"]).status, 0));
+"""
+
+
+def test_node_hooks(shell):
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    (shell.directory / "program.mjs").write_text(NODE_TEST % PAGE.one("js", "node hooks"))
+    assert re.search(r"^# pass 1$", shell("node --test --test-reporter tap program.mjs"), re.MULTILINE)
 
 
 # What redsync sends (tests/interop has redsync itself).
