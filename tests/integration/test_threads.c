@@ -302,7 +302,7 @@ static void threads_that_share_a_client_exclude_each_other_while_nodes_die(void 
     bring_all_back();
     for (unsigned i = 0; i < NODES; i++)
         wait_until(server_ask_integer(&five.at[i], "DBSIZE") == 0,
-                   12000); /* places of waiters end */
+                   30000); /* places of waiters end */
 }
 
 int main(int argc, char **argv) {
