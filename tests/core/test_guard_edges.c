@@ -119,6 +119,35 @@ static void test_a_refused_node_wakes_nobody(void **state) {
     assert_true(gw.agent[0].wake_at == RL_NEVER);
 }
 
+/* ---- fences that were asked for another node ---- */
+
+/* Nodes 2 and 3 of five lost their data, and node 0's fences are on their way for one of them when
+ * that goes down: they do not count for the other. */
+static void test_fences_on_their_way_are_not_for_the_next(void **state) {
+    (void)state;
+    world_begin_read(5, 1);
+    for (unsigned i = 2; i < 4; i++) {
+        world_lose(i, false);
+        world_peek(i);
+    }
+    world_run(gw.now + WORLD_QUARANTINE / 2);
+    world_disconnect(0, 0);
+    world_disconnect(0, 4);
+    world_run(gw.now + WORLD_QUARANTINE);
+    const unsigned first = (unsigned)guard->installing; /* too few sources */
+    assert_in_range(first, 2, 3);
+    world_connect(0, 0);
+    world_answer(0, 0);
+    assert_int_equal(asked(0), RL_PENDING_FENCES);
+    world_disconnect(0, first);
+    assert_int_equal(guard->installing, 5 - first);
+    world_answer(0, 0);
+    assert_int_equal(guard->sources & 1, 0);
+    assert_int_equal(asked(0), RL_PENDING_FENCES);
+    world_answer(0, 0);
+    assert_int_equal(guard->sources & 1, 1);
+}
+
 /* ---- the registration is checked while nodes come and go ---- */
 
 /* Node 0 of five lost its data, and each of the others has its registration and is read again. */
@@ -381,6 +410,7 @@ int main(void) {
         cmocka_unit_test(test_a_refused_node_that_is_unread_stays),
         cmocka_unit_test(test_a_refused_node_has_a_pause_too),
         cmocka_unit_test(test_a_refused_node_wakes_nobody),
+        cmocka_unit_test(test_fences_on_their_way_are_not_for_the_next),
         cmocka_unit_test(test_who_must_be_corrected_is_not_waited_for),
         cmocka_unit_test(test_who_connects_again_is_waited_for),
         cmocka_unit_test(test_a_second_server_of_a_member_is_not_registered),
