@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "key/key.h"
 #include "connection/plan.h"
@@ -17,6 +18,13 @@
 #define COMMAND_REDIS_VERSION "7.0.0"
 
 struct connection;
+
+/* The clock that TIME shows, since 1970. */
+static inline int64_t wall_clock_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
 
 enum command_flag {
     COMMAND_NO_AUTH = 1,  /* allowed before the password */

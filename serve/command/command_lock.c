@@ -4,8 +4,6 @@
  */
 #include "command.h"
 
-#include <time.h>
-
 #include <redlock.h>
 
 #include "connection/connection.h"
@@ -37,9 +35,7 @@ bool plan_setnx(struct connection *connection, struct plan *plan) {
 /* ---- times to live ---- */
 
 int64_t left_until_ms(int64_t time_of_day_ms) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const int64_t now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    const int64_t now_ms = wall_clock_us() / 1000;
     return time_of_day_ms < INT64_MIN + now_ms ? INT64_MIN : time_of_day_ms - now_ms;
 }
 
@@ -102,20 +98,12 @@ struct set_options {
     struct bytes wanted; /* `compares`: the value of IFEQ */
 };
 
-/* The unit of the option's number; 0: it is not about a time to live. */
-static int64_t unit_ms_of(struct bytes word, bool *at) {
-    *at = command_is(word, "pxat") || command_is(word, "exat");
-    if (command_is(word, "px") || command_is(word, "pxat")) return 1;
-    return command_is(word, "ex") || command_is(word, "exat") ? 1000 : 0;
-}
-
 /* Reads the option at words[*at]. False after an error. */
 static bool read_option(struct connection *connection, size_t *at, struct set_options *options,
                         int64_t *ttl_ms) {
     const struct bytes *words = connection->exchange->reader.words, word = words[*at];
     const bool follows = *at + 1 < connection->exchange->reader.count;
-    bool until;
-    const int64_t unit_ms = unit_ms_of(word, &until);
+    const struct time_option *time = time_option_find(word);
     if (command_is(word, "nx")) {
         options->nx = true;
     } else if (command_is(word, "xx")) {
@@ -125,9 +113,9 @@ static bool read_option(struct connection *connection, size_t *at, struct set_op
     } else if (command_is(word, "ifeq") && !options->compares && follows) {
         options->compares = true;
         options->wanted = words[++*at];
-    } else if (unit_ms > 0 && !options->ttl && follows) {
+    } else if (time != NULL && !options->ttl && follows) {
         options->ttl = true;
-        return read_ttl(connection, words[++*at], unit_ms, until, ttl_ms);
+        return read_ttl(connection, words[++*at], time->unit_ms, time->until, ttl_ms);
     } else if (command_is(word, "keepttl") || command_is(word, "ifne") ||
                command_is(word, "ifdeq") || command_is(word, "ifdne")) {
         command_refuse(connection, "SET with KEEPTTL, IFNE, IFDEQ or IFDNE is not taken",

@@ -4,7 +4,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -119,13 +118,12 @@ void command_config(struct connection *connection) {
 }
 
 void command_time(struct connection *connection) {
-    struct timespec now;
+    const int64_t now_us = wall_clock_us();
     char text[24];
-    clock_gettime(CLOCK_REALTIME, &now);
     reply_array(&connection->reply, 2);
-    snprintf(text, sizeof text, "%lld", (long long)now.tv_sec);
+    snprintf(text, sizeof text, "%" PRId64, now_us / 1000000);
     reply_text(&connection->reply, text);
-    snprintf(text, sizeof text, "%ld", now.tv_nsec / 1000);
+    snprintf(text, sizeof text, "%" PRId64, now_us % 1000000);
     reply_text(&connection->reply, text);
 }
 

@@ -42,4 +42,13 @@ static inline bool element_unpack(struct bytes *rest, struct answer *element) {
     return true;
 }
 
+/* The bytes of an array are as many elements as it says. */
+static inline bool elements_are_whole(const struct answer *array) {
+    struct bytes rest = array->bytes;
+    struct answer element;
+    int64_t count = 0;
+    while (count <= array->integer && element_unpack(&rest, &element)) count++;
+    return rest.bytes == 0 && count == array->integer;
+}
+
 #endif

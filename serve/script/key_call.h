@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 struct bytes {
     const char *data;
@@ -75,5 +76,24 @@ enum program_step {
     PROGRAM_WAITS /* another process computes the next step and reports it later; of an operation's
                     program only */
 };
+
+/* The options by which SET gives a time to live, in a command and in a script. */
+struct time_option {
+    const char *name;
+    int64_t unit_ms;
+    bool until; /* a time of day, and not a length */
+};
+
+/* NULL: the word is another option. */
+static inline const struct time_option *time_option_find(struct bytes word) {
+    static const struct time_option options[] = {
+        {"px", 1, false}, {"ex", 1000, false}, {"pxat", 1, true}, {"exat", 1000, true}};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        if (word.bytes == strlen(options[i].name) &&
+            strncasecmp(word.data, options[i].name, word.bytes) == 0)
+            return &options[i];
+    }
+    return NULL;
+}
 
 #endif

@@ -192,19 +192,6 @@ static int publish(lua_State *thread, struct script_run *run, const struct words
     return ask(thread, run, command->asks);
 }
 
-static const struct time_option {
-    const char *name;
-    int64_t unit_ms;
-    bool until;
-} time_options[] = {{"px", 1, false}, {"ex", 1000, false}, {"pxat", 1, true}, {"exat", 1000, true}};
-
-static const struct time_option *time_option_find(const struct bytes *word) {
-    for (size_t i = 0; i < sizeof time_options / sizeof time_options[0]; i++) {
-        if (is_word(word, time_options[i].name)) return &time_options[i];
-    }
-    return NULL;
-}
-
 struct set_options {
     bool nx, xx;
     const struct time_option *time; /* NULL: no time to live is given */
@@ -216,7 +203,7 @@ static bool read_options(const struct words *words, struct set_options *options)
     static const char *const foreign[] = {"GET", "KEEPTTL", "IFEQ", "IFNE", "IFDEQ", "IFDNE"};
     for (int i = 3; i < words->count; i++) {
         const struct bytes *word = &words->at[i];
-        const struct time_option *time = time_option_find(word);
+        const struct time_option *time = time_option_find(*word);
         for (size_t k = 0; k < sizeof foreign / sizeof foreign[0]; k++) {
             if (is_word(word, foreign[k])) options->foreign = foreign[k];
         }

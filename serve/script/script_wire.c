@@ -89,15 +89,6 @@ static void call(struct wire *wire, struct key_call *call) {
     call->channel = bytes(wire, tells ? call->channel : nothing);
 }
 
-/* What is read is an array only if its elements are as many as it says. */
-static bool is_array(const struct answer *value) {
-    struct bytes rest = value->bytes;
-    struct answer element;
-    int64_t count = 0;
-    while (count <= value->integer && element_unpack(&rest, &element)) count++;
-    return rest.bytes == 0 && count == value->integer;
-}
-
 static void value(struct wire *wire, struct answer *value) {
     value->kind = (enum answer_kind)number(wire, (int64_t)value->kind, ANSWER_NIL, ANSWER_ARRAY);
     const bool is_integer = value->kind == ANSWER_INTEGER, is_nil = value->kind == ANSWER_NIL;
@@ -105,7 +96,7 @@ static void value(struct wire *wire, struct answer *value) {
     value->integer = number(wire, is_integer || counts ? value->integer : 0, counts ? 0 : INT64_MIN,
                             counts ? ELEMENTS_MAX : INT64_MAX);
     value->bytes = bytes(wire, is_integer || is_nil ? nothing : value->bytes);
-    if (counts && wire->from != NULL && !is_array(value)) wire->good = false;
+    if (counts && wire->from != NULL && !elements_are_whole(value)) wire->good = false;
 }
 
 static void body(struct wire *wire, struct wire_message *message, struct bytes *room) {

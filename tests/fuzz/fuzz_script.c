@@ -57,14 +57,6 @@ static void check_call(const struct key_call *call) {
     must(call->command != KEY_EXTEND || call->ttl_ms > 0, "an extension to the past");
 }
 
-static void check_elements(const struct answer *array) {
-    struct bytes rest = array->bytes;
-    struct answer element;
-    for (int64_t i = 0; i < array->integer; i++)
-        must(element_unpack(&rest, &element), "an element that cannot be read");
-    must(rest.bytes == 0, "more bytes than elements");
-}
-
 static void check_result(const struct script_run *one, const struct answer *result) {
     must(result->kind <= ANSWER_ARRAY, "no such result");
     /* The run has stopped what the reader of texts should have. */
@@ -72,7 +64,8 @@ static void check_result(const struct script_run *one, const struct answer *resu
          "a command was not seen in the text");
     if (result->kind == ANSWER_NIL || result->kind == ANSWER_INTEGER) return;
     touch(result->bytes);
-    if (result->kind == ANSWER_ARRAY) check_elements(result);
+    if (result->kind == ANSWER_ARRAY)
+        must(elements_are_whole(result), "other elements than the array says");
     if (result->kind == ANSWER_ARRAY || result->kind == ANSWER_BYTES || result->bytes.bytes == 0)
         return;
     must(memchr(result->bytes.data, '\n', result->bytes.bytes) == NULL, "an error of two lines");

@@ -26,6 +26,11 @@ type client interface {
 	hold(resource string, ttl, long time.Duration) error
 }
 
+// A peer that knows how long its lock is good for counts by itself.
+type counter interface {
+	count(resource, file string, open, ttl time.Duration) answer
+}
+
 func must(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "peer:", err)
@@ -96,7 +101,11 @@ func obey(peer client, words []string) answer {
 	case words[0] == "release" && len(words) == 2:
 		return said(nil, peer.release(words[1]))
 	case words[0] == "count" && len(words) == 5:
-		return count(peer, words[1], words[2], duration(words[3], time.Second), duration(words[4], time.Millisecond))
+		open, ttl := duration(words[3], time.Second), duration(words[4], time.Millisecond)
+		if own, has := peer.(counter); has {
+			return own.count(words[1], words[2], open, ttl)
+		}
+		return count(peer, words[1], words[2], open, ttl)
 	}
 	return answer{"error": "no such command: " + strings.Join(words, " ")}
 }

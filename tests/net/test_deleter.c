@@ -78,6 +78,15 @@ static void pass(struct fake *fake, struct world *world, const struct kind *kind
            REDLOCK_VERDICT_GRANTED);
 }
 
+/* The release of a caller who wants to know who held the key is under way, as one command. */
+static void begin_release(struct fake *fake, struct world *world, struct ask *release) {
+    greet(fake, world, kinds[0].deleters);
+    pass(fake, world, &kinds[0]);
+    ask_init(release, NET_RELEASE, "a", "t", 0);
+    assert_true(release->request.tells_holder);
+    send(fake, world, release, 1, kinds[0].release);
+}
+
 static void test_one_command_releases(void **state) {
     (void)state;
     for (size_t i = 0; i < KINDS; i++) {
@@ -194,11 +203,7 @@ static void test_the_script_is_asked_after_it(void **state) {
         struct fake fake;
         struct world world;
         struct ask release;
-        greet(&fake, &world, kinds[0].deleters);
-        pass(&fake, &world, &kinds[0]);
-        ask_init(&release, NET_RELEASE, "a", "t", 0);
-        assert_true(release.request.tells_holder);
-        send(&fake, &world, &release, 1, kinds[0].release);
+        begin_release(&fake, &world, &release);
         fake_say_text(&fake, table[i].first);
         fake_await(&fake, &world, GREETED + TRIAL + 1 + 2);
         assert_int_equal(release.done, 0);
@@ -216,10 +221,7 @@ static void test_a_wrong_answer_ends_the_connection(void **state) {
         struct fake fake;
         struct world world;
         struct ask release;
-        greet(&fake, &world, kinds[0].deleters);
-        pass(&fake, &world, &kinds[0]);
-        ask_init(&release, NET_RELEASE, "a", "t", 0);
-        send(&fake, &world, &release, 1, kinds[0].release);
+        begin_release(&fake, &world, &release);
         fake_say_text(&fake, wrong[i]);
         world_until_verdict(&world, 0, REDLOCK_VERDICT_PROTOCOL);
         fake_greet(&fake, &world);

@@ -33,7 +33,7 @@ void key_fill(struct key_now *key, const char *value, int64_t pttl) {
     memcpy(key->value, value, key->bytes);
 }
 
-/* The key's clock stands still; a time of day is told from the real one. */
+/* The key's clock stands still; a time of day counts from the real one. */
 static int64_t length_of(const struct key_call *call) {
     return call->until ? call->ttl_ms - (int64_t)time(NULL) * 1000 : call->ttl_ms;
 }

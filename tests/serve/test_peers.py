@@ -128,7 +128,7 @@ def test_two_programs_exclude_each_other(begin, resource):
         two.send("acquire", resource, 30000, 20000)
         time.sleep(0.3)  # it waits by then; it would get the lock also if it did not
         assert one.ask("release", resource)["ok"] is True
-        assert two.answer(10)["ok"] is True, "whether it polls or is told, it has the lock long before its wait ends"
+        assert two.answer(10)["ok"] is True, "by a message or by polling, it has the lock long before its wait ends"
         assert two.ask("release", resource)["ok"] is True
 
 
@@ -143,7 +143,7 @@ def test_its_late_release_leaves_the_next_holders_lock(begin, gateway, nodes, re
         before = until(lambda: all(nodes.values(key)) and nodes.values(key), what="all living nodes")
         if "release" in begin.fails:
             peer.ask("release", resource)
-            assert not any(nodes.values(key)), f"it is mended? {begin.fails['release']}"
+            assert not any(nodes.values(key)), f"it left another client's lock alone, but peer.json says: {begin.fails['release']}"
             return
         peer.ask("extend", resource, 60000)
         peer.ask("release", resource)  # what it says of it is its own affair

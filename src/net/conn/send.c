@@ -227,8 +227,8 @@ static bool serves(const struct node *node, const struct net_request *request) {
 /* A request in each style, for several nodes. A style is written at the first node that takes it,
  * since most quorums have only one kind of node. */
 struct encodings {
-    uint32_t
-        script[2]; /* 1 << the script that a stock node needs, and a native one; 0: not known yet */
+    /* 1 << the script that a stock node needs, and a native one; 0: not known yet */
+    uint32_t script[2];
     struct {
         size_t nonce_at;
         bool tried, done;

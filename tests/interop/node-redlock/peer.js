@@ -2,29 +2,8 @@
 //
 // node-redlock 5 on the same locks: its defaults. ../README.md has the protocol. usage: node peer.js URL ...
 "use strict";
-const { fail, packages, run, versionOf } = require("../speaking.js");
-const Redis = packages("ioredis");
+const { serve } = require("../redlock5.js");
+const { fail, packages } = require("../speaking.js");
 const { default: Redlock } = packages("redlock");
 
-async function main() {
-  const clients = process.argv.slice(2).map((url) => new Redis(url));
-  for (const client of clients) client.on("error", () => {}); // a node that is away is told of again and again
-  await Promise.all(clients.map((client) => client.ping()));
-  const redlock = new Redlock(clients);
-  const { retryCount, retryDelay, retryJitter, driftFactor } = redlock.settings;
-  const greeting = {
-    name: "node-redlock", version: versionOf("redlock"), key: "R", token: "32 hex digits",
-    defaults: {
-      ttl: "none: it is always said", retries: retryCount, delay_ms: `${retryDelay} +- ${retryJitter}`,
-      drift: `${driftFactor * 100} % + 2 ms`, ioredis: versionOf("ioredis"),
-    },
-  };
-  await run(greeting, {
-    acquire: (resource, ttlMs, waitMs) => redlock.acquire([resource], ttlMs, waitMs === 0 ? { retryCount: 0 } : undefined),
-    token: (lock) => lock.value,
-    extend: (lock, ttlMs) => lock.extend(ttlMs),
-    release: (lock) => lock.release(),
-  });
-}
-
-main().catch(fail);
+serve("node-redlock", "redlock", packages("ioredis"), Redlock).catch(fail);

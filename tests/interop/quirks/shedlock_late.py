@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""ShedLock: without safeUpdate(true), which is not its default, unlock() deletes the key and extend() sets it, whoever holds it by
-then. A job that outlives its lockAtMostFor ends the lock of the next one."""
+"""ShedLock: without safeUpdate(true), which is not its default, unlock() deletes the key and extend() sets it, also when
+another client holds the lock. A job that takes longer than its lockAtMostFor ends the lock of the next job."""
 import alone
 
 
