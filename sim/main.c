@@ -92,7 +92,7 @@ static void print_help(void) {
         "  --fleet CLIENTS run so many clients (100 to 20000) on five nodes, most of them holders, through the\n"
         "                  failure of a zone, the loss of a majority and a rolling restart; print how many\n"
         "                  messages a node gets a second. Status 1: a lock was lost or granted twice, a waiter\n"
-        "                  was not served, or a client sent a node 15 a second. 10,000 clients take up to 6 GB and some minutes\n"
+        "                  was not served, or a client sent a node 10 a second. 10,000 clients take up to 6 GB and some minutes\n"
         "  --plot FILE     draw it, as SVG\n"
         "  -q, --quiet     no progress, no summary\n"
         "\n"

@@ -50,12 +50,28 @@ void conn_record(const struct conn *conn, enum history_kind kind, int64_t value)
 }
 
 /* 16 random bits are enough here. */
-static void conn_pause(struct conn *conn, struct backoff *backoff, struct net_timer *timer) {
-    struct net *net = conn->net;
+static uint32_t random_bits(struct net *net) {
     unsigned char random[2] = {0};
     (void)net_random(net, random, sizeof(random));
-    uint32_t bits = (uint32_t)random[0] << 16 | (uint32_t)random[1] << 24;
-    net_timer_set(net, timer, net_now(net) + backoff_next(backoff, bits));
+    return (uint32_t)random[0] << 16 | (uint32_t)random[1] << 24;
+}
+
+static void conn_pause(struct conn *conn, struct backoff *backoff, struct net_timer *timer) {
+    struct net *net = conn->net;
+    net_timer_set(net, timer, net_now(net) + backoff_next(backoff, random_bits(net)));
+}
+
+static void main_pause(struct conn *conn) {
+    struct net *net = conn->net;
+    const rl_ns now = net_now(net);
+    net_timer_set(net, &conn->retry,
+                  now + policy_pause(&net->policy, conn->slot, random_bits(net), now));
+}
+
+void conns_connect(struct net *net, rl_mask nodes) {
+    for (unsigned i = 0; nodes >> i; i++)
+        if (nodes & rl_bit(i))
+            conn_pause(&net->conn[i], &net->policy.node[i].backoff, &net->conn[i].retry);
 }
 
 void conn_leave(struct conn *conn, int verdict, const char *text) {
@@ -171,7 +187,7 @@ static void go_down(struct conn *conn, int verdict,
     net_timer_set(net, &conn->deadline, RL_NEVER);
     conn->state = CONN_DOWN;
     conn->leaving = 0;
-    conn_pause(conn, &policy_at(conn)->backoff, &conn->retry);
+    main_pause(conn);
     struct call_queue lost = conn->calls;
     conn->calls = (struct call_queue){.head = NULL};
     policy_down(&net->policy, conn->slot, verdict);
@@ -179,6 +195,7 @@ static void go_down(struct conn *conn, int verdict,
     conn_watch_kept(conn);
     calls_fail(net, &over, REDLOCK_VERDICT_DISCONNECTED);
     watch_down(conn);
+    conns_connect(net, policy_needed(&net->policy, net_now(net)));
 }
 
 void conn_fail(struct conn *conn, int verdict) { go_down(conn, verdict, wire_reset); }
@@ -186,6 +203,7 @@ void conn_fail(struct conn *conn, int verdict) { go_down(conn, verdict, wire_res
 static void retry_fired(struct net_timer *timer) {
     struct conn *conn = CONN_OF(timer, retry);
     struct net *net = conn->net;
+    policy_tries(&net->policy, conn->slot);
     net_timer_set(net, &conn->deadline, net_now(net) + net->connect_timeout);
     conn->state = CONN_CONNECTING;
     wire_connect(net->world, link_at(conn));

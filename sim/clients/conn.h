@@ -72,6 +72,7 @@ void fresh_answered(struct conn *conn, const struct message *welcome);
 void fresh_failed(struct conn *conn);
 /* Calls handlers: nodes came or went. */
 void net_report(struct net *net);
+void conns_connect(struct net *net, rl_mask nodes); /* after the usual pause */
 void conn_record(const struct conn *conn, enum history_kind kind, int64_t value);
 void conn_post(struct conn *conn, struct net_call *call);
 /* takes effect in the next net_process() */

@@ -72,6 +72,7 @@ rl_mask net_send(struct net *net, rl_mask nodes, const struct net_request *reque
         } else if (kept) {
             policy_keep(&net->policy, i, call);
             conn_watch_kept(&net->conn[i]);
+            conns_connect(net, policy_needed(&net->policy, net_now(net)));
         } else {
             *call = before;
             continue;
@@ -286,6 +287,10 @@ void net_use_tls(struct net *net, struct tls_context *fresh) {
     (void)net;
     (void)fresh;
 }
+
+void net_spread(struct net *net, rl_ns spread) { net->policy.spread = spread; }
+
+void net_hurry(struct net *net) { conns_connect(net, policy_hurry(&net->policy)); }
 
 void net_abandon(struct net *net) { net->closing = net->abandoned = true; }
 

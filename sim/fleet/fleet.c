@@ -19,7 +19,7 @@
 enum { NODES = FLEET_NODES, HOLDERS = 4, EACH = 5, SHARE = 20, TTL_S = 30 };
 /* Messages of a client to a node in a second, whatever happens: what all clients do at one time
  * grows with their number, and not with its square. */
-enum { EACH_MOST = 15 };
+enum { EACH_MOST = 10 };
 #define SECOND (1000 * RL_MS)
 #define HOLD (500 * RL_MS)
 /* A server that is restarted is back after this time. */

@@ -33,6 +33,15 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     call->answered(call, reply);
 }
 
+void client_hurry(struct redlock_client *client) {
+    net_hurry(client->net);
+    if (client->guard) guard_hurry(client->guard);
+}
+
+static void hurry_for_callers(struct redlock_client *client) {
+    if (client->gatherings || client->tasks || client->breaks) client_hurry(client);
+}
+
 /* One server under two names would vote twice. The run_id shows it once both nodes are
  * connected. */
 static void on_node(void *context, unsigned node) {
@@ -48,6 +57,7 @@ static void on_node(void *context, unsigned node) {
     if (!status.keeps_readers) client->readerless |= native;
     if (!status.keeps_slots) client->slotless |= native;
     if (client->node_mode->node) client->node_mode->node(client, node, &status);
+    hurry_for_callers(client);
     locks_check(client);
     gatherings_check(client);
     tasks_check(client);
@@ -73,6 +83,7 @@ static void on_wake(void *context, unsigned node, struct net_bytes key, int rank
 }
 
 static void voters_changed(struct redlock_client *client) {
+    hurry_for_callers(client);
     locks_resume(client);
     locks_check(client);
     gatherings_check(client);

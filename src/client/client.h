@@ -144,6 +144,8 @@ static inline rl_mask client_busy(const struct redlock_client *client,
 static inline rl_mask client_ready(struct redlock_client *client, rl_ns now) {
     return net_ready(client->net, now) & client->voters;
 }
+/* A caller needs the nodes: what was put off while nobody did happens now. */
+void client_hurry(struct redlock_client *client);
 /* While any caller waits for a key, nodes notify of changes. */
 static inline void client_track(struct redlock_client *client, bool on) {
     if (on ? client->trackers++ == 0 : --client->trackers == 0) net_track(client->net, on);

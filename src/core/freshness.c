@@ -10,6 +10,8 @@
 #define ASKED_PER_SECOND 4 /* each node, by all clients */
 #define ASKS_FIRST 2       /* two samples of a clock show its rate */
 #define EARLIER_PART 4     /* asked up to this part of the interval earlier, each time anew */
+#define SPREAD_EACH (5 * RL_MS)
+#define SPREAD_MOST (30000 * RL_MS)
 
 void rl_freshness_init(struct rl_freshness *freshness, unsigned nodes, uint32_t clients,
                        uint64_t random) {
@@ -75,4 +77,13 @@ rl_ns rl_freshness_wake_at(struct rl_freshness *freshness, rl_mask nodes) {
         if (at < wake_at) wake_at = at;
     }
     return wake_at;
+}
+
+rl_ns rl_freshness_spread(const struct rl_freshness *freshness) {
+    uint32_t most = 0;
+    for (unsigned i = 0; i < freshness->nodes; i++) {
+        const uint32_t clients = freshness->clients[i];
+        if (clients != RL_CLIENTS_MANY && clients > most) most = clients;
+    }
+    return most < SPREAD_MOST / SPREAD_EACH ? most * SPREAD_EACH : SPREAD_MOST;
 }

@@ -40,5 +40,10 @@ bool rl_freshness_is_over(const struct rl_freshness *freshness, rl_mask votes, r
 rl_mask rl_freshness_due(const struct rl_freshness *freshness, rl_mask nodes, rl_ns now);
 /* When these nodes are due, or the first of them; RL_NEVER: there are none. */
 rl_ns rl_freshness_wake_at(struct rl_freshness *freshness, rl_mask nodes);
+/* A change that a node reports reaches all its clients together. What such a client does next, and
+ * nothing waits for, it does at a random time within this one: all of them together do it a few
+ * hundred times a second. (A server that has just started does not count all of them yet; other
+ * nodes do.) 0: it is not known how many they are. */
+rl_ns rl_freshness_spread(const struct rl_freshness *freshness);
 
 #endif

@@ -144,10 +144,10 @@ static void state_came(struct rl_guard *guard, struct rl_guard_node *node,
 }
 
 /* A request under way may have been answered before the change. */
-static void changed(struct rl_guard_node *node) {
+static void changed(struct rl_guard_node *node, bool unsent) {
     if (!node->up) return;
     node->stated = node->read = false;
-    if (node->pending_op == RL_PENDING_READ) node->stale = true;
+    if (node->pending_op == RL_PENDING_READ && !unsent) node->stale = true;
 }
 
 static void record_came(struct rl_guard_node *node, const struct rl_record *record, bool readable) {
@@ -237,7 +237,7 @@ static void take(struct rl_guard *guard, const struct rl_guard_event *event, rl_
     case RL_GUARD_UP: came_up(node, event->run_id); break;
     case RL_GUARD_DOWN: went_down(guard, event->node); break;
     case RL_GUARD_STATE: state_came(guard, node, event, now); break;
-    case RL_GUARD_CHANGED: changed(node); break;
+    case RL_GUARD_CHANGED: changed(node, event->unsent); break;
     case RL_GUARD_RECORD: record_came(node, event->record, true); break;
     case RL_GUARD_UNREADABLE: record_came(node, NULL, false); break;
     case RL_GUARD_WRITTEN: written(guard, event->node, event->done); break;

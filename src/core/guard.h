@@ -138,7 +138,8 @@ enum rl_guard_event_type {
      * every read, and from time to time. */
     RL_GUARD_STATE,
     /* A push from `node`: its record, or all its data, may have changed. No answer of the node
-     * counts until STATE and RECORD have come. */
+     * counts until STATE and RECORD have come. `unsent`: the read that is under way was not sent
+     * yet, so it shows the change. */
     RL_GUARD_CHANGED,
     RL_GUARD_RECORD,     /* `node` answered a read: `record`, NULL: it has none */
     RL_GUARD_UNREADABLE, /* `node` answered a read, but not with a record of a known format */
@@ -163,7 +164,7 @@ enum rl_guard_event_type {
 struct rl_guard_event {
     enum rl_guard_event_type type;
     uint8_t node;
-    bool done, unfit, suspect;
+    bool done, unfit, suspect, unsent;
     const char *run_id, *replid;
     uint64_t evicted;
     const struct rl_record *record;

@@ -141,6 +141,13 @@ void net_node(struct net *net, unsigned node, rl_ns now, struct net_node_status 
  * node is settled: its last try to connect counts as failed. */
 void net_reconnect(struct net *net, unsigned node, int verdict, const char *text);
 
+/* Clients lose a server all at the same time. When the connection to a node ends while the others
+ * are a majority and nothing waits for it, it is made again at a random time within `spread`, and
+ * not after the usual pause. 0, the default: never so. */
+void net_spread(struct net *net, rl_ns spread);
+/* Something waits for the nodes: connections that were put off are made after the usual pause. */
+void net_hurry(struct net *net);
+
 /* Queues the request on each node of the mask; calls[i] is node i's. Returns the nodes that took
  * it. The other calls (not connected; no memory) are untouched. `due`: when an answer is overdue. A
  * node that is not connected also takes a RELEASE. It is kept, and sent when the connection is up

@@ -99,6 +99,34 @@ rl_mask policy_busy_writes(const struct policy *policy) {
 
 /* ---- a connection's life ---- */
 
+static bool may_wait(struct policy *policy, unsigned node, rl_ns now) {
+    const struct policy_node *at = &policy->node[node];
+    const rl_mask others = policy_ready(policy, now) & (rl_mask)~rl_bit(node);
+    return policy->spread > 0 && !at->again && !at->kept.head &&
+           rl_count(others) >= rl_quorum(policy->nodes);
+}
+
+rl_ns policy_pause(struct policy *policy, unsigned node, uint32_t random, rl_ns now) {
+    struct policy_node *at = &policy->node[node];
+    if (!may_wait(policy, node, now)) return backoff_next(&at->backoff, random);
+    policy->put_off |= rl_bit(node);
+    return (rl_ns)((uint64_t)policy->spread * random >> 32);
+}
+
+rl_mask policy_needed(struct policy *policy, rl_ns now) {
+    rl_mask needed = 0;
+    for (unsigned i = 0; policy->put_off >> i; i++)
+        if ((policy->put_off & rl_bit(i)) && !may_wait(policy, i, now)) needed |= rl_bit(i);
+    policy->put_off &= (rl_mask)~needed;
+    return needed;
+}
+
+rl_mask policy_hurry(struct policy *policy) {
+    const rl_mask needed = policy->put_off;
+    policy->put_off = 0;
+    return needed;
+}
+
 static bool is_server(const struct policy_node *at, const char *run_id) {
     return at->up && run_id[0] != '\0' && strcmp(at->run_id, run_id) == 0;
 }
@@ -146,6 +174,7 @@ void policy_up(struct policy *policy, unsigned node, const char *run_id, rl_ns n
     at->verdict = REDLOCK_VERDICT_GRANTED;
     at->backoff.pause = 0;
     at->up_since = now;
+    policy_tries(policy, node);
     policy_changed(policy);
 }
 

@@ -118,6 +118,8 @@ struct policy_node {
 struct policy {
     unsigned nodes;
     bool caller_waits;
+    rl_mask put_off;        /* nodes that nothing needs now, which are connected later, ... */
+    rl_ns spread;           /* ... within this time (the owner's; 0: none is put off) */
     rl_mask ready, settled; /* valid while nothing changes, until ... */
     rl_ns known_until;      /* ... this time; INT64_MIN: compute them again */
     rl_mask reported_ready, reported_settled;
@@ -162,6 +164,18 @@ int policy_shown_verdict(const struct policy *policy, unsigned node, rl_ns now);
 rl_mask policy_busy_writes(const struct policy *policy);
 
 /* ---- a connection's life ---- */
+
+/* The pause before the next try to connect. Clients lose a server all at the same time. If the
+ * other nodes are a majority and nothing waits for this one, the connection is put off: it is made
+ * at a random time within `spread`, so that not all come at one time. */
+rl_ns policy_pause(struct policy *policy, unsigned node, uint32_t random, rl_ns now);
+/* Nodes that were put off and are needed now: another one is lost, a release is kept, or a caller
+ * waits. The owner connects each after backoff_next(). */
+rl_mask policy_needed(struct policy *policy, rl_ns now);
+rl_mask policy_hurry(struct policy *policy); /* all that were put off: something waits for them */
+static inline void policy_tries(struct policy *policy, unsigned node) { /* to connect */
+    policy->put_off &= (rl_mask)~rl_bit(node);
+}
 
 /* One server under two addresses would vote twice, so only the first listed node counts. A
  * connection to `run_id` that is not up yet is to be closed when an earlier node of the list has

@@ -90,6 +90,24 @@ static void test_clients_spread_out(void **state) {
     assert_in_range(first_half, 400, 600);
 }
 
+/* By the node that counts most: one that has just started does not count all of them yet. */
+static void test_all_clients_at_one_time(void **state) {
+    (void)state;
+    rl_freshness_init(&freshness, 3, 0, 1);
+    assert_int_equal(rl_freshness_spread(&freshness), 0);
+    freshness.clients[1] = 1000;
+    freshness.clients[2] = 10;
+    assert_int_equal(rl_freshness_spread(&freshness), 5 * S);
+    freshness.clients[2] = RL_CLIENTS_MANY; /* a native node counts none */
+    assert_int_equal(rl_freshness_spread(&freshness), 5 * S);
+    freshness.clients[0] = 6000;
+    assert_int_equal(rl_freshness_spread(&freshness), 30 * S);
+    freshness.clients[0] = 100000;
+    assert_int_equal(rl_freshness_spread(&freshness), 30 * S);
+    rl_freshness_init(&freshness, 3, RL_CLIENTS_MANY, 1);
+    assert_int_equal(rl_freshness_spread(&freshness), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_votes_rest_on_the_last_second),
@@ -97,6 +115,7 @@ int main(void) {
         cmocka_unit_test(test_twice_in_a_ttl),
         cmocka_unit_test(test_each_node_by_its_own_count),
         cmocka_unit_test(test_clients_spread_out),
+        cmocka_unit_test(test_all_clients_at_one_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,6 +119,24 @@ static void test_a_refused_node_wakes_nobody(void **state) {
     assert_true(gw.agent[0].wake_at == RL_NEVER);
 }
 
+/* ---- a read that was put off ---- */
+
+/* A read that was sent may have been answered before the change; one that was not sent shows it. */
+static void test_a_read_that_is_not_sent_shows_the_change(void **state) {
+    (void)state;
+    for (int unsent = 0; unsent < 2; unsent++) {
+        world_begin_read(3, 1);
+        event(RL_GUARD_CHANGED, 2);
+        assert_int_equal(asked(2), RL_PENDING_READ);
+        world_step(
+            0, (struct rl_guard_event){.type = RL_GUARD_CHANGED, .node = 2, .unsent = unsent != 0});
+        world_state(0, 2);
+        world_answer(0, 2);
+        assert_int_equal(asked(2), unsent ? RL_PENDING_NONE : RL_PENDING_READ);
+        assert_int_equal(rl_guard_intact(guard), unsent ? 7 : 3);
+    }
+}
+
 /* ---- fences that were asked for another node ---- */
 
 /* Nodes 2 and 3 of five lost their data, and node 0's fences are on their way for one of them when
@@ -410,6 +428,7 @@ int main(void) {
         cmocka_unit_test(test_a_refused_node_that_is_unread_stays),
         cmocka_unit_test(test_a_refused_node_has_a_pause_too),
         cmocka_unit_test(test_a_refused_node_wakes_nobody),
+        cmocka_unit_test(test_a_read_that_is_not_sent_shows_the_change),
         cmocka_unit_test(test_fences_on_their_way_are_not_for_the_next),
         cmocka_unit_test(test_who_must_be_corrected_is_not_waited_for),
         cmocka_unit_test(test_who_connects_again_is_waited_for),

@@ -105,6 +105,75 @@ static void test_refused_again_and_again(void **state) {
     assert_int_equal(policy.node[0].backoff.pause, BACKOFF_MIN);
 }
 
+/* ---- connections that nothing needs ---- */
+
+#define SPREAD (5000 * MS)
+
+static rl_ns pause_of(unsigned node, rl_ns now) {
+    return policy_pause(&policy, node, UINT32_C(1) << 31, now);
+}
+
+/* All three are up, and the connection to the last one ends. */
+static void lose_one(rl_ns spread) {
+    begin();
+    policy.spread = spread;
+    for (unsigned i = 0; i < NODES; i++) up(i, 0);
+}
+
+static void test_a_node_that_nothing_needs_waits(void **state) {
+    (void)state;
+    lose_one(SPREAD);
+    assert_int_equal(pause_of(2, 0), SPREAD / 2);
+    (void)lose(2, REDLOCK_VERDICT_DISCONNECTED, 0);
+    assert_int_equal(policy_needed(&policy, 0), 0);
+    assert_int_equal(policy_hurry(&policy), 4);
+    assert_int_equal(policy_hurry(&policy), 0);
+    lose_one(0);
+    assert_int_equal(pause_of(2, 0), BACKOFF_MIN / 2);
+    assert_int_equal(policy_hurry(&policy), 0);
+}
+
+static void test_a_node_is_needed_when_another_is_lost(void **state) {
+    (void)state;
+    lose_one(SPREAD);
+    assert_int_equal(pause_of(2, 0), SPREAD / 2);
+    (void)lose(2, REDLOCK_VERDICT_DISCONNECTED, 0);
+    assert_int_equal(pause_of(1, 0), BACKOFF_MIN / 2);
+    (void)lose(1, REDLOCK_VERDICT_DISCONNECTED, 0);
+    assert_int_equal(policy_needed(&policy, 0), 4);
+    assert_int_equal(policy_needed(&policy, 0), 0);
+}
+
+static void test_a_node_is_needed_for_a_kept_release(void **state) {
+    (void)state;
+    lose_one(SPREAD);
+    assert_int_equal(pause_of(2, 0), SPREAD / 2);
+    (void)lose(2, REDLOCK_VERDICT_DISCONNECTED, 0);
+    struct net_call call = kept_call(0, RL_NEVER);
+    policy_keep(&policy, 2, &call);
+    assert_int_equal(policy_needed(&policy, 0), 4);
+    assert_int_equal(pause_of(2, 0), BACKOFF_MIN / 2);
+}
+
+/* It is connected again on purpose, and acquisitions wait for it. */
+static void test_a_node_that_is_made_again_does_not_wait(void **state) {
+    (void)state;
+    lose_one(SPREAD);
+    policy_again(&policy, 2);
+    assert_int_equal(pause_of(2, 0), BACKOFF_MIN / 2);
+}
+
+static void test_a_node_that_is_tried_is_not_put_off(void **state) {
+    (void)state;
+    lose_one(SPREAD);
+    assert_int_equal(pause_of(2, 0), SPREAD / 2);
+    policy_tries(&policy, 2);
+    assert_int_equal(policy_hurry(&policy), 0);
+    assert_int_equal(pause_of(2, 0), SPREAD / 2);
+    up(2, 0);
+    assert_int_equal(policy_hurry(&policy), 0);
+}
+
 /* ---- standing ---- */
 
 static void test_settled(void **state) {
@@ -551,6 +620,11 @@ int main(void) {
         cmocka_unit_test(test_pauses_double),
         cmocka_unit_test(test_up_forgets_the_pause),
         cmocka_unit_test(test_refused_again_and_again),
+        cmocka_unit_test(test_a_node_that_nothing_needs_waits),
+        cmocka_unit_test(test_a_node_is_needed_when_another_is_lost),
+        cmocka_unit_test(test_a_node_is_needed_for_a_kept_release),
+        cmocka_unit_test(test_a_node_that_is_made_again_does_not_wait),
+        cmocka_unit_test(test_a_node_that_is_tried_is_not_put_off),
         cmocka_unit_test(test_settled),
         cmocka_unit_test(test_overdue_is_not_ready),
         cmocka_unit_test(test_reported_once),

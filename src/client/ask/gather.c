@@ -12,6 +12,7 @@ void gatherings_check(struct redlock_client *client) {
 }
 
 rl_mask gather(struct redlock_client *client, rl_ns until) {
+    client_hurry(client);
     if (client_settled(client) != rl_all(client->nodes) && net_now(client->net) < until) {
         struct gathering gathering = {.next = client->gatherings};
         waiter_init(&gathering.waiter);

@@ -19,6 +19,7 @@ static struct net *net_of(const struct guard *guard) { return guard->client->net
 
 static void on_timer(struct net_timer *timer);
 static void on_peek(struct net_timer *timer);
+static void on_put_off_end(struct net_timer *timer);
 static net_answered_fn on_answer;
 
 void guard_begin(struct redlock_client *client, struct guard *guard) {
@@ -27,6 +28,7 @@ void guard_begin(struct redlock_client *client, struct guard *guard) {
     guard->client = client;
     guard->timer.fire = on_timer;
     guard->peek.fire = on_peek;
+    guard->put_off_end.fire = on_put_off_end;
     guard->read = (struct net_request){.op = NET_RECORD};
     guard->fences = (struct net_request){.op = NET_FENCES, .nonces = guard->nonces};
     rl_guard_init(&guard->machine, client->nodes, options->drift_ppm, options->drift_ms * RL_MS);
@@ -88,11 +90,49 @@ static void post_write(struct guard *guard, unsigned index) {
     post(guard, rl_bit(index), &at->write);
 }
 
+static void ask_for_records(struct guard *guard, rl_mask nodes) {
+    if (!nodes) return;
+    poll_ask(&guard->poll, nodes);
+    post(guard, nodes, &guard->read);
+}
+
+/* A node pushes a change to all its clients, which must not all read it at one time. A client that
+ * does not need the node just now reads it later: one that asks for no votes, and one that waits
+ * while a majority of others may vote. Until then the node is unread, as in any read that takes
+ * long. Returns the nodes to be read then. */
+static rl_mask put_off(struct guard *guard, rl_mask reads) {
+    struct net *net = net_of(guard);
+    const rl_mask nodes = reads & guard->pushed;
+    uint32_t random = 0;
+    guard->pushed = 0;
+    const bool needs_all = guard->client->trackers > 0 &&
+                           rl_count(guard->client->voters) < guard->machine.votes_needed;
+    if (!nodes || needs_all) return 0;
+    const rl_ns spread = rl_freshness_spread(&guard->poll.freshness);
+    if (spread == 0 || net_random(net, &random, sizeof random) != 0) return 0;
+    if (!guard->put_off)
+        net_timer_set(net, &guard->put_off_end,
+                      net_now(net) + (rl_ns)((uint64_t)spread * random >> 32));
+    guard->put_off |= nodes;
+    return nodes;
+}
+
+void guard_hurry(struct guard *guard) {
+    const rl_mask nodes = guard->put_off;
+    struct net *net = net_of(guard);
+    if (!nodes) return;
+    guard->put_off = 0;
+    net_timer_set(net, &guard->put_off_end, RL_NEVER);
+    ask_for_records(guard, nodes);
+    if (guard->failed) net_timer_set(net, &guard->timer, net_now(net));
+}
+
+static void on_put_off_end(struct net_timer *timer) {
+    guard_hurry(RL_CONTAINER(timer, struct guard, put_off_end));
+}
+
 static void carry_out(struct guard *guard, const struct rl_guard_actions *actions) {
-    if (actions->read) {
-        poll_ask(&guard->poll, actions->read);
-        post(guard, actions->read, &guard->read);
-    }
+    ask_for_records(guard, actions->read & (rl_mask)~put_off(guard, actions->read));
     if (actions->fences) post(guard, actions->fences, &guard->fences);
     for (unsigned i = 0; (actions->write | actions->reconnect) >> i; i++) {
         if (actions->write & rl_bit(i)) post_write(guard, i);
@@ -264,8 +304,12 @@ void guard_stated(struct guard *guard, unsigned node, const struct net_state *st
 
 void guard_changed(struct redlock_client *client, unsigned node) {
     struct poll *poll = &client->guard->poll;
+    struct guard *guard = client->guard;
     if (poll->calls[node].busy) poll->stale |= rl_bit(node);
-    step_node(client->guard, RL_GUARD_CHANGED, node);
+    guard->pushed = rl_bit(node);
+    step(guard, (struct rl_guard_event){.type = RL_GUARD_CHANGED,
+                                        .node = (uint8_t)node,
+                                        .unsent = (guard->put_off & rl_bit(node)) != 0});
 }
 
 void guard_peek(struct guard *guard, unsigned node) { step_node(guard, RL_GUARD_PEEK, node); }
@@ -298,6 +342,7 @@ static void came_or_went(struct redlock_client *client, unsigned node,
     if (at->up && (!status->connected || status->reconnects != at->reconnects)) {
         at->up = false;
         at->trouble = 0;
+        guard->put_off &= (rl_mask)~rl_bit(node);
         step_node(guard, RL_GUARD_DOWN, node);
     }
     if (!at->up && status->connected)

@@ -104,6 +104,9 @@ struct guard {
     rl_mask voided;                /* nodes whose votes in an open round do not count */
     rl_mask reread;                /* of the unread: intact in their last record */
     rl_mask failed;                /* nodes that could not be asked; for after the step */
+    rl_mask pushed;                /* in a step: the node that has just pushed a change */
+    rl_mask put_off;               /* nodes whose read was not sent yet; ... */
+    struct net_timer put_off_end;  /* ... then it is */
     bool stepping, changed;
     int64_t fence_seen, fence_ahead, fence_proposed;
     uint32_t logged_epoch;
@@ -121,6 +124,7 @@ void guard_begin(struct redlock_client *client, struct guard *guard);
 /* The server has pushed a change. Its answers count again when its record and state were read
  * anew. */
 void guard_changed(struct redlock_client *client, unsigned node);
+void guard_hurry(struct guard *guard); /* reads that were put off are sent now */
 /* The write of the machine's record for a node. It uses `text` and the node until it is done. */
 struct net_request guard_write_request(const struct rl_guard_node *node, struct record_text *text);
 /* A vote under this nonce was answered: no fences of that name exist. */

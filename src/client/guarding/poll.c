@@ -64,6 +64,7 @@ void poll_connected(struct poll *poll, unsigned node, bool asked) {
 void poll_counted(struct poll *poll, unsigned node, uint32_t clients) {
     if (poll->freshness.clients[node] == clients) return;
     poll->freshness.clients[node] = clients;
+    net_spread(poll->client->net, rl_freshness_spread(&poll->freshness));
     plan(poll);
 }
 

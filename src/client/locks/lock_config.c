@@ -17,6 +17,18 @@ static rl_ns node_timeout(const struct redlock_client *client, int64_t ttl_ms) {
     return timeout < 5 * RL_MS ? 5 * RL_MS : timeout;
 }
 
+/* Clients that renew at one time, since a lost node has come back to all of them, must not do so
+ * for ever: each has an interval of its own, up to this part shorter. */
+enum { RENEWALS_DIFFER = 16 };
+
+static rl_ns renew_every(const struct redlock_client *client,
+                         const struct redlock_lock_options *options) {
+    const rl_ns every = options->renew ? options->renew_interval_ms * RL_MS : 0;
+    uint32_t random = 0;
+    (void)net_random(client->net, &random, sizeof random);
+    return every - (rl_ns)((uint64_t)(every / RENEWALS_DIFFER) * random >> 32);
+}
+
 static struct lock_config *lock_config_new(struct redlock_client *client,
                                            const struct redlock_lock_options *options) {
     struct lock_config *config = calloc(1, sizeof *config);
@@ -45,7 +57,7 @@ static struct lock_config *lock_config_new(struct redlock_client *client,
         .validity_min = validity_ms * RL_MS,
     };
     config->rules = (struct rl_lease_rules){
-        .renew_every = options->renew ? options->renew_interval_ms * RL_MS : 0,
+        .renew_every = renew_every(client, options),
         .hold_max = options->hold_ms_max * RL_MS,
         .renewals_max = options->renew_count_max,
         .lost_margin = options->lost_margin_ms * RL_MS,

@@ -101,6 +101,7 @@ static void carry_out_sends(struct redlock_lock *lock, const struct rl_actions *
                  actions->release | actions->peek | actions->raise | actions->confirm |
                  actions->leave;
     if (!sends) return;
+    if (actions->extend | actions->acquire) client_hurry(lock->client);
     if (actions->extend | actions->catch_up) leave_writers_round(lock);
     struct round *round = round_of(lock, lock->phase == PHASE_RELEASING);
     if (!round) { /* without memory for requests it is as if every node had failed */
@@ -301,6 +302,9 @@ static rl_ns step_lease(struct redlock_lock *lock, struct rl_event *event, rl_ns
 static enum rl_outcome advance(struct redlock_lock *lock, struct rl_event *event, rl_ns *at) {
     struct redlock_client *client = lock->client;
     rl_ns now = net_now(client->net), t1 = 0;
+    if (lock->phase == PHASE_ACQUIRING &&
+        lock->extra->acquisition->machine.state <= RL_ACQUIRE_GATHERING)
+        client_hurry(client);
     event->settled = client_settled(client);
     event->ready = client_ready(client, now);
     if (lock->config->mode->event) lock->config->mode->event(lock, event);

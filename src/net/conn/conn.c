@@ -121,6 +121,7 @@ void conn_start(struct conn *conn) {
     struct net *net = net_of(conn);
     if (!net_may_touch(net)) return;
     const struct url *url = &conn->node->url;
+    if (conn->kind == CONN_MAIN) policy_tries(&net->policy, conn->node->index);
     timers_set(&net->timers, &conn->retry, RL_NEVER);
     timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
     conn->address = conn->addresses.count = 0;
@@ -358,23 +359,35 @@ void conn_free(struct conn *conn, bool forked) {
     conn_stop_counting(conn);
 }
 
+static uint32_t random_bits(struct net *net) {
+    uint32_t random = 0;
+    return net_random(net, &random, sizeof(random)) == 0 ? random : UINT32_MAX; /* the longest */
+}
+
 void conn_pause(struct conn *conn, struct backoff *backoff) {
     struct net *net = net_of(conn);
-    uint32_t random = 0;
-    if (net_random(net, &random, sizeof(random)) != 0) random = UINT32_MAX; /* the longest pause */
-    timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random));
+    timers_set(&net->timers, &conn->retry, net_now(net) + backoff_next(backoff, random_bits(net)));
+}
+
+static void main_pause(struct conn *conn) {
+    struct net *net = net_of(conn);
+    const rl_ns now = net_now(net);
+    const rl_ns pause = policy_pause(&net->policy, conn->node->index, random_bits(net), now);
+    timers_set(&net->timers, &conn->retry, now + pause);
 }
 
 void conn_fail(struct conn *conn, int verdict, const char *text) {
     struct policy_node *policy = policy_of(conn->node);
-    struct backoff *backoff = conn->kind == CONN_MAIN       ? &policy->backoff
-                              : conn->kind == CONN_NOTIFIER ? &policy->tracking_backoff
-                              : conn->kind == CONN_FRESH    ? &policy->fresh_backoff
-                                                            : &conn->backoff;
+    struct backoff *backoff = conn->kind == CONN_NOTIFIER ? &policy->tracking_backoff
+                              : conn->kind == CONN_FRESH  ? &policy->fresh_backoff
+                                                          : &conn->backoff;
     char why[160]; /* `text` may be conn->broken_text */
     snprintf(why, sizeof(why), "%s", text);
     conn_close(conn, conn_has_unanswered_write(conn));
-    conn_pause(conn, backoff);
+    if (conn->kind == CONN_MAIN)
+        main_pause(conn);
+    else
+        conn_pause(conn, backoff);
     node_down(conn, verdict, why);
 }
 

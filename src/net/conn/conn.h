@@ -288,6 +288,7 @@ void node_down(struct conn *conn, int verdict, const char *text);
 /* begins, or ends, the try of a fresh connection */
 void fresh_pump(struct node *node, rl_ns now);
 /* Keeps the command that the reply says is refused. */
+void nodes_connect(struct net *net, rl_mask nodes); /* after the usual pause */
 void node_note_refusal(struct node *node, const struct net_reply *reply);
 
 /* send.c: calls to be sent, and their answers */

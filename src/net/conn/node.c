@@ -139,6 +139,15 @@ void node_up(struct conn *conn) {
     node_send_kept(node);
 }
 
+void nodes_connect(struct net *net, rl_mask nodes) {
+    for (unsigned i = 0; nodes >> i; i++)
+        if (nodes & rl_bit(i)) conn_pause(net->node[i].main, &net->policy.node[i].backoff);
+}
+
+void net_spread(struct net *net, rl_ns spread) { net->policy.spread = spread; }
+
+void net_hurry(struct net *net) { nodes_connect(net, policy_hurry(&net->policy)); }
+
 /* Of the calls whose connection is lost. */
 static int verdict_of_lost(int verdict) {
     return verdict == REDLOCK_VERDICT_PROTOCOL ? verdict : REDLOCK_VERDICT_DISCONNECTED;
@@ -166,6 +175,7 @@ static void main_down(struct node *node, int verdict, const char *text) {
     node_lose_calls(node, &lost, verdict_of_lost(verdict));
     node_lose_calls(node, &reads, REDLOCK_VERDICT_DISCONNECTED);
     if (was_live) tracking_lost(node, "the other connection is down");
+    nodes_connect(net, policy_needed(&net->policy, net_now(net)));
 }
 
 void node_down(struct conn *conn, int verdict, const char *text) {

@@ -106,8 +106,10 @@ static void retry_memory(struct node *node) {
 }
 
 static void keep(struct node *node, struct net_call *call) {
-    policy_keep(&node->net->policy, node->index, call);
+    struct net *net = node->net;
+    policy_keep(&net->policy, node->index, call);
     arm_keep_timer(node);
+    nodes_connect(net, policy_needed(&net->policy, net_now(net)));
     /* with the connection up, only memory failed */
     if (node->main->state == CONN_READY) retry_memory(node);
 }
