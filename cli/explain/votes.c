@@ -158,7 +158,18 @@ int64_t session_shut_out_due(const struct session *session) {
     return session->shut_out_since == 0 ? NEVER : session->shut_out_since + RECORDS_SETTLE;
 }
 
+static bool all_vote(const struct session *session) {
+    const size_t nodes = redlock_client_nodes(session->client);
+    struct redlock_node_status status = {.size = sizeof status};
+    for (size_t i = 0; i < nodes; i++) {
+        if (redlock_client_node(session->client, i, &status) != REDLOCK_OK) return false;
+        if (status.verdict != REDLOCK_VERDICT_GRANTED) return false;
+    }
+    return true;
+}
+
 size_t session_warn(struct session *session) {
+    if (all_vote(session)) return 0; /* then a report, which is large, has nothing to say */
     const struct redlock_why_report why = why_now(session, NULL);
     char all[1500] = "";
     size_t bad = 0, used = 0;

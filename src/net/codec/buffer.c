@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER_BYTES_MIN = 4096, BUFFER_BYTES_KEPT = 262144 };
+enum { BUFFER_BYTES_MIN = 1024, BUFFER_BYTES_KEPT = 262144 };
 
 static bool make_room(struct buffer *buffer, size_t bytes) {
     if (buffer->begin > 0) {

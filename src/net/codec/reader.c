@@ -16,7 +16,7 @@
 
 #include <hiredis/hiredis.h>
 
-enum { SLOTS_AT_FIRST = 80, ARENA_BYTES_AT_FIRST = 4096 };
+enum { SLOTS_AT_FIRST = 80, ARENA_BYTES_AT_FIRST = 1024 };
 
 static bool grow_slots(struct reader *reader) {
     size_t capacity = reader->slots_capacity * 2;

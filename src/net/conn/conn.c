@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 16384, READS_PER_EVENT = 16 };
+enum { READ_BYTES = 4096, READS_PER_EVENT = 16 };
 
 static struct net *net_of(const struct conn *conn) { return conn->node->net; }
 

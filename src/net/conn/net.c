@@ -55,7 +55,6 @@ static void free_net(struct net *net) {
     tls_context_free(net->tls);
     for (int style = 0; style < COMMAND_STYLES; style++) buffer_free(&net->scratch[style]);
     pthread_mutex_destroy(&net->sleeper_mutex);
-    free(net->fences);
     explicit_bzero(net->random, sizeof(net->random));
     free(net);
 }
@@ -84,19 +83,16 @@ static bool open_nodes(struct net *net, const struct net_options *options,
 
 int net_open(struct net **net, const struct net_options *options,
              const struct net_handlers *handlers, struct net_error *error) {
-    struct net *new = calloc(1, sizeof(*new));
-    bool may_guard = options->guarded || options->asks_quorum;
-    int64_t *fences = may_guard ? calloc(RL_STRIPES, sizeof(*fences)) : NULL;
-    if (!new || (may_guard && !fences)) {
-        free(new);
-        free(fences);
+    const bool may_guard = options->guarded || options->asks_quorum;
+    struct net *new = calloc(1, sizeof(*new) + (may_guard ? RL_STRIPES * sizeof(int64_t) : 0));
+    if (!new) {
         error->result = REDLOCK_NO_MEMORY;
         snprintf(error->text, sizeof(error->text), "out of memory");
         return error->result;
     }
     atomic_init(&new->process, net_process_number());
     new->guarded = options->guarded;
-    new->fences = fences;
+    new->fences = may_guard ? (int64_t *)(void *)(new + 1) : NULL;
     new->epoll = new->kick = new->timer = new->sleeper = -1;
     pthread_mutex_init(&new->sleeper_mutex, NULL);
     new->handlers = *handlers;
@@ -173,7 +169,7 @@ rl_ns net_next_timer(struct net *net) { return net->pending ? 0 : timers_next(&n
 
 static void arm_timer(struct net *net) {
     rl_ns at = timers_next(&net->timers);
-    if (net->timer < 0 || at == net->timer_at) return;
+    if (net->timer < 0 || net->pending || at == net->timer_at) return; /* pending: armed soon */
     struct itimerspec when = {0};
     if (at != RL_NEVER)
         when.it_value = (struct timespec){(time_t)(at / 1000000000), (long)(at % 1000000000)};
