@@ -4,6 +4,7 @@ import configparser
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -11,6 +12,8 @@ import subprocess
 import time
 
 import pytest
+
+from servers import until
 
 SERVICE = pathlib.Path(os.environ["REDLOCK_BUILD"]) / "redlock-serve.service"
 QUORUM_INIT = SERVICE.with_name("redlock-quorum-init@.service")
@@ -70,7 +73,17 @@ def test_what_ends_it_does_not_end_the_service():
     assert unit["StartLimitIntervalSec"] == "0" and service["Restart"] == "on-failure"
     assert service["RestartPreventExitStatus"].split() == ["64", "78"]
     assert (service["WatchdogSec"], service["WatchdogSignal"], service["LimitCORE"]) == ("10", "SIGKILL", "0")
-    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+
+
+def test_reload_needs_no_program_called_kill(start, quorum, tmp_path):
+    """ExecReload as systemd runs it: `$$` is a dollar, and MAINPID is in the environment."""
+    password = tmp_path / "password"
+    password.write_text("first\n")
+    gateway = start(quorum.nodes, "--password-file", str(password))
+    words = shlex.split(read(SERVICE)["Service"]["ExecReload"].replace("$$", "$"))
+    assert words[0] == "/bin/sh", "each machine has this one"
+    subprocess.run(words, env={"MAINPID": str(gateway.process.pid), "PATH": str(tmp_path)}, check=True)
+    until(lambda: any("read again" in line for line in gateway.said), what="the password file read again")
 
 
 class Notified:
