@@ -15,6 +15,7 @@
 #include "boottime.h"
 #include "exit_codes.h"
 #include "message.h"
+#include "path.h"
 
 /* Between fork and exec: async-signal-safe calls only. */
 static _Noreturn void become(const struct child_plan *plan, pid_t parent, int report) {
@@ -39,17 +40,9 @@ static _Noreturn void become(const struct child_plan *plan, pid_t parent, int re
 }
 
 static bool is_there(const char *name) {
-    const char *path = getenv("PATH");
     char file[PATH_MAX];
     if (strchr(name, '/') != NULL) return access(name, X_OK) == 0;
-    if (name[0] == '\0') return false;
-    while (path != NULL && *path != '\0') {
-        const size_t length = strcspn(path, ":");
-        const int wanted = snprintf(file, sizeof file, "%.*s/%s", (int)length, path, name);
-        if (wanted > 0 && (size_t)wanted < sizeof file && access(file, X_OK) == 0) return true;
-        path += length + (path[length] == ':');
-    }
-    return false;
+    return name[0] != '\0' && find_in_path(name, file, sizeof file) == 0;
 }
 
 int child_failed(const char *name, int error) {

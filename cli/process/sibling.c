@@ -12,8 +12,7 @@
 #include "exit_codes.h"
 #include "message.h"
 
-/* The directory of the running program, whatever name it was started by. */
-static int own_directory(char *directory, size_t size) {
+int own_directory(char *directory, size_t size) {
     ssize_t length = readlink("/proc/self/exe", directory, size - 1);
     if (length < 0) return -1;
     directory[length] = '\0';

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The directory of the running program, whatever name it was started by. 0, or -1 without a
+ * message. */
+int own_directory(char *directory, size_t size);
 /* Executes redlock-`command` with the arguments after argv[0]. Returns an exit status only on
  * failure. */
 int sibling_main(const char *command, int argc, char **argv);

@@ -15,19 +15,7 @@
 #include <unistd.h>
 
 #include "process/message.h"
-
-static int find_in_path(const char *name, char *program, size_t size) {
-    const char *path = getenv("PATH");
-    if (path == NULL) path = "/usr/local/bin:/usr/bin:/bin";
-    while (*path != '\0') {
-        size_t length = strcspn(path, ":");
-        int wanted = snprintf(program, size, "%.*s/%s", (int)length, path, name);
-        if (length > 0 && wanted > 0 && (size_t)wanted < size && access(program, X_OK) == 0)
-            return 0;
-        path += length + (path[length] == ':');
-    }
-    return -1;
-}
+#include "process/path.h"
 
 int server_find_program(const char *named, char *program, size_t size) {
     if (named != NULL) {

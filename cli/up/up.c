@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "process/child.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
+#include "process/path.h"
 #include "process/signals.h"
 #include "process/terminal.h"
 #include "servers.h"
@@ -52,7 +54,7 @@ static int is_empty(const char *path) {
     return entries <= 2; /* . and .. */
 }
 
-static int own_directory(struct up *up) {
+static int named_directory(struct up *up) {
     const char *named = up->settings->up.dir;
     if (mkdir(named, 0700) != 0 && (errno != EEXIST || !is_empty(named))) {
         complain("--dir %s: %s", named,
@@ -66,7 +68,7 @@ static int own_directory(struct up *up) {
 }
 
 static int make_directory(struct up *up) {
-    if (up->settings->up.dir != NULL) return own_directory(up);
+    if (up->settings->up.dir != NULL) return named_directory(up);
     const char *where = getenv("TMPDIR");
     snprintf(up->servers.directory, sizeof up->servers.directory, "%s/redlock-up.XXXXXX",
              where != NULL && where[0] == '/' ? where : "/tmp");
@@ -112,6 +114,20 @@ static char *assignment(const char *name, const char *value) {
     return asprintf(&text, "%s=%s", name, value) < 0 ? NULL : text;
 }
 
+/* COMMAND may call redlock, which need not be installed. A PATH that leads to this program already
+ * keeps its order, in which a virtual environment may come before the directory of redlock. */
+static int offer_redlock(void) {
+    char directory[PATH_MAX - sizeof "/redlock"], own[PATH_MAX], found[PATH_MAX];
+    struct stat ours, other;
+    if (own_directory(directory, sizeof directory) != 0 || strchr(directory, ':') != NULL) return 0;
+    snprintf(own, sizeof own, "%s/redlock", directory);
+    if (stat(own, &ours) != 0) return 0; /* it has another name */
+    if (find_in_path("redlock", found, sizeof found) == 0 && stat(found, &other) == 0 &&
+        other.st_dev == ours.st_dev && other.st_ino == ours.st_ino)
+        return 0;
+    return search_first_in(directory);
+}
+
 static int start_command(struct up *up, char **argv) {
     char *added[] = {
         assignment("REDLOCK_NODES", up->servers.nodes),
@@ -120,7 +136,7 @@ static int start_command(struct up *up, char **argv) {
         assignment("REDLOCK_UP_DIR", up->servers.directory),
         assignment("REDLOCK_QUORUM", up->servers.quorum)}; /* "": of a classic one, none */
     const size_t count = sizeof added / sizeof added[0];
-    bool whole = true;
+    bool whole = offer_redlock() == 0;
     for (size_t i = 0; i < count; i++) whole = whole && added[i] != NULL;
     char **environment = whole ? environment_with(added, count) : NULL;
     int failed = EXIT_SYSTEM;

@@ -56,6 +56,30 @@ def test_runs_a_command_with_a_quorum(up, room, tmp_path):
     nothing_left(room, ports_in(nodes))
 
 
+@pytest.mark.parametrize("other", ["none", "before", "after", "link"])
+def test_the_command_finds_this_redlock(up, room, tmp_path, other):
+    """A PATH without it, with another redlock before or after it, and one that leads to it."""
+    (tmp_path / "other").mkdir()
+    stranger = tmp_path / "other" / "redlock"
+    if other == "link":
+        stranger.symlink_to(BINARY)
+    elif other != "none":
+        stranger.write_text("#!/bin/sh\nexit 33\n")
+        stranger.chmod(0o755)
+    own, usual = os.path.dirname(os.path.realpath(BINARY)), os.environ["PATH"].split(":")
+    rest = [each for each in usual if not os.path.exists(f"{each}/redlock")]
+    place = [own, f"{tmp_path}/other"] if other == "after" else [f"{tmp_path}/other"]
+    path = ":".join([*rest[:1], *place, *rest[1:]])
+    up.environ["PATH"] = path
+    done = up("up", "-q", "-n", "1", "--", "sh", "-c", 'echo "$PATH"; redlock run x -- redlock --version')
+    assert done.returncode == 0, done.stderr
+    said, version = done.stdout.decode().splitlines()
+    assert said == (f"{own}:{path}" if other in ("none", "before") else path)
+    assert version.startswith("redlock ")
+    # It also finds COMMAND itself.
+    assert up("up", "-q", "-n", "1", "--", "redlock", "run", "x", "true").returncode == 0
+
+
 @pytest.mark.parametrize("script, status", [("kill -9 $$", 137), ("kill -SEGV $$", 139), ("exit 0", 0)])
 def test_crash_of_the_command(up, room, script, status):
     assert up("up", "-n", "1", "--", "sh", "-c", script).returncode == status
