@@ -53,7 +53,10 @@ def complete(here):
     out = settle(here, demo, 0)
     assert "counter        320 (expected 320)" in out, out
     assert "acquisitions   320" in out, out
-    assert len(out.split("Try next:\n")[1].splitlines()) == 3, out
+    typed = out.split("Try next:\n")[1].splitlines()
+    assert len(typed) == 2, out
+    for line in typed:
+        subprocess.run(["bash", "-ec", line], env=here.environ, stdin=subprocess.DEVNULL, check=True, timeout=30)
 
 
 def interrupted(here):

@@ -51,24 +51,21 @@ def shell(here, arguments, work, text=""):
 
 
 def first_command(here, lines):
-    """The first block, on a quorum, with a backup.sh to lock."""
+    """The first block, in a shell of `redlock up`."""
+    here.environ["TZ"] = "UTC"
     with tempfile.TemporaryDirectory() as directory:
-        backup = pathlib.Path(directory) / "backup.sh"
-        backup.write_text("#!/bin/sh\necho \"backup ran\"\n")
-        backup.chmod(0o755)
-        path = f"{BUILD}/cli:{here.environ['PATH']}"
-        said = shell(here, ["env", f"PATH={path}", "redlock", "up", "-q", "-n", "3", "--", "bash"], directory, "\n".join(lines))
-    assert said == "backup ran\n", said
+        said = shell(here, [BUILD / "cli/redlock", "up", "-q", "-n", "3", "--", "bash"], directory, "\n".join(lines))
+    assert re.fullmatch(r".* UTC.*\n", said), said
 
 
 def trial(here, before, typed):
     """The trial as it is typed, one line after the other, in a source tree in which scripts/demo has built."""
     ours, rest = split(before)
     assert [line.split()[0] for line in ours] == ["scripts/demo"], ours
-    built = next(word.rsplit("/cli", 1)[0] for word in rest[0].split("=")[1].split(":") if word.endswith("/cli"))
-    assert built.replace("$PWD", "$source") in (SOURCE / "scripts/demo").read_text(), f"scripts/demo does not build in {built}"
+    built = rest[0].split()[0].removesuffix("/cli/redlock")
+    assert f"built=$source/{built}\n" in (SOURCE / "scripts/demo").read_text(), f"scripts/demo does not build in {built}"
     with tempfile.TemporaryDirectory() as directory:
-        place = pathlib.Path(built.replace("$PWD", directory))
+        place = pathlib.Path(directory) / built
         place.parent.mkdir(parents=True)
         place.symlink_to(BUILD)
         said = shell(here, ["bash"], directory, "\n".join([*rest, *typed]) + "\n")
@@ -84,6 +81,7 @@ def main():
     check_c(text)
     first, before, typed = [block.splitlines() for block in blocks(text, "sh")]
     with room() as here:
+        here.environ["PATH"] = ":".join(each for each in here.environ["PATH"].split(":") if each != str(BUILD / "cli"))
         first_command(here, first)
         trial(here, before, typed)
     return 0
