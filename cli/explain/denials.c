@@ -69,7 +69,14 @@ char *denied_commands(struct session *session, struct denials *denials, size_t n
     return out;
 }
 
-/* "~job ~redlock:shared:job"; those of wait queues are not needed. */
+/* Of "job:slot:1" the bytes of "job"; 0: it is not such a name, or cut off. */
+static size_t stem_of_slot(const char *name) {
+    const size_t bytes = strlen(name), tail = strlen(":slot:1");
+    return bytes > tail && strcmp(name + bytes - tail, ":slot:1") == 0 ? bytes - tail : 0;
+}
+
+/* "~job ~redlock:shared:job"; those of wait queues are not needed. A lock with slots needs its own
+ * name and all names that its slots can have, of which only the first was asked about. */
 static void denied_keys(struct session *session, size_t node, const char *resource, char *out,
                         size_t size) {
     struct redlock_own_key keys[REDLOCK_OWN_KEYS];
@@ -79,10 +86,14 @@ static void denied_keys(struct session *session, size_t node, const char *resour
     for (size_t i = 0; i < REDLOCK_OWN_KEYS && used < size; i++) {
         const bool list = strncmp(keys[i].name, "redlock:shared:", 15) == 0,
                    queue = strncmp(keys[i].name, "redlock:wait", 12) == 0;
-        if (!keys[i].denied || queue || (list && !shared)) continue;
         char name[sizeof keys[i].name * 4];
-        used += (size_t)snprintf(out + used, size - used, "%s~%s", used > 0 ? " " : "",
-                                 printable(name, sizeof name, keys[i].name, strlen(keys[i].name)));
+        printable(name, sizeof name, keys[i].name, strlen(keys[i].name));
+        const int stem = i == 0 && session->settings->slots > 0 ? (int)stem_of_slot(name) : 0;
+        if (!(keys[i].denied || stem > 0) || queue || (list && !shared)) continue;
+        if (used > 0) used += (size_t)snprintf(out + used, size - used, " ");
+        used += (size_t)(stem > 0 ? snprintf(out + used, size - used, "~%.*s ~%.*s:slot:*", stem,
+                                             name, stem, name)
+                                  : snprintf(out + used, size - used, "~%s", name));
     }
 }
 
@@ -124,8 +135,10 @@ char *denied_text(struct session *session, struct denials *denials, size_t node,
     denied_commands(session, denials, node, need, commands, sizeof commands);
     if (commands[0] == '\0' && need == NEED_LOCK)
         denied_ways(&denials->servers[node], commands, sizeof commands);
-    if (commands[0] == '\0' && resource != NULL)
+    if (commands[0] == '\0' && resource != NULL) {
         denied_keys(session, node, resource, commands, sizeof commands);
+        denials->keys = denials->keys || commands[0] != '\0';
+    }
     if (commands[0] != '\0')
         snprintf(out, size, "%s: allow this user %s", redlock_verdict_text(REDLOCK_VERDICT_NOPERM),
                  commands);

@@ -19,7 +19,7 @@ int own_keys_take(struct session *session, size_t node, const char *resource,
 const char *own_key_fault(const struct redlock_own_key *key);
 
 struct denials {
-    bool asked;
+    bool asked, keys; /* keys: a node denies a key */
     struct redlock_server servers[REDLOCK_NODES_MAX];
 };
 

@@ -34,6 +34,9 @@ static void report_nodes(struct session *session, const struct redlock_why_repor
         if ((speak && !healthy) || verdict == REDLOCK_VERDICT_TWICE_LISTED)
             complain("  %s: %s", node_url(session, i), reason);
     }
+    if (denials.keys && session->settings->prefix == NULL)
+        complain("if this user may use only keys with a prefix, set it instead: --prefix TEXT, or "
+                 "prefix = TEXT in redlock.conf");
 }
 
 /* The TTL comes from the caller; the servers decide how long the quorum allows. The client refused

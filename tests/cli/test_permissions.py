@@ -163,7 +163,7 @@ def test_what_a_lock_needs(own_quorum, resource, command):
 
 def test_a_lock_without_scripts_or_transactions(three, resource):
     """The least user of docs/operate/acl.md, less the scripts: it may set, so acquire succeeds; extend and release cannot compare."""
-    line = re.search(r"^ACL SETUSER locks on >PASSWORD .*$", (SOURCE / "docs/operate/acl.md").read_text(), re.M)
+    line = re.search(r"^ACL SETUSER locks on >PASSWORD resetkeys ~lock:\* %R~redlock:node .*$", (SOURCE / "docs/operate/acl.md").read_text(), re.M)
     assert " +eval +evalsha " in line[0]
     for server in three.servers:
         server.ask(*line[0].replace(" +eval +evalsha ", " ").split())
@@ -271,7 +271,7 @@ def test_a_refused_lock_leaves_nothing(three, mode, script, options, resource):
 def test_the_least_user_and_a_shared_lock(three, resource):
     """The user of docs/operate/acl.md for guarded mode may not share."""
     make_quorum(three.servers)
-    line = re.search(r"^ACL SETUSER locks on >PASSWORD resetkeys ~lock:\* ~redlock:\* .*$", (SOURCE / "docs/operate/acl.md").read_text(), re.M)
+    line = re.search(r"^ACL SETUSER locks on >PASSWORD resetkeys ~lock:\* ~redlock:\* resetchannels -@all .*$", (SOURCE / "docs/operate/acl.md").read_text(), re.M)
     for server in three.servers:
         server.ask(*line[0].split())
     redlock = Redlock(urls(*three.servers).replace("//", "//locks:PASSWORD@"), {"REDLOCK_MODE": "guarded"})
@@ -284,7 +284,7 @@ def test_the_least_user_and_a_shared_lock(three, resource):
 
 @pytest.mark.parametrize("options, patterns, missing", [
     ([], ["~other"], "~{0}"), (["--shared"], ["~{0}"], "~redlock:shared:{0}"), (["--shared"], ["~redlock:*"], "~{0}"),
-    (["--shared"], ["~other"], "~{0} ~redlock:shared:{0}"), (["--slots=2"], ["~{0}"], "~{0}:slot:1")])
+    (["--shared"], ["~other"], "~{0} ~redlock:shared:{0}"), (["--slots=2"], ["~{0}"], "~{0} ~{0}:slot:*"), (["--slots=2"], ["~{0}:slot:*"], "~{0} ~{0}:slot:*")])
 def test_a_denied_key_is_named(three, options, patterns, missing, resource):
     for server in three.servers:
         server.ask("ACL", "SETUSER", "lacks", "on", ">geheim", "resetkeys", *[pattern.format(resource) for pattern in patterns],
