@@ -541,7 +541,7 @@ def test_lost_token(shell, mode):
             for server in servers.servers:
                 server.ask("FLUSHALL")
         environ = mode(servers.nodes)
-        shell("redlock acquire --ttl 2s deploy", environ=environ)
+        shell("redlock acquire --json --ttl 2s --owner 'the  \"build\" machine' deploy", environ=environ)
         shell("redlock run --ttl 1s --nonblock deploy -- true", environ=environ, status=75)
         said = shell(PAGE.one("sh", "lost token"), environ=environ).splitlines()
         verdicts = [line for line in said if line.startswith("deploy: ")]
