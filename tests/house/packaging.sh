@@ -16,9 +16,17 @@ same packaging/debian/changelog "$(sed -n '1s/^redlock (\([^-]*\)-.*/\1/p' "$sou
 same packaging/rpm/redlock.spec "$(sed -n 's/^Version: *//p' "$source/packaging/rpm/redlock.spec")"
 same "the last entry of packaging/rpm/redlock.spec" "$(sed -n 's/^\* .* - \(.*\)-[0-9]*$/\1/p;T;q' "$source/packaging/rpm/redlock.spec")"
 
+# The project's page, of which CMakeLists.txt is the place (RELEASING.md).
+page=$(sed -n 's/.* HOMEPAGE_URL \([^ )]*\).*/\1/p' "$source/CMakeLists.txt")
+for file in README.md SECURITY.md packaging/debian/control packaging/debian/copyright packaging/rpm/redlock.spec; do
+    pages=$(grep -oE '(project.s page[^<]*<|^(Homepage|Source|URL): +)https://[^>]*' "$source/$file" | grep -o 'https:.*' | sort -u)
+    [ "$pages" = "$page" ] || { echo "$file says that the project's page is '$pages', CMakeLists.txt '$page'"; exit 1; }
+done
+
 DESTDIR=$scratch cmake --install "$build" > /dev/null
 bin=$(find "$scratch" -path '*/bin/redlock' -type f)
 prefix=${bin%/bin/redlock}
+grep -q "^URL: $page\$" "$(find "$prefix" -name redlock.pc)" || { echo "redlock.pc does not name $page"; exit 1; }
 docs=$(find "$prefix" -path '*/doc/redlock' -type d)
 named=$(grep -aohE '/doc/redlock/[a-z-]+\.md' "$prefix/bin/redlock" "$prefix/libexec/redlock"/* "$prefix"/share/man/man?/* | sort -u)
 [[ $named == */safety.md* ]] || { echo "no message names safety.md"; exit 1; }
