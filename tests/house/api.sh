@@ -22,5 +22,7 @@ while read -r name; do
     [ "$(wc -w <<< "$text")" -ge 12 ] || { echo "$name: its page does not say what it does"; exit 1; }
     pages=$((pages + 1))
 done < "$2/packaging/symbols.txt"
-[ -s "$scratch/html/index.html" ] || { echo "no HTML"; exit 1; }
+# The text of the main page, without what stands around each page.
+page=$(sed -n '/<div class="contents">/,/<!-- contents -->/p' "$scratch/html/index.html" | sed 's/<[^>]*>/ /g')
+[[ $page == *redlock/admin.h* && $page == *redlock_acquire* && $(wc -w <<< "$page") -gt 80 ]] || { echo "the main page is blank"; exit 1; }
 echo "$pages functions have a manual page"
