@@ -116,6 +116,13 @@ def check_lost_pairs(source, directory):
     check("redlock failed in 2 of the pairs" in done.stdout and done.returncode == 1, "redlock fails at 64", done)
 
 
+def check_missing(source, directory):
+    """A release build without the tests has no program of ours: nobody is installed in vain."""
+    done = run(source, source / "bench/peers", directory / "missing-builds", "--redlock-build", str(directory), "redsync")
+    check(done.returncode == 64 and "redlock_peer is not there" in done.stderr and "-DREDLOCK_TESTS=ON" in done.stderr and
+          "installing" not in done.stderr, "our own program is missing", done)
+
+
 def main():
     source = pathlib.Path(sys.argv[1])
     os.environ.pop("REDLOCK_NODES", None)
@@ -134,6 +141,7 @@ def main():
         done = run(source, peers, builds, "nobody")
         check(done.returncode == 64 and "no peer is called nobody" in done.stderr, "a peer that there is not", done)
         check_lost_pairs(source, pathlib.Path(directory))
+        check_missing(source, pathlib.Path(directory))
     done = run(source, source / "bench/peers", pathlib.Path(tempfile.gettempdir()), "--list")
     check(done.returncode == 0 and "redsync" in done.stdout and "redisson" in done.stdout, "the real ones", done)
     print("the runner keeps its word")
