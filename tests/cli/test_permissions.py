@@ -9,7 +9,7 @@ import time
 import pytest
 
 from conftest import Redlock
-from servers import started, until, urls
+from servers import server_project, server_version, started, until, urls
 
 CONFIG, NO_QUORUM, LOST, HELD = 78, 69, 80, 75
 MODULE = os.environ.get("REDLOCK_MODULE", "")
@@ -280,6 +280,35 @@ def test_the_least_user_and_a_shared_lock(three, resource):
     assert done.returncode == CONFIG and [kept_by(server) for server in three.servers] == [[]] * 3, text
     assert text.count("allow this user +zrem +zrevrange +zremrangebyscore +pexpireat\n") >= 2, text
     assert answered(redlock, "acquire", f"lock:{resource}").returncode == 0
+
+
+@pytest.mark.skipif(server_project() != "Valkey" or server_version() < (9, 1), reason="users have databases from Valkey 9.1")
+@pytest.mark.parametrize("mode", ["classic", "auto", "guarded"])
+def test_a_denied_database_is_named(three, mode, resource):
+    """With the database of the URL among the user's, the least user of docs/operate/acl.md needs nothing else."""
+    lines = re.findall(r"^ACL SETUSER locks on >PASSWORD .*$", (SOURCE / "docs/operate/acl.md").read_text(), re.M)
+    line = lines[1 if mode == "guarded" else 0]
+
+    def lists(databases):
+        for server in three.servers:
+            server.ask(*line.split(), "+select", f"db={databases}")
+
+    for database, other in ("", "1"), ("/1", "0,2"):
+        nodes = ",".join(f"{url}{database}" for url in urls(*three.servers).replace("//", "//locks:PASSWORD@").split(","))
+        redlock = Redlock(nodes, {"REDLOCK_MODE": mode})
+        lists("0,1")
+        if mode == "guarded":
+            assert redlock("quorum", "init", "--never-used", "--yes", "--ttl-max=30s").returncode == 0
+        assert answered(redlock, "run", f"lock:{resource}", "true").returncode == 0
+        lists(other)
+        number = database[1:] or "0"
+        cause = (f"this user may not use database {number}: add {number} to its databases (ACL SETUSER locks db=...), "
+                 "or name a permitted one in the URL")
+        done = redlock("run", "--wait=20s", f"lock:{resource}", "true")
+        assert done.returncode == CONFIG and done.stderr.decode().count(f"no permission (ACL) ({cause})\n") >= 2, done.stderr
+        report = json.loads(redlock("doctor", "--json", "--samples=1").stdout)
+        unfit, = (finding for finding in report["findings"] if finding["name"] == "UNFIT")
+        assert unfit["nodes"] == [1, 2, 3] and cause in unfit["why"], report
 
 
 @pytest.mark.parametrize("options, patterns, missing", [

@@ -15,6 +15,7 @@ static const struct {
     {"NOPERM this user has no permissions to run the 'eval' command", REDLOCK_VERDICT_NOPERM},
     {"NOPERM", REDLOCK_VERDICT_NOPERM},
     {"NOPERMANENT", REDLOCK_VERDICT_ERROR},
+    {"NOPERM No permissions to access database", REDLOCK_VERDICT_NOPERM},
     {"OOM command not allowed when used memory > 'maxmemory'.", REDLOCK_VERDICT_OOM},
     {"MISCONF Redis is configured to save RDB snapshots, but ...", REDLOCK_VERDICT_MISCONF},
     {"READONLY You can't write against a read only replica.", REDLOCK_VERDICT_READONLY},
@@ -114,6 +115,10 @@ static void test_kinds(void **state) {
         error_reply_is_unknown_command(error_of("ERR unknown command `EVAL`, with args", 37)));
     assert_false(error_reply_is_unknown_command(error_of("ERR unknown", 11)));
     assert_true(error_reply_is_unknown_command(error_of("unsupported command 'info'", 26)));
+    assert_true(
+        error_reply_is_database_denied(error_of("NOPERM No permissions to access database", 40)));
+    assert_false(
+        error_reply_is_database_denied(error_of("NOPERM No permissions to access a key", 37)));
 }
 
 static void test_unknown_commands_are_named(void **state) {

@@ -122,6 +122,10 @@ bool error_reply_is_wrong_arity(struct net_bytes error) {
     return begins(error, "ERR wrong number of arguments");
 }
 
+bool error_reply_is_database_denied(struct net_bytes error) {
+    return begins(error, "NOPERM No permissions to access database");
+}
+
 bool error_reply_is_lua_missing(struct net_bytes error) {
     return begins(error, "ERR Could not find scripting engine");
 }

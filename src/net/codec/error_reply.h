@@ -17,6 +17,8 @@ bool error_reply_is_noscript(struct net_bytes error);
 bool error_reply_is_wrong_arity(struct net_bytes error);
 /* Also in the words of proxies, and of servers that are not for all commands. */
 bool error_reply_is_unknown_command(struct net_bytes error);
+/* Valkey 9.1 and later: the user is confined to other databases. It comes before other denials. */
+bool error_reply_is_database_denied(struct net_bytes error);
 /* Valkey 9.1 and later without its module `lua`. */
 bool error_reply_is_lua_missing(struct net_bytes error);
 /* How many bytes of an error may be shown, at most `most`: the arguments that an "unknown command"

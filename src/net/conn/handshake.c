@@ -424,6 +424,26 @@ static void quorum_failed(struct conn *conn, struct net_bytes error) {
                 error_reply_shown_bytes(error, 110), (const char *)error.data);
 }
 
+/* Any other error may pass, or shows up when the record is read and in each vote. */
+static void fences_failed(struct conn *conn, struct net_bytes error) {
+    if (error_reply_is_unknown_command(error))
+        unknown_command(conn, "ZADD", "guarded mode");
+    else if (error_reply_verdict(error) == REDLOCK_VERDICT_NOPERM)
+        conn_fail(conn, REDLOCK_VERDICT_NOPERM,
+                  "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
+}
+
+static void database_denied(struct conn *conn) {
+    const struct url *url = &conn->node->url;
+    const char *db = url->db[0] != '\0' ? url->db : "0";
+    char text[160];
+    snprintf(text, sizeof(text),
+             "this user may not use database %s: add %s to its databases (ACL SETUSER %.20s "
+             "db=...), or name a permitted one in the URL",
+             db, db, url->user ? url->user : "default");
+    conn_fail(conn, REDLOCK_VERDICT_NOPERM, text);
+}
+
 const char *handshake_awaits(const struct conn *conn) {
     return conn->step < conn->steps_count ? commands[conn->steps[conn->step]] : "the last command";
 }
@@ -433,6 +453,10 @@ void handshake_reply(struct conn *conn) {
     struct net_bytes error = conn->reader.bytes[0];
     uint32_t generation = conn->generation;
     bool failed = reader_is_error(&conn->reader);
+    if (failed && error_reply_is_database_denied(error)) {
+        database_denied(conn);
+        return;
+    }
     switch (step) {
     case STEP_AUTH:
         if (failed) auth_failed(conn, error);
@@ -483,12 +507,7 @@ void handshake_reply(struct conn *conn) {
         break;
     case STEP_SUBSCRIBE: tracking_step(conn, failed); break;
     case STEP_FENCES:
-        /* Any other error may pass, or shows up when the record is read and in each vote. */
-        if (failed && !conn->native && error_reply_is_unknown_command(error))
-            unknown_command(conn, "ZADD", "guarded mode");
-        else if (failed && !conn->native && error_reply_verdict(error) == REDLOCK_VERDICT_NOPERM)
-            conn_fail(conn, REDLOCK_VERDICT_NOPERM,
-                      "guarded mode needs more than a classic lock: allow " GUARDED_COMMANDS);
+        if (failed && !conn->native) fences_failed(conn, error);
         break;
     default:
         if (failed) script_failed(conn, commands[step], error);
