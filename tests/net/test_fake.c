@@ -363,7 +363,7 @@ static void test_hung_up_on(void **state) {
     world_until_verdict(&world, 0, REDLOCK_VERDICT_DISCONNECTED);
     assert_non_null(
         strstr(world_node(&world, 0).text, "before its first answer, to REDLOCK.HELLO"));
-    assert_non_null(strstr(world_node(&world, 0).text, "TLS port? use rediss://"));
+    assert_non_null(strstr(world_node(&world, 0).text, "a TLS port (use rediss://) or a proxy"));
     end(&fake, &world);
 
     begin_silent(&fake, &world);

@@ -242,8 +242,9 @@ static void hung_up(struct conn *conn, const char *why) {
     const bool begins = conn->kind == CONN_MAIN && conn->state == CONN_HANDSHAKE;
     const bool silent = begins && conn->node->url.kind == URL_TCP && conn->step == 0;
     if (silent)
-        snprintf(text, sizeof(text), "%s before its first answer, to %s; TLS port? use rediss://",
-                 why, handshake_awaits(conn));
+        snprintf(text, sizeof(text),
+                 "%s before its first answer, to %s: a TLS port (use rediss://) or a proxy", why,
+                 handshake_awaits(conn));
     else if (begins)
         snprintf(text, sizeof(text), "%s before its answer to %s", why, handshake_awaits(conn));
     else

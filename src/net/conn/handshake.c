@@ -261,6 +261,19 @@ static bool reached_several(struct conn *conn) {
     return true;
 }
 
+/* Envoy's redis_proxy calls each server a cluster, and each of its answers may be another one's. */
+static void refuse_cluster(struct conn *conn) {
+    char process[24];
+    info_value(conn->reader.bytes[0], "process_id", process, sizeof(process));
+    if (process[0] == '\0')
+        conn_fail(conn, REDLOCK_VERDICT_UNFIT,
+                  "a proxy answers (INFO shows cluster mode and no process_id, as Envoy's does); "
+                  "list the server itself");
+    else
+        conn_fail(conn, REDLOCK_VERDICT_CLUSTER,
+                  "the server runs in cluster mode; list independent servers");
+}
+
 static void info_answered(struct conn *conn) {
     struct node *node = conn->node;
     char mode[16], version[16];
@@ -275,8 +288,7 @@ static void info_answered(struct conn *conn) {
     read_mode(conn->reader.bytes[0], mode, sizeof(mode));
     if (reached_several(conn)) return;
     if (strcmp(mode, "cluster") == 0) {
-        conn_fail(conn, REDLOCK_VERDICT_CLUSTER,
-                  "the server runs in cluster mode; list independent servers");
+        refuse_cluster(conn);
     } else if (strcmp(mode, "sentinel") == 0) {
         conn_fail(conn, REDLOCK_VERDICT_UNFIT,
                   "the server is a Sentinel and holds no keys; list the servers themselves");
