@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct http_pages;
 struct redlock_client;
 
 /* Which scripts of clients run, in addition to the known ones. */
@@ -26,9 +27,10 @@ struct serve_options {
     /* unix:///PATH and HOST:PORT, separated by commas; NULL: only the sockets that systemd passes
      */
     const char *listen;
-    unsigned socket_mode;      /* of the Unix sockets that it creates */
-    const char *password_file; /* the password is its first line; NULL: none */
-    const char *metrics;       /* HOST:PORT; NULL: none */
+    unsigned socket_mode;           /* of the Unix sockets that it creates */
+    const char *password_file;      /* the password is its first line; NULL: none */
+    const char *metrics;            /* HOST:PORT; NULL: none */
+    const struct http_pages *pages; /* further ones at that address; NULL: none */
     size_t connections_max;
     /* for requests, unread answers and subscriptions of clients, approximate */
     size_t client_bytes_max;

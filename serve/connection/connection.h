@@ -18,7 +18,7 @@
 #include "channel.h"
 #include "key/key.h"
 #include "script/known.h"
-#include "listen.h"
+#include "http/address.h"
 #include "notification.h"
 #include "password.h"
 #include "plan.h"

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "listen.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +17,7 @@
 
 #include "connection.h"
 #include "loop/gateway.h"
+#include "http/address.h"
 
 enum { BACKLOG = 511 };
 
@@ -31,49 +30,6 @@ struct listener {
     dev_t device;        /* and its inode at that time: another program may have replaced it */
     ino_t inode;
 };
-
-/* ---- addresses ---- */
-
-static bool is_port(const char *text) {
-    char *end = NULL;
-    if (text[0] < '0' || text[0] > '9') return false;
-    return strtoul(text, &end, 10) <= 65535 && *end == '\0';
-}
-
-const char *address_find(const char *text, const char *malformed, struct addrinfo **found) {
-    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
-                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    const char *colon = strrchr(text, ':');
-    char host[256];
-    if (colon == NULL || !is_port(colon + 1)) return malformed;
-    size_t bytes = (size_t)(colon - text);
-    if (bytes >= 2 && text[0] == '[' && text[bytes - 1] == ']') {
-        text++;
-        bytes -= 2;
-    } else if (memchr(text, ':', bytes) != NULL) {
-        return malformed; /* an IPv6 address needs its brackets */
-    }
-    if (bytes == 0 || bytes >= sizeof host) return malformed;
-    memcpy(host, text, bytes);
-    host[bytes] = '\0';
-    const int result = getaddrinfo(host, colon + 1, &wanted, found);
-    return result == 0 ? NULL : gai_strerror(result);
-}
-
-char *address_text(const struct sockaddr *address, char *out, size_t size) {
-    char host[INET6_ADDRSTRLEN] = "";
-    snprintf(out, size, "unix");
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const void *)address;
-        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        snprintf(out, size, "%s:%u", host, ntohs(in->sin_port));
-    } else if (address->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const void *)address;
-        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-        snprintf(out, size, "[%s]:%u", host, ntohs(in6->sin6_port));
-    }
-    return out;
-}
 
 /* ---- connections ---- */
 
@@ -191,21 +147,11 @@ static bool listen_unix(struct gateway *gateway, const char *path) {
 
 /* ---- TCP ---- */
 
-static bool is_loopback(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const void *)address;
-        return ntohl(in->sin_addr.s_addr) >> 24 == 127;
-    }
-    if (address->sa_family != AF_INET6) return false;
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr) !=
-           0;
-}
-
 /* A client that can reach the port can take and delete every lock. */
 static bool may_be_reached(const struct gateway *gateway, const struct sockaddr *address,
                            const char *name) {
     if (gateway->password != NULL || address->sa_family == AF_UNIX) return true;
-    if (is_loopback(address)) {
+    if (address_is_loopback(address)) {
         gateway->options->say(
             "%s: every user of this machine can take and delete the locks here: give "
             "--password-file, or listen on a Unix socket",
@@ -218,36 +164,12 @@ static bool may_be_reached(const struct gateway *gateway, const struct sockaddr 
     return false;
 }
 
-static void report_address(const struct gateway *gateway, int fd, const char *what) {
-    struct sockaddr_storage address = {0};
-    socklen_t bytes = sizeof address;
-    char text[ADDRESS_TEXT_BYTES];
-    if (!gateway->options->verbose || getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
-        return;
-    gateway->options->say("%s on %s", what,
-                          address_text((const struct sockaddr *)&address, text, sizeof text));
-}
-
-int listen_at(const struct gateway *gateway, const struct addrinfo *address, int backlog,
-              bool is_v6_only, const char *what) {
-    const int on = 1;
-    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (is_v6_only) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, backlog) != 0) {
-        const int error = errno;
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    report_address(gateway, fd, what);
-    return fd;
-}
-
 static bool listen_one(struct gateway *gateway, const struct addrinfo *one, const char *name) {
     if (!may_be_reached(gateway, one->ai_addr, name)) return false;
-    int fd = listen_at(gateway, one, BACKLOG, one->ai_family == AF_INET6, "listening");
+    char text[ADDRESS_TEXT_BYTES];
+    int fd = address_listen(one, BACKLOG, one->ai_family == AF_INET6);
+    if (fd >= 0 && gateway->options->verbose)
+        gateway->options->say("listening on %s", address_of(fd, text, sizeof text));
     if (fd >= 0) return listener_add(gateway, fd, NULL);
     gateway->options->say("--listen %s: %s", name, strerror(errno));
     return false;

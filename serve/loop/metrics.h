@@ -7,21 +7,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
+
+#include "http/http.h"
 
 #define DURATIONS_BUCKETS 16
-/* The limit at one time. A further connection replaces the oldest, at most once per
- * METRICS_PAUSE_MS. So a reader of metrics gets its answer even among connections that send
- * nothing. */
-#define METRICS_CONNECTIONS_MAX 16
-#define METRICS_PAUSE_MS 10
-/* The lifetime of a connection, even of an active one. */
-#define METRICS_SECONDS 5
 
 struct evbuffer;
-struct event;
-struct gateway;
-struct scrape;
 
 enum metric_step { METRIC_PEEK, METRIC_TAKE, METRIC_EXTEND, METRIC_RELEASE, METRIC_STEPS };
 /* NOT: held by another client, or absent by then. */
@@ -44,25 +35,13 @@ struct durations {
     int64_t sum_ns;
 };
 
-/* The HTTP connections that read the page: one answer each. They are few, and each one ends soon.
- * So connections to this port never use up the descriptors that clients and nodes need. All zero:
- * it is closed. */
-struct metrics_http {
-    struct gateway *gateway;
-    struct event *accepts;               /* on the listening socket */
-    struct event *again;                 /* after a pause */
-    TAILQ_HEAD(scrapes, scrape) scrapes; /* oldest first */
-    unsigned connections;
-    uint64_t cut_off; /* ended before their answer was written: too slow, or too many */
-};
-
 struct metrics {
     uint64_t steps[METRIC_STEPS][METRIC_OUTCOMES];
     struct durations round_trips[METRIC_STEPS];
     struct durations waits; /* for a key */
     uint64_t requests, connections, expired, notifications;
     uint64_t refusals[REFUSALS];
-    struct metrics_http http;
+    struct http http; /* of the metrics address */
 };
 
 void durations_add(struct durations *durations, int64_t ns);

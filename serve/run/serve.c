@@ -26,7 +26,7 @@ enum {
     DRAIN_MS = 5000,
     TEXTS_MAX = 256,
     /* At most 2 for each of 15 nodes (the old connection and the new), 17 for the processes that
-     * run scripts, METRICS_CONNECTIONS_MAX + 1, and listeners, loops and standard streams. */
+     * run scripts, HTTP_CONNECTIONS_MAX + 1, and listeners, loops and standard streams. */
     DESCRIPTORS_BESIDE = 128,
     VAIN_MAX = 6
 };

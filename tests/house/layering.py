@@ -78,14 +78,16 @@ LAYERS = {
     "module/state": {"src/node", "module/state", "include"},
     "module/commands": {"src/node", "module/state", "module/commands", "include"},
     "module": {"src/node", "module/state", "module/commands", "module", "include"},
+    # What is read over HTTP: the server, which knows no program.
+    "web/http": {"web/http", "include"},
     # The gateway's rooms, from the lowest up; serve.h is for all.
     "serve": {"serve", "include"},
     "serve/script": {"serve/script"},
-    "serve/loop": {"serve", "serve/script", "serve/loop", "include"},
+    "serve/loop": {"web/http", "serve", "serve/script", "serve/loop", "include"},
     "serve/key": {"serve/script", "serve/loop", "serve/key", "include"},
-    "serve/connection": {"serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "include"},
+    "serve/connection": {"web/http", "serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "include"},
     "serve/command": {"serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "serve/command", "include"},
-    "serve/run": {"serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "serve/command", "serve/run", "include"},
+    "serve/run": {"web/http", "serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "serve/command", "serve/run", "include"},
     # The command line's rooms, from the lowest up. The commands are above; of each other they know what starts servers.
     "cli/process": {"cli/process", "include"},
     "cli/frame": {"cli/process", "cli/frame", "include"},
@@ -133,6 +135,8 @@ SEAM_FOR = {
 MODULE_MAY = {("ends.c", "sys/timerfd.h")}  # for the server's event loop
 # The one reader of requests, and a digest for scripts.
 SERVE_MAY = {("request.c", "hiredis/hiredis.h"), ("script_name.c", "openssl/evp.h")}
+# Where the compiler looks for headers of one folder, next to src, include and the folder itself.
+ALSO = {"bench": ("cli",), "top": ("cli",), "serve": ("web",), "cli": ("web",), "web": ("cli",)}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -143,7 +147,7 @@ def includes(path):
 def own_header(root, path, quote, name):
     """The file of this tree that an include means, or None for a system header."""
     top = path.relative_to(root).parts[0]
-    places = [root / "src", root / "include", root / top, *([root / "cli"] if top in ("bench", "top") else [])]
+    places = [root / "src", root / "include", root / top, *(root / more for more in ALSO.get(top, ()))]
     if quote == '"':
         places.insert(0, path.parent)
     for place in places:
@@ -170,7 +174,7 @@ def judge_include(root, path, layer, quote, name):
             return f"{layer} must not include <{name}>"
         # The command line waits for processes and starts servers, so it polls and asks the kernel for free ports;
         # how a Redis is spoken to is the library's business.
-        if layer.startswith(("cli", "top", "bench", "examples")) and re.match(r"^(hiredis|openssl|uriparser)/", name):
+        if layer.startswith(("cli", "top", "web", "bench", "examples")) and re.match(r"^(hiredis|openssl|uriparser)/", name):
             return f"only src/net may include <{name}>"
         return None
     other = layer_of(own)
