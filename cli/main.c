@@ -56,6 +56,8 @@ static const struct command commands[] = {
      "redlock run nightly -- redlock gate report.txt -- ./report.sh", true, command_gate, NULL},
     {"serve", 0, "", "Run a Redis-protocol gateway for locks: any client, any language.", NULL,
      false, NULL, NULL},
+    {"exporter", 0, "", "Serve metrics of the nodes and their locks to Prometheus.", NULL, false,
+     NULL, NULL},
     {"up", COMMAND_UP, "[options] [--] [COMMAND [ARGUMENT ...]]",
      "Start a local quorum of servers, for COMMAND or until ^C.",
      "redlock up -- redlock run -v hello -- date", true, command_up, NULL},

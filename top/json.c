@@ -35,17 +35,22 @@ static json_t *quorum_json(const struct top_quorum *quorum) {
                      (json_int_t)status->votes_needed);
 }
 
-static void add_holder(json_t *object, const struct top_model *model, const struct top_row *row) {
+static void add_token(json_t *object, const struct top_row *row) {
     char head[TOKEN_SHOWN_MAX * 4 + 8];
     printable(head, sizeof head - 4, row->head, row->head_bytes);
     strcat(head, "…");
+    json_object_set_new(object, "token", row->shared ? json_null() : json_string(head));
+}
+
+static void add_holder(json_t *object, const struct top_model *model, const struct top_row *row,
+                       bool tokens) {
     json_object_set_new(object, "kind", json_string(row->shared ? "shared" : "exclusive"));
     if (row->shared)
         json_object_set_new(object, "readers_count", number_json(row->readers, row->readers >= 0));
     json_object_set_new(object, "owner",
                         row->owner_bytes > 0 ? bytes_json(row->owner, row->owner_bytes)
                                              : json_null());
-    json_object_set_new(object, "token", row->shared ? json_null() : json_string(head));
+    if (tokens) add_token(object, row);
     json_object_set_new(object, "age_ms", json_integer(top_row_age_ms(model, row)));
     json_object_set_new(object, "age_is_least", json_boolean(row->is_older));
     json_object_set_new(object, "remaining_ms",
@@ -53,11 +58,11 @@ static void add_holder(json_t *object, const struct top_model *model, const stru
     json_object_set_new(object, "nodes", json_integer((json_int_t)row->votes));
 }
 
-static json_t *row_json(const struct top_model *model, const struct top_row *row) {
+static json_t *row_json(const struct top_model *model, const struct top_row *row, bool tokens) {
     json_t *object = json_object();
     json_object_set_new(object, "resource", bytes_json(row->resource, row->bytes));
     json_object_set_new(object, "verdict", json_string(majority_name(row->verdict)));
-    if (row->verdict == MAJORITY_HELD) add_holder(object, model, row);
+    if (row->verdict == MAJORITY_HELD) add_holder(object, model, row, tokens);
     json_object_set_new(object, "waiters", number_json(row->waiters, row->waiters >= 0));
     json_object_set_new(object, "oldest_waiter_ms", number_json(row->oldest_ms, row->waiters > 0));
     return object;
@@ -70,21 +75,34 @@ static json_t *rates_json(const struct top_model *model) {
                      rates.hand_overs, "split_votes", rates.splits);
 }
 
-bool top_print_json(const struct top_observer *observer) {
+/* NULL: no memory. */
+static json_t *look_json(const struct top_observer *observer, bool tokens) {
     const struct top_model *model = &observer->model;
     const struct top_row *rows[TOP_ROWS_MAX];
     const size_t count = top_model_sorted(model, TOP_BY_WAITERS, false, rows);
     json_t *nodes = json_array(), *locks = json_array();
     for (size_t i = 0; i < model->nodes_count; i++)
         json_array_append_new(nodes, node_json(&model->nodes[i]));
-    for (size_t i = 0; i < count; i++) json_array_append_new(locks, row_json(model, rows[i]));
-    json_t *look = json_pack(
-        "{s:o, s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:I, s:I}", "time", time_json(), "mode",
-        mode_name(model->quorum.mode), "quorum", quorum_json(&model->quorum), "nodes", nodes,
-        "locks", locks, "locks_left_out", model->left_out || model->left_out_before, "keys",
-        number_json(model->keys, model->keys >= 0), "rates_per_s", rates_json(model),
-        "hand_overs_total", (json_int_t)model->hand_overs_total, "split_votes_total",
-        (json_int_t)model->splits_total);
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(locks, row_json(model, rows[i], tokens));
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:I, s:I}", "time", time_json(),
+                     "mode", mode_name(model->quorum.mode), "quorum", quorum_json(&model->quorum),
+                     "nodes", nodes, "locks", locks, "locks_left_out",
+                     model->left_out || model->left_out_before, "keys",
+                     number_json(model->keys, model->keys >= 0), "rates_per_s", rates_json(model),
+                     "hand_overs_total", (json_int_t)model->hand_overs_total, "split_votes_total",
+                     (json_int_t)model->splits_total);
+}
+
+char *top_json(const struct top_observer *observer) {
+    json_t *look = look_json(observer, false);
+    char *text = json_dumps(look, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    json_decref(look);
+    return text;
+}
+
+bool top_print_json(const struct top_observer *observer) {
+    json_t *look = look_json(observer, true);
     if (look == NULL) return false;
     json_dumpf(look, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');

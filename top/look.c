@@ -14,13 +14,13 @@
 enum {
     BATCH = 64,               /* resources of one survey ... */
     BATCH_BYTES = 256 * 1024, /* ... and how much their names weigh; one may weigh more */
-    NEW_MOST = 2000,          /* resources that one look asks for although it does not know them */
-    STEPS_MOST = 100000       /* of the walk of one look, if it has no limit of time */
+    STEPS_MOST = 100000,      /* of the walk of one look, if it has no limit of time */
+    NEW_MOST = 2 /* resources for each row that one look asks for although it does not know them */
 };
 
-void top_observer_init(struct top_observer *observer) {
+void top_observer_init(struct top_observer *observer, size_t rows_max) {
     pthread_mutex_init(&observer->mutex, NULL);
-    top_model_init(&observer->model, redlock_client_nodes(observer->session.client));
+    top_model_init(&observer->model, redlock_client_nodes(observer->session.client), rows_max);
     observer->model.quorum.mode =
         observer->session.mode; /* the first page is drawn before a look */
     observer->result = REDLOCK_OK;
@@ -45,6 +45,8 @@ static void look_at_node(struct top_observer *observer, size_t node,
     const bool answered =
         server->verdict == REDLOCK_VERDICT_GRANTED && server->answered_ns > server->asked_ns;
     printable(to->url, sizeof to->url, status.url, strlen(status.url));
+    if (status.verdict == REDLOCK_VERDICT_RECOVERING && to->verdict != REDLOCK_VERDICT_RECOVERING)
+        to->recoveries++;
     to->verdict = status.verdict;
     to->reason[0] = '\0';
     /* Connected, but it has not answered now. */
@@ -55,6 +57,9 @@ static void look_at_node(struct top_observer *observer, size_t node,
     printable(to->version, sizeof to->version, status.version, strlen(status.version));
     to->recovering_ms = status.verdict == REDLOCK_VERDICT_RECOVERING ? status.recovering_ms : -1;
     to->reconnects = server->reconnects;
+    if (answered && server->clock_us >= 0)
+        top_model_clock(&observer->model, node, (server->asked_ns + server->answered_ns) / 2,
+                        server->clock_us);
     top_model_trip(&observer->model, node,
                    answered ? (server->answered_ns - server->asked_ns) / 1000 : -1);
 }
@@ -209,7 +214,7 @@ static int walk(struct top_observer *observer, int64_t walk_ms) {
     struct finder finder = {observer, false};
     size_t asked = 0;
     for (int steps = 0; steps < STEPS_MOST && now_ns() < until; steps++) {
-        if (walk_ms > 0 && asked >= NEW_MOST) break;
+        if (walk_ms > 0 && asked >= NEW_MOST * observer->model.rows_max) break;
         observer->model.walk.effort = top_model_effort(&observer->model);
         int result = redlock_scan(observer->session.client, &observer->model.walk, on_key, &finder);
         for (size_t i = 0; i < observer->model.nodes_count; i++)

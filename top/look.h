@@ -34,7 +34,7 @@ struct top_observer {
 };
 
 /* The session is open. */
-void top_observer_init(struct top_observer *observer);
+void top_observer_init(struct top_observer *observer, size_t rows_max);
 void top_observer_free(struct top_observer *observer); /* closes the session */
 /* One look, whose walk over the keys takes a part of the interval; 0: until it is complete. Returns
  * OK, NO_QUORUM, or what prevents any further look (NO_MEMORY). */

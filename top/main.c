@@ -14,6 +14,8 @@
 #include "text.h"
 #include "words.h"
 
+enum { ROWS_MAX = 1000 }; /* a screen's worth many times over; a look asks the nodes for each */
+
 static int status_of(struct top_observer *observer, int result) {
     if (result == REDLOCK_OK) return top_lacks_sight(&observer->model) ? EXIT_CONFIG : EXIT_OK;
     if (result != REDLOCK_NO_QUORUM) {
@@ -64,7 +66,7 @@ static int command_top(struct settings *settings, int argc, char **argv) {
         refuse_any(settings, status, 0, NULL);
         return status;
     }
-    top_observer_init(&observer);
+    top_observer_init(&observer, ROWS_MAX);
     status = settings->once   ? look_once(&observer)
              : settings->json ? stream(&observer, interval_ms)
                               : top_live(&observer, interval_ms);

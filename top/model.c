@@ -23,9 +23,10 @@ static uint64_t fingerprint(const void *bytes, size_t count) {
     return hash == 0 ? 1 : hash;
 }
 
-void top_model_init(struct top_model *model, size_t nodes) {
+void top_model_init(struct top_model *model, size_t nodes, size_t rows_max) {
     memset(model, 0, sizeof *model);
     model->nodes_count = nodes;
+    model->rows_max = rows_max;
     model->keys = -1;
     redlock_walk_init(&model->walk);
     for (size_t i = 0; i < nodes; i++) {
@@ -39,7 +40,7 @@ void top_model_init(struct top_model *model, size_t nodes) {
 void top_model_trip(struct top_model *model, size_t node, int64_t trip_us) {
     struct top_node *at = &model->nodes[node];
     if (trip_us < 0) {
-        at->trips = 0;
+        at->trips = at->clocks_count = 0;
         return;
     }
     at->trips_us[at->trips++ % TOP_TRIPS] = trip_us;
@@ -57,6 +58,20 @@ int64_t top_node_trip_us(const struct top_node *node) {
     memcpy(sorted, node->trips_us, count * sizeof sorted[0]);
     qsort(sorted, count, sizeof sorted[0], by_number);
     return sorted[(count - 1) / 2];
+}
+
+void top_model_clock(struct top_model *model, size_t node, int64_t at_ns, int64_t clock_us) {
+    struct top_node *to = &model->nodes[node];
+    to->clocks[to->clocks_count++ % TOP_TRIPS] = (struct top_clock){at_ns, clock_us};
+}
+
+double top_node_clock_rate(const struct top_node *node) {
+    const size_t count = node->clocks_count < TOP_TRIPS ? node->clocks_count : TOP_TRIPS;
+    if (count < 2) return 0;
+    const struct top_clock *first = &node->clocks[(node->clocks_count - count) % TOP_TRIPS],
+                           *last = &node->clocks[(node->clocks_count - 1) % TOP_TRIPS];
+    if (last->at_ns <= first->at_ns) return 0;
+    return (double)(last->clock_us - first->clock_us) * 1000 / (double)(last->at_ns - first->at_ns);
 }
 
 size_t top_model_voters(const struct top_model *model) {
@@ -117,7 +132,7 @@ static struct top_row *add(struct top_model *model, const void *resource, size_t
 }
 
 static bool has_room(const struct top_model *model, size_t bytes) {
-    return model->rows_count < TOP_ROWS_MAX && model->bytes + bytes <= TOP_BYTES_MAX;
+    return model->rows_count < model->rows_max && model->bytes + bytes <= TOP_BYTES_MAX;
 }
 
 /* A row that nobody misses goes first; for a waited-for resource also one that is only held. */

@@ -15,7 +15,7 @@
 #include "explain/majority.h"
 
 enum {
-    TOP_ROWS_MAX = 1000,
+    TOP_ROWS_MAX = 16384,    /* of any model; see rows_max */
     TOP_BYTES_MAX = 8 << 20, /* of all names together */
     TOP_TRIPS = 9,           /* round trips whose median counts */
     TOP_RATE_LOOKS = 10,     /* looks that the rates cover */
@@ -32,8 +32,13 @@ struct top_node {
     char version[16];      /* "": unknown */
     int64_t recovering_ms; /* until it votes again; -1: unknown, or it does not recover */
     int64_t reconnects;    /* since redlock top began; -1: unknown */
+    uint64_t recoveries;   /* how often it was seen to begin one */
     int64_t trips_us[TOP_TRIPS];
     size_t trips;
+    struct top_clock {
+        int64_t at_ns, clock_us; /* the wall clock of the node at that time */
+    } clocks[TOP_TRIPS];
+    size_t clocks_count;
 };
 
 struct top_quorum {
@@ -78,7 +83,8 @@ struct top_model {
 
     struct top_row *rows[TOP_ROWS_MAX];
     size_t rows_count, bytes;
-    bool is_full; /* the last key found no place, and none has become free since */
+    size_t rows_max; /* of this model */
+    bool is_full;    /* the last key found no place, and none has become free since */
     struct top_row *chains[2 * TOP_ROWS_MAX];
     char filter[TOP_FILTER_BYTES];
 
@@ -102,13 +108,18 @@ struct top_model {
     uint64_t hand_overs_total, splits_total;
 };
 
-void top_model_init(struct top_model *model, size_t nodes);
+/* `rows_max` is at most TOP_ROWS_MAX. */
+void top_model_init(struct top_model *model, size_t nodes, size_t rows_max);
 void top_model_free(struct top_model *model);
 
 /* -1: the node did not answer. */
 void top_model_trip(struct top_model *model, size_t node, int64_t trip_us);
 /* The median of the last round trips in microseconds; -1: there are none. */
 int64_t top_node_trip_us(const struct top_node *node);
+/* What the node's wall clock showed. Its rate against this machine's CLOCK_BOOTTIME, over the last
+ * looks: 1 is the same; 0: unknown, or the node was silent at the last look. */
+void top_model_clock(struct top_model *model, size_t node, int64_t at_ns, int64_t clock_us);
+double top_node_clock_rate(const struct top_node *node);
 /* The nodes that vote. */
 size_t top_model_voters(const struct top_model *model);
 

@@ -130,7 +130,7 @@ void top_reconnects_text(const struct top_node *node, char *out, size_t size) {
         snprintf(out, size, "%" PRId64, node->reconnects);
 }
 
-static size_t votes_needed(const struct top_model *model) {
+size_t top_votes_needed(const struct top_model *model) {
     const struct top_quorum *quorum = &model->quorum;
     return quorum->status.known ? quorum->status.votes_needed : quorum_of(model->nodes_count);
 }
@@ -146,9 +146,9 @@ void top_quorum_text(const struct top_model *model, char *out, size_t size) {
                  quorum->mode != REDLOCK_MODE_AUTO ? "classic"
                  : top_model_voters(model) == 0    ? "auto"
                                                    : "classic (auto: no record seen)",
-                 top_model_voters(model), model->nodes_count, votes_needed(model));
+                 top_model_voters(model), model->nodes_count, top_votes_needed(model));
     } else if (!status->known) {
-        snprintf(out, size, "guarded: no record seen, %zu votes needed", votes_needed(model));
+        snprintf(out, size, "guarded: no record seen, %zu votes needed", top_votes_needed(model));
     } else if (quorum->unaccepted) {
         snprintf(out, size,
                  "guarded: %zu of %zu intact, but too few nodes of the list carry quorum %s: "
@@ -171,7 +171,7 @@ void top_quorum_text(const struct top_model *model, char *out, size_t size) {
 bool top_lacks_quorum(const struct top_model *model) {
     const struct redlock_quorum_status *status = &model->quorum.status;
     if (model->quorum.two_quorums || model->quorum.unaccepted) return true;
-    return (status->known ? status->intact : top_model_voters(model)) < votes_needed(model);
+    return (status->known ? status->intact : top_model_voters(model)) < top_votes_needed(model);
 }
 
 bool top_lacks_sight(const struct top_model *model) {

@@ -17,6 +17,7 @@ size_t top_columns(const char *text, bool ascii);
  * with spaces up to `columns`. */
 void top_fit(char *out, size_t size, const char *text, size_t columns, bool ascii);
 
+size_t top_votes_needed(const struct top_model *model);
 void top_votes_text(const struct top_node *node, char *out, size_t size);
 void top_trip_text(const struct top_node *node, char *out, size_t size);
 void top_reconnects_text(const struct top_node *node, char *out, size_t size);

@@ -30,7 +30,8 @@ void settings_init(struct settings *settings) {
                                             .connections = 1000,
                                             .lock_memory_mib = 128,
                                             .client_memory_mib = 256,
-                                            .busy_poll = true}};
+                                            .busy_poll = true},
+                                  .web = {.interval_ms = 15000}};
 }
 
 void settings_free(struct settings *s) {
@@ -57,7 +58,8 @@ void settings_free(struct settings *s) {
                      s->up.module,
                      s->serve.listen,
                      s->serve.password_file,
-                     s->serve.metrics};
+                     s->serve.metrics,
+                     s->web.listen};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
@@ -107,6 +109,7 @@ SETTER_TEXT(set_module, up.module)
 SETTER_TEXT(set_reason, lock.reason)
 SETTER_TEXT(set_password_file, serve.password_file)
 SETTER_TEXT(set_metrics, serve.metrics)
+SETTER_TEXT(set_web_listen, web.listen)
 SETTER_TEXT(set_command, run.command)
 SETTER_TEXT(set_write_config, quorum.write_config)
 SETTER_FLAG(set_force, quorum.force, true)
@@ -213,6 +216,11 @@ SETTER(set_interval) {
                            "--interval is from 200ms to 60s", error, size);
 }
 
+SETTER(set_scrape_interval) {
+    return option_duration(&s->web.interval_ms, value, 1000, 3600000, "--interval is from 1s to 1h",
+                           error, size);
+}
+
 SETTER(set_ttl_max) {
     return option_duration(&s->ttl_max_ms, value, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX,
                            "a ttl_max is from 10ms to 24h", error, size);
@@ -252,13 +260,18 @@ SETTER(set_quorum) {
     return -1;
 }
 
+/* Without a value: yes. -1 after the reason. */
+static int yes_or_no(const char *value, char *error, size_t size) {
+    if (value == NULL || strcmp(value, "yes") == 0) return 1;
+    if (strcmp(value, "no") == 0) return 0;
+    snprintf(error, size, "'%.60s' is neither yes nor no", value);
+    return -1;
+}
+
 SETTER(set_allow_replicas) {
-    if (value != NULL && strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
-        snprintf(error, size, "'%.60s' is neither yes nor no", value);
-        return -1;
-    }
-    s->allow_replicas = value == NULL || value[0] == 'y';
-    return 0;
+    const int yes = yes_or_no(value, error, size);
+    if (yes >= 0) s->allow_replicas = yes;
+    return yes < 0 ? -1 : 0;
 }
 
 SETTER(set_owner) {
@@ -280,12 +293,9 @@ SETTER(set_on_lost) {
 }
 
 SETTER(set_busy_poll) {
-    if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
-        snprintf(error, size, "'%.60s' is neither yes nor no", value);
-        return -1;
-    }
-    s->serve.busy_poll = value[0] == 'y';
-    return 0;
+    const int yes = yes_or_no(value, error, size);
+    s->serve.busy_poll = yes > 0;
+    return yes < 0 ? -1 : 0;
 }
 
 /* In the order of enum serve_scripts. */
@@ -327,7 +337,7 @@ SETTER(set_retry_delay) {
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
 #define CLIENTS                                                                                    \
     (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE |         \
-     COMMAND_ELECT | COMMAND_WATCH)
+     COMMAND_ELECT | COMMAND_WATCH | COMMAND_EXPORTER)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE)
 
@@ -427,6 +437,8 @@ static const struct option_entry entries[] = {
      "memory for the locks it remembers (128)"},
     {"metrics", 0, "HOST:PORT", COMMAND_SERVE, true, set_metrics,
      "serve /metrics for Prometheus there"},
+    {"listen", 0, "HOST:PORT", COMMAND_EXPORTER, false, set_web_listen,
+     "where to serve /metrics for Prometheus (127.0.0.1:16390)"},
     {"busy-poll", 0, "yes|no", COMMAND_SERVE, true, set_busy_poll,
      "stay awake for 0.1 ms after a message, for the next (yes)"},
     {"scripts", 0, "WHICH", COMMAND_SERVE, true, set_scripts,
@@ -453,12 +465,15 @@ static const struct option_entry entries[] = {
     {"all", 'a', NULL, COMMAND_TOP, false, set_all, "every string, not locks alone"},
     {"interval", 'i', "DURATION", COMMAND_TOP, false, set_interval,
      "from one look to the next (2s)"},
+    {"interval", 'i', "DURATION", COMMAND_EXPORTER, false, set_scrape_interval,
+     "how often Prometheus scrapes; the nodes are asked no more often (15s)"},
     {"once", '1', NULL, COMMAND_TOP, false, set_once, "print one look as text, or as JSON"},
     {"once", '1', NULL, COMMAND_ELECT, false, set_once, "do not campaign again after a loss"},
     {"once", '1', NULL, COMMAND_WATCH, false, set_once,
      "report once: exit 0 for a leader, 75 for none, 69 if unknown"},
     {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
-    {"json", 'j', NULL, ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_ELECT | COMMAND_SERVE), false,
+    {"json", 'j', NULL,
+     ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_ELECT | COMMAND_SERVE | COMMAND_EXPORTER), false,
      set_json, "print results as JSON"},
     {"json", 'j', NULL, COMMAND_RUN | COMMAND_ELECT, false, set_json,
      "write the outcome as JSON on standard error, or to --status-file"},

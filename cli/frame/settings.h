@@ -27,7 +27,8 @@ enum command_bit {
     COMMAND_WAIT = 4096,
     COMMAND_TOP = 32768,
     COMMAND_ELECT = 1 << 20,
-    COMMAND_WATCH = 1 << 21
+    COMMAND_WATCH = 1 << 21,
+    COMMAND_EXPORTER = 1 << 22
 };
 
 #define WAIT_UNSET INT64_MIN
@@ -85,6 +86,12 @@ struct serve_settings {
     bool busy_poll;
 };
 
+/* exporter */
+struct web_settings {
+    char *listen;
+    int64_t interval_ms; /* of the scrapes */
+};
+
 /* Those that commands of several rooms have, and those of one room each. */
 struct settings {
     char *nodes;        /* -N, joined by commas; NULL: none given */
@@ -115,6 +122,7 @@ struct settings {
     struct quorum_settings quorum;
     struct up_settings up;
     struct serve_settings serve;
+    struct web_settings web;
 };
 
 void settings_init(struct settings *settings);

@@ -45,10 +45,12 @@ int sibling_main(const char *command, int argc, char **argv) {
     argv[0] = name;
     try_in(directory, "", command, argv);
     try_in(directory, REDLOCK_ELSEWHERE "/", command, argv);
+    /* The two that need libevent. */
+    const bool serves = strcmp(command, "serve") == 0 || strcmp(command, "exporter") == 0;
     complain(
         "this command is not installed: there is no redlock-%s in %s, nor in %s/" REDLOCK_ELSEWHERE
         "; install it from the same version of redlock (the package %s)",
-        command, directory, directory, strcmp(command, "serve") == 0 ? "redlock-serve" : "redlock");
+        command, directory, directory, serves ? "redlock-serve" : "redlock");
     return EXIT_SYSTEM;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Commands that are separate programs: redlock-bench, redlock-serve, redlock-sim and redlock-top.
- * So a command that takes locks contains no measurements and no simulator, and loads no library
- * that only the gateway or a screen needs.
+ * Commands that are separate programs: redlock-bench, redlock-exporter, redlock-serve, redlock-sim
+ * and redlock-top. So a command that takes locks contains no measurements and no simulator, and
+ * loads no library that only the gateway or a screen needs.
  */
 #ifndef CLI_SIBLING_H
 #define CLI_SIBLING_H

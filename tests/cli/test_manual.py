@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
 PAGES = SOURCE / "docs" / "man"
-COMMANDS = ["run", "acquire", "extend", "release", "show", "break", "wait", "elect", "watch", "top", "doctor", "quorum", "gate", "serve", "up", "bench"]
+COMMANDS = ["run", "acquire", "extend", "release", "show", "break", "wait", "elect", "watch", "top", "doctor", "quorum", "gate", "serve", "exporter", "up", "bench"]
 OTHERS = ["sim", "help", "version"]  # sim is a program of its own, with its own --help
 # mandoc takes "--" in an example for a dash, and knows no manuals that are not installed here.
 JUDGED = ("verbatim \"--\"", "outdated mandoc.db", "unknown manual", "referenced manual not found")

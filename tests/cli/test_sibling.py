@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`redlock bench`, `redlock sim`, `redlock serve` and `redlock top` find their programs, beside redlock or in libexec, and say so
+"""`redlock bench`, `redlock sim`, `redlock serve`, `redlock exporter` and `redlock top` find their programs, beside redlock or in libexec, and say so
 when there is none."""
 import os
 import pathlib
@@ -23,7 +23,7 @@ def installed(tmp_path, place=None):
     shutil.copy(REDLOCK, binary)
     if place:
         (tmp_path / place).mkdir(parents=True, exist_ok=True)
-        for name in ("redlock-bench", "redlock-sim", "redlock-serve", "redlock-top"):
+        for name in ("redlock-bench", "redlock-sim", "redlock-serve", "redlock-exporter", "redlock-top"):
             shutil.copy(REDLOCK.parent / name, tmp_path / place / name)
     return binary
 
@@ -41,7 +41,7 @@ def test_it_is_found(tmp_path, place):
     assert done.returncode == 0 and done.stdout.startswith("blocking "), done
 
 
-@pytest.mark.parametrize("command, package", [("bench", "redlock"), ("sim", "redlock"), ("serve", "redlock-serve"), ("top", "redlock")])
+@pytest.mark.parametrize("command, package", [("bench", "redlock"), ("sim", "redlock"), ("serve", "redlock-serve"), ("exporter", "redlock-serve"), ("top", "redlock")])
 def test_absent(tmp_path, command, package):
     done = run(installed(tmp_path), command, "--help")
     assert done.returncode == 71

@@ -20,7 +20,7 @@
 #include "screen.h"
 #include "words.h"
 
-enum { NODES = 5 };
+enum { NODES = 5, ROWS = 1000 };
 
 static struct top_observer observer;
 static struct top_model *const model = &observer.model;
@@ -29,7 +29,7 @@ static int64_t now_s; /* the model's clock: time is an input */
 static int begin(void **state) {
     (void)state;
     memset(&observer, 0, sizeof observer);
-    top_model_init(model, NODES);
+    top_model_init(model, NODES, ROWS);
     now_s = 1000;
     for (size_t i = 0; i < NODES; i++) {
         model->nodes[i].verdict = REDLOCK_VERDICT_GRANTED;
@@ -91,7 +91,7 @@ static void looked(void) {
 }
 
 static size_t shown(enum top_sort by, bool reversed, char names[200]) {
-    const struct top_row *rows[TOP_ROWS_MAX];
+    const struct top_row *rows[ROWS];
     const size_t count = top_model_sorted(model, by, reversed, rows);
     names[0] = '\0';
     for (size_t i = 0; i < count; i++) {
@@ -352,7 +352,7 @@ static void rows_are_sorted_by_each_key(void **state) {
 static void there_is_room_for_a_number_and_a_weight(void **state) {
     (void)state;
     char name[32];
-    for (int i = 0; i < TOP_ROWS_MAX; i++) {
+    for (int i = 0; i < ROWS; i++) {
         snprintf(name, sizeof name, "held:%d", i);
         found(name, REDLOCK_KEY_OTHER);
         saw(name, "aaaaa", 0);
@@ -361,7 +361,7 @@ static void there_is_room_for_a_number_and_a_weight(void **state) {
     assert_null(top_model_row(model, "one more", 8));
     assert_true(model->left_out);
     found("waited", REDLOCK_KEY_WAITING); /* takes the place of one that is only held */
-    assert_int_equal(model->rows_count, TOP_ROWS_MAX);
+    assert_int_equal(model->rows_count, ROWS);
     saw("waited", "aaaaa", 2);
     saw("held:7", "-----", 0);
     found("one more", REDLOCK_KEY_OTHER); /* and this one of one that nobody misses */
@@ -377,7 +377,7 @@ static void there_is_room_for_a_number_and_a_weight(void **state) {
     char *heavy = malloc(REDLOCK_RESOURCE_BYTES_MAX);
     assert_non_null(heavy);
     memset(heavy, 'x', REDLOCK_RESOURCE_BYTES_MAX);
-    for (int i = 0; i < TOP_ROWS_MAX; i++) {
+    for (int i = 0; i < ROWS; i++) {
         memcpy(heavy, &i, sizeof i);
         assert_true(
             top_model_found(model, 0, REDLOCK_KEY_OTHER, heavy, REDLOCK_RESOURCE_BYTES_MAX));

@@ -80,6 +80,8 @@ LAYERS = {
     "module": {"src/node", "module/state", "module/commands", "module", "include"},
     # What is read over HTTP: the server, which knows no program.
     "web/http": {"web/http", "include"},
+    # And what looks at the nodes show there: the model of redlock top.
+    "web/look": {*CLI_BELOW, "cli/explain", "top", "web/http", "web/look", "include"},
     # The gateway's rooms, from the lowest up; serve.h is for all.
     "serve": {"serve", "include"},
     "serve/script": {"serve/script"},
@@ -99,8 +101,8 @@ LAYERS = {
     "cli/doctor": {*CLI_BELOW, "cli/explain", "cli/doctor", "include"},
     "cli/gate": {*CLI_BELOW, "cli/gate", "include"},
     "cli/up": {*CLI_BELOW, "cli/up", "include"},
-    # Two of the programs.
-    "cli": {*CLI_BELOW, "cli/explain", "cli", "serve", "include"},
+    # Three of the programs.
+    "cli": {*CLI_BELOW, "cli/explain", "cli", "serve", "web/http", "web/look", "include"},
     # And two more, redlock-top and redlock-bench. The floor of bench speaks to servers by bytes of its own.
     "top": {*CLI_BELOW, "cli/explain", "top", "include"},
     "bench/program": {*CLI_BELOW, "cli/up", "bench/program", "include"},
@@ -119,6 +121,7 @@ SEAM = {
     "src/client/locks": "src/client/locks/locks.h",
     "src/client/look": "src/client/look/look.h",
     "src/client/change": "src/client/change/change.h",
+    "web/look": "web/look/watcher.h",
     "cli/up": "cli/up/janitor.h and cli/up/servers.h",
     "sim/judges": "sim/judges/check.h and sim/judges/lists.h",
     "sim/nodes": "sim/nodes/nodes.h",
@@ -136,7 +139,7 @@ MODULE_MAY = {("ends.c", "sys/timerfd.h")}  # for the server's event loop
 # The one reader of requests, and a digest for scripts.
 SERVE_MAY = {("request.c", "hiredis/hiredis.h"), ("script_name.c", "openssl/evp.h")}
 # Where the compiler looks for headers of one folder, next to src, include and the folder itself.
-ALSO = {"bench": ("cli",), "top": ("cli",), "serve": ("web",), "cli": ("web",), "web": ("cli",)}
+ALSO = {"bench": ("cli",), "top": ("cli",), "serve": ("web",), "cli": ("web",), "web": ("cli", "top")}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

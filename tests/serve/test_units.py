@@ -17,6 +17,7 @@ from servers import until
 
 SERVICE = pathlib.Path(os.environ["REDLOCK_BUILD"]) / "redlock-serve.service"
 QUORUM_INIT = SERVICE.with_name("redlock-quorum-init@.service")
+EXPORTER = SERVICE.with_name("redlock-exporter.service")
 SOCKET = pathlib.Path(os.environ["REDLOCK_SOURCE"]) / "packaging" / "systemd" / "redlock-serve.socket"
 
 
@@ -40,6 +41,7 @@ def units(tmp_path):
     """The units with the binary that was built."""
     text = SERVICE.read_text().replace(f"ExecStart={read(SERVICE)['Service']['ExecStart'].split()[0]}", f"ExecStart={os.environ['REDLOCK_BIN']}")
     (tmp_path / SERVICE.name).write_text(text)
+    (tmp_path / EXPORTER.name).write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={os.environ['REDLOCK_BIN']}", EXPORTER.read_text()))
     shutil.copy(SOCKET, tmp_path)
     return tmp_path
 
@@ -52,12 +54,12 @@ def analyze(*arguments, path):
 
 
 def test_systemd_finds_nothing_wrong(units):
-    done = analyze("verify", "--man=no", str(units / SERVICE.name), str(units / SOCKET.name), path=units)
+    done = analyze("verify", "--man=no", str(units / SERVICE.name), str(units / SOCKET.name), str(units / EXPORTER.name), path=units)
     ours = [line for line in done.stderr.splitlines() if "redlock" in line]
     assert (done.returncode, ours) == (0, []), done
 
 
-@pytest.mark.parametrize("unit", [SERVICE.name, QUORUM_INIT.name])
+@pytest.mark.parametrize("unit", [SERVICE.name, EXPORTER.name, QUORUM_INIT.name])
 def test_hardening(units, unit):
     """systemd's own mark from 0 (safe) to 10, where it can be told."""
     shutil.copy(QUORUM_INIT, units)

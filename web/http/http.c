@@ -77,8 +77,8 @@ static void on_written(struct bufferevent *wire, void *context) {
 
 /* ---- the answer ---- */
 
-static bool restart_deadline(struct exchange_http *exchange) {
-    const struct timeval after = {.tv_sec = HTTP_SECONDS};
+static bool end_after(struct exchange_http *exchange, int seconds) {
+    const struct timeval after = {.tv_sec = seconds};
     return evtimer_add(exchange->deadline, &after) == 0;
 }
 
@@ -119,7 +119,7 @@ static void answer(struct exchange_http *exchange, const char *status) {
     if (status != NULL)
         write_answer(exchange, status, &reply);
     else if (!exchange->waits)
-        exchange->waits = restart_deadline(exchange);
+        exchange->waits = end_after(exchange, HTTP_ANSWER_SECONDS);
     evbuffer_free(reply.body);
 }
 
@@ -187,7 +187,7 @@ static void exchange_open(struct http *http, int fd) {
         exchange != NULL ? evtimer_new(http->base, on_deadline, exchange) : NULL;
     if (exchange != NULL)
         *exchange = (struct exchange_http){.http = http, .wire = wire, .deadline = deadline};
-    if (wire == NULL || deadline == NULL || !restart_deadline(exchange)) {
+    if (wire == NULL || deadline == NULL || !end_after(exchange, HTTP_SECONDS)) {
         if (deadline != NULL) event_free(deadline);
         if (wire != NULL) bufferevent_free(wire);
         if (wire == NULL) close(fd);

@@ -15,8 +15,10 @@
  * So a reader gets its answer even among connections that send nothing. */
 #define HTTP_CONNECTIONS_MAX 16
 #define HTTP_PAUSE_MS 10
-/* The lifetime of a connection, even of an active one; and once more if its answer takes time. */
+/* The lifetime of a connection, even of an active one; and what more it gets if its answer takes
+ * time. */
 #define HTTP_SECONDS 5
+#define HTTP_ANSWER_SECONDS 10
 
 #define HTTP_OK "200 OK"
 #define HTTP_NOT_FOUND "404 Not Found"
