@@ -49,6 +49,7 @@ static int run(struct event_base *base, struct watcher *watcher, const struct se
     struct event *signals[2];
     struct http http = {.base = base, .fails = on_failure};
     http.pages[0] = (struct http_pages){watcher, watcher_begin, watcher_metrics, watcher_end};
+    if (settings->web.page) http.pages[1] = (struct http_pages){watcher, NULL, watcher_page, NULL};
     int status = EXIT_OK;
     for (int i = 0; i < 2; i++) {
         signals[i] = evsignal_new(base, numbers[i], on_signal, base);

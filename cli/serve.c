@@ -10,6 +10,7 @@
 #include "explain/votes.h"
 #include "frame/program.h"
 #include "frame/session.h"
+#include "look/watcher.h"
 #include "process/diagnostics.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
@@ -42,7 +43,7 @@ static void report_ready(void *context, const char *addresses) {
     session_warn(session);
 }
 
-static int serve(struct session *session) {
+static int serve(struct session *session, const struct http_pages *pages) {
     const struct settings *settings = session->settings;
     const struct serve_options options = {
         .client = session->client,
@@ -52,6 +53,7 @@ static int serve(struct session *session) {
         .socket_mode = (unsigned)settings->serve.socket_mode,
         .password_file = settings->serve.password_file,
         .metrics = settings->serve.metrics,
+        .pages = pages,
         .connections_max = (size_t)settings->serve.connections,
         .client_bytes_max = (size_t)settings->serve.client_memory_mib << 20,
         .lock_bytes_max = (size_t)settings->serve.lock_memory_mib << 20,
@@ -70,16 +72,32 @@ static int serve(struct session *session) {
     return EXIT_SYSTEM;
 }
 
+/* The page looks at the nodes by a client and a thread of its own: clients of the gateway do not
+ * notice. */
+static int serve_with_page(struct session *session) {
+    struct watcher *watcher = NULL;
+    int status = watcher_open(session->settings, &watcher);
+    if (status != 0) return status;
+    const struct http_pages pages = {watcher, watcher_begin, watcher_page, watcher_end};
+    status = serve(session, &pages);
+    watcher_close(watcher);
+    return status;
+}
+
 static int command_serve(struct settings *settings, int argc, char **argv) {
     if (argc > 0) {
         complain("redlock serve takes no operand, but got '%.60s'; try 'redlock serve --help'",
                  argv[0]);
         return EXIT_USAGE_ERROR;
     }
+    if (settings->web.page && settings->serve.metrics == NULL) {
+        complain("the page is at the address of the metrics: add --metrics 127.0.0.1:16391");
+        return EXIT_USAGE_ERROR;
+    }
     struct session session;
     int status = session_open(&session, settings);
     if (status != 0) return status;
-    status = serve(&session);
+    status = settings->web.page ? serve_with_page(&session) : serve(&session, NULL);
     session_close(&session);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "explain/votes.h"
 #include "process/message.h"
 #include "text.h"
+#include "words.h"
 
 static json_t *number_json(int64_t number, bool known) {
     return known ? json_integer(number) : json_null();
@@ -47,6 +48,7 @@ static void add_holder(json_t *object, const struct top_model *model, const stru
     json_object_set_new(object, "kind", json_string(row->shared ? "shared" : "exclusive"));
     if (row->shared)
         json_object_set_new(object, "readers_count", number_json(row->readers, row->readers >= 0));
+    if (row->leads) json_object_set_new(object, "leads", json_true());
     json_object_set_new(object, "owner",
                         row->owner_bytes > 0 ? bytes_json(row->owner, row->owner_bytes)
                                              : json_null());
@@ -96,6 +98,15 @@ static json_t *look_json(const struct top_observer *observer, bool tokens) {
 
 char *top_json(const struct top_observer *observer) {
     json_t *look = look_json(observer, false);
+    const struct top_model *model = &observer->model;
+    char summary[1000], totals[1000], share[80];
+    top_quorum_text(model, summary, sizeof summary);
+    top_rates_text(model, totals, sizeof totals);
+    top_share_text(model, json_array_size(json_object_get(look, "locks")), share, sizeof share);
+    json_object_set_new(look, "summary", json_string(summary));
+    json_object_set_new(look, "quorum_up", json_boolean(!top_lacks_quorum(model)));
+    json_object_set_new(look, "totals", json_string(totals));
+    json_object_set_new(look, "share", json_string(share));
     char *text = json_dumps(look, JSON_COMPACT | JSON_REAL_PRECISION(6));
     json_decref(look);
     return text;

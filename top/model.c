@@ -23,12 +23,17 @@ static uint64_t fingerprint(const void *bytes, size_t count) {
     return hash == 0 ? 1 : hash;
 }
 
+static void begin_walk(struct top_model *model) {
+    redlock_walk_init(&model->walk);
+    model->walk.leaders = 1;
+}
+
 void top_model_init(struct top_model *model, size_t nodes, size_t rows_max) {
     memset(model, 0, sizeof *model);
     model->nodes_count = nodes;
     model->rows_max = rows_max;
     model->keys = -1;
-    redlock_walk_init(&model->walk);
+    begin_walk(model);
     for (size_t i = 0; i < nodes; i++) {
         model->nodes[i].recovering_ms = -1;
         model->nodes[i].reconnects = -1;
@@ -162,16 +167,20 @@ static bool contains(const unsigned char *in, size_t bytes, const char *what) {
 
 bool top_model_found(struct top_model *model, size_t node, int what, const void *resource,
                      size_t bytes) {
-    const bool waited_for = what == REDLOCK_KEY_WAITING;
+    const bool waited_for = what == REDLOCK_KEY_WAITING, leads = what == REDLOCK_KEY_LEADER;
     model->names_of_walk++;
     if (!contains(resource, bytes, model->filter)) return true;
-    if (!waited_for) model->keys_of_walk[node]++;
-    if (top_model_row(model, resource, bytes) != NULL) return true;
+    if (what == REDLOCK_KEY_OTHER) model->keys_of_walk[node]++;
+    struct top_row *row = top_model_row(model, resource, bytes);
+    if (row != NULL) row->leads |= leads;
+    if (row != NULL) return true;
     if (!make_room(model, bytes, waited_for)) {
         model->left_out = true;
         return true;
     }
-    return add(model, resource, bytes) != NULL;
+    row = add(model, resource, bytes);
+    if (row != NULL) row->leads = leads;
+    return row != NULL;
 }
 
 void top_model_filter(struct top_model *model, const char *filter) {
@@ -182,7 +191,7 @@ void top_model_filter(struct top_model *model, const char *filter) {
         const struct top_row *row = model->rows[i];
         if (!contains(row->resource, row->bytes, model->filter)) forget(model, i);
     }
-    redlock_walk_init(&model->walk);
+    begin_walk(model);
     memset(model->keys_of_walk, 0, sizeof model->keys_of_walk);
     model->names_of_walk = 0;
     model->left_out = model->left_out_before = false;
@@ -218,7 +227,7 @@ bool top_model_stepped(struct top_model *model) {
     model->walk_complete = true;
     memset(model->keys_of_walk, 0, sizeof model->keys_of_walk);
     model->names_of_walk = 0;
-    redlock_walk_init(walk);
+    begin_walk(model);
     return true;
 }
 
@@ -245,6 +254,7 @@ static void saw_holder(struct top_model *model, struct top_row *row,
     const uint64_t holder = fingerprint(view->token, view->token_bytes);
     if (holder == row->holder) return;
     if (row->holder != 0) model->hand_overs++;
+    row->leads &= row->holder == 0; /* else it was the last holder's */
     row->is_older = first && !model->sees_all;
     row->holder = holder;
     row->since_ns = now_ns;

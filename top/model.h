@@ -61,6 +61,7 @@ struct top_row {
     unsigned char owner[REDLOCK_OWNER_BYTES_MAX];
     size_t owner_bytes;
     size_t votes;         /* HELD: nodes that hold the token */
+    bool leads;           /* an announcement of a leader was seen since this holder was */
     bool shared;          /* HELD: by readers, and no token */
     int64_t readers;      /* how many; -1: unknown */
     int64_t remaining_ms; /* HELD: -1: it never ends */

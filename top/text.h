@@ -10,7 +10,8 @@
 void top_print(const struct top_observer *observer);
 /* One object on one line. False: no memory. */
 bool top_print_json(const struct top_observer *observer);
-/* The same object without any part of a token; free(3) it. NULL: no memory. */
+/* The same object without any part of a token, and with what the model says in words; free(3) it.
+ * NULL: no memory. */
 char *top_json(const struct top_observer *observer);
 
 #endif

@@ -274,6 +274,12 @@ SETTER(set_allow_replicas) {
     return yes < 0 ? -1 : 0;
 }
 
+SETTER(set_page) {
+    const int yes = yes_or_no(value, error, size);
+    s->web.page = yes > 0;
+    return yes < 0 ? -1 : 0;
+}
+
 SETTER(set_owner) {
     if (strlen(value) > REDLOCK_OWNER_BYTES_MAX) {
         snprintf(error, size, "an owner is at most %d bytes long, not %zu", REDLOCK_OWNER_BYTES_MAX,
@@ -439,6 +445,8 @@ static const struct option_entry entries[] = {
      "serve /metrics for Prometheus there"},
     {"listen", 0, "HOST:PORT", COMMAND_EXPORTER, false, set_web_listen,
      "where to serve /metrics for Prometheus (127.0.0.1:16390)"},
+    {"page", 0, NULL, COMMAND_SERVE | COMMAND_EXPORTER, true, set_page,
+     "also serve a page that shows nodes and locks to a browser"},
     {"busy-poll", 0, "yes|no", COMMAND_SERVE, true, set_busy_poll,
      "stay awake for 0.1 ms after a message, for the next (yes)"},
     {"scripts", 0, "WHICH", COMMAND_SERVE, true, set_scripts,

@@ -86,10 +86,11 @@ struct serve_settings {
     bool busy_poll;
 };
 
-/* exporter */
+/* exporter; and `page` of serve */
 struct web_settings {
     char *listen;
     int64_t interval_ms; /* of the scrapes */
+    bool page;
 };
 
 /* Those that commands of several rooms have, and those of one room each. */

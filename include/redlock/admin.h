@@ -166,8 +166,9 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_await_free(struct redlock_client *cli
  * servers. Neither changes anything. */
 
 enum redlock_key {
-    REDLOCK_KEY_OTHER = 0,  /* may be a lock; redlock_survey() shows it */
-    REDLOCK_KEY_WAITING = 1 /* the wait queue of a resource */
+    REDLOCK_KEY_OTHER = 0,   /* may be a lock; redlock_survey() shows it */
+    REDLOCK_KEY_WAITING = 1, /* the wait queue of a resource */
+    REDLOCK_KEY_LEADER = 2   /* a leader's announcement; only if the walk asks for it */
 };
 /* `node` has a key of `resource`, without the key prefix; valid during the call. `what` is enum
  * redlock_key. Must not call the library. */
@@ -187,6 +188,7 @@ struct redlock_walk {
     uint64_t bytes;                      /* of all names that this walk has received */
     int verdicts[REDLOCK_NODES_MAX]; /* enum redlock_verdict, of the node's last call: GRANTED, or
                                         why it failed; NOPERM: the user may not run SCAN */
+    int leaders; /* 1: `each` also gets announcements of leaders. They end with the TTL; 0 */
 };
 static inline void redlock_walk_init(struct redlock_walk *walk) {
     memset(walk, 0, sizeof *walk);

@@ -560,7 +560,7 @@ static void listed(void *context, const void *name, size_t bytes) {
 }
 
 static void passed(void *context, size_t node, int what, const void *name, size_t bytes) {
-    must(node < world.nodes && what >= REDLOCK_KEY_OTHER && what <= REDLOCK_KEY_WAITING,
+    must(node < world.nodes && what >= REDLOCK_KEY_OTHER && what <= REDLOCK_KEY_LEADER,
          "a key of no node, or of no kind");
     listed(context, name, bytes);
 }
@@ -578,6 +578,7 @@ static void observe(void) {
     struct redlock_readers_view readers[PLAY_NODES_MAX];
     struct redlock_walk walk;
     redlock_walk_init(&walk);
+    walk.leaders = 1;
     (void)!redlock_scan(world.client, &walk, passed, NULL);
     int result = redlock_survey(world.client, resources, 1, views, queues);
     for (size_t i = 0; result == REDLOCK_OK && i < world.nodes; i++)

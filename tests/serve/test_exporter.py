@@ -27,6 +27,9 @@ class Exporter:
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=CLEAN,
                                         start_new_session=True, preexec_fn=die_with_us)
         self.said = self.process.stderr.readline()
+        if "--page" in arguments:
+            assert re.fullmatch(r"redlock: page on http://127\.0\.0\.1:\d+/\n", self.said), self.said
+            self.said = self.process.stderr.readline()
         self.root = re.fullmatch(r"redlock: metrics on (http://127\.0\.0\.1:\d+)/metrics\n", self.said)[1]
 
     def read(self, path="/metrics", **headers):

@@ -8,14 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
 #include <event2/event.h>
 
+#include "http/address.h"
 #include "http/exposition.h"
 #include "look_metrics.h"
+#include "page.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
@@ -24,6 +27,8 @@
 #define SECOND (1000 * MS)
 /* It leaves the nodes when nobody has asked for this long: longer than the intervals of scrapes. */
 #define LEAVES_AFTER (150 * SECOND)
+
+#define OLD (20 * SECOND)
 
 enum { ROWS_MAX = 12000, WALK_INTERVAL_MS = 4000, JOIN_SECONDS = 3 };
 enum shown { METRICS, PAGE, SHOWN };
@@ -165,9 +170,14 @@ static const char *write_text(struct watcher *watcher, enum shown what, struct e
     const int64_t fresh = what == METRICS ? watcher->settings.web.interval_ms * MS / 10 * 9
                           : watcher->took_ns > SECOND / 2 ? 4 * watcher->took_ns
                                                           : 2 * SECOND;
-    if (text->at_ns == 0 || now_ns() >= text->at_ns + fresh) {
+    const int64_t age = text->at_ns == 0 ? NEVER : now_ns() - text->at_ns;
+    if (age >= fresh) {
         watcher->wanted[what] = true;
         signal_fd(watcher->wakes);
+    }
+    /* A browser gets the last look at once, and the next one when it asks again. */
+    if (age >= fresh && (what != PAGE || age >= OLD)) {
+        status = NULL;
     } else if (text->bytes == NULL || evbuffer_add(out, text->bytes, text->count) != 0) {
         status = "503 Service Unavailable";
     } else {
@@ -185,6 +195,24 @@ const char *watcher_metrics(void *context, const struct http_request *request,
     return HTTP_OK;
 }
 
+const char *watcher_page(void *context, const struct http_request *request,
+                         struct http_reply *reply) {
+    const bool is_page = strcmp(request->path, "/") == 0;
+    if (!is_page && strcmp(request->path, "/look.json") != 0) return HTTP_NOT_FOUND;
+    if (!page_is_host(request->host)) {
+        evbuffer_add_printf(
+            reply->body,
+            "the name '%.100s' may belong to a foreign page: use the address of this machine, its "
+            "own name, or localhost\n",
+            request->host);
+        return "403 Forbidden";
+    }
+    if (is_page) return page_write(reply) ? HTTP_OK : "503 Service Unavailable";
+    reply->type = "application/json";
+    page_confine(reply);
+    return write_text(context, PAGE, reply->body);
+}
+
 static void on_done(evutil_socket_t fd, short what, void *context) {
     struct watcher *watcher = context;
     (void)what;
@@ -192,9 +220,24 @@ static void on_done(evutil_socket_t fd, short what, void *context) {
     http_retry(watcher->http);
 }
 
+/* Locks have names that may tell something. */
+static void announce_page(const struct http *http, bool quiet) {
+    struct sockaddr_storage address = {0};
+    socklen_t bytes = sizeof address;
+    char text[ADDRESS_TEXT_BYTES];
+    address_of(http_socket(http), text, sizeof text);
+    getsockname(http_socket(http), (struct sockaddr *)&address, &bytes);
+    if (!quiet) complain("page on http://%s/", text);
+    if (!address_is_loopback((const struct sockaddr *)&address))
+        complain("%s: others can reach this address, and its page shows them the names of locks "
+                 "and their owners",
+                 text);
+}
+
 bool watcher_begin(void *context, struct http *http) {
     struct watcher *watcher = context;
     watcher->http = http;
+    if (watcher->settings.web.page) announce_page(http, watcher->settings.quiet);
     watcher->on_done = event_new(http->base, watcher->done, EV_READ | EV_PERSIST, on_done, watcher);
     return watcher->on_done != NULL && event_add(watcher->on_done, NULL) == 0;
 }

@@ -20,7 +20,11 @@ void watcher_close(struct watcher *watcher);
 /* /metrics and /healthz */
 const char *watcher_metrics(void *watcher, const struct http_request *request,
                             struct http_reply *reply);
-/* For struct http_pages: the thread notifies this server. */
+/* The page for browsers: / and /look.json */
+const char *watcher_page(void *watcher, const struct http_request *request,
+                         struct http_reply *reply);
+/* For struct http_pages: the thread notifies this server. Says where the page is, if there is one.
+ */
 bool watcher_begin(void *watcher, struct http *http);
 void watcher_end(void *watcher);
 

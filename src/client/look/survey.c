@@ -34,22 +34,33 @@ static struct step *step_new(struct redlock_client *client, const struct redlock
     return step;
 }
 
+/* To the caller. */
+struct report {
+    struct net_bytes prefix;
+    bool leaders;
+    redlock_scan_fn *each;
+    void *context;
+};
+
 /* A node's own keys are not locks, whatever the prefix. The two sets of a wait queue have the same
  * name. */
-static void report_key(struct net_bytes prefix, unsigned node, struct net_bytes key,
-                       redlock_scan_fn *each, void *context) {
+static void report_key(const struct report *report, unsigned node, struct net_bytes key) {
+    const struct net_bytes prefix = report->prefix;
     int what = REDLOCK_KEY_OTHER;
     if (begins_with(key, NET_KEY_WAITERS) || begins_with(key, NET_KEY_FENCES) ||
-        begins_with(key, NET_KEY_TERM) || begins_with(key, NET_KEY_SHARED) ||
+        (begins_with(key, NET_KEY_TERM) && !report->leaders) || begins_with(key, NET_KEY_SHARED) ||
         net_is_text(key, NET_KEY_RECORD))
         return;
     if (begins_with(key, NET_KEY_WAITING)) {
         what = REDLOCK_KEY_WAITING;
         key = bytes_after(key, strlen(NET_KEY_WAITING));
+    } else if (begins_with(key, NET_KEY_TERM)) {
+        what = REDLOCK_KEY_LEADER;
+        key = bytes_after(key, strlen(NET_KEY_TERM));
     }
     if (key.bytes <= prefix.bytes || memcmp(key.data, prefix.data, prefix.bytes) != 0) return;
     key = bytes_after(key, prefix.bytes);
-    each(context, node, what, key.data, key.bytes);
+    report->each(report->context, node, what, key.data, key.bytes);
 }
 
 static bool has_page(const struct step *step, unsigned node) {
@@ -78,12 +89,15 @@ static void take_pages(const struct step *step, struct redlock_walk *walk) {
 }
 
 /* The mutex is not held. Returns whether any node answered. */
-static bool report_pages(const struct step *step, redlock_scan_fn *each, void *context) {
+static bool report_pages(const struct step *step, const struct redlock_walk *walk,
+                         redlock_scan_fn *each, void *context) {
     const struct question *question = step->ask.questions;
+    const bool leaders = walk->size >= SIZED_THROUGH(redlock_walk, leaders) && walk->leaders;
+    const struct report report = {question->keys[0], leaders, each, context};
     bool any = false;
     for (unsigned i = 0; i < step->ask.client->nodes; i++) {
         for (size_t j = 0; j < question->answers[i].items_count; j++)
-            report_key(question->keys[0], i, question->answers[i].items[j], each, context);
+            report_key(&report, i, question->answers[i].items[j]);
         any = any || has_page(step, i);
     }
     return any;
@@ -105,7 +119,7 @@ int redlock_scan(struct redlock_client *client, struct redlock_walk *walk, redlo
         ask_wait(&step->ask);
         take_pages(step, walk);
         schedule_unlock(&client->schedule);
-        result = report_pages(step, each, context) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
+        result = report_pages(step, walk, each, context) ? REDLOCK_OK : REDLOCK_NO_QUORUM;
         schedule_relock(&client->schedule);
         ask_unref(&step->ask);
     }
