@@ -39,7 +39,7 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed, written;
     const char *path;
-    char *label;
+    char *labels;
     bool urgent, warned;
     int error; /* of the last write */
     uint64_t changes, changes_written;
@@ -49,9 +49,9 @@ static struct {
 /* ---- the content ---- */
 
 /* The bytes of a label's value, which must be UTF-8; other bytes become '?'. NULL: no memory. */
-static char *label_of(const char *resource) {
-    const unsigned char *in = (const unsigned char *)resource;
-    size_t left = strlen(resource), used = 0;
+static char *escaped(const char *text) {
+    const unsigned char *in = (const unsigned char *)text;
+    size_t left = strlen(text), used = 0;
     char *out = malloc(2 * left + 1);
     if (out == NULL) return NULL;
     while (left > 0) {
@@ -69,12 +69,26 @@ static char *label_of(const char *resource) {
     return out;
 }
 
-static void metric(FILE *out, const char *label, const char *name, const char *type,
+/* Several files of one directory are collected as one page, where a series must be there once: two
+ * jobs with one resource, of two quorums for example, differ by the names of their files. NULL: no
+ * memory. */
+static char *labels_of(const char *resource, const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *name = escaped(resource), *file_name = escaped(slash != NULL ? slash + 1 : path), *labels;
+    if (name == NULL || file_name == NULL ||
+        asprintf(&labels, "resource=\"%s\",file=\"%s\"", name, file_name) < 0)
+        labels = NULL;
+    free(name);
+    free(file_name);
+    return labels;
+}
+
+static void metric(FILE *out, const char *labels, const char *name, const char *type,
                    const char *help, double value) {
     fprintf(out,
             "# HELP redlock_run_%s %s\n# TYPE redlock_run_%s %s\n"
-            "redlock_run_%s{resource=\"%s\"} %.15g\n",
-            name, help, name, type, name, label, value);
+            "redlock_run_%s{%s} %.15g\n",
+            name, help, name, type, name, labels, value);
 }
 
 static double seconds(int64_t ns) { return (double)ns / (double)SECOND; }
@@ -86,39 +100,39 @@ static double unix_time(int64_t boottime) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9 - seconds(now_ns() - boottime);
 }
 
-static void write_text(FILE *out, const char *label, const struct run_metrics *run) {
+static void write_text(FILE *out, const char *labels, const struct run_metrics *run) {
     const int64_t until = run->held ? now_ns() : run->given_back;
-    metric(out, label, "held", "gauge", "1: the lock is held.", run->held);
-    metric(out, label, "lost", "gauge", "1: the lock was lost.", run->lost);
+    metric(out, labels, "held", "gauge", "1: the lock is held.", run->held);
+    metric(out, labels, "lost", "gauge", "1: the lock was lost.", run->lost);
     if (run->began > 0)
-        metric(out, label, "start_time_seconds", "gauge", "When the run began, since 1970.",
+        metric(out, labels, "start_time_seconds", "gauge", "When the run began, since 1970.",
                unix_time(run->began));
     if (run->waited >= 0)
-        metric(out, label, "wait_seconds", "gauge", "How long it waited for the lock.",
+        metric(out, labels, "wait_seconds", "gauge", "How long it waited for the lock.",
                seconds(run->waited));
     if (run->acquired > 0) {
-        metric(out, label, "hold_seconds", "gauge",
+        metric(out, labels, "hold_seconds", "gauge",
                "How long the lock was held, up to the last write of this file.",
                seconds(until - run->acquired));
-        metric(out, label, "validity_end_time_seconds", "gauge",
+        metric(out, labels, "validity_end_time_seconds", "gauge",
                "Until when the lock was proven to be held, since 1970.",
                unix_time(run->validity_end));
-        metric(out, label, "renewals_total", "counter", "Renewals that succeeded.",
+        metric(out, labels, "renewals_total", "counter", "Renewals that succeeded.",
                (double)run->renewals);
-        metric(out, label, "renewals_failed_total", "counter",
+        metric(out, labels, "renewals_failed_total", "counter",
                "Renewals that failed; of several in a row only the first.",
                (double)run->renewals_failed);
     }
     if (run->exit < 0) return;
-    metric(out, label, "exit_code", "gauge", "The exit status of redlock run.", run->exit);
-    metric(out, label, "end_time_seconds", "gauge", "When the run ended, since 1970.",
+    metric(out, labels, "exit_code", "gauge", "The exit status of redlock run.", run->exit);
+    metric(out, labels, "end_time_seconds", "gauge", "When the run ended, since 1970.",
            unix_time(run->ended));
 }
 
 /* ---- writing ---- */
 
 /* 0, or errno. The old content stays if the new one cannot be written. */
-static int replace(const char *path, const char *label, const struct run_metrics *run) {
+static int replace(const char *path, const char *labels, const struct run_metrics *run) {
     int fd;
     char *draft = draft_beside(path, &fd);
     if (draft == NULL) return errno;
@@ -128,7 +142,7 @@ static int replace(const char *path, const char *label, const struct run_metrics
     if (out == NULL) {
         close(fd);
     } else {
-        write_text(out, label, run);
+        write_text(out, labels, run);
         failed = ferror(out) != 0;
         errno = EIO;
         if (fclose(out) != 0) failed = true;
@@ -166,7 +180,7 @@ static void *write_forever(void *unused) {
         const uint64_t changes = file.changes;
         file.urgent = false;
         pthread_mutex_unlock(&file.mutex);
-        int error = replace(file.path, file.label, &run);
+        int error = replace(file.path, file.labels, &run);
         pthread_mutex_lock(&file.mutex);
         file.error = error;
         file.changes_written = changes;
@@ -198,10 +212,10 @@ void metrics_file_begin(const struct settings *settings, const char *resource) {
     pthread_t thread;
     sigset_t all, before;
     if (settings->run.metrics_file == NULL) return;
-    file.label = label_of(resource);
+    file.labels = labels_of(resource, settings->run.metrics_file);
     file.run = (struct run_metrics){.began = now_ns(), .waited = -1, .exit = -1};
     file.path = settings->run.metrics_file;
-    if (file.label == NULL) {
+    if (file.labels == NULL) {
         file.path = NULL;
         return;
     }
@@ -295,10 +309,10 @@ void metrics_file_abandoned(const struct settings *settings, const char *resourc
     if (settings->run.metrics_file == NULL) return;
     const struct run_metrics run = {
         .ended = now_ns(), .waited = -1, .lost = true, .exit = outcome->exit};
-    char *label = label_of(resource);
-    int error = label != NULL ? replace(settings->run.metrics_file, label, &run) : ENOMEM;
+    char *labels = labels_of(resource, settings->run.metrics_file);
+    int error = labels != NULL ? replace(settings->run.metrics_file, labels, &run) : ENOMEM;
     if (error != 0)
         complain("cannot write the metrics file %s: %s", settings->run.metrics_file,
                  strerror(error));
-    free(label);
+    free(labels);
 }

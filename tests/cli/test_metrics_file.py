@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """run --metrics-file: what a run writes for node_exporter, whole at any time, and never in the lock's way."""
+import contextlib
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -16,7 +20,7 @@ from servers import until
 
 USAGE, HELD, LOST = 64, 75, 80
 PATIENT = "--node-timeout", "400ms"  # on a busy machine a node is late
-SAMPLE = re.compile(r'^redlock_run_([a-z_]+)\{resource="((?:[^"\\\n]|\\["\\n])*)"\} (\S+)$')
+SAMPLE = re.compile(r'^redlock_run_([a-z_]+)\{resource="((?:[^"\\\n]|\\["\\n])*)",file="[^"]+"\} (\S+)$')
 
 
 def parse(text):
@@ -139,6 +143,47 @@ def test_promtool_reads_it(locked, resource, file):
     assert locked("run", "--metrics-file", str(file), resource, "true").returncode == 0
     done = subprocess.run([promtool, "check", "metrics"], input=file.read_bytes(), capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def series(path):
+    return set(re.findall(r"^(redlock_run_\S+) ", path.read_text(), re.MULTILINE))
+
+
+@pytest.fixture
+def two_jobs(locked, own_quorum, resource, tmp_path):
+    """Two jobs of one machine with the same resource, of two quorums; and their files."""
+    files = tmp_path / "backup.prom", tmp_path / "report.prom"
+    assert locked("run", "--metrics-file", str(files[0]), resource, "true").returncode == 0
+    assert Redlock(own_quorum.nodes)("run", "--metrics-file", str(files[1]), resource, "--", "sh", "-c", "exit 3").returncode == 3
+    return files
+
+
+def test_two_files_have_no_series_in_common(two_jobs):
+    """One that is there twice makes node_exporter drop both files, or all of its metrics."""
+    one, other = map(series, two_jobs)
+    assert len(one) == len(other) == 10 and not one & other
+    assert all(f'file="{two_jobs[0].name}"' in name for name in one)
+
+
+def test_node_exporter_collects_both(two_jobs):
+    program = shutil.which("prometheus-node-exporter") or shutil.which("node_exporter")
+    if program is None:
+        pytest.skip("node_exporter is not installed (Debian: prometheus-node-exporter)")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [program, "--collector.disable-defaults", "--collector.textfile", f"--collector.textfile.directory={two_jobs[0].parent}",
+               f"--web.listen-address=127.0.0.1:{port}"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as collector:
+        try:
+            def page():
+                with contextlib.suppress(urllib.error.URLError, ConnectionError):
+                    return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+            text = until(page, what="node_exporter")
+        finally:
+            collector.terminate()
+    assert "node_textfile_scrape_error 0" in text
+    exits = re.findall(r'^redlock_run_exit_code\{file="(\w+).prom".*\} (\d)$', text, re.MULTILINE)
+    assert exits == [("backup", "0"), ("report", "3")]
 
 
 # ---- a file that cannot be ----

@@ -11,6 +11,8 @@ import subprocess
 import pytest
 
 from conftest import BINARY
+from servers import until
+from test_exporter import start_exporter  # noqa: F401
 from test_metrics import page, samples
 
 SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
@@ -51,6 +53,16 @@ def test_the_rules_are_valid(promtool):
     assert f"{ALERTS.count('- alert:')} rules found" in promtool("check", "rules", str(PLACE / "alerts.yml"))
 
 
+def test_the_configuration_of_the_document(promtool, tmp_path):
+    document = (SOURCE / "docs" / "operate" / "metrics.md").read_text()
+    (tmp_path / "prometheus.yml").write_text(re.search(r"```yaml\n(.*?)```", document, re.DOTALL)[1])
+    shutil.copy(PLACE / "alerts.yml", tmp_path / "redlock.yml")
+    said = promtool("check", "config", str(tmp_path / "prometheus.yml"))
+    assert f"{ALERTS.count('- alert:')} rules found" in said and "valid prometheus config file" in said
+    jobs = re.findall(r"job_name: (\S+)", document)
+    assert [re.fullmatch("redlock.*", job) is not None for job in jobs] == [True, True, False]
+
+
 def test_the_alerts_fire_when_they_must(promtool):
     tested = (SOURCE / "tests" / "serve" / "alerts.yml").read_text()
     for alert in re.findall(r"- alert: (\w+)", ALERTS):
@@ -87,8 +99,10 @@ def written(quorum, tmp_path_factory):
     return file.read_text()
 
 
-def test_every_metric_and_label_exists(start, quorum, written):
-    now = samples(page(start(quorum.nodes, "--metrics", "127.0.0.1:0")) + written)
+def test_every_metric_and_label_exists(start, start_exporter, quorum, written):  # noqa: F811
+    exporter = start_exporter(quorum.nodes, "--interval", "1s")
+    until(lambda: "redlock_node_clock_rate{" in exporter.read(), what="a second look")
+    now = {**samples(page(start(quorum.nodes, "--metrics", "127.0.0.1:0"))), **samples(written), **exporter.metrics()}
     names = {name for name, _ in now}
     labels = {(name, label, value) for name, text in now for label, value in re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', text or "")}
     keys = {(name, label) for name, label, _ in labels}
