@@ -6,10 +6,13 @@
 
 It takes LOCKS locks (1000), scrapes SCRAPES times (20), one second apart, and prints processor time of a scrape; and what
 the exporter and the nodes use while nobody scrapes."""
+import concurrent.futures
 import os
 import re
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
@@ -38,21 +41,21 @@ def listeners():
 
 
 def take_locks():
-    """Through a gateway, which pipelines."""
-    gateway = subprocess.Popen(["redlock", "serve", "-q", "--listen", "unix:///tmp/redlock-exporter-cost.sock"])
-    import socket
-    wire = socket.socket(socket.AF_UNIX)
-    for _ in range(100):
-        try:
-            wire.connect("/tmp/redlock-exporter-cost.sock")
-            break
-        except OSError:
-            time.sleep(0.1)
-    for i in range(LOCKS):
-        wire.sendall(f"SET job-{i:06} {os.urandom(20).hex()} NX PX 60000\r\n".encode())
-        assert wire.recv(100) == b"+OK\r\n"
-    gateway.terminate()
-    gateway.wait()
+    """Through a gateway, by many clients at once."""
+    def take(path, mine):
+        with socket.socket(socket.AF_UNIX) as wire:
+            while wire.connect_ex(path) != 0:
+                time.sleep(0.1)
+            for i in mine:
+                wire.sendall(f"SET job-{i:06} {os.urandom(20).hex()} NX PX 60000\r\n".encode())
+                assert wire.recv(100) == b"+OK\r\n"
+
+    with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(50) as clients:
+        path = f"{directory}/gateway.sock"
+        gateway = subprocess.Popen(["redlock", "serve", "-q", "--listen", f"unix://{path}"])
+        list(clients.map(lambda first: take(path, range(first, LOCKS, 50)), range(50)))
+        gateway.terminate()
+        gateway.wait()
 
 
 def scrape(address):
