@@ -30,6 +30,12 @@ static const struct good good[] = {
     {"redis://[::1]:7000/1", URL_TCP, NULL, NULL, "::1", NULL, "7000", "1", "redis://[::1]:7000/1"},
     {"redis://[FE80::A]", URL_TCP, NULL, NULL, "fe80::a", NULL, "6379", "",
      "redis://[fe80::a]:6379"},
+    {"redis://[FE80::A%25Eth0]:7000/1", URL_TCP, NULL, NULL, "fe80::a%Eth0", NULL, "7000", "1",
+     "redis://[fe80::a%25Eth0]:7000/1"},
+    {"rediss://u:p@[fe80::a%25br-1.2_3~4]", URL_TLS, "u", "p", "fe80::a%br-1.2_3~4", NULL, "6379",
+     "", "rediss://u@[fe80::a%25br-1.2_3~4]:6379"},
+    {"redis://:a%5D%40@[fe80::a%252]", URL_TCP, NULL, "a]@", "fe80::a%2", NULL, "6379", "",
+     "redis://[fe80::a%252]:6379"},
     {"unix:///run/redis.sock", URL_UNIX, NULL, NULL, NULL, "/run/redis.sock", "", "",
      "unix:///run/redis.sock"},
     {"unix:///a%20b/s?db=4", URL_UNIX, NULL, NULL, NULL, "/a b/s", "", "4", "unix:///a b/s?db=4"},
@@ -78,7 +84,8 @@ static void test_good(void **state) {
 static void test_lists(void **state) {
     static const char *const lists[] = {
         "redis://a,redis://b,redis://c", " redis://a redis://b\nredis://c\t",
-        ",,redis://a, redis://b ,,redis://c,", "redis://a redis://a:6380 unix:///a"};
+        ",,redis://a, redis://b ,,redis://c,", "redis://a redis://a:6380 unix:///a",
+        "redis://[fe80::1%25a],redis://[fe80::1%25b],redis://[fe80::1]"};
     (void)state;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         struct url urls[RL_NODES_MAX];
@@ -124,6 +131,11 @@ static const struct bad bad[] = {
     {"rediss://fe80::2/1", "in brackets"},
     {"redis://:pass:word@::1:6379", "in brackets"},
     {"redis://[v1.x]", "address"},
+    {"redis://[fe80::1%eth0]", "redis://[fe80::1%25eth0]:6379"},
+    {"redis://[fe80::1%25]", "follows %25"},
+    {"redis://[fe80::1%25a%20b]", "follows %25"},
+    {"redis://[fe80::1%25sixteen-bytes-xx]", "follows %25"},
+    {"redis://[fe80::1%25a] redis://[FE80::1%25a]:6379", "listed twice"},
     {"redis://a:%zz@b", "not a URL"},
     {"redis://:a%00b@c", "%00"},
     {"unix://run/redis.sock", "three slashes"},

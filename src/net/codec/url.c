@@ -8,6 +8,7 @@
 #include "net/codec/url.h"
 
 #include <ctype.h>
+#include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,13 +133,47 @@ static bool take_port(const struct parse *parse, const UriTextRangeA *port, stru
     return true;
 }
 
-static bool take_tcp(const struct parse *parse, const UriUriA *uri, struct url *url) {
+/* Takes the zone out of a text, "" if there is none: uriparser knows RFC 3986, and this is RFC
+ * 6874. The digits and letters of an interface's name need no encoding. */
+static bool take_zone(const struct parse *parse, char *text, char zone[IF_NAMESIZE]) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-";
+    static const char sign[] = "%25";
+    char *host = strstr(text, "://") + strlen("://");
+    const size_t authority = strcspn(host, "/?#");
+    char *at = memrchr(host, '@', authority);
+    if (at) host = at + 1;
+    char *end = *host == '[' ? strchr(host, ']') : NULL, *percent = end ? strchr(host, '%') : NULL;
+    zone[0] = '\0';
+    if (!percent || percent > end) return true;
+    const char *name = percent + strlen(sign);
+    const size_t bytes = strncmp(percent, sign, strlen(sign)) == 0 ? strspn(name, letters) : 0;
+    if (bytes == 0 || name + bytes != end || bytes >= IF_NAMESIZE)
+        return refuse(parse, "the interface of an IPv6 address follows %%25, as in "
+                             "redis://[fe80::1%%25eth0]:6379");
+    memcpy(zone, name, bytes);
+    zone[bytes] = '\0';
+    memmove(percent, end, strlen(end) + 1);
+    return true;
+}
+
+/* In the form of getaddrinfo(3): fe80::1%eth0. */
+static bool take_host(const struct parse *parse, const UriTextRangeA *text, const char *zone,
+                      struct url *url) {
+    char *host = decoded(text->first, length_of(text));
+    if (!host) return no_memory(parse);
+    for (char *at = host; *at; at++) *at = (char)tolower((unsigned char)*at);
+    if (asprintf(&url->host, "%s%s%s", host, zone[0] ? "%" : "", zone) < 0) url->host = NULL;
+    free(host);
+    return url->host || no_memory(parse);
+}
+
+static bool take_tcp(const struct parse *parse, const UriUriA *uri, const char *zone,
+                     struct url *url) {
     if (uri->hostData.ipFuture.first) return refuse(parse, "this kind of address is not supported");
     if (length_of(&uri->hostText) == 0) return refuse(parse, "no host; write redis://host[:port]");
-    url->host = decoded(uri->hostText.first, length_of(&uri->hostText));
-    if (!url->host) return no_memory(parse);
-    for (char *at = url->host; *at; at++) *at = (char)tolower((unsigned char)*at);
-    if (!take_port(parse, &uri->portText, url) || !take_query(parse, &uri->query, url))
+    if (!take_host(parse, &uri->hostText, zone, url) || !take_port(parse, &uri->portText, url) ||
+        !take_query(parse, &uri->query, url))
         return false;
     const UriPathSegmentA *path = uri->pathHead;
     if (!path || (length_of(&path->text) == 0 && !path->next)) return true;
@@ -166,9 +201,11 @@ static bool take_unix(const struct parse *parse, const UriUriA *uri, struct url 
 static bool take_text(const struct parse *parse, const char *scheme, struct url *url) {
     char authority[400] = "", db[16] = "", scheme_option[24] = "";
     bool v6 = url->host && strchr(url->host, ':');
+    const char *zone = v6 ? strchr(url->host, '%') : NULL;
     if (url->kind != URL_UNIX)
-        snprintf(authority, sizeof(authority), "%s%s%s:%s", v6 ? "[" : "", url->host, v6 ? "]" : "",
-                 url->port);
+        snprintf(authority, sizeof(authority), "%s%.*s%s%s%s:%s", v6 ? "[" : "",
+                 zone ? (int)(zone - url->host) : (int)strlen(url->host), url->host,
+                 zone ? "%25" : "", zone ? zone + 1 : "", v6 ? "]" : "", url->port);
     if (url->db[0]) snprintf(db, sizeof(db), "%s%s", url->kind == URL_UNIX ? "?db=" : "/", url->db);
     if (url->scheme)
         snprintf(scheme_option, sizeof(scheme_option), "%cscheme=%s",
@@ -225,8 +262,8 @@ static bool lacks_brackets(const char *text) {
            memchr(first + 1, ':', bytes - (size_t)(first + 1 - host));
 }
 
-static bool parse_one(const struct parse *parse, const char *text, struct url *url) {
-    char scheme[16];
+static bool parse_one(const struct parse *parse, char *text, struct url *url) {
+    char scheme[16], zone[IF_NAMESIZE] = "";
     UriUriA uri;
     const char *where = NULL;
     if (!parse_scheme(parse, text, scheme, &url->kind)) return false;
@@ -234,6 +271,7 @@ static bool parse_one(const struct parse *parse, const char *text, struct url *u
         return refuse(parse, "%%00 cannot be part of a user, a password or a path");
     if (url->kind != URL_UNIX && lacks_brackets(text))
         return refuse(parse, "an IPv6 address is written in brackets, as in redis://[::1]:6379");
+    if (url->kind != URL_UNIX && !take_zone(parse, text, zone)) return false;
     int outcome = uriParseSingleUriA(&uri, text, &where);
     if (outcome == URI_ERROR_MALLOC) return no_memory(parse);
     if (outcome != URI_SUCCESS && !parse->secretive)
@@ -243,11 +281,12 @@ static bool parse_one(const struct parse *parse, const char *text, struct url *u
             parse,
             "not a URL; write %s, and percent-encode ':', '@', '/', '#', '%%' and ',' in user and password",
             known);
-    bool right = uri.fragment.first ? refuse(parse, "a '#' must be written %%23")
-                                    : take_userinfo(parse, &uri.userInfo, url) &&
-                                          (url->kind == URL_UNIX ? take_unix(parse, &uri, url)
-                                                                 : take_tcp(parse, &uri, url)) &&
-                                          take_text(parse, scheme, url);
+    bool right = uri.fragment.first
+                     ? refuse(parse, "a '#' must be written %%23")
+                     : take_userinfo(parse, &uri.userInfo, url) &&
+                           (url->kind == URL_UNIX ? take_unix(parse, &uri, url)
+                                                  : take_tcp(parse, &uri, zone, url)) &&
+                           take_text(parse, scheme, url);
     uriFreeUriMembersA(&uri);
     return right;
 }
@@ -258,7 +297,7 @@ static bool same_server(const struct url *a, const struct url *b) {
     return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0;
 }
 
-static bool add_one(struct parse *parse, const char *text, struct url *urls, unsigned *count) {
+static bool add_one(struct parse *parse, char *text, struct url *urls, unsigned *count) {
     parse->number = *count + 1;
     parse->secretive = parse->secretive || !is_harmless(text);
     if (*count == RL_NODES_MAX)

@@ -13,7 +13,7 @@ struct url {
     char *text;     /* for display: as configured, without the password */
     char *user;     /* NULL: none */
     char *password; /* NULL: none */
-    char *host;     /* lower case; NULL for unix */
+    char *host;     /* lower case, with an IPv6 address's zone behind '%'; NULL for unix */
     char *path;     /* unix only */
     char port[6];
     char db[10]; /* "" and "0": the default, no SELECT */

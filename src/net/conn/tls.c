@@ -141,6 +141,15 @@ static bool expect_name(SSL *openssl, const char *name) {
                            (void *)name) == 1;
 }
 
+/* Without the zone of an IPv6 address, which is not part of a name (RFC 6874). */
+static bool expect_host(SSL *openssl, const char *host) {
+    char address[INET6_ADDRSTRLEN];
+    const size_t bytes = strcspn(host, "%");
+    if (host[bytes] == '\0' || !memchr(host, ':', bytes)) return expect_name(openssl, host);
+    snprintf(address, sizeof(address), "%.*s", (int)bytes, host);
+    return expect_name(openssl, address);
+}
+
 struct tls *tls_new(struct tls_context *context, const char *host) {
     struct tls *tls = calloc(1, sizeof(*tls));
     if (!tls) return NULL;
@@ -151,8 +160,9 @@ struct tls *tls_new(struct tls_context *context, const char *host) {
         /* which owns them from now on */
         libssl.SSL_set_bio(tls->openssl, tls->incoming, tls->outgoing);
         libssl.SSL_set_connect_state(tls->openssl);
-        const char *name = context->server_name ? context->server_name : host;
-        if (expect_name(tls->openssl, name)) return tls;
+        if (context->server_name ? expect_name(tls->openssl, context->server_name)
+                                 : expect_host(tls->openssl, host))
+            return tls;
     } else {
         libssl.BIO_free(tls->incoming);
         libssl.BIO_free(tls->outgoing);
