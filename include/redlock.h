@@ -132,6 +132,12 @@ struct redlock_client_options {
     const char *quorum;
     int allow_replicas; /* guarded. 1: masters with replicas may vote. 0: they are refused, because
                            a promoted replica may lack locks that were granted */
+    /* The login at nodes whose URL has no password. It is asked for anew for each connection, so a
+     * password may change at any time; connections that are up stay. */
+    const char *user;              /* NULL: the server's default user */
+    const char *password_file;     /* its first line is the password; NULL: none. A plain file */
+    redlock_password_fn *password; /* the program gives it; NULL: none. Not with password_file */
+    void *password_context;
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead, which passes the size
  * that your header knows. */
@@ -163,10 +169,10 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes,
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
 
 /* Reads the TLS files of the options again, for example after a certificate was renewed. New
- * connections use what was read; existing ones stay. Blocks while it reads. Any thread may call it
- * at any time, also without a service thread, but not from a callback. On failure nothing changes.
- * OK, BAD_ARGUMENT (a file cannot be used; *error, which may be NULL, says which and why),
- * NO_MEMORY, FORKED. */
+ * connections use what was read; existing ones stay. Checks the password file. Blocks while it
+ * reads. Any thread may call it at any time, also without a service thread, but not from a
+ * callback. On failure nothing changes. OK, BAD_ARGUMENT (a file cannot be used; *error, which may
+ * be NULL, says which and why), NO_MEMORY, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_reload(struct redlock_client *client,
                                                          struct redlock_error *error);
 

@@ -121,6 +121,15 @@ struct redlock_error {
     char text[512];
 };
 
+#define REDLOCK_PASSWORD_BYTES_MAX 65535
+/* Writes the password as text, of at most `size` bytes with its NUL, and returns OK; or returns
+ * another result with the reason in error->text, which must hold no secret (*error is zero before).
+ * Runs in a thread of the library, one call at a time for a client; it may block, and connections
+ * wait for it within their connect timeout. Must not call the library. redlock_client_free() waits
+ * until it has returned. */
+typedef int redlock_password_fn(void *context, char *password, size_t size,
+                                struct redlock_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -212,6 +212,10 @@ static int connect_all(struct redlock_client *client, const char *nodes,
         .tls_cert_file = o->tls_cert_file,
         .tls_key_file = o->tls_key_file,
         .tls_server_name = o->tls_server_name,
+        .user = o->user,
+        .password_file = o->password_file,
+        .password = o->password,
+        .password_context = o->password_context,
         .log_level = o->log ? (int)o->log_level : -1,
         .guarded = client->lock_mode->fenced,
         .asks_quorum = o->mode == REDLOCK_MODE_AUTO,
@@ -242,6 +246,7 @@ static int connect_all(struct redlock_client *client, const char *nodes,
     /* The caller's strings are valid only during redlock_client_open(). */
     client->options.tls_ca_file = client->options.tls_cert_file = NULL;
     client->options.tls_key_file = client->options.tls_server_name = client->options.quorum = NULL;
+    client->options.user = client->options.password_file = NULL;
     return REDLOCK_OK;
 }
 
@@ -286,7 +291,9 @@ int redlock_client_reload(struct redlock_client *client, struct redlock_error *e
     cancellation_off();
     /* reading files may be slow, and locks do not wait for it */
     pthread_mutex_lock(&client->reload_mutex);
-    int result = net_read_tls(client->net, &fresh, &net_error);
+    int result = net_check_passwords(client->net, &net_error)
+                     ? net_read_tls(client->net, &fresh, &net_error)
+                     : net_error.result;
     if (result == REDLOCK_OK) {
         pthread_mutex_lock(&client->schedule.mutex);
         net_use_tls(client->net, fresh);

@@ -81,6 +81,12 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
     if (!to->tls_cert_file != !to->tls_key_file)
         return bad_argument(error,
                             "a TLS client certificate needs both tls_cert_file and tls_key_file");
+    if (to->password && to->password_file)
+        return bad_argument(error, "the password comes from password_file or from password(): set "
+                                   "one of the two");
+    if (to->user && !to->password && !to->password_file)
+        return bad_argument(error, "user '%.60s' needs a password: set password_file or password()",
+                            to->user);
     return true;
 }
 

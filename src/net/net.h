@@ -14,8 +14,12 @@
 #include <stdint.h>
 
 #include "policy/request.h"
+#include "redlock.h"
 
 struct net;
+
+/* The text of a node begins with it when nobody knows the password: that may pass. */
+#define NET_NO_PASSWORD "no password: "
 
 /* Why a node with verdict NOPERM is not used as a classic one in mode auto. */
 #define NET_QUORUM_UNREADABLE                                                                      \
@@ -54,6 +58,10 @@ struct net_options {
     const char *nodes; /* the URL list */
     rl_ns connect_timeout, stall_timeout;
     const char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name;
+    /* Of nodes without a password in the URL; at most one of the two sources. NULL: none */
+    const char *user, *password_file;
+    redlock_password_fn *password;
+    void *password_context;
     int log_level;
     /* The handshake asks for NET_ASK_QUORUM. A connection to a node with a record is guarded from
      * its handshake on, and handlers.changed() reports the first one at once. */
@@ -82,6 +90,10 @@ struct tls_context;
 int net_read_tls(const struct net *net, struct tls_context **fresh, struct net_error *error);
 /* takes ownership; NULL: does nothing */
 void net_use_tls(struct net *net, struct tls_context *fresh);
+
+/* Whether the password file, if there is one, can be used. It may block, and changes nothing: each
+ * connection reads the file. May run while other threads use the net. False: *error. */
+bool net_check_passwords(const struct net *net, struct net_error *error);
 
 /* This process is a child of the one that opened the net, or a child of a child. Nothing here
  * touches a socket, a timer or the epoll set then: they are the parent's. Any thread may call it;

@@ -76,10 +76,17 @@ static int explaining(int vote, int connection) {
     return is_one(connection, known) ? connection : vote;
 }
 
+static bool lacks_password(const struct redlock_node_status *status) {
+    return strncmp(status->text, NET_NO_PASSWORD, strlen(NET_NO_PASSWORD)) == 0;
+}
+
 static int obstacle_of(int verdict, int vote, const struct redlock_node_status *status) {
     /* Of a replica: a failover or a backup may be under way. */
     const bool may_pass =
         status->verdict == REDLOCK_VERDICT_UNFIT && strstr(status->text, "replica") != NULL;
+    /* A file is about to be replaced, or whoever gives the password is down. */
+    if (status->verdict == REDLOCK_VERDICT_AUTH && lacks_password(status))
+        return REDLOCK_OBSTACLE_ERROR;
     /* A permission may be missing for the key alone. */
     if (is_one(vote, V(NOPERM) | V(NOT_SHARED))) return REDLOCK_OBSTACLE_SETUP;
     if (is_one(status->verdict, V(TLS) | V(AUTH) | V(NOPERM) | V(CLUSTER) | V(UNFIT)))
@@ -104,11 +111,14 @@ static void reason_text(int verdict, const char *detail, char *out, size_t size)
 }
 
 /* The other verdicts have theirs in their text, or none that is always right. */
-static const char *node_cure(int verdict) {
+static const char *node_cure(int verdict, const struct redlock_node_status *status) {
     if (is_one(verdict, V(TIMEOUT) | V(REFUSED) | V(DISCONNECTED) | V(NAME)))
         return "start it, or correct its URL or the network";
     switch (verdict) {
     case REDLOCK_VERDICT_AUTH:
+        if (lacks_password(status)) return "correct what gives the password, or wait until it does";
+        if (strstr(status->text, "correct the user"))
+            return "correct the user, or what gives the password";
         return "correct the password in the node's URL: redis://USER:PASSWORD@HOST";
     case REDLOCK_VERDICT_NOPERM: return "allow this user the keys and commands of acl.md";
     case REDLOCK_VERDICT_TLS:
@@ -135,7 +145,7 @@ static void node_part(const struct known *known, size_t node, int result,
     const bool reported = verdict == status->verdict && verdict != REDLOCK_VERDICT_GRANTED;
     part->verdict = verdict;
     part->obstacle = obstacle_of(verdict, known->votes[node], status);
-    part->cure = node_cure(verdict);
+    part->cure = node_cure(verdict, status);
     reason_text(verdict, reported ? status->text : "", part->text, sizeof part->text);
     /* If too few nodes vote, those that would vote are not asked. */
     if (verdict == REDLOCK_VERDICT_NONE && known->guarded)

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -36,9 +37,17 @@ static void set_tcp_options(const struct conn *conn) {
     setsockopt(conn->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
+static void forget_password(struct conn *conn) {
+    if (conn->password) explicit_bzero(conn->password, strlen(conn->password));
+    free(conn->password);
+    conn->password = NULL;
+}
+
 static void begin_handshake(struct conn *conn) {
     conn->state = CONN_HANDSHAKE;
-    if (handshake_begin(conn))
+    const bool begun = handshake_begin(conn);
+    forget_password(conn);
+    if (begun)
         conn_flush(conn);
     else
         conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
@@ -117,18 +126,11 @@ static void try_address(struct conn *conn, int error) {
     conn_fail(conn, REDLOCK_VERDICT_REFUSED, text);
 }
 
-void conn_start(struct conn *conn) {
+static void look_up(struct conn *conn) {
     struct net *net = net_of(conn);
-    if (!net_may_touch(net)) return;
     const struct url *url = &conn->node->url;
-    if (conn->kind == CONN_MAIN) policy_tries(&net->policy, conn->node->index);
-    timers_set(&net->timers, &conn->retry, RL_NEVER);
-    timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
-    conn->address = conn->addresses.count = 0;
     conn->state = CONN_RESOLVING;
-    if (!reader_open(&conn->reader)) {
-        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
-    } else if (url->kind == URL_UNIX) {
+    if (url->kind == URL_UNIX) {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         memcpy(address.sun_path, url->path, strlen(url->path));
         memcpy(&conn->addresses.each[0].at, &address, sizeof(address));
@@ -141,6 +143,41 @@ void conn_start(struct conn *conn) {
         net->resolving = true;
         if (!lookup_begin(conn->node)) conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, LOOKUP_NO_THREAD);
     }
+}
+
+static void ask_password(struct conn *conn) {
+    conn->state = CONN_PASSWORD;
+    conn->password_late = false;
+    if (!passwords_begin(net_of(conn)))
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "no memory or thread to read the password");
+}
+
+void conn_given_password(struct conn *conn, const char *password, const char *failure) {
+    char text[160];
+    conn->password = failure ? NULL : strdup(password);
+    if (conn->password) {
+        look_up(conn);
+    } else if (!failure) {
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    } else {
+        snprintf(text, sizeof(text), NET_NO_PASSWORD "%.140s", failure);
+        conn_fail(conn, REDLOCK_VERDICT_AUTH, text);
+    }
+}
+
+void conn_start(struct conn *conn) {
+    struct net *net = net_of(conn);
+    if (!net_may_touch(net)) return;
+    if (conn->kind == CONN_MAIN) policy_tries(&net->policy, conn->node->index);
+    timers_set(&net->timers, &conn->retry, RL_NEVER);
+    timers_set(&net->timers, &conn->deadline, net_now(net) + net->connect_timeout);
+    conn->address = conn->addresses.count = 0;
+    if (!reader_open(&conn->reader))
+        conn_fail(conn, REDLOCK_VERDICT_NO_MEMORY, "out of memory");
+    else if (conn->node->url.password || (!net->passwords.file && !net->passwords.ask))
+        look_up(conn);
+    else
+        ask_password(conn);
 }
 
 void conn_resolved(struct conn *conn, const struct addresses *addresses, const char *failure) {
@@ -341,6 +378,7 @@ void conn_close(struct conn *conn, bool reset) {
     tls_free(conn->tls);
     conn->tls = NULL;
     reader_close(&conn->reader);
+    forget_password(conn);
     buffer_clear(&conn->out);
     buffer_clear(&conn->cipher);
     timers_set(&net->timers, &conn->deadline, RL_NEVER);
@@ -355,6 +393,7 @@ void conn_free(struct conn *conn, bool forked) {
     if (forked && conn->fd >= 0) close(conn->fd);
     tls_free(conn->tls);
     reader_close(&conn->reader);
+    forget_password(conn);
     buffer_free(&conn->out);
     buffer_free(&conn->cipher);
     conn_stop_counting(conn);
@@ -413,7 +452,11 @@ static void deadline_fired(struct net_timer *timer) {
     }
     /* The next try begins with another address: this one may drop packets. */
     conn->first += conn->address;
-    if (conn->state == CONN_RESOLVING)
+    conn->password_late = conn->state == CONN_PASSWORD;
+    if (conn->state == CONN_PASSWORD)
+        snprintf(text, sizeof(text), NET_NO_PASSWORD "none within %lld ms",
+                 (long long)(net->connect_timeout / RL_MS));
+    else if (conn->state == CONN_RESOLVING)
         lookup_late(conn->node, net_now(net), text, sizeof(text));
     else
         snprintf(text, sizeof(text), "no connection within %lld ms (%s)",

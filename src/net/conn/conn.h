@@ -40,6 +40,7 @@ enum epoll_item { ITEM_KICK = CONNS_PER_NODE, ITEM_TIMER, ITEM_SLEEPER };
 
 enum conn_state {
     CONN_DOWN = 0,
+    CONN_PASSWORD, /* somebody is asked for it */
     CONN_RESOLVING,
     CONN_CONNECTING,
     CONN_TLS,
@@ -68,6 +69,8 @@ struct conn {
     unsigned address; /* how many addresses were tried */
     /* the address to begin with: after the one that used up the last try's time */
     unsigned first;
+    char *password;     /* for AUTH, and forgotten then; NULL: none, or that of the URL */
+    bool password_late; /* the last try gave up before there was one */
     struct tls *tls;
     struct buffer out;    /* commands not yet written (with TLS: not yet encrypted) */
     struct buffer cipher; /* TLS records not yet written */
@@ -163,6 +166,16 @@ struct node {
     struct net_node_status status;
 };
 
+/* See passwords.c. */
+struct password_read;
+struct passwords {
+    char *user;
+    char *file; /* NULL, or `ask` is */
+    redlock_password_fn *ask;
+    void *context;
+    struct password_read *read; /* NULL: none is under way */
+};
+
 struct net {
     struct net_handlers handlers;
     atomic_bool bereft;  /* the program has closed our descriptors (closefrom(3), say) */
@@ -172,6 +185,7 @@ struct net {
     int64_t *fences; /* guarded: space for the answer to NET_FENCES */
     rl_ns connect_timeout, stall_timeout;
     struct tls_context *tls;
+    struct passwords passwords;
     struct timers timers;
     /* The clock for all that was read at once or is due at once; 0: none, ask the clock. */
     rl_ns sample;
@@ -210,6 +224,8 @@ bool net_may_touch(const struct net *net);
 /* conn.c: one connection's life */
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);
 void conn_start(struct conn *conn);
+/* `failure` NULL: none */
+void conn_given_password(struct conn *conn, const char *password, const char *failure);
 void conn_event(struct conn *conn, uint32_t events);
 void conn_read(struct conn *conn);
 /* `failure` NULL: none */
@@ -228,6 +244,20 @@ void conn_free(struct conn *conn, bool forked);
 /* arms the deadline for the first call, if it is not armed */
 void conn_arm_deadline(struct conn *conn);
 bool conn_has_unanswered_write(const struct conn *conn);
+
+/* passwords.c: the password, where it is not in the URL */
+/* Copies the options. False: *error; passwords_close() all the same. */
+bool passwords_open(struct passwords *passwords, const struct net_options *options,
+                    struct net_error *error);
+bool passwords_check(const struct passwords *passwords, struct net_error *error);
+void passwords_close(struct passwords *passwords, bool forked);
+/* Starts a thread that reads it, unless one does already. False: no thread. */
+bool passwords_begin(struct net *net);
+/* False: it still reads, or none does. `failure` NULL: none. Both texts are valid until
+ * passwords_drop(). */
+bool passwords_answers(const struct passwords *passwords, const char **password,
+                       const char **failure);
+void passwords_drop(struct passwords *passwords);
 
 /* lookup.c: a node's name to addresses */
 #define LOOKUP_NO_THREAD "no memory or thread to resolve the host name"

@@ -108,9 +108,11 @@ bool handshake_begin(struct conn *conn) {
     memset(&conn->hello, 0, sizeof(conn->hello));
     conn->guarded = conn->node->net->guarded;
     conn->run_id[0] = conn->quorum[0] = conn->refusal[0] = '\0';
-    if (url->password) {
-        bool sent = url->user ? conn_command(conn, "AUTH", url->user, url->password, NULL)
-                              : conn_command(conn, "AUTH", url->password, NULL);
+    const char *password = url->password ? url->password : conn->password;
+    const char *user = url->password ? url->user : conn->node->net->passwords.user;
+    if (password) {
+        bool sent = user ? conn_command(conn, "AUTH", user, password, NULL)
+                         : conn_command(conn, "AUTH", password, NULL);
         if (!await(conn, STEP_AUTH, sent)) return false;
     }
     bool main = conn_is_for_votes(conn), notifier = conn->kind == CONN_NOTIFIER;
@@ -147,12 +149,17 @@ static int verdict_of(struct net_bytes error) {
     return is_denied(error) ? REDLOCK_VERDICT_AUTH : error_reply_verdict(error);
 }
 
+static bool has_password(const struct conn *conn) {
+    const struct passwords *passwords = &conn->node->net->passwords;
+    return conn->node->url.password || passwords->file || passwords->ask;
+}
+
 static void fail(struct conn *conn, const char *what, struct net_bytes error, int verdict) {
     char text[160];
     if (verdict == REDLOCK_VERDICT_AUTH && is_denied(error))
         snprintf(text, sizeof(text),
                  "protected mode: set a password on the server, or bind it to a private address");
-    else if (verdict == REDLOCK_VERDICT_AUTH && !conn->node->url.password)
+    else if (verdict == REDLOCK_VERDICT_AUTH && !has_password(conn))
         snprintf(
             text, sizeof(text),
             "the server requires a password; put it in the URL, as in redis://user:password@host");
@@ -161,6 +168,18 @@ static void fail(struct conn *conn, const char *what, struct net_bytes error, in
                  error_reply_shown_bytes(error, (int)(sizeof(text) - sizeof(": ") - strlen(what))),
                  (const char *)error.data);
     conn_fail(conn, verdict, text);
+}
+
+static void wrong_password(struct conn *conn) {
+    char text[160];
+    const char *file = conn->node->net->passwords.file;
+    const bool in_url = conn->node->url.password != NULL;
+    snprintf(text, sizeof(text), "wrong user or password; correct %s%.80s",
+             in_url ? "the node's URL"
+             : file ? "the user, or the password file "
+                    : "the user, or what gives the password",
+             file && !in_url ? file : "");
+    conn_fail(conn, REDLOCK_VERDICT_AUTH, text);
 }
 
 static void auth_failed(struct conn *conn, struct net_bytes error) {
@@ -173,9 +192,11 @@ static void auth_failed(struct conn *conn, struct net_bytes error) {
         fail(conn, "AUTH", error, verdict);
     } else if (memmem(error.data, error.bytes, "without any password", 20)) {
         conn_fail(conn, REDLOCK_VERDICT_AUTH,
-                  "the server has no password; remove the one in the URL");
+                  conn->node->url.password
+                      ? "the server has no password; remove the one in the URL"
+                      : "the server has no password; set one there (requirepass)");
     } else {
-        conn_fail(conn, REDLOCK_VERDICT_AUTH, "wrong user or password; correct the node's URL");
+        wrong_password(conn);
     }
 }
 

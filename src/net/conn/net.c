@@ -53,6 +53,7 @@ static void free_net(struct net *net) {
         close_descriptor(net->sleeper);
     }
     tls_context_free(net->tls);
+    passwords_close(&net->passwords, false);
     for (int style = 0; style < COMMAND_STYLES; style++) buffer_free(&net->scratch[style]);
     pthread_mutex_destroy(&net->sleeper_mutex);
     explicit_bzero(net->random, sizeof(net->random));
@@ -76,6 +77,7 @@ static bool open_nodes(struct net *net, const struct net_options *options,
             "guarded mode does not support scheme=setnx: a key with a timestamp in it has no fencing token; remove the option from the URL, or use classic mode");
         return false;
     }
+    if (!passwords_open(&net->passwords, options, error)) return false;
     if (!tls) return true;
     net->tls = tls_context_new(options, error);
     return net->tls != NULL;
@@ -125,6 +127,10 @@ void net_use_tls(struct net *net, struct tls_context *fresh) {
     net->tls = fresh;
 }
 
+bool net_check_passwords(const struct net *net, struct net_error *error) {
+    return passwords_check(&net->passwords, error);
+}
+
 static void close_node(struct net *net, struct node *node) {
     struct call_queue all = node->main->calls, transactions;
     struct net_call *call;
@@ -142,6 +148,7 @@ static void close_node(struct net *net, struct node *node) {
 void net_close(struct net *net, bool forked) {
     if (!net) return;
     net->closing = true;
+    passwords_close(&net->passwords, forked);
     for (unsigned i = 0; i < net->nodes; i++) {
         struct node *node = &net->node[i];
         lookup_drop(node, forked);
@@ -298,6 +305,19 @@ static void take_answer(struct node *node) {
             conn_resolved(&node->conns[i], &addresses, failure);
 }
 
+static void pump_passwords(struct net *net) {
+    const char *password, *failure;
+    if (!passwords_answers(&net->passwords, &password, &failure)) return;
+    for (struct node *node = net->node, *end = node + net->nodes; node < end; node++) {
+        /* It has given up and pauses. After the pause it would ask again. */
+        if (node->main->password_late && node->main->state == CONN_DOWN) conn_start(node->main);
+        for (int i = CONNS_PER_NODE; i-- > 0;)
+            if (node->conns[i].state == CONN_PASSWORD)
+                conn_given_password(&node->conns[i], password, failure);
+    }
+    passwords_drop(&net->passwords);
+}
+
 static void pump_lookups(struct net *net) {
     if (!net->resolving) return;
     struct node *end = net->node + net->nodes;
@@ -328,6 +348,7 @@ void net_process(struct net *net, const struct net_batch *batch) {
     for (int i = 0; i < TIMERS_PER_PROCESS && (timer = timers_due(&net->timers, now)); i++)
         timer->fire(timer);
     net->sample = 0;
+    pump_passwords(net);
     pump_lookups(net);
     struct node *end = net->node + net->nodes;
     for (struct node *node = net->node; node < end; node++) {
