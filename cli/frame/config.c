@@ -2,19 +2,18 @@
 #include "config.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config_lines.h"
 #include "nearest.h"
 #include "process/message.h"
 
 #define CONFIG_FILE "/etc/redlock.conf"
 
-/* inih as distributions build it gives its handler no line number: the reader counts. */
 struct reading {
     struct settings *settings;
     struct settings others; /* what other profiles set: only checked */
@@ -22,9 +21,8 @@ struct reading {
     bool is_found;                  /* the profile that applies */
     bool fresh_nodes, fresh_listen; /* a profile's list replaces that of all profiles */
     bool is_set[128];               /* in this section, by place in settings_options */
-    FILE *file;
+    struct config_lines lines;
     const char *path;
-    int line;
     bool failed;
     char *error;
     size_t error_size;
@@ -39,7 +37,7 @@ fail(struct reading *reading, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
-    snprintf(reading->error, reading->error_size, "%s:%d: %s", reading->path, reading->line,
+    snprintf(reading->error, reading->error_size, "%s:%d: %s", reading->path, reading->lines.number,
              reason);
 }
 
@@ -73,43 +71,6 @@ static void enter_section(struct reading *reading, const char *name) {
         return; /* it is only for a message */
     free(settings->profiles);
     settings->profiles = all;
-}
-
-/* Like fgets(3), with the length: the bytes behind a NUL belong to the line, too. */
-static size_t take_line(char *buffer, size_t size, FILE *file) {
-    size_t length = 0;
-    int byte = 0;
-    while (length + 1 < size && byte != '\n' && (byte = getc(file)) != EOF)
-        buffer[length++] = (char)byte;
-    buffer[length] = '\0';
-    return length;
-}
-
-static char *next_line(char *buffer, int size, void *context) {
-    struct reading *reading = context;
-    if (reading->failed) return NULL;
-    const size_t length = take_line(buffer, (size_t)size, reading->file);
-    if (length == 0) return NULL;
-    reading->line++;
-    if (strlen(buffer) < length) {
-        fail(reading, "a NUL byte: this is not a text file");
-        return NULL;
-    }
-    if (length == (size_t)size - 1 && buffer[length - 1] != '\n') {
-        fail(
-            reading,
-            "line longer than %d bytes; give each node a `nodes = URL` line of its own, and a longer URL in REDLOCK_NODES",
-            size - 2);
-        return NULL;
-    }
-    /* inih reports a section only with its first key */
-    char *end = buffer[0] == '[' ? strchr(buffer, ']') : NULL;
-    if (end != NULL) {
-        *end = '\0';
-        enter_section(reading, buffer + 1);
-        *end = ']';
-    }
-    return reading->failed ? NULL : buffer;
 }
 
 /* Where the value of a key goes. */
@@ -153,33 +114,40 @@ static void unknown_key(struct reading *reading, const char *name) {
     }
 }
 
-static int handle(void *context, const char *section, const char *name, const char *value) {
-    struct reading *reading = context;
-    if (reading->failed) return 1;
-    if (strcmp(section, reading->section) != 0) enter_section(reading, section); /* indented */
-    if (reading->failed) return 1;
+static void set(struct reading *reading, const char *name, const char *value) {
     const struct option_entry *entry = find_key(name);
     if (entry == NULL) {
         unknown_key(reading, name);
-        return 1;
+        return;
     }
-    if (value == NULL || value[0] == '\0') {
+    if (value[0] == '\0') {
         /* A list may be written as `nodes =` with the URLs on indented lines below it. */
         if (strcmp(name, "nodes") != 0) fail(reading, "'%s' has no value", name);
-        return 1;
+        return;
     }
     /* the last one would count, and it may be the weaker mode */
     const size_t place = (size_t)(entry - settings_options.entries);
     const bool is_list = strcmp(name, "nodes") == 0 || strcmp(name, "listen") == 0;
     if (place < sizeof reading->is_set && reading->is_set[place] && !is_list) {
         fail(reading, "'%s' is set twice", name);
-        return 1;
+        return;
     }
     if (place < sizeof reading->is_set) reading->is_set[place] = true;
     char reason[256];
     if (entry->set(target(reading, name), value, reason, sizeof reason) != 0)
         fail(reading, "%s: %s", name, reason);
-    return 1;
+}
+
+static void read_all(struct reading *reading) {
+    const char *name = NULL, *value = NULL;
+    while (!reading->failed) {
+        switch (config_lines_next(&reading->lines, &name, &value)) {
+        case CONFIG_END: return;
+        case CONFIG_SECTION: enter_section(reading, name); break;
+        case CONFIG_VALUE: set(reading, name, value); break;
+        case CONFIG_WRONG: fail(reading, "%s", value); break;
+        }
+    }
 }
 
 /* Keeps the values of the file apart where they must differ from the environment or the command
@@ -212,19 +180,14 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
         return -1;
     }
     struct reading reading = {
-        .settings = settings, .file = file, .path = path, .error = error, .error_size = error_size};
+        .settings = settings, .path = path, .error = error, .error_size = error_size};
     settings_init(&reading.others);
-    int result = ini_parse_stream(next_line, &reading, handle, &reading);
-    bool broken = ferror(file) != 0;
+    if (config_lines_open(&reading.lines, file))
+        read_all(&reading);
+    else
+        fail(&reading, "out of memory");
+    config_lines_close(&reading.lines);
     fclose(file);
-    if (!reading.failed && broken) {
-        reading.line++;
-        fail(&reading, "cannot read: %s", strerror(errno));
-    }
-    if (!reading.failed && result != 0) {
-        reading.line = result > 0 ? result : reading.line;
-        fail(&reading, "not a `name = value` line");
-    }
     settings_free(&reading.others);
     if (!reading.failed && settings->profile != NULL && !reading.is_found) {
         snprintf(error, error_size, "%s has no profile [%.60s]%s%.400s", path, settings->profile,

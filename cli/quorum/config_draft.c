@@ -10,11 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "frame/config_lines.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
-
-/* What inih reads in one piece, without the end of the line (config.c). */
-#define LINE_BYTES_MAX 197
 
 static int fail(const struct draft *draft, const char *what) {
     complain("%s %s: %s", what, draft->path, strerror(errno));
@@ -40,26 +38,16 @@ int config_draft_open(struct draft *draft, const char *path, bool replaces) {
     return EXIT_SYSTEM;
 }
 
-static bool fits(const char *name, const char *value) {
-    return strlen(name) + strlen(" = ") + strlen(value) <= LINE_BYTES_MAX;
-}
-
-/* inih takes " ;" for the beginning of a comment, and strips blanks. */
-static bool can_be_read_back(const char *value) {
+/* " ;" begins a comment, and blanks at the ends are stripped (frame/config_lines.h). */
+static bool can_be_read_back(const char *name, const char *value) {
     return strstr(value, " ;") == NULL && strpbrk(value, "\r\n\t") == NULL && value[0] != ' ' &&
-           value[0] != '\0' && value[strlen(value) - 1] != ' ';
+           value[0] != '\0' && value[strlen(value) - 1] != ' ' &&
+           strlen(name) + strlen(" = ") + strlen(value) <= CONFIG_LINE_BYTES_MAX;
 }
 
 /* False after a message. */
 static bool put(FILE *file, const char *name, const char *value) {
-    if (!fits(name, value)) {
-        complain(
-            "the value of '%s' is too long for a configuration file: its lines have at most %d "
-            "bytes; set the environment variable instead",
-            name, LINE_BYTES_MAX);
-        return false;
-    }
-    if (!can_be_read_back(value)) {
+    if (!can_be_read_back(name, value)) {
         complain("the value of '%s' cannot be written into a configuration file", name);
         return false;
     }

@@ -15,7 +15,7 @@ BAD_FILES = [
     ("ttl = 5s\nwhat is this\n", "2: not a `name = value` line"),
     ("[two words]\nttl = 5s\n", "1: section [two words]: the name of a profile has at most 40 letters"),
     ("ttl = 5s\n[]\n", "2: section []: the name of a profile"),
-    ("  [ x ]\nttl = 5s\n", "2: section [ x ]: the name of a profile"),
+    ("  [ x ]\nttl = 5s\n", "1: section [ x ]: the name of a profile"),
     ("[" + "x" * 41 + "]\n", "1: section [xxxx"),
     ("[prod]\nnodez = redis://a\n", "2: unknown key 'nodez'; did you mean 'nodes'?"),
     ("[prod]\n\nttl = 10 parsecs\n", "3: ttl: '10 parsecs' has an unknown unit"),
@@ -26,7 +26,9 @@ BAD_FILES = [
     ("quorum = 12\n", "1: quorum: '12' is not an id of a quorum (16 hexadecimal digits)"),
     ("allow-replicas = 1\n", "1: allow-replicas: '1' is neither yes nor no"),
     ("ttl-max = 5ms\n", "1: ttl-max: '5ms' is out of range"),
-    ("nodes = " + "r" * 300, "1: line longer than"),
+    ("ttl = 5s\n[prod\n", "2: '[' without ']'"),
+    ("ttl = 5s\nnodes = " + "r" * 65529, "2: line longer than 65536 bytes"),
+    ("ttl = 5s\nnodes = " + "r" * 65529 + "\n", "2: line longer than 65536 bytes"),
     ("# text\nttl = 5s\0 or not\n", "2: a NUL byte: this is not a text file"),
     ("#" + "x" * 150 + "\0" + "x" * 150 + "\nttl = 5\n", "1: a NUL byte"),
 ]
@@ -39,6 +41,28 @@ def test_bad_file(redlock, tmp_path, text, message):
     done = redlock("acquire", "x", environ={"REDLOCK_CONFIG": str(path), "REDLOCK_NODES": "redis://127.0.0.1:1"})
     assert f"{path}:{message}" in done.stderr.decode()
     assert done.returncode == CONFIG
+
+
+def test_long_lines(redlock, quorum, resource, tmp_path):
+    """A password may be long, and so may a comment."""
+    path = tmp_path / "redlock.conf"
+    path.write_text(f"#{'x' * 65535}\nowner = long{' ' * 65524}\nnodes = {quorum.nodes}\n")
+    done = redlock("acquire", "--json", resource, environ={"REDLOCK_CONFIG": str(path)})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["token"].endswith(":long")
+
+
+@pytest.mark.parametrize("text, ttl_ms", [
+    ("\ufeffttl = 7s\n", 7000), ("ttl: 7s ; a comment\n", 7000), ("ttl=7s\r\n", 7000), ("  ttl = 7s", 7000),
+    ("; ttl = 7s\n", 30000), ("prefix = a;b\n", 30000), ("[other] ; text\nttl = 7s\n", 30000),
+])
+def test_forms_of_a_line(redlock, quorum, resource, tmp_path, text, ttl_ms):
+    path = tmp_path / "redlock.conf"
+    path.write_bytes(text.encode())
+    done = redlock("acquire", "--json", "-N", quorum.nodes, resource, environ={"REDLOCK_CONFIG": str(path)})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ttl_ms"] == ttl_ms
+    assert not text.startswith("prefix") or quorum.holder(f"a;b{resource}")
 
 
 def test_a_named_file_must_be_there(redlock):
