@@ -187,7 +187,9 @@ static void append_anonymous(char *nodes, size_t size, const char *url) {
 /* A connection without a password shows whether the server requires one. That needs no permission,
  * and no user must send us a secret. */
 static void knock(struct session *session, struct checkup *checkup) {
-    const bool have_none = strchr(session->nodes, '@') == NULL;
+    const struct node_settings *login = &session->settings->node;
+    const bool have_none = strchr(session->nodes, '@') == NULL && login->password_file == NULL &&
+                           login->password_command == NULL;
     for (size_t i = 0; i < checkup->count; i++) {
         checkup->nodes[i].password = have_none && is_served(&checkup->nodes[i]) ? 0 : -1;
     }
@@ -197,6 +199,7 @@ static void knock(struct session *session, struct checkup *checkup) {
         append_anonymous(nodes, sizeof nodes, checkup->nodes[i].status.url);
     struct settings stranger = *session->settings;
     stranger.nodes = nodes;
+    stranger.node = (struct node_settings){.user = NULL};
     stranger.verbose = false;
     stranger.mode = REDLOCK_MODE_CLASSIC; /* it checks the password only, not the records */
     stranger.confirm = false;

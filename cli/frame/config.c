@@ -200,14 +200,18 @@ int config_load(struct settings *settings, char *error, size_t error_size) {
     return 0;
 }
 
-void config_check_secrecy(const struct settings *settings) {
-    const char *named = getenv("REDLOCK_CONFIG"), *nodes = settings->file.nodes;
-    const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
+static void check_secrecy(const char *path) {
     struct stat status;
-    /* An '@' in a URL comes after a password: a user alone is refused. */
-    if (nodes == NULL || strchr(nodes, '@') == NULL) return;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
+    if (path == NULL || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
     if ((status.st_mode & S_IROTH) == 0) return;
     complain("%s holds a password, and all users of this machine can read it: chmod o-r %s", path,
              path);
+}
+
+void config_check_secrecy(const struct settings *settings) {
+    const char *named = getenv("REDLOCK_CONFIG"), *nodes = settings->file.nodes;
+    const char *path = named != NULL && named[0] != '\0' ? named : CONFIG_FILE;
+    /* An '@' in a URL comes after a password: a user alone is refused. */
+    if (nodes != NULL && strchr(nodes, '@') != NULL) check_secrecy(path);
+    check_secrecy(settings->node.password_file);
 }

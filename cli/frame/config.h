@@ -12,7 +12,7 @@
  * profile of the settings, else of REDLOCK_PROFILE, which must be there. Returns 0,
  * or -1 with "FILE:LINE: what is wrong" in `error`. */
 int config_load(struct settings *settings, char *error, size_t error_size);
-/* Warns if other users can read a password in it. */
+/* Warns if other users can read a password in it, or the file of node-password-file. */
 void config_check_secrecy(const struct settings *settings);
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "password_command.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
 #include "process/signals.h"
@@ -63,7 +64,9 @@ int program_run(const struct command *command, int argc, char **argv) {
         if (command->refuse != NULL) command->refuse(&settings, status, argc - first, argv + first);
     } else {
         if (!settings.quiet) config_check_secrecy(&settings);
-        status = command->main(&settings, argc - first, argv + first);
+        status = password_command_begin(settings.node.password_command);
+        if (status == EXIT_OK) status = command->main(&settings, argc - first, argv + first);
+        password_command_end();
     }
     settings_free(&settings);
     return status;

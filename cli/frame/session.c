@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "password_command.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
@@ -107,6 +108,9 @@ static void client_options(struct session *session, struct redlock_client_option
     options->node_timeout_ms = settings->node_timeout_ms;
     options->connect_timeout_ms = settings->connect_timeout_ms;
     options->key_prefix = settings->prefix;
+    options->user = settings->node.user;
+    options->password_file = settings->node.password_file;
+    options->password = settings->node.password_command != NULL ? password_command_give : NULL;
     options->tls_ca_file = settings->tls.ca_file;
     options->tls_cert_file = settings->tls.cert_file;
     options->tls_key_file = settings->tls.key_file;
@@ -180,7 +184,9 @@ void session_live_until(struct session *session, int64_t until_ns) {
 }
 
 void session_close(struct session *session) {
+    password_command_cancel();
     redlock_client_free(session->client);
+    password_command_resume();
     session->client = NULL;
 }
 

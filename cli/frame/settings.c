@@ -43,6 +43,9 @@ void settings_free(struct settings *s) {
                      s->owner,
                      s->file.nodes,
                      s->file.quorum_id,
+                     s->node.user,
+                     s->node.password_file,
+                     s->node.password_command,
                      s->tls.ca_file,
                      s->tls.cert_file,
                      s->tls.key_file,
@@ -96,6 +99,18 @@ bool is_profile_name(const char *text) {
 SETTER(set_nodes) { return option_list(&s->nodes, value, error, size); }
 SETTER(set_listen) { return option_list(&s->serve.listen, value, error, size); }
 SETTER_TEXT(set_prefix, prefix)
+SETTER_TEXT(set_node_user, node.user)
+/* One takes the place of the other: a profile or an option may choose again. */
+SETTER(set_node_password_file) {
+    free(s->node.password_command);
+    s->node.password_command = NULL;
+    return option_text(&s->node.password_file, value, error, size);
+}
+SETTER(set_node_password_command) {
+    free(s->node.password_file);
+    s->node.password_file = NULL;
+    return option_text(&s->node.password_command, value, error, size);
+}
 SETTER_TEXT(set_tls_ca_file, tls.ca_file)
 SETTER_TEXT(set_tls_cert_file, tls.cert_file)
 SETTER_TEXT(set_tls_key_file, tls.key_file)
@@ -457,6 +472,12 @@ static const struct option_entry entries[] = {
      "wait for one node (ttl/20, at most 50ms)"},
     {"connect-timeout", 0, "DURATION", ASKERS, true, set_connect_timeout,
      "wait for a connection to a node (1s)"},
+    {"node-user", 0, "NAME", ASKERS, true, set_node_user,
+     "the user at nodes whose URL has no password (default)"},
+    {"node-password-file", 0, "FILE", ASKERS, true, set_node_password_file,
+     "the password of such nodes is its first line"},
+    {"node-password-command", 0, "LINE", ASKERS, true, set_node_password_command,
+     "or the first line that this line of the shell prints"},
     {"tls-ca-file", 0, "FILE", ASKERS, true, set_tls_ca_file,
      "certificates to trust for rediss://"},
     {"tls-cert-file", 0, "FILE", ASKERS, true, set_tls_cert_file, "client certificate"},

@@ -42,6 +42,10 @@ struct file_settings {
     int mode, allow_replicas; /* MODE_UNSET, -1: nothing */
     int64_t ttl_max_ms;       /* 0: nothing */
 };
+/* The login at nodes whose URL has none; at most one of file and command. */
+struct node_settings {
+    char *user, *password_file, *password_command;
+};
 struct tls_settings {
     char *ca_file, *cert_file, *key_file, *server_name;
 };
@@ -116,6 +120,7 @@ struct settings {
     bool only_looks;    /* not an option: the command never recovers nodes itself */
     bool confirm, yes, quiet, verbose, json, help, once;
     struct file_settings file;
+    struct node_settings node;
     struct tls_settings tls;
     struct lock_settings lock;
     struct run_settings run;

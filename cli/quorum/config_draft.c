@@ -97,7 +97,11 @@ static bool put_all(FILE *file, const struct session *session, const char *quoru
     /* The default is longer than this quorum allows. */
     if (ttl_max_ms < SETTINGS_TTL_MS && !put(file, "ttl", ttl_max)) return false;
     if (session->allow_replicas) fputs("allow-replicas = yes\n", file);
-    return put_path(file, "tls-ca-file", settings->tls.ca_file) &&
+    return (settings->node.user == NULL || put(file, "node-user", settings->node.user)) &&
+           put_path(file, "node-password-file", settings->node.password_file) &&
+           (settings->node.password_command == NULL ||
+            put(file, "node-password-command", settings->node.password_command)) &&
+           put_path(file, "tls-ca-file", settings->tls.ca_file) &&
            put_path(file, "tls-cert-file", settings->tls.cert_file) &&
            put_path(file, "tls-key-file", settings->tls.key_file) &&
            (settings->tls.server_name == NULL ||

@@ -516,6 +516,28 @@ def test_ttl_max(shell):
         shell("redlock run --ttl 4s --nonblock x -- true", environ=environ, status=64)
 
 
+def test_password(shell, tmp_path):
+    """With a job that runs meanwhile: its lock and the next login rest on the new password."""
+    script, file = PAGE.one("sh", "password"), tmp_path / "password"
+    file.write_text("old\n")
+    (tmp_path / "password.new").write_text("new\nwith a second line\n")
+    with members() as servers:
+        for server in servers.servers:
+            server.ask("ACL", "SETUSER", "locks", "on", ">old", "~*", "allchannels", "+@all")
+        environ = {**guarded(servers.nodes), "nodes": " ".join(map(address, servers.servers)), "user": "locks", "file": str(file)}
+        login = '--ttl 1s --node-user locks --node-password-file "$file"'
+        said = shell(f"""{ON}
+redlock run {login} x -- sh -c 'until test -e "$file.old"; do sleep 0.1; done; sleep 2' &
+sleep 1
+{script}
+wait $! && echo the job went on && redlock run {login} x -- echo logged in""", environ=environ)
+        assert "the job went on" in said and "logged in" in said and "lost" not in said
+        assert [server.ask("ACL", "LOG") for server in servers.servers] == [[]] * 3
+        for server in servers.servers:
+            with pytest.raises(ServerError):
+                server.ask("AUTH", "locks", "old")
+
+
 def test_power_cut(shell):
     script = PAGE.one("sh", "power cut")
     assert script.count("10m") == 1
