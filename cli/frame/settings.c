@@ -181,6 +181,9 @@ SETTER(set_max_hold) {
     return option_duration(&s->run.max_hold_ms, value, REDLOCK_TTL_MS_MIN, DURATION_MS_MAX,
                            "a maximum hold is at least 10ms", error, size);
 }
+SETTER(set_min_hold) {
+    return option_duration(&s->run.min_hold_ms, value, 0, DURATION_MS_MAX, "", error, size);
+}
 SETTER(set_restart_after) {
     return option_duration(&s->up.restart_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
                            "--restart-after is from 0 to 24h", error, size);
@@ -401,6 +404,8 @@ static const struct option_entry entries[] = {
      "the token; others can see it: prefer REDLOCK_TOKEN or -"},
     {"max-hold", 0, "DURATION", COMMAND_RUN, true, set_max_hold,
      "give up the lock this long after taking it"},
+    {"min-hold", 0, "DURATION", COMMAND_RUN, true, set_min_hold,
+     "the lock stays held this long, even if COMMAND ends before"},
     {"kill-after", 'k', "DURATION", COMMAND_RUN | COMMAND_ELECT, true, set_kill_after,
      "time from TERM to KILL (5s)"},
     {"grace", 'g', "DURATION", COMMAND_RUN | COMMAND_ELECT, true, set_grace,

@@ -59,7 +59,7 @@ struct lock_settings {
 struct run_settings {
     char *command; /* a line for the shell */
     char *status_file, *metrics_file;
-    int64_t grace_ms, max_hold_ms; /* grace -1: unset */
+    int64_t grace_ms, max_hold_ms, min_hold_ms; /* grace -1: unset */
     bool on_lost_ignore, leave_behind;
 };
 /* show, top, doctor */

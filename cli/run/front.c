@@ -19,6 +19,7 @@
 
 #include "descent.h"
 #include "frame/commands.h"
+#include "frame/duration.h"
 #include "frame/session.h"
 #include "metrics_file.h"
 #include "process/boottime.h"
@@ -407,9 +408,21 @@ int run_supervised(struct settings *settings, const char *resource, char **comma
     return status;
 }
 
+/* 0, or the exit status after a message. */
+static int check_hold(const struct settings *settings) {
+    char least[64], most[64];
+    const struct run_settings *run = &settings->run;
+    if (run->max_hold_ms == 0 || run->min_hold_ms <= run->max_hold_ms) return 0;
+    complain("--min-hold %s is longer than --max-hold %s: lower it, or raise --max-hold",
+             duration_text(least, sizeof least, run->min_hold_ms),
+             duration_text(most, sizeof most, run->max_hold_ms));
+    return EXIT_USAGE_ERROR;
+}
+
 int command_run(struct settings *settings, int argc, char **argv) {
     int status = argc > 0 ? resource_check(settings, argv[0]) : EXIT_USAGE_ERROR;
     if (argc == 0) complain("redlock run needs a resource and a command; try 'redlock run --help'");
+    if (status == 0) status = check_hold(settings);
     if (status == 0) status = metrics_file_check(settings);
     if (status != 0) return refused(settings, status);
     char *shell[4], **command = find_command(settings, argv + 1, shell);

@@ -24,6 +24,7 @@
 #include "frame/duration.h"
 #include "frame/session.h"
 #include "job.h"
+#include "keep.h"
 #include "metrics_file.h"
 #include "process/boottime.h"
 #include "process/child.h"
@@ -49,7 +50,8 @@ enum phase {
     PHASE_ASIDE,    /* for the front to continue, without the lock */
     PHASE_STARTING, /* the child is there, exec has neither succeeded nor failed */
     PHASE_RUNNING,
-    PHASE_ENDING, /* the command has ended, others that it started have not */
+    PHASE_ENDING,  /* the command has ended, others that it started have not */
+    PHASE_KEEPING, /* all of them have, and --min-hold is not over */
     PHASE_RELEASING,
     PHASE_DONE
 };
@@ -66,6 +68,7 @@ struct holder {
     bool asked_to_end; /* by a signal that was passed on */
     int cancelled_by;  /* a signal, while no command ran */
     struct job job;
+    struct keep keep;
     struct wait_line line;
     struct outcome outcome;
     int64_t validity_end; /* the last proved value; the library's is 0 once the lock is lost */
@@ -203,6 +206,44 @@ static void report_rest(struct holder *holder) {
                  descent_text(&rest, rest.living, whom, sizeof whom));
 }
 
+static void begin_keep(struct holder *holder) {
+    if (holder->phase != PHASE_ENDING) note_send(holder->plan->socket, NOTE_ENDED, 0, NULL);
+    holder->phase = PHASE_KEEPING;
+    holder->plan->watch->group = 0;
+    holder->report_at = now_ns() + REPORT_REST_AFTER;
+    show_validity(holder);
+}
+
+static void report_keep(struct holder *holder) {
+    char left[64];
+    if (now_ns() < holder->report_at) return;
+    holder->report_at = NEVER;
+    duration_text(left, sizeof left, (holder->keep.until - now_ns()) / MS);
+    if (holder->settings->verbose)
+        complain("the command has ended; the lock stays held for %s more (--min-hold)", left);
+    else if (wait_line_may(holder->settings, getpgid(holder->plan->front)))
+        report_passing("the lock stays held for %s more (--min-hold)", left);
+}
+
+/* After a signal to end, and for a front that is gone, it does not stay. */
+static void check_keep(struct holder *holder) {
+    if (holder->phase != PHASE_KEEPING) return;
+    if (holder->lost) {
+        begin_release(holder);
+        return;
+    }
+    const bool hurries =
+        holder->asked_to_end || holder->front_gone || WIFSIGNALED(holder->job.status);
+    switch (keep_step(&holder->keep, hurries)) {
+    case KEEP_STAYS: report_keep(holder); return;
+    case KEEP_RELEASE: begin_release(holder); return;
+    case KEEP_LEAVE:
+        redlock_lock_disown(holder->lock);
+        holder->phase = PHASE_DONE;
+        return;
+    }
+}
+
 static void on_end(struct holder *holder, bool given_up) {
     const bool ignores = holder->settings->run.on_lost_ignore && !holder->never_ran,
                lost = (holder->lost && !ignores) || holder->plan->watch->ended;
@@ -215,7 +256,10 @@ static void on_end(struct holder *holder, bool given_up) {
             complain("still running, without the lock: %s",
                      descent_text(&left, left.living, whom, sizeof whom));
     }
-    begin_release(holder);
+    if (!holder->lost && holder->outcome.kind == OUTCOME_COMMAND && now_ns() < holder->keep.until)
+        begin_keep(holder);
+    else
+        begin_release(holder);
 }
 
 static void check_job(struct holder *holder) {
@@ -477,6 +521,10 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
     }
     show_validity(holder);
     holder->front_at = now_ns() + FRONT_AGAIN;
+    if (holder->settings->run.min_hold_ms > 0 && !holder->plan->elects)
+        holder->keep = (struct keep){.client = holder->session.client,
+                                     .lock = lock,
+                                     .until = now_ns() + holder->settings->run.min_hold_ms * MS};
     if (holder->settings->verbose && holder->plan->elects && holder->fence > 0)
         complain("leading '%.100s', term %" PRId64, holder->plan->resource, holder->fence);
     else if (holder->settings->verbose)
@@ -564,6 +612,8 @@ static void on_signal(struct holder *holder, int signal) {
     if (signal == SIGCONT) holder->stop_reported = false;
     if (holder->phase == PHASE_ENDING) {
         if (asks_to_end(signal)) end_job(holder);
+    } else if (holder->phase == PHASE_KEEPING) {
+        holder->asked_to_end |= asks_to_end(signal);
     } else if (has_job(holder)) {
         holder->asked_to_end |= asks_to_end(signal);
         pass_on(holder, signal);
@@ -628,6 +678,7 @@ static int timeout_ms(const struct holder *holder) {
     if (has_job(holder)) at = job_due(&holder->job);
     if (holder->phase == PHASE_ENDING) at = lesser(at, holder->report_at);
     if (holder->phase == PHASE_TAKEN || holder->phase == PHASE_ASIDE) at = holder->front_at;
+    if (holder->phase == PHASE_KEEPING) at = lesser(holder->keep.look_at, holder->report_at);
     if (at == NEVER) return -1;
     return at <= now ? 0 : (int)lesser((at - now + MS - 1) / MS, 60000);
 }
@@ -664,6 +715,7 @@ static void step(struct holder *holder) {
     check_front(holder);
     check_nodes(holder);
     check_job(holder);
+    check_keep(holder);
     metrics_file_warn();
 }
 
@@ -753,6 +805,7 @@ int holder_main(const struct run_plan *plan) {
     while (holder.phase != PHASE_DONE) step(&holder);
     set_facts(&holder);
     wait_line_end(&holder.line);
+    end_passing();
     redlock_lock_free(holder.lock);
     session_close(&holder.session);
     metrics_file_end(&holder.outcome);

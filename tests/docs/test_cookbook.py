@@ -74,9 +74,9 @@ def once_in_a_fleet(shell, command):
 
 
 def shortened(text):
-    """The same command in less time: it waits for less long than the lock stays held after the job."""
-    assert text.count("sleep 60") == 1 and text.count("--wait 10s") == 1
-    return text.replace("sleep 60", "sleep 4").replace("--wait 10s", "--wait 1s")
+    """The same command in less time: it waits for less long than the lock stays held."""
+    assert text.count("--min-hold 1m") == 1 and text.count("--wait 10s") == 1
+    return text.replace("--min-hold 1m", "--min-hold 4s").replace("--wait 10s", "--wait 1s")
 
 
 def test_cron(shell, fleet):
