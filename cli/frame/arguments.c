@@ -129,6 +129,28 @@ int arguments_read(const struct command *command, const struct option_table *tab
     return optind;
 }
 
+char **arguments_command(const struct settings *settings, const char *name, const char *what,
+                         char **operands) {
+    char **words = operands + 1;
+    const bool has_dashes = *words != NULL && strcmp(*words, "--") == 0;
+    if (has_dashes) words++;
+    if (settings->dashes_first && !has_dashes && operands[0][0] != '-') {
+        complain("'%.60s' was taken as %s, because it follows '--': redlock %s %s -- COMMAND",
+                 operands[0], what, name, what);
+        return NULL;
+    }
+    if (*words == NULL) {
+        complain("redlock %s needs a command after %s '%.60s'; try 'redlock %s --help'", name, what,
+                 operands[0], name);
+        return NULL;
+    }
+    if (has_dashes || words[0][0] != '-') return words;
+    complain("'%.60s' stands after %s '%.60s': options come before it, and '--' before a COMMAND "
+             "that begins with '-'",
+             words[0], what, operands[0]);
+    return NULL;
+}
+
 static void print_usage(const struct command *command, const struct verb *verb) {
     if (verb != NULL) {
         printf("usage: redlock %s %s [options]%s%s\n\n%s\n\n", command->name, verb->name,

@@ -26,6 +26,10 @@ struct command {
  * index of the first operand, or -1 after a message. */
 int arguments_read(const struct command *command, const struct option_table *table, void *settings,
                    int argc, char **argv);
+/* The command line of another program, which follows operands[0], the `what` of the command
+ * `name`. NULL after a message. */
+char **arguments_command(const struct settings *settings, const char *name, const char *what,
+                         char **operands);
 /* `verb` NULL: of the command as a whole; else the name of one of its verbs (verbs.h). An unknown
  * one counts as NULL. */
 void arguments_help(const struct command *command, const struct option_table *table,

@@ -64,6 +64,7 @@ int program_run(const struct command *command, int argc, char **argv) {
         if (command->refuse != NULL) command->refuse(&settings, status, argc - first, argv + first);
     } else {
         if (!settings.quiet) config_check_secrecy(&settings);
+        settings.dashes_first = strcmp(argv[first - 1], "--") == 0;
         status = password_command_begin(settings.node.password_command);
         if (status == EXIT_OK) status = command->main(&settings, argc - first, argv + first);
         password_command_end();

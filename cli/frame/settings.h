@@ -118,6 +118,7 @@ struct settings {
     int allow_replicas; /* -1: not given */
     bool shared;        /* the lock is one of readers */
     bool only_looks;    /* not an option: the command never recovers nodes itself */
+    bool dashes_first;  /* not an option: "--" stands before the first operand */
     bool confirm, yes, quiet, verbose, json, help, once;
     struct file_settings file;
     struct node_settings node;

@@ -19,6 +19,7 @@
 
 #include <redlock/fence.h>
 
+#include "frame/arguments.h"
 #include "frame/commands.h"
 #include "process/child.h"
 #include "process/exit_codes.h"
@@ -287,11 +288,8 @@ int command_gate(struct settings *settings, int argc, char **argv) {
         complain("'redlock gate' needs a file and a command; try 'redlock gate --help'");
         return EXIT_USAGE_ERROR;
     }
-    int command = argc > 1 && strcmp(argv[1], "--") == 0 ? 2 : 1;
-    if (command >= argc) {
-        complain("'redlock gate' needs a command that writes the file to its standard output");
-        return EXIT_USAGE_ERROR;
-    }
+    char **command = arguments_command(settings, "gate", "FILE", argv);
+    if (command == NULL) return EXIT_USAGE_ERROR;
     int status = read_fence(settings);
     if (status != EXIT_OK) return status;
     char text[32];
@@ -302,7 +300,7 @@ int command_gate(struct settings *settings, int argc, char **argv) {
     struct redlock_fence_gate *gate = NULL;
     status = check_target(draft.path);
     if (status == EXIT_OK) status = open_gate(draft.path, &gate);
-    if (status == EXIT_OK) status = guarded(gate, settings, &draft, argv + command);
+    if (status == EXIT_OK) status = guarded(gate, settings, &draft, command);
     redlock_fence_gate_free(gate);
     draft_close(&draft);
     return status;

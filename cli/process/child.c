@@ -39,15 +39,14 @@ static _Noreturn void become(const struct child_plan *plan, pid_t parent, int re
     _exit(EXIT_CANNOT_RUN);
 }
 
-static bool is_there(const char *name) {
+int child_look(const char *name) {
     char file[PATH_MAX];
-    if (strchr(name, '/') != NULL) return access(name, X_OK) == 0;
-    return name[0] != '\0' && find_in_path(name, file, sizeof file) == 0;
+    return find_in_path(name, file, sizeof file);
 }
 
 int child_failed(const char *name, int error) {
     complain("cannot run '%s': %s", name,
-             error == ENOENT && is_there(name)
+             error == ENOENT && child_look(name) == 0
                  ? "the interpreter that its first line names is missing"
                  : strerror(error));
     return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;

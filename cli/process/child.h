@@ -35,6 +35,9 @@ pid_t child_fork(const struct child_plan *plan, int *report);
 /* 0: the command runs, or the child was killed before it did; else CHILD_... or the errno of exec.
  * Never waits. The descriptor becomes readable when it is known; then it is closed and -1. */
 int child_report(int *report);
+/* 0, or the errno that exec would have for this program: the file is not there, say. What it needs
+ * to start, such as an interpreter, is not looked for. */
+int child_look(const char *name);
 /* "cannot run 'NAME': CAUSE". Returns the exit status: 126 or 127. */
 int child_failed(const char *name, int error);
 

@@ -18,9 +18,11 @@
 #include <redlock.h>
 
 #include "descent.h"
+#include "frame/arguments.h"
 #include "frame/commands.h"
 #include "frame/duration.h"
 #include "frame/session.h"
+#include "job.h"
 #include "metrics_file.h"
 #include "process/boottime.h"
 #include "process/child.h"
@@ -316,6 +318,13 @@ static int refused(const struct settings *settings, int status) {
     return status;
 }
 
+/* A wait of hours must not end with a program that is not there. */
+static int not_run(const struct settings *settings, const char *resource, int status) {
+    const struct outcome outcome = {.kind = OUTCOME_NOT_RUN, .exit = status, .command_status = -1};
+    metrics_file_outcome(settings, resource, &outcome);
+    return refused(settings, status);
+}
+
 void refuse_run(const struct settings *settings, int status, int argc, char **argv) {
     (void)argc;
     (void)argv;
@@ -330,9 +339,10 @@ static char *shell_program(void) {
     return named != NULL && named[0] != '\0' ? named : plain;
 }
 
-/* What to run: `words`, or the shell with the line of -c, which may also follow the resource, as in
- * flock(1). NULL after a message. */
-static char **find_command(struct settings *settings, char **words, char *shell[4]) {
+/* What to run: the words after the resource, or the shell with the line of -c, which may also
+ * follow the resource, as in flock(1). NULL after a message. */
+static char **find_command(struct settings *settings, char **operands, char *shell[4]) {
+    char **words = operands + 1;
     const bool follows = *words != NULL && strcmp(*words, dash_c) == 0;
     if (settings->run.command != NULL ? *words != NULL
                                       : follows && (words[1] == NULL || words[2] != NULL)) {
@@ -347,10 +357,7 @@ static char **find_command(struct settings *settings, char **words, char *shell[
         shell[3] = NULL;
         return shell;
     }
-    if (*words != NULL && strcmp(*words, "--") == 0) words++;
-    if (*words != NULL) return words;
-    complain("redlock run needs a command after the resource; try 'redlock run --help'");
-    return NULL;
+    return arguments_command(settings, "run", "RESOURCE", operands);
 }
 
 /* One hold of the lock. *outcome: how it ended. */
@@ -366,7 +373,7 @@ static int run_once(struct settings *settings, struct run_plan *plan, int signal
     if (status == 0) {
         follow(&front);
         status = finish(&front);
-        if (!front.has_result) metrics_file_abandoned(settings, plan->resource, &front.outcome);
+        if (!front.has_result) metrics_file_outcome(settings, plan->resource, &front.outcome);
     } else {
         refused(settings, status);
     }
@@ -385,6 +392,8 @@ int run_supervised(struct settings *settings, const char *resource, char **comma
     int status;
     struct outcome outcome;
     struct inherited_signals inherited;
+    const int error = child_look(command[0]);
+    if (error != 0) return not_run(settings, resource, job_failed(command[0], error));
     signals_take(&inherited);
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
     default_owner(settings, owner, sizeof owner);
@@ -425,7 +434,7 @@ int command_run(struct settings *settings, int argc, char **argv) {
     if (status == 0) status = check_hold(settings);
     if (status == 0) status = metrics_file_check(settings);
     if (status != 0) return refused(settings, status);
-    char *shell[4], **command = find_command(settings, argv + 1, shell);
+    char *shell[4], **command = find_command(settings, argv, shell);
     if (command == NULL) return refused(settings, EXIT_USAGE_ERROR);
     return run_supervised(settings, argv[0], command, false);
 }

@@ -555,7 +555,6 @@ static void start_command(struct holder *holder, bool lend) {
 
 /* exec may take long (a scanner, a file system that hangs), and the lock is renewed meanwhile. */
 static void check_exec(struct holder *holder) {
-    const char *command = holder->plan->argv[0];
     if (holder->phase != PHASE_STARTING) return;
     const int error = child_report(&holder->job.report);
     if (error == CHILD_PENDING) return;
@@ -567,9 +566,7 @@ static void check_exec(struct holder *holder) {
             complain("'%.100s': its validity was over before the command could start",
                      holder->plan->resource);
     } else {
-        set_outcome(holder, OUTCOME_NOT_RUN, child_failed(command, error));
-        if (error == ENOENT && strpbrk(command, " \t;&|<>$") != NULL)
-            complain("run starts no shell; for a line of the shell: -c '%.200s'", command);
+        set_outcome(holder, OUTCOME_NOT_RUN, job_failed(holder->plan->argv[0], error));
     }
     begin_release(holder);
 }

@@ -14,6 +14,7 @@
 #include "process/boottime.h"
 #include "process/child.h"
 #include "process/exit_codes.h"
+#include "process/message.h"
 
 #define AFTER_KILL (1000 * MS) /* KILL needs no longer, unless a dead disk blocks a process */
 #define SWEEP_TAKES (50 * MS)
@@ -21,6 +22,13 @@
 #define SWEEP_MOST (1000 * MS)
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+
+int job_failed(const char *command, int error) {
+    const int status = child_failed(command, error);
+    if (error == ENOENT && strpbrk(command, " \t;&|<>$") != NULL)
+        complain("run starts no shell; for a line of the shell: -c '%.200s'", command);
+    return status;
+}
 
 void job_init(struct job *job, int64_t kill_after_ms) {
     *job = (struct job){.report = -1,

@@ -35,6 +35,8 @@ struct grant {
     unsigned slot; /* 0: none */
 };
 
+/* Reports that the command could not be executed. Returns the exit status. */
+int job_failed(const char *command, int error);
 void job_init(struct job *job, int64_t kill_after_ms);
 /* Forks the child that becomes the command, unless it comes to that at plan->watch->start_before or
  * later. 0, or -1 with *failed the exit status after a message. */

@@ -304,11 +304,13 @@ void metrics_file_end(const struct outcome *outcome) {
     metrics_file_warn();
 }
 
-void metrics_file_abandoned(const struct settings *settings, const char *resource,
-                            const struct outcome *outcome) {
+void metrics_file_outcome(const struct settings *settings, const char *resource,
+                          const struct outcome *outcome) {
     if (settings->run.metrics_file == NULL) return;
-    const struct run_metrics run = {
-        .ended = now_ns(), .waited = -1, .lost = true, .exit = outcome->exit};
+    const struct run_metrics run = {.ended = now_ns(),
+                                    .waited = -1,
+                                    .lost = outcome->kind == OUTCOME_LOST,
+                                    .exit = outcome->exit};
     char *labels = labels_of(resource, settings->run.metrics_file);
     int error = labels != NULL ? replace(settings->run.metrics_file, labels, &run) : ENOMEM;
     if (error != 0)

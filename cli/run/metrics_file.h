@@ -21,8 +21,8 @@ void metrics_file_follow(struct redlock_client *client); /* what happens to its 
 void metrics_file_warn(void); /* once, if the file could not be written */
 /* The last content; waits for it, but not long. */
 void metrics_file_end(const struct outcome *outcome);
-/* For the front, after the holder was killed. */
-void metrics_file_abandoned(const struct settings *settings, const char *resource,
-                            const struct outcome *outcome);
+/* For the front: without a holder, or after it was killed. */
+void metrics_file_outcome(const struct settings *settings, const char *resource,
+                          const struct outcome *outcome);
 
 #endif

@@ -22,6 +22,8 @@ enum outcome_kind outcome_of_exit(int status, int conflict) {
     case EXIT_LOST: return OUTCOME_LOST;
     case EXIT_USAGE_ERROR: return OUTCOME_USAGE;
     case EXIT_CONFIG: return OUTCOME_CONFIG;
+    case EXIT_CANNOT_RUN:
+    case EXIT_NOT_FOUND: return OUTCOME_NOT_RUN;
     default: return status == conflict ? OUTCOME_HELD : OUTCOME_SYSTEM;
     }
 }

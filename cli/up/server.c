@@ -19,12 +19,9 @@
 
 int server_find_program(const char *named, char *program, size_t size) {
     if (named != NULL) {
-        if (strchr(named, '/') == NULL && find_in_path(named, program, size) == 0) return 0;
-        int wanted = snprintf(program, size, "%s", named);
-        if (strchr(named, '/') != NULL && (size_t)wanted < size && access(program, X_OK) == 0)
-            return 0;
-        complain("--server: cannot execute '%s': %s", named, strerror(errno));
-        return -1;
+        const int error = find_in_path(named, program, size);
+        if (error != 0) complain("--server: cannot execute '%s': %s", named, strerror(error));
+        return error == 0 ? 0 : -1;
     }
     if (find_in_path("redis-server", program, size) == 0) return 0;
     if (find_in_path("valkey-server", program, size) == 0) return 0;

@@ -40,6 +40,47 @@ def test_command_that_cannot_be_run(locked, quorum, resource, tmp_path, command,
     assert quorum.values(resource) == [None] * 5
 
 
+@pytest.mark.parametrize("verb", ["run", "elect"])
+def test_a_command_that_is_not_there_is_not_waited_for(locked, quorum, resource, tmp_path, verb):
+    """The lock is another's: without a look at the program it would wait for ever."""
+    metrics, plain = tmp_path / "run.prom", tmp_path / "plain"
+    plain.write_text("no program\n")
+    holder = locked.start("run", resource, "--", "sleep", "60")
+    token = until(lambda: quorum.holder(resource))
+    options = ["--mode", "classic"] if verb == "elect" else ["--metrics-file", str(metrics)]
+    done = locked(verb, *options, "--json", resource, "--", "nosuchprog", "x", timeout=5)
+    message, outcome = done.stderr.decode().splitlines()
+    assert (done.returncode, message) == (127, "redlock: cannot run 'nosuchprog': No such file or directory")
+    assert json.loads(outcome)["outcome"] == "not-run"
+    assert verb == "elect" or "exit_code{" in metrics.read_text()
+    done = locked(verb, *options, resource, str(plain), timeout=5)
+    assert (done.returncode, b"Permission denied" in done.stderr) == (126, True)
+    assert quorum.holder(resource) == token
+    holder.terminate()
+    holder.wait(5)
+
+
+def test_what_begins_with_a_dash_after_two(locked, resource):
+    """A resource and a program of such a name."""
+    assert locked("run", "--", "-x", "--", "true").returncode == 0
+    assert locked("run", "--", "-x", "true").returncode == 0
+    assert locked("run", resource, "--", "-x").returncode == 127
+
+
+def test_the_program_is_found_as_exec_finds_it(locked, resource, tmp_path):
+    """An empty part of PATH is the current directory, and a file that cannot be executed hides no later one."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory in (first, second):
+        directory.mkdir()
+        (directory / "job").write_text("#!/bin/sh\necho runs\n")
+    (second / "job").chmod(0o755)
+    for path, where in ((f"{first}:{second}", "/"), (f"{first}:", second), ("", second), (f"/nowhere:{second}:{first}", "/")):
+        done = locked("run", resource, "job", environ={"PATH": path}, cwd=where)
+        assert (done.returncode, done.stdout) == (0, b"runs\n"), (path, done.stderr)
+    done = locked("run", resource, "job", environ={"PATH": str(first)})
+    assert (done.returncode, b"Permission denied" in done.stderr) == (126, True)
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_a_script_whose_interpreter_is_missing(locked, resource, tmp_path, named):
     script = tmp_path / "no-interpreter"
