@@ -58,9 +58,22 @@ void report_passing(const char *format, ...) {
     diagnostics_write_passing(line, head + length);
 }
 
+/* What messages say themselves: the form of a URL, without its scheme. */
+static bool is_form(const char *url) {
+    static const char *const forms[] = {"user:password@host", "USER:PASSWORD@HOST", "HOST:PORT"};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const size_t length = strlen(forms[i]);
+        if (strncmp(url, forms[i], length) == 0 &&
+            strchr("/,;.) \t\n'\"", url[length]) != NULL) /* or its end */
+            return true;
+    }
+    return false;
+}
+
 /* A message may repeat a word of the user's, and that word may be a URL. A word that was cut off
  * has no @: then the text after the colon may be the password, unless it is a port. */
 static void leave_out_password(char *url) {
+    if (is_form(url)) return;
     char *const end = url + strcspn(url, " \t\n'\","), *at = NULL;
     for (char *here = url; here < end; here++)
         if (*here == '@') at = here;

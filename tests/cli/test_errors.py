@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Errors name the cause, the node and the cure: what users met, and what they should have read."""
 import json
+import os
 import pathlib
 import re
 import resource
@@ -17,6 +18,7 @@ from fake_node import FakeNode, old_redis, protected
 from servers import Quorum, Server, server_knows_tls, server_version, started, until
 
 USAGE, NO_QUORUM, CONFIG = 64, 69, 78
+SOURCE = pathlib.Path(os.environ["REDLOCK_SOURCE"])
 NEVER_USED = ("quorum", "init", "--yes", "--never-used", "--ttl-max", "2s")
 
 
@@ -411,6 +413,30 @@ def test_a_node_that_is_down_is_no_warning(made, three):
 def test_a_url_in_the_wrong_place_shows_no_password(words):
     done = Redlock("redis://127.0.0.1:1")(*words)
     assert done.returncode == 64 and b"geheim" not in done.stderr, done.stderr
+
+
+def forms_of_urls():
+    """What the sources say of URLs in their own words, each up to the next blank."""
+    literals = [literal for room in ("cli", "top", "serve", "src", "bench") for path in sorted((SOURCE / room).rglob("*.[ch]"))
+                for literal in re.findall(r'"((?:[^"\\\n]|\\.)*)"', path.read_text())]
+    words = {word for literal in literals for word in re.findall(r"[a-z]+://[^\s%]+", literal)}
+    assert {"redis://HOST:PORT,...,", "redis://user:password@host"} <= words
+    return sorted(words)
+
+
+@pytest.mark.parametrize("form", forms_of_urls())
+def test_our_own_words_are_not_taken_for_a_password(form):
+    said = Redlock()(form).stderr.decode()
+    assert said == f"redlock: unknown command '{form}'; try 'redlock help'\n"
+
+
+def test_hints_name_the_form_of_a_url():
+    assert "with -N redis://HOST:PORT,..., or in REDLOCK_NODES" in Redlock()("acquire", "x").stderr.decode()
+    server = Server("--requirepass", "geheim")
+    try:
+        assert "in the URL, as in redis://user:password@host" in Redlock(server.url)("acquire", "x").stderr.decode()
+    finally:
+        server.close()
 
 
 def test_a_cause_is_said_once():
