@@ -43,7 +43,7 @@ static int find_mode(const struct settings *settings, int *mode) {
         return 0;
     *mode = mode_named(environment);
     if (*mode != MODE_UNSET) return 0;
-    complain("REDLOCK_MODE is '%.60s'; it must be auto, classic or guarded", environment);
+    complain("REDLOCK_MODE is '%.60s'; it must be auto, single, classic or guarded", environment);
     return -1;
 }
 
@@ -92,6 +92,8 @@ static int find_guarding(struct session *session) {
     if (find_mode(settings, &session->mode) != 0) return EXIT_CONFIG;
     if (find_quorum(settings, &session->quorum) != 0) return EXIT_CONFIG;
     if (find_allow_replicas(settings, &session->allow_replicas) != 0) return EXIT_CONFIG;
+    session->single = session->mode == MODE_SINGLE;
+    if (session->single) session->mode = REDLOCK_MODE_CLASSIC;
     if (session->mode == REDLOCK_MODE_AUTO && session->quorum != NULL)
         session->mode = REDLOCK_MODE_GUARDED;
     session->mode_open = session->mode == REDLOCK_MODE_AUTO;
@@ -142,7 +144,15 @@ int session_open(struct session *session, const struct settings *settings) {
     client_options(session, &options);
     struct redlock_error error;
     int result = redlock_client_open(session->nodes, &options, &session->client, &error);
-    if (result == REDLOCK_OK) return 0;
+    const size_t nodes = result == REDLOCK_OK ? redlock_client_nodes(session->client) : 0;
+    if (nodes == 1 || (nodes > 1 && !session->single)) return 0;
+    if (nodes > 1) {
+        complain(
+            "mode single is for one node, and %zu are listed: leave one, or use --mode classic",
+            nodes);
+        session_close(session);
+        return EXIT_CONFIG;
+    }
     complain("%s", error.text);
     return result == REDLOCK_NO_MEMORY || result == REDLOCK_SYSTEM ? EXIT_SYSTEM : EXIT_CONFIG;
 }

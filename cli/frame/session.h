@@ -13,6 +13,7 @@ struct session {
     struct redlock_client *client;
     const char *nodes;  /* the URL list in use; owned by the settings or the environment */
     int mode;           /* enum redlock_mode; see session_mode() */
+    bool single;        /* the mode is classic, and there must be one node */
     bool mode_open;     /* no mode is set: the nodes say which one applies */
     const char *quorum; /* guarded: the pinned id; NULL: none. Owned like `nodes` */
     int allow_replicas; /* guarded */

@@ -76,7 +76,7 @@ int mode_named(const char *name) {
     for (int mode = REDLOCK_MODE_CLASSIC; mode <= REDLOCK_MODE_AUTO; mode++) {
         if (strcmp(mode_names[mode], name) == 0) return mode;
     }
-    return MODE_UNSET;
+    return strcmp(name, "single") == 0 ? MODE_SINGLE : MODE_UNSET;
 }
 
 bool is_quorum_id(const char *text) {
@@ -251,7 +251,7 @@ SETTER(set_await) {
 SETTER(set_mode) {
     int mode = mode_named(value);
     if (mode == MODE_UNSET) {
-        snprintf(error, size, "'%.60s' is not auto, classic or guarded", value);
+        snprintf(error, size, "'%.60s' is not auto, single, classic or guarded", value);
         return -1;
     }
     s->mode = mode;
@@ -261,7 +261,7 @@ SETTER(set_mode) {
 /* For servers that the command starts itself, whose settings are known. */
 SETTER(set_up_mode) {
     int mode = mode_named(value);
-    if (mode == MODE_UNSET || mode == REDLOCK_MODE_AUTO) {
+    if (mode != REDLOCK_MODE_CLASSIC && mode != REDLOCK_MODE_GUARDED) {
         snprintf(error, size, "'%.60s' is neither classic nor guarded", value);
         return -1;
     }
@@ -369,7 +369,7 @@ static const struct option_entry entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
     {"profile", 0, "NAME", ASKERS, false, set_profile,
      "use the section [NAME] of the configuration file"},
-    {"mode", 0, "MODE", ASKERS, true, set_mode, "auto, classic or guarded (auto)"},
+    {"mode", 0, "MODE", ASKERS, true, set_mode, "auto, single, classic or guarded (auto)"},
     {"quorum", 0, "ID", ASKERS, true, set_quorum,
      "guarded: the quorum; nodes of others never count"},
     {"allow-replicas", 0, NULL, ASKERS, true, set_allow_replicas,

@@ -33,6 +33,7 @@ enum command_bit {
 
 #define WAIT_UNSET INT64_MIN
 #define MODE_UNSET (-1)
+#define MODE_SINGLE 16 /* classic, with one node: session.c makes it that */
 #define QUORUM_ID_DIGITS 16
 
 enum { SETTINGS_TTL_MS = 30000 };
@@ -139,7 +140,7 @@ void settings_free(struct settings *settings);
 int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size);
 /* "auto", "classic", "guarded". */
 const char *mode_name(int mode);
-/* enum redlock_mode, or MODE_UNSET. */
+/* enum redlock_mode, MODE_SINGLE, or MODE_UNSET. */
 int mode_named(const char *name);
 bool is_quorum_id(const char *text);
 #define PROFILE_NAME_BYTES_MAX 40

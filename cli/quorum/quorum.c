@@ -793,7 +793,8 @@ static bool options_fit(const struct settings *settings, const struct action *ac
         complain("--force is for --write-config");
         return false;
     }
-    if (settings->mode != REDLOCK_MODE_CLASSIC) return true; /* it is guarded in any case */
+    if (settings->mode != REDLOCK_MODE_CLASSIC && settings->mode != MODE_SINGLE)
+        return true; /* it is guarded in any case */
     complain("redlock quorum needs guarded mode: classic nodes carry no record of their quorum");
     return false;
 }

@@ -22,7 +22,7 @@ BAD_FILES = [
     ("scripts = all\n", "1: scripts: 'all' is not confined, unconfined or known"),
     ("busy-poll = perhaps\n", "1: busy-poll: 'perhaps' is neither yes nor no"),
     ("on-lost = maybe\n", "1: on-lost: 'maybe' is neither term nor ignore"),
-    ("mode = strict\n", "1: mode: 'strict' is not auto, classic or guarded"),
+    ("mode = strict\n", "1: mode: 'strict' is not auto, single, classic or guarded"),
     ("quorum = 12\n", "1: quorum: '12' is not an id of a quorum (16 hexadecimal digits)"),
     ("allow-replicas = 1\n", "1: allow-replicas: '1' is neither yes nor no"),
     ("ttl-max = 5ms\n", "1: ttl-max: '5ms' is out of range"),
@@ -221,3 +221,17 @@ def test_a_refused_configuration_in_the_status_file(redlock, tmp_path):
     assert "nodez" in told["reason"]
     done = redlock("run", "--json", "job", "true", environ=environ)
     assert done.stdout == b"" and json.loads(done.stderr.splitlines()[-1])["outcome"] == "config"
+
+
+def test_mode_single_is_for_one_node(redlock, quorum, resource, tmp_path):
+    """The lock of one server, by its name; a second node in the list is a mistake."""
+    one, two = quorum[0].url, f"{quorum[0].url},{quorum[1].url}"
+    file = tmp_path / "redlock.conf"
+    file.write_text("mode = single\n")
+    for ways in ((["--mode", "single"], {}), ([], {"REDLOCK_MODE": "single"}), ([], {"REDLOCK_CONFIG": str(file)})):
+        done = redlock("run", *ways[0], resource, "sh", "-c", "echo $REDLOCK_MODE", environ={"REDLOCK_NODES": one, **ways[1]})
+        assert (done.returncode, done.stdout) == (0, b"classic\n"), done
+        done = redlock("run", *ways[0], resource, "true", environ={"REDLOCK_NODES": two, **ways[1]})
+        assert (done.returncode, done.stderr) == (
+            CONFIG, b"redlock: mode single is for one node, and 2 are listed: leave one, or use --mode classic\n")
+    assert b"needs guarded mode" in redlock("quorum", "--mode", "single", "init", environ={"REDLOCK_NODES": one}).stderr

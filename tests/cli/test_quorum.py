@@ -1095,7 +1095,7 @@ def test_usage(redlock, arguments, message):
 def test_bad_modes(redlock, three, tmp_path):
     nodes = {"REDLOCK_NODES": three.nodes}
     done = redlock("acquire", "--mode", "strict", "x", environ=nodes)
-    assert (done.returncode, b"'strict' is not auto, classic or guarded" in done.stderr) == (USAGE, True)
+    assert (done.returncode, b"'strict' is not auto, single, classic or guarded" in done.stderr) == (USAGE, True)
     done = redlock("up", "--mode", "auto", "--", "true")
     assert (done.returncode, b"'auto' is neither classic nor guarded" in done.stderr) == (USAGE, True)
     done = redlock("acquire", "x", environ={**nodes, "REDLOCK_MODE": "strict"})

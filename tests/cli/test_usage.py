@@ -69,7 +69,7 @@ BAD_COMMAND_LINES = [
     (["acquire", "r" * 65537], "at most 65536"),
     (["acquire", "-p", "prefix", "r" * 65531], "65537 bytes with its prefix"),
     (["run", "", "true"], "the resource is empty"),
-    (["acquire", "--mode", "strict", "x"], "not auto, classic or guarded"),
+    (["acquire", "--mode", "strict", "x"], "not auto, single, classic or guarded"),
     (["acquire", "--quorum", "nightly", "x"], "'nightly' is not an id of a quorum (16 hexadecimal digits)"),
     (["show", "--mode", "classic", "--quorum", "0123456789abcdef", "x"], "--quorum needs guarded mode"),
     (["doctor", "--allow-replicas"], "--allow-replicas needs guarded mode"),
