@@ -392,6 +392,8 @@ int run_supervised(struct settings *settings, const char *resource, char **comma
     int status;
     struct outcome outcome;
     struct inherited_signals inherited;
+    /* after the job it would be too late to report that */
+    if (outcome_check(settings->run.status_file) != 0) return EXIT_USAGE_ERROR;
     const int error = child_look(command[0]);
     if (error != 0) return not_run(settings, resource, job_failed(command[0], error));
     signals_take(&inherited);

@@ -77,6 +77,29 @@ static bool is_replaceable(const char *path) {
     return lstat(path, &status) != 0 || S_ISREG(status.st_mode);
 }
 
+static int try_file(const char *path) {
+    int fd;
+    struct stat status;
+    if (path[0] == '\0') return ENOENT;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return EISDIR;
+    if (!is_replaceable(path)) /* a link may lead to a file that is not there yet */
+        return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0 || errno == ENOENT ? 0 : errno;
+    char *draft = draft_beside(path, &fd);
+    if (draft == NULL) return errno;
+    close(fd);
+    unlink(draft);
+    free(draft);
+    return 0;
+}
+
+int outcome_check(const char *path) {
+    const int error = path != NULL ? try_file(path) : 0;
+    if (error == 0) return 0;
+    complain("cannot write the status file '%s': %s%s", path, strerror(error),
+             error == ENOENT ? "; make its directory first" : "");
+    return EXIT_USAGE_ERROR;
+}
+
 /* /dev/stdout may lead to a file that holds the command's output. */
 static int write_in_place(const char *path, json_t *object) {
     bool shared = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;

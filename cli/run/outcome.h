@@ -29,6 +29,8 @@ struct outcome {
 /* The outcome for one of redlock's exit statuses; `conflict` is the status for a lock that another
  * client holds. */
 enum outcome_kind outcome_of_exit(int status, int conflict);
+/* 0, or the exit status after a message: the outcome could not be written there. NULL: nowhere. */
+int outcome_check(const char *path);
 /* Makes the reason the only fact. */
 void outcome_reason(struct outcome *outcome, const char *reason);
 /* Writes the one-line JSON; a plain file is replaced completely or not at all. 0, or -1 after a

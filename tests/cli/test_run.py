@@ -254,9 +254,18 @@ def test_status_file_of_other_ends(locked, redlock, resource, tmp_path):
     assert json.loads(report.read_text())["outcome"] == "config"
     locked("run", "--status-file", str(report), "", "true")
     assert json.loads(report.read_text())["outcome"] == "usage"
-    done = locked("run", "--status-file", "/does/not/exist", resource, "true")
-    assert done.returncode == 71
-    assert b"cannot write the status file" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["run", "elect"])
+def test_a_status_file_that_cannot_be_written_is_reported_before_the_job(locked, quorum, resource, tmp_path, verb):
+    ran = tmp_path / "ran"
+    for path, why in (("/does/not/exist", "No such file or directory; make its directory first"), ("", "No such file"), (tmp_path, "Is a directory"),
+                      ("/proc/1/x", ""), ("/dev/null/x", "Not a directory")):
+        done = locked(verb, "--mode", "classic", "--status-file", str(path), resource, "touch", str(ran), timeout=5)
+        assert done.returncode == 64, done
+        assert f"cannot write the status file '{path}': {why}" in done.stderr.decode()
+    assert not ran.exists() and quorum.values(resource) == [None] * 5
+    assert list(tmp_path.iterdir()) == [], "no draft is left"
 
 
 def test_status_file_that_is_no_plain_file(locked, resource, tmp_path):
