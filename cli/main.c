@@ -125,7 +125,41 @@ static const struct command *find_command(const char *name) {
     return NULL;
 }
 
+/* "redlock -N URL run ..." becomes "redlock run -N URL ...". False: *status is the exit
+ * status, after a message or the help that was asked for. */
+static bool command_first(int argc, char **argv, int *status) {
+    static const struct command before = {
+        .name = "COMMAND", .bit = COMMAND_BEFORE, .runs_another = true};
+    struct settings settings;
+    settings_init(&settings);
+    const int first = arguments_read(&before, &settings_options, &settings, argc, argv);
+    *status = EXIT_USAGE_ERROR;
+    if (settings.help) {
+        *status = help();
+    } else if (first == argc) {
+        complain("no command after the options; try 'redlock help'");
+    } else if (first > 0) {
+        char *name = argv[first];
+        memmove(argv + 2, argv + 1, (size_t)(first - 1) * sizeof *argv);
+        argv[1] = name;
+        *status = EXIT_OK;
+    }
+    const bool goes_on = *status == EXIT_OK && !settings.help;
+    settings_free(&settings);
+    return goes_on;
+}
+
+static bool is_asked(const char *word) {
+    static const char *const asked[] = {"--version", "-V", "--help", "-h"};
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++)
+        if (strcmp(word, asked[i]) == 0) return true;
+    return false;
+}
+
 static int dispatch(int argc, char **argv) {
+    int status;
+    if (argc > 1 && argv[1][0] == '-' && !is_asked(argv[1]) && !command_first(argc, argv, &status))
+        return status;
     const char *name = argc > 1 ? argv[1] : NULL;
     if (name == NULL) {
         complain("no command; try 'redlock help'");

@@ -63,6 +63,11 @@ static void unknown_option(const struct command *command, const struct option_ta
     if (nearest.best != NULL && word[1] == '-') {
         complain("unknown option '--%s' of 'redlock %s'; did you mean '--%s'?", name, command->name,
                  nearest.best);
+    } else if (command->bit == COMMAND_BEFORE) {
+        complain(
+            "option '%.60s' is unknown, or stands after the command, as in 'redlock run %.60s'; "
+            "try 'redlock help'",
+            word, word);
     } else {
         complain("unknown option '%.60s' of 'redlock %s'; try 'redlock %s --help'", word,
                  command->name, command->name);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -38,6 +39,13 @@ static int check_start(const struct command *command, const char *config_error) 
     return EXIT_CONFIG;
 }
 
+/* Also for the redlock that a command calls, wherever its current directory is. */
+static void name_file(const char *config) {
+    char *whole = realpath(config, NULL);
+    setenv("REDLOCK_CONFIG", whole != NULL ? whole : config, 1);
+    free(whole);
+}
+
 int program_run(const struct command *command, int argc, char **argv) {
     struct settings settings;
     settings_init(&settings);
@@ -49,6 +57,7 @@ int program_run(const struct command *command, int argc, char **argv) {
     if (first >= 0 && !settings.help && (command->bit & without_file) == 0) {
         struct settings again;
         settings_init(&again);
+        if (settings.config != NULL) name_file(settings.config);
         again.profile = settings.profile;
         settings.profile = NULL;
         settings_free(&settings);

@@ -20,7 +20,7 @@ static void log_line(void *context, int level, const char *text) {
 
 const char *find_nodes(const struct settings *settings) {
     if (settings->nodes != NULL) return settings->nodes;
-    if (settings->profile_named && settings->file.nodes != NULL) return settings->file.nodes;
+    if (settings->file_first && settings->file.nodes != NULL) return settings->file.nodes;
     const char *environment = getenv("REDLOCK_NODES");
     if (environment != NULL && environment[strspn(environment, ", \t\n")] != '\0')
         return environment;
@@ -39,7 +39,7 @@ static int find_mode(const struct settings *settings, int *mode) {
     *mode = settings->mode;
     if (*mode != MODE_UNSET) return 0;
     *mode = settings->file.mode != MODE_UNSET ? settings->file.mode : REDLOCK_MODE_AUTO;
-    if (environment == NULL || (settings->profile_named && settings->file.mode != MODE_UNSET))
+    if (environment == NULL || (settings->file_first && settings->file.mode != MODE_UNSET))
         return 0;
     *mode = mode_named(environment);
     if (*mode != MODE_UNSET) return 0;
@@ -51,7 +51,7 @@ static int find_quorum(const struct settings *settings, const char **quorum) {
     const char *environment = from_environment("REDLOCK_QUORUM");
     *quorum = settings->quorum_id;
     if (*quorum != NULL) return 0;
-    if (settings->profile_named && settings->file.quorum_id != NULL) environment = NULL;
+    if (settings->file_first && settings->file.quorum_id != NULL) environment = NULL;
     *quorum = environment != NULL ? environment : settings->file.quorum_id;
     if (environment == NULL || is_quorum_id(environment)) return 0;
     complain(
@@ -65,7 +65,7 @@ static int find_allow_replicas(const struct settings *settings, int *allow) {
     *allow = settings->allow_replicas;
     if (*allow >= 0) return 0;
     *allow = settings->file.allow_replicas > 0;
-    if (environment == NULL || (settings->profile_named && settings->file.allow_replicas >= 0))
+    if (environment == NULL || (settings->file_first && settings->file.allow_replicas >= 0))
         return 0;
     *allow = environment[0] == '1';
     if (strcmp(environment, "0") == 0 || strcmp(environment, "1") == 0) return 0;

@@ -37,6 +37,7 @@ void settings_init(struct settings *settings) {
 void settings_free(struct settings *s) {
     char *owned[] = {s->nodes,
                      s->quorum_id,
+                     s->config,
                      s->profile,
                      s->profiles,
                      s->prefix,
@@ -135,8 +136,16 @@ SETTER(set_profile) {
                  value);
         return -1;
     }
-    s->profile_named = true;
+    s->file_first = true;
     return option_text(&s->profile, value, error, size);
+}
+SETTER(set_config) {
+    if (value[0] == '\0') {
+        snprintf(error, size, "'' names no file");
+        return -1;
+    }
+    s->file_first = true;
+    return option_text(&s->config, value, error, size);
 }
 SETTER_FLAG(set_nonblock, wait_ms, 0)
 SETTER_FLAG(set_quiet, quiet, true)
@@ -361,12 +370,13 @@ SETTER(set_retry_delay) {
 #define LOCKERS (TAKERS | COMMAND_EXTEND | COMMAND_RELEASE)
 #define CLIENTS                                                                                    \
     (LOCKERS | COMMAND_SHOW | COMMAND_BREAK | COMMAND_WAIT | COMMAND_TOP | COMMAND_SERVE |         \
-     COMMAND_ELECT | COMMAND_WATCH | COMMAND_EXPORTER)
+     COMMAND_ELECT | COMMAND_WATCH | COMMAND_EXPORTER | COMMAND_BEFORE)
 #define ASKERS (CLIENTS | COMMAND_DOCTOR | COMMAND_QUORUM)
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE)
 
 static const struct option_entry entries[] = {
     {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
+    {"config", 0, "FILE", ASKERS, false, set_config, "the configuration file (/etc/redlock.conf)"},
     {"profile", 0, "NAME", ASKERS, false, set_profile,
      "use the section [NAME] of the configuration file"},
     {"mode", 0, "MODE", ASKERS, true, set_mode, "auto, single, classic or guarded (auto)"},

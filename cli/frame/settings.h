@@ -28,7 +28,8 @@ enum command_bit {
     COMMAND_TOP = 32768,
     COMMAND_ELECT = 1 << 20,
     COMMAND_WATCH = 1 << 21,
-    COMMAND_EXPORTER = 1 << 22
+    COMMAND_EXPORTER = 1 << 22,
+    COMMAND_BEFORE = 1 << 23 /* options before the command: those of all that take locks */
 };
 
 #define WAIT_UNSET INT64_MIN
@@ -100,11 +101,13 @@ struct web_settings {
 
 /* Those that commands of several rooms have, and those of one room each. */
 struct settings {
-    char *nodes;        /* -N, joined by commas; NULL: none given */
-    char *quorum_id;    /* the pinned one; NULL: none */
-    char *profile;      /* the section of the file that applies; NULL: none */
-    char *profiles;     /* all profiles of the file; NULL: it has none */
-    bool profile_named; /* by an option: then the file takes precedence over the environment */
+    char *nodes;     /* -N, joined by commas; NULL: none given */
+    char *quorum_id; /* the pinned one; NULL: none */
+    char *config;    /* the configuration file; NULL: not given */
+    char *profile;   /* the section of the file that applies; NULL: none */
+    char *profiles;  /* all profiles of the file; NULL: it has none */
+    bool file_first; /* an option names it or its profile: then it takes precedence over the
+                        environment */
     char *prefix, *owner;
     int64_t ttl_ms;
     int64_t wait_ms; /* WAIT_UNSET: the command's own default */

@@ -66,7 +66,7 @@ _redlock() {
         return
     fi
     case $previous in
-    --tls-ca-file | --tls-cert-file | --tls-key-file | --status-file | --write-config | --metrics-file | --server | --module | --plot | --password-file)
+    --config | --tls-ca-file | --tls-cert-file | --tls-key-file | --status-file | --write-config | --metrics-file | --server | --module | --plot | --password-file)
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from conftest import BINARY
+
 CONFIG = 78
 BAD_FILES = [
     ("nodez = redis://a", "1: unknown key 'nodez'; did you mean 'nodes'?"),
@@ -235,3 +237,25 @@ def test_mode_single_is_for_one_node(redlock, quorum, resource, tmp_path):
         assert (done.returncode, done.stderr) == (
             CONFIG, b"redlock: mode single is for one node, and 2 are listed: leave one, or use --mode classic\n")
     assert b"needs guarded mode" in redlock("quorum", "--mode", "single", "init", environ={"REDLOCK_NODES": one}).stderr
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_the_file_and_other_options_before_and_after_the_command(redlock, quorum, resource, tmp_path, place):
+    """The file that an option names takes precedence over the environment, and a redlock in the job uses it, too."""
+    (tmp_path / "our.conf").write_text(f"nodes = {quorum.nodes}\nmode = classic\n")
+    options = ["--config", "our.conf", "-q"]
+    words = [*options, "run"] if place == "before" else ["run", *options]
+    wrong = {"REDLOCK_NODES": "redis://127.0.0.1:1", "REDLOCK_CONFIG": "/does/not/exist", "REDLOCK_MODE": "guarded"}
+    script = 'unset REDLOCK_NODES; cd /; "$redlock" show --json "$REDLOCK_RESOURCE"'
+    done = redlock(*words, resource, "--", "sh", "-c", script, environ={**wrong, "redlock": BINARY}, cwd=tmp_path)
+    assert done.returncode == 0, done
+    assert json.loads(done.stdout)[0]["verdict"] == "held"
+
+
+def test_options_before_the_command_mean_the_same(redlock, quorum, resource):
+    def shown(*words):
+        done = redlock(*words)
+        return done.returncode, done.stdout
+    assert shown(f"--nodes={quorum.nodes}", "--json", "show", resource) == shown("show", "-N", quorum.nodes, "-j", resource)
+    assert shown("-q", "--help") == shown("help") and shown("-N", quorum.nodes, "run", "--help") == shown("run", "--help")
+    assert redlock("--config", "/does/not/exist", "show").stderr.startswith(b"redlock: cannot read the configuration file /does/not/exist")

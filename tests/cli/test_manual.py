@@ -119,7 +119,7 @@ def test_keys_of_the_file_are_in_the_manual(redlock, tmp_path):
         assert listed or not accepted, name
         assert accepted or name in ("help", "slots", "quiet", "json", "verbose", "tokens", "all", "token", "nonblock", "write-config", "force", "status-file", "leave-behind", "metrics-file", "count", "dir",
                                     "server", "native", "module", "restart-after", "samples", "watch", "fence", "confirm", "shared", "floor", "never-used",
-                                    "yes", "reason", "no-syslog", "any-value", "profile", "timeout", "command", "only", "list", "pairs", "seconds", "held", "ttls", "plot", "interval", "once", "id"), name
+                                    "yes", "reason", "no-syslog", "any-value", "profile", "config", "timeout", "command", "only", "list", "pairs", "seconds", "held", "ttls", "plot", "interval", "once", "id"), name
 
 
 def complete(*words):

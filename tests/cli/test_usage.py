@@ -10,6 +10,12 @@ USAGE, CONFIG, NO_QUORUM = 64, 78, 69
 BAD_COMMAND_LINES = [
     ([], "no command"),
     (["rnu"], "did you mean 'run'"),
+    (["-t", "5s", "run", "x", "true"], "option '-t' is unknown, or stands after the command, as in 'redlock run -t'"),
+    (["--nodez", "redis://a", "run"], "did you mean '--nodes'"),
+    (["-N"], "option '-N' of 'redlock COMMAND' needs a value"),
+    (["-q", "-N", "redis://a"], "no command after the options"),
+    (["-N", "redis://a", "rnu"], "did you mean 'run'"),
+    (["show", "--config", ""], "'' names no file"),
     (["frobnicate"], "unknown command 'frobnicate'; try 'redlock help'"),
     (["surgeon"], "unknown command"),
     (["list"], "'redlock show' lists the locks"),
