@@ -41,9 +41,9 @@ static char *without_blanks(char *text) {
     return text;
 }
 
-/* Up to a blank and ';'. */
+/* Up to a blank and '#' or ';'. No URL contains a blank: the '#' of a password stays. */
 static char *without_comment(char *text) {
-    for (char *at = text; (at = strchr(at, ';')) != NULL; at++) {
+    for (char *at = text; (at = strpbrk(at, "#;")) != NULL; at++) {
         if (at == text || !isspace((unsigned char)at[-1])) continue;
         *at = '\0';
         break;
@@ -66,15 +66,33 @@ static enum config_item section(struct config_lines *lines, char *text, const ch
     return CONFIG_SECTION;
 }
 
+/* Of lines->name, without quotes and comment. */
+static enum config_item value_of(struct config_lines *lines, char *text, const char **value) {
+    char *begin = text + strspn(text, " \t"), *end = begin + 1;
+    *value = begin;
+    if (*begin != '"' && *begin != '\'') {
+        *value = without_comment(text);
+        return CONFIG_VALUE;
+    }
+    end = strchr(end, *begin);
+    if (end != NULL && without_comment(end + 1)[0] == '\0') {
+        *end = '\0';
+        *value = begin + 1;
+        return CONFIG_VALUE;
+    }
+    snprintf(lines->why, sizeof lines->why, "'%s': a quote must enclose the whole value",
+             lines->name);
+    return wrong(value, lines->why);
+}
+
 static enum config_item assignment(struct config_lines *lines, char *text, const char **name,
                                    const char **value) {
     char *sign = text + strcspn(text, "=:");
     if (*sign == '\0') return wrong(value, "not a `name = value` line");
     *sign = '\0';
     *name = without_blanks(text);
-    *value = without_blanks(sign + 1);
     snprintf(lines->name, sizeof lines->name, "%s", *name);
-    return CONFIG_VALUE;
+    return value_of(lines, sign + 1, value);
 }
 
 enum config_item config_lines_next(struct config_lines *lines, const char **name,
@@ -91,11 +109,10 @@ enum config_item config_lines_next(struct config_lines *lines, const char **name
         if (text[0] == '\0' || text[0] == '#' || text[0] == ';') continue;
         if (text > line && lines->name[0] != '\0') {
             *name = lines->name;
-            *value = without_comment(text);
-            return CONFIG_VALUE;
+            return value_of(lines, text, value);
         }
         return text[0] == '[' ? section(lines, text, name, value)
-                              : assignment(lines, without_comment(text), name, value);
+                              : assignment(lines, text, name, value);
     }
     if (ferror(lines->file) == 0) return CONFIG_END;
     lines->number++;

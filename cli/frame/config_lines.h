@@ -2,7 +2,8 @@
  *
  * The lines of a configuration file. `[NAME]` begins a section; `name = value` (or `name: value`)
  * is a value, and an indented line gives its name another one. A line that begins with '#' or ';'
- * is a comment, and so is the rest of a line from a blank and ';' on.
+ * is a comment, and so is the rest of a line from a blank and '#' or ';' on. A value may stand in
+ * quotes.
  */
 #ifndef CLI_CONFIG_LINES_H
 #define CLI_CONFIG_LINES_H
@@ -18,6 +19,7 @@ struct config_lines {
     int number; /* of the last line, from 1 */
     char *line; /* wiped at the end: it may hold a password */
     char name[CONFIG_NAME_BYTES_MAX + 1];
+    char why[CONFIG_NAME_BYTES_MAX + 64];
 };
 enum config_item {
     CONFIG_END,

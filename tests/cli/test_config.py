@@ -5,6 +5,7 @@ import json
 import pytest
 
 from conftest import BINARY
+from servers import Server
 
 CONFIG = 78
 BAD_FILES = [
@@ -31,6 +32,9 @@ BAD_FILES = [
     ("ttl = 5s\n[prod\n", "2: '[' without ']'"),
     ("ttl = 5s\nnodes = " + "r" * 65529, "2: line longer than 65536 bytes"),
     ("ttl = 5s\nnodes = " + "r" * 65529 + "\n", "2: line longer than 65536 bytes"),
+    ("owner = \"job\n", "1: 'owner': a quote must enclose the whole value"),
+    ("owner = \"job\" 3\n", "1: 'owner': a quote must enclose the whole value"),
+    ("owner = 'a'b'\n", "1: 'owner': a quote must enclose the whole value"),
     ("# text\nttl = 5s\0 or not\n", "2: a NUL byte: this is not a text file"),
     ("#" + "x" * 150 + "\0" + "x" * 150 + "\nttl = 5\n", "1: a NUL byte"),
 ]
@@ -259,3 +263,31 @@ def test_options_before_the_command_mean_the_same(redlock, quorum, resource):
     assert shown(f"--nodes={quorum.nodes}", "--json", "show", resource) == shown("show", "-N", quorum.nodes, "-j", resource)
     assert shown("-q", "--help") == shown("help") and shown("-N", quorum.nodes, "run", "--help") == shown("run", "--help")
     assert redlock("--config", "/does/not/exist", "show").stderr.startswith(b"redlock: cannot read the configuration file /does/not/exist")
+
+
+@pytest.mark.parametrize("line, owner", [
+    ("owner = job # of the night", "job"), ("owner = job ; of the night", "job"), ("owner = job#3", "job#3"), ("owner = \"job # 3\"", "job # 3"),
+    ("owner = 'job # 3' # the third", "job # 3"), ("owner = 'it\"s'", 'it"s'), ("owner=\"job\"\t# x", "job"), ("owner = 'a ; b'", "a ; b"), ("owner = #3", None),
+])
+def test_comments_after_a_value_and_quotes(redlock, quorum, resource, tmp_path, line, owner):
+    path = tmp_path / "redlock.conf"
+    path.write_text(f"# a # b\n  # indented\nttl = 9s # short\n{line}\nnodes = '{quorum.nodes}' # the five\n")
+    done = redlock("run", resource, "--", BINARY, "show", "--json", resource, environ={"REDLOCK_CONFIG": str(path)})
+    if owner is None:
+        assert (done.returncode, b"'owner' has no value" in done.stderr) == (CONFIG, True), done
+        return
+    held = json.loads(done.stdout)[0]
+    assert held["owner"] == owner and 5000 < held["remaining_ms"] <= 9000
+
+
+def test_a_number_sign_in_a_password(redlock, resource, tmp_path):
+    """Encoded it is part of it; as it is it is refused, and never the end of the line."""
+    server = Server("--requirepass", "ge#heim")
+    path = tmp_path / "redlock.conf"
+    try:
+        for password, status in (("ge%23heim", 0), ("ge#heim", CONFIG)):
+            path.write_text(f"nodes =\n  redis://:{password}@127.0.0.1:{server.port} # one\n")
+            done = redlock("run", "-q", resource, "true", environ={"REDLOCK_CONFIG": str(path)})
+            assert done.returncode == status and b"heim" not in done.stderr, done
+    finally:
+        server.close()
