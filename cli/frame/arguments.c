@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "duration.h"
 #include "nearest.h"
 #include "process/message.h"
 #include "verbs.h"
@@ -105,6 +106,18 @@ static void refuse(const struct command *command, const struct option_table *tab
     }
 }
 
+/* "--watch 1s": getopt_long() would leave the word to the operands, and 1s would be a resource. */
+static bool lacks_equals(const struct option_entry *entry, const char *next) {
+    char reason[256];
+    int64_t ms;
+    if (!is_optional(entry) || next == NULL || optarg != NULL) return false;
+    if (duration_parse(next, &ms, reason, sizeof reason) != 0) return false;
+    complain("'%.20s' after --%s is no operand: write --%s=%.20s; what has that name comes before "
+             "--%s",
+             next, entry->name, entry->name, next, entry->name);
+    return true;
+}
+
 int arguments_read(const struct command *command, const struct option_table *table, void *settings,
                    int argc, char **argv) {
     struct option longs[ENTRIES_MAX];
@@ -125,6 +138,7 @@ int arguments_read(const struct command *command, const struct option_table *tab
         }
         const struct option_entry *entry = what >= LONG_BASE ? &table->entries[what - LONG_BASE]
                                                              : find_letter(command, table, what);
+        if (lacks_equals(entry, argv[optind])) return -1;
         char reason[256];
         if (entry->set(settings, optarg, reason, sizeof reason) != 0) {
             complain("--%s: %s", entry->name, reason);

@@ -127,6 +127,14 @@ static void client_options(struct session *session, struct redlock_client_option
     options->log_level = settings->verbose ? REDLOCK_LOG_INFO : REDLOCK_LOG_WARNING;
 }
 
+/* The library would name its own fields. 0, or the exit status after a message. */
+static int check_certificate(const struct tls_settings *tls) {
+    if ((tls->cert_file == NULL) == (tls->key_file == NULL)) return 0;
+    complain("a client certificate needs --tls-cert-file and --tls-key-file: give %s, too",
+             tls->key_file == NULL ? "--tls-key-file" : "--tls-cert-file");
+    return EXIT_CONFIG;
+}
+
 int session_open(struct session *session, const struct settings *settings) {
     *session = (struct session){.settings = settings, .nodes = find_nodes(settings)};
     if (session->nodes == NULL) {
@@ -139,6 +147,7 @@ int session_open(struct session *session, const struct settings *settings) {
         return EXIT_CONFIG;
     }
     int status = find_guarding(session);
+    if (status == 0) status = check_certificate(&settings->tls);
     if (status != 0) return status;
     struct redlock_client_options options;
     client_options(session, &options);

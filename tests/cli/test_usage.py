@@ -15,6 +15,10 @@ BAD_COMMAND_LINES = [
     (["-N"], "option '-N' of 'redlock COMMAND' needs a value"),
     (["-q", "-N", "redis://a"], "no command after the options"),
     (["-N", "redis://a", "rnu"], "did you mean 'run'"),
+    (["show", "--watch", "1s", "x"], "'1s' after --watch is no operand: write --watch=1s; what has that name comes before --watch"),
+    (["show", "x", "--watch", "500ms"], "write --watch=500ms"),
+    (["doctor", "--watch", "5"], "write --watch=5;"),
+    (["quorum", "status", "--wait", "30m"], "write --wait=30m"),
     (["show", "--config", ""], "'' names no file"),
     (["frobnicate"], "unknown command 'frobnicate'; try 'redlock help'"),
     (["surgeon"], "unknown command"),
@@ -153,6 +157,13 @@ def test_unreadable_tls_file(redlock):
         done = redlock("acquire", "-N", "rediss://127.0.0.1:1", *options, "x")
         assert "/does/not/exist.pem" in done.stderr.decode()
         assert done.returncode == CONFIG
+
+
+@pytest.mark.parametrize("given, lacks", [("cert", "key"), ("key", "cert")])
+def test_half_of_a_client_certificate(redlock, given, lacks):
+    done = redlock("acquire", "-N", "rediss://127.0.0.1:1", f"--tls-{given}-file", "x.pem", "x")
+    assert (done.returncode, done.stderr.decode()) == (
+        CONFIG, f"redlock: a client certificate needs --tls-cert-file and --tls-key-file: give --tls-{lacks}-file, too\n")
 
 
 def test_wrong_password_names_the_node_not_the_password(redlock):
