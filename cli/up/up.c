@@ -128,6 +128,19 @@ static int offer_redlock(void) {
     return search_first_in(directory);
 }
 
+/* A shell of a person, by its name: nothing else shows that it is one with servers. */
+static void introduce_shell(const struct up *up, char *const *argv) {
+    const char *slash = strrchr(argv[0], '/'), *name = slash != NULL ? slash + 1 : argv[0];
+    const size_t bytes = strlen(name);
+    if (up->settings->quiet || argv[1] != NULL || !up->terminal.lent || !isatty(STDERR_FILENO) ||
+        bytes < 2 || strcmp(name + bytes - 2, "sh") != 0)
+        return;
+    complain("this shell has %zu %snode%s in REDLOCK_NODES, in %s mode; exit ends %s",
+             up->servers.count, up->servers.module[0] != '\0' ? "native " : "",
+             up->servers.count == 1 ? "" : "s", mode_name(up->servers.mode),
+             up->servers.count == 1 ? "it" : "them");
+}
+
 static int start_command(struct up *up, char **argv) {
     char *added[] = {
         assignment("REDLOCK_NODES", up->servers.nodes),
@@ -141,6 +154,7 @@ static int start_command(struct up *up, char **argv) {
     char **environment = whole ? environment_with(added, count) : NULL;
     int failed = EXIT_SYSTEM;
     up->terminal.lent = terminal_may_lend(&up->terminal);
+    introduce_shell(up, argv);
     struct child_plan plan = {.argv = argv,
                               .environment = environment,
                               .inherited = &up->inherited,

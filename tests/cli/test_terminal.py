@@ -345,6 +345,18 @@ def test_stop_stops_the_script_that_called(terminal, resource, tmp_path):
     assert gone(command)
 
 
+def test_up_says_what_its_shell_is(terminal, room):
+    environ = " ".join(f"{name}={room.environ[name]}" for name in ("TMPDIR", room.mark.split("=")[0]))
+    said = b"redlock: this shell has 1 node in REDLOCK_NODES, in classic mode; exit ends it\n"
+    terminal.type(f"{environ} $redlock up -n 1 --mode classic -- sh\n")
+    assert said in terminal.expect(b"exit ends it\r?\n")
+    terminal.expect(PROMPT)
+    assert terminal.command("$redlock run x -- true; echo status $?") == "status 0\n"
+    terminal.command("exit")
+    assert "this shell" not in terminal.command(f"{environ} $redlock up -n 1 -- sh -c exit")
+    assert room.leftovers() == []
+
+
 def test_up_with_an_interactive_command(terminal, room, tmp_path):
     pid = tmp_path / "pid"
     environ = " ".join(f"{name}={room.environ[name]}" for name in ("TMPDIR", room.mark.split("=")[0]))
