@@ -376,7 +376,8 @@ static void print_unsettled(const struct membership *membership, FILE *out) {
             command[0] != '\0' ? command : "run that command again.");
 }
 
-static void print_state(const struct membership *membership, enum reach reach, FILE *out) {
+static void print_state(const struct membership *membership, enum reach reach, bool advises,
+                        FILE *out) {
     const struct redlock_quorum_status *quorum = &membership->quorum;
     const char *are = quorum->intact == 1 ? "is" : "are";
     switch (membership->state) {
@@ -403,11 +404,11 @@ static void print_state(const struct membership *membership, enum reach reach, F
                 quorum->intact, quorum->members, are, quorum->votes_needed);
         break;
     case MEMBERSHIP_LOST:
-        fprintf(out, "%zu of %zu members %s intact, and %zu are needed: no lock can be taken. %s\n",
+        fprintf(out, "%zu of %zu members %s intact, and %zu are needed: no lock can be taken.%s\n",
                 quorum->intact, quorum->members, are, quorum->votes_needed,
-                reach == REACH_ALL
-                    ? "If the data of a majority is lost for good: redlock quorum init"
-                    : "First start or correct the nodes that cannot be asked.");
+                reach != REACH_ALL ? " First start or correct the nodes that cannot be asked."
+                : advises ? " If the data of a majority is lost for good: redlock quorum init"
+                          : "");
         break;
     case MEMBERSHIP_ABSENT:
         fputs(
@@ -415,7 +416,9 @@ static void print_state(const struct membership *membership, enum reach reach, F
                 ? "No node answers: start them, or correct their URLs or the network.\n"
             : reach == REACH_SOME
                 ? "No record of a quorum can be read. First start or correct the nodes that cannot be asked.\n"
-                : "No record of a quorum can be read. To make new servers a quorum: redlock quorum init\n",
+            : advises
+                ? "No record of a quorum can be read. To make new servers a quorum: redlock quorum init\n"
+                : "No record of a quorum can be read.\n",
             out);
         break;
     }
@@ -426,7 +429,8 @@ static void print_state(const struct membership *membership, enum reach reach, F
     }
 }
 
-void membership_print(struct session *session, const struct membership *membership, FILE *out) {
+void membership_print(struct session *session, const struct membership *membership, bool advises,
+                      FILE *out) {
     char most[64];
     const struct redlock_quorum_status *quorum = &membership->quorum;
     if (quorum->known) {
@@ -442,7 +446,7 @@ void membership_print(struct session *session, const struct membership *membersh
         putc('\n', out);
     }
     print_rows(session, membership, out);
-    print_state(membership, session_reach_of_records(session), out);
+    print_state(membership, session_reach_of_records(session), advises, out);
     print_kinds(session, membership, out);
 }
 

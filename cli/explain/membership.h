@@ -68,7 +68,9 @@ bool list_has(const char *nodes, const char *url, size_t *at);
 char *unfinished_text(const struct membership *membership, char *out, size_t size);
 
 /* Prints the table, and the conclusion below it. */
-void membership_print(struct session *session, const struct membership *membership, FILE *out);
+/* `advises`: to run init, where that is the cure. */
+void membership_print(struct session *session, const struct membership *membership, bool advises,
+                      FILE *out);
 json_t *membership_json(struct session *session, const struct membership *membership);
 /* The members' URLs for REDLOCK_NODES, without passwords. The caller frees it; NULL: out of memory.
  */

@@ -133,7 +133,7 @@ static int act_status(struct task *task, char **operands) {
     if (task->settings->json) {
         print_json(task);
     } else if (!task->settings->quiet) {
-        membership_print(&task->session, &task->membership, stdout);
+        membership_print(&task->session, &task->membership, true, stdout);
         fflush(stdout);
     }
     const bool none_grants =
@@ -144,9 +144,9 @@ static int act_status(struct task *task, char **operands) {
 
 /* ---- before a change and after it --------------------------------------------------------- */
 
-static void show_membership(struct task *task) {
+static void show_membership(struct task *task, bool advises) {
     if (!task->settings->quiet || !task->settings->yes)
-        membership_print(&task->session, &task->membership, diagnostics_stream());
+        membership_print(&task->session, &task->membership, advises, diagnostics_stream());
 }
 
 static int confirm(struct task *task) {
@@ -197,7 +197,7 @@ static int finish(struct task *task, const char *what) {
     if (status != 0) return status;
     if (!task->settings->quiet) {
         complain("%s", what);
-        membership_print(&task->session, &task->membership, diagnostics_stream());
+        membership_print(&task->session, &task->membership, true, diagnostics_stream());
     }
     if (!task->settings->json) return print_exports(task);
     print_json(task);
@@ -280,6 +280,14 @@ static void announce_wait(const struct task *task) {
     }
 }
 
+static const char *node_names(struct task *task, char *out, size_t size) {
+    size_t used = 0;
+    for (size_t i = 0; i < redlock_client_nodes(task->session.client) && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i > 0 ? ", " : "",
+                                 node_url(&task->session, i));
+    return out;
+}
+
 static void announce_init(struct task *task) {
     char most[64];
     const size_t nodes = redlock_client_nodes(task->session.client);
@@ -293,7 +301,9 @@ static void announce_init(struct task *task) {
             "fewer than a majority of this quorum is intact. Init writes its records again on all %zu nodes, under the same id, with ttl_max %s, and fencing tokens continue above all that can still be read",
             nodes, most);
     } else {
-        complain("a new quorum of %zu nodes will be made, with ttl_max %s", nodes, most);
+        char names[1500];
+        complain("a new quorum of %zu nodes will be made, with ttl_max %s: %s", nodes, most,
+                 node_names(task, names, sizeof names));
     }
     announce_wait(task);
 }
@@ -316,6 +326,11 @@ static void wait_for_held(struct task *task) {
                  "same): a classic lock may last longer than init waits");
 }
 
+/* No node carries a record: what there is to know of them is their names. */
+static bool all_are_new(struct task *task) {
+    return !task->membership.quorum.known && session_reach_of_records(&task->session) == REACH_ALL;
+}
+
 static int init(struct task *task) {
     struct redlock_error error;
     bool two = false;
@@ -324,13 +339,13 @@ static int init(struct task *task) {
     session_connect(&task->session);
     if ((status = membership_peek_at_any(&task->session, &task->membership, &two)) != 0)
         return status;
-    show_membership(task);
-    if (two)
-        complain(
-            "there are records of two quorums: init takes over only what an interrupted init has left");
     const bool made = is_made_already(task);
     if (made && task->membership.state == MEMBERSHIP_INTACT)
         return finish(task, "nothing to do: the quorum is there");
+    if (two || !all_are_new(task)) show_membership(task, false);
+    if (two)
+        complain(
+            "there are records of two quorums: init takes over only what an interrupted init has left");
     if (!made && task->membership.state <= MEMBERSHIP_DEGRADED && wants_other_ttl_max(task)) {
         char most[64];
         complain(
@@ -507,7 +522,7 @@ static int act_add(struct task *task, char **operands) {
     if (status != 0) return status;
     const struct membership *membership = &task->membership;
     const char *url = node_url(&task->session, node);
-    show_membership(task);
+    show_membership(task, true);
     const bool is_member = member_named(&task->session, membership, url) >= 0;
     if (is_member && membership->quorum.settled) {
         complain("%s is a member already", url);
@@ -539,7 +554,7 @@ static int act_remove(struct task *task, char **operands) {
     int status = open_for_change(task);
     if (status != 0) return status;
     const struct membership *membership = &task->membership;
-    show_membership(task);
+    show_membership(task, true);
     int at = member_named(&task->session, membership, operands[0]);
     if (at < 0 && membership->quorum.known && !membership->quorum.settled) {
         complain("%s is not a member; the change that was begun is finished",
@@ -658,7 +673,7 @@ static int act_replace(struct task *task, char **operands) {
     int status = list_with(task, operands[1], &plan.node);
     if (status == 0) status = open_for_change(task);
     if (status != 0) return status;
-    show_membership(task);
+    show_membership(task, true);
     if ((status = plan_replacement(task, &plan)) != 0) return status;
     announce_replacement(task, &plan);
     if (plan.old_at < 0 && plan.new_at >= 0) {
@@ -729,7 +744,7 @@ static int act_set_ttl_max(struct task *task, char **operands) {
     if (status == 0) status = open_for_change(task);
     if (status != 0) return status;
     const struct redlock_quorum_status *quorum = &task->membership.quorum;
-    show_membership(task);
+    show_membership(task, true);
     status = enough_after(task, quorum->members, quorum->intact);
     if (status != 0) return status;
     duration_text(most, sizeof most, ttl_ms);

@@ -105,6 +105,20 @@ def test_a_new_quorum(three):
     assert (other.returncode, b"a majority of this quorum is intact" in other.stderr) == (HELD, True)
 
 
+def test_init_shows_one_plan_and_one_table(three):
+    """Before it, the nodes are only names; and nobody who runs init is told to run init."""
+    redlock, names = guarded(three.nodes), ", ".join(server.url for server in three.servers)
+    words = ["quorum", "init", "--yes", "--never-used", "--ttl-max", TTL_MAX]
+    for what in (f"a new quorum of 3 nodes will be made, with ttl_max 2.0 s: {names}", "nothing to do: the quorum is there"):
+        said = redlock(*words).stderr.decode()
+        assert f"redlock: {what}\n" in said and said.count("MEMBER") == 1, said
+        assert "redlock quorum init" not in said, said
+    for server in three.servers[:2]:
+        server.ask("FLUSHALL")
+    said = redlock("quorum", "init", "--ttl-max", TTL_MAX).stderr.decode()  # the loss is shown before the question
+    assert "no lock can be taken.\n" in said and said.count("MEMBER") == 1 and "redlock quorum init" not in said, said
+
+
 @pytest.mark.parametrize("verbose", [True, False])
 def test_init_waits_for_what_may_be_held(three, verbose):
     redlock = guarded(three.nodes)
