@@ -33,7 +33,7 @@ install(FILES ${PROJECT_BINARY_DIR}/redlock.pc DESTINATION ${CMAKE_INSTALL_LIBDI
 # The units, under the prefix: after an installation elsewhere, link them to where systemd looks. A package sets the
 # directory of its distribution.
 set(REDLOCK_UNIT_DIR lib/systemd/system CACHE STRING "Where the systemd units go")
-foreach(unit redlock-serve.service redlock-exporter.service redlock-quorum-init@.service)
+foreach(unit redlock-serve.service redlock-exporter.service redlock-quorum-init@.service redlock-elect@.service)
   configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/${unit}.in ${PROJECT_BINARY_DIR}/${unit} @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${unit} DESTINATION ${REDLOCK_UNIT_DIR})
 endforeach()

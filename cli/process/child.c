@@ -17,6 +17,14 @@
 #include "message.h"
 #include "path.h"
 
+static void write_pid(char *variable, pid_t pid) {
+    char digits[CHILD_PID_DIGITS], *to = strchr(variable, '=') + 1;
+    size_t count = 0;
+    for (; pid > 0 && count < sizeof digits; pid /= 10) digits[count++] = (char)('0' + pid % 10);
+    while (count > 0) *to++ = digits[--count];
+    *to = '\0';
+}
+
 /* Between fork and exec: async-signal-safe calls only. */
 static _Noreturn void become(const struct child_plan *plan, pid_t parent, int report) {
     setpgid(0, 0);
@@ -29,6 +37,8 @@ static _Noreturn void become(const struct child_plan *plan, pid_t parent, int re
     /* SIGPIPE is still ignored here: its reader may have been killed */
     ssize_t written = plan->group_to ? write(*plan->group_to, &group, sizeof group) : 0;
     signals_restore(plan->inherited);
+    for (size_t i = 0; plan->own_pid != NULL && plan->own_pid[i] != NULL; i++)
+        write_pid(plan->own_pid[i], group);
     int error = CHILD_TOO_LATE;
     if (plan->start_before == NULL || now_ns() < *plan->start_before) {
         execvpe(plan->argv[0], plan->argv, plan->environment);

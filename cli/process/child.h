@@ -12,11 +12,15 @@
 
 #include "signals.h"
 
+enum { CHILD_PID_DIGITS = 10 }; /* room for a process id */
+
 struct child_plan {
     char *const *argv;
     char *const *environment;
     const struct inherited_signals *inherited;
     int terminal; /* the terminal's descriptor if the group becomes its foreground group; else -1 */
+    /* Variables of the environment: the child puts its process id after the '='. NULL ends them. */
+    char *const *own_pid;
     /* In shared memory: from this time on (now_ns()) the child does not start; NULL: any time. */
     const _Atomic int64_t *start_before;
     /* A pipe; NULL: none. The child writes its group's number to it before the command starts. So

@@ -5,9 +5,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "diagnostics.h"
 #include "message.h"
 
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -76,6 +78,12 @@ void signals_let_through(pid_t to, int signal) {
     sigprocmask(SIG_UNBLOCK, &one, &before);
     sigprocmask(SIG_SETMASK, &before, NULL);
     sigaction(signal, &old, NULL);
+}
+
+void signals_end_by(int signal) {
+    diagnostics_flush();
+    prctl(PR_SET_DUMPABLE, 0);
+    signals_let_through(getpid(), signal);
 }
 
 /* In an orphaned process group, the kernel drops TSTP, but not STOP. */

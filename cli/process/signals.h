@@ -34,6 +34,9 @@ int signals_next(int fd);
 /* Sends a signal, as kill(2) does, to this process or to a group that it is in, and takes it with
  * the default action, although it is blocked. */
 void signals_let_through(pid_t to, int signal);
+/* Ends this process by the signal, when all messages are written. Leaves no core file: the memory
+ * holds passwords. */
+void signals_end_by(int signal);
 /* Does what ^Z would have done, had signals_take() not blocked it: stops this process, unless no
  * shell could continue it (an orphaned process group, as of ssh -t). */
 void signals_suspend(void);

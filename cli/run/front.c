@@ -41,6 +41,7 @@ struct front {
     struct terminal terminal;
     int socket, signal_fd;
     pid_t holder, group; /* group 0: the command does not run */
+    unsigned passed;     /* bits: signals to this process that were passed on */
     int stopped_by;      /* the signal; 0: neither the command nor this job is stopped */
     int64_t complain_at; /* NEVER: the command was not ended by the front, or that is reported */
     bool holder_gone, socket_closed, has_result, start_reported, command_ended, stop_waits,
@@ -79,6 +80,7 @@ static void on_signal(struct front *front, int signal) {
         break;
     default:
         if (signal == SIGINT) front->passed_interrupt = true;
+        front->passed |= 1U << signal;
         note_send(front->socket, NOTE_SIGNAL, signal, NULL);
         break;
     }
@@ -251,6 +253,17 @@ static void share_interrupt(const struct front *front) {
     sigprocmask(SIG_UNBLOCK, &one, NULL);
 }
 
+/* The signal that was sent to this process, and ended the command or the wait; 0: none did. Then
+ * this process ends by it as well: a shell sees the same status, and a service manager sees that it
+ * was stopped as it asked. */
+static int ended_by(const struct front *front) {
+    const struct outcome *outcome = &front->outcome;
+    const int signal = outcome->kind == OUTCOME_COMMAND     ? outcome->command_signal
+                       : outcome->kind == OUTCOME_CANCELLED ? outcome->exit - EXIT_BY_SIGNAL
+                                                            : 0;
+    return signal > 0 && (front->passed & 1U << signal) != 0 ? signal : 0;
+}
+
 static int finish(struct front *front) {
     if (!front->has_result) end_orphans(front);
     terminal_take(&front->terminal, front->group);
@@ -360,9 +373,9 @@ static char **find_command(struct settings *settings, char **operands, char *she
     return arguments_command(settings, "run", "RESOURCE", operands);
 }
 
-/* One hold of the lock. *outcome: how it ended. */
+/* One hold of the lock. *outcome: how it ended; *end_by: the signal by which to end, or 0. */
 static int run_once(struct settings *settings, struct run_plan *plan, int signal_fd,
-                    struct outcome *outcome) {
+                    struct outcome *outcome, int *end_by) {
     struct front front = {.settings = settings,
                           .resource = plan->resource,
                           .complain_at = NEVER,
@@ -378,6 +391,7 @@ static int run_once(struct settings *settings, struct run_plan *plan, int signal
         refused(settings, status);
     }
     *outcome = front.outcome;
+    *end_by = ended_by(&front);
     terminal_close(&front.terminal);
     if (front.socket >= 0) close(front.socket);
     if (front.watch != NULL) munmap(front.watch, sizeof *front.watch);
@@ -389,7 +403,7 @@ static int run_once(struct settings *settings, struct run_plan *plan, int signal
 #define CAMPAIGN_AGAIN_AFTER_MS 200
 
 int run_supervised(struct settings *settings, const char *resource, char **command, bool elects) {
-    int status;
+    int status, end_by = 0;
     struct outcome outcome;
     struct inherited_signals inherited;
     /* after the job it would be too late to report that */
@@ -407,7 +421,7 @@ int run_supervised(struct settings *settings, const char *resource, char **comma
                                 .owner = owner,
                                 .inherited = &inherited,
                                 .elects = elects};
-        status = run_once(settings, &plan, signal_fd, &outcome);
+        status = run_once(settings, &plan, signal_fd, &outcome, &end_by);
         /* what is left of an earlier term would work next to the new one */
         again = elects && !settings->once && status == EXIT_LOST && outcome.kind == OUTCOME_LOST &&
                 outcome.left_running == 0;
@@ -416,6 +430,7 @@ int run_supervised(struct settings *settings, const char *resource, char **comma
         pause_ms(CAMPAIGN_AGAIN_AFTER_MS);
     }
     if (signal_fd >= 0) close(signal_fd);
+    if (end_by != 0) signals_end_by(end_by);
     return status;
 }
 

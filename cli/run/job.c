@@ -51,8 +51,9 @@ static char *variable(const char *name, const void *bytes, size_t count) {
 }
 
 struct variables {
-    char *text[8];
-    size_t count;
+    char *text[12];
+    char *own_pid[3]; /* of these, those that the child completes */
+    size_t count, own_pids;
     bool lacks_memory;
 };
 
@@ -72,14 +73,27 @@ static void put_or_unset(struct variables *to, const char *name, const char *val
         unsetenv(name);
 }
 
-static pid_t start_with(const struct run_plan *plan, bool lend, char *const *added, size_t count,
+/* A service manager names the process that may use its watchdog, or its sockets. If that is the
+ * one which it has started, it is the command that is meant. */
+static void put_own_pid(struct variables *to, const char *name, pid_t front) {
+    static const char room[CHILD_PID_DIGITS] = "0000000000";
+    const char *value = getenv(name);
+    char own[24];
+    snprintf(own, sizeof own, "%ld", (long)front);
+    if (value == NULL || strcmp(value, own) != 0) return;
+    put(to, name, room, sizeof room);
+    if (!to->lacks_memory) to->own_pid[to->own_pids++] = to->text[to->count - 1];
+}
+
+static pid_t start_with(const struct run_plan *plan, bool lend, const struct variables *added,
                         int *report) {
-    char **environment = environment_with(added, count);
+    char **environment = environment_with(added->text, added->count);
     if (environment == NULL) return -1;
     struct child_plan child_plan = {.argv = plan->argv,
                                     .environment = environment,
                                     .inherited = plan->inherited,
                                     .terminal = lend ? plan->terminal : -1,
+                                    .own_pid = added->own_pid,
                                     .start_before = &plan->watch->start_before};
     pid_t child = child_fork(&child_plan, report);
     free(environment);
@@ -105,9 +119,10 @@ int job_start(struct job *job, const struct run_plan *plan, const struct grant *
     if (plan->elects) put_or_unset(&added, "REDLOCK_TERM", grant->fence > 0 ? fence : NULL);
     put_or_unset(&added, "REDLOCK_QUORUM", grant->quorum);
     put_or_unset(&added, "REDLOCK_PROFILE", plan->settings->profile);
+    put_own_pid(&added, "WATCHDOG_PID", plan->front);
+    put_own_pid(&added, "LISTEN_PID", plan->front);
     *failed = EXIT_SYSTEM;
-    pid_t child =
-        added.lacks_memory ? -1 : start_with(plan, lend, added.text, added.count, &job->report);
+    pid_t child = added.lacks_memory ? -1 : start_with(plan, lend, &added, &job->report);
     for (size_t i = 0; i < added.count; i++) free(added.text[i]);
     if (child < 0) return -1;
     job->group = child;

@@ -107,7 +107,7 @@ def gateway(world, name, port):
 class Runners:
     """`redlock run` again and again, with a command that is inside for as long as it lives."""
 
-    NORMAL = {0, 69, 75, 80, 128 + signal.SIGTERM, 128 + signal.SIGKILL}
+    NORMAL = {0, 69, 75, 80, -signal.SIGTERM, 128 + signal.SIGTERM, 128 + signal.SIGKILL}
 
     def __init__(self, world, count):
         self.world, self.client, self.count, self.begun = world, world.next_client(), count, 0

@@ -356,7 +356,7 @@ def test_a_failover_or_a_backup_is_waited_for(made, three):
         time.sleep(2)
         assert process.poll() is None
         process.terminate()
-        assert process.wait(10) == 128 + signal.SIGTERM
+        assert process.wait(10) == -signal.SIGTERM
         process.stdout.close()
         process.stderr.close()
 

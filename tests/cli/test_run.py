@@ -179,7 +179,7 @@ def test_signals_while_waiting_cancel(locked, quorum, resource, tmp_path):
         until(lambda: holder_of(process.pid))
         time.sleep(0.2)  # somewhere amid its tries
         process.send_signal(number)
-        assert process.wait(5) == 128 + number
+        assert process.wait(5) == -number
         assert json.loads(report.read_text()) == {"outcome": "cancelled", "exit": 128 + number, "command_status": None,
                                                   "command_signal": None}
     assert quorum.values(resource) == [holder] * 5
@@ -351,7 +351,7 @@ def test_what_is_left_of_a_command_that_a_signal_ended_is_killed_under_the_lock(
     assert quorum.holder(resource)  # the lock protects what the straggler does, too
     if end == "sleep 60":
         process.terminate()
-    assert process.wait(10) == (139 if "SEGV" in end else 143)
+    assert process.wait(10) == {"sleep 60": -signal.SIGTERM, "kill -SEGV $$": 139}.get(end, 143)
     assert gone(straggler)
     assert quorum.values(resource) == [None] * 5
 

@@ -120,7 +120,7 @@ def test_term(quorum, resource, tmp_path):
             run.follow()
             run.process.terminate()
         judge(started)
-        assert [run.process.wait(10) for run in started if run.kind != "start_new_session"] == [143] * (len(started) - 1)
+        assert [run.process.wait(10) for run in started if run.kind != "start_new_session"] == [-signal.SIGTERM] * (len(started) - 1)
 
 
 def test_sigkill_of_the_front(quorum, resource, tmp_path):
