@@ -33,11 +33,6 @@ static void on_reply(void *context, struct net_call *call, const struct net_repl
     call->answered(call, reply);
 }
 
-void client_hurry(struct redlock_client *client) {
-    net_hurry(client->net);
-    if (client->guard) guard_hurry(client->guard);
-}
-
 static void hurry_for_callers(struct redlock_client *client) {
     if (client->gatherings || client->tasks || client->breaks) client_hurry(client);
 }

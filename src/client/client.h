@@ -28,6 +28,7 @@ struct node_mode {
     /* Adds to the net's status. */
     void (*status)(const struct redlock_client *client, unsigned node,
                    struct redlock_node_status *status);
+    void (*hurry)(struct redlock_client *client); /* the nodes are needed now */
     void (*leave)(struct redlock_client *client); /* the client ends; the net is still open */
 };
 
@@ -145,7 +146,10 @@ static inline rl_mask client_ready(struct redlock_client *client, rl_ns now) {
     return net_ready(client->net, now) & client->voters;
 }
 /* A caller needs the nodes: what was put off while nobody did happens now. */
-void client_hurry(struct redlock_client *client);
+static inline void client_hurry(struct redlock_client *client) {
+    net_hurry(client->net);
+    if (client->node_mode->hurry) client->node_mode->hurry(client);
+}
 /* While any caller waits for a key, nodes notify of changes. */
 static inline void client_track(struct redlock_client *client, bool on) {
     if (on ? client->trackers++ == 0 : --client->trackers == 0) net_track(client->net, on);

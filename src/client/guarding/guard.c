@@ -117,7 +117,8 @@ static rl_mask put_off(struct guard *guard, rl_mask reads) {
     return nodes;
 }
 
-void guard_hurry(struct guard *guard) {
+void guard_hurry(struct redlock_client *client) {
+    struct guard *guard = client->guard;
     const rl_mask nodes = guard->put_off;
     struct net *net = net_of(guard);
     if (!nodes) return;
@@ -128,7 +129,7 @@ void guard_hurry(struct guard *guard) {
 }
 
 static void on_put_off_end(struct net_timer *timer) {
-    guard_hurry(RL_CONTAINER(timer, struct guard, put_off_end));
+    guard_hurry(RL_CONTAINER(timer, struct guard, put_off_end)->client);
 }
 
 static void carry_out(struct guard *guard, const struct rl_guard_actions *actions) {
@@ -415,4 +416,5 @@ const struct node_mode guarded_nodes = {.start = start,
                                         .node = came_or_went,
                                         .verdict = guard_verdict,
                                         .status = guard_status,
+                                        .hurry = guard_hurry,
                                         .leave = leave};

@@ -124,7 +124,7 @@ void guard_begin(struct redlock_client *client, struct guard *guard);
 /* The server has pushed a change. Its answers count again when its record and state were read
  * anew. */
 void guard_changed(struct redlock_client *client, unsigned node);
-void guard_hurry(struct guard *guard); /* reads that were put off are sent now */
+void guard_hurry(struct redlock_client *client); /* reads that were put off are sent now */
 /* The write of the machine's record for a node. It uses `text` and the node until it is done. */
 struct net_request guard_write_request(const struct rl_guard_node *node, struct record_text *text);
 /* A vote under this nonce was answered: no fences of that name exist. */

@@ -208,7 +208,7 @@ static bool park(struct redlock_lock *lock, unsigned node) {
         (at->eligibility != RL_ELIGIBILITY_UNKNOWN && at->eligibility != RL_ELIGIBILITY_INTACT))
         return false;
     struct extra *extra = lock->extra; /* its round is open */
-    guard_hurry(client->guard);
+    guard_hurry(client);
     extra->parked |= rl_bit(node);
     extra->parked_t1 = lock->lease.round_t1;
     lock_verdicts(lock)[node] = REDLOCK_VERDICT_RECOVERING;
