@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -96,6 +97,19 @@ def test_example_of_serve(shell):
     gateway.send_signal(signal.SIGTERM)
     gateway.communicate(timeout=30)
     assert gateway.returncode == 0
+
+
+def test_example_of_exporter(shell):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    exporter = shell.start("exec " + example(shell.redlock, "exporter").replace("16390", str(port)))
+    assert f"127.0.0.1:{port}/metrics" in exporter.stderr.readline()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as reply:
+        assert b"\nredlock_quorum_up 1\n" in reply.read()
+    exporter.send_signal(signal.SIGTERM)
+    exporter.communicate(timeout=30)
+    assert exporter.returncode == 0
 
 
 def test_examples_of_quorum(shell, three):

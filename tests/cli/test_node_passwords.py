@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from conftest import BINARY
 from servers import until
 
 USER = ("app", "on", "reset", ">first", "~*", "+@all")
@@ -51,7 +52,7 @@ def refused_logins(nodes):
 @pytest.mark.parametrize("source", ["file", "command"])
 def test_a_lock(redlock, nodes, config, password, resource, source):
     environ = config(f"node-password-file = {password}" if source == "file" else f"node-password-command = cat {password} | head -n 1")
-    done = redlock("run", "-v", resource, "--", "sh", "-c", "redlock extend $REDLOCK_RESOURCE && echo held && ps -ww -eo args", environ=environ)
+    done = redlock("run", "-v", resource, "--", "sh", "-c", f"{BINARY} extend $REDLOCK_RESOURCE && echo held && ps -ww -eo args", environ=environ)
     assert done.returncode == 0, done.stderr
     assert b"held" in done.stdout
     assert GEHEIM.encode() not in done.stdout + done.stderr
