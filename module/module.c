@@ -54,6 +54,7 @@ static void on_change(void *context, enum node_change change, struct node_bytes 
     if (change == NODE_CHANGE_EXPIRED || change == NODE_CHANGE_LOST) node.counts.ended++;
     if (change == NODE_CHANGE_EXPIRED || change == NODE_CHANGE_DELETED) freed(key);
     server.SignalModifiedKey(node.ctx, name);
+    mirror_signalled(name);
     if (!known) server.FreeString(NULL, name);
 }
 

@@ -200,6 +200,14 @@ static bool drop_by_call(struct server_string *name, struct node_bytes token) {
     return true;
 }
 
+void mirror_signalled(struct server_string *name) {
+    enum { LOOKS_UP_SINCE = 0x00080600 };
+    if (!node.mirror || node.running != RUNS_TIMER || server.GetServerVersion() < LOOKS_UP_SINCE)
+        return;
+    struct server_reply *reply = server.Call(node.ctx, "EXISTS", "s", name);
+    if (reply) server.FreeCallReply(reply);
+}
+
 bool mirror_needs_cron(void) { return node.mirror && !ends_by_itself(); }
 
 bool mirror_drop(struct server_string *name, struct node_bytes token) {

@@ -37,6 +37,10 @@ void mirror_put(struct server_string *name, struct node_bytes token, int64_t lef
 /* A lock of ours is gone: so is its key, if it holds the token. True: it was deleted. Only a
  * command that is declared write, and the cron (if the key does not end by itself), delete it. */
 bool mirror_drop(struct server_string *name, struct node_bytes token);
+/* After a signal. From Redis 8.6 on it deletes a copy that has ended, and what is to be passed on
+ * then waits for the end of a command. Between commands the server would end by a failed assertion,
+ * so one is called there. */
+void mirror_signalled(struct server_string *name);
 /* Whether copies must be deleted when their locks end: the wall clock stepped back, so that they do
  * not end by themselves. Between commands only the server's cron may do that (ends.c). */
 bool mirror_needs_cron(void);

@@ -22,6 +22,7 @@
  * any of these    P L R T M  Log Alloc TryAlloc Free CreateString FreeString StringPtrLen
  *                            StringToLongLong GetContextFlags AvoidReplicaTraffic Milliseconds
  *                            GetServerInfo ServerInfoGetFieldUnsigned FreeServerInfo
+ *                            GetServerVersion
  * INFO            P L R M    InfoAddSection InfoAddFieldCString InfoAddFieldULongLong
  * any command     P R T M    WrongArity IsKeysPositionRequest KeyAtPos GetSelectedDb
  *                            ReplyWithLongLong ReplyWithError ReplyWithStringBuffer ReplyWithArray
@@ -35,8 +36,9 @@
  *                            SetExpire SetAbsExpire SignalModifiedKey Replicate; Call of PUBLISH.
  *                            The server postpones them in P, except in the transaction that begins
  *                            a pause; may_vote() refuses them in R and L
- * timer           M          SignalModifiedKey; Call of PUBLISH
- * cron            M          the same; Call of GET and DEL */
+ * timer           M          SignalModifiedKey, except of a copy that may have ended: from
+ * Redis 8.6 on it looks the key up, and deletes that; Call of PUBLISH cron            M the same;
+ * Call of GET and DEL */
 #ifndef MODULE_SERVER_API_H
 #define MODULE_SERVER_API_H
 
@@ -188,6 +190,7 @@ struct server_docs {
     X(void, SetModuleOptions, (struct server_ctx *, int))                                          \
     X(long long, Milliseconds, (void)) /* of the wall clock */                                     \
     X(int, SignalModifiedKey, (struct server_ctx *, struct server_string *))                       \
+    X(int, GetServerVersion, (void)) /* 0x00080603 is 8.6.3 */                                     \
     X(int, Replicate, (struct server_ctx *, const char *command, const char *format, ...))         \
     X(struct server_reply *, Call,                                                                 \
       (struct server_ctx *, const char *command, const char *format, ...))                         \

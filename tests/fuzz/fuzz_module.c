@@ -338,6 +338,7 @@ static int fake_SignalModifiedKey(struct server_ctx *ctx, struct server_string *
     assert(ctx && name->data);
     return SERVER_OK;
 }
+static int fake_GetServerVersion(void) { return 0x00080600; }
 static int fake_Replicate(struct server_ctx *ctx, const char *command, const char *format, ...) {
     (void)ctx, (void)command, (void)format;
     changes_keys();

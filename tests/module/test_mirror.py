@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Strangers that know nothing of the module: the plain keys next to the table."""
+import signal
 import time
 
 import pytest
@@ -195,3 +196,22 @@ def test_a_replica_that_comes_back_has_missed_nothing():
         native.until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"))
         assert b"sync_partial_ok:1" in node("INFO", "stats"), "a full resynchronisation proves nothing"
         native.until(lambda: replica.ask("KEYS", "*") == [b"kept"], 5, "the same keys at the replica")
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.5])
+def test_a_copy_that_ends_before_its_lock_is_noticed(pause_s):
+    """The server is late, so its timer finds a lock whose copy has ended too. Redis 8.6 deletes that copy when it is told that
+    the key has changed, and passes that on; where it does not expect that, it ends by a failed assertion."""
+    with native.node(arguments=("--appendonly", "yes")) as node:
+        for _ in range(5):
+            assert node.acquire("a", ttl=200) == 1
+            if pause_s:
+                node("CLIENT", "PAUSE", int(pause_s * 1000), "WRITE")
+            else:
+                node.process.send_signal(signal.SIGSTOP)
+                time.sleep(0.3)
+                node.process.send_signal(signal.SIGCONT)
+            time.sleep(pause_s + 0.2)
+            assert node("PING") == b"PONG"
+            native.until(lambda: node("EXISTS", "a") == 0)
+            assert node("REDLOCK.PTTL", "a") == -2
