@@ -308,7 +308,9 @@ static bool post(struct node *node, struct net_call *call, struct encodings *enc
     const bool native = node->status.native;
     if (conn->deleter != COMMAND_STOCK && !conn->deleter_tried && net_op_is_write(request->op))
         try_deleter(conn);
-    const bool deleter = goes_by_deleter(node, request);
+    /* where there is no memory for one more style, the script goes as it did before */
+    const bool deleter =
+        goes_by_deleter(node, request) && encode(encodings, request, node, conn->deleter);
     if (!encodings->script[native])
         encodings->script[native] = UINT32_C(1) << command_script(request, native);
     const uint32_t script = deleter ? UINT32_C(1) << NODE_SCRIPTS_ALL : encodings->script[native];
