@@ -13,7 +13,7 @@ import pytest
 
 from conftest import Redlock
 from fake_node import RUN_ID, FakeNode, bulk
-from servers import SAFE, server_version, started, until
+from servers import SAFE, server_project, server_version, started, until
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
 from balancer import Balancer  # noqa: E402
@@ -302,3 +302,19 @@ def test_a_server_without_a_lua_engine():
         assert "has no Lua engine" in refused["why"] and "module for Lua" in refused["cure"] and "llow" not in refused["cure"]
         unfit = json.dumps(examine(node.url, REDLOCK_MODE="guarded")[1]["findings"])
         assert "no Lua engine" in unfit and "UNREACHABLE" not in unfit
+
+
+@pytest.mark.skipif(server_project() != "Valkey" or server_version() < (9, 1), reason="the Lua engine is a module from Valkey 9.1 on")
+def test_a_real_server_without_its_lua_engine(resource):
+    """Classic locks go by transactions, and wait, extend and release as before."""
+    with started(*[(*SAFE, "--enable-module-command", "local")] * 3) as servers:
+        for server in servers:
+            assert server.ask("MODULE", "UNLOAD", "lua") == b"OK"
+        nodes = ",".join(server.url for server in servers)
+        status, report = examine(nodes, REDLOCK_MODE="classic")
+        refused, = named(report, "SCRIPTS-REFUSED")
+        assert status == 0 and report["tried"] and "has no Lua engine" in refused["why"], report
+        done = Redlock(nodes, {"REDLOCK_MODE": "classic"})("run", "-t", "1s", "--wait=10s", resource, "sleep", "2", timeout=30)
+        assert done.returncode == 0 and [server.ask("EXISTS", resource) for server in servers] == [0, 0, 0], done
+        status, report = examine(nodes, REDLOCK_MODE="guarded")
+        assert status == 1 and "the server has no Lua engine, and guarded mode needs scripts: load its module" in json.dumps(report)
