@@ -27,6 +27,7 @@ static const struct command commands[] = {
     {"delifeq", 3, 3, 0, 1, .asks = KEY_DELETE, .shape = PLAN_IF_SAME, .plan = plan_delifeq},
     {"delex", 2, 4, 0, 1, .asks = KEY_DELETE, .plan = plan_delex},
     {"redlock.fence", 2, 3, 0, 1, .asks = KEY_GET, .shape = PLAN_FENCE, .plan = plan_fence},
+    {"redlock.renew", 4, 6, 0, 1, .run = command_renew},
     {"eval", 3, ANY, 0, 3, .run = command_eval},
     {"evalsha", 3, ANY, 0, 3, .run = command_evalsha},
     {"script", 2, ANY, 0, 0, .run = command_script},

@@ -58,6 +58,10 @@ bool plan_expire(struct connection *connection, struct plan *plan);
 bool plan_delifeq(struct connection *connection, struct plan *plan);
 bool plan_delex(struct connection *connection, struct plan *plan);
 bool plan_fence(struct connection *connection, struct plan *plan);
+/* A number of milliseconds, or of seconds: a length, or a time of day, which becomes a length now.
+ * False after an error. */
+bool plan_ttl(struct connection *connection, struct bytes word, int64_t unit_ms, bool at,
+              int64_t *ttl_ms);
 /* The length from now to a time of day, by the clock that TIME shows; less than 0: it has passed.
  */
 int64_t left_until_ms(int64_t time_of_day_ms);
@@ -108,6 +112,17 @@ void command_unwatch(struct connection *connection);
 void command_multi(struct connection *connection);
 void command_exec(struct connection *connection);
 void command_discard(struct connection *connection);
+
+/* renewal.c */
+void command_renew(struct connection *connection);
+/* The connection's renewals end, and the client is not notified. */
+void renewals_end(struct connection *connection);
+/* A lock of this key has ended. */
+void renewals_key_ended(struct key *key);
+/* Frees what is left: the loop has ended. */
+void renewals_close(struct gateway *gateway);
+/* The memory that they take, approximate. */
+size_t renewals_weight(const struct connection *connection);
 
 /* Whether the client has sent MULTI. */
 bool transaction_is_open(const struct connection *connection);

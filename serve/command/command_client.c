@@ -202,6 +202,7 @@ void command_quit(struct connection *connection) {
 
 void command_reset(struct connection *connection) {
     transaction_free(connection);
+    renewals_end(connection);
     channel_leave_all(connection);
     connection->reply.protocol = 2;
     connection_prove(connection, connection->gateway->password == NULL);

@@ -39,10 +39,8 @@ int64_t left_until_ms(int64_t time_of_day_ms) {
     return time_of_day_ms < INT64_MIN + now_ms ? INT64_MIN : time_of_day_ms - now_ms;
 }
 
-/* A number of milliseconds, or of seconds: a length, or a time of day, which becomes a length now.
- * False after an error. */
-static bool read_ttl(struct connection *connection, struct bytes word, int64_t unit_ms, bool at,
-                     int64_t *ttl_ms) {
+bool plan_ttl(struct connection *connection, struct bytes word, int64_t unit_ms, bool at,
+              int64_t *ttl_ms) {
     int64_t number = 0;
     if (!request_number(word, &number)) {
         reply_error(&connection->reply, "ERR value is not an integer or out of range");
@@ -63,7 +61,7 @@ bool plan_expire(struct connection *connection, struct plan *plan) {
     }
     const bool seconds = command_is(words[0], "expire") || command_is(words[0], "expireat");
     const bool at = command_is(words[0], "pexpireat") || command_is(words[0], "expireat");
-    return read_ttl(connection, words[2], seconds ? 1000 : 1, at, &plan->call.ttl_ms);
+    return plan_ttl(connection, words[2], seconds ? 1000 : 1, at, &plan->call.ttl_ms);
 }
 
 /* ---- deleting by value ---- */
@@ -115,7 +113,7 @@ static bool read_option(struct connection *connection, size_t *at, struct set_op
         options->wanted = words[++*at];
     } else if (time != NULL && !options->ttl && follows) {
         options->ttl = true;
-        return read_ttl(connection, words[++*at], time->unit_ms, time->until, ttl_ms);
+        return plan_ttl(connection, words[++*at], time->unit_ms, time->until, ttl_ms);
     } else if (command_is(word, "keepttl") || command_is(word, "ifne") ||
                command_is(word, "ifdeq") || command_is(word, "ifdne")) {
         command_refuse(connection, "SET with KEEPTTL, IFNE, IFDEQ or IFDNE is not taken",

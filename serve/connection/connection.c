@@ -34,7 +34,7 @@ static void weigh(struct connection *connection) {
     set_weight(connection,
                sizeof *connection + evbuffer_get_length(connection->reply.out) +
                    (exchange != NULL ? sizeof *exchange + request_weight(&exchange->reader) : 0) +
-                   connection->gateway->above->transaction_weight(connection) +
+                   connection->gateway->above->weight(connection) +
                    connection->channel_bytes);
 }
 
@@ -137,6 +137,7 @@ void connection_close(struct connection *connection) {
     connection_prove(connection, true);
     leave_slow(connection);
     channel_leave_all(connection);
+    connection->gateway->above->closed(connection);
     notifications_forget(connection);
     set_weight(connection, 0);
     if (connection->busy &&
@@ -263,6 +264,7 @@ static bool read_some(struct connection *connection) {
         read_no_more(connection);
         return false;
     }
+    connection->heard_ns = gateway_now_ns();
     request_feed(&connection->exchange->reader, bytes, (size_t)count);
     return true;
 }

@@ -34,6 +34,7 @@
 #define CONNECTION_NAME_BYTES_MAX 64
 
 struct gateway;
+struct renewal;
 struct transaction;
 
 /* The script of the request that is under way on a connection. */
@@ -68,6 +69,7 @@ struct connection {
     struct event readable, writable, again;
     uint64_t id;
     int64_t began_ns;
+    int64_t heard_ns;          /* when its last bytes came */
     struct exchange *exchange; /* NULL: the connection is idle */
     struct reply reply;
     bool authenticated;
@@ -94,6 +96,7 @@ struct connection {
     size_t weight;                   /* the memory that the connection takes, as last measured */
     struct worker_task task;         /* of its scripts that need an interpreter */
     struct transaction *transaction; /* NULL: neither WATCH nor MULTI */
+    LIST_HEAD(, renewal) renewals;
 };
 
 /* Returns the connection whose operation this is. */

@@ -35,6 +35,7 @@ struct job {
     size_t keys_left; /* the words of a command with several keys that are still to do */
     size_t word;
     int64_t sum;
+    int64_t renew_max_ms; /* REDLOCK.RENEW; 0: without MAX */
 };
 
 #endif

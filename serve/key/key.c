@@ -94,7 +94,7 @@ static bool watch_end(struct key *key) {
 
 void key_ended(struct key *key, const char *what) {
     key->version++;
-    key->gateway->above->ended(key->gateway, key->name, what);
+    key->gateway->above->ended(key, what);
 }
 
 /* Once the lock has expired on the nodes too: a waiter would get it now. */

@@ -51,6 +51,7 @@ struct key {
     struct gateway *gateway;
     TAILQ_HEAD(key_queue, key_op) queue; /* operations that want the key; the first one has it */
     unsigned watchers;                   /* while there are any, the key stays */
+    LIST_HEAD(, renewal) renewals;       /* each of them watches it */
     uint64_t version;                    /* counts its changes that this gateway knows of */
     struct redlock_lock *lock;           /* NULL: no lock is cached */
     bool lost;                           /* counted in keys.lost */

@@ -29,6 +29,7 @@ struct event;
 struct event_base;
 struct exchanges;
 struct guesses;
+struct key;
 struct keys;
 struct listener;
 struct notifications;
@@ -45,9 +46,11 @@ struct notice {
 /* What stands on connections and keys, for their calls. */
 struct gateway_above {
     void (*request)(struct connection *connection); /* a whole one is read */
-    size_t (*transaction_weight)(const struct connection *connection);
+    /* the memory of its transaction and its renewals, approximate */
+    size_t (*weight)(const struct connection *connection);
+    void (*closed)(struct connection *connection);
     void (*transaction_free)(struct connection *connection);
-    void (*ended)(struct gateway *gateway, struct bytes key, const char *what);
+    void (*ended)(struct key *key, const char *what);
     /* A client's message. NULL: it will be told; else why not, a static text. */
     const char *(*publish)(struct gateway *gateway, struct bytes channel, struct bytes text);
     bool (*waits)(const struct gateway *gateway); /* what can wait should wait */
@@ -74,6 +77,7 @@ struct gateway {
     struct channels *channels;
     struct notifications *notifications;
     struct keys *keys;
+    LIST_HEAD(, renewal) renewals_ended; /* those whose operation has not */
     struct ops *key_ops;
     struct script_cache texts; /* of scripts, as SCRIPT LOAD keeps them */
     struct workers workers;

@@ -3,11 +3,21 @@
 
 #include "command/command.h"
 
+static size_t weight(const struct connection *connection) {
+    return transaction_weight(connection) + renewals_weight(connection);
+}
+
+static void ended(struct key *key, const char *what) {
+    notify(key->gateway, key->name, what);
+    renewals_key_ended(key);
+}
+
 static const struct gateway_above above = {
     .request = command_do,
-    .transaction_weight = transaction_weight,
+    .weight = weight,
+    .closed = renewals_end,
     .transaction_free = transaction_free,
-    .ended = notify,
+    .ended = ended,
     .publish = notify_message,
     .waits = notifications_are_many,
 };

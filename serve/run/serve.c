@@ -15,6 +15,7 @@
 #include <event2/event.h>
 #include <systemd/sd-daemon.h>
 
+#include "command/command.h"
 #include "connection/connection.h"
 #include "loop/gateway.h"
 #include "connection/listen.h"
@@ -202,6 +203,7 @@ static void close_all(struct gateway *gateway) {
     listen_close(gateway);
     metrics_close(gateway);
     connections_close(gateway);
+    renewals_close(gateway);
     keys_close(gateway);
     key_ops_close(gateway);
     notifications_close(gateway);
