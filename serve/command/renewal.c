@@ -31,10 +31,10 @@ struct renewal {
     LIST_ENTRY(renewal) of_key;
     struct event timer;
     int64_t ttl_ms;
-    int64_t until_ns;    /* MAX; 0: as long as the client sends something within each TTL */
-    int64_t lost_ns;     /* the lock counts as lost if it is not renewed before then */
-    bool busy;           /* its operation has not ended */
-    bool released, gone; /* the lock has ended: by this client, or not */
+    int64_t until_ns; /* MAX; 0: as long as the client sends something within each TTL */
+    int64_t lost_ns;  /* the lock counts as lost if it is not renewed before then */
+    bool busy;        /* its operation has not ended */
+    bool released;    /* the client has ended the lock, or been told of its end */
     struct plan plan;
     struct key_op op;
     char why[WHY_BYTES]; /* it was not renewed */
@@ -102,14 +102,12 @@ static bool ends_it(const struct connection *connection, const struct key *key) 
            connection->exchange->op.key == key;
 }
 
-/* Not at once: the caller is at work on the key. */
+/* Of another client's release, the next operation finds out. Not at once: the caller is at work on
+ * the key. */
 void renewals_key_ended(struct key *key) {
     struct renewal *renewal;
     LIST_FOREACH(renewal, &key->renewals, of_key) {
-        if (ends_it(renewal->connection, key))
-            renewal->released = true;
-        else
-            renewal->gone = true;
+        renewal->released |= ends_it(renewal->connection, key);
         event_active(&renewal->timer, 0, 0);
     }
 }
@@ -142,8 +140,8 @@ static void over(struct key_op *op, const struct answer *result) {
     if (renewal->connection == NULL) {
         LIST_REMOVE(renewal, of_connection);
         free(renewal);
-    } else if (renewal->released || renewal->gone) {
-        set_timer(renewal, 0);
+    } else if (renewal->released) {
+        end(renewal);
     } else if (result->kind == ANSWER_ERROR) {
         int64_t after_ns = renewal->ttl_ms * GATEWAY_MS / 10;
         const int64_t left_ns = renewal->lost_ns - gateway_now_ns();
@@ -185,8 +183,6 @@ static void on_timer(evutil_socket_t fd, short what, void *context) {
     (void)what;
     if (renewal->released) {
         end(renewal);
-    } else if (renewal->gone) {
-        end_and_report(renewal, "LOST the lock was released by another client, or has expired");
     } else if (renewal->busy) {
         return; /* over() goes on */
     } else if (now_ns >= renewal->lost_ns) {

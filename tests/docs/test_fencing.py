@@ -4,7 +4,6 @@ row is the same recipe in another process."""
 import contextlib
 import json
 import pathlib
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -13,7 +12,7 @@ import sys
 import pytest
 
 from documents import SOURCE, Document
-from recipes import Missing, PostgreSQL
+from recipes import Missing, PostgreSQL, recipe
 from servers import Quorum, die_with_us, until
 
 sys.path[:0] = [str(SOURCE / "tests" / "interop")]
@@ -77,14 +76,16 @@ class Packages:
         return words
 
 
-def statement(language, name):
-    return re.sub(r":'?(id|fence|balance)'?", lambda found: {"id": "$1", "fence": "$2", "balance": "$3"}[found[1]]
-                  if language == "postgresql" else found[0], PAGE.one("sql", f"recipe: {language}-{name}"))
+def statement(kind, name):
+    text = recipe(f"{kind}-{name}")
+    for number, word in enumerate((":'id'", ":fence", ":balance"), 1):
+        text = text.replace(word, f"${number}") if kind == "postgresql" else text
+    return text
 
 
-def program(template, kind, language, recipe):
+def program(template, kind, language, name):
     return template.format(read=json.dumps(statement(kind, "read")), write=json.dumps(statement(kind, "write")),
-                           recipe=PAGE.one(language, f"recipe: {recipe}"))
+                           recipe=PAGE.one(language, f"recipe: {name}"))
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def with_python(shell):
     peer = peers.Peer("redis-py")
     peer.install()
     with contextlib.closing(sqlite3.connect(shell.directory / "bank.db")) as bank:
-        bank.executescript(PAGE.one("sql", "recipe: sqlite-table"))
+        bank.executescript(recipe("sqlite-table"))
     text = program(PYTHON, "sqlite", "python", "python").replace("px=30000", "px=3000")
     (shell.directory / "change.py").write_text(text)
     return [peer.build / "venv/bin/python", "-B", shell.directory / "change.py"], shell.directory / "bank.db", lambda: None

@@ -17,7 +17,9 @@ from servers import Server, die_with_us  # noqa: E402
 
 
 def recipe(name):
-    """The code block of docs/use/fencing.md under the comment that names it."""
+    """The code block of docs/use/fencing.md under the comment that names it. SQLite has PostgreSQL's, changed as the page says."""
+    if name.startswith("sqlite-"):
+        return recipe(name.replace("sqlite", "postgresql", 1)).replace(":'id'", ":id").replace("greatest(", "max(")
     text = (SOURCE / "docs" / "use" / "fencing.md").read_text(encoding="utf-8")
     return re.search(rf"^<!-- recipe: {name} -->\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL).group(1)
 
