@@ -37,8 +37,8 @@
  *                            The server postpones them in P, except in the transaction that begins
  *                            a pause; may_vote() refuses them in R and L
  * timer           M          SignalModifiedKey, except of a copy that may have ended: from
- * Redis 8.6 on it looks the key up, and deletes that; Call of PUBLISH cron            M the same;
- * Call of GET and DEL */
+ *                            Redis 8.6 on it looks the key up, and deletes that; Call of PUBLISH
+ * cron            M          the same; Call of GET and DEL */
 #ifndef MODULE_SERVER_API_H
 #define MODULE_SERVER_API_H
 
