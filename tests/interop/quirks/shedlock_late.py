@@ -12,8 +12,13 @@ def quirk(peer):
         assert a.ask("acquire", "r", 500, 0)["ok"]
         alone.until(lambda: not any(quorum.values(key)), what="A's key expired")
         assert b.ask("acquire", "r", 30000, 0)["ok"]
+        held = quorum.values(key)
+        a.ask("extend", "r", 30000)
+        extended = quorum.values(key) != held
         a.ask("release", "r")
-        return None if any(quorum.values(key)) else "A, whose lock had expired, ended the lock of B by its unlock()"
+        if not extended or any(quorum.values(key)):
+            return None
+        return "A, whose lock had expired, made B's lock its own by extend(), and ended it by unlock()"
 
 
 if __name__ == "__main__":
