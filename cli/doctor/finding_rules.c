@@ -10,8 +10,8 @@
 #include "finding_rules.h"
 #include "process/boottime.h"
 
-/* Half of a drift allowance of 1 % would be too late to warn; time services slew by at most 500
- * ppm. */
+/* Half of a drift allowance of 1 % would be too late to warn. ntpd slews by at most 500 ppm, chrony
+ * by 83333 unless its maxslewrate says less. */
 #define DRIFT_ALLOWED_PPM 10000
 #define DRIFT_SLEWED_PPM 500
 #define OFFSET_MAX (1000 * MS)
@@ -178,8 +178,9 @@ static void judge_load(const struct checkup *checkup, size_t i, struct findings 
 
 static void judge_rate(const struct examined *node, size_t i, struct findings *findings) {
     const char *service =
-        "Let the time service of the server's machine slew slowly: chrony with maxslewrate 500 in "
-        "chrony.conf (its default is 83333, which is 8.3 %), or ntpd without steps.";
+        "Run chronyc tracking on the server's machine (here, if all servers differ alike). Once its "
+        "System time is below a second, set maxslewrate 500 in chrony.conf (its default is 83333, "
+        "which is 8.3 %) and restart chronyd. ntpd slews slowly enough, without steps.";
     int64_t change = llabs(node->change_ns) - node->change_error_ns;
     char seconds[2][32];
     if (!node->change_known || node->change_over_ns <= 0) return;
@@ -192,9 +193,10 @@ static void judge_rate(const struct examined *node, size_t i, struct findings *f
             "Its clock changed by %s in %s against ours, more than the 1 %% that locks allow for: they end too %s.",
             seconds[0], seconds[1], node->change_ns > 0 ? "early there" : "late there");
     } else if (ppm > DRIFT_SLEWED_PPM) {
-        WARNING("CLOCK-DRIFT", i, service,
-                "Its clock changed by %s in %s against ours, more than a time service's slewing.",
-                seconds[0], seconds[1]);
+        WARNING(
+            "CLOCK-DRIFT", i, service,
+            "Its clock changed by %s in %s against ours, faster than ntpd slews, as chrony does by default.",
+            seconds[0], seconds[1]);
     }
 }
 

@@ -617,6 +617,8 @@ def test_clock_runs_fast(tmp_path):
         with meanwhile(run_fast):
             status, report = examine(urls(server, *others), "--samples", "10")
         assert status == 1 and found(report)["CLOCK-DRIFT"] == ("error", [1])
+        cure, = (finding["cure"] for finding in report["findings"] if finding["name"] == "CLOCK-DRIFT")
+        assert "chronyc tracking" in cure and "maxslewrate 500" in cure
         assert not {"CLOCK-FROZEN", "CLOCK-JUMPS"} & set(found(report))
 
 
