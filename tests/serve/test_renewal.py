@@ -150,6 +150,13 @@ def test_a_release_by_a_script_of_another_client_is_reported_at_once(gateway, cl
         assert time.monotonic() - begun < 0.25
 
 
+def test_redis_py_goes_on_after_the_push(gateway, client, key, hold):
+    holder = hold(gateway, protocol=3)
+    assert client("EVAL", RELEASE, 1, key, "mine") == 1
+    with pytest.raises(subprocess.TimeoutExpired):
+        holder.wait(TTL)  # it reads the push and the answer to its PING
+
+
 def test_its_own_release_is_not_reported(gateway, client, key):
     with gateway.connect() as holder:
         take(holder, key, "MAX", 60000)
