@@ -34,8 +34,7 @@ static void weigh(struct connection *connection) {
     set_weight(connection,
                sizeof *connection + evbuffer_get_length(connection->reply.out) +
                    (exchange != NULL ? sizeof *exchange + request_weight(&exchange->reader) : 0) +
-                   connection->gateway->above->weight(connection) +
-                   connection->channel_bytes);
+                   connection->gateway->above->weight(connection) + connection->channel_bytes);
 }
 
 static const char out_of_memory[] =
