@@ -218,7 +218,7 @@ static double abandoning(unsigned count) {
 
 static void test_abandoning(void **state) {
     (void)state;
-    assert_cost_grows_with("abandoning", abandoning, 4000);
+    assert_cost_grows_with("abandoning", abandoning, 1000);
 }
 
 int main(void) {
