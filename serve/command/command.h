@@ -113,6 +113,16 @@ void command_multi(struct connection *connection);
 void command_exec(struct connection *connection);
 void command_discard(struct connection *connection);
 
+/* Whether the client has sent MULTI. */
+bool transaction_is_open(const struct connection *connection);
+/* Keeps the plan for EXEC, and answers. */
+void transaction_queue(struct connection *connection, const struct plan *plan);
+/* A command between MULTI and EXEC was refused: EXEC will do nothing. */
+void transaction_break(struct connection *connection);
+/* The memory that it takes, approximate; 0: no transaction. */
+size_t transaction_weight(const struct connection *connection);
+void transaction_free(struct connection *connection);
+
 /* renewal.c */
 void command_renew(struct connection *connection);
 /* The connection's renewals end, and the client is not notified. */
@@ -123,15 +133,5 @@ void renewals_key_ended(struct key *key);
 void renewals_close(struct gateway *gateway);
 /* The memory that they take, approximate. */
 size_t renewals_weight(const struct connection *connection);
-
-/* Whether the client has sent MULTI. */
-bool transaction_is_open(const struct connection *connection);
-/* Keeps the plan for EXEC, and answers. */
-void transaction_queue(struct connection *connection, const struct plan *plan);
-/* A command between MULTI and EXEC was refused: EXEC will do nothing. */
-void transaction_break(struct connection *connection);
-/* The memory that it takes, approximate; 0: no transaction. */
-size_t transaction_weight(const struct connection *connection);
-void transaction_free(struct connection *connection);
 
 #endif

@@ -278,7 +278,7 @@ void command_renew(struct connection *connection) {
     if (!read_times(connection, &ttl_ms, &max_ms)) return;
     size_t count = 0;
     const struct renewal *renewal;
-    LIST_FOREACH(renewal, &connection->renewals, of_connection) count++;
+    LIST_FOREACH(renewal, &connection->renewals, of_connection) count += !renewal->released;
     if (count >= RENEWALS_MAX && find(connection, words[1]) == NULL) {
         command_refuse(connection, "more than 64 locks to renew",
                        "take further ones by another connection");
