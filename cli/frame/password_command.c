@@ -42,7 +42,8 @@ static size_t answer_bytes(const struct answer *answer) {
 struct command {
     const char *line;
     int socket, output;
-    pid_t pid;
+    pid_t pid;  /* 0: it has ended, ... */
+    int status; /* ... as waitpid(2) says it */
     int64_t until;
 };
 
@@ -80,25 +81,30 @@ static int left_ms(const struct command *command) {
     return left > 0 ? (int)(left / MS + 1) : 0;
 }
 
-/* False: too late, or nobody waits for it any more. */
-static bool next_bytes(const struct command *command, char *to, size_t room, ssize_t *got) {
+static bool has_ended(struct command *command) {
+    if (command->pid > 0 && waitpid(command->pid, &command->status, WNOHANG) != 0) command->pid = 0;
+    return command->pid == 0;
+}
+
+/* False: too late, or nobody waits for it any more. What it leaves running may keep its output
+ * open: when it has ended, what it printed is all there is. */
+static bool next_bytes(struct command *command, char *to, size_t room, ssize_t *got) {
     struct pollfd fds[] = {{.fd = command->output, .events = POLLIN},
                            {.fd = command->socket, .events = POLLIN}};
-    const int left = left_ms(command);
-    if (left == 0 || poll(fds, 2, left) <= 0 || fds[1].revents != 0) return false;
-    *got = read(command->output, to, room);
-    return *got >= 0;
+    for (bool ended = false;; ended = has_ended(command)) {
+        const int ready = poll(fds, 2, ended ? 0 : LOOK_AGAIN_MS);
+        if (ready < 0 || fds[1].revents != 0 || left_ms(command) == 0) return false;
+        *got = ready > 0 ? read(command->output, to, room) : 0;
+        if (ready > 0 || ended) return *got >= 0;
+    }
 }
 
 /* The exit status as waitpid(2) says it; -1: it goes on without printing. */
 static int wait_for_end(struct command *command) {
-    int status = -1;
     struct pollfd socket = {.fd = command->socket, .events = POLLIN};
-    while (waitpid(command->pid, &status, WNOHANG) == 0) {
+    while (!has_ended(command))
         if (left_ms(command) == 0 || poll(&socket, 1, LOOK_AGAIN_MS) != 0) return -1;
-    }
-    command->pid = 0;
-    return status;
+    return command->status;
 }
 
 static void take_first_line(struct answer *answer, size_t bytes) {

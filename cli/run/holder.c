@@ -208,6 +208,8 @@ static void report_rest(struct holder *holder) {
 
 static void begin_keep(struct holder *holder) {
     if (holder->phase != PHASE_ENDING) note_send(holder->plan->socket, NOTE_ENDED, 0, NULL);
+    /* it counts, whatever becomes of this process and the lock */
+    note_send(holder->plan->socket, NOTE_RESULT, 0, &holder->outcome);
     holder->phase = PHASE_KEEPING;
     holder->plan->watch->group = 0;
     holder->report_at = now_ns() + REPORT_REST_AFTER;
@@ -225,11 +227,17 @@ static void report_keep(struct holder *holder) {
         report_passing("the lock stays held for %s more (--min-hold)", left);
 }
 
+/* The keys last as they are. */
+static void leave_keys(struct holder *holder) {
+    redlock_lock_disown(holder->lock);
+    holder->phase = PHASE_DONE;
+}
+
 /* After a signal to end, and for a front that is gone, it does not stay. */
 static void check_keep(struct holder *holder) {
     if (holder->phase != PHASE_KEEPING) return;
     if (holder->lost) {
-        begin_release(holder);
+        leave_keys(holder);
         return;
     }
     const bool hurries =
@@ -237,10 +245,7 @@ static void check_keep(struct holder *holder) {
     switch (keep_step(&holder->keep, hurries)) {
     case KEEP_STAYS: report_keep(holder); return;
     case KEEP_RELEASE: begin_release(holder); return;
-    case KEEP_LEAVE:
-        redlock_lock_disown(holder->lock);
-        holder->phase = PHASE_DONE;
-        return;
+    case KEEP_LEAVE: leave_keys(holder); return;
     }
 }
 
@@ -256,10 +261,12 @@ static void on_end(struct holder *holder, bool given_up) {
             complain("still running, without the lock: %s",
                      descent_text(&left, left.living, whom, sizeof whom));
     }
-    if (!holder->lost && holder->outcome.kind == OUTCOME_COMMAND && now_ns() < holder->keep.until)
-        begin_keep(holder);
-    else
+    if (now_ns() >= holder->keep.until || holder->never_ran)
         begin_release(holder);
+    else if (holder->lost) /* also by --max-hold */
+        leave_keys(holder);
+    else
+        begin_keep(holder);
 }
 
 static void check_job(struct holder *holder) {

@@ -30,6 +30,8 @@ BAD_FILES = [
     ("allow-replicas = 1\n", "1: allow-replicas: '1' is neither yes nor no"),
     ("ttl-max = 5ms\n", "1: ttl-max: '5ms' is out of range"),
     ("ttl = 5s\n[prod\n", "2: '[' without ']'"),
+    ("[prod]x\n", "1: a profile's line ends with ']'"),
+    ("[prod] = x\n", "1: a profile's line ends with ']'"),
     ("ttl = 5s\nnodes = " + "r" * 65529, "2: line longer than 65536 bytes"),
     ("ttl = 5s\nnodes = " + "r" * 65529 + "\n", "2: line longer than 65536 bytes"),
     ("owner = \"job\n", "1: 'owner': a quote must enclose the whole value"),

@@ -112,6 +112,13 @@ def test_a_command_that_hangs(redlock, config, resource, tmp_path):
     until(lambda: not os.path.exists(f"/proc/{mark.read_text().strip()}"), what="the end of the command")
 
 
+def test_a_command_that_leaves_another_one(redlock, config, password, resource):
+    """As gpg leaves its agent, with the output open."""
+    begun = time.monotonic()
+    assert redlock("acquire", resource, environ=config(f"node-password-command = setsid sleep 7 2>/dev/null & cat {password}")).returncode == 0
+    assert time.monotonic() - begun < 5
+
+
 def test_a_job_and_the_command_do_not_know_each_other(redlock, nodes, config, password, resource, tmp_path):
     """A password is asked for while the job runs: its end neither waits for the command nor ends it early, and the
     command is not a part of the job."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """run --min-hold: the lock stays held although the command has ended."""
+import os
 import re
 import signal
 import time
@@ -7,6 +8,7 @@ import time
 import pytest
 
 from conftest import Redlock
+from processes import children
 from servers import until
 from test_terminal import Terminal
 
@@ -139,3 +141,38 @@ def test_a_terminal_shows_why_it_stays(locked, resource):
         assert b"\r\x1b[K" in terminal.expect(b"ready> ", 3)
     finally:
         terminal.close()
+
+
+def test_nodes_that_are_away_while_it_stays(locked, quorum, resource):
+    """The lock counts as lost, and its keys stay: they must not be given to the next host."""
+    process = locked.start("run", "-t", "6s", "--min-hold", "10s", resource, "sleep", "2")
+    until(lambda: all(quorum.values(resource)))
+    for server in quorum.servers[:3]:
+        server.process.send_signal(signal.SIGSTOP)
+    try:
+        _, said = process.communicate(timeout=15)
+    finally:
+        for server in quorum.servers[:3]:
+            server.process.send_signal(signal.SIGCONT)
+    assert process.returncode == 0 and b"lost '" in said, said
+    assert locked("acquire", resource).returncode == HELD
+
+
+@pytest.mark.parametrize("options", [["-k", "1s"], ["--grace", "3s"]])
+def test_as_long_as_max_hold(locked, quorum, resource, options):
+    """--max-hold ends the command before, and the keys last."""
+    begun = time.monotonic()
+    process = locked.start("run", "-t", "10s", "--min-hold", "6s", "--max-hold", "6s", *options, resource, "--", "sleep", "20")
+    process.communicate(timeout=15)
+    assert process.returncode == LOST and time.monotonic() - begun < 5.9
+    assert locked("run", "-w", "10s", resource, "true").returncode == 0
+    assert time.monotonic() - begun > 5.5
+
+
+def test_the_command_had_ended_when_the_holder_is_killed(locked, quorum, resource):
+    process = locked.start("run", "-v", "-t", "20s", "--min-hold", "10s", resource, "--", "sh", "-c", "exit 4")
+    assert any(b"the lock stays held for " in line for line in iter(process.stderr.readline, b""))
+    [holder] = children(process.pid)
+    os.kill(holder, signal.SIGKILL)
+    assert process.wait(5) == 4
+    assert longest(quorum, resource) > 15000
