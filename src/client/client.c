@@ -312,6 +312,7 @@ int redlock_client_node(struct redlock_client *client, size_t node,
     if (!client || node >= client->nodes || !out || out->size < FIRST_NODE_STATUS)
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    client_hurry(client); /* else it would show for up to half a minute that the node is unread */
     struct net_node_status status = client_status(client, (unsigned)node);
     struct redlock_node_status seen = {.url = status.url,
                                        .verdict = status.verdict,

@@ -91,8 +91,9 @@ rl_mask policy_busy_writes(const struct policy *policy) {
     rl_mask mask = 0;
     for (unsigned i = 0; i < policy->nodes; i++) {
         const struct policy_node *at = &policy->node[i];
-        bool waits_for_memory = at->kept.head && at->up && !at->leaving;
-        if (at->writes > 0 || waits_for_memory || has_write(at->turn)) mask |= rl_bit(i);
+        /* for memory, or for a connection that was not tried since the last one ended */
+        const bool waits = at->kept.head && (at->up ? !at->leaving : !at->failed);
+        if (at->writes > 0 || waits || has_write(at->turn)) mask |= rl_bit(i);
     }
     return mask;
 }

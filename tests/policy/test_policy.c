@@ -153,6 +153,10 @@ static void test_a_node_is_needed_for_a_kept_release(void **state) {
     policy_keep(&policy, 2, &call);
     assert_int_equal(policy_needed(&policy, 0), 4);
     assert_int_equal(pause_of(2, 0), BACKOFF_MIN / 2);
+    /* a client that ends waits for it, unless the connection fails */
+    assert_int_equal(policy_busy_writes(&policy), 4);
+    (void)lose(2, REDLOCK_VERDICT_REFUSED, 0);
+    assert_int_equal(policy_busy_writes(&policy), 0);
 }
 
 /* It is connected again on purpose, and acquisitions wait for it. */
@@ -265,7 +269,9 @@ static void test_busy_writes(void **state) {
     up(1, 0);
     policy_keep(&policy, 1, &waits); /* for memory */
     assert_int_equal(policy_busy_writes(&policy), 2);
-    (void)lose(1, REDLOCK_VERDICT_DISCONNECTED, 0); /* now for the connection */
+    (void)lose(1, REDLOCK_VERDICT_DISCONNECTED, 0); /* now for the connection, ... */
+    assert_int_equal(policy_busy_writes(&policy), 2);
+    (void)lose(1, REDLOCK_VERDICT_REFUSED, 0); /* ... which fails */
     assert_int_equal(policy_busy_writes(&policy), 0);
     struct net_call later = {.request = &set, .node = 0};
     calls_push(&turn[0], &later); /* a script that waits for the other connection is not sent yet */
@@ -607,6 +613,8 @@ static void test_walk(void **state) {
             if (policy_is_settled(&policy, node)) settled |= rl_bit(node);
             for (const struct net_call *call = calls[node].head; call; call = call->next)
                 if (net_op_is_write(call->request->op)) writes |= rl_bit(node);
+            const bool connects = !policy_is_settled(&policy, node);
+            if (policy.node[node].kept.head && connects) writes |= rl_bit(node);
         }
         assert_int_equal(policy_ready(&policy, now), ready);
         assert_int_equal(policy_settled(&policy), settled);

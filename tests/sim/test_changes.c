@@ -119,7 +119,7 @@ static void record_is_announced_to_all(void **state) {
     stage.options.client[B].client.recover = 1;
     begin_held_by_a(&stage);
     node_delete_record(stage.world, 1);
-    stage_run(&stage, 110);
+    stage_run(&stage, 130);
     const struct history_record *written =
         stage_message(&stage, HISTORY_ARRIVED, NET_RECORD_WRITE, B, 1, 0);
     assert_non_null(written);

@@ -211,7 +211,7 @@ static bool park(struct redlock_lock *lock, unsigned node) {
     guard_hurry(client);
     extra->parked |= rl_bit(node);
     extra->parked_t1 = lock->lease.round_t1;
-    lock_verdicts(lock)[node] = REDLOCK_VERDICT_RECOVERING;
+    lock_verdicts(lock)[node] = REDLOCK_VERDICT_TIMEOUT; /* until its record is read */
     if (extra->parked_at) return true;
     extra->parked_next = client->locks->parked;
     extra->parked_at = &client->locks->parked;
@@ -251,6 +251,7 @@ static void resume(struct redlock_lock *lock) {
             again |= rl_bit(i);
         else
             failed |= rl_bit(i);
+        if (failed & rl_bit(i)) lock_verdicts(lock)[i] = REDLOCK_VERDICT_RECOVERING;
     }
     extra->parked &= (rl_mask) ~(again | failed);
     /* The record that was read meanwhile may allow less. Under its nonce the extension would count,
