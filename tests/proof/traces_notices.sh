@@ -43,8 +43,9 @@ must_refuse() { # NAME SEEDS FILE...
     local bias at
     for bias in "" --biased; do
         for ((at = 1; at <= seeds; at += 10)); do
-            # It may die of its fault: then the last run has no end, what came before it counts, and the next ten are played.
-            { "$dir/sim" --seeds 10 --start $at "${options[@]}" $bias --steps || true; } 2> /dev/null |
+            # It may die of its fault, or never end: then the last run has no end, what came before it counts, and the next ten
+            # are played.
+            { prlimit --cpu=10 "$dir/sim" --seeds 10 --start $at "${options[@]}" $bias --steps || true; } 2> /dev/null |
                 "$check" --first > "$dir/out" 2>&1 || true
             if grep -q "is no run of the proved system" "$dir/out"; then
                 echo "noticed: $name: ${bias:+biased }$(head -n 1 "$dir/out")"

@@ -305,10 +305,9 @@ int redlock_lock_adopt_fenced(struct redlock_lock *lock, const void *token, size
     /* It stands for all readers: a release with it would end the locks of all of them. */
     if (net_is_text((struct net_bytes){token, bytes}, NET_SHARED_MARKER))
         return REDLOCK_BAD_ARGUMENT;
-    if (slots_of(lock))
-        return REDLOCK_BAD_ARGUMENT; /* of which slot? It has a resource of its own */
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     int result = lock_is_idle(lock) && !extra_of(lock)->op.active ? REDLOCK_OK : REDLOCK_BUSY;
+    if (slots_of(lock)) result = REDLOCK_BAD_ARGUMENT; /* of which slot? It has its own resource */
     if (lock_is_freed(lock)) result = REDLOCK_CANCELLED;
     /* Observers are told the term of a leader, and only its acquisition proves which one that is.
      */
