@@ -111,11 +111,11 @@ struct redlock_client_options {
     uint32_t drift_ppm;         /* 10000 (1 %) of the TTL is subtracted for clock drift, or more
                                    where it is measured to be more; at most 500000 ... */
     uint32_t drift_ms;          /* ... and 2 ms, the granularity of Redis's expiry; at most 60000 */
-    int service_thread;         /* 1: a thread renews and completes; 0: call redlock_process() */
-    const char *key_prefix;     /* NULL: none. Key = prefix + resource */
-    size_t key_prefix_bytes;    /* 0 with a prefix: strlen() */
-    const char *tls_ca_file;    /* PEM; NULL: the system's store */
-    const char *tls_cert_file;  /* PEM, the client's certificate, with tls_key_file; NULL: none */
+    int service_thread;      /* 1: a thread renews and calls you back; 0: redlock_process() does */
+    const char *key_prefix;  /* NULL: none. Key = prefix + resource */
+    size_t key_prefix_bytes; /* 0 with a prefix: strlen() */
+    const char *tls_ca_file; /* PEM; NULL: the system's store */
+    const char *tls_cert_file; /* PEM, the client's certificate, with tls_key_file; NULL: none */
     const char *tls_key_file;
     const char *tls_server_name; /* NULL: the host in the URL. The name to send and to verify */
     redlock_log_fn *log;         /* NULL: silence */
@@ -138,6 +138,8 @@ struct redlock_client_options {
     const char *password_file;     /* its first line is the password; NULL: none. A plain file */
     redlock_password_fn *password; /* the program gives it; NULL: none. Not with password_file */
     void *password_context;
+    int queue; /* with a service thread. 1: callbacks wait until you call redlock_process(), and run
+                  there; the thread goes on renewing. For event loops and other languages. 0 */
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead, which passes the size
  * that your header knows. */
@@ -214,12 +216,13 @@ REDLOCK_API size_t redlock_client_nodes(const struct redlock_client *client);
 REDLOCK_API int redlock_client_node(struct redlock_client *client, size_t node,
                                     struct redlock_node_status *status);
 
-/* For an event loop of yours, with service_thread = 0: a descriptor that becomes readable when
- * redlock_process() has work, timers included. The client owns it. -1: there is a service thread,
- * or no descriptor is left. */
+/* For an event loop of yours, with service_thread = 0 or queue = 1: a descriptor that becomes
+ * readable when redlock_process() has work, timers included. The client owns it. -1: the service
+ * thread does all work, or no descriptor is left. */
 REDLOCK_API int redlock_client_fd(struct redlock_client *client);
-/* Does all work that is due, without blocking, and runs callbacks. OK, FORKED, BAD_ARGUMENT (the
- * client has a service thread). */
+/* Does all work that is due, without blocking, and runs callbacks. With a queue, two threads may
+ * call it: one of them runs the callbacks. OK, FORKED, BAD_ARGUMENT (the service thread does it).
+ */
 REDLOCK_API int redlock_process(struct redlock_client *client);
 
 /* ---- locks -------------------------------------------------------------------------------- */
@@ -239,11 +242,11 @@ enum redlock_change {
     REDLOCK_CHANGE_SURE = 3,   /* renewed again after UNSURE */
     REDLOCK_CHANGE_LOST = 4    /* lost_margin_ms before validity ends, or at once if known sooner */
 };
-/* `change` is enum redlock_change. Runs outside of the library's mutex: on the service thread, or
- * without one inside redlock_process() and blocking calls. It may call any function, also
- * redlock_lock_free(), except redlock_client_free(). Keep it short: on the service thread it delays
- * the callbacks of all locks of the client, and their renewals while no other thread is in a
- * blocking call. */
+/* `change` is enum redlock_change. Runs outside of the library's mutex: on the service thread; with
+ * a queue inside redlock_process(); without that thread also inside blocking calls. It may call any
+ * function, also redlock_lock_free(), except redlock_client_free(). Keep it short: on the service
+ * thread it delays the callbacks of all locks of the client, and their renewals while no other
+ * thread is in a blocking call. */
 typedef void redlock_change_fn(void *context, struct redlock_lock *lock, int change);
 
 struct redlock_lock_options {
@@ -296,8 +299,9 @@ redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes
                        size_t count, const struct redlock_lock_options *options,
                        struct redlock_lock **lock, struct redlock_error *error);
 /* Frees a lock: cancels an acquisition and releases what is held, without waiting. No callback of
- * this lock runs after it returns: it waits for one that runs in another thread, where calls on
- * this lock end with CANCELLED. */
+ * this lock runs after it returns: a `done` that is still due is called here, with CANCELLED, and
+ * it waits for a callback that runs in another thread. In these callbacks calls on the lock end
+ * with CANCELLED. */
 REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
 
 /* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, GUARDED_NODES,
@@ -328,8 +332,9 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_downgrade(struct redlock_lock *lock);
  * TTL. The lock is free in each case. BUSY, FORKED. */
 REDLOCK_API int redlock_release(struct redlock_lock *lock);
 
-/* The same without blocking. OK: started; `done` is called once, with an enum redlock_result,
- * unless the lock is freed before. Else nothing was started (NO_QUORUM: freed without memory). */
+/* The same without blocking. OK: started; `done` is called once, with an enum redlock_result. Else
+ * nothing was started (NO_QUORUM: freed without memory). In a child after fork(2) no callback
+ * runs. */
 typedef void redlock_done_fn(void *context, struct redlock_lock *lock, int result);
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_start(struct redlock_lock *lock, int64_t wait_ms,
                                                          redlock_done_fn *done, void *context);
@@ -398,9 +403,14 @@ REDLOCK_API int redlock_lock_state(struct redlock_lock *lock);
 REDLOCK_API int64_t redlock_validity_ms(struct redlock_lock *lock);
 /* The end of validity in nanoseconds of CLOCK_BOOTTIME; 0: not held. */
 REDLOCK_API int64_t redlock_validity_end_ns(struct redlock_lock *lock);
+/* The time now on that clock, in nanoseconds. It needs no client. */
+REDLOCK_API int64_t redlock_now_ns(void);
 /* The token: 40 hex digits; with slots '/' and their number; and ':' and the owner if there is one.
  * Valid until the next acquisition. {NULL,0}: not held. */
 REDLOCK_API struct redlock_bytes redlock_token(struct redlock_lock *lock);
+/* The same, copied: writes at most `size` bytes, and returns how many the token has; 0: not held.
+ */
+REDLOCK_API size_t redlock_token_copy(struct redlock_lock *lock, void *to, size_t size);
 /* Guarded: the fencing token, 1 to REDLOCK_FENCE_MAX. Pass it to the resource that the lock
  * protects (fencing.md). Extensions do not change it. 0: not held, or classic mode. */
 REDLOCK_API int64_t redlock_fence(struct redlock_lock *lock);

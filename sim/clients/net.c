@@ -387,6 +387,11 @@ int net_fd(struct net *net) {
     return -1; /* there is nothing to poll: the world drives its clients */
 }
 
+/* These have no service thread. */
+int net_bell(struct net *net) { return net_fd(net); }
+void net_ring(struct net *net) { (void)net; }
+void net_hush(struct net *net) { (void)net; }
+
 /* Time does not pass during a call: a blocking call would never return. */
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
     (void)net;

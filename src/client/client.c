@@ -254,11 +254,12 @@ static int open_client(const char *nodes, const struct redlock_client_options *c
         client_destroy(client);
         return result;
     }
-    if (checked->service_thread && service_start(&client->schedule) != REDLOCK_OK) {
+    if (checked->service_thread && service_start(&client->schedule, checked->queue) != REDLOCK_OK) {
         net_close(client->net, false);
         client_destroy(client);
         return fail(error, REDLOCK_SYSTEM,
-                    "the service thread cannot be started: too many threads, or no memory");
+                    "the service thread cannot be started: too many threads or descriptors, or no "
+                    "memory");
     }
     if (net_uses_tls(client->net)) schedule_watch_exit(&client->schedule);
     *out = client;
@@ -353,9 +354,13 @@ int redlock_client_stats(struct redlock_client *client, struct redlock_stats *st
     return REDLOCK_OK;
 }
 
+int64_t redlock_now_ns(void) { return net_now(NULL); }
+
 int redlock_client_fd(struct redlock_client *client) {
     if (client_enter(client) != REDLOCK_OK) return -1;
-    int fd = client->schedule.service_runs ? -1 : net_fd(client->net);
+    const struct schedule *schedule = &client->schedule;
+    int fd = schedule->queued ? net_bell(client->net) : -1;
+    if (!schedule->service_runs) fd = net_fd(client->net);
     client_leave(client);
     return fd;
 }
@@ -363,7 +368,12 @@ int redlock_client_fd(struct redlock_client *client) {
 int redlock_process(struct redlock_client *client) {
     if (!client) return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    int result = client->schedule.service_runs ? REDLOCK_BAD_ARGUMENT : REDLOCK_OK;
-    if (result == REDLOCK_OK) net_process(client->net, NULL);
+    int result = REDLOCK_OK;
+    if (!client->schedule.service_runs)
+        net_process(client->net, NULL);
+    else if (client->schedule.queued)
+        schedule_run_queued(&client->schedule);
+    else
+        result = REDLOCK_BAD_ARGUMENT;
     return client_leave_notifying(client, result);
 }

@@ -60,6 +60,7 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
         !in_range(error, "drift_ppm", to->drift_ppm, 0, 500000) ||
         !in_range(error, "drift_ms", to->drift_ms, 0, 60000) ||
         !in_range(error, "service_thread", to->service_thread, 0, 1) ||
+        !in_range(error, "queue", to->queue, 0, 1) ||
         !in_range(error, "log_level", to->log_level, REDLOCK_LOG_ERROR, REDLOCK_LOG_DEBUG))
         return false;
     if (to->key_prefix && to->key_prefix_bytes == 0) to->key_prefix_bytes = strlen(to->key_prefix);
@@ -81,6 +82,9 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
     if (!to->tls_cert_file != !to->tls_key_file)
         return bad_argument(error,
                             "a TLS client certificate needs both tls_cert_file and tls_key_file");
+    if (to->queue && !to->service_thread)
+        return bad_argument(error, "a queue is filled by the service thread: set service_thread, or "
+                                   "leave queue out and call redlock_process()");
     if (to->password && to->password_file)
         return bad_argument(error, "the password comes from password_file or from password(): set "
                                    "one of the two");

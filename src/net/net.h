@@ -209,4 +209,10 @@ void net_kick(struct net *net);
  * net_flush() arm it after the first call of this function). */
 int net_fd(struct net *net);
 
+/* A second descriptor, for a program that waits until it rings: readable from net_ring() to
+ * net_hush(). -1: none is left. */
+int net_bell(struct net *net);
+void net_ring(struct net *net);
+void net_hush(struct net *net);
+
 #endif

@@ -113,10 +113,11 @@ static void operations_begun_in_callbacks(void **state) {
     assert_result(redlock_acquire_start(lock, 2000, next_step, &chain), REDLOCK_OK);
     run(client, &chain.steps, 300, 10000);
     assert_result(chain.failed, REDLOCK_OK);
-    redlock_lock_free(lock); /* in the middle of one */
     int steps = chain.steps;
+    redlock_lock_free(lock); /* in the middle of one, which ends here */
     run(client, NULL, 0, 100);
-    assert_int_equal(chain.steps, steps);
+    assert_int_equal(chain.steps, steps + 1);
+    assert_int_not_equal(chain.failed, REDLOCK_OK);
     assert_int_equal(servers_holding(&three, "chain"), 0);
     redlock_client_free(client);
 }
@@ -166,11 +167,13 @@ static void looking_without_blocking(void **state) {
     assert_in_range(views[2].remaining_ms, 5000, 9000);
 
     assert_result(redlock_peek_start(lock, views, 3, on_done, &done), REDLOCK_OK);
-    redlock_lock_free(lock); /* under way: nobody is told, and the views are left alone */
+    redlock_lock_free(lock); /* under way: it ends here, and the views are left alone */
+    assert_int_equal(done.count, 4);
+    assert_result(done.result, REDLOCK_CANCELLED);
     memset(views, 0, sizeof views);
     server_resume(&three.at[0]);
     run(client, NULL, 0, 100);
-    assert_int_equal(done.count, 3);
+    assert_int_equal(done.count, 4);
     assert_int_equal(views[2].verdict, REDLOCK_VERDICT_NONE);
     redlock_client_free(client);
 }

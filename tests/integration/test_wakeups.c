@@ -97,7 +97,7 @@ static void an_operation_that_ends_at_once_is_reported(void **state) {
     redlock_client_free(client);
 }
 
-/* Told, but the client ends first. That nothing is left of the lock is for the leak checker to
+/* Due, but the client ends first. That nothing is left of the lock is for the leak checker to
  * see. */
 static void a_client_freed_before_its_callbacks_ran(void **state) {
     (void)state;
@@ -114,8 +114,10 @@ static void a_client_freed_before_its_callbacks_ran(void **state) {
     assert_result(redlock_extend(lock, 0), REDLOCK_LOST);
     assert_result(redlock_extend_start(lock, 0, on_end, NULL), REDLOCK_OK);
     redlock_lock_free(lock);
+    assert_int_equal(ended, 1);
+    assert_result(ended_with, REDLOCK_CANCELLED);
     redlock_client_free(client);
-    assert_int_equal(ended, 0);
+    assert_int_equal(ended, 1);
 }
 
 /* A callback that waits for the lock again, and a thread that frees the lock meanwhile. */

@@ -4,6 +4,7 @@
  * only begin an operation. step.c carries it on: events go to the state machines of src/core, and
  * their actions go to the nodes. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/ask/ask.h"
 #include "lock.h"
@@ -52,14 +53,6 @@ static void cancel(struct redlock_lock *lock) {
     lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
 }
 
-/* A thread that is blocked in a call on the lock is perhaps inside a callback of it. */
-static void op_drop(struct redlock_lock *lock, struct op *op) {
-    if (!op) return;
-    if (op->waiter) op_finish(lock, op, REDLOCK_CANCELLED);
-    if (op->active && op->done) lock->client->schedule.started--;
-    *op = (struct op){0};
-}
-
 void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
@@ -73,8 +66,9 @@ void redlock_lock_free(struct redlock_lock *lock) {
         return;
     }
     atomic_store(&lock->freed, true);
-    op_drop(lock, lock_op(lock));
-    op_drop(lock, lock_extension(lock));
+    /* a thread that is blocked in a call on the lock is perhaps inside a callback of it */
+    if (extra_of(lock)->op.waiter) op_finish(lock, lock_op(lock), REDLOCK_CANCELLED);
+    if (extra_of(lock)->extension.waiter) op_finish(lock, lock_extension(lock), REDLOCK_CANCELLED);
     cancel(lock);
     if (lock->phase == PHASE_LEASED) {
         lock->phase = PHASE_RELEASING;
@@ -88,7 +82,9 @@ void redlock_lock_free(struct redlock_lock *lock) {
         lock_drop_round(lock);
     }
     schedule_stop_callbacks(&client->schedule, &lock->notified);
-    lock_unref(lock);
+    op_cancel(lock, lock_op(lock));
+    op_cancel(lock, lock_extension(lock));
+    if (!schedule_is_forked(&client->schedule)) lock_unref(lock);
     client_leave(client);
     client_unref(client);
 }
@@ -394,6 +390,14 @@ struct redlock_bytes redlock_token(struct redlock_lock *lock) {
         token = (struct redlock_bytes){token_of(lock), lock->token_bytes};
     client_exit(lock->client);
     return token;
+}
+
+size_t redlock_token_copy(struct redlock_lock *lock, void *to, size_t size) {
+    if (client_enter(lock->client) != REDLOCK_OK) return 0;
+    const size_t bytes = lock->phase == PHASE_LEASED ? lock->token_bytes : 0;
+    if (bytes > 0 && size > 0) memcpy(to, token_of(lock), bytes < size ? bytes : size);
+    client_exit(lock->client);
+    return bytes;
 }
 
 int64_t redlock_fence(struct redlock_lock *lock) {

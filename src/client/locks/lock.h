@@ -302,6 +302,8 @@ int lock_config_follow_mode(struct redlock_lock *lock);
 void op_begin(struct redlock_lock *lock, struct op *op, redlock_done_fn *done, void *context);
 /* does nothing if the operation is not active, or NULL */
 void op_finish(struct redlock_lock *lock, struct op *op, int result);
+/* The lock is being freed: calls `done`, if it is still due. Releases the mutex meanwhile. */
+void op_cancel(struct redlock_lock *lock, struct op *op);
 void lock_notice(struct redlock_lock *lock, unsigned notices); /* enum rl_notice, ored */
 
 /* announce.c: to observers; nothing waits for their answers */

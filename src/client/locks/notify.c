@@ -34,6 +34,17 @@ void op_finish(struct redlock_lock *lock, struct op *op, int result) {
     if (op->done) report_later(lock);
 }
 
+void op_cancel(struct redlock_lock *lock, struct op *op) {
+    if (!op || !op->done) return;
+    const struct op cancelled = *op;
+    struct schedule *schedule = &lock->client->schedule;
+    schedule->started -= cancelled.active;
+    *op = (struct op){0};
+    schedule_unlock(schedule);
+    cancelled.done(cancelled.context, lock, REDLOCK_CANCELLED);
+    schedule_relock(schedule);
+}
+
 void lock_notice(struct redlock_lock *lock, unsigned notices) {
     struct redlock_stats *stats = &lock->client->stats;
     stats->lost += (notices & RL_NOTICE_LOST) != 0;
@@ -45,21 +56,13 @@ void lock_notice(struct redlock_lock *lock, unsigned notices) {
 
 /* ---- callbacks ---- */
 
-/* The operation, if its callback is due. A blocked thread fetches its own. */
-static struct op take_done(struct op *op) {
-    if (!op || !op->finished || !op->done) return (struct op){0};
-    struct op done = *op;
-    *op = (struct op){0};
-    return done;
-}
-
 /* The callback before may have freed the lock, or forked, and this is the child. */
 static bool may_call(const struct redlock_lock *lock) {
     return !atomic_load(&lock->freed) && !schedule_is_forked(&lock->client->schedule);
 }
 
-/* Runs them in the order of the events, outside the mutex. */
-static void run_callbacks(struct redlock_lock *lock) {
+/* In the order of the events. */
+static void run_changes(struct redlock_lock *lock) {
     static const struct {
         enum rl_notice notice;
         int change;
@@ -70,23 +73,34 @@ static void run_callbacks(struct redlock_lock *lock) {
     const unsigned notices = lock->notices;
     lock->notices = 0;
     redlock_change_fn *on_change = lock->config->options.on_change;
-    const struct op ended[2] = {take_done(lock_extension(lock)), take_done(lock_op(lock))};
-    extra_rest(lock);
+    if (!notices || !on_change) return;
     struct schedule *schedule = &lock->client->schedule;
     schedule_out(schedule, &lock->notified);
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        if ((notices & (unsigned)order[i].notice) && on_change && may_call(lock))
+        if ((notices & (unsigned)order[i].notice) && may_call(lock))
             on_change(lock->on_change_context, lock, order[i].change);
     }
-    for (int i = 0; i < 2; i++)
-        if (ended[i].done && may_call(lock)) ended[i].done(ended[i].context, lock, ended[i].result);
+    schedule_in(schedule);
+}
+
+/* A blocked thread fetches its own result. */
+static void run_done(struct redlock_lock *lock, struct op *op) {
+    if (!op || !op->finished || !op->done || !may_call(lock)) return;
+    const struct op ended = *op;
+    struct schedule *schedule = &lock->client->schedule;
+    *op = (struct op){0};
+    extra_rest(lock);
+    schedule_out(schedule, &lock->notified);
+    ended.done(ended.context, lock, ended.result);
     schedule_in(schedule);
 }
 
 void locks_report(struct notified *notified) {
     struct redlock_lock *lock = lock_of(notified);
     struct schedule *schedule = &lock->client->schedule;
-    if (!lock->freed) run_callbacks(lock);
+    run_changes(lock);
+    run_done(lock, lock_extension(lock));
+    run_done(lock, lock_op(lock));
     if (!schedule_is_forked(schedule)) lock_unref(lock);
 }
 

@@ -174,7 +174,8 @@ static void hand_over(struct schedule *schedule) {
 static void drive_for(struct schedule *schedule, struct waiter *waiter) {
     for (;;) {
         schedule->driver = DRIVER_CALLER; /* so that no other thread takes over meanwhile */
-        while (schedule->service_sleeps && schedule->notify_first) { /* it has callbacks to run */
+        /* it has callbacks to run */
+        while (schedule->service_sleeps && schedule->notify_first && !schedule->queued) {
             wake_now(schedule);
             net_kick(schedule->net);
             pthread_cond_wait(&schedule->notified_cond, &schedule->mutex);
@@ -326,7 +327,7 @@ void schedule_leave(struct schedule *schedule) {
                (schedule->started > 0 || next < schedule->service_until)) {
         wake_service(schedule);
     }
-    const bool ends = schedule->ending && !nested && !schedule->service_runs;
+    const bool ends = schedule->ending && !nested && (schedule->queued || !schedule->service_runs);
     schedule_unlock(schedule);
     if (ends) schedule->end(schedule);
     cancellation_back();

@@ -90,6 +90,7 @@ struct schedule {
     rl_ns service_until; /* in a timed sleep on service_cond until then */
     pthread_cond_t service_cond;
 
+    bool queued; /* callbacks wait for redlock_process() */
     struct notified *notify_first, *notify_last;
     struct notified *notifying; /* its callbacks run now, ... */
     pthread_t notifying_thread; /* ... on this thread */
@@ -149,8 +150,9 @@ int schedule_await(struct schedule *schedule, struct waiter *waiter);
 
 /* ---- service.c ---- */
 
-/* Callbacks of it are due. With a service thread only that thread runs them; without one, a thread
- * that leaves the library does. False: it was queued already. */
+/* Callbacks of it are due. With a service thread only that thread runs them, or, if they are
+ * queued, redlock_process(); without one, a thread that leaves the library does. False: it was
+ * listed already. */
 bool schedule_report(struct schedule *schedule, struct notified *notified);
 /* removes it from the queue; NULL: none is due */
 struct notified *schedule_next_reported(struct schedule *schedule);
@@ -159,7 +161,10 @@ void schedule_stop_callbacks(struct schedule *schedule, const struct notified *n
 void schedule_out(struct schedule *schedule, struct notified *notified); /* releases the mutex */
 void schedule_in(struct schedule *schedule);
 
-int service_start(struct schedule *schedule); /* OK, or SYSTEM. Without the mutex */
+/* OK, or SYSTEM. Without the mutex. `queued`: that thread runs no callbacks. */
+int service_start(struct schedule *schedule, bool queued);
+/* Runs the callbacks that wait; the mutex is held. */
+void schedule_run_queued(struct schedule *schedule);
 /* returns when the thread has ended; without the mutex */
 void service_stop(struct schedule *schedule);
 

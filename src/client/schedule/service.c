@@ -48,7 +48,7 @@ static void *serve(void *argument) {
     uint64_t seen = 0;
     pthread_mutex_lock(&schedule->mutex);
     while (!schedule->stopping && !schedule_is_forked(schedule)) {
-        notify_all(schedule);
+        if (!schedule->queued) notify_all(schedule);
         wake_now(schedule);
         if (schedule->stopping || schedule_is_forked(schedule)) break;
         if (schedule->driver == DRIVER_CALLER && seen == schedule->drives) {
@@ -68,7 +68,7 @@ static void *serve(void *argument) {
             wake_successor(schedule);
         }
     }
-    const bool ends = schedule->ending && !schedule_is_forked(schedule);
+    const bool ends = schedule->ending && !schedule->queued && !schedule_is_forked(schedule);
     schedule_unlock(schedule);
     while (schedule->exiting) pause(); /* OpenSSL does something at the end of a thread, too */
     if (ends) {                        /* no other thread waits for this one */
@@ -79,8 +79,10 @@ static void *serve(void *argument) {
     return NULL; /* a child that a callback made has no other thread: it ends as by exit(0) */
 }
 
-int service_start(struct schedule *schedule) {
+int service_start(struct schedule *schedule, bool queued) {
     sigset_t all, before;
+    schedule->queued = queued;
+    if (queued && net_bell(schedule->net) < 0) return REDLOCK_SYSTEM;
     sigfillset(&all); /* signals belong to the program: our thread handles none */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     schedule->service_runs = true;
@@ -107,13 +109,14 @@ void service_stop(struct schedule *schedule) {
 bool schedule_report(struct schedule *schedule, struct notified *notified) {
     bool added = !notified->next;
     if (added) {
+        if (schedule->queued && !schedule->notify_first) net_ring(schedule->net);
         if (schedule->notify_first)
             schedule->notify_last->next = notified;
         else
             schedule->notify_first = notified;
         schedule->notify_last = notified->next = notified;
     }
-    if (schedule->service_runs) wake_service(schedule);
+    if (schedule->service_runs && !schedule->queued) wake_service(schedule);
     return added;
 }
 
@@ -147,6 +150,11 @@ void notify_all(struct schedule *schedule) {
         push_out(schedule);
         if (schedule->driver == DRIVER_NONE) wake_successor(schedule);
     }
+}
+
+void schedule_run_queued(struct schedule *schedule) {
+    net_hush(schedule->net);
+    notify_all(schedule);
 }
 
 void schedule_stop_callbacks(struct schedule *schedule, const struct notified *notified) {

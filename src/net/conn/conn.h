@@ -189,7 +189,7 @@ struct net {
     struct timers timers;
     /* The clock for all that was read at once or is due at once; 0: none, ask the clock. */
     rl_ns sample;
-    int epoll, kick, timer, sleeper;
+    int epoll, kick, bell, timer, sleeper;
     rl_ns timer_at;                /* the time that the timerfd is set to */
     pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a short time */
     rl_ns sleeper_at;              /* the time that the sleeper's timer is set to */

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,11 +51,28 @@ int net_random(struct net *net, void *buf, size_t n) {
     return 0;
 }
 
-void net_kick(struct net *net) {
+static void raise_event(struct net *net, int event) {
     uint64_t one = 1;
     if (!net_may_touch(net)) return;
-    ssize_t written = write(net->kick, &one, sizeof(one));
+    ssize_t written = write(event, &one, sizeof(one));
     (void)written; /* fails only when the counter is full: then it is readable already */
+}
+
+void net_kick(struct net *net) { raise_event(net, net->kick); }
+
+int net_bell(struct net *net) {
+    if (!net_may_touch(net)) return -1;
+    if (net->bell < 0) net->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return net->bell;
+}
+
+void net_ring(struct net *net) { raise_event(net, net->bell); }
+
+void net_hush(struct net *net) {
+    uint64_t rings;
+    if (!net_may_touch(net)) return;
+    ssize_t got = read(net->bell, &rings, sizeof(rings));
+    (void)got; /* it was silent */
 }
 
 void net_log(struct net *net, int level, const char *format, ...) {

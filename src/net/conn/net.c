@@ -49,6 +49,7 @@ static void free_net(struct net *net) {
     if (!net->bereft) {
         close_descriptor(net->epoll);
         close_descriptor(net->kick);
+        close_descriptor(net->bell);
         close_descriptor(net->timer);
         close_descriptor(net->sleeper);
     }
@@ -95,7 +96,7 @@ int net_open(struct net **net, const struct net_options *options,
     atomic_init(&new->process, net_process_number());
     new->guarded = options->guarded;
     new->fences = may_guard ? (int64_t *)(void *)(new + 1) : NULL;
-    new->epoll = new->kick = new->timer = new->sleeper = -1;
+    new->epoll = new->kick = new->bell = new->timer = new->sleeper = -1;
     pthread_mutex_init(&new->sleeper_mutex, NULL);
     new->handlers = *handlers;
     new->log_level = options->log_level;

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Callbacks that wait in a queue until the program asks for them; and a `done` that comes once,
+ * however the lock ends.
+ */
+#include "fixtures.h"
+#include "notices.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct redlock_client *open_queued(const char *urls) {
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    redlock_client_options_init(&options);
+    options.node_timeout_ms = 150;
+    options.queue = 1;
+    assert_result(redlock_client_open(urls, &options, &client, NULL), REDLOCK_OK);
+    assert_true(redlock_client_wait_ready(client, 3000) == 3);
+    return client;
+}
+
+static bool rings(struct redlock_client *client, int ms) {
+    struct pollfd bell = {.fd = redlock_client_fd(client), .events = POLLIN};
+    assert_true(bell.fd >= 0);
+    return poll(&bell, 1, ms) == 1;
+}
+
+struct done {
+    atomic_int count, result;
+    pthread_t thread;
+    bool frees;
+};
+
+static void on_done(void *context, struct redlock_lock *lock, int result) {
+    struct done *done = context;
+    done->thread = pthread_self();
+    done->result = result;
+    done->count++;
+    if (done->frees) redlock_lock_free(lock);
+}
+
+static void expect_done(struct redlock_client *client, struct done *done, int result) {
+    const int before = done->count;
+    assert_true(rings(client, 3000));
+    assert_int_equal(done->count, before); /* not on another thread */
+    assert_result(redlock_process(client), REDLOCK_OK);
+    assert_int_equal(done->count, before + 1);
+    assert_result(done->result, result);
+    assert_true(pthread_equal(done->thread, pthread_self()));
+}
+
+static void callbacks_run_where_they_are_asked_for(void **state) {
+    (void)state;
+    struct done done = {0};
+    struct redlock_client *client = open_queued(three.urls);
+    struct redlock_lock *lock = new_lock(client, "queued", NULL);
+    assert_result(redlock_acquire_start(lock, 2000, on_done, &done), REDLOCK_OK);
+    expect_done(client, &done, REDLOCK_OK);
+    assert_false(rings(client, 50));
+    assert_result(redlock_extend_start(lock, 0, on_done, &done), REDLOCK_OK);
+    expect_done(client, &done, REDLOCK_OK);
+    assert_result(redlock_release_start(lock, on_done, &done), REDLOCK_OK);
+    expect_done(client, &done, REDLOCK_OK);
+    assert_result(redlock_process(client), REDLOCK_OK); /* with nothing to do */
+    assert_result(redlock_acquire(lock, 2000), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    assert_int_equal(servers_holding(&three, "queued"), 0);
+}
+
+/* The program is busy for three TTLs. */
+static void renewals_need_nobody(void **state) {
+    (void)state;
+    struct notices notices = {0};
+    const struct redlock_lock_options options = notices_options(600, &notices);
+    struct redlock_client *client = open_queued(three.urls);
+    struct redlock_lock *lock = new_lock(client, "busy", &options);
+    assert_result(redlock_acquire(lock, 2000), REDLOCK_OK);
+    usleep(1800000);
+    assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_HELD);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_RENEWED], 0);
+    for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET busy another"));
+    while (notices.count[REDLOCK_CHANGE_LOST] == 0) {
+        assert_true(rings(client, 3000));
+        assert_result(redlock_process(client), REDLOCK_OK);
+    }
+    assert_int_equal(notices.count[REDLOCK_CHANGE_RENEWED], 1); /* several in a row are one */
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "DEL busy"));
+}
+
+static void the_last_lock_is_freed_in_its_callback(void **state) {
+    (void)state;
+    struct done done = {.frees = true};
+    struct redlock_client *client = open_queued(three.urls);
+    struct redlock_lock *lock = new_lock(client, "last", NULL);
+    assert_result(redlock_acquire_start(lock, 2000, on_done, &done), REDLOCK_OK);
+    redlock_client_free(client);
+    expect_done(client, &done, REDLOCK_OK);
+    assert_int_equal(servers_holding(&three, "last"), 0);
+}
+
+static atomic_bool stopped;
+
+static void *process_until_stopped(void *client) {
+    while (!stopped) {
+        if (redlock_process(client) != REDLOCK_OK) return client;
+        usleep(100);
+    }
+    return NULL;
+}
+
+static void several_threads_may_ask(void **state) {
+    (void)state;
+    enum { THREADS = 4, LOCKS = 200 };
+    struct redlock_client *client = open_queued(three.urls);
+    struct redlock_lock *locks[LOCKS];
+    struct done done = {0};
+    pthread_t threads[THREADS];
+    void *failed;
+    stopped = false;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, process_until_stopped, client), 0);
+    for (int i = 0; i < LOCKS; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "thread%d", i);
+        locks[i] = new_lock(client, name, NULL);
+        assert_result(redlock_acquire_start(locks[i], PATIENT_MS, on_done, &done), REDLOCK_OK);
+    }
+    wait_until(done.count == LOCKS, PATIENT_MS);
+    for (int i = 0; i < LOCKS; i++) redlock_lock_free(locks[i]);
+    stopped = true;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_int_equal(done.count, LOCKS);
+    redlock_client_free(client);
+}
+
+static void a_child_gets_no_callback(void **state) {
+    (void)state;
+    struct done done = {0};
+    struct redlock_client *client = open_queued(three.urls);
+    struct redlock_lock *lock = new_lock(client, "forks", NULL);
+    assert_result(redlock_acquire_start(lock, 2000, on_done, &done), REDLOCK_OK);
+    assert_true(rings(client, 3000));
+    pid_t child = fork();
+    if (child == 0) {
+        const bool forked = redlock_process(client) == REDLOCK_FORKED;
+        redlock_lock_free(lock);
+        redlock_client_free(client);
+        _exit(forked && done.count == 0 ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    expect_done(client, &done, REDLOCK_OK); /* the child did not take the ringing away */
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
+static void a_queue_needs_the_thread(void **state) {
+    (void)state;
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    struct redlock_error error = {0};
+    redlock_client_options_init(&options);
+    options.queue = 1;
+    options.service_thread = 0;
+    assert_result(redlock_client_open(three.urls, &options, &client, &error), REDLOCK_BAD_ARGUMENT);
+    assert_non_null(strstr(error.text, "set service_thread"));
+}
+
+/* ---- a lock that is freed while something is under way ---- */
+
+static struct redlock_client *open_kind(int kind) {
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    redlock_client_options_init(&options);
+    options.node_timeout_ms = 150;
+    options.service_thread = kind > 0;
+    options.queue = kind > 1;
+    assert_result(redlock_client_open(three.urls, &options, &client, NULL), REDLOCK_OK);
+    assert_true(redlock_client_wait_ready(client, 3000) == 3);
+    return client;
+}
+
+static void expect_cancelled(struct redlock_lock *lock, struct done *done) {
+    redlock_lock_free(lock);
+    assert_int_equal(done->count, 1);
+    assert_result(done->result, REDLOCK_CANCELLED);
+    assert_true(pthread_equal(done->thread, pthread_self()));
+}
+
+static void what_is_under_way_ends_with_the_lock(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct redlock_client *client = open_kind(kind);
+        struct done waiting = {0}, extending = {0}, releasing = {0}, looking = {0};
+        struct redlock_view views[3];
+        struct redlock_lock *holder = new_lock(client, "under way", NULL);
+        struct redlock_lock *waiter = new_lock(client, "under way", NULL);
+        struct redlock_lock *other = new_lock(client, "other", NULL);
+        struct redlock_lock *look = new_lock(client, "other", NULL);
+        assert_result(redlock_acquire(holder, 2000), REDLOCK_OK);
+        assert_result(redlock_acquire(other, 2000), REDLOCK_OK);
+        assert_result(redlock_acquire_start(waiter, 20000, on_done, &waiting), REDLOCK_OK);
+        for (int i = 0; i < 3; i++) server_pause(&three.at[i]);
+        assert_result(redlock_extend_start(holder, 0, on_done, &extending), REDLOCK_OK);
+        assert_result(redlock_release_start(other, on_done, &releasing), REDLOCK_OK);
+        assert_result(redlock_peek_start(look, views, 3, on_done, &looking), REDLOCK_OK);
+        expect_cancelled(waiter, &waiting);
+        expect_cancelled(holder, &extending);
+        expect_cancelled(other, &releasing);
+        expect_cancelled(look, &looking);
+        for (int i = 0; i < 3; i++) server_resume(&three.at[i]);
+        redlock_client_free(client);
+        assert_int_equal(waiting.count + extending.count + releasing.count + looking.count, 4);
+        wait_until(servers_holding(&three, "under way") == 0, 3000);
+    }
+}
+
+/* The answer has come, and is not delivered yet. */
+static void so_does_what_is_not_delivered(void **state) {
+    (void)state;
+    struct done done = {0};
+    struct redlock_client *client = open_kind(2);
+    struct redlock_lock *lock = new_lock(client, "undelivered", NULL);
+    assert_result(redlock_acquire_start(lock, 2000, on_done, &done), REDLOCK_OK);
+    assert_true(rings(client, 3000));
+    expect_cancelled(lock, &done);
+    assert_result(redlock_process(client), REDLOCK_OK);
+    assert_int_equal(done.count, 1);
+    redlock_client_free(client);
+    assert_int_equal(servers_holding(&three, "undelivered"), 0);
+}
+
+/* One callback frees the lock while another is due. */
+static void so_does_the_other_one(void **state) {
+    (void)state;
+    struct done extending = {.frees = true}, releasing = {0};
+    struct redlock_client *client = open_kind(2);
+    struct redlock_lock *lock = new_lock(client, "both", NULL);
+    assert_result(redlock_acquire(lock, 2000), REDLOCK_OK);
+    assert_result(redlock_extend_start(lock, 0, on_done, &extending), REDLOCK_OK);
+    assert_result(redlock_release_start(lock, on_done, &releasing), REDLOCK_OK);
+    usleep(300000);
+    assert_result(redlock_process(client), REDLOCK_OK);
+    assert_int_equal(extending.count, 1);
+    assert_int_equal(releasing.count, 1);
+    assert_result(releasing.result, REDLOCK_CANCELLED);
+    redlock_client_free(client);
+    assert_int_equal(servers_holding(&three, "both"), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(callbacks_run_where_they_are_asked_for),
+        cmocka_unit_test(renewals_need_nobody),
+        cmocka_unit_test(the_last_lock_is_freed_in_its_callback),
+        cmocka_unit_test(several_threads_may_ask),
+        cmocka_unit_test(a_child_gets_no_callback),
+        cmocka_unit_test(a_queue_needs_the_thread),
+        cmocka_unit_test(what_is_under_way_ends_with_the_lock),
+        cmocka_unit_test(so_does_what_is_not_delivered),
+        cmocka_unit_test(so_does_the_other_one),
+    };
+    return cmocka_run_group_tests(tests, start_three, stop_three);
+}
