@@ -273,6 +273,17 @@ static void test_a_replaced_server_gets_its_place_back(void **state) {
     assert_int_equal(claimed(), 3);
 }
 
+/* Nor is it a new server when its data has gone since. */
+static void test_a_replaced_server_that_is_flushed_waits_too(void **state) {
+    (void)state;
+    world_begin_read(3, 1);
+    replace("elsewhere", 2);
+    world_lose(2, false);
+    world_peek(2);
+    world_run(gw.now + WORLD_QUARANTINE / 2);
+    assert_false(gw.node[2].has_record);
+}
+
 static void test_who_ends_does_not_give_it_back(void **state) {
     (void)state;
     gw.now = begin_replaced();
@@ -434,6 +445,7 @@ int main(void) {
         cmocka_unit_test(test_who_connects_again_is_waited_for),
         cmocka_unit_test(test_a_second_server_of_a_member_is_not_registered),
         cmocka_unit_test(test_a_replaced_server_gets_its_place_back),
+        cmocka_unit_test(test_a_replaced_server_that_is_flushed_waits_too),
         cmocka_unit_test(test_who_ends_does_not_give_it_back),
         cmocka_unit_test(test_each_round_asks_again),
         cmocka_unit_test(test_a_refused_claim_waits_again),
