@@ -77,13 +77,17 @@ static bool judge_step(const struct examined *node, size_t i, enum trial_step st
 static void judge_feature(const struct examined *node, size_t i, enum trial_step step,
                           const char *what, struct findings *findings) {
     const struct tried *tried = &node->tried;
+    const int verdict = tried->verdict[step];
     const char *cure = "Nothing, if no program uses them. Else see " REDLOCK_DOC "/acl.md.";
     if (tried->denied[step][0] != '\0')
         NOTE("FEATURES", i, cure, "%s: no permission (ACL) for +%s.", what, tried->denied[step]);
-    else if (tried->verdict[step] == REDLOCK_VERDICT_NOPERM)
+    else if (verdict == REDLOCK_VERDICT_NOPERM)
         NOTE("FEATURES", i, cure, "%s: no permission (ACL).", what);
-    else if (tried->verdict[step] == REDLOCK_VERDICT_NOT_SHARED)
-        NOTE("FEATURES", i, cure, "%s: %s.", what, redlock_verdict_text(tried->verdict[step]));
+    else if (verdict == REDLOCK_VERDICT_NOT_SHARED || verdict == REDLOCK_VERDICT_NO_SCRIPTS)
+        NOTE("FEATURES", i, "Nothing, if no program uses them. Else as for SCRIPTS-REFUSED.",
+             "%s: %s.", what,
+             node->info.scripts == REDLOCK_SCRIPTS_NO_ENGINE ? "it has no Lua engine"
+                                                             : "it refuses scripts");
 }
 
 void judge_trial(const struct checkup *checkup, size_t i, struct findings *findings) {
@@ -94,8 +98,8 @@ void judge_trial(const struct checkup *checkup, size_t i, struct findings *findi
         return;
     judge_feature(node, i, TRIAL_WAIT, "Waiters poll it, and it does not keep their order",
                   findings);
-    judge_feature(node, i, TRIAL_SHARE, "It refuses shared locks to this user", findings);
-    judge_feature(node, i, TRIAL_SLOT, "It refuses locks with slots to this user", findings);
+    judge_feature(node, i, TRIAL_SHARE, "It refuses shared locks", findings);
+    judge_feature(node, i, TRIAL_SLOT, "It refuses locks with slots", findings);
 }
 
 /* Whatever it was: what cannot be tried is not fit. */

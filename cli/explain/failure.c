@@ -27,7 +27,8 @@ static void report_nodes(struct session *session, const struct redlock_why_repor
         if (need != NEED_LOCK) healthy = healthy || verdict == REDLOCK_VERDICT_ABSENT;
         snprintf(reason, sizeof reason, "%s", why->node[i].text);
         const bool refused =
-            verdict == REDLOCK_VERDICT_NOT_SHARED && speak &&
+            (verdict == REDLOCK_VERDICT_NOT_SHARED || verdict == REDLOCK_VERDICT_NO_SCRIPTS) &&
+            speak &&
             denied_commands(session, &denials, i, need, commands, sizeof commands)[0] != '\0';
         if (refused || (speak && node_denies(session, i, verdict)))
             denied_text(session, &denials, i, need, resource, reason, sizeof reason);

@@ -100,7 +100,8 @@ enum redlock_result {
     X(REDLOCK_VERDICT_UNACCEPTED, 32, "too few nodes of the list carry a record of its quorum")    \
     X(REDLOCK_VERDICT_OTHER_SLOTS, 33, "slots are held with another number of slots")              \
     X(REDLOCK_VERDICT_NOT_SHARED, 34,                                                              \
-      "server keeps no shared locks (an old module, or scripts refused)")
+      "server keeps no shared locks (an old module, or scripts refused)")                          \
+    X(REDLOCK_VERDICT_NO_SCRIPTS, 35, "server runs no scripts, which slots need")
 
 enum redlock_verdict {
 #define REDLOCK_ENUM(name, value, text) name = (value),

@@ -153,7 +153,7 @@ def monitored(server):
 def test_other_features_are_noted(safe_server):
     status, report = examine(user(safe_server, *WITH_SCRIPTS))
     said = json.dumps(named(report, "FEATURES"))
-    assert status == 0 and "refuses shared locks to this user" in said and "locks with slots" in said, report
+    assert status == 0 and "refuses shared locks" in said and "locks with slots" in said, report
     assert not named(examine(safe_server.url)[1], "FEATURES")
 
 
@@ -314,6 +314,8 @@ def test_a_real_server_without_its_lua_engine(resource):
         status, report = examine(nodes, REDLOCK_MODE="classic")
         refused, = named(report, "SCRIPTS-REFUSED")
         assert status == 0 and report["tried"] and "has no Lua engine" in refused["why"], report
+        assert [finding["why"] for finding in named(report, "FEATURES")] == [
+            f"It refuses {what}: it has no Lua engine." for what in ("shared locks", "locks with slots")], report
         done = Redlock(nodes, {"REDLOCK_MODE": "classic"})("run", "-t", "1s", "--wait=10s", resource, "sleep", "2", timeout=30)
         assert done.returncode == 0 and [server.ask("EXISTS", resource) for server in servers] == [0, 0, 0], done
         status, report = examine(nodes, REDLOCK_MODE="guarded")

@@ -56,3 +56,6 @@ def test_servers_without_scripts_are_named():
         assert done.returncode == CONFIG, done.stderr
         assert done.stderr.count(b"server keeps no shared locks (an old module, or scripts refused)") >= 1, done.stderr
         assert b"waiting is no cure" in done.stderr
+        done = nodes("run", "-w", "2s", "--slots=2", "job", "--", "true")
+        assert done.returncode == CONFIG and b"server runs no scripts, which slots need" in done.stderr, done.stderr
+        assert b"waiting is no cure" in done.stderr and b"ACL" not in done.stderr, done.stderr

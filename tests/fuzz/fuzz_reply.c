@@ -80,7 +80,7 @@ static void ask(struct asked *asked, uint8_t choice, bool native) {
 
 static void check_answer(const struct asked *asked) {
     const struct net_reply *answer = &asked->answer;
-    must(answer->verdict >= REDLOCK_VERDICT_NONE && answer->verdict <= REDLOCK_VERDICT_NOT_SHARED,
+    must(answer->verdict >= REDLOCK_VERDICT_NONE && answer->verdict <= REDLOCK_VERDICT_NO_SCRIPTS,
          "no such verdict");
     must(answer->remaining_ms >= -2, "no such time");
     must(answer->value.bytes <= REDLOCK_TOKEN_BYTES_MAX, "a token too long");

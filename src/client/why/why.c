@@ -88,7 +88,7 @@ static int obstacle_of(int verdict, int vote, const struct redlock_node_status *
     if (status->verdict == REDLOCK_VERDICT_AUTH && lacks_password(status))
         return REDLOCK_OBSTACLE_ERROR;
     /* A permission may be missing for the key alone. */
-    if (is_one(vote, V(NOPERM) | V(NOT_SHARED))) return REDLOCK_OBSTACLE_SETUP;
+    if (is_one(vote, V(NOPERM) | V(NOT_SHARED) | V(NO_SCRIPTS))) return REDLOCK_OBSTACLE_SETUP;
     if (is_one(status->verdict, V(TLS) | V(AUTH) | V(NOPERM) | V(CLUSTER) | V(UNFIT)))
         return may_pass ? REDLOCK_OBSTACLE_ERROR : REDLOCK_OBSTACLE_SETUP;
     if (is_one(status->verdict, V(FOREIGN) | V(UNACCEPTED) | V(NO_RECORD)))

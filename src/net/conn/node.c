@@ -103,7 +103,7 @@ static void note_server(struct net_node_status *status, const struct conn *conn)
                       : conn->unknown_command    ? REDLOCK_SCRIPTS_UNKNOWN
                                                  : REDLOCK_SCRIPTS_DENIED;
     /* On a stock server scripts keep the readers of shared locks, on a native node the module does.
-     * Where scripts are refused, a transaction takes a slot. */
+     * Where scripts are refused, a request for a slot goes to the transactions, which refuse it. */
     status->keeps_readers = conn->native ? conn->hello.shared : !status->uses_transactions;
     status->keeps_slots = !conn->native || conn->hello.slots;
     status->text[0] = status->denied[0] = status->unknown[0] = '\0';

@@ -377,7 +377,7 @@ void transaction_pump(struct node *node) {
     policy_changed(&node->net->policy);
     if (first->request->op == NET_ACQUIRE_SLOT) { /* a choice among keys needs the script */
         node->tx.answer = (struct net_reply){.remaining_ms = -2};
-        finish_with(node, REDLOCK_VERDICT_NOPERM);
+        finish_with(node, REDLOCK_VERDICT_NO_SCRIPTS);
         return;
     }
     /* On a native node only locks of scheme=setnx come here, which are written as on a stock one.
