@@ -87,8 +87,8 @@ def test_a_denied_try_enters_the_queue_and_a_won_one_leaves_it(node):
 
 
 def test_a_turn_that_nobody_takes_is_passed_on_in_time(node):
-    """After 100 ms, by a timer, and not when the server looks after itself, ten times a second."""
-    took = []
+    """After 100 ms, by a timer, and not when the server looks after itself, ten times a second: Redis 6.2 has no such timer."""
+    took, late = [], 0.12 if native.VERSION >= (7, 0) else 0.22
     for i in range(9):
         second = listen(node, "w2")
         assert node.acquire("a", token="t") == 1
@@ -103,7 +103,7 @@ def test_a_turn_that_nobody_takes_is_passed_on_in_time(node):
         node("REDLOCK.UNWAIT", "a", "w2", 0)
         node("REDLOCK.UNWAIT", "a", "w1", 0)
         native.until(lambda: count(node, "reservations") == 0, 2, "the end of the reservation")
-    assert 0.09 < sorted(took)[4] < 0.12, took
+    assert 0.09 < sorted(took)[4] < late, took
 
 
 def test_the_end_of_a_lease_wakes_the_first(either):
