@@ -87,7 +87,7 @@ def test_native_nodes_need_the_module(bench, tmp_path):
 
 @pytest.mark.parametrize("mode", ["classic", "guarded"])
 def test_library_beside_gateway(bench, mode):
-    _, found = measured(bench, "-n", "3", "--mode", mode, "--only", "gateway")
+    _, found = measured(bench, "--pairs", "4", "-n", "3", "--mode", mode, "--only", "gateway")
     library, gateway = found["gateway"]["sides"]
     (ratio,) = found["gateway"]["ratios"]
     assert (library["side"], gateway["side"], ratio["side"]) == ("library", "gateway", "gateway")
