@@ -227,7 +227,7 @@ def test_openssl_is_loaded_for_tls_alone(quorum, tls, encrypted):
         pytest.skip("built with REDLOCK_TLS=linked")
     port, certificate = tls
     redlock = Redlock(f"rediss://127.0.0.1:{port}" if encrypted else quorum.nodes)
-    done = redlock("run", *(("--tls-ca-file", str(certificate)) if encrypted else ()), "x", "--", "sh", "-c", "cat /proc/$PPID/maps")
+    done = redlock("run", *(("--tls-ca-file", str(certificate)) if encrypted else ()), "maps", "--", "sh", "-c", "cat /proc/$PPID/maps")
     assert done.returncode == 0 and b"libhiredis" in done.stdout, done
     assert [name in done.stdout for name in (b"libssl", b"libcrypto")] == [encrypted, encrypted]
 
