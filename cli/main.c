@@ -10,7 +10,7 @@
 
 #include "frame/arguments.h"
 #include "frame/commands.h"
-#include "frame/nearest.h"
+#include "config/nearest.h"
 #include "frame/program.h"
 #include "frame/verbs.h"
 #include "process/sibling.h"

@@ -48,7 +48,7 @@ static int serve(struct session *session, const struct http_pages *pages) {
     const struct serve_options options = {
         .client = session->client,
         .ttl_ms = settings->ttl_ms,
-        .connect_timeout_ms = settings->connect_timeout_ms,
+        .connect_timeout_ms = settings->client.connect_timeout_ms,
         .listen = settings->serve.listen,
         .socket_mode = (unsigned)settings->serve.socket_mode,
         .password_file = settings->serve.password_file,

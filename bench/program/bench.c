@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frame/nearest.h"
+#include "config/nearest.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"

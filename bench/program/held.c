@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 #include "bench.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"

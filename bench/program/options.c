@@ -59,7 +59,7 @@ SETTER_FLAG(set_verbose, verbose)
 SETTER_FLAG(set_help, help)
 
 #define OPTION(name, letter, argument, set, help)                                                  \
-    { name, letter, argument, BENCH_COMMAND, false, set, help }
+    { name, letter, argument, BENCH_COMMAND, set, help }
 static const struct option_entry entries[] = {
     OPTION("nodes", 'N', "URL[,URL...]", set_nodes,
            "measure on these nodes, not on servers of its own"),

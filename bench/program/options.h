@@ -6,6 +6,8 @@
 #ifndef BENCH_PROGRAM_OPTIONS_H
 #define BENCH_PROGRAM_OPTIONS_H
 
+#include <stdbool.h>
+
 #include "frame/options.h"
 
 struct bench_settings {

@@ -187,7 +187,7 @@ static void append_anonymous(char *nodes, size_t size, const char *url) {
 /* A connection without a password shows whether the server requires one. That needs no permission,
  * and no user must send us a secret. */
 static void knock(struct session *session, struct checkup *checkup) {
-    const struct node_settings *login = &session->settings->node;
+    const struct node_settings *login = &session->settings->client.node;
     const bool have_none = strchr(session->nodes, '@') == NULL && login->password_file == NULL &&
                            login->password_command == NULL;
     for (size_t i = 0; i < checkup->count; i++) {
@@ -198,13 +198,13 @@ static void knock(struct session *session, struct checkup *checkup) {
     for (size_t i = 0; i < checkup->count; i++)
         append_anonymous(nodes, sizeof nodes, checkup->nodes[i].status.url);
     struct settings stranger = *session->settings;
-    stranger.nodes = nodes;
-    stranger.node = (struct node_settings){.user = NULL};
+    stranger.client.nodes = nodes;
+    stranger.client.node = (struct node_settings){.user = NULL};
     stranger.verbose = false;
-    stranger.mode = REDLOCK_MODE_CLASSIC; /* it checks the password only, not the records */
+    stranger.client.mode = REDLOCK_MODE_CLASSIC; /* it checks the password only, not the records */
     stranger.confirm = false;
-    stranger.quorum_id = stranger.file.quorum_id = NULL;
-    stranger.allow_replicas = -1;
+    stranger.client.quorum_id = stranger.file.quorum_id = NULL;
+    stranger.client.allow_replicas = -1;
     struct session door;
     if (session_open(&door, &stranger) != 0) return;
     session_connect(&door);
@@ -227,10 +227,10 @@ static void connect_again(struct session *session, struct checkup *checkup) {
     struct settings classic = *session->settings; /* whichever process answers, whatever it has */
     size_t opened = 0;
     classic.verbose = false;
-    classic.mode = REDLOCK_MODE_CLASSIC;
+    classic.client.mode = REDLOCK_MODE_CLASSIC;
     classic.confirm = false;
-    classic.quorum_id = classic.file.quorum_id = NULL;
-    classic.allow_replicas = -1;
+    classic.client.quorum_id = classic.file.quorum_id = NULL;
+    classic.client.allow_replicas = -1;
     while (opened < CONNECTIONS_MORE && session_open(&others[opened], &classic) == 0) opened++;
     for (size_t k = 0; k < opened; k++) {
         session_connect(&others[k]);
@@ -323,8 +323,8 @@ int checkup_take(struct session *session, const struct checkup *before, struct c
                                 .guarded_meant = session->settings->file.ttl_max_ms > 0,
                                 .pinned = session->quorum != NULL,
                                 .allow_replicas = session->allow_replicas != 0,
-                                .node_timeout_ms = session->settings->node_timeout_ms,
-                                .tls_certificate = session->settings->tls.cert_file != NULL};
+                                .node_timeout_ms = session->settings->client.node_timeout_ms,
+                                .tls_certificate = session->settings->client.tls.cert_file != NULL};
     if (checkup->node_timeout_ms == 0)
         checkup->node_timeout_ms = 50; /* the library's own, for any TTL from 1s up */
     struct clock_sample *samples = calloc(checkup->count * samples_count, sizeof *samples);

@@ -12,7 +12,7 @@
 
 #include "explain/votes.h"
 #include "frame/commands.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"

@@ -115,10 +115,11 @@ static bool draw_name(struct trial *trial) {
 
 /* Longer than the node timeout, and no extension is longer than the quorum allows. */
 static void set_times(struct trial *trial, struct settings *own, int64_t ttl_ms_max) {
-    if (trial->ttl_ms < 2 * own->node_timeout_ms) trial->ttl_ms = 2 * own->node_timeout_ms;
+    if (trial->ttl_ms < 2 * own->client.node_timeout_ms)
+        trial->ttl_ms = 2 * own->client.node_timeout_ms;
     if (ttl_ms_max > 0 && ttl_ms_max / 2 < trial->ttl_ms) trial->ttl_ms = ttl_ms_max / 2;
     if (trial->ttl_ms < REDLOCK_TTL_MS_MIN) trial->ttl_ms = REDLOCK_TTL_MS_MIN;
-    if (own->node_timeout_ms >= trial->ttl_ms) own->node_timeout_ms = 0;
+    if (own->client.node_timeout_ms >= trial->ttl_ms) own->client.node_timeout_ms = 0;
 }
 
 int trial_take(const struct settings *settings, int64_t ttl_ms_max, struct tried *tried) {

@@ -10,7 +10,7 @@
 #include <redlock/metrics.h>
 
 #include "denials.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "majority.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
@@ -35,7 +35,7 @@ static void report_nodes(struct session *session, const struct redlock_why_repor
         if ((speak && !healthy) || verdict == REDLOCK_VERDICT_TWICE_LISTED)
             complain("  %s: %s", node_url(session, i), reason);
     }
-    if (denials.keys && session->settings->prefix == NULL)
+    if (denials.keys && session->settings->client.prefix == NULL)
         complain("if this user may use only keys with a prefix, set it instead: --prefix TEXT, or "
                  "prefix = TEXT in redlock.conf");
 }

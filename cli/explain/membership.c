@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "failure.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"

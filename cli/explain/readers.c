@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "majority.h"
 
 /* A reader on one node. */

@@ -9,7 +9,7 @@
 #include <redlock/admin.h>
 
 #include "failure.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "majority.h"
 #include "membership.h"
 #include "process/boottime.h"

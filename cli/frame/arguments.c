@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "duration.h"
-#include "nearest.h"
+#include "config/duration.h"
+#include "config/nearest.h"
 #include "process/message.h"
 #include "verbs.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The configuration file: `name = value` lines, the long options' names as keys; and sections, each
- * a profile.
+ * The configuration file of a command: the long options' names as keys.
  */
 #ifndef CLI_CONFIG_H
 #define CLI_CONFIG_H
@@ -10,7 +9,7 @@
 
 /* Reads the file that REDLOCK_CONFIG names, else /etc/redlock.conf, which may be absent; with the
  * profile of the settings, else of REDLOCK_PROFILE, which must be there. Returns 0,
- * or -1 with "FILE:LINE: what is wrong" in `error`. */
+ * or below with "FILE:LINE: what is wrong" in `error`. */
 int config_load(struct settings *settings, char *error, size_t error_size);
 /* Warns if other users can read a password in it, or the file of node-password-file. */
 void config_check_secrecy(const struct settings *settings);

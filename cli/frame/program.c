@@ -74,7 +74,7 @@ int program_run(const struct command *command, int argc, char **argv) {
     } else {
         if (!settings.quiet) config_check_secrecy(&settings);
         settings.dashes_first = strcmp(argv[first - 1], "--") == 0;
-        status = password_command_begin(settings.node.password_command);
+        status = password_command_begin(settings.client.node.password_command);
         if (status == EXIT_OK) status = command->main(&settings, argc - first, argv + first);
         password_command_end();
     }

@@ -19,7 +19,7 @@ static void log_line(void *context, int level, const char *text) {
 }
 
 const char *find_nodes(const struct settings *settings) {
-    if (settings->nodes != NULL) return settings->nodes;
+    if (settings->client.nodes != NULL) return settings->client.nodes;
     if (settings->file_first && settings->file.nodes != NULL) return settings->file.nodes;
     const char *environment = getenv("REDLOCK_NODES");
     if (environment != NULL && environment[strspn(environment, ", \t\n")] != '\0')
@@ -36,7 +36,7 @@ static const char *from_environment(const char *name) {
 /* 0, or -1 after a message. */
 static int find_mode(const struct settings *settings, int *mode) {
     const char *environment = from_environment("REDLOCK_MODE");
-    *mode = settings->mode;
+    *mode = settings->client.mode;
     if (*mode != MODE_UNSET) return 0;
     *mode = settings->file.mode != MODE_UNSET ? settings->file.mode : REDLOCK_MODE_AUTO;
     if (environment == NULL || (settings->file_first && settings->file.mode != MODE_UNSET))
@@ -49,7 +49,7 @@ static int find_mode(const struct settings *settings, int *mode) {
 
 static int find_quorum(const struct settings *settings, const char **quorum) {
     const char *environment = from_environment("REDLOCK_QUORUM");
-    *quorum = settings->quorum_id;
+    *quorum = settings->client.quorum_id;
     if (*quorum != NULL) return 0;
     if (settings->file_first && settings->file.quorum_id != NULL) environment = NULL;
     *quorum = environment != NULL ? environment : settings->file.quorum_id;
@@ -62,7 +62,7 @@ static int find_quorum(const struct settings *settings, const char **quorum) {
 
 static int find_allow_replicas(const struct settings *settings, int *allow) {
     const char *environment = from_environment("REDLOCK_ALLOW_REPLICAS");
-    *allow = settings->allow_replicas;
+    *allow = settings->client.allow_replicas;
     if (*allow >= 0) return 0;
     *allow = settings->file.allow_replicas > 0;
     if (environment == NULL || (settings->file_first && settings->file.allow_replicas >= 0))
@@ -76,10 +76,10 @@ static int find_allow_replicas(const struct settings *settings, int *allow) {
 /* A setting given for one command that has no effect there is a misunderstanding. */
 static int check_guarded_only(const struct session *session) {
     const struct settings *settings = session->settings;
-    const char *option = settings->confirm              ? "--confirm"
-                         : settings->quorum_id != NULL  ? "--quorum"
-                         : settings->allow_replicas > 0 ? "--allow-replicas"
-                                                        : NULL;
+    const char *option = settings->confirm                     ? "--confirm"
+                         : settings->client.quorum_id != NULL  ? "--quorum"
+                         : settings->client.allow_replicas > 0 ? "--allow-replicas"
+                                                               : NULL;
     if (option == NULL || session->mode == REDLOCK_MODE_GUARDED) return 0;
     complain("%s needs guarded mode: add --mode guarded, or leave it out", option);
     return EXIT_USAGE_ERROR;
@@ -107,16 +107,17 @@ static void client_options(struct session *session, struct redlock_client_option
     const struct settings *settings = session->settings;
     redlock_client_options_init(options);
     options->service_thread = 0;
-    options->node_timeout_ms = settings->node_timeout_ms;
-    options->connect_timeout_ms = settings->connect_timeout_ms;
-    options->key_prefix = settings->prefix;
-    options->user = settings->node.user;
-    options->password_file = settings->node.password_file;
-    options->password = settings->node.password_command != NULL ? password_command_give : NULL;
-    options->tls_ca_file = settings->tls.ca_file;
-    options->tls_cert_file = settings->tls.cert_file;
-    options->tls_key_file = settings->tls.key_file;
-    options->tls_server_name = settings->tls.server_name;
+    options->node_timeout_ms = settings->client.node_timeout_ms;
+    options->connect_timeout_ms = settings->client.connect_timeout_ms;
+    options->key_prefix = settings->client.prefix;
+    options->user = settings->client.node.user;
+    options->password_file = settings->client.node.password_file;
+    options->password =
+        settings->client.node.password_command != NULL ? password_command_give : NULL;
+    options->tls_ca_file = settings->client.tls.ca_file;
+    options->tls_cert_file = settings->client.tls.cert_file;
+    options->tls_key_file = settings->client.tls.key_file;
+    options->tls_server_name = settings->client.tls.server_name;
     options->mode = session->mode;
     options->confirm = settings->confirm;
     options->quorum = session->quorum;
@@ -147,7 +148,7 @@ int session_open(struct session *session, const struct settings *settings) {
         return EXIT_CONFIG;
     }
     int status = find_guarding(session);
-    if (status == 0) status = check_certificate(&settings->tls);
+    if (status == 0) status = check_certificate(&settings->client.tls);
     if (status != 0) return status;
     struct redlock_client_options options;
     client_options(session, &options);
@@ -172,12 +173,12 @@ int session_mode(struct session *session) {
 }
 
 static void connect_nodes(struct session *session) {
-    const int64_t slice_ms = 10, straggler_ms = session->settings->node_timeout_ms > 0
-                                                    ? session->settings->node_timeout_ms
+    const int64_t slice_ms = 10, straggler_ms = session->settings->client.node_timeout_ms > 0
+                                                    ? session->settings->client.node_timeout_ms
                                                     : 50;
     const int count = (int)redlock_client_nodes(session->client),
               quorum = (int)quorum_of((size_t)count);
-    const int64_t until = now_ns() + session->settings->connect_timeout_ms * MS;
+    const int64_t until = now_ns() + session->settings->client.connect_timeout_ms * MS;
     int64_t majority_since = NEVER;
     for (int64_t now = now_ns(); now < until; now = now_ns()) {
         int ready = redlock_client_wait_ready(session->client, slice_ms);
@@ -211,7 +212,7 @@ void session_close(struct session *session) {
 
 int resource_check(const struct settings *settings, const char *resource) {
     size_t bytes = strlen(resource),
-           prefix = settings->prefix != NULL ? strlen(settings->prefix) : 0;
+           prefix = settings->client.prefix != NULL ? strlen(settings->client.prefix) : 0;
     if (bytes == 0) {
         complain("the resource is empty; give the lock a name");
         return EXIT_USAGE_ERROR;

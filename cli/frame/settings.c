@@ -8,18 +8,17 @@
 
 #include <redlock.h>
 
-#include "duration.h"
+#include "config/duration.h"
+#include "config/file.h"
 #include "process/exit_codes.h"
 
 void settings_init(struct settings *settings) {
     *settings = (struct settings){.ttl_ms = SETTINGS_TTL_MS,
                                   .wait_ms = WAIT_UNSET,
-                                  .connect_timeout_ms = 1000,
                                   .retry_delay_ms_min = 50,
                                   .retry_delay_ms_max = 250,
                                   .conflict_exit_code = EXIT_HELD,
-                                  .mode = MODE_UNSET,
-                                  .allow_replicas = -1,
+                                  .client = CLIENT_FIELDS_DEFAULTS,
                                   .file = {.mode = MODE_UNSET, .allow_replicas = -1},
                                   .kill_after_ms = 5000,
                                   .run = {.grace_ms = -1},
@@ -35,22 +34,13 @@ void settings_init(struct settings *settings) {
 }
 
 void settings_free(struct settings *s) {
-    char *owned[] = {s->nodes,
-                     s->quorum_id,
-                     s->config,
+    client_fields_free(&s->client);
+    char *owned[] = {s->config,
                      s->profile,
                      s->profiles,
-                     s->prefix,
                      s->owner,
                      s->file.nodes,
                      s->file.quorum_id,
-                     s->node.user,
-                     s->node.password_file,
-                     s->node.password_command,
-                     s->tls.ca_file,
-                     s->tls.cert_file,
-                     s->tls.key_file,
-                     s->tls.server_name,
                      s->lock.token,
                      s->lock.reason,
                      s->run.command,
@@ -67,55 +57,13 @@ void settings_free(struct settings *s) {
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) free(owned[i]);
 }
 
-static const char *const mode_names[] = {[REDLOCK_MODE_CLASSIC] = "classic",
-                                         [REDLOCK_MODE_GUARDED] = "guarded",
-                                         [REDLOCK_MODE_AUTO] = "auto"};
-
-const char *mode_name(int mode) { return mode_names[mode]; }
-
-int mode_named(const char *name) {
-    for (int mode = REDLOCK_MODE_CLASSIC; mode <= REDLOCK_MODE_AUTO; mode++) {
-        if (strcmp(mode_names[mode], name) == 0) return mode;
-    }
-    return strcmp(name, "single") == 0 ? MODE_SINGLE : MODE_UNSET;
-}
-
-bool is_quorum_id(const char *text) {
-    return strlen(text) == QUORUM_ID_DIGITS &&
-           strspn(text, "0123456789abcdef") == QUORUM_ID_DIGITS &&
-           strspn(text, "0") < QUORUM_ID_DIGITS;
-}
-
-bool is_profile_name(const char *text) {
-    const size_t bytes = strlen(text);
-    for (size_t i = 0; i < bytes; i++)
-        if (!isalnum((unsigned char)text[i]) && strchr("-_.", text[i]) == NULL) return false;
-    return bytes > 0 && bytes <= PROFILE_NAME_BYTES_MAX;
-}
+_Static_assert(offsetof(struct settings, client) == 0, "its setters are those of client_fields.h");
 
 #define SETTER(name) OPTION_SETTER(settings, name)
 #define SETTER_TEXT(name, field) OPTION_SETTER_TEXT(settings, name, field)
 #define SETTER_FLAG(name, field, to) OPTION_SETTER_FLAG(settings, name, field, to)
 
-SETTER(set_nodes) { return option_list(&s->nodes, value, error, size); }
 SETTER(set_listen) { return option_list(&s->serve.listen, value, error, size); }
-SETTER_TEXT(set_prefix, prefix)
-SETTER_TEXT(set_node_user, node.user)
-/* One takes the place of the other: a profile or an option may choose again. */
-SETTER(set_node_password_file) {
-    free(s->node.password_command);
-    s->node.password_command = NULL;
-    return option_text(&s->node.password_file, value, error, size);
-}
-SETTER(set_node_password_command) {
-    free(s->node.password_file);
-    s->node.password_file = NULL;
-    return option_text(&s->node.password_command, value, error, size);
-}
-SETTER_TEXT(set_tls_ca_file, tls.ca_file)
-SETTER_TEXT(set_tls_cert_file, tls.cert_file)
-SETTER_TEXT(set_tls_key_file, tls.key_file)
-SETTER_TEXT(set_tls_server_name, tls.server_name)
 SETTER_TEXT(set_token, lock.token)
 SETTER_TEXT(set_status_file, run.status_file)
 SETTER_TEXT(set_metrics_file, run.metrics_file)
@@ -169,14 +117,6 @@ SETTER(set_wait) {
         return 0;
     }
     return option_duration(&s->wait_ms, value, 0, DURATION_MS_MAX, "", error, size);
-}
-SETTER(set_node_timeout) {
-    return option_duration(&s->node_timeout_ms, value, 1, 60000,
-                           "a node timeout is from 1ms to 60s", error, size);
-}
-SETTER(set_connect_timeout) {
-    return option_duration(&s->connect_timeout_ms, value, 1, 60000,
-                           "a connect timeout is from 1ms to 60s", error, size);
 }
 SETTER(set_kill_after) {
     return option_duration(&s->kill_after_ms, value, 0, REDLOCK_TTL_MS_MAX,
@@ -257,16 +197,6 @@ SETTER(set_await) {
     if (value == NULL || strcmp(value, "forever") == 0) return 0;
     return option_duration(&s->quorum.await_ms, value, 0, DURATION_MS_MAX, "", error, size);
 }
-SETTER(set_mode) {
-    int mode = mode_named(value);
-    if (mode == MODE_UNSET) {
-        snprintf(error, size, "'%.60s' is not auto, single, classic or guarded", value);
-        return -1;
-    }
-    s->mode = mode;
-    return 0;
-}
-
 /* For servers that the command starts itself, whose settings are known. */
 SETTER(set_up_mode) {
     int mode = mode_named(value);
@@ -274,39 +204,11 @@ SETTER(set_up_mode) {
         snprintf(error, size, "'%.60s' is neither classic nor guarded", value);
         return -1;
     }
-    s->mode = mode;
+    s->client.mode = mode;
     return 0;
 }
 
-SETTER(set_quorum) {
-    if (is_quorum_id(value)) return option_text(&s->quorum_id, value, error, size);
-    snprintf(
-        error, size,
-        "'%.60s' is not an id of a quorum (16 hexadecimal digits); redlock quorum status shows it",
-        value);
-    return -1;
-}
-
-/* Without a value: yes. -1 after the reason. */
-static int yes_or_no(const char *value, char *error, size_t size) {
-    if (value == NULL || strcmp(value, "yes") == 0) return 1;
-    if (strcmp(value, "no") == 0) return 0;
-    snprintf(error, size, "'%.60s' is neither yes nor no", value);
-    return -1;
-}
-
-SETTER(set_allow_replicas) {
-    const int yes = yes_or_no(value, error, size);
-    if (yes >= 0) s->allow_replicas = yes;
-    return yes < 0 ? -1 : 0;
-}
-
-SETTER(set_page) {
-    const int yes = yes_or_no(value, error, size);
-    s->web.page = yes > 0;
-    return yes < 0 ? -1 : 0;
-}
-
+SETTER(set_page) { return option_yes_or_no(value, &s->web.page, error, size); }
 SETTER(set_owner) {
     if (strlen(value) > REDLOCK_OWNER_BYTES_MAX) {
         snprintf(error, size, "an owner is at most %d bytes long, not %zu", REDLOCK_OWNER_BYTES_MAX,
@@ -325,11 +227,7 @@ SETTER(set_on_lost) {
     return 0;
 }
 
-SETTER(set_busy_poll) {
-    const int yes = yes_or_no(value, error, size);
-    s->serve.busy_poll = yes > 0;
-    return yes < 0 ? -1 : 0;
-}
+SETTER(set_busy_poll) { return option_yes_or_no(value, &s->serve.busy_poll, error, size); }
 
 /* In the order of enum serve_scripts. */
 SETTER(set_scripts) {
@@ -375,154 +273,146 @@ SETTER(set_retry_delay) {
 #define ALL (ASKERS | COMMAND_UP | COMMAND_GATE)
 
 static const struct option_entry entries[] = {
-    {"nodes", 'N', "URL[,URL...]", ASKERS, true, set_nodes, "the nodes; may be repeated"},
-    {"config", 0, "FILE", ASKERS, false, set_config, "the configuration file (/etc/redlock.conf)"},
-    {"profile", 0, "NAME", ASKERS, false, set_profile,
-     "use the section [NAME] of the configuration file"},
-    {"mode", 0, "MODE", ASKERS, true, set_mode, "auto, single, classic or guarded (auto)"},
-    {"quorum", 0, "ID", ASKERS, true, set_quorum,
+    {"nodes", 'N', "URL[,URL...]", ASKERS, client_field_nodes, "the nodes; may be repeated"},
+    {"config", 0, "FILE", ASKERS, set_config, "the configuration file (/etc/redlock.conf)"},
+    {"profile", 0, "NAME", ASKERS, set_profile, "use the section [NAME] of the configuration file"},
+    {"mode", 0, "MODE", ASKERS, client_field_mode, "auto, single, classic or guarded (auto)"},
+    {"quorum", 0, "ID", ASKERS, client_field_quorum,
      "guarded: the quorum; nodes of others never count"},
-    {"allow-replicas", 0, NULL, ASKERS, true, set_allow_replicas,
+    {"allow-replicas", 0, NULL, ASKERS, client_field_allow_replicas,
      "guarded: masters that have replicas may vote"},
-    {"mode", 0, "MODE", COMMAND_UP, false, set_up_mode, "classic or guarded (guarded)"},
-    {"ttl", 't', "DURATION", TAKERS | COMMAND_ELECT | COMMAND_EXTEND, true, set_ttl,
+    {"mode", 0, "MODE", COMMAND_UP, set_up_mode, "classic or guarded (guarded)"},
+    {"ttl", 't', "DURATION", TAKERS | COMMAND_ELECT | COMMAND_EXTEND, set_ttl,
      "time to live of the lock (30s)"},
-    {"ttl", 't', "DURATION", COMMAND_SERVE, true, set_ttl,
+    {"ttl", 't', "DURATION", COMMAND_SERVE, set_ttl,
      "time to live of a lock that SETNX takes (30s)"},
-    {"wait", 'w', "DURATION", TAKERS, true, set_wait,
+    {"wait", 'w', "DURATION", TAKERS, set_wait,
      "how long to try; 0: once (run: forever, acquire: 0)"},
-    {"wait", 'w', "DURATION", COMMAND_WAIT, true, set_wait,
-     "how long to wait; 0: look once (forever)"},
-    {"nonblock", 'n', NULL, WAITERS, false, set_nonblock, "the same as --wait 0"},
-    {"conflict-exit-code", 'E', "STATUS", WAITERS, true, set_conflict,
+    {"wait", 'w', "DURATION", COMMAND_WAIT, set_wait, "how long to wait; 0: look once (forever)"},
+    {"nonblock", 'n', NULL, WAITERS, set_nonblock, "the same as --wait 0"},
+    {"conflict-exit-code", 'E', "STATUS", WAITERS, set_conflict,
      "exit status when held by another (75)"},
-    {"timeout", 0, "DURATION", WAITERS, false, set_wait, "the same as --wait"},
-    {"command", 'c', "LINE", COMMAND_RUN, false, set_command,
+    {"timeout", 0, "DURATION", WAITERS, set_wait, "the same as --wait"},
+    {"command", 'c', "LINE", COMMAND_RUN, set_command,
      "run this line by the shell, in place of COMMAND"},
-    {"owner", 'o', "TEXT", TAKERS, true, set_owner, "shown by redlock show (HOST:PID)"},
-    {"slots", 0, "K", TAKERS, false, set_slots, "take one of K slots of the resource"},
-    {"slots", 0, "K", COMMAND_SHOW, false, set_slots, "show the K slots of each RESOURCE"},
-    {"id", 0, "ADDRESS", COMMAND_ELECT, false, set_owner,
-     "what observers see of the leader (HOST:PID)"},
-    {"confirm", 0, NULL, TAKERS | COMMAND_ELECT | COMMAND_SERVE, false, set_confirm,
+    {"owner", 'o', "TEXT", TAKERS, set_owner, "shown by redlock show (HOST:PID)"},
+    {"slots", 0, "K", TAKERS, set_slots, "take one of K slots of the resource"},
+    {"slots", 0, "K", COMMAND_SHOW, set_slots, "show the K slots of each RESOURCE"},
+    {"id", 0, "ADDRESS", COMMAND_ELECT, set_owner, "what observers see of the leader (HOST:PID)"},
+    {"confirm", 0, NULL, TAKERS | COMMAND_ELECT | COMMAND_SERVE, set_confirm,
      "guarded: ask a majority once more before the lock counts"},
-    {"shared", 0, NULL, LOCKERS, false, set_shared,
+    {"shared", 0, NULL, LOCKERS, set_shared,
      "a shared lock: readers hold it together, and exclude others"},
-    {"retry-delay", 0, "MIN-MAX", TAKERS | COMMAND_ELECT, true, set_retry_delay,
+    {"retry-delay", 0, "MIN-MAX", TAKERS | COMMAND_ELECT, set_retry_delay,
      "random delay before a retry (50ms-250ms)"},
-    {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, false, set_token,
+    {"token", 0, "TOKEN", COMMAND_EXTEND | COMMAND_RELEASE, set_token,
      "the token; others can see it: prefer REDLOCK_TOKEN or -"},
-    {"max-hold", 0, "DURATION", COMMAND_RUN, true, set_max_hold,
+    {"max-hold", 0, "DURATION", COMMAND_RUN, set_max_hold,
      "give up the lock this long after taking it"},
-    {"min-hold", 0, "DURATION", COMMAND_RUN, true, set_min_hold,
+    {"min-hold", 0, "DURATION", COMMAND_RUN, set_min_hold,
      "the lock stays held this long, even if COMMAND ends before"},
-    {"kill-after", 'k', "DURATION", COMMAND_RUN | COMMAND_ELECT, true, set_kill_after,
+    {"kill-after", 'k', "DURATION", COMMAND_RUN | COMMAND_ELECT, set_kill_after,
      "time from TERM to KILL (5s)"},
-    {"grace", 'g', "DURATION", COMMAND_RUN | COMMAND_ELECT, true, set_grace,
+    {"grace", 'g', "DURATION", COMMAND_RUN | COMMAND_ELECT, set_grace,
      "send TERM this long before validity ends (kill-after + 1s)"},
-    {"on-lost", 0, "ACTION", COMMAND_RUN, true, set_on_lost,
+    {"on-lost", 0, "ACTION", COMMAND_RUN, set_on_lost,
      "term: end the command; ignore: let it run (term)"},
-    {"leave-behind", 0, NULL, COMMAND_RUN | COMMAND_ELECT, false, set_leave_behind,
+    {"leave-behind", 0, NULL, COMMAND_RUN | COMMAND_ELECT, set_leave_behind,
      "release the lock when COMMAND ends; what it has started may go on"},
-    {"status-file", 0, "FILE", COMMAND_RUN | COMMAND_ELECT, false, set_status_file,
+    {"status-file", 0, "FILE", COMMAND_RUN | COMMAND_ELECT, set_status_file,
      "write the outcome to this file as JSON"},
-    {"metrics-file", 0, "FILE", COMMAND_RUN, false, set_metrics_file,
+    {"metrics-file", 0, "FILE", COMMAND_RUN, set_metrics_file,
      "keep metrics of this run there, for node_exporter's textfile collector"},
-    {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, false, set_fence,
+    {"fence", 0, "N", COMMAND_GATE | COMMAND_EXTEND, set_fence,
      "the fencing token (REDLOCK_FENCE)"},
-    {"ttl-max", 0, "DURATION", COMMAND_QUORUM, true, set_ttl_max,
+    {"ttl-max", 0, "DURATION", COMMAND_QUORUM, set_ttl_max,
      "init: the longest TTL, and how long a node waits to return"},
-    {"ttl-max", 0, "DURATION", COMMAND_UP, false, set_ttl_max,
+    {"ttl-max", 0, "DURATION", COMMAND_UP, set_ttl_max,
      "the longest TTL, and how long a node waits to return (60s)"},
-    {"floor", 0, "N", COMMAND_QUORUM, false, set_floor, "init: fencing tokens begin above this"},
-    {"never-used", 0, NULL, COMMAND_QUORUM, false, set_never_used,
+    {"floor", 0, "N", COMMAND_QUORUM, set_floor, "init: fencing tokens begin above this"},
+    {"never-used", 0, NULL, COMMAND_QUORUM, set_never_used,
      "init: no lock was ever held on these servers: ready at once"},
-    {"write-config", 0, "FILE", COMMAND_QUORUM, false, set_write_config,
+    {"write-config", 0, "FILE", COMMAND_QUORUM, set_write_config,
      "init: write a configuration file for the clients"},
-    {"force", 0, NULL, COMMAND_QUORUM, false, set_force, "init: --write-config may replace a file"},
-    {"wait", 0, "[DURATION]", COMMAND_QUORUM, false, set_await,
+    {"force", 0, NULL, COMMAND_QUORUM, set_force, "init: --write-config may replace a file"},
+    {"wait", 0, "[DURATION]", COMMAND_QUORUM, set_await,
      "status: return when all members are intact"},
-    {"yes", 'y', NULL, COMMAND_QUORUM | COMMAND_BREAK, false, set_yes, "do not ask"},
-    {"reason", 0, "TEXT", COMMAND_BREAK, false, set_reason, "why the lock is broken; it is logged"},
-    {"no-syslog", 0, NULL, COMMAND_BREAK, false, set_no_syslog,
+    {"yes", 'y', NULL, COMMAND_QUORUM | COMMAND_BREAK, set_yes, "do not ask"},
+    {"reason", 0, "TEXT", COMMAND_BREAK, set_reason, "why the lock is broken; it is logged"},
+    {"no-syslog", 0, NULL, COMMAND_BREAK, set_no_syslog,
      "log on standard error only, not in the system log"},
-    {"any-value", 0, NULL, COMMAND_BREAK, false, set_any_value,
+    {"any-value", 0, NULL, COMMAND_BREAK, set_any_value,
      "also a value without a TTL that has no token's form"},
-    {"count", 'n', "N", COMMAND_UP, false, set_count, "how many servers (5)"},
-    {"dir", 'd', "DIR", COMMAND_UP, false, set_dir,
-     "keep the servers' files there; absent or empty"},
-    {"server", 0, "FILE", COMMAND_UP, false, set_server,
+    {"count", 'n', "N", COMMAND_UP, set_count, "how many servers (5)"},
+    {"dir", 'd', "DIR", COMMAND_UP, set_dir, "keep the servers' files there; absent or empty"},
+    {"server", 0, "FILE", COMMAND_UP, set_server,
      "the server program (redis-server, else valkey-server)"},
-    {"native", 0, NULL, COMMAND_UP, false, set_native,
+    {"native", 0, NULL, COMMAND_UP, set_native,
      "native lock nodes: the servers load the module redlock.so"},
-    {"module", 0, "FILE", COMMAND_UP, false, set_module,
-     "native: this module, not the installed one"},
-    {"restart-after", 0, "DURATION", COMMAND_UP, false, set_restart_after,
+    {"module", 0, "FILE", COMMAND_UP, set_module, "native: this module, not the installed one"},
+    {"restart-after", 0, "DURATION", COMMAND_UP, set_restart_after,
      "restart a server this long after it died"},
-    {"listen", 0, "ADDRESS[,...]", COMMAND_SERVE, true, set_listen,
+    {"listen", 0, "ADDRESS[,...]", COMMAND_SERVE, set_listen,
      "unix:///PATH or HOST:PORT; may be repeated"},
-    {"socket-mode", 0, "MODE", COMMAND_SERVE, true, set_socket_mode,
+    {"socket-mode", 0, "MODE", COMMAND_SERVE, set_socket_mode,
      "file mode of the Unix sockets (0600)"},
-    {"password-file", 0, "FILE", COMMAND_SERVE, true, set_password_file,
+    {"password-file", 0, "FILE", COMMAND_SERVE, set_password_file,
      "clients must send the password in its first line"},
-    {"connections", 0, "N", COMMAND_SERVE, true, set_connections,
-     "how many clients at once (1000)"},
-    {"client-memory", 0, "MIB", COMMAND_SERVE, true, set_client_memory,
+    {"connections", 0, "N", COMMAND_SERVE, set_connections, "how many clients at once (1000)"},
+    {"client-memory", 0, "MIB", COMMAND_SERVE, set_client_memory,
      "memory for what clients send and do not read (256)"},
-    {"lock-memory", 0, "MIB", COMMAND_SERVE, true, set_lock_memory,
+    {"lock-memory", 0, "MIB", COMMAND_SERVE, set_lock_memory,
      "memory for the locks it remembers (128)"},
-    {"metrics", 0, "HOST:PORT", COMMAND_SERVE, true, set_metrics,
-     "serve /metrics for Prometheus there"},
-    {"listen", 0, "HOST:PORT", COMMAND_EXPORTER, false, set_web_listen,
+    {"metrics", 0, "HOST:PORT", COMMAND_SERVE, set_metrics, "serve /metrics for Prometheus there"},
+    {"listen", 0, "HOST:PORT", COMMAND_EXPORTER, set_web_listen,
      "where to serve /metrics for Prometheus (127.0.0.1:16390)"},
-    {"page", 0, NULL, COMMAND_SERVE | COMMAND_EXPORTER, true, set_page,
+    {"page", 0, NULL, COMMAND_SERVE | COMMAND_EXPORTER, set_page,
      "also serve a page that shows nodes and locks to a browser"},
-    {"busy-poll", 0, "yes|no", COMMAND_SERVE, true, set_busy_poll,
+    {"busy-poll", 0, "yes|no", COMMAND_SERVE, set_busy_poll,
      "stay awake for 0.1 ms after a message, for the next (yes)"},
-    {"scripts", 0, "WHICH", COMMAND_SERVE, true, set_scripts,
+    {"scripts", 0, "WHICH", COMMAND_SERVE, set_scripts,
      "run scripts that are confined, unconfined, or only known ones (confined)"},
-    {"prefix", 'p', "TEXT", CLIENTS | COMMAND_DOCTOR, true, set_prefix,
+    {"prefix", 'p', "TEXT", CLIENTS | COMMAND_DOCTOR, client_field_prefix,
      "prefix that makes a key of every resource"},
-    {"node-timeout", 0, "DURATION", ASKERS, true, set_node_timeout,
+    {"node-timeout", 0, "DURATION", ASKERS, client_field_node_timeout,
      "wait for one node (ttl/20, at most 50ms)"},
-    {"connect-timeout", 0, "DURATION", ASKERS, true, set_connect_timeout,
+    {"connect-timeout", 0, "DURATION", ASKERS, client_field_connect_timeout,
      "wait for a connection to a node (1s)"},
-    {"node-user", 0, "NAME", ASKERS, true, set_node_user,
+    {"node-user", 0, "NAME", ASKERS, client_field_node_user,
      "the user at nodes whose URL has no password (default)"},
-    {"node-password-file", 0, "FILE", ASKERS, true, set_node_password_file,
+    {"node-password-file", 0, "FILE", ASKERS, client_field_node_password_file,
      "the password of such nodes is its first line"},
-    {"node-password-command", 0, "LINE", ASKERS, true, set_node_password_command,
+    {"node-password-command", 0, "LINE", ASKERS, client_field_node_password_command,
      "or the first line that this line of the shell prints"},
-    {"tls-ca-file", 0, "FILE", ASKERS, true, set_tls_ca_file,
+    {"tls-ca-file", 0, "FILE", ASKERS, client_field_tls_ca_file,
      "certificates to trust for rediss://"},
-    {"tls-cert-file", 0, "FILE", ASKERS, true, set_tls_cert_file, "client certificate"},
-    {"tls-key-file", 0, "FILE", ASKERS, true, set_tls_key_file, "its private key"},
-    {"tls-server-name", 0, "NAME", ASKERS, true, set_tls_server_name,
+    {"tls-cert-file", 0, "FILE", ASKERS, client_field_tls_cert_file, "client certificate"},
+    {"tls-key-file", 0, "FILE", ASKERS, client_field_tls_key_file, "its private key"},
+    {"tls-server-name", 0, "NAME", ASKERS, client_field_tls_server_name,
      "name to verify instead of the URL's host"},
-    {"samples", 0, "N", COMMAND_DOCTOR, false, set_samples,
+    {"samples", 0, "N", COMMAND_DOCTOR, set_samples,
      "how often to ask for the time, 100ms apart (10)"},
-    {"watch", 0, "[INTERVAL]", COMMAND_SHOW, false, set_show_watch,
+    {"watch", 0, "[INTERVAL]", COMMAND_SHOW, set_show_watch,
      "look again and again; show what changes, until ^C (2s)"},
-    {"watch", 0, "[INTERVAL]", COMMAND_DOCTOR, false, set_watch, "examine again and again (5s)"},
-    {"all", 'a', NULL, COMMAND_SHOW, false, set_all,
+    {"watch", 0, "[INTERVAL]", COMMAND_DOCTOR, set_watch, "examine again and again (5s)"},
+    {"all", 'a', NULL, COMMAND_SHOW, set_all,
      "every reader of a shared lock; without RESOURCE: every string with a TTL, not locks alone"},
-    {"all", 'a', NULL, COMMAND_TOP, false, set_all, "every string, not locks alone"},
-    {"interval", 'i', "DURATION", COMMAND_TOP, false, set_interval,
-     "from one look to the next (2s)"},
-    {"interval", 'i', "DURATION", COMMAND_EXPORTER, false, set_scrape_interval,
+    {"all", 'a', NULL, COMMAND_TOP, set_all, "every string, not locks alone"},
+    {"interval", 'i', "DURATION", COMMAND_TOP, set_interval, "from one look to the next (2s)"},
+    {"interval", 'i', "DURATION", COMMAND_EXPORTER, set_scrape_interval,
      "how often Prometheus scrapes; the nodes are asked no more often (15s)"},
-    {"once", '1', NULL, COMMAND_TOP, false, set_once, "print one look as text, or as JSON"},
-    {"once", '1', NULL, COMMAND_ELECT, false, set_once, "do not campaign again after a loss"},
-    {"once", '1', NULL, COMMAND_WATCH, false, set_once,
+    {"once", '1', NULL, COMMAND_TOP, set_once, "print one look as text, or as JSON"},
+    {"once", '1', NULL, COMMAND_ELECT, set_once, "do not campaign again after a loss"},
+    {"once", '1', NULL, COMMAND_WATCH, set_once,
      "report once: exit 0 for a leader, 75 for none, 69 if unknown"},
-    {"tokens", 0, NULL, COMMAND_SHOW, false, set_tokens, "show whole tokens; they are secrets"},
+    {"tokens", 0, NULL, COMMAND_SHOW, set_tokens, "show whole tokens; they are secrets"},
     {"json", 'j', NULL,
-     ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_ELECT | COMMAND_SERVE | COMMAND_EXPORTER), false,
-     set_json, "print results as JSON"},
-    {"json", 'j', NULL, COMMAND_RUN | COMMAND_ELECT, false, set_json,
+     ASKERS & ~(unsigned)(COMMAND_RUN | COMMAND_ELECT | COMMAND_SERVE | COMMAND_EXPORTER), set_json,
+     "print results as JSON"},
+    {"json", 'j', NULL, COMMAND_RUN | COMMAND_ELECT, set_json,
      "write the outcome as JSON on standard error, or to --status-file"},
-    {"quiet", 'q', NULL, ALL, false, set_quiet, "do not report contention"},
-    {"verbose", 'v', NULL, ALL, false, set_verbose, "report what happens"},
-    {"help", 'h', NULL, ALL, false, set_help, "this text"},
+    {"quiet", 'q', NULL, ALL, set_quiet, "do not report contention"},
+    {"verbose", 'v', NULL, ALL, set_verbose, "report what happens"},
+    {"help", 'h', NULL, ALL, set_help, "this text"},
 };
 const struct option_table settings_options = {entries, sizeof entries / sizeof entries[0]};

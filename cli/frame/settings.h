@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/client_fields.h"
 #include "options.h"
 
 enum command_bit {
@@ -33,9 +34,6 @@ enum command_bit {
 };
 
 #define WAIT_UNSET INT64_MIN
-#define MODE_UNSET (-1)
-#define MODE_SINGLE 16 /* classic, with one node: session.c makes it that */
-#define QUORUM_ID_DIGITS 16
 
 enum { SETTINGS_TTL_MS = 30000 };
 /* What the file says of these, where the environment or the command line may say something else. */
@@ -43,13 +41,6 @@ struct file_settings {
     char *nodes, *quorum_id;
     int mode, allow_replicas; /* MODE_UNSET, -1: nothing */
     int64_t ttl_max_ms;       /* 0: nothing */
-};
-/* The login at nodes whose URL has none; at most one of file and command. */
-struct node_settings {
-    char *user, *password_file, *password_command;
-};
-struct tls_settings {
-    char *ca_file, *cert_file, *key_file, *server_name;
 };
 /* acquire, extend, release, break */
 struct lock_settings {
@@ -89,44 +80,38 @@ struct serve_settings {
     char *metrics; /* the address for Prometheus */
     int64_t socket_mode, connections, lock_memory_mib, client_memory_mib;
     int scripts; /* enum serve_scripts */
-    bool busy_poll;
+    int busy_poll;
 };
 
 /* exporter; and `page` of serve */
 struct web_settings {
     char *listen;
     int64_t interval_ms; /* of the scrapes */
-    bool page;
+    int page;
 };
 
 /* Those that commands of several rooms have, and those of one room each. */
 struct settings {
-    char *nodes;     /* -N, joined by commas; NULL: none given */
-    char *quorum_id; /* the pinned one; NULL: none */
-    char *config;    /* the configuration file; NULL: not given */
-    char *profile;   /* the section of the file that applies; NULL: none */
-    char *profiles;  /* all profiles of the file; NULL: it has none */
+    struct client_fields client; /* the first */
+    char *config;                /* the configuration file; NULL: not given */
+    char *profile;               /* the section of the file that applies; NULL: none */
+    char *profiles;              /* all profiles of the file; NULL: it has none */
     bool file_first; /* an option names it or its profile: then it takes precedence over the
                         environment */
-    char *prefix, *owner;
+    char *owner;
     int64_t ttl_ms;
     int64_t wait_ms; /* WAIT_UNSET: the command's own default */
-    int64_t node_timeout_ms, connect_timeout_ms;
     int64_t retry_delay_ms_min, retry_delay_ms_max;
     int64_t kill_after_ms;
     int64_t slots; /* 0: none */
     int64_t conflict_exit_code;
     int64_t fence;      /* 0: not given */
     int64_t ttl_max_ms; /* 0: not given */
-    int mode;           /* enum redlock_mode, or MODE_UNSET */
-    int allow_replicas; /* -1: not given */
     bool shared;        /* the lock is one of readers */
     bool only_looks;    /* not an option: the command never recovers nodes itself */
     bool dashes_first;  /* not an option: "--" stands before the first operand */
     bool confirm, yes, quiet, verbose, json, help, once;
     struct file_settings file;
-    struct node_settings node;
-    struct tls_settings tls;
     struct lock_settings lock;
     struct run_settings run;
     struct look_settings look;
@@ -141,15 +126,6 @@ void settings_free(struct settings *settings);
 
 /* --fence as text, from another source. 0, or -1 with the reason. */
 int settings_fence(struct settings *settings, const char *value, char *error, size_t error_size);
-/* "auto", "classic", "guarded". */
-const char *mode_name(int mode);
-/* enum redlock_mode, MODE_SINGLE, or MODE_UNSET. */
-int mode_named(const char *name);
-bool is_quorum_id(const char *text);
-#define PROFILE_NAME_BYTES_MAX 40
-#define PROFILE_NAME_RULE "at most 40 letters, digits, '.', '-' and '_'"
-bool is_profile_name(const char *text);
-
 extern const struct option_table settings_options;
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nearest.h"
+#include "config/nearest.h"
 #include "process/message.h"
 
 static const struct verb verbs[] = {

@@ -22,7 +22,7 @@
 #include "explain/readers.h"
 #include "explain/votes.h"
 #include "frame/commands.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "frame/session.h"
 #include "process/diagnostics.h"
 #include "process/exit_codes.h"

@@ -15,7 +15,7 @@
 #include "explain/majority.h"
 #include "explain/votes.h"
 #include "frame/commands.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
 #include "show.h"

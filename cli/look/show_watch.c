@@ -17,7 +17,7 @@
 #include "explain/failure.h"
 #include "explain/lock_json.h"
 #include "explain/majority.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"
 #include "process/message.h"

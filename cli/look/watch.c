@@ -16,7 +16,7 @@
 #include "explain/lock_json.h"
 #include "explain/votes.h"
 #include "frame/commands.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "frame/session.h"
 #include "process/boottime.h"
 #include "process/exit_codes.h"

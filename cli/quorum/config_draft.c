@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "frame/config_lines.h"
+#include "config/lines.h"
 #include "process/exit_codes.h"
 #include "process/message.h"
 
@@ -38,7 +38,7 @@ int config_draft_open(struct draft *draft, const char *path, bool replaces) {
     return EXIT_SYSTEM;
 }
 
-/* " ;" begins a comment, and blanks at the ends are stripped (frame/config_lines.h). */
+/* " ;" begins a comment, and blanks at the ends are stripped (config/lines.h). */
 static bool can_be_read_back(const char *name, const char *value) {
     return strstr(value, " ;") == NULL && strpbrk(value, "\r\n\t") == NULL && value[0] != ' ' &&
            value[0] != '\0' && value[strlen(value) - 1] != ' ' &&
@@ -97,15 +97,16 @@ static bool put_all(FILE *file, const struct session *session, const char *quoru
     /* The default is longer than this quorum allows. */
     if (ttl_max_ms < SETTINGS_TTL_MS && !put(file, "ttl", ttl_max)) return false;
     if (session->allow_replicas) fputs("allow-replicas = yes\n", file);
-    return (settings->node.user == NULL || put(file, "node-user", settings->node.user)) &&
-           put_path(file, "node-password-file", settings->node.password_file) &&
-           (settings->node.password_command == NULL ||
-            put(file, "node-password-command", settings->node.password_command)) &&
-           put_path(file, "tls-ca-file", settings->tls.ca_file) &&
-           put_path(file, "tls-cert-file", settings->tls.cert_file) &&
-           put_path(file, "tls-key-file", settings->tls.key_file) &&
-           (settings->tls.server_name == NULL ||
-            put(file, "tls-server-name", settings->tls.server_name));
+    return (settings->client.node.user == NULL ||
+            put(file, "node-user", settings->client.node.user)) &&
+           put_path(file, "node-password-file", settings->client.node.password_file) &&
+           (settings->client.node.password_command == NULL ||
+            put(file, "node-password-command", settings->client.node.password_command)) &&
+           put_path(file, "tls-ca-file", settings->client.tls.ca_file) &&
+           put_path(file, "tls-cert-file", settings->client.tls.cert_file) &&
+           put_path(file, "tls-key-file", settings->client.tls.key_file) &&
+           (settings->client.tls.server_name == NULL ||
+            put(file, "tls-server-name", settings->client.tls.server_name));
 }
 
 int config_draft_finish(struct draft *draft, bool replaces, const struct session *session,

@@ -14,8 +14,8 @@
 #include "explain/membership.h"
 #include "explain/votes.h"
 #include "frame/commands.h"
-#include "frame/duration.h"
-#include "frame/nearest.h"
+#include "config/duration.h"
+#include "config/nearest.h"
 #include "held_locks.h"
 #include "process/boottime.h"
 #include "process/diagnostics.h"
@@ -509,8 +509,8 @@ static int list_with(struct task *task, const char *url, size_t *node) {
     char *joined = NULL;
     if (nodes == NULL || list_has(nodes, url, node)) return 0;
     if (asprintf(&joined, "%s,%s", nodes, url) < 0) return EXIT_SYSTEM;
-    free(task->settings->nodes);
-    task->settings->nodes = joined;
+    free(task->settings->client.nodes);
+    task->settings->client.nodes = joined;
     return 0;
 }
 
@@ -808,7 +808,7 @@ static bool options_fit(const struct settings *settings, const struct action *ac
         complain("--force is for --write-config");
         return false;
     }
-    if (settings->mode != REDLOCK_MODE_CLASSIC && settings->mode != MODE_SINGLE)
+    if (settings->client.mode != REDLOCK_MODE_CLASSIC && settings->client.mode != MODE_SINGLE)
         return true; /* it is guarded in any case */
     complain("redlock quorum needs guarded mode: classic nodes carry no record of their quorum");
     return false;
@@ -839,7 +839,7 @@ static int find_and_act(struct task *task, struct settings *settings, int argc, 
         return EXIT_USAGE_ERROR;
     }
     if (!options_fit(settings, action)) return EXIT_USAGE_ERROR;
-    settings->mode = REDLOCK_MODE_GUARDED;
+    settings->client.mode = REDLOCK_MODE_GUARDED;
     set_options(task);
     return action->act(task, argv + 1);
 }

@@ -20,7 +20,7 @@
 #include "descent.h"
 #include "frame/arguments.h"
 #include "frame/commands.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "frame/session.h"
 #include "job.h"
 #include "metrics_file.h"

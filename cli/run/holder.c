@@ -21,7 +21,7 @@
 #include "explain/majority.h"
 #include "explain/votes.h"
 #include "explain/waiting.h"
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "frame/session.h"
 #include "job.h"
 #include "keep.h"

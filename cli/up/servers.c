@@ -11,7 +11,7 @@
 
 #include <redlock/admin.h>
 
-#include "frame/duration.h"
+#include "config/duration.h"
 #include "process/boottime.h"
 #include "process/message.h"
 

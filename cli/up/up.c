@@ -297,7 +297,8 @@ static int find_module(const struct settings *settings, char *path, size_t size)
 int command_up(struct settings *settings, int argc, char **argv) {
     static struct up up; /* large */
     (void)argc;
-    const int mode = settings->mode != MODE_UNSET ? settings->mode : REDLOCK_MODE_GUARDED;
+    const int mode =
+        settings->client.mode != MODE_UNSET ? settings->client.mode : REDLOCK_MODE_GUARDED;
     if (settings->ttl_max_ms > 0 && mode != REDLOCK_MODE_GUARDED) {
         complain("--ttl-max needs guarded mode: classic nodes have no such limit");
         return EXIT_USAGE_ERROR;

@@ -27,15 +27,17 @@ static bool is_within(int64_t value, int64_t least, int64_t most) {
 
 static void check(const struct settings *settings) {
     must(is_within(settings->ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX), "a TTL out of range");
-    must(is_within(settings->node_timeout_ms, 0, 60000), "a node timeout out of range");
-    must(is_within(settings->connect_timeout_ms, 1, 60000), "a connect timeout out of range");
+    must(is_within(settings->client.node_timeout_ms, 0, 60000), "a node timeout out of range");
+    must(is_within(settings->client.connect_timeout_ms, 1, 60000),
+         "a connect timeout out of range");
     must(settings->wait_ms == WAIT_UNSET || settings->wait_ms >= REDLOCK_WAIT_FOREVER,
          "a wait out of range");
     must(is_within(settings->kill_after_ms, 0, REDLOCK_TTL_MS_MAX), "a kill-after out of range");
     must(settings->retry_delay_ms_min <= settings->retry_delay_ms_max,
          "the least delay is above the most");
     must(is_within(settings->conflict_exit_code, 0, 255), "an exit status out of range");
-    must(settings->nodes == NULL && settings->quorum_id == NULL && settings->mode == MODE_UNSET,
+    must(settings->client.nodes == NULL && settings->client.quorum_id == NULL &&
+             settings->client.mode == MODE_UNSET,
          "taken for the command line");
     must(settings->file.quorum_id == NULL || is_quorum_id(settings->file.quorum_id),
          "no quorum id");

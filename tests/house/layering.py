@@ -27,7 +27,7 @@ INSTRUMENTS = re.compile(r"^(__asan_|__ubsan_|__tsan_|__sanitizer_|__sancov_|__g
 NET_ONLY = re.compile(r"^(sys/(socket|un|epoll|timerfd|eventfd)\.h|netinet/|arpa/|netdb\.h|poll\.h|hiredis/|openssl/|uriparser/)")
 BELOW_ROOMS = {"src/abi", "src/core", "src/net", "src/client/schedule", "src/client/client.h", "src/client/ask", "include"}
 BELOW_WORLD = {"src/core", "src/node", "src/net", "sim/history", "include"}
-CLI_BELOW = {"cli/process", "cli/frame"}
+CLI_BELOW = {"cli/process", "src/config", "cli/frame"}
 # What a folder holds can be seen in one look. This one has no rooms.
 SOURCES_MAX = 25
 CROWDED = {"src/core"}
@@ -45,6 +45,8 @@ LAYERS = {
     "src/net/conn": {"src/core", "src/node", "src/policy", "src/net", "src/net/codec", "src/net/conn", "include"},
     # The sizes of the public structs.
     "src/abi": {"src/abi", "include"},
+    # The configuration file, for the client and the programs.
+    "src/config": {"src/config", "include"},
     # The words of traces: no I/O but into memory.
     "src/trace": {"src/core", "src/trace"},
     # What a service puts before its resource: it knows no client and no server.
@@ -92,7 +94,7 @@ LAYERS = {
     "serve/run": {"web/http", "serve", "serve/script", "serve/loop", "serve/key", "serve/connection", "serve/command", "serve/run", "include"},
     # The command line's rooms, from the lowest up. The commands are above; of each other they know what starts servers.
     "cli/process": {"cli/process", "include"},
-    "cli/frame": {"cli/process", "cli/frame", "include"},
+    "cli/frame": {"cli/process", "src/config", "cli/frame", "include"},
     "cli/explain": {*CLI_BELOW, "cli/explain", "include"},
     "cli/lock": {*CLI_BELOW, "cli/explain", "cli/lock", "include"},
     "cli/run": {*CLI_BELOW, "cli/explain", "cli/run", "include"},

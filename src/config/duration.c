@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "duration.h"
+#include "config/duration.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -2,8 +2,8 @@
  *
  * Durations as people write them: 500ms, 30s, 2m, 1h, 0.5, 30.
  */
-#ifndef CLI_DURATION_H
-#define CLI_DURATION_H
+#ifndef RL_CONFIG_DURATION_H
+#define RL_CONFIG_DURATION_H
 
 #include <stddef.h>
 #include <stdint.h>

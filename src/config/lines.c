@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "config_lines.h"
+#include "config/lines.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nearest.h"
+#include "config/nearest.h"
 
 #include <limits.h>
 #include <string.h>

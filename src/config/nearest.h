@@ -2,8 +2,8 @@
  *
  * "Did you mean": the known word nearest to the typed one.
  */
-#ifndef CLI_NEAREST_H
-#define CLI_NEAREST_H
+#ifndef RL_CONFIG_NEAREST_H
+#define RL_CONFIG_NEAREST_H
 
 #include <stddef.h>
 

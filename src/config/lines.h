@@ -5,8 +5,8 @@
  * is a comment, and so is the rest of a line from a blank and '#' or ';' on. A value may stand in
  * quotes.
  */
-#ifndef CLI_CONFIG_LINES_H
-#define CLI_CONFIG_LINES_H
+#ifndef RL_CONFIG_LINES_H
+#define RL_CONFIG_LINES_H
 
 #include <stdbool.h>
 #include <stdio.h>
