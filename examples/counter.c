@@ -2,7 +2,7 @@
  *
  * A worker of scripts/demo: adds 1 to the number in a plain file, COUNT times, each time under the lock. Reading,
  * adding and writing are three steps on purpose: two workers at once would lose an update, and the sum would tell.
- * usage: counter RESOURCE COUNT FILE TTL_MS   (nodes from REDLOCK_NODES, guarded mode from REDLOCK_MODE)
+ * usage: counter RESOURCE COUNT FILE TTL_MS   (nodes from REDLOCK_NODES, mode from REDLOCK_MODE)
  * Prints one line: acquired, retries, lost votes, results given up, and the longest wait in milliseconds.
  */
 #include <redlock/metrics.h>
@@ -64,17 +64,13 @@ static int work(struct redlock_lock *lock, long count, int file, int64_t *wait_u
 }
 
 static int open_lock(const char *resource, int64_t ttl_ms, struct redlock_client **client, struct redlock_lock **lock) {
-    struct redlock_client_options client_options;
     struct redlock_lock_options options;
     struct redlock_error error;
-    const char *mode = getenv("REDLOCK_MODE");
-    redlock_client_options_init(&client_options);
-    if (mode != NULL && strcmp(mode, "guarded") == 0) client_options.mode = REDLOCK_MODE_GUARDED;
     redlock_lock_options_init(&options);
     options.ttl_ms = ttl_ms;
     options.retry_delay_ms_min = 2;
     options.retry_delay_ms_max = 12;
-    if (redlock_client_open(getenv("REDLOCK_NODES"), &client_options, client, &error) != REDLOCK_OK ||
+    if (redlock_client_open(NULL, NULL, client, &error) != REDLOCK_OK ||
         redlock_lock_new(*client, resource, strlen(resource), &options, lock, &error) != REDLOCK_OK) {
         fprintf(stderr, "counter: %s\n", error.text);
         return -1;

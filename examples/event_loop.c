@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
     lock_options.on_change_context = &loop;
 
     int status = 78;
-    if (redlock_client_open(getenv("REDLOCK_NODES"), &client_options, &client, &error) == REDLOCK_OK &&
+    if (redlock_client_open(NULL, &client_options, &client, &error) == REDLOCK_OK &&
         redlock_lock_new(client, argv[1], strlen(argv[1]), &lock_options, &lock, &error) == REDLOCK_OK)
         status = run(client, lock, &loop);
     else

@@ -7,7 +7,6 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* POSIX lets a pointer to data become one to a function in this way. */
@@ -25,7 +24,7 @@ int main(int argc, char **argv) {
     void *library = argc == 3 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) return 64;
     FIND(client_open), FIND(lock_new), FIND(acquire), FIND(lock_free), FIND(client_free);
-    if (client_open(getenv("REDLOCK_NODES"), NULL, &client, NULL) || lock_new(client, argv[2], strlen(argv[2]), NULL, &lock, NULL))
+    if (client_open(NULL, NULL, &client, NULL) || lock_new(client, argv[2], strlen(argv[2]), NULL, &lock, NULL))
         return 78;
     const int result = acquire(lock, 10000);
     printf("%s: %s\n", argv[2], result == REDLOCK_OK ? "held" : "not held");

@@ -14,7 +14,7 @@ static struct redlock_error error;
 
 static struct redlock_client *open_client(void) {
     struct redlock_client *client;
-    if (redlock_client_open(getenv("REDLOCK_NODES"), NULL, &client, &error) == REDLOCK_OK) return client;
+    if (redlock_client_open(NULL, NULL, &client, &error) == REDLOCK_OK) return client;
     fprintf(stderr, "%s\n", error.text);
     exit(78);
 }

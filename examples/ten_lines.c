@@ -4,14 +4,13 @@
  */
 #include <redlock.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static struct redlock_error error;
 
 int main(void) {
     struct redlock_client *client;
     struct redlock_lock *lock;
-    if (redlock_client_open(getenv("REDLOCK_NODES"), NULL, &client, &error) ||
+    if (redlock_client_open(NULL, NULL, &client, &error) ||
         redlock_lock_new(client, "nightly", 7, NULL, &lock, &error)) return fprintf(stderr, "%s\n", error.text), 78;
     int result = redlock_acquire(lock, 10000); /* tries for ten seconds */
     printf("nightly: %s, sure for %d ms\n", redlock_result_text(result), (int)redlock_validity_ms(lock));

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -92,7 +91,7 @@ int main(int argc, char **argv) {
         fputs("usage: tracing RESOURCE\n", stderr);
         return 64;
     }
-    if (redlock_client_open(getenv("REDLOCK_NODES"), NULL, &client, &error) != REDLOCK_OK ||
+    if (redlock_client_open(NULL, NULL, &client, &error) != REDLOCK_OK ||
         redlock_lock_new(client, argv[1], strlen(argv[1]), NULL, &lock, &error) != REDLOCK_OK) {
         fprintf(stderr, "tracing: %s\n", error.text);
         redlock_client_free(client);

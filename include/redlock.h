@@ -152,7 +152,10 @@ static inline void redlock_client_options_init(struct redlock_client_options *op
  * "unix:///path[?db=n]", separated by commas or white space; user and password percent-encoded. A
  * single node may have scheme=setnx ("redis://host/0?scheme=setnx") or scheme=setnx-ms: it then
  * excludes programs that lock by SETNX, GETSET and a timestamp. Such a client has no guarded mode,
- * and a lock has one resource; older-ways.md says what it can promise.
+ * and a lock has one resource; older-ways.md says what it can promise. `nodes` NULL: those of
+ * REDLOCK_NODES, else of the file that REDLOCK_CONFIG names, else of /etc/redlock.conf; and options
+ * that hold their defaults are taken from the environment and the file, as redlock.conf(5) says. A
+ * setuid program does not read its environment.
  * The quorum is nodes/2+1 of the nodes given here, never of those that answer. Returns at once;
  * connections come up in the background. `options` NULL: the defaults. *error, which may be NULL,
  * says why it failed. OK, BAD_ARGUMENT, NO_MEMORY, SYSTEM. */

@@ -266,15 +266,29 @@ static int open_client(const char *nodes, const struct redlock_client_options *c
     return REDLOCK_OK;
 }
 
+static int open_configured(struct redlock_client_options *options, struct redlock_client **out,
+                           struct redlock_error *error) {
+    struct client_fields fields = CLIENT_FIELDS_DEFAULTS;
+    int result = configured_read(&fields, options, error);
+    if (result == REDLOCK_OK) {
+        result = options_agree(options, error) ? open_client(fields.nodes, options, out, error)
+                                               : REDLOCK_BAD_ARGUMENT;
+        if (result == REDLOCK_BAD_ARGUMENT) configured_blame(error);
+    }
+    client_fields_free(&fields);
+    return result;
+}
+
 int redlock_client_open(const char *nodes, const struct redlock_client_options *options,
                         struct redlock_client **out, struct redlock_error *error) {
     struct redlock_client_options checked;
-    if (!nodes || !out)
-        return fail(error, REDLOCK_BAD_ARGUMENT,
-                    "redlock_client_open: nodes and client must not be NULL");
+    if (!out)
+        return fail(error, REDLOCK_BAD_ARGUMENT, "redlock_client_open: client must not be NULL");
     if (!options_client(&checked, options, error)) return REDLOCK_BAD_ARGUMENT;
+    if (nodes && !options_agree(&checked, error)) return REDLOCK_BAD_ARGUMENT;
     cancellation_off();
-    int result = open_client(nodes, &checked, out, error);
+    int result =
+        nodes ? open_client(nodes, &checked, out, error) : open_configured(&checked, out, error);
     cancellation_back();
     return result;
 }

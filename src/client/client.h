@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "client/schedule/schedule.h"
+#include "config/client_fields.h"
 #include "core/core.h"
 #include "net/net.h"
 #include "redlock/metrics.h"
@@ -101,8 +102,17 @@ struct redlock_client {
 /* options.c: defaults, validation, copies */
 bool options_client(struct redlock_client_options *to, const struct redlock_client_options *from,
                     struct redlock_error *error);
+/* Whether those that depend on each other go together. */
+bool options_agree(struct redlock_client_options *to, struct redlock_error *error);
 bool options_lock(const struct redlock_client *client, struct redlock_lock_options *to,
                   const struct redlock_lock_options *from, struct redlock_error *error);
+/* configured.c */
+/* The nodes, and what the options leave to the machine; the options refer to `fields`. An enum
+ * redlock_result. */
+int configured_read(struct client_fields *fields, struct redlock_client_options *options,
+                    struct redlock_error *error);
+/* Puts where they come from before an error. */
+void configured_blame(struct redlock_error *error);
 /* histogram.c */
 /* Leaves `count` to histogram_count(), which sums the buckets. */
 void histogram_add(struct redlock_histogram *histogram, rl_ns duration);

@@ -73,6 +73,10 @@ bool options_client(struct redlock_client_options *to, const struct redlock_clie
         !in_range(error, "recover", to->recover, 0, 1) ||
         !in_range(error, "allow_replicas", to->allow_replicas, 0, 1))
         return false;
+    return true;
+}
+
+bool options_agree(struct redlock_client_options *to, struct redlock_error *error) {
     if (!quorum_id_valid(to->quorum, error)) return false;
     /* A quorum that is named can only mean guarded mode, unless another is named. */
     if (to->quorum && to->mode == REDLOCK_MODE_AUTO) to->mode = REDLOCK_MODE_GUARDED;

@@ -21,7 +21,8 @@ for c in gcc clang; do compile c c11 $c; done
 for cxx in g++ clang++; do compile c++ c++17 $cxx; done
 [ $tried -ge 2 ]
 # 400 were enough for exclusive locks; observing leaders is for every program, like taking locks, and not only for
-# administrators; and so are what the contract says of forks, cancellation, exit and stacks, why a lock cannot be had, and the login.
+# administrators; and so are what the contract says of forks, cancellation, exit and stacks, why a lock cannot be had, the login,
+# and where nodes come from.
 lines=$(wc -l < "$include/redlock.h")
-[ "$lines" -le 541 ] || { echo "redlock.h has $lines lines; what only administrators need goes to redlock/admin.h" >&2; exit 1; }
+[ "$lines" -le 544 ] || { echo "redlock.h has $lines lines; what only administrators need goes to redlock/admin.h" >&2; exit 1; }
 echo "each header compiles alone ($tried compilers and languages)"

@@ -53,7 +53,7 @@ LAYERS = {
     "src/gate": {"src/abi", "src/gate", "include"},
     # The client's rooms, from the lowest up. All share client.h, which knows no room but the schedule.
     "src/client/schedule": {"src/core", "src/net", "src/client/schedule", "include"},
-    "src/client/client.h": {"src/core", "src/net", "src/client/schedule", "include"},
+    "src/client/client.h": {"src/config", "src/core", "src/net", "src/client/schedule", "include"},
     "src/client/ask": {"src/core", "src/net", "src/client/schedule", "src/client/client.h", "src/client/ask", "include"},
     "src/client/guarding": {*BELOW_ROOMS, "src/client/guarding"},
     "src/client/locks": {*BELOW_ROOMS, "src/trace", "src/client/guarding", "src/client/locks"},
@@ -61,7 +61,7 @@ LAYERS = {
     "src/client/look": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/look"},
     "src/client/change": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/change"},
     "src/client/why": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/why"},
-    "src/client": {*BELOW_ROOMS, "src/client/guarding", "src/client/locks", "src/client/look", "src/client/change", "src/client"},
+    "src/client": {*BELOW_ROOMS, "src/config", "src/client/guarding", "src/client/locks", "src/client/look", "src/client/change", "src/client"},
     # The simulator's rooms, from the lowest up. A judge learns from a history alone.
     "sim/history": {"src/core", "src/policy", "sim/history", "include"},
     "sim/judges": {"src/core", "sim/history", "sim/judges"},

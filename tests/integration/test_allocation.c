@@ -31,6 +31,7 @@ struct scenario {
     enum ending ending;
     enum failing_how how;
     const char *ca_file; /* TLS when given */
+    bool is_configured;  /* a file names the nodes */
 };
 
 static struct servers scripted, scriptless, encrypted, recorded;
@@ -120,7 +121,8 @@ static int open_one(const struct scenario *scenario, struct redlock_client **cli
     options.log_level = REDLOCK_LOG_INFO;
     options.tls_ca_file = scenario->ca_file;
     options.node_timeout_ms = 100;
-    return redlock_client_open(scenario->servers->urls, &options, client, error);
+    const char *nodes = scenario->is_configured ? NULL : scenario->servers->urls;
+    return redlock_client_open(nodes, &options, client, error);
 }
 
 static int new_one(const struct scenario *scenario, struct redlock_client *client,
@@ -284,58 +286,59 @@ static void sweep(const struct scenario *scenario) {
 static void one_fails_with_the_service_thread(void **state) {
     (void)state;
     sweep(&(struct scenario){"one resource, service thread", &scripted, 1, 1, RELEASED, FAIL_ONE,
-                             NULL});
+                             NULL, false});
 }
 
 static void one_fails_without_a_thread(void **state) {
     (void)state;
-    sweep(&(struct scenario){"one resource, no thread", &scripted, 1, 0, RELEASED, FAIL_ONE, NULL});
+    sweep(&(struct scenario){"one resource, no thread", &scripted, 1, 0, RELEASED, FAIL_ONE, NULL,
+                             false});
 }
 
 static void one_fails_and_the_lock_is_freed_while_held(void **state) {
     (void)state;
-    sweep(
-        &(struct scenario){"freed while held", &scripted, 1, 1, FREED_WHILE_HELD, FAIL_ONE, NULL});
+    sweep(&(struct scenario){"freed while held", &scripted, 1, 1, FREED_WHILE_HELD, FAIL_ONE, NULL,
+                             false});
 }
 
 static void one_fails_with_several_resources(void **state) {
     (void)state;
-    sweep(&(struct scenario){"three resources", &scripted, 3, 1, RELEASED, FAIL_ONE, NULL});
+    sweep(&(struct scenario){"three resources", &scripted, 3, 1, RELEASED, FAIL_ONE, NULL, false});
 }
 
 static void one_fails_with_transactions(void **state) {
     (void)state;
     sweep(&(struct scenario){"three resources, transactions", &scriptless, 3, 1, RELEASED, FAIL_ONE,
-                             NULL});
+                             NULL, false});
 }
 
 static void all_later_ones_fail(void **state) {
     (void)state;
-    sweep(
-        &(struct scenario){"all later ones too", &scripted, 1, 1, RELEASED, FAIL_ALL_LATER, NULL});
+    sweep(&(struct scenario){"all later ones too", &scripted, 1, 1, RELEASED, FAIL_ALL_LATER, NULL,
+                             false});
 }
 
 static void all_later_ones_fail_with_transactions(void **state) {
     (void)state;
     sweep(&(struct scenario){"transactions, all later ones too", &scriptless, 2, 0, RELEASED,
-                             FAIL_ALL_LATER, NULL});
+                             FAIL_ALL_LATER, NULL, false});
 }
 
 static void one_fails_in_guarded_mode(void **state) {
     (void)state;
-    sweep(&(struct scenario){"guarded", &recorded, 1, 1, RELEASED, FAIL_ONE, NULL});
+    sweep(&(struct scenario){"guarded", &recorded, 1, 1, RELEASED, FAIL_ONE, NULL, false});
 }
 
 static void one_fails_in_guarded_mode_with_several_resources(void **state) {
     (void)state;
     sweep(&(struct scenario){"guarded, three resources, no thread", &recorded, 3, 0, RELEASED,
-                             FAIL_ONE, NULL});
+                             FAIL_ONE, NULL, false});
 }
 
 static void all_later_ones_fail_in_guarded_mode(void **state) {
     (void)state;
     sweep(&(struct scenario){"guarded, all later ones too", &recorded, 1, 1, FREED_WHILE_HELD,
-                             FAIL_ALL_LATER, NULL});
+                             FAIL_ALL_LATER, NULL, false});
 }
 
 /* ---- a release, without memory ---- */
@@ -347,7 +350,7 @@ enum { OTHERS = 20 };
  * that. */
 static void a_release_needs_no_memory(void **state) {
     const struct scenario scenario = {
-        "released without memory", &scripted, 1, 0, RELEASED, FAIL_ALL_LATER, NULL};
+        "released without memory", &scripted, 1, 0, RELEASED, FAIL_ALL_LATER, NULL, false};
     struct redlock_client *client = NULL;
     struct redlock_lock *held = NULL, *others[OTHERS];
     struct redlock_lock_options options = lock_options(TTL_MS);
@@ -446,7 +449,21 @@ static void one_fails_with_tls(void **state) {
         skip();
     }
     start_encrypted();
-    sweep(&(struct scenario){"TLS", &encrypted, 1, 1, RELEASED, FAIL_ONE, ca_file});
+    sweep(&(struct scenario){"TLS", &encrypted, 1, 1, RELEASED, FAIL_ONE, ca_file, false});
+}
+
+static void one_fails_with_a_file(void **state) {
+    (void)state;
+    char path[100];
+    snprintf(path, sizeof path, "%s/redlock.conf", scripted.at[0].dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "tls-server-name = x\nnode-timeout = 100ms\n[p]\nnodes = %s\n[q]\nprefix = q\n",
+            scripted.urls);
+    assert_int_equal(fclose(file), 0);
+    setenv("REDLOCK_CONFIG", path, 1);
+    setenv("REDLOCK_PROFILE", "p", 1);
+    sweep(&(struct scenario){"configured", &scripted, 1, 0, RELEASED, FAIL_ONE, NULL, true});
 }
 
 int main(void) {
@@ -462,6 +479,7 @@ int main(void) {
         cmocka_unit_test_setup(one_fails_in_guarded_mode_with_several_resources, anew),
         cmocka_unit_test_setup(all_later_ones_fail_in_guarded_mode, anew),
         cmocka_unit_test_setup(a_release_needs_no_memory, anew),
+        cmocka_unit_test_setup(one_fails_with_a_file, anew),
         cmocka_unit_test_setup(one_fails_with_tls, anew),
     };
     return cmocka_run_group_tests(tests, start, stop);
