@@ -71,10 +71,25 @@ static int replace_file(const char *path, json_t *object) {
     return result;
 }
 
-/* /dev/null, a named pipe, a link: replacing anything but a plain file would destroy it. */
+/* /dev/null, a named pipe, a link: replacing anything but a plain file would destroy it. A file
+ * that is mounted, as in a container, cannot be replaced. */
 static bool is_replaceable(const char *path) {
-    struct stat status;
-    return lstat(path, &status) != 0 || S_ISREG(status.st_mode);
+    struct statx status;
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &status) != 0) return true;
+    return S_ISREG(status.stx_mode) && (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0;
+}
+
+/* A link may lead to a file that is not there yet, or to where none can be. An errno. */
+static int try_in_place(const char *path) {
+    if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0) return 0;
+    const int fd =
+        errno == ENOENT ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666) : -1;
+    if (fd < 0) return errno;
+    char *target = realpath(path, NULL);
+    if (target != NULL) unlink(target);
+    free(target);
+    close(fd);
+    return 0;
 }
 
 static int try_file(const char *path) {
@@ -82,8 +97,7 @@ static int try_file(const char *path) {
     struct stat status;
     if (path[0] == '\0') return ENOENT;
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return EISDIR;
-    if (!is_replaceable(path)) /* a link may lead to a file that is not there yet */
-        return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0 || errno == ENOENT ? 0 : errno;
+    if (!is_replaceable(path)) return try_in_place(path);
     char *draft = draft_beside(path, &fd);
     if (draft == NULL) return errno;
     close(fd);

@@ -258,14 +258,42 @@ def test_status_file_of_other_ends(locked, redlock, resource, tmp_path):
 
 @pytest.mark.parametrize("verb", ["run", "elect"])
 def test_a_status_file_that_cannot_be_written_is_reported_before_the_job(locked, quorum, resource, tmp_path, verb):
-    ran = tmp_path / "ran"
+    ran, link = tmp_path / "ran", tmp_path / "link"
+    link.symlink_to("/does/not/exist")
     for path, why in (("/does/not/exist", "No such file or directory; make its directory first"), ("", "No such file"), (tmp_path, "Is a directory"),
-                      ("/proc/1/x", ""), ("/dev/null/x", "Not a directory")):
+                      ("/proc/1/x", ""), ("/dev/null/x", "Not a directory"), (link, "No such file or directory; make its directory first")):
         done = locked(verb, "--mode", "classic", "--status-file", str(path), resource, "touch", str(ran), timeout=5)
         assert done.returncode == 64, done
         assert f"cannot write the status file '{path}': {why}" in done.stderr.decode()
     assert not ran.exists() and quorum.values(resource) == [None] * 5
-    assert list(tmp_path.iterdir()) == [], "no draft is left"
+    assert list(tmp_path.iterdir()) == [link], "no draft is left"
+
+
+PRIVATE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
+
+
+def test_status_files_on_mounts(locked, quorum, resource, tmp_path):
+    """A read-only file system is noticed before the job. A mounted file, as containers have them, cannot be replaced; it is written."""
+    if subprocess.run([*PRIVATE, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("no mounts of its own")
+    file, other, directory, ran = tmp_path / "file", tmp_path / "other", tmp_path / "directory", tmp_path / "ran"
+    file.touch()
+    other.touch()
+    directory.mkdir()
+    script = (f'set -e; mount -t tmpfs -o ro none {directory}; mount --bind {other} {file}; '
+              f'"$0" run --status-file {file} {resource} true; "$0" run --status-file {directory}/status {resource} touch {ran}')
+    done = subprocess.run([*PRIVATE, "sh", "-c", script, BINARY], env=locked.environ, capture_output=True, timeout=30, check=False)
+    assert (done.returncode, f"cannot write the status file '{directory}/status': Read-only file system" in done.stderr.decode()) == (64, True), done
+    assert not ran.exists() and quorum.values(resource) == [None] * 5
+    assert json.loads(other.read_text())["outcome"] == "command"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_status_file_in_a_directory_of_others(locked, quorum, resource):
+    done = subprocess.run([BINARY, "run", "--status-file", "/usr/status", resource, "true"], env=locked.environ, user=65534, group=65534, extra_groups=[],
+                          capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (64, b"redlock: cannot write the status file '/usr/status': Permission denied\n")
+    assert quorum.values(resource) == [None] * 5
 
 
 def test_status_file_that_is_no_plain_file(locked, resource, tmp_path):
