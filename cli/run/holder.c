@@ -227,6 +227,16 @@ static void report_keep(struct holder *holder) {
         report_passing("the lock stays held for %s more (--min-hold)", left);
 }
 
+/* To the one who sent the signal: it did not free the lock. */
+static void report_left(const struct holder *holder) {
+    char left[64];
+    const int64_t proven = holder->keep.proven, validity = redlock_validity_end_ns(holder->lock),
+                  until = proven > validity ? proven : validity;
+    if (!holder->asked_to_end || holder->settings->quiet) return;
+    complain("'%.100s' is not released (--min-hold): its keys last for %s more",
+             holder->plan->resource, duration_text(left, sizeof left, (until - now_ns()) / MS));
+}
+
 /* The keys last as they are. */
 static void leave_keys(struct holder *holder) {
     redlock_lock_disown(holder->lock);
@@ -245,7 +255,10 @@ static void check_keep(struct holder *holder) {
     switch (keep_step(&holder->keep, hurries)) {
     case KEEP_STAYS: report_keep(holder); return;
     case KEEP_RELEASE: begin_release(holder); return;
-    case KEEP_LEAVE: leave_keys(holder); return;
+    case KEEP_LEAVE:
+        report_left(holder);
+        leave_keys(holder);
+        return;
     }
 }
 

@@ -69,7 +69,9 @@ def test_a_signal_while_it_stays_leaves_the_lock(locked, quorum, resource, tmp_p
     process = locked.start("run", "-v", "-t", "20s", "--min-hold", "10s", resource, "--", "sh", "-c", "exit 4")
     assert any(b"the lock stays held for " in line for line in iter(process.stderr.readline, b""))
     process.send_signal(getattr(signal, f"SIG{name}"))
-    assert process.wait(3) == 4, "the status is that of the command, which had ended"
+    _, said = process.communicate(timeout=3)
+    assert process.returncode == 4, "the status is that of the command, which had ended"
+    assert re.search(rf"'{resource}' is not released \(--min-hold\): its keys last for 1[789]\.\d s more\n$", said.decode()), said
     assert longest(quorum, resource) > 15000
 
 
@@ -98,7 +100,8 @@ def test_term_leaves_as_much_as_ttl_max_allows(guarded, three, resource):
     until(lambda: three.holder(resource))
     time.sleep(1.5)
     process.terminate()
-    assert process.wait(3) == 0
+    _, said = process.communicate(timeout=3)
+    assert process.returncode == 0 and b"its keys last for 2." in said, said
     assert 1500 < longest(three, resource) <= 3000
 
 
