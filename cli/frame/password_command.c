@@ -24,6 +24,7 @@
 
 #define COMMAND_SECONDS 10
 #define LOOK_AGAIN_MS 10
+#define REPORT_AGAIN (60000 * MS)
 
 /* A request is its number. A new one ends the command of the one before, as the end of the socket
  * does. */
@@ -41,20 +42,21 @@ static size_t answer_bytes(const struct answer *answer) {
 
 struct command {
     const char *line;
-    int socket, output;
+    int socket, output, errors;
     pid_t pid;  /* 0: it has ended, ... */
     int status; /* ... as waitpid(2) says it */
     int64_t until;
 };
 
-static _Noreturn void become_shell(const char *line, int output) {
+static _Noreturn void become_shell(const struct command *command, int output) {
     static const int plain[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE};
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) signal(plain[i], SIG_DFL);
     sigaction(SIGXFSZ, signals_inherited_xfsz(), NULL);
     dup2(output, STDOUT_FILENO);
-    execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+    dup2(command->errors, STDERR_FILENO);
+    execl("/bin/sh", "sh", "-c", command->line, (char *)NULL);
     _exit(EXIT_NOT_FOUND);
 }
 
@@ -64,7 +66,7 @@ static const char *start(struct command *command) {
     command->until = now_ns() + COMMAND_SECONDS * 1000 * MS;
     if (pipe2(ends, O_CLOEXEC) != 0) return strerror(errno);
     command->pid = fork();
-    if (command->pid == 0) become_shell(command->line, ends[1]);
+    if (command->pid == 0) become_shell(command, ends[1]);
     const int error = errno;
     close(ends[1]);
     if (command->pid > 0) {
@@ -163,6 +165,23 @@ static void run(struct command *command, struct answer *answer) {
     waitpid(command->pid, NULL, 0);
 }
 
+/* While it goes on failing, what it prints to standard error is shown once a minute: connections
+ * ask for as long as there is none. */
+static void run_reporting(struct command *command, struct answer *answer) {
+    static int64_t failures, reported_at;
+    const bool is_mute = failures > 1 && now_ns() < reported_at + REPORT_AGAIN;
+    command->errors = is_mute ? STDIN_FILENO : STDERR_FILENO; /* the first is /dev/null */
+    answer->given = false;
+    run(command, answer);
+    if (answer->given) {
+        if (failures > 1) complain("node-password-command works again");
+        failures = 0;
+    } else if (failures++ > 0 && !is_mute) {
+        complain("node-password-command fails: %.80s", answer->text);
+        reported_at = now_ns();
+    }
+}
+
 /* It has a group of its own, so that ^C is not for it, and it outlives a TERM to a whole service:
  * the process that asks ends later. It keeps nothing open but the socket and standard error. */
 static _Noreturn void serve_passwords(const char *line, int socket) {
@@ -182,8 +201,7 @@ static _Noreturn void serve_passwords(const char *line, int socket) {
     signal(SIGHUP, SIG_IGN);
     while (recv(command.socket, &answer.number, sizeof answer.number, 0) ==
            (ssize_t)sizeof answer.number) {
-        answer.given = false;
-        run(&command, &answer);
+        run_reporting(&command, &answer);
         send(command.socket, &answer, answer_bytes(&answer), MSG_NOSIGNAL);
         explicit_bzero(answer.text, sizeof answer.text);
     }

@@ -92,6 +92,24 @@ def test_a_command_that_gives_none(redlock, config, resource, line, words):
     assert "no vault today" in said or "vault" not in line
 
 
+def test_a_command_that_goes_on_failing(redlock, config, password, tmp_path):
+    """It runs whenever a connection needs a password, and is reported at the beginning, once a minute, and at the end."""
+    runs, errors, works = tmp_path / "runs", tmp_path / "errors", tmp_path / "works"
+    environ = config(f"node-password-command = echo x >> {runs}; [ -e {works} ] || {{ echo no vault >&2; exit 3; }}; cat {password}")
+    with errors.open("wb") as stderr:
+        process = redlock.start("serve", "--listen", f"unix://{tmp_path}/socket", environ=environ, stderr=stderr)
+        try:
+            until(lambda: runs.exists() and len(runs.read_text().split()) > 6, 20)
+            works.touch()
+            until(lambda: "works again" in errors.read_text(), 20)
+        finally:
+            process.terminate()
+            process.wait(10)
+    said = errors.read_text()
+    assert said.count("no vault\n") == 2, said
+    assert said.count("redlock: node-password-command fails: exit status 3\n") == 1, said
+
+
 def children(pid):
     """With theirs. One that ends meanwhile has none."""
     found = []
