@@ -2,6 +2,7 @@
 #include "watcher.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -161,6 +162,15 @@ static void *watch(void *context) {
 
 /* ---- what the loop asks ---- */
 
+/* That of the page is an object, which gets its age. */
+static bool add_text(const struct text *text, enum shown what, int64_t age_ns,
+                     struct evbuffer *out) {
+    if (text->bytes == NULL) return false;
+    if (what != PAGE) return evbuffer_add(out, text->bytes, text->count) == 0;
+    return evbuffer_add_printf(out, "{\"age_ms\":%" PRId64 ",", age_ns / MS) > 0 &&
+           evbuffer_add(out, text->bytes + 1, text->count - 1) == 0;
+}
+
 /* Returns the status; NULL: a look is under way. */
 static const char *write_text(struct watcher *watcher, enum shown what, struct evbuffer *out) {
     const char *status = NULL;
@@ -178,10 +188,8 @@ static const char *write_text(struct watcher *watcher, enum shown what, struct e
     /* A browser gets the last look at once, and the next one when it asks again. */
     if (age >= fresh && (what != PAGE || age >= OLD)) {
         status = NULL;
-    } else if (text->bytes == NULL || evbuffer_add(out, text->bytes, text->count) != 0) {
-        status = "503 Service Unavailable";
     } else {
-        status = HTTP_OK;
+        status = add_text(text, what, age, out) ? HTTP_OK : "503 Service Unavailable";
     }
     pthread_mutex_unlock(&watcher->mutex);
     return status;
