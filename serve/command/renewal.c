@@ -57,6 +57,7 @@ static void set_timer(struct renewal *renewal, int64_t after_ns) {
 
 /* Its struct lives on until its operation ends. */
 static void end(struct renewal *renewal) {
+    renewal->gateway->metrics.renewed--;
     event_del(&renewal->timer);
     LIST_REMOVE(renewal, of_connection);
     LIST_REMOVE(renewal, of_key);
@@ -69,10 +70,18 @@ static void end(struct renewal *renewal) {
         free(renewal);
 }
 
+static enum metric_renewal reason_of(const char *why) {
+    return strncmp(why, "LOST ", 5) == 0     ? RENEWAL_LOST
+           : strncmp(why, "SILENT ", 7) == 0 ? RENEWAL_SILENT
+           : strncmp(why, "MAX ", 4) == 0    ? RENEWAL_MAX
+                                             : RENEWAL_NO_QUORUM;
+}
+
 /* A client that speaks RESP2 has no place for a message that it has not asked for. */
 static void end_and_report(struct renewal *renewal, const char *why) {
     struct connection *connection = renewal->connection;
     struct reply *reply = &connection->reply;
+    renewal->gateway->metrics.renewals_ended[reason_of(why)]++;
     if (reply->protocol == 3 && !connection->last && connection_may_write(connection)) {
         reply_push(reply, 3);
         reply_text(reply, "redlock.lost");
@@ -228,6 +237,7 @@ static bool bind_lock(struct connection *connection, const struct key_op *op) {
     memcpy(renewal->value, value.data, value.bytes);
     LIST_INSERT_HEAD(&connection->renewals, renewal, of_connection);
     LIST_INSERT_HEAD(&key->renewals, renewal, of_key);
+    renewal->gateway->metrics.renewed++;
     evtimer_assign(&renewal->timer, connection->gateway->base, on_timer, renewal);
     set_timer(renewal, renewal->ttl_ms * GATEWAY_MS / 3);
     return true;

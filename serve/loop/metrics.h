@@ -28,6 +28,15 @@ enum metric_refusal {
     REFUSALS
 };
 
+/* Why the gateway renews a lock no longer that its client did not release. */
+enum metric_renewal {
+    RENEWAL_LOST,
+    RENEWAL_NO_QUORUM,
+    RENEWAL_SILENT, /* the client sent nothing */
+    RENEWAL_MAX,    /* the time that the client had set was over */
+    RENEWAL_ENDS
+};
+
 /* A histogram, in buckets that Prometheus reads. */
 struct durations {
     /* each bucket counts alone; the last holds all longer ones */
@@ -41,7 +50,8 @@ struct metrics {
     struct durations waits; /* for a key */
     uint64_t requests, connections, expired, notifications;
     uint64_t refusals[REFUSALS];
-    struct http http; /* of the metrics address */
+    uint64_t renewed, renewals_ended[RENEWAL_ENDS]; /* now; since the start */
+    struct http http;                               /* of the metrics address */
 };
 
 void durations_add(struct durations *durations, int64_t ns);

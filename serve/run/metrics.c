@@ -29,6 +29,20 @@ static void write_step(struct evbuffer *out, const char *name, const uint64_t *c
     }
 }
 
+static void write_renewals(const struct metrics *metrics, struct evbuffer *out) {
+    static const char ended[] = "redlock_serve_renewals_ended_total";
+    static const char *const reasons[RENEWAL_ENDS] = {[RENEWAL_LOST] = "lost",
+                                                      [RENEWAL_NO_QUORUM] = "no_quorum",
+                                                      [RENEWAL_SILENT] = "silent",
+                                                      [RENEWAL_MAX] = "max"};
+    exposition_number(out, "redlock_serve_locks_renewed", "gauge", metrics->renewed,
+                      "Locks that are renewed for a client now.");
+    exposition_head(out, ended, "counter",
+                    "Renewed locks whose renewal ended without a release, by reason.");
+    for (int i = 0; i < RENEWAL_ENDS; i++)
+        exposition_labelled(out, ended, "reason", reasons[i], metrics->renewals_ended[i]);
+}
+
 static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
     const struct metrics *metrics = &gateway->metrics;
     static const char *const steps[METRIC_STEPS] = {[METRIC_PEEK] = "step=\"look\"",
@@ -52,6 +66,7 @@ static void write_locks(const struct gateway *gateway, struct evbuffer *out) {
                "gone", "Tries to release a lock.");
     exposition_number(out, "redlock_serve_expired_total", "counter", metrics->expired,
                       "Locks of this gateway that expired.");
+    write_renewals(metrics, out);
     exposition_head(out, "redlock_serve_wait_seconds", "histogram",
                     "How long a request waited for others on the same key.");
     durations_write(&metrics->waits, "redlock_serve_wait_seconds", "", out);

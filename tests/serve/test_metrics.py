@@ -49,6 +49,27 @@ def measured(start, quorum):
     return start(quorum.nodes, "--metrics", "127.0.0.1:0")
 
 
+def test_renewed_locks(measured, key):
+    def now(reason):
+        found = samples(page(measured))
+        return found["redlock_serve_locks_renewed", None], found["redlock_serve_renewals_ended_total", f'reason="{reason}"']
+    with measured.connect() as holder, measured.connect() as other:
+        for number in range(3):
+            holder("SET", f"{key}-{number}", "v", "NX", "PX", 20000)
+            holder("REDLOCK.RENEW", f"{key}-{number}", "v", 20000, "MAX", 60000)
+        assert now("lost") == (3, 0)
+        holder("DEL", f"{key}-0")
+        until(lambda: now("lost") == (2, 0), what="the end by its client")
+        other("EVAL", RELEASE, 1, f"{key}-1", "v")
+        until(lambda: now("lost") == (1, 1), what="the loss")
+    until(lambda: now("lost") == (0, 1), what="the end of the connection")
+    with measured.connect() as holder:
+        holder("REDLOCK.RENEW", f"{key}-2", "v", 1000, "MAX", 1000)
+        until(lambda: now("max") == (0, 1), what="the end of MAX")
+        holder("REDLOCK.RENEW", f"{key}-2", "v", 1000)
+        until(lambda: now("silent") == (0, 1), what="the end by silence")
+
+
 def test_numbers_of_what_was_done(measured, quorum, key):
     with measured.connect() as client:
         for number in range(3):
