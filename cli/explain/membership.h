@@ -67,8 +67,7 @@ bool list_has(const char *nodes, const char *url, size_t *at);
  * which one it was. Returns `out`. */
 char *unfinished_text(const struct membership *membership, char *out, size_t size);
 
-/* Prints the table, and the conclusion below it. */
-/* `advises`: to run init, where that is the cure. */
+/* Prints the table, and the conclusion below it. `advises`: to run init, where that is the cure. */
 void membership_print(struct session *session, const struct membership *membership, bool advises,
                       FILE *out);
 json_t *membership_json(struct session *session, const struct membership *membership);

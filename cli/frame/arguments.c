@@ -112,8 +112,8 @@ static bool lacks_equals(const struct option_entry *entry, const char *next) {
     int64_t ms;
     if (!is_optional(entry) || next == NULL || optarg != NULL) return false;
     if (duration_parse(next, &ms, reason, sizeof reason) != 0) return false;
-    complain("'%.20s' after --%s is no operand: write --%s=%.20s; what has that name comes before "
-             "--%s",
+    complain("'%.20s' after --%s looks like its value: write --%s=%.20s, or put an operand of that "
+             "name before --%s",
              next, entry->name, entry->name, next, entry->name);
     return true;
 }

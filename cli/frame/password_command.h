@@ -9,7 +9,7 @@
 
 #include <redlock.h>
 
-/* Starts that process; `line` NULL: there is no command, and nothing is done. 0, or the exit status
+/* Starts that process; `line` NULL: does nothing. 0, or the exit status
  * after a message. */
 int password_command_begin(const char *line);
 /* Ends it. */

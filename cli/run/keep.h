@@ -16,7 +16,7 @@
 struct keep {
     struct redlock_client *client;
     struct redlock_lock *lock;
-    int64_t until;    /* now_ns(); 0: there is no minimum */
+    int64_t until;    /* now_ns(); 0: no minimum */
     int64_t proven;   /* until when the keys last by the last extension */
     int64_t look_at;  /* the next step, if nothing happens before */
     int64_t asks_for; /* of the extension under way; 0: there is none */

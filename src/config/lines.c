@@ -60,8 +60,6 @@ static enum config_item section(struct config_lines *lines, char *text, const ch
                                 const char **value) {
     char *end = strchr(text, ']');
     if (end == NULL) return wrong(value, "'[' without ']'");
-    if (end[1] != '\0' && !isspace((unsigned char)end[1]))
-        return wrong(value, "a profile's line ends with ']'");
     *end = '\0';
     if (without_comment(end + 1)[0] != '\0') return wrong(value, "a profile's line ends with ']'");
     *name = text + 1;

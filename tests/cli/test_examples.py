@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The examples in --help, as a shell runs them, on servers of the test's own."""
+import contextlib
 import os
 import pathlib
 import re
@@ -85,31 +86,29 @@ def test_example_of_watch(shell):
     leader.communicate(timeout=30)
 
 
-def test_example_of_serve(shell):
+@contextlib.contextmanager
+def serving(shell, command, port):
+    """The example, on a free port in place of its own. It says where it serves."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
-    gateway = shell.start("exec " + example(shell.redlock, "serve").replace("6390", str(port)))
-    assert f"127.0.0.1:{port}" in gateway.stderr.readline()
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        free = held.getsockname()[1]
+    process = shell.start("exec " + example(shell.redlock, command).replace(port, str(free)))
+    assert f"127.0.0.1:{free}" in process.stderr.readline()
+    yield free
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_example_of_serve(shell):
+    with serving(shell, "serve", "6390") as port, socket.create_connection(("127.0.0.1", port), timeout=10) as client:
         client.sendall(b"SET nightly me NX PX 30000\r\n")
         assert client.recv(100) == b"+OK\r\n"
-    gateway.send_signal(signal.SIGTERM)
-    gateway.communicate(timeout=30)
-    assert gateway.returncode == 0
 
 
 def test_example_of_exporter(shell):
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
-    exporter = shell.start("exec " + example(shell.redlock, "exporter").replace("16390", str(port)))
-    assert f"127.0.0.1:{port}/metrics" in exporter.stderr.readline()
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as reply:
+    with serving(shell, "exporter", "16390") as port, urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as reply:
         assert b"\nredlock_quorum_up 1\n" in reply.read()
-    exporter.send_signal(signal.SIGTERM)
-    exporter.communicate(timeout=30)
-    assert exporter.returncode == 0
 
 
 def test_examples_of_quorum(shell, three):

@@ -88,6 +88,12 @@ static struct redlock_client *open_with(const struct redlock_client_options *opt
     return client;
 }
 
+static struct redlock_client *open_with_file(const char *content) {
+    put_file(content);
+    const struct redlock_client_options options = from_file();
+    return open_with(&options);
+}
+
 static struct redlock_node_status status_of(struct redlock_client *client) {
     struct redlock_node_status status;
     redlock_node_status_init(&status);
@@ -117,9 +123,7 @@ static void a_password_that_changes(void **state) {
     static const char *const words[] = {"first", "second", "third", "first"};
     static const char *const contents[] = {"", "second", "third\r\nnot this line\n", "first\n\n"};
     struct notices notices = {0};
-    put_file("first\n");
-    const struct redlock_client_options options = from_file();
-    struct redlock_client *client = open_with(&options);
+    struct redlock_client *client = open_with_file("first\n");
     const struct redlock_lock_options renewed = notices_options(600, &notices);
     struct redlock_lock *lock = NULL;
     assert_result(redlock_lock_new(client, "rotated", 7, &renewed, &lock, NULL), REDLOCK_OK);
@@ -139,9 +143,7 @@ static void a_password_that_changes(void **state) {
 /* Nothing reports that the file has changed: the next try reads it. */
 static void a_wrong_password_that_is_corrected(void **state) {
     (void)state;
-    put_file("mistaken");
-    const struct redlock_client_options options = from_file();
-    struct redlock_client *client = open_with(&options);
+    struct redlock_client *client = open_with_file("mistaken");
     assert_node(client, REDLOCK_VERDICT_AUTH, "the password file /");
     assert_non_null(strstr(status_of(client).text, server.dir));
     assert_null(strstr(logged, "mistaken"));
@@ -154,9 +156,7 @@ static void a_file_that_is_away_for_a_while(void **state) {
     (void)state;
     struct redlock_why_report why;
     struct redlock_error error = {0};
-    put_file("first");
-    const struct redlock_client_options options = from_file();
-    struct redlock_client *client = open_with(&options);
+    struct redlock_client *client = open_with_file("first");
     assert_int_equal(remove(file), 0);
     assert_int_equal(redlock_client_reload(client, &error), REDLOCK_BAD_ARGUMENT);
     assert_non_null(strstr(error.text, file));
@@ -220,9 +220,7 @@ static void a_long_password(void **state) {
     static char longest[REDLOCK_PASSWORD_BYTES_MAX + 1];
     memset(longest, 'x', sizeof longest - 1);
     freeReplyObject(server_ask(&server, "ACL SETUSER app >%s", longest));
-    put_file(longest);
-    const struct redlock_client_options options = from_file();
-    struct redlock_client *client = open_with(&options);
+    struct redlock_client *client = open_with_file(longest);
     assert_node(client, REDLOCK_VERDICT_GRANTED, "");
     redlock_client_free(client);
 }
@@ -300,14 +298,19 @@ static void a_function_that_takes_long(void **state) {
     redlock_client_free(client);
 }
 
+static struct redlock_client *open_asking(struct source *source) {
+    const struct redlock_client_options options = from_source(source);
+    struct redlock_client *client = NULL;
+    assert_result(redlock_client_open(url, &options, &client, NULL), REDLOCK_OK);
+    wait_until(source->running == 1, 5000);
+    return client;
+}
+
 /* What it uses may be freed afterwards. */
 static void a_client_that_is_freed_while_it_asks(void **state) {
     (void)state;
     struct source source = {.password = "first", .takes_ms = 400};
-    const struct redlock_client_options options = from_source(&source);
-    struct redlock_client *client = NULL;
-    assert_result(redlock_client_open(url, &options, &client, NULL), REDLOCK_OK);
-    wait_until(source.running == 1, 5000);
+    struct redlock_client *client = open_asking(&source);
     redlock_client_free(client);
     assert_int_equal(source.running, 0);
 }
@@ -316,10 +319,7 @@ static void a_client_that_is_freed_while_it_asks(void **state) {
 static void a_child_frees_the_client_while_the_parent_asks(void **state) {
     (void)state;
     struct source source = {.password = "first", .takes_ms = 400};
-    const struct redlock_client_options options = from_source(&source);
-    struct redlock_client *client = NULL;
-    assert_result(redlock_client_open(url, &options, &client, NULL), REDLOCK_OK);
-    wait_until(source.running == 1, 5000);
+    struct redlock_client *client = open_asking(&source);
     const double began = now_ms();
     const pid_t child = fork();
     if (child == 0) {

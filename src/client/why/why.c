@@ -84,7 +84,7 @@ static int obstacle_of(int verdict, int vote, const struct redlock_node_status *
     /* Of a replica: a failover or a backup may be under way. */
     const bool may_pass =
         status->verdict == REDLOCK_VERDICT_UNFIT && strstr(status->text, "replica") != NULL;
-    /* A file is about to be replaced, or whoever gives the password is down. */
+    /* A file is about to be replaced, or what gives the password is down. */
     if (status->verdict == REDLOCK_VERDICT_AUTH && lacks_password(status))
         return REDLOCK_OBSTACLE_ERROR;
     /* A permission may be missing for the key alone. */

@@ -20,7 +20,7 @@ struct background {
     pthread_t thread;
 };
 
-/* `work` and `free` are set, the rest is zero. False: there is no thread, and nothing has begun. */
+/* `work` and `free` are set, the rest is zero. False: no thread could be started. */
 bool background_start(struct background *background, int kick_fd);
 /* What came of it may be read. */
 bool background_is_done(const struct background *background);

@@ -32,3 +32,13 @@ def seconds_to_raise(peer, way, nodes):
             return None
         alone.until(lambda: all(quorum.values("r")), what="A's keys")
         return told_at - asked_at
+
+
+def raises_late(nodes, words):
+    """A quirk for alone.show(); `words` name the seconds with a URL, and with a host."""
+    def quirk(peer):
+        by_url, by_host = seconds_to_raise(peer, "url", nodes), seconds_to_raise(peer, "host", nodes)
+        if by_url is None or by_host is None or not 4 < by_url < 15 or not 50 < by_host < 90:
+            return None
+        return words.format(by_url, by_host)
+    return quirk
