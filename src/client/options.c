@@ -87,8 +87,9 @@ bool options_agree(struct redlock_client_options *to, struct redlock_error *erro
         return bad_argument(error,
                             "a TLS client certificate needs both tls_cert_file and tls_key_file");
     if (to->queue && !to->service_thread)
-        return bad_argument(error, "a queue is filled by the service thread: set service_thread, or "
-                                   "leave queue out and call redlock_process()");
+        return bad_argument(error,
+                            "a queue is filled by the service thread: set service_thread, or "
+                            "leave queue out and call redlock_process()");
     if (to->password && to->password_file)
         return bad_argument(error, "the password comes from password_file or from password(): set "
                                    "one of the two");
