@@ -214,7 +214,8 @@ static bool is_busy(const struct crowd *crowd) {
 
 static void wait_until(struct crowd *crowd, int64_t at) {
     struct epoll_event events[EVENTS];
-    const struct itimerspec when = {.it_value = {at / 1000000000, at % 1000000000}};
+    const struct itimerspec when = {
+        .it_value = {(time_t)(at / 1000000000), (long)(at % 1000000000)}};
     timerfd_settime(crowd->timer, TFD_TIMER_ABSTIME, &when, NULL);
     int count = epoll_wait(crowd->epoll, events, EVENTS, 1000);
     for (int i = 0; i < count; i++) {

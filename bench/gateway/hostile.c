@@ -43,7 +43,7 @@ bool hostile_do(struct crowd *crowd, struct nuisance *nuisance) {
     static size_t bytes;
     if (bytes == 0) bytes = write_requests(requests);
     while (true) {
-        const size_t at = nuisance->done % bytes;
+        const size_t at = (size_t)(nuisance->done % bytes);
         const ssize_t sent =
             send(nuisance->fd, requests + at, bytes - at, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN) return false;

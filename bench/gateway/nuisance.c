@@ -50,7 +50,7 @@ static bool read_slowly(struct nuisance *nuisance) {
         bytes = (size_t)head + ECHO_BYTES + 2;
     }
     for (int i = 0; i < 64; i++) {
-        size_t at = nuisance->done % bytes;
+        size_t at = (size_t)(nuisance->done % bytes);
         ssize_t sent = send(nuisance->fd, request + at, bytes - at, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN) return false;
         if (sent <= 0) break;
@@ -82,7 +82,7 @@ static bool talk_garbage(struct nuisance *nuisance) {
     nuisance->done++;
     if (which < LINES)
         return say(nuisance, lines[which], strlen(lines[which])) && hear(nuisance, sizeof bytes);
-    size_t count = 1 + random_below(sizeof bytes);
+    size_t count = 1 + (size_t)random_below(sizeof bytes);
     for (size_t i = 0; i < count; i++) bytes[i] = (char)random_below(256);
     if (which % 2 == 0) bytes[0] = '*';
     return say(nuisance, bytes, count) && hear(nuisance, sizeof bytes);

@@ -82,7 +82,8 @@ static void remove_first(size_t bytes) {
 
 /* False: not written by then. */
 static bool wait_until_progress(int64_t until) {
-    const struct timespec at = {.tv_sec = until / (1000 * MS), .tv_nsec = until % (1000 * MS)};
+    const struct timespec at = {.tv_sec = (time_t)(until / (1000 * MS)),
+                                .tv_nsec = (long)(until % (1000 * MS))};
     const uint64_t before = queue.progress;
     while (queue.progress == before && queue.used > 0) {
         int result = pthread_cond_clockwait(&queue.written, &queue.mutex, CLOCK_MONOTONIC, &at);

@@ -166,7 +166,7 @@ static void wait_until_due(int64_t last) {
         if (left <= 0) return;
         clock_gettime(CLOCK_MONOTONIC, &at);
         const int64_t end = at.tv_sec * SECOND + at.tv_nsec + left;
-        at = (struct timespec){.tv_sec = end / SECOND, .tv_nsec = end % SECOND};
+        at = (struct timespec){.tv_sec = (time_t)(end / SECOND), .tv_nsec = (long)(end % SECOND)};
         pthread_cond_clockwait(&file.changed, &file.mutex, CLOCK_MONOTONIC, &at);
     }
 }
@@ -290,7 +290,7 @@ void metrics_file_end(const struct outcome *outcome) {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     const int64_t end = at.tv_sec * SECOND + at.tv_nsec + LAST_WRITE_MAX;
-    at = (struct timespec){.tv_sec = end / SECOND, .tv_nsec = end % SECOND};
+    at = (struct timespec){.tv_sec = (time_t)(end / SECOND), .tv_nsec = (long)(end % SECOND)};
     int result = 0;
     pthread_mutex_lock(&file.mutex);
     file.run.ended = now_ns();

@@ -17,7 +17,7 @@ static struct server_ctx *own_ctx;   /* for what happens between commands */
 
 static void arm(int64_t at_ms) {
     struct itimerspec at = {
-        .it_value = {.tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000}};
+        .it_value = {.tv_sec = (time_t)(at_ms / 1000), .tv_nsec = (long)(at_ms % 1000 * 1000000)}};
     if (at_ms < 1) at.it_value.tv_nsec = 1; /* 0 would disarm it */
     if (at_ms == INT64_MAX) at.it_value = (struct timespec){0};
     timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);

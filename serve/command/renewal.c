@@ -48,8 +48,8 @@ static struct renewal *renewal_of(struct key_op *op) {
 
 static void set_timer(struct renewal *renewal, int64_t after_ns) {
     if (after_ns < 0) after_ns = 0;
-    const struct timeval after = {.tv_sec = after_ns / 1000000000,
-                                  .tv_usec = after_ns % 1000000000 / 1000};
+    const struct timeval after = {.tv_sec = (time_t)(after_ns / 1000000000),
+                                  .tv_usec = (suseconds_t)(after_ns % 1000000000 / 1000)};
     evtimer_add(&renewal->timer, &after);
 }
 

@@ -88,7 +88,8 @@ static bool watch_end(struct key *key) {
     if (key->end == NULL) return false;
     int64_t us = (gone_ns(key) - gateway_now_ns()) / 1000 + 1;
     if (us < 0) us = 0;
-    const struct timeval after = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
+    const struct timeval after = {.tv_sec = (time_t)(us / 1000000),
+                                  .tv_usec = (suseconds_t)(us % 1000000)};
     return evtimer_add(key->end, &after) == 0;
 }
 

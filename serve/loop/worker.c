@@ -94,8 +94,8 @@ static void on_time(evutil_socket_t fd, short what, void *context) {
 }
 
 void worker_watch(struct worker *worker, int64_t after_ns) {
-    const struct timeval after = {.tv_sec = after_ns / 1000000000,
-                                  .tv_usec = after_ns % 1000000000 / 1000};
+    const struct timeval after = {.tv_sec = (time_t)(after_ns / 1000000000),
+                                  .tv_usec = (suseconds_t)(after_ns % 1000000000 / 1000)};
     event_add(worker->timer, &after);
 }
 

@@ -25,7 +25,7 @@ static inline size_t element_pack(char *at, const struct answer *element) {
 /* Takes the first element from *rest. False: the bytes are not an element. */
 static inline bool element_unpack(struct bytes *rest, struct answer *element) {
     int64_t number;
-    if (rest->bytes < ELEMENT_HEAD_BYTES || rest->data[0] < 0 || rest->data[0] > ANSWER_BYTES)
+    if (rest->bytes < ELEMENT_HEAD_BYTES || (unsigned char)rest->data[0] > ANSWER_BYTES)
         return false;
     *element = (struct answer){.kind = (enum answer_kind)rest->data[0]};
     memcpy(&number, rest->data + 1, sizeof number);

@@ -326,9 +326,13 @@ rl_ns net_now(struct net *net) { return clock_read(&actor_of(net)->clock, net->w
 
 int net_random(struct net *net, void *buf, size_t n) {
     unsigned char *to = buf;
-    uint64_t bits = 0;
+    uint64_t bits = random_next(&actor_of(net)->random);
+    const uint32_t low = (uint32_t)bits;
+    /* Who asks for this many bytes asks for a number, and draws the same one on every machine. */
+    if (n == sizeof low) return memcpy(buf, &low, n), 0;
+    if (n == sizeof bits) return memcpy(buf, &bits, n), 0;
     for (size_t i = 0; i < n; i++) {
-        if (i % 8 == 0) bits = random_next(&actor_of(net)->random);
+        if (i > 0 && i % 8 == 0) bits = random_next(&actor_of(net)->random);
         to[i] = (unsigned char)(bits >> i % 8 * 8);
     }
     return 0;

@@ -94,8 +94,7 @@ void coverage_note(struct coverage *coverage, struct world *world, unsigned reso
     add_clients(world, resource, &crowd);
     add_nodes(world, resource, &crowd);
     const uint64_t nodes = world->options.nodes; /* a majority is another one */
-    uint64_t hash = rl_fnv1a(RL_FNV_BASIS, crowd.count, sizeof crowd.count);
-    hash = rl_fnv1a(hash, &nodes, sizeof nodes);
+    uint64_t hash = rl_fnv1a_number(rl_fnv1a(RL_FNV_BASIS, crowd.count, sizeof crowd.count), nodes);
     uint64_t mixed = hash;
     insert(coverage->states, &coverage->states_count, rl_splitmix64(&mixed));
     mixed = hash + what * UINT64_C(0xd6e8feb86659fd93);

@@ -34,6 +34,13 @@ static inline uint64_t rl_fnv1a(uint64_t hash, const void *data, size_t bytes) {
     return hash;
 }
 
+/* The eight bytes of a number, the lowest first on every machine. */
+static inline uint64_t rl_fnv1a_number(uint64_t hash, uint64_t number) {
+    for (unsigned i = 0; i < 64; i += 8)
+        hash = (hash ^ (unsigned char)(number >> i)) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 /* What a break makes of a node's nonce (node/break.lua): each half is added by itself. */
 static inline uint64_t rl_nonce_sum(uint64_t nonce, uint64_t added) {
     const uint32_t high = (uint32_t)((nonce >> 32) + (added >> 32));

@@ -89,7 +89,7 @@ static int open_file(struct redlock_fence_gate *gate,
 static int open_memory(struct redlock_fence_gate *gate, struct redlock_error *error) {
     if (getrandom(&gate->salt, sizeof gate->salt, 0) != (ssize_t)sizeof gate->salt)
         return fail(error, REDLOCK_SYSTEM, "cannot get random bytes: %s", strerror(errno));
-    gate->buckets = calloc(gate->count, sizeof *gate->buckets);
+    gate->buckets = calloc((size_t)gate->count, sizeof *gate->buckets);
     return gate->buckets ? REDLOCK_OK : fail(error, REDLOCK_NO_MEMORY, "out of memory");
 }
 

@@ -367,7 +367,7 @@ static void mangled_records_do_no_harm(void **state) {
         struct net_bytes *field = &text.fields[1 + 2 * (draw() % (text.fields_count / 2))],
                          before = *field;
         memcpy(bytes, field->data, field->bytes);
-        size_t at = field->bytes ? draw() % field->bytes : 0;
+        size_t at = field->bytes ? (size_t)(draw() % field->bytes) : 0;
         if (draw() % 4 == 0)
             field->bytes = at;
         else
@@ -389,12 +389,12 @@ static void pure_garbage_is_refused(void **state) {
     static char bytes[600];
     for (unsigned round = 0; round < 20000; round++) {
         struct net_bytes fields[2 * RECORD_FIELDS];
-        size_t count = draw() % (2 * RECORD_FIELDS + 1);
+        size_t count = (size_t)draw() % (2 * RECORD_FIELDS + 1);
         write_one(1);
         for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)draw();
         for (size_t i = 0; i < count; i++) {
             bool named = i % 2 == 0 && i < text.fields_count && draw() % 2;
-            size_t length = draw() % 40;
+            size_t length = (size_t)draw() % 40;
             fields[i] = named ? text.fields[i] : (struct net_bytes){bytes + draw() % 500, length};
         }
         assert_false(record_read(&got, fields, count));

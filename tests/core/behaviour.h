@@ -21,7 +21,7 @@ static rl_mask asked_now; /* by the last actions, and not answered */
 static inline uint64_t draw(uint64_t below) { return rl_splitmix64(&random_state) % below; }
 static inline bool one_in(uint64_t count) { return draw(count) == 0; }
 
-static inline void fold(int64_t number) { folded = rl_fnv1a(folded, &number, sizeof number); }
+static inline void fold(int64_t number) { folded = rl_fnv1a_number(folded, (uint64_t)number); }
 
 static inline void fold_tally(const struct rl_tally *tally) {
     fold(tally->asked | (int64_t)tally->granted << 16 | (int64_t)tally->denied << 32);

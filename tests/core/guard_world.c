@@ -43,7 +43,7 @@ static void carry_out(struct agent *agent, const struct rl_guard_actions *action
 
 uint64_t world_folded = RL_FNV_BASIS;
 
-static void fold(int64_t number) { world_folded = rl_fnv1a(world_folded, &number, sizeof number); }
+static void fold(int64_t number) { world_folded = rl_fnv1a_number(world_folded, (uint64_t)number); }
 
 /* What the machine asks for, and what it makes of the nodes. */
 static void fold_step(const struct rl_guard *guard, const struct rl_guard_actions *actions) {

@@ -70,8 +70,8 @@ int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeo
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
     const int64_t begin = clock == CLOCK_REALTIME ? INT64_C(1700000000) : 1000;
-    now->tv_sec = begin + world.now / 1000000000;
-    now->tv_nsec = world.now % 1000000000;
+    now->tv_sec = (time_t)(begin + world.now / 1000000000);
+    now->tv_nsec = (long)(world.now % 1000000000);
     return 0;
 }
 

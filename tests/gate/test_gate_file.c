@@ -263,7 +263,7 @@ static void test_impossible_counts(void **state) {
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         struct redlock_fence_gate *gate = NULL;
         say_buckets(&content, counts[i].says);
-        save(&content, BUCKETS_AT + counts[i].has * BUCKET);
+        save(&content, (size_t)(BUCKETS_AT + counts[i].has * BUCKET));
         assert_int_equal(open_gate(1, 1, &gate), REDLOCK_SYSTEM);
         assert_int_equal(errno, EBADMSG);
     }

@@ -63,7 +63,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts) {
     int result = __real_clock_gettime(clock, ts);
-    if (result == 0 && clock == CLOCK_REALTIME) ts->tv_sec -= wall_behind_s;
+    if (result == 0 && clock == CLOCK_REALTIME) ts->tv_sec -= (time_t)wall_behind_s;
     return result;
 }
 
@@ -84,7 +84,7 @@ static int64_t now_ns(void) {
 }
 
 static void nap_ms(int64_t ms) {
-    const struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
+    const struct timespec ts = {(time_t)(ms / 1000), (long)(ms % 1000 * 1000000)};
     nanosleep(&ts, NULL);
 }
 

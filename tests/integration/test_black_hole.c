@@ -72,7 +72,7 @@ static void locks_outlive_the_cut(const struct servers *servers, int mode, int64
         assert_result(redlock_acquire(lock[i], 2000), REDLOCK_OK);
     }
     forget_all(&front);
-    nap_ms(2 * ttl_ms);
+    nap_ms((long)(2 * ttl_ms));
     unsigned held = 0;
     for (int i = 0; i < LOCKS; i++)
         held += redlock_validity_ms(lock[i]) > 0 && notices[i].count[REDLOCK_CHANGE_LOST] == 0;

@@ -42,7 +42,7 @@ static int64_t now_ms(void) {
 }
 
 static void nap_ms(int64_t ms) {
-    const struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
+    const struct timespec ts = {(time_t)(ms / 1000), (long)(ms % 1000 * 1000000)};
     nanosleep(&ts, NULL);
 }
 

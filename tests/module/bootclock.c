@@ -28,7 +28,7 @@ static void open_clock(void) {
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *ts) {
     if (clock != CLOCK_BOOTTIME) return (int)syscall(SYS_clock_gettime, clock, ts);
     if (!clock_us) open_clock();
-    ts->tv_sec = *clock_us / 1000000;
-    ts->tv_nsec = *clock_us % 1000000 * 1000;
+    ts->tv_sec = (time_t)(*clock_us / 1000000);
+    ts->tv_nsec = (long)(*clock_us % 1000000 * 1000);
     return 0;
 }

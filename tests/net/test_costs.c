@@ -85,7 +85,7 @@ int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
     if (our_clock == 0 || clock != CLOCK_BOOTTIME) return __real_clock_gettime(clock, now);
-    *now = (struct timespec){our_clock / 1000000000, our_clock % 1000000000};
+    *now = (struct timespec){(time_t)(our_clock / 1000000000), (long)(our_clock % 1000000000)};
     return 0;
 }
 

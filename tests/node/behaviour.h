@@ -24,8 +24,9 @@ extern size_t memory_pieces, memory_bytes; /* taken and not given */
 extern uint64_t random_state, folded;
 
 static inline uint64_t draw(uint64_t below) { return rl_splitmix64(&random_state) % below; }
+static inline size_t draw_count(size_t below) { return (size_t)draw(below); }
 static inline bool one_in(uint64_t count) { return draw(count) == 0; }
-static inline void fold(int64_t number) { folded = rl_fnv1a(folded, &number, sizeof number); }
+static inline void fold(int64_t number) { folded = rl_fnv1a_number(folded, (uint64_t)number); }
 
 static inline void fold_bytes(struct node_bytes bytes) {
     fold((int64_t)bytes.bytes);

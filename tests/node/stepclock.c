@@ -11,6 +11,7 @@
  * stands still within each millisecond, unless the wall clock runs, and goes a millisecond on when
  * the test changes the wall clock: then it is read again.
  */
+#undef _FILE_OFFSET_BITS /* with it fopen() is called fopen64(), and here each is defined */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -60,15 +61,15 @@ static void move_monotonic(struct timespec *ts) {
         __atomic_fetch_add(&ahead_ms, 1, __ATOMIC_RELAXED);
     int64_t ns = ts->tv_nsec + __atomic_load_n(&ahead_ms, __ATOMIC_RELAXED) * 1000000;
     if (!runs) ns -= ns % 1000000;
-    ts->tv_sec += ns / 1000000000;
-    ts->tv_nsec = ns % 1000000000;
+    ts->tv_sec += (time_t)(ns / 1000000000);
+    ts->tv_nsec = (long)(ns % 1000000000);
 }
 
 EXPORTED int gettimeofday(struct timeval *restrict tv, void *restrict zone) {
     (void)zone;
     int64_t us = now_us();
-    tv->tv_sec = us / 1000000;
-    tv->tv_usec = us % 1000000;
+    tv->tv_sec = (time_t)(us / 1000000);
+    tv->tv_usec = (suseconds_t)(us % 1000000);
     return 0;
 }
 
@@ -79,13 +80,13 @@ EXPORTED int clock_gettime(clockid_t clock, struct timespec *ts) {
         return result;
     }
     int64_t us = now_us();
-    ts->tv_sec = us / 1000000;
-    ts->tv_nsec = us % 1000000 * 1000;
+    ts->tv_sec = (time_t)(us / 1000000);
+    ts->tv_nsec = (long)(us % 1000000 * 1000);
     return 0;
 }
 
 EXPORTED time_t time(time_t *out) {
-    time_t seconds = now_us() / 1000000;
+    time_t seconds = (time_t)(now_us() / 1000000);
     if (out) *out = seconds;
     return seconds;
 }

@@ -21,8 +21,8 @@
 
 /* A size to grow or shrink to: any, or one next to what some pieces hold. */
 static size_t draw_size(size_t each, size_t most) {
-    if (one_in(2)) return draw(most + 1);
-    const size_t pieces = 1 + draw(most / each), near = pieces * each - 2 + draw(5);
+    if (one_in(2)) return draw_count(most + 1);
+    const size_t pieces = 1 + draw_count(most / each), near = pieces * each - 2 + draw_count(5);
     return near < most ? near : most;
 }
 
@@ -52,7 +52,7 @@ static void walk_chunks(void) {
             fold(chunks_add(&chunks));
         fold_last(&chunks);
         fold_chunks(&chunks);
-        fold((int64_t)chunks_bytes_more(&chunks, one_in(3) ? draw(3) : draw(40)));
+        fold((int64_t)chunks_bytes_more(&chunks, one_in(3) ? draw_count(3) : draw_count(40)));
         fold_memory();
         if (one_in(100)) chunks_free(&chunks);
     }
@@ -77,7 +77,7 @@ static void loosen(size_t count) {
 
 /* The number of one that is out; it is in now. */
 static uint32_t draw_out(size_t count) {
-    const size_t at = used + draw(count - used);
+    const size_t at = used + draw_count(count - used);
     const uint32_t number = loose[at];
     loose[at] = loose[used];
     loose[used++] = number;
@@ -85,7 +85,7 @@ static uint32_t draw_out(size_t count) {
 }
 
 static uint32_t draw_in(bool goes) {
-    const size_t at = draw(used);
+    const size_t at = draw_count(used);
     const uint32_t number = loose[at];
     if (!goes) return number;
     loose[at] = loose[--used];
@@ -108,7 +108,7 @@ static size_t draw_more(const struct ends *ends) {
                            UINT32_MAX - (size_t)ends->count,
                            UINT32_MAX,
                            UINT32_MAX - (size_t)ends->count + 1};
-    return one_in(4) ? some[draw(9)] : draw(3 * ENDS_EACH);
+    return one_in(4) ? some[draw_count(9)] : draw_count(3 * ENDS_EACH);
 }
 
 static void fold_ends(const struct ends *ends, bool all) {
@@ -222,7 +222,7 @@ static void walk_buckets(void) {
     loosen(BUCKETS_MOST);
     fold(buckets_begin(&buckets));
     for (int leg = 0; leg < 4; leg++) {
-        const size_t to = leg == 1 ? draw(300) : draw_size(BUCKETS_EACH, BUCKETS_MOST);
+        const size_t to = leg == 1 ? draw_count(300) : draw_size(BUCKETS_EACH, BUCKETS_MOST);
         const bool grows = to > used;
         for (int i = 0; i < 5000 && used != to; i++) {
             change_buckets(&buckets, grows);
@@ -274,8 +274,8 @@ static void fold_lists(const struct reader_lists *lists, bool all) {
     fold(dropped);
     fold((int64_t)lists->bytes);
     fold((int64_t)lists_bytes(lists));
-    const size_t key_bytes = draw(40);
-    fold((int64_t)lists_bytes_more(lists, key_bytes, draw(40)));
+    const size_t key_bytes = draw_count(40);
+    fold((int64_t)lists_bytes_more(lists, key_bytes, draw_count(40)));
     fold((int64_t)lists->by_key.items << 32 | lists->by_key.count);
     fold((int64_t)lists->by_token.items << 32 | lists->by_token.count);
     fold_memory();
@@ -331,7 +331,7 @@ static void change_lists(struct reader_lists *lists, unsigned keys) {
     } else if (what < 38) {
         lists_drop(lists, list);
     } else if (what < 39) {
-        fold((int64_t)lists_free_some(lists, draw(12)));
+        fold((int64_t)lists_free_some(lists, draw_count(12)));
     } else if (one_in(20)) {
         lists_drop_all(lists);
     }

@@ -153,7 +153,7 @@ static void call_queue(void) {
     else if (what < 27)
         fold(node_queue_taken(queue, key, one_in(4) ? nobody : waiter.name, now_us));
     else if (what < 28)
-        fold((int64_t)node_queue_tick(queue, now_us, draw(4)));
+        fold((int64_t)node_queue_tick(queue, now_us, draw_count(4)));
     else if (what < 29)
         fold_since();
     else if (one_in(20))
@@ -185,7 +185,7 @@ static uint16_t stripe_of(struct node_bytes key) {
 static void take(const struct node_waiter *waiter) {
     struct node_bytes named[3];
     uint16_t stripes[1];
-    const size_t count = one_in(4) ? 1 + draw(3) : 1;
+    const size_t count = one_in(4) ? 1 + draw_count(3) : 1;
     const struct node_bytes token = draw_token();
     const int64_t ttl_ms = draw_ttl();
     struct node_turn turn = {.key = nobody};
@@ -263,7 +263,7 @@ static void call_both(void) {
     else if (what < 24)
         fold(node_share_release(table, &share, now_ms()));
     else if (what < 25)
-        fold((int64_t)node_expire_some(table, now_ms(), 1 + draw(3)));
+        fold((int64_t)node_expire_some(table, now_ms(), 1 + draw_count(3)));
     else if (what < 26)
         fold(node_extend(table, &share.key, 1, text("x"), share.ttl_ms, now_ms()));
     else if (what < 29)
@@ -311,12 +311,12 @@ static void draw_options(void) {
     options = (struct node_queue_options){.seed = SAME_HASH_SEED, .notify = on_notify};
     if (one_in(3)) options.seed = draw(3);
     options.reserve_us = 1 + (int64_t)draw(20000);
-    options.heads = draw(4);
+    options.heads = draw_count(4);
     if (one_in(9)) options.notify = NULL;
     /* some pieces, and some waiters */
-    const size_t pieces = 2 + draw(5), more = 16 * draw(400);
-    if (one_in(3)) options.bytes_max = pieces * (8192 + 64) + more - draw(2);
-    if (crowd && one_in(2)) options.bytes_max = 120000 + 8 * draw(10000);
+    const size_t pieces = 2 + draw_count(5), more = 16 * draw_count(400);
+    if (one_in(3)) options.bytes_max = pieces * (8192 + 64) + more - draw_count(2);
+    if (crowd && one_in(2)) options.bytes_max = 120000 + 8 * draw_count(10000);
 }
 
 static void walk(bool both) {

@@ -143,7 +143,7 @@ static void name_stripe(struct request *request, uint16_t stripe) {
 }
 
 static struct request draw_request(bool by_holder) {
-    struct request request = {.count = one_in(3) ? 1 + draw(AT_ONCE) : 1};
+    struct request request = {.count = one_in(3) ? 1 + draw_count(AT_ONCE) : 1};
     for (size_t i = 0; i < request.count; i++) request.keys[i] = keys[draw_key()];
     request.token = by_holder ? holder_or_any(request.keys[0]) : draw_token();
     request.ttl_ms = draw_ttl();
@@ -188,7 +188,7 @@ static void write_record(void) {
     if (one_in(2)) written[write.fields_count++] = fields[2];
     if (one_in(4)) { /* 65536 bytes, or one more or less */
         const size_t before = (first ? 0 : 7) + 5 + 16;
-        const size_t bytes = sizeof large - before - 2 + draw(3);
+        const size_t bytes = sizeof large - before - 2 + draw_count(3);
         written[write.fields_count++] =
             (struct node_field){text("l"), {large, bytes < sizeof large ? bytes : sizeof large}};
     }
@@ -277,7 +277,7 @@ static void shared(void) {
     else if (what < 16) /* one that may become a reader */
         fold(node_acquire(table, &share.key, 1, share.reader, share.ttl_ms, now_ms));
     else if (what < 17)
-        fold((int64_t)node_free_some(table, draw(6)));
+        fold((int64_t)node_free_some(table, draw_count(6)));
     else if (what < 18 && !native)
         node_lists_expire(table, now_ms, one_in(2));
     else
@@ -344,7 +344,7 @@ static void others(void) {
     } else if (what < 30) {
         node_expire_due(table, now_ms);
     } else if (what < 36) {
-        fold((int64_t)node_expire_some(table, now_ms, draw(4)));
+        fold((int64_t)node_expire_some(table, now_ms, draw_count(4)));
     } else if (what < 37) {
         node_flush_all(table);
         nonce = 0;
@@ -380,7 +380,7 @@ static void look(void) {
     if (what == 1) fold_bytes(node_get(table, key, now_ms));
     if (what == 2 && node_look(table, key, now_ms, &lock)) visit(NULL, &lock);
     if (what != 3) return;
-    cursor = node_scan(table, cursor, draw(4), now_ms, visit, NULL);
+    cursor = node_scan(table, cursor, draw_count(4), now_ms, visit, NULL);
     fold((int64_t)cursor);
     if (one_in(9)) cursor = draw(UINT32_MAX);
 }
@@ -437,7 +437,7 @@ static void one_request(enum focus focus) {
 static size_t draw_limit(void) {
     const size_t piece = 8192, lists = 8 * sizeof(void *);
     if (!native || one_in(3)) return 0;
-    const size_t pieces = 2 + draw(4), more = 16 * draw(200);
+    const size_t pieces = 2 + draw_count(4), more = 16 * draw_count(200);
     return pieces * (piece + lists) + more - (one_in(4) ? 1 : 0);
 }
 
@@ -487,7 +487,7 @@ static void fold_opening(void) {
 static struct node_bytes draw_slot_key(char at[1200]) {
     static const char *const pieces[] = {":slot:", "1", "9", "12", "64", "0",  "r", "slot:",
                                          ":slot",  "a", "7", "5",  "/",  "::", "",  ":slot:"};
-    const size_t resource = one_in(3) ? 1020 + draw(8) : draw(4);
+    const size_t resource = one_in(3) ? 1020 + draw_count(8) : draw_count(4);
     size_t bytes = resource;
     memset(at, '4', 1200);
     memset(at + 1, 'n', resource);
@@ -507,7 +507,8 @@ static void walk_names(void) {
     out[NODE_SLOT_KEY_BYTES_MAX] = 'x';
     fold(node_slot_first(key, &first, out));
     fold_bytes(first);
-    const size_t resource = one_in(4) ? NODE_SLOT_RESOURCE_BYTES_MAX - draw(2) : draw(5);
+    const size_t resource =
+        one_in(4) ? NODE_SLOT_RESOURCE_BYTES_MAX - draw_count(2) : draw_count(5);
     fold_bytes(node_slot_key((struct node_bytes){around, resource}, slot, out));
     fold(out[NODE_SLOT_KEY_BYTES_MAX]);
 }
@@ -518,11 +519,11 @@ static void walk_tokens(void) {
     for (unsigned i = 0; i < NODE_SLOT_TOKEN_DIGITS; i++) token[i] = near[draw(6)];
     token[NODE_SLOT_TOKEN_DIGITS] = one_in(20) ? '0' : '/';
     for (unsigned i = NODE_SLOT_TOKEN_DIGITS + 1; i < sizeof token; i++) token[i] = ends[draw(13)];
-    const size_t odd = draw(NODE_SLOT_TOKEN_DIGITS);
+    const size_t odd = draw_count(NODE_SLOT_TOKEN_DIGITS);
     if (one_in(3)) token[odd] = near[draw(14)];
     if (one_in(9)) token[0] = near[draw(14)];
     if (one_in(9)) token[NODE_SLOT_TOKEN_DIGITS - 1] = near[draw(14)];
-    const size_t bytes = one_in(20) ? draw(41) : NODE_SLOT_TOKEN_DIGITS + draw(7);
+    const size_t bytes = one_in(20) ? draw_count(41) : NODE_SLOT_TOKEN_DIGITS + draw_count(7);
     fold(node_slot_count((struct node_bytes){token, bytes}));
 }
 

@@ -52,7 +52,7 @@ static int64_t now_ns(void) {
 }
 
 static void rest(int64_t ns) {
-    const struct timespec span = {ns / 1000000000, ns % 1000000000};
+    const struct timespec span = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     nanosleep(&span, NULL);
 }
 
