@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # How the library gets OpenSSL: "loaded" with the first client that uses TLS, by the name that the linker would have noted, or
-# "linked". REDLOCK_TLS_LIBRARIES is what a program of ours links for it.
-set(REDLOCK_TLS loaded CACHE STRING "OpenSSL is loaded by the first client that uses TLS, or linked")
-set_property(CACHE REDLOCK_TLS PROPERTY STRINGS loaded linked)
-if(NOT REDLOCK_TLS MATCHES "^(loaded|linked)$")
-  message(FATAL_ERROR "REDLOCK_TLS is '${REDLOCK_TLS}'; it can be loaded or linked")
+# "linked". "off": a library without TLS, which needs no OpenSSL. REDLOCK_TLS_LIBRARIES is what a program of ours links for it.
+set(REDLOCK_TLS loaded CACHE STRING "OpenSSL is loaded by the first client that uses TLS, or linked; or off: no TLS")
+set_property(CACHE REDLOCK_TLS PROPERTY STRINGS loaded linked off)
+if(NOT REDLOCK_TLS MATCHES "^(loaded|linked|off)$")
+  message(FATAL_ERROR "REDLOCK_TLS is '${REDLOCK_TLS}'; it can be loaded, linked or off")
+endif()
+if(REDLOCK_TLS STREQUAL off)
+  return()
 endif()
 pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl)
 if(REDLOCK_TLS STREQUAL linked)

@@ -60,7 +60,7 @@ static void fold_step(const struct rl_guard *guard, const struct rl_guard_action
         fold((int64_t)node->writing.eligibility | (int64_t)node->writing.waited_ms << 8);
         fold((int64_t)node->expected);
         if (node->floor)
-            world_folded = rl_fnv1a(world_folded, node->floor, RL_STRIPES * sizeof *node->floor);
+            for (unsigned s = 0; s < RL_STRIPES; s++) fold(node->floor[s]);
     }
 }
 

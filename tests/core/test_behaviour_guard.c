@@ -279,7 +279,7 @@ static void fold_step(void) {
         fold_record(&node->writing);
         fold((int64_t)node->expected | (int64_t)node->was_kept << 32);
         fold(node->floor != NULL);
-        if (node->floor) folded = rl_fnv1a(folded, node->floor, sizeof guard.floor);
+        for (unsigned s = 0; node->floor && s < RL_STRIPES; s++) fold(node->floor[s]);
     }
 }
 
