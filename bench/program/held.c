@@ -104,10 +104,15 @@ static void on_change(void *context, struct redlock_lock *lock, int change) {
     if (change == REDLOCK_CHANGE_LOST) held->lost++;
 }
 
-/* The bytes from malloc() that were not freed; 0 if another allocator replaces it. */
+/* The bytes from malloc() that were not freed; 0 if another allocator replaces it, or the C library
+ * does not count them. */
 static double heap_bytes(void) {
+#ifdef __GLIBC__
     struct mallinfo2 info = mallinfo2();
     return (double)info.uordblks + (double)info.hblkhd;
+#else
+    return 0;
+#endif
 }
 
 static int make_locks(struct bench *bench, struct redlock_client *client, struct held *held,

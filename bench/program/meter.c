@@ -2,6 +2,7 @@
 #include "meter.h"
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/resource.h>
 
 #include "process/boottime.h"

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -194,7 +195,7 @@ static _Noreturn void serve_passwords(const char *line, int socket) {
     dup2(nothing, STDOUT_FILENO);
     dup3(socket, command.socket, O_CLOEXEC);
     if (socket == command.socket) fcntl(socket, F_SETFD, FD_CLOEXEC);
-    close_range((unsigned)command.socket + 1, ~0U, 0);
+    syscall(SYS_close_range, (unsigned)command.socket + 1, ~0U, 0); /* musl has no function */
     signal(SIGCHLD, SIG_DFL);
     signal(SIGTERM, SIG_IGN);
     signal(SIGINT, SIG_IGN);

@@ -29,9 +29,7 @@ static struct {
     int64_t patience_ns, patience_at;
     size_t used;
     char texts[ROOM];
-} queue = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-           .filled = PTHREAD_COND_INITIALIZER,
-           .written = PTHREAD_COND_INITIALIZER};
+} queue = {.mutex = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER};
 
 /* ---- the queue; its mutex is held --------------------------------------------------------- */
 
@@ -86,7 +84,7 @@ static bool wait_until_progress(int64_t until) {
                                 .tv_nsec = (long)(until % (1000 * MS))};
     const uint64_t before = queue.progress;
     while (queue.progress == before && queue.used > 0) {
-        int result = pthread_cond_clockwait(&queue.written, &queue.mutex, CLOCK_MONOTONIC, &at);
+        int result = pthread_cond_timedwait(&queue.written, &queue.mutex, &at);
         if (result == ETIMEDOUT) return false;
     }
     return true;
@@ -143,6 +141,15 @@ static void *write_forever(void *unused) {
     return NULL;
 }
 
+/* pthread_cond_clockwait() is not in every C library. */
+static void begin_condition(pthread_cond_t *condition) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
 static void before_fork(void) { pthread_mutex_lock(&queue.mutex); }
 static void in_parent(void) { pthread_mutex_unlock(&queue.mutex); }
 
@@ -150,7 +157,7 @@ static void in_parent(void) { pthread_mutex_unlock(&queue.mutex); }
 static void in_child(void) {
     pthread_mutex_init(&queue.mutex, NULL);
     pthread_cond_init(&queue.filled, NULL);
-    pthread_cond_init(&queue.written, NULL);
+    begin_condition(&queue.written);
     queue.running = false;
     queue.used = 0;
     queue.dropped = 0;
@@ -159,6 +166,7 @@ static void in_child(void) {
 static void prepare(void) {
     if (queue.prepared) return;
     queue.prepared = true;
+    begin_condition(&queue.written);
     pthread_atfork(before_fork, in_parent, in_child);
     atexit(diagnostics_flush);
 }

@@ -167,7 +167,7 @@ static void wait_until_due(int64_t last) {
         clock_gettime(CLOCK_MONOTONIC, &at);
         const int64_t end = at.tv_sec * SECOND + at.tv_nsec + left;
         at = (struct timespec){.tv_sec = (time_t)(end / SECOND), .tv_nsec = (long)(end % SECOND)};
-        pthread_cond_clockwait(&file.changed, &file.mutex, CLOCK_MONOTONIC, &at);
+        pthread_cond_timedwait(&file.changed, &file.mutex, &at);
     }
 }
 
@@ -208,6 +208,16 @@ int metrics_file_check(const struct settings *settings) {
     return EXIT_USAGE_ERROR;
 }
 
+/* pthread_cond_clockwait() is not in every C library. */
+static void begin_conditions(void) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&file.changed, &monotonic);
+    pthread_cond_init(&file.written, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
 void metrics_file_begin(const struct settings *settings, const char *resource) {
     pthread_t thread;
     sigset_t all, before;
@@ -219,6 +229,7 @@ void metrics_file_begin(const struct settings *settings, const char *resource) {
         file.path = NULL;
         return;
     }
+    begin_conditions();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     file.error = pthread_create(&thread, NULL, write_forever, NULL);
@@ -298,7 +309,7 @@ void metrics_file_end(const struct outcome *outcome) {
     give_back(&file.run, file.run.ended);
     changed(true);
     while (file.changes_written < file.changes && result == 0)
-        result = pthread_cond_clockwait(&file.written, &file.mutex, CLOCK_MONOTONIC, &at);
+        result = pthread_cond_timedwait(&file.written, &file.mutex, &at);
     if (result != 0 && file.error == 0) file.error = result;
     pthread_mutex_unlock(&file.mutex);
     metrics_file_warn();

@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "process/message.h"
@@ -87,7 +88,8 @@ static _Noreturn void become(const struct server *server, const char *program, c
     setpgid(0, group);
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= 2; fd++) dup2(fd == 0 ? config : null, fd);
-    close_range(3, ~0U, 0); /* a server must not hold descriptors that the caller left open */
+    /* A server must not hold descriptors that the caller left open. musl has no function. */
+    syscall(SYS_close_range, 3U, ~0U, 0);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
