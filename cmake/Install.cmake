@@ -5,7 +5,6 @@ install(TARGETS redlock-sim redlock-bench redlock-top RUNTIME DESTINATION ${CMAK
 if(REDLOCK_STATIC)
   return()
 endif()
-install(TARGETS redlock-serve redlock-script redlock-exporter RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set_target_properties(redlock_shared PROPERTIES EXPORT_NAME redlock)
@@ -30,6 +29,19 @@ string(REGEX REPLACE "/$" "" REDLOCK_PC_PREFIX "${REDLOCK_PC_PREFIX}")
 configure_file(${PROJECT_SOURCE_DIR}/packaging/redlock.pc.in ${PROJECT_BINARY_DIR}/redlock.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/redlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# For Prometheus and Grafana, next to the documents that explain them. The alerts name the runbook where it is installed.
+set(alerts ${PROJECT_SOURCE_DIR}/packaging/observability/alerts.yml)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${alerts})
+file(READ ${alerts} text)
+string(REPLACE docs/operate/ ${CMAKE_INSTALL_FULL_DOCDIR}/ text "${text}")
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/alerts.yml CONTENT "${text}" @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/alerts.yml ${PROJECT_SOURCE_DIR}/packaging/observability/dashboard.json
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}/observability)
+
+if(NOT REDLOCK_GATEWAY)
+  return()
+endif()
+install(TARGETS redlock-serve redlock-script redlock-exporter RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/redlock)
 # The units, under the prefix: after an installation elsewhere, link them to where systemd looks. A package sets the
 # directory of its distribution.
 set(REDLOCK_UNIT_DIR lib/systemd/system CACHE STRING "Where the systemd units go")
@@ -42,12 +54,3 @@ install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket DESTI
 # For the instance "redlock" of the distribution's unit for several servers, and no other.
 configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-node.conf.in ${PROJECT_BINARY_DIR}/redlock-node.conf @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/redlock-node.conf DESTINATION ${REDLOCK_UNIT_DIR}/redis-server@redlock.service.d RENAME redlock.conf)
-
-# For Prometheus and Grafana, next to the documents that explain them. The alerts name the runbook where it is installed.
-set(alerts ${PROJECT_SOURCE_DIR}/packaging/observability/alerts.yml)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${alerts})
-file(READ ${alerts} text)
-string(REPLACE docs/operate/ ${CMAKE_INSTALL_FULL_DOCDIR}/ text "${text}")
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/alerts.yml CONTENT "${text}" @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/alerts.yml ${PROJECT_SOURCE_DIR}/packaging/observability/dashboard.json
-  DESTINATION ${CMAKE_INSTALL_DOCDIR}/observability)

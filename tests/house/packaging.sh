@@ -14,12 +14,13 @@ same() { # WHAT SAID
 }
 same packaging/debian/changelog "$(sed -n '1s/^redlock (\([^-]*\)-.*/\1/p' "$source/packaging/debian/changelog")"
 same packaging/rpm/redlock.spec "$(sed -n 's/^Version: *//p' "$source/packaging/rpm/redlock.spec")"
+same packaging/alpine/APKBUILD "$(bash -euc '. "$1" && echo "$pkgver"' sh "$source/packaging/alpine/APKBUILD")"
 same "the last entry of packaging/rpm/redlock.spec" "$(sed -n 's/^\* .* - \(.*\)-[0-9]*$/\1/p;T;q' "$source/packaging/rpm/redlock.spec")"
 
 # The project's page, of which CMakeLists.txt is the place (RELEASING.md).
 page=$(sed -n 's/.* HOMEPAGE_URL \([^ )]*\).*/\1/p' "$source/CMakeLists.txt")
-for file in README.md SECURITY.md packaging/debian/control packaging/debian/copyright packaging/rpm/redlock.spec; do
-    pages=$(grep -oE '(project.s page[^<]*<|^(Homepage|Source|URL): +)https://[^>]*' "$source/$file" | grep -o 'https:.*' | sort -u)
+for file in README.md SECURITY.md packaging/debian/control packaging/debian/copyright packaging/rpm/redlock.spec packaging/alpine/APKBUILD; do
+    pages=$(grep -oE '(project.s page[^<]*<|^(Homepage|Source|URL): +|^url=")https://[^>"]*' "$source/$file" | grep -o 'https:.*' | sort -u)
     [ "$pages" = "$page" ] || { echo "$file says that the project's page is '$pages', CMakeLists.txt '$page'"; exit 1; }
 done
 

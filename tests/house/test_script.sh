@@ -55,6 +55,14 @@ for name in $("$source/scripts/install-servers" --list); do
     chmod +x "$scratch/servers/$name/bin/redis-server"
 done
 export REDLOCK_SERVERS=$scratch/servers
+export REDLOCK_TEST_PROCESSORS=$scratch/bin/test-processors PROCESSORS_FAIL=0
+cat > "$REDLOCK_TEST_PROCESSORS" <<'SH'
+#!/bin/sh
+while [ "$1" != --counts ]; do shift; done
+echo "0 $PROCESSORS_FAIL 0" > "$2"
+exit "$PROCESSORS_FAIL"
+SH
+chmod +x "$REDLOCK_TEST_PROCESSORS"
 unset REDLOCK_TEST_SHARE # that of the run which this is a part of
 export TIDY_VERSION=14 TIDY_STATUS=0 AFTER_LIST="}"
 
@@ -118,6 +126,7 @@ try "ctest says well and writes no counts" 1 "1 passed, 12 failed" "" "" 0 --all
 try "gcc build fails" 1 "31 passed, 1 failed" "--build $scratch/build/ci-gcc" "10 0 0" 0 --all
 try "clang build fails" 1 "120 passed, 1 failed" "--build $scratch/build/ci-clang" "10 0 0" 0 --all
 try "clang build fails in its share" 1 "10 passed, 1 failed" "--build $scratch/build/ci-clang" "10 0 0" 0 --share 6
+PROCESSORS_FAIL=1 try "a processor fails" 1 "121 passed, 1 failed" "" "10 0 0" 0 --all
 try "asan does not configure" 1 "111 passed, 1 failed" "--preset asan" "10 0 0" 0 --all
 try "tsan build fails" 1 "111 passed, 1 failed" "--build $scratch/build/tsan" "10 0 0" 0 --all
 try "fuzz targets do not build" 1 "111 passed, 1 failed" "--build $scratch/build/fuzz" "10 0 0" 0 --all
