@@ -277,11 +277,13 @@ static void open_client(struct world *world, unsigned client) {
 
 static void close_client(struct world *world, struct actor *actor) {
     net_abandon(actor->net);
+    actor->ends = true;
     operator_drop(actor);
     observers_end(actor);
     for (unsigned r = 0; r < world->options.resources; r++) redlock_lock_free(actor->hold[r].lock);
     redlock_client_free(actor->redlock);
     actor->net = NULL;
+    actor->ends = false;
 }
 
 /* The program that had the lock before has ended; this is a new one. */

@@ -63,6 +63,7 @@ struct actor {
     rl_ns wall;             /* what its wall clock shows when BOOTTIME is 0 */
     uint32_t rate;          /* while it is not frozen */
     bool paused, frozen, crashed;
+    bool ends;     /* its program has ended, and notices no result any more */
     rl_ns wake_at; /* the event that drives the client; RL_NEVER: none */
     struct random random;
     struct hold hold[WORLD_RESOURCES_MAX];

@@ -71,8 +71,9 @@ void hold_on_change(void *context, struct redlock_lock *lock, int change) {
     }
 }
 
-/* The locks of a client share a context: the lock shows whose result it is. */
+/* The locks of a client share a context: the lock shows whose result it is. NULL: nobody's. */
 static struct hold *hold_of(struct actor *actor, const struct redlock_lock *lock) {
+    if (actor->ends) return NULL;
     struct hold *hold = actor->hold;
     while (hold->lock != lock) hold++;
     return hold;
@@ -87,6 +88,7 @@ static void remember(struct hold *hold, struct redlock_bytes token) {
 
 static void on_acquired(void *context, struct redlock_lock *lock, int result) {
     struct hold *hold = hold_of(context, lock);
+    if (!hold) return;
     struct world *world = hold->world;
     hold->acquiring = false;
     if (result == REDLOCK_OK) {
@@ -109,6 +111,7 @@ static void on_acquired(void *context, struct redlock_lock *lock, int result) {
 
 static void on_extended(void *context, struct redlock_lock *lock, int result) {
     struct hold *hold = hold_of(context, lock);
+    if (!hold) return;
     hold->extending = false;
     struct history_record record = hold_record(hold, HISTORY_EXTENDED);
     record.result = (int16_t)result;
@@ -118,6 +121,7 @@ static void on_extended(void *context, struct redlock_lock *lock, int result) {
 
 static void on_released(void *context, struct redlock_lock *lock, int result) {
     struct hold *hold = hold_of(context, lock);
+    if (!hold) return;
     struct world *world = hold->world;
     hold->releasing = false;
     write_hold(hold, HISTORY_RELEASED, result);
@@ -170,6 +174,7 @@ static const struct update *update_of(const struct world *world, const struct ho
  * all judges see a new acquisition with the same token. */
 static void on_adopted(void *context, struct redlock_lock *lock, int result) {
     struct hold *hold = hold_of(context, lock);
+    if (!hold) return;
     struct world *world = hold->world;
     hold->acquiring = hold->adopting = false;
     if (result == REDLOCK_OK && redlock_validity_end_ns(lock) == 0)
