@@ -370,13 +370,24 @@ static bool is_member(const struct player *player, unsigned node) {
 #define CHANGE_SEEN (2200 * RL_MS)
 #define CHANGE_EVERY (100 * RL_MS)
 
+/* They give up the node only if the others are a majority without it. */
+static bool may_do_without(const struct player *player, unsigned node) {
+    const rl_mask members = members_of(player);
+    unsigned others = 0;
+    for (unsigned i = 0; i < player->plan->options.nodes; i++)
+        others += i != node && members & rl_bit(i) && node_is_in_touch(player->world, i) &&
+                  world_is_intact(player->world, i);
+    return others >= rl_quorum(rl_count(members));
+}
+
 static void doubt(struct world *world, void *argument, int64_t number) {
     struct player *player = world_owner(world);
     const unsigned node = (unsigned)number & 0xff;
     (void)argument;
     if (player->healed || player->doubts[node] != (uint32_t)(number >> 8)) return;
     rl_ns *undisturbed = &player->undisturbed[node];
-    *undisturbed = node_is_in_touch(world, node) ? *undisturbed + CHANGE_EVERY : 0;
+    const bool acts = node_is_in_touch(world, node) && may_do_without(player, node);
+    *undisturbed = acts ? *undisturbed + CHANGE_EVERY : 0;
     if (*undisturbed >= CHANGE_SEEN)
         player->doubts[node] = 0;
     else
