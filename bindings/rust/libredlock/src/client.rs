@@ -28,7 +28,7 @@ pub enum Mode {
 pub(crate) struct Handle {
     client: Raw,
     #[cfg(feature = "tokio")]
-    pub(crate) driver: std::sync::OnceLock<tokio::task::AbortHandle>,
+    pub(crate) tasks: std::sync::OnceLock<(Arc<crate::tasks::Desk>, [tokio::task::AbortHandle; 2])>,
 }
 
 struct Raw(*mut sys::redlock_client);
@@ -55,10 +55,10 @@ impl Handle {
 #[cfg(feature = "tokio")]
 impl Drop for Handle {
     fn drop(&mut self) {
-        let Some(driver) = self.driver.take() else {
+        let Some((_, running)) = self.tasks.get() else {
             return;
         };
-        driver.abort();
+        running.iter().for_each(tokio::task::AbortHandle::abort);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let client = mem::replace(&mut self.client, Raw(ptr::null_mut()));
             runtime.spawn_blocking(move || drop(client));
@@ -190,7 +190,7 @@ impl ClientOptions {
         Ok(Handle {
             client: Raw(client),
             #[cfg(feature = "tokio")]
-            driver: Default::default(),
+            tasks: Default::default(),
         })
     }
 }

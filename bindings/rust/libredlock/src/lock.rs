@@ -214,8 +214,7 @@ unsafe extern "C" fn on_change(context: *mut c_void, lock: *mut sys::redlock_loc
 pub struct Lock<M = Blocking> {
     pub(crate) raw: *mut sys::redlock_lock,
     pub(crate) loss: Box<Loss>,
-    #[allow(dead_code)] // the client outlives the lock
-    client: Arc<Handle>,
+    pub(crate) client: Arc<Handle>, // it outlives the lock
     mode: PhantomData<fn() -> M>,
 }
 

@@ -3,14 +3,16 @@
 //! Locks in tasks of tokio: the library's descriptor becomes readable when callbacks are due, and
 //! one task runs them. The library's own thread goes on renewing.
 
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use std::{mem, ptr};
 
 use libredlock_sys as sys;
 use tokio::io::{unix::AsyncFd, Interest};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, Notify};
 
 use crate::client::{millis, Client, ClientOptions, Handle};
 use crate::error::{Error, Result};
@@ -38,14 +40,18 @@ impl ClientOptions {
         let bell = bell.try_clone_to_owned().map_err(failed)?;
         #[allow(deprecated)] // an OwnedFd is sound here, and tokio before 1.54 has nothing else
         let bell = AsyncFd::with_interest(bell, Interest::READABLE).map_err(failed)?;
-        let driver = tokio::spawn(drive(bell, Arc::downgrade(&handle)));
-        let _ = handle.driver.set(driver.abort_handle());
+        let desk = Arc::<Desk>::default();
+        let running = [
+            tokio::spawn(drive(bell, Arc::downgrade(&handle), desk.clone())).abort_handle(),
+            tokio::spawn(begin(Arc::downgrade(&handle), desk.clone())).abort_handle(),
+        ];
+        let _ = handle.tasks.set((desk, running));
         Ok(Client::of(handle))
     }
 }
 
 /// Runs the callbacks.
-async fn drive(bell: AsyncFd<OwnedFd>, client: Weak<Handle>) {
+async fn drive(bell: AsyncFd<OwnedFd>, client: Weak<Handle>, desk: Arc<Desk>) {
     while let Ok(mut ready) = bell.readable().await {
         ready.clear_ready(); // first: the bell may ring again meanwhile
         let Some(client) = client.upgrade() else {
@@ -53,6 +59,17 @@ async fn drive(bell: AsyncFd<OwnedFd>, client: Weak<Handle>) {
         };
         // SAFETY: the client lives.
         unsafe { sys::redlock_process(client.raw()) };
+        desk.turn();
+    }
+}
+
+impl Handle {
+    fn desk(&self) -> &Desk {
+        &self
+            .tasks
+            .get()
+            .expect("a client that is opened for tasks")
+            .0
     }
 }
 
@@ -76,47 +93,164 @@ impl AsyncClient {
     }
 }
 
-/// Called once for each operation that was started.
-unsafe extern "C" fn done(context: *mut c_void, _lock: *mut sys::redlock_lock, result: c_int) {
-    let sender = Box::from_raw(context.cast::<oneshot::Sender<c_int>>());
-    let _ = sender.send(result); // nobody waits if the future was dropped
+/// Where acquisitions and releases begin and end. The first of a turn begins at once; those that
+/// tasks want next to it begin together, so that what they send to a node leaves in one write.
+#[derive(Default)]
+pub(crate) struct Desk {
+    state: Mutex<State>,
+    wanted: Notify,
 }
 
-/// Starts an operation and waits for its end.
-///
-/// # Safety
-/// `start` passes the context on to the library with `done`.
-async unsafe fn finish(start: impl FnOnce(sys::redlock_done_fn, *mut c_void) -> c_int) -> c_int {
-    let receiver = {
-        let (sender, receiver) = oneshot::channel();
-        let context = Box::into_raw(Box::new(sender));
-        match start(done, context.cast()) {
-            sys::REDLOCK_OK => receiver,
-            failed => {
-                drop(Box::from_raw(context));
-                return failed;
-            }
+#[derive(Default)]
+struct State {
+    busy: bool, // one began since the last callbacks
+    wanted: Vec<Wanted>,
+    ends: HashMap<usize, oneshot::Sender<c_int>>, // by the lock's address
+}
+
+#[derive(Clone, Copy)]
+struct Wanted {
+    lock: *mut sys::redlock_lock,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum What {
+    Acquire(i64),
+    Release,
+}
+
+// SAFETY: any thread may call any function with a lock.
+unsafe impl Send for Wanted {}
+
+impl Desk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, lock: *mut sys::redlock_lock, result: c_int) {
+        let end = self.state().ends.remove(&(lock as usize));
+        if let Some(end) = end {
+            let _ = end.send(result); // nobody waits if the future was dropped
         }
-    };
-    receiver.await.unwrap_or(sys::REDLOCK_CANCELLED)
+    }
+
+    /// Begins all that is wanted. Nobody frees a lock that is wanted meanwhile: forget() waits.
+    fn begin(&self) {
+        let mut state = self.state();
+        let mut wanted = mem::take(&mut state.wanted);
+        while let Some(Wanted { what, .. }) = wanted.first().copied() {
+            let (alike, others) = wanted
+                .into_iter()
+                .partition::<Vec<_>, _>(|each| each.what == what);
+            let locks: Vec<_> = alike.iter().map(|each| each.lock).collect();
+            let mut results = vec![sys::REDLOCK_OK; locks.len()];
+            let (first, count, to) = (locks.as_ptr(), locks.len(), results.as_mut_ptr());
+            let desk = ptr::from_ref(self).cast_mut().cast();
+            // SAFETY: the locks live, and each keeps the desk alive until it has called `done`.
+            let _ = unsafe {
+                match what {
+                    What::Acquire(wait) => {
+                        sys::redlock_acquire_many_start(first, count, wait, to, Some(done), desk)
+                    }
+                    What::Release => {
+                        sys::redlock_release_many_start(first, count, to, Some(done), desk)
+                    }
+                }
+            };
+            for (lock, result) in locks
+                .into_iter()
+                .zip(results)
+                .filter(|(_, result)| *result != 0)
+            {
+                state
+                    .ends
+                    .remove(&(lock as usize))
+                    .map(|end| end.send(result));
+            }
+            wanted = others;
+        }
+    }
+
+    fn forget(&self, lock: *mut sys::redlock_lock) {
+        let mut state = self.state();
+        state.wanted.retain(|each| each.lock != lock);
+        state.ends.remove(&(lock as usize));
+    }
+
+    /// The callbacks of a turn have run.
+    fn turn(&self) {
+        self.state().busy = false;
+    }
+}
+
+/// Called once for each acquisition and release that was begun.
+unsafe extern "C" fn done(desk: *mut c_void, lock: *mut sys::redlock_lock, result: c_int) {
+    (*desk.cast::<Desk>()).end(lock, result);
+}
+
+/// Begins what is wanted when the tasks that run have said so.
+async fn begin(client: Weak<Handle>, wanted: Arc<Desk>) {
+    loop {
+        wanted.wanted.notified().await;
+        let Some(_client) = client.upgrade() else {
+            return;
+        };
+        wanted.begin();
+    }
+}
+
+/// An acquisition or release that is wanted, or under way.
+struct Doing<'a> {
+    desk: &'a Desk,
+    lock: &'a AsyncLock,
+}
+
+impl Drop for Doing<'_> {
+    fn drop(&mut self) {
+        self.desk.forget(self.lock.raw);
+    }
+}
+
+impl AsyncLock {
+    async fn finish(&self, what: What) -> Result<()> {
+        let desk = self.client.desk();
+        let _doing = Doing { desk, lock: self };
+        let receiver = {
+            let (sender, receiver) = oneshot::channel();
+            let mut state = desk.state();
+            state.ends.insert(self.raw as usize, sender);
+            state.wanted.push(Wanted {
+                lock: self.raw,
+                what,
+            });
+            let alone = !mem::replace(&mut state.busy, true);
+            let first = state.wanted.len() == 1;
+            drop(state);
+            if alone {
+                desk.begin();
+            } else if first {
+                desk.wanted.notify_one();
+            }
+            receiver
+        };
+        self.check(receiver.await.unwrap_or(sys::REDLOCK_CANCELLED))
+    }
+}
+
+/// Called once for each extension that was started.
+unsafe extern "C" fn extended(context: *mut c_void, _lock: *mut sys::redlock_lock, result: c_int) {
+    let sender = Box::from_raw(context.cast::<oneshot::Sender<c_int>>());
+    let _ = sender.send(result); // nobody waits if the future was dropped
 }
 
 impl LockBuilder<Tasks> {
     /// Acquires the lock. Dropping the future gives up, and leaves nothing locked. An error is that
     /// of the last try.
     pub async fn acquire(self) -> Result<AsyncLock> {
-        let wait = self.wait_ms();
+        let what = What::Acquire(self.wait_ms());
         let lock = self.make()?;
-        let raw = Sent(lock.raw);
-        // SAFETY: the lock lives until the future ends. If that is early, freeing it ends the
-        // acquisition and calls `done`.
-        let result = unsafe {
-            finish(move |done, context| {
-                sys::redlock_acquire_start(raw.get(), wait, Some(done), context)
-            })
-            .await
-        };
-        lock.check(result)?;
+        lock.finish(what).await?;
         Ok(lock)
     }
 
@@ -142,27 +276,31 @@ impl AsyncLock {
     /// Sets what is left to at least `ttl` on a majority. Never shortens it, never brings a lost
     /// lock back.
     pub async fn extend(&self, ttl: Duration) -> Result<()> {
-        let (raw, ttl) = (Sent(self.raw), millis(ttl));
-        // SAFETY: the lock lives until the future ends, or calls `done` when it is freed.
-        let result = unsafe {
-            finish(move |done, context| {
-                sys::redlock_extend_start(raw.get(), ttl, Some(done), context)
-            })
-            .await
+        let receiver = {
+            let (sender, receiver) = oneshot::channel();
+            let context = Box::into_raw(Box::new(sender));
+            // SAFETY: the lock lives; `extended` gets the context once, if the extension has begun.
+            unsafe {
+                let begun = sys::redlock_extend_start(
+                    self.raw,
+                    millis(ttl),
+                    Some(extended),
+                    context.cast(),
+                );
+                if begun != sys::REDLOCK_OK {
+                    drop(Box::from_raw(context));
+                    return self.check(begun);
+                }
+            }
+            receiver
         };
-        self.check(result)
+        self.check(receiver.await.unwrap_or(sys::REDLOCK_CANCELLED))
     }
 
     /// Releases the lock. An error (`Lost`, `NoQuorum`) says that it was not surely held until now;
     /// it is free in each case, also if the future is dropped.
     pub async fn release(self) -> Result<()> {
-        let raw = Sent(self.raw);
-        // SAFETY: as for extend().
-        let result = unsafe {
-            finish(move |done, context| sys::redlock_release_start(raw.get(), Some(done), context))
-                .await
-        };
-        self.check(result)
+        self.finish(What::Release).await
     }
 }
 
@@ -178,18 +316,6 @@ impl AsyncObserver {
             }
             notified.await;
         }
-    }
-}
-
-/// A lock's address in a future that another thread may run.
-struct Sent(*mut sys::redlock_lock);
-
-// SAFETY: any thread may call any function.
-unsafe impl Send for Sent {}
-
-impl Sent {
-    fn get(&self) -> *mut sys::redlock_lock {
-        self.0
     }
 }
 
