@@ -16,6 +16,7 @@ sys.path.insert(0, str(SOURCE / "tests/docs"))
 from documents import Document  # noqa: E402
 
 CRATES, TARGET = SOURCE / "bindings/rust", BUILD / "bindings-rust"
+VENDORED = SOURCE / "build/packages/library"  # by scripts/package library
 PAGE = Document("docs/use/rust.md")
 MANIFEST = """[package]
 name = "nightly"
@@ -118,6 +119,10 @@ def main():
         assert re.fullmatch(r"nightly: valid for [\d.]+m?s, fence Some\(\d+\)\n", said), said
         said = typed(project, PAGE.one("rust", "tasks"), {**crate, "REDLOCK_LINK": "static"}, LD_LIBRARY_PATH="")
         assert said == "backed up\n", said
+        if (VENDORED / "lib/libredlock.a").exists():
+            none = {"PKG_CONFIG_PATH": "/nonexistent", "PKG_CONFIG_LIBDIR": "/nonexistent", "LD_LIBRARY_PATH": ""}
+            said = typed(project, PAGE.one("rust", "tasks"), {**none, "LIBREDLOCK_DIR": str(VENDORED)})
+            assert said == "backed up\n", said
 
 
 if __name__ == "__main__":

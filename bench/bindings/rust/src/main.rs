@@ -113,11 +113,11 @@ async fn main() {
     let nodes = std::env::var("REDLOCK_NODES").expect("REDLOCK_NODES");
     let options = ClientOptions::new().node_timeout(Duration::from_secs(5));
     if words[1] == "blocking" {
-        let client = options.open(&nodes).expect("a client");
+        let client = options.open(nodes.as_str()).expect("a client");
         client.wait_ready(READY).expect("nodes");
         task(&words).iter().for_each(|task| block(&client, task));
     } else {
-        let client = options.open_async(&nodes).expect("a client");
+        let client = options.open_async(nodes.as_str()).expect("a client");
         client.wait_ready(READY).await.expect("nodes");
         if let Some(task) = task(&words) {
             run_tasks(client, Box::leak(Box::new(task))).await;

@@ -172,6 +172,7 @@ pub const REDLOCK_VERDICT_GUARDED: c_int = 31;
 pub const REDLOCK_VERDICT_UNACCEPTED: c_int = 32;
 pub const REDLOCK_VERDICT_OTHER_SLOTS: c_int = 33;
 pub const REDLOCK_VERDICT_NOT_SHARED: c_int = 34;
+pub const REDLOCK_VERDICT_NO_SCRIPTS: c_int = 35;
 
 pub type redlock_change_fn = unsafe extern "C" fn(context: *mut c_void, lock: *mut redlock_lock, change: c_int);
 

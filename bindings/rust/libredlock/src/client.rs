@@ -162,13 +162,14 @@ impl ClientOptions {
     }
 
     /// Opens a blocking client, see [`Client::open`].
-    pub fn open(&self, nodes: &str) -> Result<Client> {
-        Ok(Client::of(Arc::new(self.open_as(nodes, false)?)))
+    pub fn open<'n>(&self, nodes: impl Into<Option<&'n str>>) -> Result<Client> {
+        Ok(Client::of(Arc::new(self.open_as(nodes.into(), false)?)))
     }
 
     /// `queue`: callbacks wait for redlock_process().
-    pub(crate) fn open_as(&self, nodes: &str, queue: bool) -> Result<Handle> {
-        let nodes = c_text("nodes", nodes)?;
+    pub(crate) fn open_as(&self, nodes: Option<&str>, queue: bool) -> Result<Handle> {
+        let nodes = nodes.map(|nodes| c_text("nodes", nodes)).transpose()?;
+        let nodes_text = nodes.as_ref().map_or(ptr::null(), |nodes| nodes.as_ptr());
         let mut raw = self.raw;
         raw.queue = queue.into();
         let mut kept = Vec::new();
@@ -181,7 +182,7 @@ impl ClientOptions {
         // SAFETY: the texts live during the call, which copies them.
         let (result, error) = unsafe {
             let mut error: sys::redlock_error = mem::zeroed();
-            let result = sys::redlock_client_open(nodes.as_ptr(), &raw, &mut client, &mut error);
+            let result = sys::redlock_client_open(nodes_text, &raw, &mut client, &mut error);
             (result, error)
         };
         if result != sys::REDLOCK_OK {
@@ -262,9 +263,10 @@ impl<M> Client<M> {
 
 impl Client {
     /// Opens a client on `"redis://[user:pass@]host[:port][/db]"`, `"rediss://..."` (TLS) or
-    /// `"unix:///path[?db=n]"`, separated by commas or white space. It returns at once; connections
+    /// `"unix:///path[?db=n]"`, separated by commas or white space; `None`: on those of
+    /// `REDLOCK_NODES` or `/etc/redlock.conf`, as the commands do. It returns at once; connections
     /// come up in the background.
-    pub fn open(nodes: &str) -> Result<Client> {
+    pub fn open<'n>(nodes: impl Into<Option<&'n str>>) -> Result<Client> {
         ClientOptions::new().open(nodes)
     }
 

@@ -32,8 +32,8 @@ pub type AsyncObserver = Observer<Tasks>;
 
 impl ClientOptions {
     /// Opens a client for tasks, see [`Client::open_async`].
-    pub fn open_async(&self, nodes: &str) -> Result<AsyncClient> {
-        let handle = Arc::new(self.open_as(nodes, true)?);
+    pub fn open_async<'n>(&self, nodes: impl Into<Option<&'n str>>) -> Result<AsyncClient> {
+        let handle = Arc::new(self.open_as(nodes.into(), true)?);
         let failed = |error: std::io::Error| Error::new(sys::REDLOCK_SYSTEM, error.to_string());
         // SAFETY: the descriptor is the client's, which lives. The copy may outlive it.
         let bell = unsafe { BorrowedFd::borrow_raw(sys::redlock_client_fd(handle.raw())) };
@@ -76,7 +76,7 @@ impl Handle {
 impl Client {
     /// Opens a client for tasks of the current tokio runtime, on nodes as [`Client::open`] takes
     /// them. It panics outside of a runtime.
-    pub fn open_async(nodes: &str) -> Result<AsyncClient> {
+    pub fn open_async<'n>(nodes: impl Into<Option<&'n str>>) -> Result<AsyncClient> {
         ClientOptions::new().open_async(nodes)
     }
 }
@@ -204,18 +204,25 @@ async fn begin(client: Weak<Handle>, wanted: Arc<Desk>) {
 struct Doing<'a> {
     desk: &'a Desk,
     lock: &'a AsyncLock,
+    ended: bool,
 }
 
 impl Drop for Doing<'_> {
     fn drop(&mut self) {
-        self.desk.forget(self.lock.raw);
+        if !self.ended {
+            self.desk.forget(self.lock.raw);
+        }
     }
 }
 
 impl AsyncLock {
     async fn finish(&self, what: What) -> Result<()> {
         let desk = self.client.desk();
-        let _doing = Doing { desk, lock: self };
+        let mut doing = Doing {
+            desk,
+            lock: self,
+            ended: false,
+        };
         let receiver = {
             let (sender, receiver) = oneshot::channel();
             let mut state = desk.state();
@@ -234,7 +241,9 @@ impl AsyncLock {
             }
             receiver
         };
-        self.check(receiver.await.unwrap_or(sys::REDLOCK_CANCELLED))
+        let result = receiver.await.unwrap_or(sys::REDLOCK_CANCELLED);
+        doing.ended = true;
+        self.check(result)
     }
 }
 

@@ -12,7 +12,8 @@ use common::{ms, until, Servers};
 use libredlock::{Client, ClientOptions, ErrorKind, Leader, Mode};
 
 fn open(servers: &Servers, count: usize) -> Client {
-    let client = Client::open(&servers.nodes()).unwrap();
+    let options = ClientOptions::new().node_timeout(ms(250)); // the machine may be busy
+    let client = options.open(servers.nodes().as_str()).unwrap();
     assert_eq!(client.wait_ready(ms(5000)).unwrap(), count);
     client
 }
@@ -133,7 +134,7 @@ fn guarded_locks_have_fences() {
     let client = ClientOptions::new()
         .mode(Mode::Guarded)
         .key_prefix("jobs:")
-        .open(&servers.nodes())
+        .open(servers.nodes().as_str())
         .unwrap();
     client.wait_ready(ms(5000)).unwrap();
     let fence = || client.lock("nightly").acquire().unwrap().fence().unwrap();
@@ -202,7 +203,7 @@ fn a_child_opens_its_own() {
                 .map(|error| error.kind());
             drop(lock);
             drop(client);
-            let own = Client::open(&servers.nodes()).and_then(|own| {
+            let own = Client::open(servers.nodes().as_str()).and_then(|own| {
                 own.wait_ready(ms(5000))?;
                 own.lock("child").acquire()
             });

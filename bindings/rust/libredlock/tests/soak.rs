@@ -29,7 +29,7 @@ impl Random {
 }
 
 fn block(servers: &Servers, random: &mut Random) {
-    let client = Client::open(&servers.nodes()).unwrap();
+    let client = Client::open(servers.nodes().as_str()).unwrap();
     let mut held = Vec::new();
     for _ in 0..100 {
         let name = format!("soak{}", random.below(RESOURCES));
@@ -89,7 +89,7 @@ fn tasks(servers: &Servers, random: &mut Random) {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let client = Client::open_async(&servers.nodes()).unwrap();
+        let client = Client::open_async(servers.nodes().as_str()).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let mut running = Vec::new();
         for _ in 0..16 {

@@ -7,14 +7,20 @@ mod common;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::{ms, until, Servers};
-use libredlock::{AsyncClient, Client, ErrorKind, Leader};
+use libredlock::{AsyncClient, ClientOptions, ErrorKind, Leader};
 use tokio::time::timeout;
 
 async fn open(servers: &Servers, count: usize) -> AsyncClient {
-    let client = Client::open_async(&servers.nodes()).unwrap();
+    open_patient(servers, count, ms(250)).await
+}
+
+/// The machine may be busy.
+async fn open_patient(servers: &Servers, count: usize, node_timeout: Duration) -> AsyncClient {
+    let options = ClientOptions::new().node_timeout(node_timeout);
+    let client = options.open_async(servers.nodes().as_str()).unwrap();
     assert_eq!(client.wait_ready(ms(5000)).await.unwrap(), count);
     client
 }
@@ -118,7 +124,7 @@ async fn observers_see_who_leads() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_holder_at_a_time() {
     let servers = Servers::start(3);
-    let client = open(&servers, 3).await;
+    let client = open_patient(&servers, 3, ms(5000)).await;
     let (holders, turns) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let tasks: Vec<_> = (0..32)
         .map(|_| {
