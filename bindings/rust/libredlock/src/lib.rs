@@ -52,3 +52,10 @@ pub use tasks::{AsyncClient, AsyncLock, AsyncObserver, Tasks};
 /// The mode of clients and locks whose calls block.
 #[derive(Debug)]
 pub enum Blocking {}
+
+/// The version of the library at run time.
+pub fn version() -> &'static str {
+    // SAFETY: the text is static and never NULL.
+    let version = unsafe { std::ffi::CStr::from_ptr(libredlock_sys::redlock_version()) };
+    version.to_str().unwrap_or_default()
+}
