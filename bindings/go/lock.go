@@ -345,6 +345,9 @@ func (held *held) operate(ctx context.Context, last bool, start func(*C.struct_r
 		}
 	}
 	defer over()
+	if last && ended != nil {
+		return ended // it was lost, whatever could be deleted
+	}
 	if result != C.REDLOCK_OK {
 		return held.why(result, nil, true)
 	}
