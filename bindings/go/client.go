@@ -53,25 +53,29 @@ type core struct {
 	file      *os.File // a copy of the client's descriptor, for the runtime's poller
 	listening chan struct{}
 
-	under sync.WaitGroup // calls that use the client
-	next  atomic.Uintptr // the last id
+	use    sync.RWMutex // all calls that use the client read
+	closed atomic.Bool
+	next   atomic.Uintptr // the last id
 
 	// The operations that wait to be started. Whoever gets `starting` starts them for all.
-	starting sync.Mutex
-	pending  [3][]*C.struct_redlock_lock // by rg_start
-	waiting  int
-	spare    [3][]*C.struct_redlock_lock
-	results  []C.int
-	flying   atomic.Int32
+	starting       sync.Mutex
+	pending, spare [3][]*C.struct_redlock_lock // by rg_start
+	results        []C.int
+	waiting        atomic.Bool
+	flying         atomic.Int32 // operations that somebody waits for
+	late           *time.Timer
 
 	// Held from the run of callbacks in C until their events have arrived.
 	processing sync.Mutex
 	box        *C.struct_rg_box
+	found      []*held
 
-	mutex     sync.Mutex // pending, waiting, and these
+	mutex     sync.Mutex // pending, and these
+	returning int        // goroutines that are expected back before anything is started
+	backoff   int        // how rarely they came in time; ...
+	spared    int        // ... for so many turns nothing waits for them
 	locks     map[*C.struct_redlock_lock]*held
 	observers map[uintptr]*observer
-	closed    bool
 }
 
 // A ClientOption changes a default of [Open].
@@ -146,6 +150,8 @@ func Open(nodes string, options ...ClientOption) (*Client, error) {
 		box:       (*C.struct_rg_box)(C.calloc(1, C.sizeof_struct_rg_box)),
 		locks:     make(map[*C.struct_redlock_lock]*held),
 		observers: make(map[uintptr]*observer)}
+	inner.late = time.AfterFunc(time.Hour, inner.notBack)
+	inner.late.Stop()
 	if err := inner.listen(); err != nil {
 		C.redlock_client_free(c)
 		return nil, err
@@ -196,18 +202,15 @@ func (client *Client) Close() error {
 }
 
 func (core *core) close() {
-	core.mutex.Lock()
-	first := !core.closed
-	core.closed = true
-	core.mutex.Unlock()
-	if !first {
+	if core.closed.Swap(true) {
 		<-core.over
 		return
 	}
 	for _, lock := range core.all() {
 		core.cancel(lock)
 	}
-	core.under.Wait()
+	core.use.Lock()
+	defer core.use.Unlock()
 	for _, lock := range core.all() {
 		lock.drop(ErrClosed)
 	}
@@ -215,28 +218,24 @@ func (core *core) close() {
 		seen.stop()
 	}
 	core.stopListening()
+	core.late.Stop()
 	C.redlock_client_free(core.c)
 	C.free(unsafe.Pointer(core.box.events))
 	C.free(unsafe.Pointer(core.box))
 	close(core.over)
 }
 
-// begin is before a use of the client in C, and under.Done() after it.
+// begin is before a use of the client in C, and end after it.
 func (core *core) begin() error {
-	core.mutex.Lock()
-	defer core.mutex.Unlock()
-	if core.closed {
+	core.use.RLock()
+	if core.closed.Load() {
+		core.use.RUnlock()
 		return ErrClosed
 	}
-	core.under.Add(1)
 	return nil
 }
 
-func (core *core) isClosed() bool {
-	core.mutex.Lock()
-	defer core.mutex.Unlock()
-	return core.closed
-}
+func (core *core) end() { core.use.RUnlock() }
 
 func (core *core) all() []*held {
 	core.mutex.Lock()

@@ -42,7 +42,7 @@ func (client *Client) Observe(ctx context.Context, resource string) (<-chan Lead
 	if err := client.begin(); err != nil {
 		return nil, err
 	}
-	defer client.under.Done()
+	defer client.core.end()
 	core := client.core
 	seen := &observer{client: client, id: core.next.Add(1), leaders: make(chan Leader, 1)}
 	core.mutex.Lock()

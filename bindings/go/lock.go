@@ -114,7 +114,7 @@ func (client *Client) lock(ctx context.Context, start int, resource string, lead
 	if err := client.begin(); err != nil {
 		return nil, nil, err
 	}
-	defer client.under.Done()
+	defer client.core.end()
 	defer runtime.KeepAlive(client)
 	terms := lockTerms{}
 	for _, option := range options {
@@ -189,7 +189,7 @@ func (held *held) acquire(ctx context.Context, start int) (C.int, error) {
 func (held *held) acquireAlone(ctx context.Context, start int) (C.int, error) {
 	held.blocked.Store(true)
 	defer held.blocked.Store(false)
-	if held.core.isClosed() {
+	if held.core.closed.Load() {
 		return C.REDLOCK_CANCELLED, ErrClosed
 	}
 	stop := context.AfterFunc(ctx, func() { held.core.cancel(held) })
@@ -317,7 +317,7 @@ func (held *held) operate(ctx context.Context, last bool, start func(*C.struct_r
 			held.drop(ErrUnlocked)
 		}
 		held.operation.Unlock()
-		held.core.under.Done()
+		held.core.end()
 	}
 	held.mutex.Lock()
 	c, ended := held.c, held.ended

@@ -54,76 +54,123 @@ func (core *core) process() {
 	if core.box.count == 0 {
 		return
 	}
-	for _, event := range unsafe.Slice(core.box.events, core.box.count) {
-		switch event.kind {
-		case C.RG_DONE:
-			if lock := core.find(event.lock); lock != nil {
-				lock.done <- event.result
-			}
-		case C.RG_LOST: // perhaps of a lock that is freed, with the address of another one
-			if lock := core.find(event.lock); lock != nil && lock.id == uintptr(event.id) {
-				lock.lost()
-			}
-		case C.RG_LEADER:
-			core.report(uintptr(event.id), event.leader)
+	events := unsafe.Slice(core.box.events, core.box.count)
+	for i, lock := range core.find(events) {
+		switch {
+		case events[i].kind == C.RG_LEADER:
+			core.report(uintptr(events[i].id), events[i].leader)
+		case lock == nil:
+		case events[i].kind == C.RG_DONE:
+			lock.done <- events[i].result
+		case lock.id == uintptr(events[i].id): // lost, and not another lock that has its address now
+			lock.lost()
 		}
 	}
 }
 
-func (core *core) find(c *C.struct_redlock_lock) *held {
+func (core *core) find(events []C.struct_rg_event) []*held {
 	core.mutex.Lock()
 	defer core.mutex.Unlock()
-	return core.locks[c]
+	core.found = core.found[:0]
+	done := 0
+	for i := range events {
+		core.found = append(core.found, core.locks[events[i].lock])
+		if events[i].kind == C.RG_DONE {
+			done++
+		}
+	}
+	if done > 1 {
+		core.expect(done)
+	}
+	return core.found
 }
 
-// submit leaves an operation to be started, and starts what is left there unless another goroutine
-// does.
+// Goroutines that were answered together are mostly back with their next operations within
+// microseconds. What they start then is sent together: one write to each node, not one for each of
+// them. If they have other work to do, it is in vain to wait for them, and the next turns do not.
+const (
+	patience     = 150 * time.Microsecond
+	patienceEach = 25 * time.Microsecond
+	backoffMax   = 256
+)
+
+// expect counts them. The last of them starts what they brought; or, if they take too long, this
+// does. With core.mutex.
+func (core *core) expect(count int) {
+	core.spared = max(core.spared-1, 0)
+	core.returning += count
+	if core.spared == 0 {
+		core.late.Reset(patience + time.Duration(core.returning)*patienceEach)
+	}
+}
+
+func (core *core) notBack() {
+	core.mutex.Lock()
+	if core.returning > 0 {
+		core.returning = 0
+		core.backoff = min(2*core.backoff+1, backoffMax)
+		core.spared = core.backoff
+	}
+	core.mutex.Unlock()
+	core.flush()
+}
+
+// submit leaves an operation to be started. False: the client is closed.
 func (core *core) submit(start int, c *C.struct_redlock_lock) bool {
 	core.mutex.Lock()
-	if core.closed && start != C.RG_RELEASE {
+	if core.closed.Load() && start != C.RG_RELEASE {
 		core.mutex.Unlock()
 		return false
 	}
 	core.pending[start] = append(core.pending[start], c)
-	core.waiting++
-	core.mutex.Unlock()
-	if core.flying.Load() > 1 {
-		runtime.Gosched() // others that were answered with us come now
+	core.waiting.Store(true)
+	if core.returning == 1 {
+		core.backoff /= 2
 	}
-	for core.starting.TryLock() {
+	core.returning = max(core.returning-1, 0)
+	later := core.returning > 0 && core.spared == 0
+	core.mutex.Unlock()
+	if later {
+		return true
+	}
+	if core.flying.Load() > 1 {
+		runtime.Gosched()
+	}
+	core.flush()
+	return true
+}
+
+// flush starts what waits, unless another goroutine does.
+func (core *core) flush() {
+	for core.waiting.Load() && core.starting.TryLock() {
 		core.startPending()
 		core.starting.Unlock()
-		core.mutex.Lock()
-		done := core.waiting == 0
-		core.mutex.Unlock()
-		if done {
-			break
-		}
 	}
-	return true
 }
 
 // startPending is called with core.starting.
 func (core *core) startPending() {
-	for start := range core.pending {
-		core.mutex.Lock()
-		locks := core.pending[start]
-		core.pending[start] = core.spare[start][:0]
-		core.spare[start] = locks
-		core.waiting -= len(locks)
-		core.mutex.Unlock()
+	core.waiting.Store(false)
+	core.mutex.Lock()
+	core.pending, core.spare = core.spare, core.pending
+	core.mutex.Unlock()
+	for start, locks := range core.spare {
+		core.spare[start] = locks[:0]
 		if len(locks) == 0 {
 			continue
 		}
 		if cap(core.results) < len(locks) {
 			core.results = make([]C.int, 2*len(locks))
 		}
-		results := core.results[:len(locks)]
-		C.rg_start(C.int(start), &locks[0], C.size_t(len(locks)), &results[0])
-		for i, result := range results {
-			if result != C.REDLOCK_OK {
-				core.find(locks[i]).done <- result
+		C.rg_start(C.int(start), &locks[0], C.size_t(len(locks)), &core.results[0])
+		for i, c := range locks {
+			if core.results[i] == C.REDLOCK_OK {
+				continue
 			}
+			core.mutex.Lock()
+			refused := core.locks[c]
+			core.mutex.Unlock()
+			refused.done <- core.results[i]
 		}
 	}
 }
