@@ -112,7 +112,7 @@ func (client *Client) Elect(ctx context.Context, resource string, options ...Opt
 
 func (client *Client) lock(ctx context.Context, start int, resource string, leader bool, options []Option) (*Lock, context.Context, error) {
 	if err := client.begin(); err != nil {
-		return nil, nil, err
+		return nil, ctx, err
 	}
 	defer client.core.end()
 	defer runtime.KeepAlive(client)
@@ -125,13 +125,13 @@ func (client *Client) lock(ctx context.Context, start int, resource string, lead
 	}
 	ours, err := client.core.newLock(resource, &terms)
 	if err != nil {
-		return nil, nil, err
+		return nil, ctx, err
 	}
 	began := time.Now()
 	if result, ended := ours.acquire(ctx, start); result != C.REDLOCK_OK || ended != nil {
 		err := ours.why(result, ended, time.Since(began) > client.tryTime)
 		ours.drop(err)
-		return nil, nil, err
+		return nil, ctx, err
 	}
 	lock := &Lock{client: client, held: ours}
 	inner, end := context.WithCancelCause(ctx)
@@ -173,15 +173,27 @@ func (held *held) acquire(ctx context.Context, start int) (C.int, error) {
 	if !held.core.submit(start, held.c) {
 		return C.REDLOCK_CANCELLED, ErrClosed
 	}
-	select {
-	case result := <-held.done:
-		if result == C.REDLOCK_CANCELLED {
-			return result, ErrClosed
-		}
-		return result, nil
-	case <-ctx.Done():
+	result, ended := held.await(ctx.Done())
+	if !ended {
 		held.core.cancel(held)
 		return <-held.done, context.Cause(ctx)
+	}
+	if result == C.REDLOCK_CANCELLED {
+		return result, ErrClosed
+	}
+	return result, nil
+}
+
+// await returns the result of the operation. False: it did not end before `unless` was closed.
+func (held *held) await(unless <-chan struct{}) (C.int, bool) {
+	if unless == nil {
+		return <-held.done, true
+	}
+	select {
+	case result := <-held.done:
+		return result, true
+	case <-unless:
+		return 0, false
 	}
 }
 
@@ -329,14 +341,13 @@ func (held *held) operate(ctx context.Context, last bool, start func(*C.struct_r
 	held.core.flying.Add(1)
 	defer held.core.flying.Add(-1)
 	result := start(c)
-	waits := ctx.Done()
+	unless := ctx.Done()
 	if context.Cause(ctx) == ErrUnlocked {
-		waits = nil // the lock's own context, which we have ended
+		unless = nil // the lock's own context, which we have ended
 	}
 	if result == C.REDLOCK_OK {
-		select {
-		case result = <-held.done:
-		case <-waits:
+		var ended bool
+		if result, ended = held.await(unless); !ended {
 			go func() {
 				<-held.done
 				over()

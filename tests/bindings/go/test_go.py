@@ -30,9 +30,12 @@ def run(*words, cwd, environ, timeout=600):
 
 
 @pytest.fixture(name="environ", scope="module")
-def installed(tmp_path_factory):
-    """The library as cmake installs it, and Go without any module."""
-    place = tmp_path_factory.mktemp("installed")
+def installed():
+    """The library as cmake installs it, and Go without any module. Always in one place: Go's cache of builds does not see that
+    what pkg-config says has changed."""
+    place = BUILD / "tests" / "bindings" / "go-installed"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("REDLOCK_", "GO"))}
     run("cmake", "--install", BUILD, "--prefix", place, cwd=place, environ=environ)
     library = next(place.rglob("redlock.pc")).parent.parent
