@@ -132,15 +132,12 @@ func TLS(caFile, certFile, keyFile string) ClientOption {
 }
 
 // Open makes a client on 1 to 15 nodes: "redis://[user:password@]host[:port][/db]", "rediss://..."
-// (TLS) or "unix:///path", separated by commas. With "" they are those of the variable
-// REDLOCK_NODES. Open returns at once, and connects in the background.
+// (TLS) or "unix:///path", separated by commas. "": those of REDLOCK_NODES, else of the file that
+// REDLOCK_CONFIG names, else of /etc/redlock.conf, which may set options too. Open returns at once, and connects in the background.
 func Open(nodes string, options ...ClientOption) (*Client, error) {
 	terms := clientTerms{mode: C.REDLOCK_MODE_AUTO}
 	for _, option := range options {
 		option(&terms)
-	}
-	if nodes == "" {
-		nodes = os.Getenv("REDLOCK_NODES")
 	}
 	c, err := open(nodes, &terms)
 	if err != nil {
@@ -176,11 +173,9 @@ func open(nodes string, terms *clientTerms) (*C.struct_redlock_client, error) {
 			C.free(each)
 		}
 	}()
-	list := C.CString(nodes)
-	texts = append(texts, unsafe.Pointer(list))
 	var client *C.struct_redlock_client
 	var why *C.char
-	result := C.rg_open(list, &C.struct_rg_client_terms{
+	result := C.rg_open(text(nodes), &C.struct_rg_client_terms{
 		node_timeout_ms: C.int64_t(terms.nodeTimeout.Milliseconds()),
 		mode:            terms.mode, recover: terms.recover,
 		key_prefix: text(terms.prefix), key_prefix_bytes: C.size_t(len(terms.prefix)),
