@@ -133,7 +133,8 @@ func TLS(caFile, certFile, keyFile string) ClientOption {
 
 // Open makes a client on 1 to 15 nodes: "redis://[user:password@]host[:port][/db]", "rediss://..."
 // (TLS) or "unix:///path", separated by commas. "": those of REDLOCK_NODES, else of the file that
-// REDLOCK_CONFIG names, else of /etc/redlock.conf, which may set options too. Open returns at once, and connects in the background.
+// REDLOCK_CONFIG names, else of /etc/redlock.conf, which may set options too. Open returns at once,
+// and connects in the background.
 func Open(nodes string, options ...ClientOption) (*Client, error) {
 	terms := clientTerms{mode: C.REDLOCK_MODE_AUTO}
 	for _, option := range options {

@@ -13,8 +13,9 @@ import (
 	"unsafe"
 )
 
-// No goroutine blocks in C. Operations are started, many with one call, and a goroutine that waits
-// for the client's descriptor hands out what has ended.
+// Of all goroutines that use a client, at most one blocks in C (acquireAlone). The operations of the
+// others are started, many with one call, and a goroutine that waits for the client's descriptor
+// hands out what has ended.
 
 // listen starts that goroutine. It gets a copy of the descriptor, because the runtime's poller
 // closes what it is given.
@@ -94,8 +95,8 @@ const (
 	backoffMax   = 256
 )
 
-// expect counts them. The last of them starts what they brought; or, if they take too long, this
-// does. With core.mutex.
+// expect counts them. The last of them starts what all have brought; if they take too long, notBack
+// does. It is called with core.mutex.
 func (core *core) expect(count int) {
 	core.spared = max(core.spared-1, 0)
 	core.returning += count
@@ -180,6 +181,7 @@ func (core *core) cancel(lock *held) {
 	core.starting.Lock()
 	core.startPending()
 	core.starting.Unlock()
+	core.flush() // what others have left meanwhile
 	for {
 		lock.mutex.Lock()
 		if lock.c != nil {

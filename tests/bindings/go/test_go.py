@@ -60,6 +60,24 @@ def an_empty_folder(tmp_path_factory, environ):
     return place, {**environ, **more}
 
 
+SNIPPET = re.compile(r"`(?:[a-z, ]+ := )?((?:client|lock|redlock)\.\w+\([^`]*\))`")
+
+
+def compiled(page):
+    """The other examples, in functions."""
+    kinds = "\n".join(f"ignore({each})" for title in ("Kinds", "Moving from redsync") for each in SNIPPET.findall(page.section(title)))
+    assert kinds.count("ignore") > 10, kinds
+    return f"""package main
+
+import ("context"; "errors"; "log"; "time"; "redlock.example.org/go")
+
+func ignore(...any) {{}}
+func work(ctx context.Context) error {{ return ctx.Err() }}
+func loss(ctx context.Context) error {{ {page.one("go", "loss")} return err }}
+func kinds(ctx context.Context, client *redlock.Client, lock *redlock.Lock, ttl time.Duration, name string) {{ {kinds} }}
+"""
+
+
 def test_the_page(empty):
     """The first example, with the library inside, and with the installed one."""
     place, environ = empty
@@ -75,9 +93,7 @@ def test_the_page(empty):
         said = run("redlock", "up", "-q", "--mode", "classic", "-n", "3", "--", f"./{name}", cwd=work, environ=environ)
         assert said == "backup with fence 0\n", said
         assert ("libredlock.so" in run("ldd", name, cwd=work, environ=environ)) == linked
-    (work / "main.go").write_text(page.one("go", "first").replace("return ctx.Err()", "var work = backupOnly\n" + page.one("go", "loss") + "return err")
-                                  .replace('"context"', '"context"\n"errors"')
-                                  + "\nfunc backupOnly(ctx context.Context) error { return ctx.Err() }\n")
+    (work / "others.go").write_text(compiled(page))
     run("go", "vet", ".", cwd=work, environ=environ)
     run("go", "mod", "vendor", cwd=work, environ=environ)
     run("go", "build", "-mod=vendor", ".", cwd=work, environ={**environ, "GOPROXY": "off"})
