@@ -7,8 +7,6 @@
  * an operation that nobody waits for any more. */
 static _Thread_local struct rg_box *box_of_thread;
 
-static char *copy(const char *text) { return strdup(text); }
-
 /* Without memory it ends, as Go does. */
 static void add_event(const struct rg_event *event) {
     struct rg_box *box = box_of_thread;
@@ -63,7 +61,7 @@ int rg_open(const char *nodes, const struct rg_client_terms *terms, struct redlo
     options.tls_cert_file = terms->tls_cert_file;
     options.tls_key_file = terms->tls_key_file;
     const int result = redlock_client_open(nodes, &options, client, &error);
-    if (result != REDLOCK_OK) *text = copy(error.text);
+    if (result != REDLOCK_OK) *text = strdup(error.text);
     return result;
 }
 
@@ -89,7 +87,7 @@ int rg_lock_new(struct redlock_client *client, const char *names, const size_t *
     options.on_change = on_change;
     options.on_change_context = (void *)id;
     const int result = redlock_lock_new_multi(client, resources, count, &options, lock, &error);
-    if (result != REDLOCK_OK) *text = copy(error.text);
+    if (result != REDLOCK_OK) *text = strdup(error.text);
     return result;
 }
 
@@ -136,8 +134,8 @@ void rg_why(struct redlock_client *client, struct redlock_lock *lock, int result
         redlock_why(client, lock, obstacle(&why, tried), NULL, &why) != REDLOCK_OK)
         return;
     *better = why.result;
-    *sentence = copy(why.sentence);
-    *cure = copy(why.cure);
+    *sentence = strdup(why.sentence);
+    *cure = strdup(why.cure);
 }
 
 int rg_observe(struct redlock_client *client, const char *name, size_t bytes, uintptr_t id,
@@ -145,6 +143,6 @@ int rg_observe(struct redlock_client *client, const char *name, size_t bytes, ui
     struct redlock_error error;
     const int result =
         redlock_observe_start(client, name, bytes, on_leader, (void *)id, observer, &error);
-    if (result != REDLOCK_OK) *text = copy(error.text);
+    if (result != REDLOCK_OK) *text = strdup(error.text);
     return result;
 }

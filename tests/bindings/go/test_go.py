@@ -45,9 +45,10 @@ def installed():
 
 
 def test_the_module(environ):
-    unformatted = run("gofmt", "-l", ".", cwd=MODULE, environ=environ)
-    assert unformatted == "", unformatted
-    run("go", "vet", "-tags", "dynamic", "./...", cwd=MODULE, environ=environ)
+    for place in (MODULE, SOURCE / "bench" / "bindings" / "go"):
+        unformatted = run("gofmt", "-l", ".", cwd=place, environ=environ)
+        assert unformatted == "", unformatted
+        run("go", "vet", "-tags", "dynamic", "./...", cwd=place, environ=environ)
     run("go", "test", "-race", "-count=1", "-tags", "dynamic", "-timeout", "900s", "./...", cwd=MODULE, environ=environ, timeout=1000)
 
 
