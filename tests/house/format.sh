@@ -13,7 +13,7 @@ if [ "$version" != $wanted ]; then
     echo "skipped: clang-format is version ${version:-none} here, and the sources are formatted with version $wanted"
     exit 77
 fi
-mapfile -t files < <(find src include serve sim cli top web tests bench -name '*.[ch]' -type f | sort)
+mapfile -t files < <(find src include serve sim cli top web tests bench bindings -name '*.[ch]' -type f | sort)
 [ ${#files[@]} -ge 300 ]
 clang-format --dry-run -Werror "${files[@]}" 2>&1 | grep -E 'error: ' | cut -d: -f1 | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\2: \1 places; clang-format -i \2/' > /dev/stderr || true
 clang-format --dry-run -Werror "${files[@]}" 2> /dev/null

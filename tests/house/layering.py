@@ -109,6 +109,7 @@ LAYERS = {
     "top": {*CLI_BELOW, "cli/explain", "top", "include"},
     "bench/program": {*CLI_BELOW, "cli/up", "bench/program", "include"},
     "examples": {"include"},
+    "bindings/go": {"bindings/go", "include"},
 }
 # What the simulator has no use for: its memory never fails, and its nodes run scripts, so that nothing waits its turn for
 # a transaction.

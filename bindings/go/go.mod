@@ -1,0 +1,3 @@
+module redlock.example.org/go
+
+go 1.24
