@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 
 #include "shim.h"
 
+/* After this time a loop that has not processed stands still. */
+enum { STANDS_STILL_MS = 10 };
 enum { BUCKETS = 1024, MANY = 256 };
 
 struct place {
@@ -27,12 +30,30 @@ struct place {
 struct shim {
     struct redlock_client *client;
     pid_t process;
-    int stop;
+    int stop, bell;
     atomic_uint users;
-    pthread_mutex_t mutex; /* of what is below */
+    bool driven;
+    pthread_t deputy;
+    pthread_mutex_t calls; /* driven: of the client, whose calls must not overlap */
+    unsigned turns;        /* of shim_process() */
+    pthread_mutex_t mutex; /* of notes */
     struct place *first, *last;
     struct place *buckets[BUCKETS]; /* by lock: a `done` of many has one context for all */
 };
+
+static void enter(struct shim *shim) {
+    if (shim->driven) pthread_mutex_lock(&shim->calls);
+}
+
+static void leave(struct shim *shim) {
+    if (shim->driven) pthread_mutex_unlock(&shim->calls);
+}
+
+static bool readable(int fd, int stop, int wait_ms) {
+    struct pollfd fds[] = {{.fd = stop, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    while (poll(fds, 2, wait_ms) < 0) continue;
+    return fds[0].revents == 0 && fds[1].revents != 0;
+}
 
 /* ---- notes ---- */
 
@@ -103,7 +124,12 @@ static void on_leader(void *context, const struct redlock_leader *leader) {
 
 size_t shim_process(struct shim *shim, struct note *notes, size_t count) {
     size_t taken = 0;
+    eventfd_t rings;
+    enter(shim);
+    shim->turns++;
+    if (shim->driven) eventfd_read(shim->bell, &rings);
     (void)redlock_process(shim->client);
+    leave(shim);
     pthread_mutex_lock(&shim->mutex);
     for (struct place *place = shim->first; place && taken < count; place = shim->first) {
         notes[taken++] = place->note;
@@ -116,45 +142,89 @@ size_t shim_process(struct shim *shim, struct note *notes, size_t count) {
 
 /* ---- the client ---- */
 
-int shim_open(const char *nodes, struct redlock_client_options *options, struct shim **shim,
-              struct redlock_error *error) {
-    struct shim *opened = calloc(1, sizeof *opened);
-    if (!opened) return REDLOCK_NO_MEMORY;
-    options->queue = 1;
-    opened->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int result = opened->stop < 0 ? REDLOCK_SYSTEM
-                                  : redlock_client_open(nodes, options, &opened->client, error);
-    if (result != REDLOCK_OK) {
-        if (opened->stop >= 0) close(opened->stop);
-        free(opened);
-        return result;
+/* Renews locks while the loop stands still. */
+static void *stand_in(void *context) {
+    struct shim *shim = context;
+    const int fd = redlock_client_fd(shim->client);
+    while (readable(fd, shim->stop, -1)) {
+        enter(shim);
+        const unsigned turns = shim->turns;
+        leave(shim);
+        struct pollfd stop = {.fd = shim->stop, .events = POLLIN};
+        if (poll(&stop, 1, STANDS_STILL_MS) > 0) break;
+        enter(shim);
+        const bool stands = shim->turns == turns;
+        if (stands) (void)redlock_process(shim->client);
+        leave(shim);
+        if (stands) eventfd_write(shim->bell, 1);
     }
-    opened->process = getpid();
-    atomic_init(&opened->users, 1);
-    pthread_mutex_init(&opened->mutex, NULL);
-    *shim = opened;
-    return REDLOCK_OK;
+    return NULL;
 }
 
-void shim_free(struct shim *shim) {
-    if (atomic_fetch_sub(&shim->users, 1) != 1) return;
+/* Signals belong to the program. */
+static int start_deputy(struct shim *shim) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&shim->deputy, NULL, stand_in, shim);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed ? REDLOCK_SYSTEM : REDLOCK_OK;
+}
+
+static void shim_close(struct shim *shim) {
     redlock_client_free(shim->client);
-    close(shim->stop);
+    if (shim->stop >= 0) close(shim->stop);
+    if (shim->bell >= 0) close(shim->bell);
+    pthread_mutex_destroy(&shim->calls);
+    pthread_mutex_destroy(&shim->mutex);
     free(shim);
 }
 
-struct redlock_client *shim_client(struct shim *shim) {
-    return shim->client;
+int shim_open(const char *nodes, struct redlock_client_options *options, int driven,
+              struct shim **made, struct redlock_error *error) {
+    struct shim *shim = calloc(1, sizeof *shim);
+    if (!shim) return REDLOCK_NO_MEMORY;
+    options->queue = !driven;
+    options->service_thread = !driven;
+    shim->driven = driven;
+    shim->process = getpid();
+    atomic_init(&shim->users, 1);
+    pthread_mutex_init(&shim->calls, NULL);
+    pthread_mutex_init(&shim->mutex, NULL);
+    shim->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    shim->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int result = shim->stop < 0 || shim->bell < 0
+                     ? REDLOCK_SYSTEM
+                     : redlock_client_open(nodes, options, &shim->client, error);
+    if (result == REDLOCK_OK && driven) result = start_deputy(shim);
+    if (result == REDLOCK_OK)
+        *made = shim;
+    else
+        shim_close(shim);
+    return result;
 }
 
-int shim_wait(struct shim *shim) {
-    struct pollfd fds[] = {{.fd = shim->stop, .events = POLLIN},
-                           {.fd = redlock_client_fd(shim->client), .events = POLLIN}};
-    while (poll(fds, 2, -1) < 0) continue;
-    return fds[0].revents == 0;
+static bool here(const struct shim *shim) { return getpid() == shim->process; }
+
+void shim_free(struct shim *shim) {
+    if (atomic_fetch_sub(&shim->users, 1) != 1) return;
+    shim_stop(shim);
+    if (shim->driven && here(shim)) pthread_join(shim->deputy, NULL);
+    shim_close(shim);
 }
 
-void shim_stop(struct shim *shim) { eventfd_write(shim->stop, 1); }
+size_t shim_nodes(struct shim *shim) { return redlock_client_nodes(shim->client); }
+
+int shim_fd(struct shim *shim) { return redlock_client_fd(shim->client); }
+
+int shim_bell(struct shim *shim) { return shim->bell; }
+
+int shim_wait(struct shim *shim) { return readable(shim_fd(shim), shim->stop, -1); }
+
+/* A child shares the descriptor with its parent. */
+void shim_stop(struct shim *shim) {
+    if (here(shim)) eventfd_write(shim->stop, 1);
+}
 
 /* ---- places ---- */
 
@@ -196,8 +266,10 @@ int shim_observe(struct shim *shim, uint64_t id, const void *resource, size_t by
                  struct place **made, struct redlock_error *error) {
     struct place *place = place_new(shim, id);
     if (!place) return REDLOCK_NO_MEMORY;
+    enter(shim);
     int result = redlock_observe_start(shim->client, resource, bytes, on_leader, place,
                                        &place->observer, error);
+    leave(shim);
     if (result == REDLOCK_OK)
         *made = place;
     else
@@ -205,7 +277,6 @@ int shim_observe(struct shim *shim, uint64_t id, const void *resource, size_t by
     return result;
 }
 
-/* In a child the mutex may be held for ever, by a thread that exists in the parent only. */
 static void forget(struct place *place) {
     struct shim *shim = place->shim;
     pthread_mutex_lock(&shim->mutex);
@@ -218,33 +289,55 @@ static void forget(struct place *place) {
     pthread_mutex_unlock(&shim->mutex);
 }
 
-void shim_place_free(struct place *place) {
-    struct shim *shim = place->shim;
-    const bool here = getpid() == shim->process;
-    if (here) forget(place); /* another lock may have its address as soon as it is free */
+static void place_end(struct place *place) {
     redlock_lock_free(place->lock);
     redlock_observe_stop(place->observer);
-    if (here) forget(place);
+}
+
+/* In a child a mutex may be held for ever, by a thread that exists in the parent only. */
+void shim_place_free(struct place *place) {
+    struct shim *shim = place->shim;
+    if (!here(shim)) {
+        place_end(place);
+    } else {
+        forget(place); /* another lock may have its address as soon as it is free */
+        enter(shim);
+        place_end(place);
+        leave(shim);
+        forget(place); /* no callback of it runs any more */
+    }
     free(place);
     shim_free(shim);
 }
 
-struct redlock_lock *shim_lock(struct place *place) {
-    return place->lock;
-}
+/* ---- operations ---- */
 
 int shim_try(struct place *place, int quorum) {
     if (redlock_client_wait_ready(place->shim->client, 0) < quorum) return SHIM_NOT_READY;
     return redlock_try(place->lock);
 }
 
-int shim_start(struct place *place, int operation, int64_t amount) {
+static int start(struct place *place, int operation, int64_t amount) {
     struct redlock_lock *lock = place->lock;
     struct shim *shim = place->shim;
     if (operation == SHIM_ACQUIRE) return redlock_acquire_start(lock, amount, on_done, shim);
     if (operation == SHIM_RELEASE) return redlock_release_start(lock, on_done, shim);
     if (operation == SHIM_EXTEND) return redlock_extend_start(lock, amount, on_done, shim);
     return redlock_downgrade_start(lock, on_done, shim);
+}
+
+int shim_start(struct place *place, int operation, int64_t amount) {
+    enter(place->shim);
+    int result = start(place, operation, amount);
+    leave(place->shim);
+    return result;
+}
+
+static int start_some(struct shim *shim, struct redlock_lock **locks, size_t count, int operation,
+                      int64_t amount, int *results) {
+    if (operation == SHIM_ACQUIRE)
+        return redlock_acquire_many_start(locks, count, amount, results, on_done, shim);
+    return redlock_release_many_start(locks, count, results, on_done, shim);
 }
 
 void shim_start_many(struct place **places, size_t count, int operation, int64_t amount,
@@ -254,12 +347,54 @@ void shim_start_many(struct place **places, size_t count, int operation, int64_t
         struct shim *shim = places[done]->shim;
         some = count - done < MANY ? count - done : MANY;
         for (size_t i = 0; i < some; i++) locks[i] = places[done + i]->lock;
-        int result =
-            operation == SHIM_ACQUIRE
-                ? redlock_acquire_many_start(locks, some, amount, results + done, on_done, shim)
-                : redlock_release_many_start(locks, some, results + done, on_done, shim);
-        (void)result; /* each has its own */
+        enter(shim);
+        (void)start_some(shim, locks, some, operation, amount,
+                         results + done); /* each has its own */
+        leave(shim);
     }
+}
+
+int shim_extend(struct place *place, int64_t ttl_ms) { return redlock_extend(place->lock, ttl_ms); }
+
+int shim_downgrade(struct place *place) { return redlock_downgrade(place->lock); }
+
+int shim_release(struct place *place) { return redlock_release(place->lock); }
+
+/* ---- what the lock is ---- */
+
+int64_t shim_validity_ms(struct place *place) {
+    enter(place->shim);
+    int64_t left = redlock_validity_ms(place->lock);
+    leave(place->shim);
+    return left;
+}
+
+int64_t shim_fence(struct place *place) {
+    enter(place->shim);
+    int64_t fence = redlock_fence(place->lock);
+    leave(place->shim);
+    return fence;
+}
+
+uint32_t shim_slot(struct place *place) {
+    enter(place->shim);
+    uint32_t slot = redlock_slot(place->lock);
+    leave(place->shim);
+    return slot;
+}
+
+size_t shim_token(struct place *place, void *to, size_t size) {
+    enter(place->shim);
+    size_t bytes = redlock_token_copy(place->lock, to, size);
+    leave(place->shim);
+    return bytes;
+}
+
+int shim_why(struct place *place, int result, struct redlock_why_report *why) {
+    enter(place->shim);
+    int explained = redlock_why(place->shim->client, place->lock, result, NULL, why);
+    leave(place->shim);
+    return explained;
 }
 
 void shim_leader(struct place *place, struct leader *leader) {

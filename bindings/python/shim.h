@@ -24,11 +24,16 @@ enum shim_operation { SHIM_ACQUIRE = 0, SHIM_RELEASE = 1, SHIM_EXTEND = 2, SHIM_
 enum { SHIM_NOT_READY = 1 };
 
 /* The client and its places keep the shim alive: the last one to be freed closes the client. In a
- * child after fork(2) they may be freed, and nothing else. */
-int shim_open(const char *nodes, struct redlock_client_options *options, struct shim **shim,
-              struct redlock_error *error);
+ * child after fork(2) they may be freed, and nothing else.
+ * driven: an event loop processes; a thread of the shim does so when the loop stands still, and
+ * then rings the bell. Otherwise the library's own thread does the work. */
+int shim_open(const char *nodes, struct redlock_client_options *options, int driven,
+              struct shim **shim, struct redlock_error *error);
 void shim_free(struct shim *shim);
-struct redlock_client *shim_client(struct shim *shim);
+size_t shim_nodes(struct shim *shim);
+/* Readable when shim_process() has work; and the bell. */
+int shim_fd(struct shim *shim);
+int shim_bell(struct shim *shim);
 /* Blocks until there is something to process (1), or shim_stop() was called (0). */
 int shim_wait(struct shim *shim);
 void shim_stop(struct shim *shim);
@@ -42,7 +47,6 @@ int shim_lock_new(struct shim *shim, uint64_t id, const struct redlock_bytes *re
 int shim_observe(struct shim *shim, uint64_t id, const void *resource, size_t bytes,
                  struct place **place, struct redlock_error *error);
 void shim_place_free(struct place *place);
-struct redlock_lock *shim_lock(struct place *place);
 /* One try, or SHIM_NOT_READY if fewer than `quorum` nodes are ready: it would wait for them. */
 int shim_try(struct place *place, int quorum);
 /* `amount`: how long to wait, or the TTL, in milliseconds. */
@@ -50,4 +54,12 @@ int shim_start(struct place *place, int operation, int64_t amount);
 /* SHIM_ACQUIRE or SHIM_RELEASE of several, in one write to each node. */
 void shim_start_many(struct place **places, size_t count, int operation, int64_t amount,
                      int *results);
+int shim_extend(struct place *place, int64_t ttl_ms);
+int shim_downgrade(struct place *place);
+int shim_release(struct place *place);
+int64_t shim_validity_ms(struct place *place);
+int64_t shim_fence(struct place *place);
+uint32_t shim_slot(struct place *place);
+size_t shim_token(struct place *place, void *to, size_t size);
+int shim_why(struct place *place, int result, struct redlock_why_report *why);
 void shim_leader(struct place *place, struct leader *leader);

@@ -39,6 +39,8 @@ class Noted(Protocol):
 
 
 class Core:
+    _driven = 0
+
     def __init__(self, nodes: bytes, options: Mapping[str, Any]) -> None:
         self._forks = _forks
         self.ids = itertools.count(1)
@@ -51,13 +53,12 @@ class Core:
             keep.append(ffi.new("char[]", value) if isinstance(value, bytes) else value)
             setattr(given, name, keep[-1])
         shim, error = ffi.new("struct shim **"), ffi.new("struct redlock_error *")
-        result = lib.shim_open(nodes, given, shim, error)
+        result = lib.shim_open(nodes, given, self._driven, shim, error)
         if result != lib.REDLOCK_OK:
             raise error_of(result, text(error.text))
         self.shim = ffi.gc(shim[0], lib.shim_free)
-        self.client = lib.shim_client(self.shim)
         self.quick = given.node_timeout_ms <= 100  # one try blocks for no longer, and may do so inside the library
-        self.quorum = int(lib.redlock_client_nodes(self.client)) // 2 + 1
+        self.quorum = int(lib.shim_nodes(self.shim)) // 2 + 1
 
     @property
     def here(self) -> bool:
@@ -115,19 +116,23 @@ def _listen(found: Callable[[], Optional[Core]], shim: Any) -> None:
 
 
 class LoopCore(Core):
-    """Calls come from the loop's thread only."""
+    """Driven by the loop: a lock costs no switch between threads. While the loop stands still, a thread renews."""
+
+    _driven = 1
 
     def __init__(self, nodes: bytes, options: Mapping[str, Any], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(nodes, options)
         self._batches: Dict[Tuple[int, int], List[Tuple[Any, int]]] = {}
-        self._loop, self._fd, found = weakref.ref(loop), lib.redlock_client_fd(self.client), weakref.ref(self)
+        self._loop, found = weakref.ref(loop), weakref.ref(self)
+        self._fds = lib.shim_fd(self.shim), lib.shim_bell(self.shim)
 
         def readable() -> None:
             core = found()
             if core is not None:
                 core.dispatch()
 
-        loop.add_reader(self._fd, readable)
+        for fd in self._fds:
+            loop.add_reader(fd, readable)
 
     def start(self, place: Any, key: int, operation: int, amount: int) -> "asyncio.Future[int]":
         loop = asyncio.get_running_loop()
@@ -162,10 +167,11 @@ class LoopCore(Core):
         loop = self._loop() if hasattr(self, "_loop") else None
         if loop is None or not self.here or loop.is_closed():
             return
-        fd, shim = self._fd, self.shim  # the descriptor lives until the loop has let go of it
+        fds, shim = self._fds, self.shim  # the descriptors live until the loop has let go of them
 
         def leave(_shim: Any = shim) -> None:
-            loop.remove_reader(fd)
+            for fd in fds:
+                loop.remove_reader(fd)
 
         if asyncio._get_running_loop() is loop:
             leave()

@@ -57,10 +57,10 @@ def error_of(result: int, sentence: str = "", cure: str = "") -> Error:
     return _CLASSES.get(result, Error)(sentence or text(lib.redlock_result_text(result)), result, cure)
 
 
-def explain(client: Any, lock: Any, result: int, name: str) -> Error:
-    """The error of an operation that has just ended."""
+def explain(place: Any, result: int, name: str) -> Error:
+    """The error of an operation on a lock that has just ended; without a place, the result's own sentence."""
     why = ffi.new("struct redlock_why_report *")
     why.size = ffi.sizeof("struct redlock_why_report")
-    if lib.redlock_why(client, lock, result, ffi.NULL, why) != lib.REDLOCK_OK:
+    if place is None or lib.shim_why(place, result, why) != lib.REDLOCK_OK:
         return error_of(result, f"{name}: {text(lib.redlock_result_text(result))}")
     return error_of(result, f"{name}: {text(why.sentence)}", text(why.cure))

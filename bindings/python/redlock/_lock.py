@@ -27,7 +27,6 @@ class BaseLock(Generic[CoreT]):
 
     _core: Optional[CoreT] = None
     _place: Any = None  # in the library; made when it is first acquired, and anew after a fork
-    _lock: Any = ffi.NULL
     _key = 0
     _watched = False
 
@@ -48,17 +47,17 @@ class BaseLock(Generic[CoreT]):
     @property
     def validity(self) -> float:
         """For how many seconds the lock is still surely ours; 0: it is not."""
-        return float(lib.redlock_validity_ms(self._lock)) / 1000 if self._is_here() else 0.0
+        return float(lib.shim_validity_ms(self._place)) / 1000 if self._is_here() else 0.0
 
     @property
     def fence(self) -> Optional[int]:
         """The fencing token, which grows with each holder: give it to the resource. None: not held, or classic mode."""
-        return int(lib.redlock_fence(self._lock)) or None if self._is_here() else None
+        return int(lib.shim_fence(self._place)) or None if self._is_here() else None
 
     @property
     def slot(self) -> Optional[int]:
         """Which of the slots is held, from 1."""
-        return int(lib.redlock_slot(self._lock)) or None if self._is_here() else None
+        return int(lib.shim_slot(self._place)) or None if self._is_here() else None
 
     @property
     def token(self) -> Optional[bytes]:
@@ -66,13 +65,13 @@ class BaseLock(Generic[CoreT]):
         if not self._is_here():
             return None
         to = ffi.new("char[]", lib.REDLOCK_TOKEN_BYTES_MAX)
-        size = lib.redlock_token_copy(self._lock, to, lib.REDLOCK_TOKEN_BYTES_MAX)
+        size = lib.shim_token(self._place, to, lib.REDLOCK_TOKEN_BYTES_MAX)
         return bytes(ffi.unpack(to, size)) if size else None
 
     def check(self) -> None:
         """Raises Lost, or Forked, unless the lock is held. It reads memory only: call it before each step of the work."""
-        self._check_process()
-        if self._place is None or lib.redlock_validity_ms(self._lock) == 0:
+        self._check_made()
+        if lib.shim_validity_ms(self._place) == 0:
             raise self._error(lib.REDLOCK_LOST)
 
     def noted(self, note: Any) -> None:
@@ -89,10 +88,13 @@ class BaseLock(Generic[CoreT]):
         if self._core is not None and not self._core.here:
             raise error_of(lib.REDLOCK_FORKED, f"{self.name}: acquired before fork, by the parent process, which keeps it")
 
+    def _check_made(self) -> None:
+        self._check_process()
+        if self._place is None:
+            raise self._error(lib.REDLOCK_LOST)
+
     def _error(self, result: int) -> Exception:
-        if self._core is None or not self._core.here:
-            return error_of(result, f"{self.name}: {text(lib.redlock_result_text(result))}")
-        return explain(self._core.client, self._lock, result, self.name)
+        return explain(self._place if self._is_here() else None, result, self.name)
 
     def _make(self, core: CoreT) -> CoreT:
         """The lock in the library, for an acquisition."""
@@ -110,7 +112,6 @@ class BaseLock(Generic[CoreT]):
         if result != lib.REDLOCK_OK:
             raise error_of(result, text(error.text))
         self._core, self._key, self._place = core, key, ffi.gc(place[0], lib.shim_place_free)
-        self._lock = lib.shim_lock(self._place)
         if self._watched:
             core.watched[key] = weakref.ref(self)
         return core
@@ -118,7 +119,7 @@ class BaseLock(Generic[CoreT]):
     def _forget(self) -> None:
         """Cancels what is under way, and releases without waiting."""
         place, core, key = self._place, self._core, self._key
-        self._place, self._lock, self._core = None, ffi.NULL, None
+        self._place, self._core = None, None
         if place is not None and core is not None:
             core.pending.pop(key, None)
             core.watched.pop(key, None)
@@ -156,20 +157,18 @@ class Lock(BaseLock[ThreadCore]):
     def extend(self, ttl: Optional[float] = None) -> None:
         """Makes what is left at least `ttl` seconds (None: the lock's own TTL). A lock that renews itself needs it only for
         another TTL."""
-        self._check_process()
-        self._done(lib.redlock_extend(self._lock, 0 if ttl is None else milliseconds(ttl)))
+        self._check_made()
+        self._done(lib.shim_extend(self._place, 0 if ttl is None else milliseconds(ttl)))
 
     def downgrade(self) -> None:
         """A writer becomes a reader, without a gap."""
-        self._check_process()
-        self._done(lib.redlock_downgrade(self._lock))
+        self._check_made()
+        self._done(lib.shim_downgrade(self._place))
 
     def release(self) -> None:
         """Raises Lost if the lock was not ours to the end, and NoQuorum if that is not known."""
-        self._check_process()
-        if self._place is None:
-            raise self._error(lib.REDLOCK_LOST)
-        self._done(lib.redlock_release(self._lock))
+        self._check_made()
+        self._done(lib.shim_release(self._place))
 
     def _done(self, result: int) -> None:
         if result != lib.REDLOCK_OK:
@@ -205,7 +204,7 @@ class Lock(BaseLock[ThreadCore]):
                  trace: Optional[TracebackType]) -> None:
         try:
             self.check()
-            result = lib.redlock_release(self._lock)
+            result = lib.shim_release(self._place)
             if result == lib.REDLOCK_LOST:
                 raise self._error(result)
         except Error:
@@ -271,9 +270,8 @@ class AsyncLock(BaseLock[LoopCore]):
         super().noted(note)
 
     async def _run(self, operation: int, amount: int) -> None:
-        self._check_process()
-        if self._core is None:
-            raise self._error(lib.REDLOCK_LOST)
+        self._check_made()
+        assert self._core is not None
         result = await self._core.start(self._place, self._key, operation, amount)
         if result != lib.REDLOCK_OK:
             raise self._error(result)
