@@ -56,7 +56,7 @@ def make():
     ffi.cdef(declarations([word for word in cflags if word.startswith("-I")]))
     ffi.cdef(re.sub(r"/\*.*?\*/", "", (HERE / "shim.h").read_text(encoding="utf-8"), flags=re.DOTALL))
     ffi.set_source("redlock._shim", (HERE / "shim.c").read_text(encoding="utf-8"), include_dirs=[str(HERE)],
-                   define_macros=[("_GNU_SOURCE", None)], extra_compile_args=["-std=c11", *cflags], extra_link_args=libs)
+                   define_macros=[("_GNU_SOURCE", None)], extra_compile_args=["-std=c11", "-fvisibility=hidden", *cflags], extra_link_args=libs)
     return ffi
 
 

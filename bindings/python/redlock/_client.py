@@ -49,8 +49,19 @@ class Client:
                          for name, value in given.items() if value is not None}
         self._nodes = nodes if nodes is None or isinstance(nodes, str) else ",".join(nodes)
         self._closed = False
+        self._open_anew()
+
+    def _open_anew(self) -> None:
         self._threads: Optional[ThreadCore] = None
         self._loops: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopCore]" = weakref.WeakKeyDictionary()
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """For multiprocessing: settings travel, connections do not."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_threads", "_loops")}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open_anew()
 
     def lock(self, name: Union[Name, Iterable[Name]], *, ttl: float = 30, wait: Optional[float] = None, shared: bool = False,
              slots: int = 0, owner: Optional[Name] = None, renew: bool = True, hold_max: Optional[float] = None,
@@ -84,8 +95,8 @@ class Client:
 
     def close(self) -> None:
         """Opens nothing any more. Connections close with the last lock that is held on them."""
-        self._closed, self._threads = True, None
-        self._loops = weakref.WeakKeyDictionary()
+        self._closed = True
+        self._open_anew()
 
     def __enter__(self) -> "Client":
         return self
