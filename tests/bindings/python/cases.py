@@ -79,10 +79,11 @@ def test_page_asyncio(page):
 
 
 def test_page_fence(page):
-    scope, bank = {}, sqlite3.connect(":memory:")
+    from recipes import recipe
+    scope, bank = {"READ": recipe("sqlite-read"), "WRITE": recipe("sqlite-write")}, sqlite3.connect(":memory:")
     exec(block("first"), scope)
     exec(block("fence"), scope)
-    bank.execute("CREATE TABLE account (id text PRIMARY KEY, balance bigint NOT NULL DEFAULT 0, fence bigint NOT NULL)")
+    bank.execute(recipe("sqlite-table"))
     for _ in range(3):
         scope["deposit"](bank, 5)
     balance, fence = bank.execute("SELECT balance, fence FROM account").fetchone()

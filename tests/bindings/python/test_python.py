@@ -27,7 +27,7 @@ def test_the_wheel_is_for_all_versions_and_has_the_library_inside(wheel, tmp_pat
 def test_cases(app, part):
     redlock = pathlib.Path(os.environ["REDLOCK_BIN"]).parent
     print(app.must("-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", f"test_{part}", HERE / "cases.py",
-                   PATH=f"{redlock}:{os.environ['PATH']}", PYTHONPATH=f"{SOURCE / 'tests/cli'}:{SOURCE / 'tests/docs'}"))
+                   PATH=f"{redlock}:{os.environ['PATH']}", PYTHONPATH=":".join(str(SOURCE / "tests" / level) for level in ("cli", "docs", "gate"))))
 
 
 def test_the_source_package_finds_the_library_or_names_what_is_missing(tools, source_package, package_config, tmp_path):
