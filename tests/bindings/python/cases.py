@@ -98,10 +98,10 @@ def test_page_others(page):
     scope = {}
     exec(block("first"), scope)
     *kinds, observe = block("others").splitlines()
-    scope["held"] = []
+    mine = {"client": scope["client"], "held": []}
     for line in kinds:
-        exec(line.replace("...", "held.append('lock' in locals() and lock.slot)", 1), scope)
-    assert len(kinds) == 4 and scope["held"][:2] == [False, False] and scope["held"][2] in (1, 2, 3) and "in client.observe(" in observe
+        exec(line.replace("...", "held.append('lock' in locals() and lock.slot)", 1), mine)
+    assert len(kinds) == 4 and mine["held"][:2] == [False, False] and mine["held"][2] in (1, 2, 3) and "in client.observe(" in observe
     client = scope["client"]
     with client.elect("scheduler", "host1", ttl=TTL) as lock:
         for leader in client.observe("scheduler"):

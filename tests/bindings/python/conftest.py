@@ -28,9 +28,9 @@ def must(*words, cwd, **environ):
 
 
 class Environment:
-    def __init__(self, directory):
+    def __init__(self, directory, *options):
         self.directory = directory
-        must(sys.executable, "-m", "venv", "env", cwd=directory)
+        must(sys.executable, "-m", "venv", *options, "env", cwd=directory)
         self.python = directory / "env/bin/python"
 
     def pip(self, *words, **environ):
@@ -84,9 +84,9 @@ def source_package(tools, sources, package_config):
 
 
 @pytest.fixture(scope="session")
-def app(tmp_path_factory, wheel):
+def app(tmp_path_factory, tools, wheel):
     """A program's environment. Nothing of the build is needed there: the wheel has it all."""
-    made = Environment(tmp_path_factory.mktemp("app"))
-    status, said = made.pip("install", wheel, "pytest", PKG_CONFIG_PATH="/nonexistent", CC="/nonexistent")
+    made = Environment(tmp_path_factory.mktemp("app"), "--without-pip")
+    status, said = tools.pip("--python", made.python, "install", wheel, "pytest", PKG_CONFIG_PATH="/nonexistent", CC="/nonexistent")
     assert status == 0, said
     return made
