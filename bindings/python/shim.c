@@ -36,6 +36,7 @@ struct shim {
     pthread_t deputy;
     pthread_mutex_t calls; /* driven: of the client, whose calls must not overlap */
     unsigned turns;        /* of shim_process() */
+    bool rung;
     pthread_mutex_t mutex; /* of notes */
     struct place *first, *last;
     struct place *buckets[BUCKETS]; /* by lock: a `done` of many has one context for all */
@@ -127,7 +128,8 @@ size_t shim_process(struct shim *shim, struct note *notes, size_t count) {
     eventfd_t rings;
     enter(shim);
     shim->turns++;
-    if (shim->driven) eventfd_read(shim->bell, &rings);
+    if (shim->rung) eventfd_read(shim->bell, &rings);
+    shim->rung = false;
     (void)redlock_process(shim->client);
     leave(shim);
     pthread_mutex_lock(&shim->mutex);
@@ -154,9 +156,12 @@ static void *stand_in(void *context) {
         if (poll(&stop, 1, STANDS_STILL_MS) > 0) break;
         enter(shim);
         const bool stands = shim->turns == turns;
-        if (stands) (void)redlock_process(shim->client);
+        if (stands) {
+            (void)redlock_process(shim->client);
+            eventfd_write(shim->bell, 1);
+            shim->rung = true;
+        }
         leave(shim);
-        if (stands) eventfd_write(shim->bell, 1);
     }
     return NULL;
 }

@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -455,8 +456,8 @@ ENDS = {
 
 @pytest.mark.parametrize("how", ENDS)
 def test_ends(how, three):
-    said = program(f"import asyncio, gc, redlock, sys, threading, time\n{ENDS[how]}", three.nodes)
-    assert said == ("", ""), said
+    said = "".join(program(f"import asyncio, gc, redlock, sys, threading, time\n{ENDS[how]}", three.nodes))
+    assert re.sub(r"^Executing <.* took .* seconds$", "", said, flags=re.MULTILINE).strip() == "", said  # a busy machine
     for server in three.servers:
         server.ask("DEL", "x")
 
