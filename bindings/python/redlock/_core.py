@@ -137,6 +137,9 @@ class LoopCore(Core):
     def start(self, place: Any, key: int, operation: int, amount: int) -> "asyncio.Future[int]":
         loop = asyncio.get_running_loop()
         future: "asyncio.Future[int]" = loop.create_future()
+        if key in self.pending:
+            future.set_result(int(lib.REDLOCK_BUSY))
+            return future
         self.pending[key] = future
         if len(self.pending) > FEW and operation <= lib.SHIM_RELEASE:
             if not self._batches:

@@ -14,8 +14,10 @@ from redlock._shim import ffi, lib
 if TYPE_CHECKING:
     from redlock._client import Client
 
-Self = TypeVar("Self", bound="BaseLock[Any]")
 CoreT = TypeVar("CoreT", bound=Core)
+
+
+PASSING = (lib.REDLOCK_HELD, lib.REDLOCK_NO_QUORUM, lib.REDLOCK_EXPIRED)  # another try may have another result
 
 
 def milliseconds(seconds: Optional[float]) -> int:
@@ -116,6 +118,13 @@ class BaseLock(Generic[CoreT]):
             core.watched[key] = weakref.ref(self)
         return core
 
+    def _released(self, result: int) -> None:
+        """Goes on from a release at the end of `with`. Too few answers are no failure there: the lock was ours to the end."""
+        if result == lib.REDLOCK_LOST:
+            raise self._error(result)
+        if result != lib.REDLOCK_OK:
+            self._forget()
+
     def _forget(self) -> None:
         """Cancels what is under way, and releases without waiting."""
         place, core, key = self._place, self._core, self._key
@@ -132,7 +141,7 @@ class BaseLock(Generic[CoreT]):
 class Lock(BaseLock[ThreadCore]):
     """A lock for blocking code. `with` acquires and releases it; `async with` gives an AsyncLock with the same settings."""
 
-    _async: Optional["AsyncLock"] = None
+    _tasks: Optional[Dict[Any, "AsyncLock"]] = None  # those that are inside `async with`
 
     def acquire(self, wait: Optional[float] = None) -> None:
         """Waits until the lock is held, for at most `wait` seconds (0: one try; None: for ever), and raises Held, NoQuorum, ...
@@ -140,7 +149,7 @@ class Lock(BaseLock[ThreadCore]):
         end = None if wait is None else time.monotonic() + wait
         core = self._ready()
         result = lib.shim_try(self._place, core.quorum) if core.quick else lib.SHIM_NOT_READY
-        if result == lib.SHIM_NOT_READY or (result != lib.REDLOCK_OK and wait != 0):
+        if result == lib.SHIM_NOT_READY or (result in PASSING and wait != 0):
             left = wait if end is None else max(0.0, end - time.monotonic())
             result = self._await(core, milliseconds(left))
         if result != lib.REDLOCK_OK:
@@ -185,7 +194,8 @@ class Lock(BaseLock[ThreadCore]):
         """The waiting is done in Python, which hears signals."""
         core.listen()
         future: "Future[int]" = Future()
-        core.pending[self._key] = future
+        if core.pending.setdefault(self._key, future) is not future:
+            return int(lib.REDLOCK_BUSY)
         result = int(lib.shim_start(self._place, lib.SHIM_ACQUIRE, wait_ms))
         if result != lib.REDLOCK_OK:
             core.pending.pop(self._key, None)
@@ -204,22 +214,23 @@ class Lock(BaseLock[ThreadCore]):
                  trace: Optional[TracebackType]) -> None:
         try:
             self.check()
-            result = lib.shim_release(self._place)
-            if result == lib.REDLOCK_LOST:
-                raise self._error(result)
+            self._released(lib.shim_release(self._place))
         except Error:
             self._forget()
             if kind is None:  # otherwise the program knows that it failed
                 raise
 
     async def __aenter__(self) -> "AsyncLock":
-        self._async = AsyncLock(self._client, self._resources, self._options, self._wait, self._on_lost)
-        return await self._async.__aenter__()
+        lock = AsyncLock(self._client, self._resources, self._options, self._wait, self._on_lost)
+        await lock.__aenter__()
+        self._tasks = self._tasks or {}
+        self._tasks[asyncio.current_task()] = lock
+        return lock
 
     async def __aexit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
                         trace: Optional[TracebackType]) -> None:
-        assert self._async is not None
-        await self._async.__aexit__(kind, value, trace)
+        assert self._tasks is not None
+        await self._tasks.pop(asyncio.current_task()).__aexit__(kind, value, trace)
 
 
 class AsyncLock(BaseLock[LoopCore]):
@@ -304,9 +315,7 @@ class AsyncLock(BaseLock[LoopCore]):
             return
         try:
             self.check()
-            result = await self._release()
-            if result == lib.REDLOCK_LOST:
-                raise self._error(result)
+            self._released(await self._release())
         except Error:
             self._forget()
             if kind is None:

@@ -184,6 +184,19 @@ def test_blocking_waits_for_the_release_and_lets_others_run(client, name):
     assert turns > 1000 and not any(thread.is_alive() for thread in threads)
 
 
+def test_blocking_one_lock_of_two_threads(client, name):
+    held, shared, taken = client.lock(name), client.lock(name), []
+    held.acquire()
+    thread = threading.Thread(target=lambda: taken.append(shared.acquire(20)))
+    thread.start()
+    time.sleep(0.2)
+    with pytest.raises(redlock.Busy):
+        shared.acquire(5)
+    held.release()
+    thread.join(20)
+    assert taken == [None] and shared.held
+
+
 def test_blocking_interrupted(client, name, three):
     text = f"""
 import redlock
@@ -264,6 +277,36 @@ def test_async_many(client, name):
         await asyncio.gather(*(one(number) for number in range(500)))
 
     asyncio.run(many(), debug=True)
+
+
+def test_async_one_lock_of_many_tasks(client, name):
+    async def use():
+        inside, lock = 0, client.lock(name)
+
+        async def one():
+            nonlocal inside
+            async with lock:
+                inside += 1
+                assert inside == 1
+                await asyncio.sleep(0)
+                inside -= 1
+
+        await asyncio.gather(*(one() for _ in range(20)))
+        single = client.async_lock(name)
+        async with lock:
+            first = asyncio.create_task(single.acquire())
+            await asyncio.sleep(0.05)
+            with pytest.raises(redlock.Busy):
+                await single.acquire()
+        await first
+        extending = asyncio.create_task(single.extend())
+        await asyncio.sleep(0)
+        extending.cancel()
+        await single.__aexit__(None, None, None)
+        async with client.lock(name, wait=5):
+            pass
+
+    asyncio.run(use())
 
 
 def test_async_cancelled(client, name, three):
