@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The nodes, and what is done on them."""
 import asyncio
-import os
 import weakref
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterable, List, Optional, Type, TypeVar, Union
@@ -24,7 +23,7 @@ def as_bytes(name: Name) -> bytes:
 
 
 class Client:
-    """Nodes that hold locks: redis://, rediss:// or unix:// URLs; None: those in the environment variable REDLOCK_NODES.
+    """Nodes that hold locks: redis://, rediss:// or unix:// URLs; None: those of REDLOCK_NODES or /etc/redlock.conf.
 
     It connects when it is first used, for all threads of the process and once for each event loop, so it may be made before a
     fork and used after it, in the parent and in the child. Durations are in seconds. The options are those of redlock.h.
@@ -127,13 +126,10 @@ class Client:
             known["owner_bytes"] = len(known["owner"])
         return kind(self, names, known, wait, on_lost)
 
-    def _where(self) -> bytes:
+    def _where(self) -> Any:
         if self._closed:
             raise Error("the client is closed")
-        nodes = os.environ.get("REDLOCK_NODES") if self._nodes is None else self._nodes
-        if nodes is None:
-            raise BadArgument("no nodes: give their URLs, or set REDLOCK_NODES", lib.REDLOCK_BAD_ARGUMENT)
-        return nodes.encode()
+        return ffi.NULL if self._nodes is None else self._nodes.encode()
 
     def _thread_core(self) -> ThreadCore:
         core = self._threads

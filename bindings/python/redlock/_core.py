@@ -41,7 +41,7 @@ class Noted(Protocol):
 class Core:
     _driven = 0
 
-    def __init__(self, nodes: bytes, options: Mapping[str, Any]) -> None:
+    def __init__(self, nodes: Any, options: Mapping[str, Any]) -> None:
         self._forks = _forks
         self.ids = itertools.count(1)
         self.pending: Dict[int, Result] = {}
@@ -90,7 +90,7 @@ class Core:
 class ThreadCore(Core):
     _thread: Optional[threading.Thread] = None
 
-    def __init__(self, nodes: bytes, options: Mapping[str, Any]) -> None:
+    def __init__(self, nodes: Any, options: Mapping[str, Any]) -> None:
         super().__init__(nodes, options)
         self._starting = threading.Lock()
 
@@ -120,7 +120,7 @@ class LoopCore(Core):
 
     _driven = 1
 
-    def __init__(self, nodes: bytes, options: Mapping[str, Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, nodes: Any, options: Mapping[str, Any], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(nodes, options)
         self._batches: Dict[Tuple[int, int], List[Tuple[Any, int]]] = {}
         self._loop, found = weakref.ref(loop), weakref.ref(self)

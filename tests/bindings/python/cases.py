@@ -155,7 +155,11 @@ def test_blocking_kinds(client, name):
         assert not client.lock(name + "b").try_acquire()
 
 
-def test_blocking_errors(client, name):
+def test_blocking_errors(client, name, monkeypatch):
+    monkeypatch.delenv("REDLOCK_NODES", raising=False)
+    monkeypatch.setenv("REDLOCK_CONFIG", "/dev/null")
+    with pytest.raises(redlock.BadArgument, match="REDLOCK_NODES"):
+        redlock.Client().lock(name).acquire()
     with pytest.raises(ValueError, match="ttl"):
         client.lock(name, ttl=0.001).acquire()
     with pytest.raises(redlock.BadArgument, match="nope"):
