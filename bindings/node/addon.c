@@ -9,7 +9,9 @@
 #include <node_api.h>
 #include <redlock.h>
 
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +30,7 @@ void uv_close(struct uv_handle_s *handle, void (*closed)(struct uv_handle_s *han
 void uv_ref(struct uv_handle_s *handle);
 void uv_unref(struct uv_handle_s *handle);
 
-enum { BATCH_MAX = 256, ARGUMENTS_MAX = 12, SHORT_BYTES = 256 };
+enum { BATCH_MAX = 256, ARGUMENTS_MAX = 12, BRIEF_BYTES = 256 };
 
 enum event_kind { EVENT_DONE, EVENT_EXTENDED, EVENT_LOST, EVENT_OBSERVED };
 
@@ -47,7 +49,6 @@ struct event {
     struct entry *entry; /* NULL: freed meanwhile */
     enum event_kind kind;
     int result;
-    int64_t fence;
 };
 
 struct client {
@@ -58,7 +59,7 @@ struct client {
     struct redlock_client *redlock; /* NULL: closed */
     struct uv_handle_s *poll;
     struct entry **entries; /* by number */
-    uint32_t room;
+    uint32_t room, lowest;  /* no number below it is free */
     struct event *events;
     size_t next, count, events_room;
     bool collected; /* by JavaScript. The memory is freed when `poll` is NULL as well */
@@ -78,24 +79,35 @@ static napi_value number_of(napi_env env, double number) {
     return value;
 }
 
-static napi_value text_of(napi_env env, const char *text, size_t bytes) {
+static napi_value text_of(napi_env env, const char *text) {
+    napi_value value = NULL;
+    napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &value);
+    return value;
+}
+
+static napi_value bytes_of(napi_env env, const char *text, size_t bytes) {
     napi_value value = NULL;
     napi_create_string_utf8(env, text, bytes, &value);
     return value;
 }
 
-/* [first, second] */
-static napi_value pair_of(napi_env env, napi_value first, napi_value second) {
-    napi_value pair = NULL;
-    napi_create_array_with_length(env, 2, &pair);
-    napi_set_element(env, pair, 0, first);
-    napi_set_element(env, pair, 1, second);
-    return pair;
+static napi_value array_of(napi_env env, const napi_value *values, uint32_t count) {
+    napi_value array = NULL;
+    napi_create_array_with_length(env, count, &array);
+    for (uint32_t i = 0; i < count; i++) napi_set_element(env, array, i, values[i]);
+    return array;
 }
 
 static napi_value failure_of(napi_env env, int result, const char *text) {
     if (!*text) text = redlock_result_text(result);
-    return pair_of(env, number_of(env, result), text_of(env, text, NAPI_AUTO_LENGTH));
+    return array_of(env, (napi_value[]){number_of(env, result), text_of(env, text)}, 2);
+}
+
+static bool refuse(napi_env env, const char *name, const char *expected) {
+    char message[128];
+    snprintf(message, sizeof message, "%s: %s is expected", name, expected);
+    napi_throw_type_error(env, "BAD_ARGUMENT", message);
+    return false;
 }
 
 static bool is_given(napi_env env, napi_value value) {
@@ -103,51 +115,38 @@ static bool is_given(napi_env env, napi_value value) {
     return napi_typeof(env, value, &type) == napi_ok && type != napi_undefined && type != napi_null;
 }
 
-/* Leaves *number alone if there is none. Rounds up: a TTL of 0.5 ms is not 0. */
+/* Leaves *number alone if there is none. Rounds up: half a millisecond is not 0. What no field can
+ * hold becomes what the library refuses. */
 static bool get_number(napi_env env, napi_value value, const char *name, int64_t *number) {
-    char text[128] = "";
     double given = 0;
     bool truth = false;
     if (!is_given(env, value)) return true;
-    if (napi_get_value_bool(env, value, &truth) == napi_ok) {
-        *number = truth;
-    } else if (napi_get_value_double(env, value, &given) != napi_ok || given != given) {
-        strcat(strncat(text, name, 64), ": a number is expected");
-        napi_throw_type_error(env, "BAD_ARGUMENT", text);
-        return false;
-    } else {
-        *number = given >= 9e15 ? INT64_MAX : given <= -9e15 ? INT64_MIN : (int64_t)given;
-        if ((double)*number < given && given < 9e15) ++*number;
-    }
-    return true;
-}
-
-static bool get_u32(napi_env env, napi_value value, const char *name, uint32_t *number) {
-    int64_t wide = *number;
-    if (!get_number(env, value, name, &wide)) return false;
-    *number = wide < 0 || wide > UINT32_MAX ? UINT32_MAX : (uint32_t)wide; /* out of range */
+    if (napi_get_value_bool(env, value, &truth) == napi_ok)
+        given = truth;
+    else if (napi_get_value_double(env, value, &given) != napi_ok || given != given)
+        return refuse(env, name, "a number");
+    *number = given > 1e15 ? INT64_MAX : given < -1e15 ? INT64_MIN : (int64_t)given;
+    if (given < 1e15 && (double)*number < given) ++*number;
     return true;
 }
 
 static bool get_int(napi_env env, napi_value value, const char *name, int *number) {
     int64_t wide = *number;
     if (!get_number(env, value, name, &wide)) return false;
-    *number = wide < INT32_MIN || wide > INT32_MAX ? INT32_MAX : (int)wide;
+    *number = wide < INT_MIN || wide > INT_MAX ? INT_MAX : (int)wide;
     return true;
 }
 
 struct text {
-    char brief[SHORT_BYTES];
+    char brief[BRIEF_BYTES];
     char *data; /* with a NUL behind it; NULL: none was given */
     size_t bytes;
 };
 
 static void text_free(struct text *text) {
     if (text->data != text->brief) free(text->data);
-    text->data = NULL;
 }
 
-/* Room for the bytes; false: no memory. */
 static bool text_fits(napi_env env, struct text *text, size_t bytes) {
     text->bytes = bytes;
     text->data = bytes < sizeof text->brief ? text->brief : malloc(bytes + 1);
@@ -157,40 +156,29 @@ static bool text_fits(napi_env env, struct text *text, size_t bytes) {
 
 /* A string or a Uint8Array, or none. */
 static bool get_text(napi_env env, napi_value value, const char *name, struct text *text) {
-    char message[128] = "";
+    napi_typedarray_type type = napi_int8_array;
     bool is_array = false;
-    size_t bytes = 0;
     void *data = NULL;
     text->data = NULL;
     text->bytes = 0;
     if (!is_given(env, value)) return true;
-    if (napi_get_value_string_utf8(env, value, text->brief, sizeof text->brief, &bytes) ==
-        napi_ok) {
-        text->data = text->brief;
-        text->bytes = bytes;
-        if (bytes + 4 < sizeof text->brief) return true; /* surely all of it */
-        napi_get_value_string_utf8(env, value, NULL, 0, &bytes);
-        if (!text_fits(env, text, bytes)) return false;
-        napi_get_value_string_utf8(env, value, text->data, bytes + 1, &bytes);
+    if (napi_get_value_string_utf8(env, value, NULL, 0, &text->bytes) == napi_ok) {
+        if (!text_fits(env, text, text->bytes)) return false;
+        napi_get_value_string_utf8(env, value, text->data, text->bytes + 1, &text->bytes);
         return true;
     }
-    napi_typedarray_type type = napi_int8_array;
     napi_is_typedarray(env, value, &is_array);
-    if (is_array) napi_get_typedarray_info(env, value, &type, &bytes, &data, NULL, NULL);
-    if (type != napi_uint8_array) {
-        strcat(strncat(message, name, 64), ": a string or a Uint8Array is expected");
-        napi_throw_type_error(env, "BAD_ARGUMENT", message);
-        return false;
-    }
-    if (!text_fits(env, text, bytes)) return false;
-    if (bytes > 0) memcpy(text->data, data, bytes);
-    text->data[bytes] = '\0';
+    if (is_array) napi_get_typedarray_info(env, value, &type, &text->bytes, &data, NULL, NULL);
+    if (type != napi_uint8_array) return refuse(env, name, "a string or a Uint8Array");
+    if (!text_fits(env, text, text->bytes)) return false;
+    if (text->bytes > 0) memcpy(text->data, data, text->bytes);
+    text->data[text->bytes] = '\0';
     return true;
 }
 
 /* ---- what the library reports ---- */
 
-static void report(struct entry *entry, enum event_kind kind, int result, int64_t fence) {
+static void report(struct entry *entry, enum event_kind kind, int result) {
     struct client *client = entry->client;
     if (entry->freeing) return;
     if (client->count == client->events_room) {
@@ -200,7 +188,7 @@ static void report(struct entry *entry, enum event_kind kind, int result, int64_
         client->events = events;
         client->events_room = room;
     }
-    client->events[client->count++] = (struct event){entry, kind, result, fence};
+    client->events[client->count++] = (struct event){entry, kind, result};
 }
 
 /* Of a batch most are answered in the order in which they were sent. */
@@ -211,30 +199,31 @@ static void on_done(void *context, struct redlock_lock *lock, int result) {
     struct entry *entry = batch->entries[at];
     batch->entries[at] = NULL;
     batch->next = (at + 1) % batch->count;
-    report(entry, EVENT_DONE, result, result == REDLOCK_OK ? redlock_fence(lock) : 0);
+    report(entry, EVENT_DONE, result);
     if (--batch->left == 0) free(batch);
 }
 
 static void on_extended(void *context, struct redlock_lock *lock, int result) {
-    report(context, EVENT_EXTENDED, result, redlock_fence(lock));
+    (void)lock;
+    report(context, EVENT_EXTENDED, result);
 }
 
 static void on_change(void *context, struct redlock_lock *lock, int change) {
     (void)lock;
-    if (change == REDLOCK_CHANGE_LOST) report(context, EVENT_LOST, REDLOCK_LOST, 0);
+    if (change == REDLOCK_CHANGE_LOST) report(context, EVENT_LOST, REDLOCK_LOST);
 }
 
 static void on_leader(void *context, const struct redlock_leader *leader) {
     struct entry *entry = context;
     entry->leader = *leader;
     if (leader->id.bytes > 0) memcpy(entry->id, leader->id.data, leader->id.bytes);
-    report(entry, EVENT_OBSERVED, REDLOCK_OK, 0);
+    report(entry, EVENT_OBSERVED, REDLOCK_OK);
 }
 
 /* JavaScript may call in again, and close the client. */
 static void deliver(struct client *client) {
     napi_env env = client->env;
-    napi_value dispatch = NULL, global = NULL, error = NULL, words[4];
+    napi_value dispatch = NULL, global = NULL, error = NULL, words[3];
     if (napi_get_reference_value(env, client->dispatch, &dispatch) != napi_ok || !dispatch) return;
     napi_get_global(env, &global);
     while (client->next < client->count) {
@@ -245,8 +234,7 @@ static void deliver(struct client *client) {
         napi_create_uint32(env, event.entry->number, &words[0]);
         napi_create_int32(env, (int)event.kind, &words[1]);
         napi_create_int32(env, event.result, &words[2]);
-        napi_create_double(env, (double)event.fence, &words[3]);
-        if (napi_call_function(env, global, dispatch, 4, words, NULL) == napi_pending_exception &&
+        if (napi_call_function(env, global, dispatch, 3, words, NULL) == napi_pending_exception &&
             napi_get_and_clear_last_exception(env, &error) == napi_ok)
             napi_fatal_exception(env, error);
         napi_close_handle_scope(env, scope);
@@ -273,7 +261,7 @@ static void on_readable(struct uv_poll_s *poll, int status, int events) {
 /* ---- entries ---- */
 
 static struct entry *entry_new(struct client *client) {
-    uint32_t number = 0;
+    uint32_t number = client->lowest;
     while (number < client->room && client->entries[number]) number++;
     if (number == client->room) {
         uint32_t room = client->room ? 2 * client->room : 16;
@@ -288,6 +276,7 @@ static struct entry *entry_new(struct client *client) {
     entry->client = client;
     entry->number = number;
     client->entries[number] = entry;
+    client->lowest = number + 1;
     return entry;
 }
 
@@ -299,7 +288,16 @@ static void entry_free(struct entry *entry) {
     for (size_t i = client->next; i < client->count; i++)
         if (client->events[i].entry == entry) client->events[i].entry = NULL;
     client->entries[entry->number] = NULL;
+    if (entry->number < client->lowest) client->lowest = entry->number;
     free(entry);
+}
+
+/* Its number, or [result, text]. */
+static napi_value entry_made(napi_env env, struct entry *entry, int result,
+                             const struct redlock_error *error) {
+    if (result == REDLOCK_OK) return number_of(env, entry->number);
+    if (entry) entry_free(entry);
+    return failure_of(env, result, error->text);
 }
 
 /* ---- the client ---- */
@@ -358,35 +356,32 @@ static bool client_watch(struct client *client) {
     return true;
 }
 
-struct client_texts {
-    struct text key_prefix, tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, quorum, user,
-        password_file;
-};
+enum { TEXT_OPTIONS = 8 };
 
-static bool get_client_options(napi_env env, napi_value object, struct client_texts *texts,
+/* The library copies what is in `texts`. */
+static bool get_client_options(napi_env env, napi_value object, struct text *texts,
                                struct redlock_client_options *options) {
     const struct {
         const char *name;
         int64_t *wide;
         int *number;
-        struct text *text;
-        const char **to;
+        const char **text;
     } fields[] = {
-        {"nodeTimeout", &options->node_timeout_ms, 0, 0, 0},
-        {"connectTimeout", &options->connect_timeout_ms, 0, 0, 0},
-        {"stallTimeout", &options->stall_timeout_ms, 0, 0, 0},
-        {"mode", 0, &options->mode, 0, 0},
-        {"confirm", 0, &options->confirm, 0, 0},
-        {"recover", 0, &options->recover, 0, 0},
-        {"allowReplicas", 0, &options->allow_replicas, 0, 0},
-        {"keyPrefix", 0, 0, &texts->key_prefix, &options->key_prefix},
-        {"tlsCaFile", 0, 0, &texts->tls_ca_file, &options->tls_ca_file},
-        {"tlsCertFile", 0, 0, &texts->tls_cert_file, &options->tls_cert_file},
-        {"tlsKeyFile", 0, 0, &texts->tls_key_file, &options->tls_key_file},
-        {"tlsServerName", 0, 0, &texts->tls_server_name, &options->tls_server_name},
-        {"quorum", 0, 0, &texts->quorum, &options->quorum},
-        {"user", 0, 0, &texts->user, &options->user},
-        {"passwordFile", 0, 0, &texts->password_file, &options->password_file},
+        {"keyPrefix", NULL, NULL, &options->key_prefix}, /* the first text */
+        {"tlsCaFile", NULL, NULL, &options->tls_ca_file},
+        {"tlsCertFile", NULL, NULL, &options->tls_cert_file},
+        {"tlsKeyFile", NULL, NULL, &options->tls_key_file},
+        {"tlsServerName", NULL, NULL, &options->tls_server_name},
+        {"quorum", NULL, NULL, &options->quorum},
+        {"user", NULL, NULL, &options->user},
+        {"passwordFile", NULL, NULL, &options->password_file},
+        {"nodeTimeout", &options->node_timeout_ms, NULL, NULL},
+        {"connectTimeout", &options->connect_timeout_ms, NULL, NULL},
+        {"stallTimeout", &options->stall_timeout_ms, NULL, NULL},
+        {"mode", NULL, &options->mode, NULL},
+        {"confirm", NULL, &options->confirm, NULL},
+        {"recover", NULL, &options->recover, NULL},
+        {"allowReplicas", NULL, &options->allow_replicas, NULL},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         napi_value value = NULL;
@@ -394,16 +389,17 @@ static bool get_client_options(napi_env env, napi_value object, struct client_te
         if (napi_get_named_property(env, object, name, &value) != napi_ok) return false;
         if (fields[i].wide && !get_number(env, value, name, fields[i].wide)) return false;
         if (fields[i].number && !get_int(env, value, name, fields[i].number)) return false;
-        if (fields[i].text && !get_text(env, value, name, fields[i].text)) return false;
-        if (fields[i].text) *fields[i].to = fields[i].text->data;
+        if (!fields[i].text) continue;
+        if (!get_text(env, value, name, &texts[i])) return false;
+        *fields[i].text = texts[i].data;
     }
-    options->key_prefix_bytes = texts->key_prefix.bytes;
+    options->key_prefix_bytes = texts[0].bytes;
     options->queue = 1;
     return true;
 }
 
 static napi_value client_made(napi_env env, struct redlock_client *redlock, napi_value dispatch) {
-    napi_value external = NULL, name = text_of(env, "redlock", NAPI_AUTO_LENGTH);
+    napi_value external = NULL, name = text_of(env, "redlock");
     struct client *client = calloc(1, sizeof *client);
     if (client) *client = (struct client){.env = env, .redlock = redlock};
     if (!client || !client_watch(client)) {
@@ -449,26 +445,25 @@ static bool call_read_lock(napi_env env, napi_callback_info info, struct call *c
     return call_read(env, info, call) && call->entry && call->entry->lock;
 }
 
-/* open(nodes, options, dispatch): the client, or [result, text]. dispatch(number, kind, result,
- * fence) is called for each event. */
+/* open(nodes, options, dispatch): the client, or [result, text]. dispatch(number, kind, result) is
+ * called for each event. */
 static napi_value call_open(napi_env env, napi_callback_info info) {
     napi_value words[3] = {NULL}, made = NULL;
     size_t count = 3;
-    struct text nodes;
-    struct client_texts texts = {.user.data = NULL};
+    struct text nodes, texts[TEXT_OPTIONS];
     struct redlock_client_options options;
     struct redlock_client *redlock = NULL;
     struct redlock_error error = {0};
+    for (size_t i = 0; i < TEXT_OPTIONS; i++) texts[i].data = NULL;
     redlock_client_options_init(&options);
     napi_get_cb_info(env, info, &count, words, NULL, NULL);
     if (!get_text(env, words[0], "nodes", &nodes)) return NULL;
-    if (get_client_options(env, words[1], &texts, &options)) {
+    if (get_client_options(env, words[1], texts, &options)) {
         const int result = redlock_client_open(nodes.data, &options, &redlock, &error);
         made = result == REDLOCK_OK ? client_made(env, redlock, words[2])
                                     : failure_of(env, result, error.text);
     }
-    for (size_t i = 0; i < sizeof texts / sizeof(struct text); i++)
-        text_free((struct text *)&texts + i);
+    for (size_t i = 0; i < TEXT_OPTIONS; i++) text_free(&texts[i]);
     text_free(&nodes);
     return made;
 }
@@ -492,58 +487,49 @@ static napi_value call_keep(napi_env env, napi_callback_info info) {
 
 static bool get_lock_options(napi_env env, const napi_value *words, struct text *owner,
                              struct redlock_lock_options *options) {
+    int slots = 0;
     if (!get_number(env, words[0], "ttl", &options->ttl_ms) ||
         !get_int(env, words[1], "renew", &options->renew) ||
         !get_int(env, words[2], "shared", &options->shared) ||
-        !get_u32(env, words[3], "slots", &options->slots) ||
+        !get_int(env, words[3], "slots", &slots) ||
         !get_int(env, words[4], "leader", &options->leader) ||
         !get_number(env, words[5], "holdMax", &options->hold_ms_max) ||
         !get_number(env, words[6], "lostMargin", &options->lost_margin_ms) ||
         !get_text(env, words[7], "owner", owner))
         return false;
+    options->slots = (uint32_t)slots;
     options->owner = owner->bytes > 0 ? owner->data : NULL;
     options->owner_bytes = owner->bytes;
     return true;
 }
 
-static int make_multi(napi_env env, struct entry *entry, napi_value names, uint32_t count,
-                      const struct redlock_lock_options *options, struct redlock_error *error) {
+static int make_lock(napi_env env, struct entry *entry, napi_value names,
+                     struct redlock_lock_options *options, struct redlock_error *error) {
     struct text texts[REDLOCK_RESOURCES_MAX];
     struct redlock_bytes resources[REDLOCK_RESOURCES_MAX];
-    uint32_t read = 0;
+    uint32_t count = 0, read = 0;
     int result = REDLOCK_BAD_ARGUMENT;
+    napi_get_array_length(env, names, &count);
     for (; read < count && read < REDLOCK_RESOURCES_MAX; read++) {
         napi_value name = NULL;
         napi_get_element(env, names, read, &name);
         if (!get_text(env, name, "resource", &texts[read])) break;
         resources[read] = (struct redlock_bytes){texts[read].data, texts[read].bytes};
     }
-    if (read == count) /* the library refuses none */
+    options->on_change = on_change;
+    options->on_change_context = entry;
+    if (read == REDLOCK_RESOURCES_MAX && read < count)
+        snprintf(error->text, sizeof error->text, "a lock has at most %u resources, not %u", read,
+                 count);
+    else if (read == count)
         result = redlock_lock_new_multi(entry->client->redlock, resources, count, options,
                                         &entry->lock, error);
-    else
-        strcpy(error->text, "a lock has at most 64 resources");
     while (read > 0) text_free(&texts[--read]);
     return result;
 }
 
-static int make_lock(napi_env env, struct entry *entry, napi_value name,
-                     struct redlock_lock_options *options, struct redlock_error *error) {
-    uint32_t count = 0;
-    struct text resource;
-    options->on_change = on_change;
-    options->on_change_context = entry;
-    if (napi_get_array_length(env, name, &count) == napi_ok)
-        return make_multi(env, entry, name, count, options, error);
-    if (!get_text(env, name, "resource", &resource)) return REDLOCK_BAD_ARGUMENT;
-    int result = redlock_lock_new(entry->client->redlock, resource.data, resource.bytes, options,
-                                  &entry->lock, error);
-    text_free(&resource);
-    return result;
-}
-
-/* lock(client, resource or resources, ttl, renew, shared, slots, leader, holdMax, lostMargin,
- * owner): its number, or [result, text]. */
+/* lock(client, resources, ttl, renew, shared, slots, leader, holdMax, lostMargin, owner): its
+ * number, or [result, text]. */
 static napi_value call_lock(napi_env env, napi_callback_info info) {
     struct call call;
     struct text owner;
@@ -555,9 +541,7 @@ static napi_value call_lock(napi_env env, napi_callback_info info) {
     struct entry *entry = entry_new(call.client);
     int result = entry ? make_lock(env, entry, call.words[1], &options, &error) : REDLOCK_NO_MEMORY;
     text_free(&owner);
-    if (result == REDLOCK_OK) return number_of(env, entry->number);
-    if (entry) entry_free(entry);
-    return failure_of(env, result, error.text);
+    return entry_made(env, entry, result, &error);
 }
 
 /* observe(client, resource): its number, or [result, text]. */
@@ -572,9 +556,7 @@ static napi_value call_observe(napi_env env, napi_callback_info info) {
                         : redlock_observe_start(call.client->redlock, resource.data, resource.bytes,
                                                 on_leader, entry, &entry->observer, &error);
     text_free(&resource);
-    if (result == REDLOCK_OK) return number_of(env, entry->number);
-    if (entry) entry_free(entry);
-    return failure_of(env, result, error.text);
+    return entry_made(env, entry, result, &error);
 }
 
 /* free(client, number) */
@@ -604,7 +586,7 @@ static void start(struct client *client, struct entry **entries, size_t count, b
     }
     for (size_t i = 0; i < count; i++) {
         if (results[i] == REDLOCK_OK) continue;
-        report(entries[i], EVENT_DONE, results[i], 0);
+        report(entries[i], EVENT_DONE, results[i]);
         if (batch) batch->entries[i] = NULL, batch->left--;
     }
     if (batch && batch->left == 0) free(batch);
@@ -665,34 +647,32 @@ static napi_value call_validity(napi_env env, napi_callback_info info) {
     return number_of(env, (double)redlock_validity_ms(call.entry->lock));
 }
 
-/* slot(client, number) */
-static napi_value call_slot(napi_env env, napi_callback_info info) {
-    struct call call;
-    if (!call_read_lock(env, info, &call)) return number_of(env, 0);
-    return number_of(env, redlock_slot(call.entry->lock));
-}
-
-/* token(client, number) */
-static napi_value call_token(napi_env env, napi_callback_info info) {
+/* grant(client, number): [token, fence, slot] of a lock that is held */
+static napi_value call_grant(napi_env env, napi_callback_info info) {
     struct call call;
     char token[REDLOCK_TOKEN_BYTES_MAX];
-    if (!call_read_lock(env, info, &call)) return text_of(env, "", 0);
-    return text_of(env, token, redlock_token_copy(call.entry->lock, token, sizeof token));
+    if (!call_read_lock(env, info, &call)) return NULL;
+    struct redlock_lock *lock = call.entry->lock;
+    const napi_value token_text =
+        bytes_of(env, token, redlock_token_copy(lock, token, sizeof token));
+    return array_of(env,
+                    (napi_value[]){token_text, number_of(env, (double)redlock_fence(lock)),
+                                   number_of(env, redlock_slot(lock))},
+                    3);
 }
 
 /* leader(client, number): [state, term, id, for how many milliseconds it is sure] */
 static napi_value call_leader(napi_env env, napi_callback_info info) {
     struct call call;
-    napi_value told = NULL;
     if (!call_read(env, info, &call) || !call.entry || !call.entry->observer) return NULL;
     const struct redlock_leader *leader = &call.entry->leader;
-    int64_t left_ns = leader->sure_until_ns - redlock_now_ns();
-    napi_create_array_with_length(env, 4, &told);
-    napi_set_element(env, told, 0, number_of(env, leader->state));
-    napi_set_element(env, told, 1, number_of(env, (double)leader->term));
-    napi_set_element(env, told, 2, text_of(env, call.entry->id, leader->id.bytes));
-    napi_set_element(env, told, 3, number_of(env, left_ns > 0 ? (double)(left_ns / 1000000) : 0));
-    return told;
+    const int64_t left_ns = leader->sure_until_ns - redlock_now_ns();
+    return array_of(env,
+                    (napi_value[]){number_of(env, leader->state),
+                                   number_of(env, (double)leader->term),
+                                   bytes_of(env, call.entry->id, leader->id.bytes),
+                                   number_of(env, left_ns > 0 ? (double)(left_ns / 1000000) : 0)},
+                    4);
 }
 
 /* why(client, number or -1, result): [sentence, cure] */
@@ -705,17 +685,15 @@ static napi_value call_why(napi_env env, napi_callback_info info) {
     napi_get_value_int32(env, call.words[2], &result);
     struct redlock_lock *lock = call.entry ? call.entry->lock : NULL;
     if (redlock_why(call.client->redlock, lock, result, NULL, &why) != REDLOCK_OK)
-        strcpy(why.sentence, redlock_result_text(result));
-    return pair_of(env, text_of(env, why.sentence, NAPI_AUTO_LENGTH),
-                   text_of(env, why.cure, NAPI_AUTO_LENGTH));
+        snprintf(why.sentence, sizeof why.sentence, "%s", redlock_result_text(result));
+    return array_of(env, (napi_value[]){text_of(env, why.sentence), text_of(env, why.cure)}, 2);
 }
 
 /* By -result: "OK", "HELD", ... */
 static napi_value results_of(napi_env env) {
     napi_value names = NULL;
     napi_create_array(env, &names);
-#define NAME(name, value, text)                                                                    \
-    napi_set_element(env, names, -(value), text_of(env, &#name[8], NAPI_AUTO_LENGTH));
+#define NAME(name, value, text) napi_set_element(env, names, -(value), text_of(env, &#name[8]));
     REDLOCK_RESULTS(NAME)
 #undef NAME
     return names;
@@ -726,11 +704,13 @@ NAPI_MODULE_INIT() {
         const char *name;
         napi_callback call;
     } functions[] = {
-        {"open", call_open},         {"close", call_close},         {"keep", call_keep},
-        {"lock", call_lock},         {"observe", call_observe},     {"free", call_free},
-        {"start", call_start},       {"extend", call_extend},       {"cancel", call_cancel},
-        {"validity", call_validity}, {"downgrade", call_downgrade}, {"slot", call_slot},
-        {"token", call_token},       {"leader", call_leader},       {"why", call_why},
+        {"open", call_open},           {"close", call_close},
+        {"keep", call_keep},           {"lock", call_lock},
+        {"observe", call_observe},     {"free", call_free},
+        {"start", call_start},         {"extend", call_extend},
+        {"cancel", call_cancel},       {"validity", call_validity},
+        {"downgrade", call_downgrade}, {"grant", call_grant},
+        {"leader", call_leader},       {"why", call_why},
     };
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         napi_value function = NULL;
@@ -741,7 +721,6 @@ NAPI_MODULE_INIT() {
         napi_set_named_property(env, exports, name, function);
     }
     napi_set_named_property(env, exports, "results", results_of(env));
-    napi_set_named_property(env, exports, "version",
-                            text_of(env, redlock_version(), NAPI_AUTO_LENGTH));
+    napi_set_named_property(env, exports, "version", text_of(env, redlock_version()));
     return exports;
 }

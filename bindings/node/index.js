@@ -43,7 +43,7 @@ process.on('exit', () => active.forEach((session) => native.close(session.handle
 /** What a client and its locks share. */
 class Session {
   // the addon's reference to it is weak
-  dispatch = (number, kind, result, fence) => this.entries[number]?.on(kind, result, fence);
+  dispatch = (number, kind, result) => this.entries[number]?.on(kind, result);
   entries = []; // by number: locks and observers
   count = 0; // how many things are held or under way
   kept = true; // they keep the event loop alive
@@ -116,8 +116,8 @@ class Entry {
   constructor(session, name, { ttl, renew, shared, slots, leader, holdMax, lostMargin, owner }) {
     this.session = session;
     this.name = name;
-    this.slots = slots;
-    this.number = check(native.lock(session.handle, name, ttl, renew, shared, slots, leader, holdMax, lostMargin, owner));
+    const names = Array.isArray(name) ? name : [name];
+    this.number = check(native.lock(session.handle, names, ttl, renew, shared, slots, leader, holdMax, lostMargin, owner));
     session.entries[this.number] = this;
   }
 
@@ -133,18 +133,15 @@ class Entry {
     });
   }
 
-  on(kind, result, fence) {
+  on(kind, result) {
     if (kind === DONE) {
       const { settle } = this;
       this.settle = undefined;
       settle(result);
       if (this.ending || result !== OK) return this.session.busy(-1);
       this.held = true;
-      this.fence = fence;
-      this.token = native.token(this.session.handle, this.number);
-      if (this.slots) this.slot = native.slot(this.session.handle, this.number);
+      [this.token, this.fence, this.slot] = native.grant(this.session.handle, this.number);
     } else if (kind === EXTENDED) {
-      if (result === OK) this.fence = fence;
       this.settleExtension(result);
     } else if (this.held) {
       this.lose();

@@ -330,7 +330,7 @@ const cases = {
       const client = new Client(nodes), lock = await client.acquire(`tide:${turn}`, { ttl: 100, renew: false });
       assert(lock.signal);
       if (turn % 3 === 0) await lock.release();
-      if (turn % 4 === 1) client.acquire(`tide:${turn}`, { ttl: 100, wait: 50 }).catch(() => {});
+      if (turn % 4 === 1) client.acquire(`tide:${turn}`, { ttl: 100, wait: 50, renew: false }).catch(() => {});
     };
     for (let turn = 0; turn < 20; turn++) {
       await use(turn);
