@@ -92,8 +92,11 @@ export interface Leader {
 
 /** Connects to 1 to 15 nodes. It keeps the process alive while a lock is held or an operation is under way. */
 export class Client implements AsyncDisposable {
-  /** URLs: redis://[user:password@]host[:port][/db], rediss:// (TLS), unix:///path. Connects in the background. */
-  constructor(nodes: string | readonly string[], options?: ClientOptions);
+  /**
+   * URLs: redis://[user:password@]host[:port][/db], rediss:// (TLS), unix:///path. Connects in the background. Without nodes:
+   * those of REDLOCK_NODES or redlock.conf, which then also has the options that are not given: redlock.conf(5).
+   */
+  constructor(nodes?: string | readonly string[], options?: ClientOptions);
   acquire(resource: Resource | readonly Resource[], options?: LockOptions): Promise<Lock>;
   /** One try. Null: another client has it. */
   tryAcquire(resource: Resource | readonly Resource[], options?: Omit<LockOptions, 'wait'>): Promise<Lock | null>;

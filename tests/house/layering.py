@@ -110,6 +110,7 @@ LAYERS = {
     "bench/program": {*CLI_BELOW, "cli/up", "bench/program", "include"},
     "examples": {"include"},
     "bindings/go": {"bindings/go", "include"},
+    "bindings/node": {"bindings/node", "include"},
 }
 # What the simulator has no use for: its memory never fails, and its nodes run scripts, so that nothing waits its turn for
 # a transaction.

@@ -24,8 +24,12 @@ def pytest_sessionstart(session):
             pytest.exit(f"skipped: needs {program}, which is not on the PATH", SKIPPED)
 
 
+# No nodes and no settings but those of a test.
+ENVIRON = {**{name: value for name, value in os.environ.items() if not name.startswith("REDLOCK_")}, "REDLOCK_CONFIG": "/dev/null"}
+
+
 def run(*words, cwd, **environ):
-    done = subprocess.run(words, cwd=cwd, env={**os.environ, **environ}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    done = subprocess.run(words, cwd=cwd, env={**ENVIRON, **environ}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
     return done.returncode, done.stdout
 

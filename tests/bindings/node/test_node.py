@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import HERE, SOURCE, install, must, run
+from conftest import ENVIRON, HERE, SOURCE, install, must, run
 from servers import Quorum, Server, die_with_us, server_knows_tls, until
 
 SOAK_SECONDS = os.environ.get("SOAK_SECONDS", "5")
@@ -19,7 +19,7 @@ SOAK_SECONDS = os.environ.get("SOAK_SECONDS", "5")
 @contextlib.contextmanager
 def started(app, case, nodes, **environ):
     process = subprocess.Popen(["node", "--expose-gc", "--unhandled-rejections=strict", "cases.js", case, nodes], cwd=app,
-                               env={**os.environ, **environ}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               env={**ENVIRON, **environ}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_us)
     try:
         yield process
@@ -120,7 +120,7 @@ def test_one_node_hangs(app):
 def test_guarded(app):
     with Quorum(3) as quorum:
         must(os.environ["REDLOCK_BIN"], "quorum", "init", "--never-used", "--yes", "--ttl-max", "60s", "--nodes", quorum.nodes,
-             cwd=app, REDLOCK_CONFIG="/dev/null")
+             cwd=app)
         case(app, "guarded", quorum.nodes)
 
 
@@ -186,17 +186,22 @@ def test_no_addon(tmp_path, packed_source):
     assert status != 0 and "npm rebuild libredlock" in said, said
 
 
-def first_example():
+def example(kind):
     page = (SOURCE / "docs" / "use" / "node.md").read_text(encoding="utf-8")
-    return re.search(r"```ts\n(.*?)```", page, re.DOTALL)[1]
+    return re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1]
 
 
 def test_first_example(app, compiler, quorum):
     """Typed as it stands on the page: types are checked, and it runs."""
-    (app / "backup.mts").write_text(first_example())
-    must(*compiler, "backup.mts", cwd=app)
-    said = must("node", "backup.mjs", cwd=app, REDLOCK_NODES=quorum.nodes)
-    assert "done" in said, said
+    (app / "nightly.mts").write_text(example("ts"))
+    must(*compiler, "nightly.mts", cwd=app)
+    assert must("node", "nightly.mjs", cwd=app, REDLOCK_NODES=quorum.nodes) == "part 1\npart 2\npart 3\n"
+    assert quorum.holder("nightly") is None
+
+
+def test_second_example(app, quorum):
+    (app / "nightly.cjs").write_text(example("js"))
+    assert "held for 29" in must("node", "nightly.cjs", cwd=app, REDLOCK_NODES=quorum.nodes)
     assert quorum.holder("nightly") is None
 
 
