@@ -64,7 +64,7 @@ def quorum(three):
 
 
 @pytest.mark.parametrize("name", ["exclusive", "extend", "kinds", "wrong", "cancel", "lostSilently", "busy", "workers", "raise",
-                                  "collect"])
+                                  "churn", "collect"])
 def test_case(app, quorum, name):
     case(app, name, quorum.nodes)
 
