@@ -151,8 +151,9 @@ def test_tls_next_to_the_openssl_of_node(app, tmp_path):
 def test_modules(app, quorum):
     """import and require() give the same."""
     (app / "esm.mjs").write_text("""
-import { Client, LockLost } from 'libredlock';
+import { Client, LockLost, version } from 'libredlock';
 import { createRequire } from 'module';
+if (createRequire(import.meta.url)('libredlock/package.json').version !== version) throw new Error(version);
 if (createRequire(import.meta.url)('libredlock').LockLost !== LockLost) throw new Error('two modules');
 const client = new Client(process.argv[2]);
 console.log(await client.using('tide', {}, (lock) => lock.held));
