@@ -96,6 +96,7 @@ class Session {
     for (const entry of this.entries) entry?.end();
     if (this.count > 0) await new Promise((resolve) => { this.idle = resolve; });
     native.close(this.handle);
+    for (const entry of this.entries) if (entry) entry.number = -1; // a lost one that nobody has released
   }
 }
 
@@ -142,7 +143,7 @@ class Entry {
       this.held = true;
       [this.token, this.fence, this.slot] = native.grant(this.session.handle, this.number);
     } else if (kind === EXTENDED) {
-      this.settleExtension(result);
+      this.endExtension(result);
     } else if (this.held) {
       this.lose();
     }
@@ -162,8 +163,15 @@ class Entry {
     native.cancel(this.session.handle, this.number);
   }
 
+  endExtension(result) {
+    const settle = this.settleExtension;
+    this.settleExtension = undefined;
+    settle?.(result);
+  }
+
   free() {
     if (this.number < 0) return;
+    this.endExtension(CANCELLED);
     native.free(this.session.handle, this.number);
     this.session.entries[this.number] = undefined;
     this.number = -1;

@@ -3,6 +3,7 @@
 // What the tests of the package run in a process of their own. usage: node cases.js CASE NODES
 'use strict';
 const assert = require('assert/strict');
+const { once } = require('events');
 const fs = require('fs');
 const { setTimeout: sleep } = require('timers/promises');
 const { Worker, isMainThread, workerData } = require('worker_threads');
@@ -171,7 +172,10 @@ const cases = {
     await sleep(300);
     await assert.rejects(silent[asyncDispose](), LockLost);
     await assert.rejects(forgotten.release(), LockLost);
+    const late = await client.acquire('late', { ttl: 200, renew: false, lostMargin: 100 });
+    await once(late.signal, 'abort');
     await client.close();
+    await assert.rejects(late.release(), LockLost);
   },
 
   async guarded() {
