@@ -107,6 +107,7 @@ class Entry {
   slot = 0;
   token = '';
   stopped = false;
+  gone = false; // lost; the addon may report it before the acquisition, if the event loop was busy
   lost = undefined; // the error
   controller = undefined; // of its signal
   settle = undefined; // takes the result of the acquisition or release that is under way
@@ -144,9 +145,10 @@ class Entry {
       [this.token, this.fence, this.slot] = native.grant(this.session.handle, this.number);
     } else if (kind === EXTENDED) {
       this.endExtension(result);
-    } else if (this.held) {
-      this.lose();
+    } else {
+      this.gone = true;
     }
+    if (this.held && this.gone) this.lose();
   }
 
   /** What is left of it stays until its validity has ended, unless it is released: the holder may still be stopping. */

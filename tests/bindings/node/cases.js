@@ -6,7 +6,7 @@ const assert = require('assert/strict');
 const { once } = require('events');
 const fs = require('fs');
 const { setTimeout: sleep } = require('timers/promises');
-const { Worker, isMainThread, workerData } = require('worker_threads');
+const { Worker, workerData } = require('worker_threads');
 const { Client, LockHeld, LockLost, NoQuorum, RedlockError } = require('libredlock');
 
 const TTL = 2000;
@@ -172,6 +172,12 @@ const cases = {
     await sleep(300);
     await assert.rejects(silent[asyncDispose](), LockLost);
     await assert.rejects(forgotten.release(), LockLost);
+    const taking = client.acquire('short', { ttl: 100, renew: false });
+    await new Promise(process.nextTick); // it has begun
+    for (const end = performance.now() + 300; performance.now() < end;);
+    const short = await taking; // acquired and lost while the event loop was busy
+    assert(!short.held && short.validity === 0 && short.signal.reason instanceof LockLost);
+    await assert.rejects(short.release(), LockLost);
     const late = await client.acquire('late', { ttl: 200, renew: false, lostMargin: 100 });
     await once(late.signal, 'abort');
     await client.close();
@@ -293,7 +299,7 @@ const cases = {
   async workers() {
     const count = new Int32Array(new SharedArrayBuffer(8));
     const all = Array.from({ length: 3 }, () => new Worker(__filename, { argv: ['worker', nodes], workerData: { count } }));
-    await Promise.all(all.map((worker) => new Promise((resolve, reject) => worker.once('exit', resolve).once('error', reject))));
+    await Promise.all(all.map((worker) => new Promise((resolve, reject) => worker.once('exit', (status) => (status ? reject(new Error(`status ${status}`)) : resolve())).once('error', reject))));
     assert.equal(count[0], 3 * 20);
     for (let turn = 0; turn < 5; turn++) { // one that ends in the middle of its work releases what it holds
       const holder = new Worker(__filename, { argv: ['workerHolds', nodes], workerData: {} });
@@ -405,4 +411,8 @@ async function soakClient(end) {
   else if (random(2)) client.close();
 }
 
-if (isMainThread || workerData) cases[name]().catch((error) => { console.error(error); process.exit(1); });
+process.exitCode = 99; // one that waits for ever ends too, when nothing keeps the process
+cases[name]().then(() => { process.exitCode = 0; }, (error) => {
+  console.error(error);
+  process.exit(1);
+});
