@@ -17,7 +17,7 @@ function load() {
     }
   }
   const reason = reasons[0] ?? `the package has none for ${process.platform} on ${process.arch}`;
-  throw new Error(`libredlock: the addon does not load: ${reason}\nTo build it: npm rebuild libredlock`);
+  throw new Error(`libredlock: the addon does not load: ${reason}\nTo build it: node ${path.join(__dirname, 'build.js')}`);
 }
 
 module.exports = load();

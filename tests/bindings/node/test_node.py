@@ -184,7 +184,7 @@ def test_from_source(tmp_path, packed_source, package_config, quorum):
 def test_no_addon(tmp_path, packed_source):
     install(tmp_path, packed_source, npm_config_ignore_scripts="true")
     status, said = run("node", "-e", "require('libredlock')", cwd=tmp_path)
-    assert status != 0 and "npm rebuild libredlock" in said, said
+    assert status != 0 and f"node {tmp_path}/node_modules/libredlock/build.js" in said, said
 
 
 def example(kind):
