@@ -111,6 +111,7 @@ LAYERS = {
     "examples": {"include"},
     "bindings/go": {"bindings/go", "include"},
     "bindings/python": {"bindings/python", "include"},
+    "bindings/node": {"bindings/node", "include"},
 }
 # What the simulator has no use for: its memory never fails, and its nodes run scripts, so that nothing waits its turn for
 # a transaction.
