@@ -107,6 +107,6 @@ public final class Lock implements AutoCloseable {
 
     private void over(int result) {
         forgotten.clean();
-        if (result == Abi.REDLOCK_LOST) throw handle.notHeld();
+        if (result == Abi.REDLOCK_LOST || handle.loss.isDone()) throw handle.notHeld();
     }
 }
