@@ -207,6 +207,11 @@ public final class Cases {
             }).join()).getCause().getMessage());
             // In the client's own thread: what blocks there ends, and close() too.
             client.acquireAsync("g", USUAL).thenAccept(Lock::close).get(5, TimeUnit.SECONDS);
+            client.acquireAsync("g", USUAL).thenAccept(held -> {
+                held.extendAsync(Duration.ofMinutes(1));
+                held.close();
+                fails(RedlockException.Lost.class, () -> held.extend(LONG));
+            }).get(5, TimeUnit.SECONDS);
             client.acquireAsync("g", USUAL).thenAccept(held -> client.close()).get(5, TimeUnit.SECONDS);
             until(() -> isFree("g"), "the release of g");
         }
@@ -216,7 +221,7 @@ public final class Cases {
         try (Redlock client = Redlock.open()) {
             Lock lock = client.acquire("i", USUAL);
             for (Thread.Builder kind : List.of(Thread.ofPlatform(), Thread.ofVirtual())) {
-                for (int delay : new int[] {0, 0, 0, 1, 5, 100}) {
+                for (int delay : new int[] {0, 0, 0, 1, 1, 5, 100}) {
                     CompletableFuture<Boolean> ended = new CompletableFuture<>();
                     Thread thread = kind.unstarted(() -> {
                         try {
@@ -251,6 +256,7 @@ public final class Cases {
             Thread waiter = Thread.ofVirtual().start(() -> {
                 waiting.countDown();
                 try (Lock next = client.acquire("c", USUAL)) {
+                    next.ensureHeld();
                     handed.put(next);
                 } catch (InterruptedException e) {
                     throw new AssertionError(e);
@@ -260,7 +266,7 @@ public final class Cases {
             Thread.sleep(200);
             Thread other = Thread.ofVirtual().start(lock::close);
             check(other.join(Duration.ofSeconds(5)), "the carrier is taken");
-            handed.take().ensureHeld();
+            same("c", handed.take().name());
             check(waiter.join(Duration.ofSeconds(5)), "the waiter has not ended");
             AtomicInteger turns = new AtomicInteger();
             List<Thread> many = IntStream.range(0, 300).mapToObj(i -> Thread.ofVirtual().start(() -> {

@@ -64,6 +64,7 @@ public final class ClientOptions {
         return duration.isZero() ? 0 : Math.max(1, duration.toMillis());
     }
 
+    /** AUTO, unless {@link #quorum} is given. */
     public ClientOptions mode(Mode mode) {
         return with((to, arena) -> Abi.redlock_client_options.mode(to, mode.number));
     }

@@ -33,7 +33,8 @@ final class Core {
     private static final Map<Long, Observer> OBSERVERS = new ConcurrentHashMap<>();
 
     final MemorySegment client;
-    private final int wake = Native.eventfd();
+    private final int wake;
+    private final MemorySegment fds;
     private final Thread thread = Thread.ofPlatform().daemon().name("redlock").unstarted(this::listen);
     private final Set<Kept> kept = ConcurrentHashMap.newKeySet();
     private final CompletableFuture<Void> unused = new CompletableFuture<>();
@@ -55,10 +56,15 @@ final class Core {
             MemorySegment error = error(arena);
             int result = Abi.redlock_client_open(nodes == null ? MemorySegment.NULL : arena.allocateFrom(nodes), options.in(arena),
                     opened, error);
-            if (result != Abi.REDLOCK_OK) Native.close(wake);
             check(result, "", error);
             client = opened.get(ValueLayout.ADDRESS, 0);
         }
+        wake = Native.eventfd();
+        if (wake < 0) {
+            Abi.redlock_client_free(client);
+            throw RedlockException.of(Abi.REDLOCK_SYSTEM, "", "no descriptor is left", "Raise the limit: ulimit -n");
+        }
+        fds = Native.pollfds(Arena.ofAuto(), Abi.redlock_client_fd(client), wake);
         thread.start();
     }
 
@@ -194,13 +200,23 @@ final class Core {
     // ---- the thread ----------------------------------------------------------------------------
 
     private void listen() {
-        try (Arena arena = Arena.ofConfined()) {
-            MemorySegment fds = Native.pollfds(arena, Abi.redlock_client_fd(client), wake);
-            while (!stopped && Abi.redlock_process(client) == Abi.REDLOCK_OK) {
-                handOut();
-                Native.poll(fds);
-            }
+        while (!stopped && turn()) {
+            // on
         }
+    }
+
+    private boolean turn() {
+        handOut();
+        Native.poll(fds);
+        return Abi.redlock_process(client) == Abi.REDLOCK_OK;
+    }
+
+    /** In `thread` it does meanwhile what the future waits for. */
+    <T> T join(CompletableFuture<T> future) {
+        while (Thread.currentThread() == thread && !future.isDone() && turn()) {
+            // on
+        }
+        return future.join();
     }
 
     private void handOut() {

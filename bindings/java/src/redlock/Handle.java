@@ -6,6 +6,7 @@ import java.lang.foreign.MemorySegment;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.spi.AbstractInterruptibleChannel;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.ToIntFunction;
 import java.util.function.ToLongFunction;
@@ -46,14 +47,15 @@ final class Handle implements Core.Kept {
     int finish(int result) {
         CompletableFuture<Integer> over;
         boolean gone;
+        int said;
         synchronized (this) {
             over = under;
             under = null;
             gone = dropped;
+            said = gone && !closing ? Abi.REDLOCK_CANCELLED : result;
         }
         core.flying.decrementAndGet();
         if (gone) free();
-        int said = gone && !closing ? Abi.REDLOCK_CANCELLED : result;
         over.complete(said);
         return said;
     }
@@ -110,7 +112,7 @@ final class Handle implements Core.Kept {
             int result = done.join();
             Thread.currentThread().interrupt();
             return result;
-        } catch (java.util.concurrent.ExecutionException e) {
+        } catch (ExecutionException e) {
             throw new AssertionError(e);
         }
     }
@@ -206,10 +208,10 @@ final class Handle implements Core.Kept {
     }
 
     int release() {
-        if (Thread.currentThread().isVirtual()) return releaseAsync().join();
+        if (Thread.currentThread().isVirtual()) return core.join(releaseAsync());
         CompletableFuture<Integer> before = last();
         if (before == null) return Abi.REDLOCK_OK;
-        before.join();
+        core.join(before);
         int result = begin() == null ? Abi.REDLOCK_OK : finish(Abi.redlock_release(busy()));
         free();
         return result;

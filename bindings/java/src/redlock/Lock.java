@@ -24,9 +24,9 @@ public final class Lock implements AutoCloseable {
         forgotten = FORGOTTEN.register(this, handle::close);
     }
 
-    static void join(CompletableFuture<Void> operation) {
+    private void join(CompletableFuture<Void> operation) {
         try {
-            operation.join();
+            handle.core.join(operation);
         } catch (CompletionException e) {
             throw e.getCause() instanceof RedlockException why ? why : e;
         }

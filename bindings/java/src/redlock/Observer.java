@@ -9,12 +9,14 @@ import java.util.function.Consumer;
 public final class Observer implements AutoCloseable, Core.Kept {
     private static final AtomicLong NUMBERS = new AtomicLong();
 
+    final Redlock client; // an observer keeps it
     final Core core;
     final long number = NUMBERS.incrementAndGet();
     private final Consumer<Leader> each;
     private MemorySegment watch; // null: stopped
 
-    Observer(Core core, String resource, Consumer<Leader> each) {
+    Observer(Redlock client, Core core, String resource, Consumer<Leader> each) {
+        this.client = client;
         this.core = core;
         this.each = each;
         synchronized (this) {

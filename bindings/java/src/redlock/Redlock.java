@@ -2,6 +2,7 @@
 package redlock;
 
 import java.lang.ref.Cleaner;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -54,6 +55,7 @@ public final class Redlock implements AutoCloseable {
 
     /** One lock on all of the resources, 1 to 64, or on none. */
     public Lock acquire(List<String> resources, LockOptions options) throws InterruptedException {
+        if (Thread.interrupted()) throw new InterruptedException();
         Handle handle = core.lock(resources, options);
         int result = handle.acquire(options.waitMs);
         if (result == Abi.REDLOCK_OK) return new Lock(this, handle);
@@ -66,7 +68,7 @@ public final class Redlock implements AutoCloseable {
     /** One try; empty if another client has the lock. */
     public Optional<Lock> tryAcquire(String resource, LockOptions options) throws InterruptedException {
         try {
-            return Optional.of(acquire(resource, options.maxWait(java.time.Duration.ZERO)));
+            return Optional.of(acquire(resource, options.maxWait(Duration.ZERO)));
         } catch (RedlockException.Held e) {
             return Optional.empty();
         }
@@ -106,7 +108,7 @@ public final class Redlock implements AutoCloseable {
 
     /** Reports who leads, from now on and each time that it changes. Takes nothing. */
     public Observer observe(String resource, Consumer<Leader> each) {
-        return new Observer(core, resource, each);
+        return new Observer(this, core, resource, each);
     }
 
     /** Ends all waits, releases all locks, and closes the connections. */
