@@ -149,7 +149,7 @@ public final class Cases {
             fails(RedlockException.class, () -> client.acquire(List.of(), USUAL));
         }
         fails(RedlockException.class, () -> Redlock.open("http://a"));
-        check(!fails(RedlockException.class, () -> Redlock.open(" ")).cure().isEmpty(), "no cure");
+        same(Result.BAD_ARGUMENT, fails(RedlockException.class, () -> Redlock.open(" ")).result());
     }
 
     public static void kinds() throws Exception {

@@ -25,9 +25,9 @@ public final class Redlock implements AutoCloseable {
         forgotten = FORGOTTEN.register(this, core::close);
     }
 
-    /** On the nodes of the environment's REDLOCK_NODES. */
+    /** On the nodes of REDLOCK_NODES or of /etc/redlock.conf, as the commands do. */
     public static Redlock open() {
-        return open(System.getenv("REDLOCK_NODES"));
+        return open(null);
     }
 
     /** {@link #open(String, ClientOptions)} with the defaults. */
@@ -35,11 +35,9 @@ public final class Redlock implements AutoCloseable {
         return open(nodes, ClientOptions.defaults());
     }
 
-    /** On 1 to 15 nodes, "redis://[user:pass@]host[:port][/db]", "rediss://..." or "unix:///path", separated by commas. Returns at once;
-     * connections come up in the background. */
+    /** On 1 to 15 nodes, "redis://[user:pass@]host[:port][/db]", "rediss://..." or "unix:///path", separated by commas; null: as
+     * {@link #open()}. Returns at once; connections come up in the background. */
     public static Redlock open(String nodes, ClientOptions options) {
-        if (nodes == null || nodes.isBlank())
-            throw RedlockException.of(Abi.REDLOCK_BAD_ARGUMENT, "", "no nodes given", "Set REDLOCK_NODES, or pass them to Redlock.open().");
         return new Redlock(nodes, options);
     }
 
