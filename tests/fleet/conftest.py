@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a fleet runs: images and pods. A test file of which every test was skipped counts as skipped."""
+import os
 import pathlib
 import sys
 
@@ -28,3 +29,9 @@ def log():
         with open(sys.__stdout__.fileno(), "w", encoding="utf-8", closefd=False) as out:
             print(text, file=out, flush=True)
     return say
+
+
+@pytest.fixture(scope="session")
+def static():
+    """The static file where REDLOCK_STATIC names one, else the command of this build, whose libraries are then in the image."""
+    return pathlib.Path(os.environ.get("REDLOCK_STATIC", os.environ["REDLOCK_BIN"]))

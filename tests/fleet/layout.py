@@ -1,12 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reads an OCI layout by the specification (opencontainers/image-spec 1.1), refuses what breaks it, and unpacks it."""
+"""Makes the images, and reads an OCI layout by the specification (opencontainers/image-spec 1.1), refuses what breaks it, and unpacks it."""
 import gzip
 import hashlib
 import io
 import json
+import os
+import subprocess
 import tarfile
 
+from documents import SOURCE
+
 KIND = "application/vnd.oci.image"
+
+
+def build(output, *images, static):
+    """What it prints. The gateway and the module are those of this build, as they are installed."""
+    tree = output.parent / "installed"
+    if not tree.exists():
+        subprocess.run(["cmake", "--install", os.environ["REDLOCK_BUILD"], "--prefix", "/usr"], env={**os.environ, "DESTDIR": str(tree)},
+                       check=True, capture_output=True)
+    return subprocess.run([SOURCE / "packaging/container/images", "-o", output, "--static", static, "--installed", tree, *images],
+                          capture_output=True, text=True, check=True).stdout
 
 
 class Image:

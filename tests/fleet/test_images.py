@@ -13,31 +13,15 @@ import time
 
 import pytest
 
-from documents import BINARY, SOURCE
-from layout import Image
+from documents import SOURCE
+from layout import Image, build
 from servers import die_with_us, until
 
-BUILD = pathlib.Path(os.environ["REDLOCK_BUILD"])
 IMAGES = ("redlock", "redlock-serve", "redlock-node")
 USER = 65532
 # In namespaces of its own, as a container engine does: ROOT COMMAND...
 SPACES = ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
 ENTER = [*SPACES, "sh", "-c", f'mount -t proc proc "$0/proc" && exec chroot --userspec={USER}:{USER} "$0" "$@"']
-
-
-def build(output, *images, static):
-    tree = output.parent / "installed"
-    if not tree.exists():
-        subprocess.run(["cmake", "--install", str(BUILD), "--prefix", "/usr"], env={**os.environ, "DESTDIR": str(tree)}, check=True, capture_output=True)
-    done = subprocess.run([SOURCE / "packaging/container/images", "-o", output, "--static", static, "--installed", tree, *images],
-                          capture_output=True, text=True, check=True)
-    return done.stdout
-
-
-@pytest.fixture(scope="session")
-def static(tmp_path_factory):
-    """The static file where REDLOCK_STATIC names one, else the command of this build, whose libraries are then in the image."""
-    return pathlib.Path(os.environ.get("REDLOCK_STATIC", BINARY))
 
 
 @pytest.fixture(scope="session")
