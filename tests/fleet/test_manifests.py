@@ -74,8 +74,7 @@ def test_every_client_has_the_same_urls():
     made = by_kind(read("redlock"))
     config = made["ConfigMap", "redlock"]["data"]["redlock.conf"]
     urls = re.findall(r"^nodes = redis://(\S+)$", config, re.MULTILINE)
-    assert urls == [f"redlock-{number}.redlock.locks.svc.cluster.local" for number in range(made["StatefulSet", "redlock"]["spec"]["replicas"])]
-    assert all(url.count(".") >= 5 for url in urls), "ndots: a name with fewer dots takes several look-ups"
+    assert urls == [f"redlock-{number}.redlock.locks.svc.cluster.local." for number in range(made["StatefulSet", "redlock"]["spec"]["replicas"])]
     assert "mode = guarded" in config and "assword@" not in config
 
 
@@ -90,12 +89,15 @@ def test_alerts_are_those_of_the_project():
     rule = by_kind(read("monitoring"))["PrometheusRule", "redlock"]
     assert rule["spec"] == yaml.safe_load((SOURCE / "packaging/observability/alerts.yml").read_text(encoding="utf-8"))
     assert (CHART / "alerts.yml").resolve() == SOURCE / "packaging/observability/alerts.yml"
-    monitor = by_kind(read("monitoring"))["PodMonitor", "redlock-gateway"]["spec"]
-    daemon = by_kind(read("gateway"))["DaemonSet", "redlock-gateway"]["spec"]["template"]
-    assert daemon["metadata"]["labels"][monitor["jobLabel"]].startswith("redlock"), "the alerts are for such jobs"
-    ports = {port["name"] for port in daemon["spec"]["containers"][0]["ports"]}
-    assert {each["port"] for each in monitor["podMetricsEndpoints"]} <= ports
-    assert monitor["selector"]["matchLabels"].items() <= daemon["metadata"]["labels"].items()
+    monitor = by_kind(read("monitoring"))["PodMonitor", "redlock"]["spec"]
+    watched, = monitor["selector"]["matchExpressions"]
+    templates = [by_kind(read("redlock"))["Deployment", "redlock-exporter"], by_kind(read("gateway"))["DaemonSet", "redlock-gateway"]]
+    for template in (each["spec"]["template"] for each in templates):
+        labels = template["metadata"]["labels"]
+        assert labels[monitor["jobLabel"]].startswith("redlock"), "the alerts are for such jobs"
+        assert labels[watched["key"]] in watched["values"] and monitor["selector"]["matchLabels"].items() <= labels.items()
+        ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+        assert {each["port"] for each in monitor["podMetricsEndpoints"]} <= ports
 
 
 def test_each_value_is_documented():
@@ -170,9 +172,9 @@ def test_chart(values):
     assert container["readinessProbe"]["successThreshold"] == (-(-ttl // 5) if nodes == 3 else 1)
     assert ("--loadmodule" in container["args"]) == given.get("native", True)
     assert (("DaemonSet", "redlock-gateway") in made) == given.get("gateway", False)
-    assert (("PodMonitor", "redlock-gateway") in made) == given.get("monitoring", False)
+    assert (("PodMonitor", "redlock") in made) == given.get("monitoring", False)
 
 
-@pytest.mark.parametrize("wrong", ["nodes=4", "nodes=1", "ttlMax=soon", "ttlSeconds=0", "spread=Maybe", "monitoring=true", "replicas=3"])
+@pytest.mark.parametrize("wrong", ["nodes=4", "nodes=1", "ttlMax=soon", "ttlSeconds=0", "spread=Maybe", "replicas=3"])
 def test_wrong_values_are_refused(wrong):
     assert "values don't meet the specifications of the schema" in helm("template", CHART, "--set", wrong, status=1)
