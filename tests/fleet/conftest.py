@@ -12,6 +12,10 @@ SKIPPED = 77  # what ctest takes for skipped
 OUTCOMES = []
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "tools: needs the checkers of Kubernetes and Helm")
+
+
 def pytest_runtest_logreport(report):
     if report.when == "call" or report.skipped:
         OUTCOMES.append(report.outcome)

@@ -13,6 +13,11 @@ from documents import SOURCE
 KIND = "application/vnd.oci.image"
 
 
+def users_acl(digest):
+    """The users of a lock server, for the password with this SHA-256."""
+    return f"user default off\nuser locks on #{digest} ~* &* +@all -@admin -@dangerous +info\n"
+
+
 def build(output, *images, static):
     """What it prints. The gateway and the module are those of this build, as they are installed."""
     tree = output.parent / "installed"

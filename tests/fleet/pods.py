@@ -45,7 +45,8 @@ def own_network():
     LIBC.mount(b"none", b"/", None, 0x44000, None)  # MS_REC | MS_PRIVATE
     try:
         ip("link", "set", "lo", "up")
-        ip("link", "add", "br0", "type", "bridge")
+        # An address of its own: by default a bridge has the lowest of its ports, and changes it when that pod ends.
+        ip("link", "add", "br0", "address", "02:42:0a:2a:00:01", "type", "bridge")
         ip("addr", "add", "10.42.0.1/16", "dev", "br0")
         ip("link", "set", "br0", "up")
     except (OSError, subprocess.CalledProcessError) as why:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The manifests: what they promise, by themselves; then each against Kubernetes' own schemas, and the chart by Helm."""
+import hashlib
+import os
 import re
 import subprocess
 
@@ -7,7 +9,8 @@ import pytest
 import yaml
 
 import tools
-from documents import SOURCE
+from documents import SOURCE, Document
+from layout import users_acl
 
 PLACE = SOURCE / "packaging/kubernetes"
 CHART = PLACE / "chart"
@@ -15,6 +18,7 @@ FILES = ("redlock", "gateway", "monitoring", "examples")
 VALUES = sorted(path.name for path in (CHART / "ci").glob("*-values.yaml"))
 KINDS = ("configmap-v1", "service-v1", "statefulset-apps-v1", "daemonset-apps-v1", "deployment-apps-v1", "job-batch-v1", "cronjob-batch-v1",
          "poddisruptionbudget-policy-v1", "networkpolicy-networking-v1")
+TOOLS = pytest.mark.tools
 OF_PROMETHEUS = "PodMonitor,PrometheusRule"
 
 
@@ -111,6 +115,35 @@ def test_each_value_is_documented():
     assert used == schema.keys() - {"global"}
 
 
+PAGE = Document("docs/operate/kubernetes.md")
+
+
+def test_the_first_lock_as_it_is_typed(tmp_path):
+    """With a kubectl that writes down what it is asked. fleet.pods has servers with such a Secret."""
+    script = PAGE.one("sh", "first lock")
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\" end >> calls\n")
+    kubectl.chmod(0o755)
+    subprocess.run(["sh", "-ec", script], cwd=tmp_path, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=True)
+    calls = [call.split("\0") for call in (tmp_path / "calls").read_text().removesuffix("end\0").split("\0end\0")]
+    assert len(calls) == 5
+    secret = dict(word.removeprefix("--from-literal=").split("=", 1) for word in calls[1] if word.startswith("--from-literal="))
+    digest = hashlib.sha256(secret["password"].encode()).hexdigest()
+    assert secret["users.acl"] == users_acl(digest), "not what fleet.pods tries"
+    made = by_kind(read("redlock"))
+    job, deployment = calls[3][4].split("/")[1], calls[4][3].split("/")[1]
+    assert ("Job", job) in made and ("Deployment", deployment) in made
+    mounted = [volume["secret"]["secretName"] for volume in made["StatefulSet", "redlock"]["spec"]["template"]["spec"]["volumes"]]
+    assert mounted == [calls[1][5]]
+
+
+def test_the_page_names_what_there_is():
+    for name in FILES:
+        assert f"`{name}.yaml`" in PAGE.text
+    for value in re.findall(r"`(?:--set )?(\w+)=", PAGE.section("Why the manifests are as they are")):
+        assert value in yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+
 # ---- by the checkers of Kubernetes and Helm ----
 
 def kubeconform(version, documents):
@@ -132,6 +165,7 @@ def rendered(values=None, *more):
     return helm("template", "redlock", CHART, "-n", "locks", "--kube-version", tools.VERSIONS[0], *(["-f", CHART / "ci" / values] if values else []), *more)
 
 
+@TOOLS
 @pytest.mark.parametrize("version", tools.VERSIONS)
 @pytest.mark.parametrize("name", FILES)
 def test_manifest_by_schema(name, version):
@@ -140,6 +174,7 @@ def test_manifest_by_schema(name, version):
     assert (status, "Errors: 0" in said) == (0, True), said
 
 
+@TOOLS
 def test_the_schema_notices():
     text = (PLACE / "redlock.yaml").read_text(encoding="utf-8")
     for right, wrong in (("serviceName: redlock", "serviceNam: redlock"), ("maxSkew: 1", "maxSkew: one"), ("podManagementPolicy:", "podManagement:")):
@@ -147,6 +182,7 @@ def test_the_schema_notices():
         assert kubeconform(tools.VERSIONS[0], text.replace(right, wrong))[0] == 1, wrong
 
 
+@TOOLS
 def test_the_chart_renders_the_manifests():
     made = by_kind(each for each in yaml.safe_load_all(rendered(None, "--set", "gateway=true,monitoring=true")) if each)
     plain = by_kind(read("redlock") + read("gateway") + read("monitoring"))
@@ -155,6 +191,7 @@ def test_the_chart_renders_the_manifests():
         assert made[name] == document, name
 
 
+@TOOLS
 @pytest.mark.parametrize("values", VALUES)
 def test_chart(values):
     assert len(VALUES) == 5
@@ -175,6 +212,7 @@ def test_chart(values):
     assert (("PodMonitor", "redlock") in made) == given.get("monitoring", False)
 
 
+@TOOLS
 @pytest.mark.parametrize("wrong", ["nodes=4", "nodes=1", "ttlMax=soon", "ttlSeconds=0", "spread=Maybe", "replicas=3"])
 def test_wrong_values_are_refused(wrong):
     assert "values don't meet the specifications of the schema" in helm("template", CHART, "--set", wrong, status=1)
