@@ -89,6 +89,20 @@ def test_the_quorum_is_made_with_the_wait():
     assert job["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [64, 78]
 
 
+def test_examples_keep_to_the_rules():
+    """A short job does not stay for --min-hold if the keys can last that long; TERM comes long enough before KILL."""
+    made = by_kind(read("examples"))
+    for name, pod, _ in pods(read("examples")):
+        assert pod.get("terminationGracePeriodSeconds", 30) > 5, name
+    job = made["CronJob", "report"]["spec"]["jobTemplate"]["spec"]
+    command = job["template"]["spec"]["containers"][0]["command"]
+    ttl_max, = re.findall(r"ttl-max = (\d+)s", by_kind(read("redlock"))["ConfigMap", "redlock"]["data"]["redlock.conf"])
+    assert int(command[command.index("--min-hold") + 1].removesuffix("s")) <= int(ttl_max)
+    assert job["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [64, 75, 78]
+    strategy = made["Deployment", "scheduler"]["spec"]["strategy"]["rollingUpdate"]
+    assert strategy["maxUnavailable"] == "100%", "a standby is never ready, and the update would wait for it"
+
+
 def test_alerts_are_those_of_the_project():
     rule = by_kind(read("monitoring"))["PrometheusRule", "redlock"]
     assert rule["spec"] == yaml.safe_load((SOURCE / "packaging/observability/alerts.yml").read_text(encoding="utf-8"))

@@ -3,12 +3,15 @@
 
 The arguments, the probes and the configuration are those of the manifests; ttl_max is shorter.
 """
+import contextlib
 import functools
 import hashlib
 import itertools
 import os
+import socket
 import subprocess
 import time
+import urllib.request
 
 import pytest
 import yaml
@@ -197,6 +200,32 @@ def test_one_look_up_for_each_name(fleet, cluster):
         assert len(set(asked("--nodes", ",".join(f"redis://{name}" for name in full)))) == 3 + 3
     finally:
         cluster.names.known[full[0]] = address
+
+
+# ---- the gateway and the exporter ----
+
+def page(address, port, path):
+    with contextlib.suppress(OSError):
+        return urllib.request.urlopen(f"http://{address}:{port}{path}", timeout=5).read().decode()
+
+
+def test_gateway_and_exporter(fleet, cluster):
+    """With the arguments and the probes of the manifests. A client gives the password of the Secret."""
+    manifests = container("DaemonSet", "gateway"), container("Deployment")
+    gateway, exporter = ([word.replace("/etc/redlock", f"{cluster.directory}/redlock") for word in words]
+                         for words in (manifests[0]["args"], manifests[1]["command"][1:]))
+    pods = fleet.client("serve", *gateway), fleet.client("exporter", *exporter)
+    for pod, made, probe in zip(pods, manifests, ("readinessProbe", "livenessProbe")):
+        port, = [each["containerPort"] for each in made["ports"] if each["name"] == "metrics"]
+        until(lambda: page(pod.address, port, made[probe]["httpGet"]["path"]), 30, probe)
+        assert page(pod.address, port, "/metrics").count("redlock_node_up{") == 3
+    with socket.create_connection((pods[0].address, 6379), timeout=10) as connection:
+        for request, answer in ((b"SET x me NX PX 5000", b"-NOAUTH"), (b'AUTH "%s"' % PASSWORD.encode(), b"+OK"), (b"SET x me NX PX 5000", b"+OK")):
+            connection.sendall(request + b"\r\n")
+            assert connection.recv(1000).startswith(answer)
+    for pod in pods:
+        pod.term()
+        assert pod.wait(10) == 0
 
 
 # ---- nodes ----
