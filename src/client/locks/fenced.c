@@ -191,9 +191,8 @@ static void learn(const struct round *round, const struct net_call *call,
         guard_no_fences(guard, call->node, round->nonces[call->node]);
 }
 
-static bool same_round(const struct redlock_lock *lock) {
-    return lock->phase == PHASE_LEASED && lock->lease.round_open &&
-           extra_of(lock)->parked_t1 == lock->lease.round_t1;
+static bool in_round(const struct redlock_lock *lock, rl_ns t1) {
+    return lock->phase == PHASE_LEASED && lock->lease.round_open && lock->lease.round_t1 == t1;
 }
 
 /* The record has changed during an extension, as it does when another member comes back. Most
@@ -241,6 +240,7 @@ static void ask_again(struct redlock_lock *lock, rl_mask nodes) {
 static void resume(struct redlock_lock *lock) {
     const struct rl_guard *machine = &lock->client->guard->machine;
     struct extra *extra = lock->extra;
+    const rl_ns t1 = extra->parked_t1;
     rl_mask again = 0, failed = 0;
     for (unsigned i = 0; i < lock->config->terms.nodes; i++) {
         const struct rl_guard_node *node = &machine->node[i];
@@ -261,12 +261,13 @@ static void resume(struct redlock_lock *lock) {
         again = 0;
     }
     if (extra->parked == 0) fenced_unpark(lock);
-    /* first the present knowledge: the round may have ended */
+    /* First the present knowledge: the round may have ended, and the next one may have asked these
+     * nodes, or parked them again. */
     lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
-    if (!same_round(lock)) return;
+    if (!in_round(lock, t1)) return;
     if (again) ask_again(lock, again);
     struct rl_event vote = {.type = RL_EVENT_VOTE, .vote = RL_VOTE_FAILED};
-    for (; failed >> vote.node && same_round(lock); vote.node++)
+    for (; failed >> vote.node && in_round(lock, t1); vote.node++)
         if (failed & rl_bit(vote.node)) lock_step(lock, vote);
     if (extra_of(lock)->unsent && lock->phase != PHASE_FREE)
         lock_step(lock, (struct rl_event){.type = RL_EVENT_NODES});
@@ -276,7 +277,7 @@ void locks_resume(struct redlock_client *client) {
     struct redlock_lock *next;
     for (struct redlock_lock *lock = client->locks->parked; lock; lock = next) {
         next = lock->extra->parked_next; /* a step of one lock unparks no other */
-        if (same_round(lock))
+        if (in_round(lock, lock->extra->parked_t1))
             resume(lock);
         else
             fenced_unpark(lock);
