@@ -201,8 +201,8 @@ class Entry {
 
   async runExtension(start) {
     if (!this.held) throw this.lost ?? failure(LOST, `${this.name}: it is released`);
+    const started = start(this.session.handle, this.number); // throws for a wrong type
     this.session.busy(1);
-    const started = start(this.session.handle, this.number);
     const result = started !== OK ? started : await new Promise((resolve) => { this.settleExtension = resolve; });
     this.session.busy(-1);
     if (result !== OK) throw this.lost ?? this.error(result);
@@ -305,7 +305,7 @@ class Client {
 
   async acquire(resource, options = {}) {
     const { signal, wait = Infinity } = options;
-    if (!(wait >= 0)) throw new TypeError('wait: a number of milliseconds, 0 or more, is expected');
+    if (typeof wait !== 'number' || !(wait >= 0)) throw new TypeError('wait: a number of milliseconds, 0 or more, is expected');
     signal?.throwIfAborted();
     this.#session.check();
     const entry = new Entry(this.#session, resource, options);

@@ -83,8 +83,17 @@ class Core:
         try:
             if found is not None:
                 found.noted(note)
-        except Exception:  # of the program's own callback
+        except BaseException:  # of the program's own callback; this thread goes on
             log.exception("on_lost")
+
+    def drop(self, key: int) -> None:
+        """What waits for the end of an operation of a lock that is given up."""
+        future = self.pending.pop(key, None)
+        if future is not None and not future.done() and self._may_tell():
+            future.set_result(lib.REDLOCK_CANCELLED)
+
+    def _may_tell(self) -> bool:
+        return True
 
 
 class ThreadCore(Core):
@@ -100,6 +109,10 @@ class ThreadCore(Core):
             if self._thread is None:
                 self._thread = threading.Thread(target=_listen, args=(weakref.ref(self), self.shim), name="redlock", daemon=True)
                 self._thread.start()
+
+    def hands_out(self) -> bool:
+        """Whether this is the thread that runs callbacks."""
+        return threading.current_thread() is self._thread
 
     def __del__(self) -> None:
         if hasattr(self, "shim"):
@@ -136,6 +149,8 @@ class LoopCore(Core):
 
     def start(self, place: Any, key: int, operation: int, amount: int) -> "asyncio.Future[int]":
         loop = asyncio.get_running_loop()
+        if loop is not self._loop():
+            raise RuntimeError("the lock was acquired in another event loop, which alone can use it")
         future: "asyncio.Future[int]" = loop.create_future()
         if key in self.pending:
             future.set_result(int(lib.REDLOCK_BUSY))
@@ -150,6 +165,9 @@ class LoopCore(Core):
         if result != lib.REDLOCK_OK:
             self._fail(key, result)
         return future
+
+    def _may_tell(self) -> bool:
+        return asyncio._get_running_loop() is self._loop()
 
     def _fail(self, key: int, result: int) -> None:
         future = self.pending.pop(key)

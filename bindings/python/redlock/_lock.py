@@ -5,7 +5,7 @@ import time
 import weakref
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Optional, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Optional, Tuple, Type, TypeVar
 
 from redlock._core import Core, LoopCore, ThreadCore
 from redlock._errors import Error, Held, error_of, explain, text
@@ -21,7 +21,8 @@ PASSING = (lib.REDLOCK_HELD, lib.REDLOCK_NO_QUORUM, lib.REDLOCK_EXPIRED)  # anot
 
 
 def milliseconds(seconds: Optional[float]) -> int:
-    return int(lib.REDLOCK_WAIT_FOREVER) if seconds is None else round(seconds * 1000)
+    """None and infinity: for ever; a time that has passed: at once."""
+    return int(lib.REDLOCK_WAIT_FOREVER) if seconds is None or seconds == float("inf") else max(0, round(seconds * 1000))
 
 
 class BaseLock(Generic[CoreT]):
@@ -102,6 +103,8 @@ class BaseLock(Generic[CoreT]):
         """The lock in the library, for an acquisition."""
         if self._place is not None and self._core is core:
             return core
+        if self.held:  # by another event loop
+            raise self._error(lib.REDLOCK_BUSY)
         self._forget()
         options = ffi.new("struct redlock_lock_options *")
         lib.redlock_lock_options_fill(options, ffi.sizeof("struct redlock_lock_options"))
@@ -118,6 +121,13 @@ class BaseLock(Generic[CoreT]):
             core.watched[key] = weakref.ref(self)
         return core
 
+    def _entered(self) -> None:
+        """A loss may have come together with the lock, where the program was busy meanwhile."""
+        if not self.held:
+            error = self._error(lib.REDLOCK_LOST)
+            self._forget()
+            raise error
+
     def _released(self, result: int) -> None:
         """Goes on from a release at the end of `with`. Too few answers are no failure there: the lock was ours to the end."""
         if result == lib.REDLOCK_LOST:
@@ -130,7 +140,7 @@ class BaseLock(Generic[CoreT]):
         place, core, key = self._place, self._core, self._key
         self._place, self._core = None, None
         if place is not None and core is not None:
-            core.pending.pop(key, None)
+            core.drop(key)
             core.watched.pop(key, None)
             ffi.release(place)
 
@@ -141,17 +151,21 @@ class BaseLock(Generic[CoreT]):
 class Lock(BaseLock[ThreadCore]):
     """A lock for blocking code. `with` acquires and releases it; `async with` gives an AsyncLock with the same settings."""
 
-    _tasks: Optional[Dict[Any, "AsyncLock"]] = None  # those that are inside `async with`
+    _inside: Optional[List[Tuple[Any, "AsyncLock"]]] = None  # the tasks that are inside `async with`
 
     def acquire(self, wait: Optional[float] = None) -> None:
         """Waits until the lock is held, for at most `wait` seconds (0: one try; None: for ever), and raises Held, NoQuorum, ...
         ^C interrupts it at once."""
         end = None if wait is None else time.monotonic() + wait
         core = self._ready()
-        result = lib.shim_try(self._place, core.quorum) if core.quick else lib.SHIM_NOT_READY
-        if result == lib.SHIM_NOT_READY or (result in PASSING and wait != 0):
-            left = wait if end is None else max(0.0, end - time.monotonic())
-            result = self._await(core, milliseconds(left))
+        try:
+            result = lib.shim_try(self._place, core.quorum) if core.quick else lib.SHIM_NOT_READY
+            if result == lib.SHIM_NOT_READY or (result in PASSING and wait != 0):
+                left = wait if end is None else max(0.0, end - time.monotonic())
+                result = self._await(core, milliseconds(left))
+        except BaseException:
+            self._forget()
+            raise
         if result != lib.REDLOCK_OK:
             raise self._error(result)
 
@@ -193,6 +207,8 @@ class Lock(BaseLock[ThreadCore]):
     def _await(self, core: ThreadCore, wait_ms: int) -> int:
         """The waiting is done in Python, which hears signals."""
         core.listen()
+        if core.hands_out():
+            raise RuntimeError(f"{self.name}: on_lost cannot wait for a lock: start a thread for that")
         future: "Future[int]" = Future()
         if core.pending.setdefault(self._key, future) is not future:
             return int(lib.REDLOCK_BUSY)
@@ -200,14 +216,11 @@ class Lock(BaseLock[ThreadCore]):
         if result != lib.REDLOCK_OK:
             core.pending.pop(self._key, None)
             return result
-        try:
-            return future.result()
-        except BaseException:
-            self._forget()
-            raise
+        return future.result()
 
     def __enter__(self) -> "Lock":
         self.acquire(self._wait)
+        self._entered()
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
@@ -223,14 +236,16 @@ class Lock(BaseLock[ThreadCore]):
     async def __aenter__(self) -> "AsyncLock":
         lock = AsyncLock(self._client, self._resources, self._options, self._wait, self._on_lost)
         await lock.__aenter__()
-        self._tasks = self._tasks or {}
-        self._tasks[asyncio.current_task()] = lock
+        self._inside = self._inside or []
+        self._inside.append((asyncio.current_task(), lock))
         return lock
 
     async def __aexit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
                         trace: Optional[TracebackType]) -> None:
-        assert self._tasks is not None
-        await self._tasks.pop(asyncio.current_task()).__aexit__(kind, value, trace)
+        inside, task = self._inside or [], asyncio.current_task()
+        own = [i for i, (each, _) in enumerate(inside) if each is task]
+        # asyncio.wait_for() enters in a task of its own
+        await inside.pop(own[-1] if own else -1)[1].__aexit__(kind, value, trace)
 
 
 class AsyncLock(BaseLock[LoopCore]):
@@ -299,6 +314,7 @@ class AsyncLock(BaseLock[LoopCore]):
 
     async def __aenter__(self) -> "AsyncLock":
         await self.acquire(self._wait)
+        self._entered()
         task = asyncio.current_task()
         self._cancelled, self._task = False, task
         self._cancelling = task.cancelling() if task is not None and hasattr(task, "cancelling") else 0

@@ -61,6 +61,7 @@ const cases = {
     await Promise.all([lock.extend(10000), lock.extend(20000), lock.extend()]);
     assert(lock.validity > 19000, lock.validity);
     await assert.rejects(lock.extend(1), { code: 'BAD_ARGUMENT' });
+    await assert.rejects(lock.extend('5000'), TypeError); // and close() below does not wait for it
     const last = lock.extend();
     assert.equal(await lock.release(), true);
     await last.catch(() => {});
@@ -88,7 +89,7 @@ const cases = {
     assert.throws(() => new Client(nodes, { nodeTimeout: '50' }), TypeError);
     assert.throws(() => new Client(nodes, { user: 1 }), TypeError);
     for (const none of [undefined, '', []]) assert.throws(() => new Client(none), { code: 'BAD_ARGUMENT' });
-    for (const options of [{ ttl: '30' }, { wait: NaN }, { wait: -1 }, { owner: 7 }])
+    for (const options of [{ ttl: '30' }, { wait: NaN }, { wait: -1 }, { wait: '5' }, { owner: 7 }])
       await assert.rejects(client.acquire('tide', options), TypeError);
     for (const options of [{ ttl: 1 }, { ttl: Infinity }, { slots: -1 }, { slots: 65 }, { holdMax: -5 }])
       await assert.rejects(client.acquire('tide', options), { code: 'BAD_ARGUMENT' });

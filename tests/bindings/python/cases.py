@@ -401,6 +401,100 @@ def test_async_loss_met_at_the_end(client, name, three):
     asyncio.run(use())
 
 
+def test_async_lost_together_with_the_grant(client, name):
+    """The loop stood still for longer than the TTL: the body must not run."""
+    async def work():
+        async with client.lock(name, ttl=0.5, renew=False):
+            pytest.fail("the body ran")
+
+    async def main():
+        async with client.lock(name + " first"):
+            pass
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        time.sleep(1.2)
+        with pytest.raises(redlock.Lost):
+            await task
+
+    asyncio.run(main())
+
+
+def test_async_entered_twice_and_entered_in_another_task(client, name):
+    async def main():
+        shared = client.lock(name, shared=True, ttl=5)
+        async with shared:
+            async with shared:
+                pass
+            assert not await client.async_lock(name).try_acquire()
+        lock = client.lock(name + " 2", ttl=5)
+        async with contextlib.AsyncExitStack() as stack:
+            await asyncio.create_task(stack.enter_async_context(lock))
+        assert await client.async_lock(name + " 2").try_acquire()
+
+    asyncio.run(main())
+
+
+def test_async_what_is_under_way_ends_with_the_lock(client, name):
+    async def main():
+        async with client.lock(name, ttl=5) as lock:
+            extending = asyncio.create_task(lock.extend(60))
+            await asyncio.sleep(0)
+        with contextlib.suppress(redlock.Error):
+            await asyncio.wait_for(extending, 3)
+        held = client.async_lock(name)
+        await held.acquire()
+        with pytest.raises(redlock.Held):  # a deadline that has passed
+            await client.async_lock(name).acquire(-0.001)
+
+    asyncio.run(main())
+
+
+def test_async_another_loop(client, name):
+    lock = client.async_lock(name)
+    asyncio.run(lock.acquire())
+    with pytest.raises(RuntimeError, match="another event loop"):
+        asyncio.run(lock.release())
+
+
+def test_blocking_callback_that_exits_or_waits(client, name):
+    told = threading.Event()
+
+    def on_lost(_lock):
+        try:
+            client.lock(name + " b").acquire(1)
+        except RuntimeError:
+            told.set()
+        sys.exit(1)
+
+    lock = client.lock(name, ttl=0.6, hold_max=0.3, on_lost=on_lost)
+    with client.lock(name + " b", ttl=5):
+        lock.acquire()
+        assert told.wait(5)
+        with pytest.raises(redlock.Held):  # the thread goes on
+            client.lock(name + " b").acquire(0.3)
+
+
+def test_blocking_interrupted_in_a_try(client, name, monkeypatch):
+    """^C came while one try was inside the library, which took the lock."""
+    class Interrupted:
+        def __getattr__(self, attribute):
+            return getattr(real, attribute)
+
+        def shim_try(self, *arguments):
+            assert real.shim_try(*arguments) == real.REDLOCK_OK
+            raise KeyboardInterrupt
+
+    with client.lock(name + " first"):  # the nodes are connected
+        pass
+    real, lock = redlock._lock.lib, client.lock(name)
+    monkeypatch.setattr(redlock._lock, "lib", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        lock.acquire()
+    monkeypatch.undo()
+    assert not lock.held
+    with client.lock(name, wait=2):
+        pass
+
 def test_async_client_of_one_lock_closes_by_itself(name, three):
     async def use():
         gc.collect()
