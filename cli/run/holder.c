@@ -313,7 +313,7 @@ static bool hold_is_over(struct holder *holder) {
 
 /* A renewal that is under way when the lock is lost has no verdict of a slow node: that of the
  * renewal before it counts. If all of them do not explain the loss, the nodes that have not
- * answered do. */
+ * answered do, unless none has failed before: this renewal has only just begun. */
 static void fill_in_silent(const struct holder *holder, int *verdicts, size_t count) {
     size_t granted = 0, silent = 0;
     for (size_t i = 0; i < count; i++) {
@@ -323,7 +323,8 @@ static void fill_in_silent(const struct holder *holder, int *verdicts, size_t co
     }
     if (granted >= quorum_of(count) || granted + silent < quorum_of(count)) return;
     for (size_t i = 0; i < count; i++)
-        if (verdicts[i] == REDLOCK_VERDICT_NONE) verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
+        if (verdicts[i] == REDLOCK_VERDICT_NONE)
+            verdicts[i] = holder->unsure ? REDLOCK_VERDICT_TIMEOUT : REDLOCK_VERDICT_GRANTED;
 }
 
 static void loss_text(struct holder *holder, size_t count, char *out, size_t size) {

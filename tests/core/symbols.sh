@@ -13,7 +13,8 @@ for symbol in $undefined; do
     case $symbol in
     memcpy | memmove | memset | memcmp | strcmp | strlen | __assert_fail | __stack_chk_fail | _GLOBAL_OFFSET_TABLE_) continue ;;
     __memcpy_chk | __memmove_chk | __memset_chk) continue ;; # the same with a check of the length
-    __divdi3 | __moddi3 | __udivdi3 | __umoddi3 | __divmoddi4 | __udivmoddi4 | __stack_chk_fail_local) continue ;; # gcc's own, on 32 bits
+    __divdi3 | __moddi3 | __udivdi3 | __umoddi3 | __divmoddi4 | __udivmoddi4) continue ;; # gcc's own, on 32 bits
+    __ctzdi2 | __stack_chk_fail_local | __stack_chk_guard) continue ;; # and elsewhere
     __gcov_* | __llvm_*) continue ;; # a coverage build
     esac
     if ! printf '%s\n' "$defined" | grep -Fqx -- "$symbol"; then

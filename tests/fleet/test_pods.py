@@ -151,7 +151,7 @@ def test_the_end_of_a_holder(fleet, tmp_path, log, how, least, most):
 
 def test_a_frozen_holder(fleet, tmp_path, log):
     """Its lock passes on within the TTL. When it goes on, its command is ended before it does anything."""
-    ticks = f'date +%s.%N > {tmp_path}/first; while sleep 0.1; do date +%s.%N >> {tmp_path}/ticks; done'
+    ticks = f'touch {tmp_path}/ticks; date +%s.%N > {tmp_path}/first; while sleep 0.1; do date +%s.%N >> {tmp_path}/ticks; done'
     holder = fleet.pod(BINARY, "run", *PATIENT, "frozen", "--", "sh", "-c", ticks)
     began(tmp_path / "first")
     begun, how = time.time(), holder.freeze()
