@@ -47,6 +47,10 @@ public final class Bench {
         if (to >= opens && to < closes) counted.add((to - from) / 1000);
     }
 
+    private static long percentile(long[] sorted, int percent) {
+        return sorted.length == 0 ? 0 : sorted[(int) ((sorted.length - 1L) * percent / 100)];
+    }
+
     private void block(Redlock client, String name, Counted counted) {
         for (long from = System.nanoTime(); from < closes;) {
             try {
@@ -108,8 +112,8 @@ public final class Bench {
             bench.run(client, parts);
             long[] all = parts.stream().flatMapToLong(part -> LongStream.of(part.latencies).limit(part.count)).sorted().toArray();
             int failed = parts.stream().mapToInt(part -> part.failed).sum();
-            System.out.printf("{\"cycles\": %d, \"open_us\": %d, \"failed\": %d, \"p50_us\": %d}%n", all.length,
-                    (bench.closes - bench.opens) / 1000, failed, all.length == 0 ? 0 : all[all.length / 2]);
+            System.out.printf("{\"cycles\": %d, \"open_us\": %d, \"failed\": %d, \"p50_us\": %d, \"p99_us\": %d, \"max_us\": %d}%n",
+                    all.length, (bench.closes - bench.opens) / 1000, failed, percentile(all, 50), percentile(all, 99), percentile(all, 100));
         }
     }
 }
