@@ -30,8 +30,10 @@ package redlock
 import "C"
 
 import (
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -236,9 +238,5 @@ func (core *core) end() { core.use.RUnlock() }
 func (core *core) all() []*held {
 	core.mutex.Lock()
 	defer core.mutex.Unlock()
-	all := make([]*held, 0, len(core.locks))
-	for _, lock := range core.locks {
-		all = append(all, lock)
-	}
-	return all
+	return slices.Collect(maps.Values(core.locks))
 }

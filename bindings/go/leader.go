@@ -7,6 +7,8 @@ import "C"
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 	"unsafe"
 )
@@ -100,9 +102,5 @@ func (core *core) report(id uintptr, c *C.struct_rg_leader) {
 func (core *core) allObservers() []*observer {
 	core.mutex.Lock()
 	defer core.mutex.Unlock()
-	all := make([]*observer, 0, len(core.observers))
-	for _, seen := range core.observers {
-		all = append(all, seen)
-	}
-	return all
+	return slices.Collect(maps.Values(core.observers))
 }

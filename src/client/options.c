@@ -5,6 +5,7 @@
 
 #include "abi/sized.h"
 #include "client/client.h"
+#include "config/client_fields.h"
 
 void redlock_client_options_fill(struct redlock_client_options *options, size_t size) {
     const struct redlock_client_options defaults = {
@@ -40,8 +41,7 @@ static bool in_range(struct redlock_error *error, const char *name, int64_t valu
 }
 
 static bool quorum_id_valid(const char *id, struct redlock_error *error) {
-    if (!id || (strspn(id, "0123456789abcdef") == 16 && id[16] == '\0' && strspn(id, "0") < 16))
-        return true;
+    if (!id || is_quorum_id(id)) return true;
     return bad_argument(
         error, "quorum is '%.40s'; an id has 16 hex digits, and redlock quorum status prints it",
         id);

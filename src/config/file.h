@@ -14,7 +14,7 @@
 #define PROFILE_NAME_RULE "at most 40 letters, digits, '.', '-' and '_'"
 
 struct config_file {
-    const char *path;    /* NULL: /etc/redlock.conf, which may be absent if there is no profile */
+    const char *path; /* NULL: /etc/redlock.conf, which may be absent unless a profile is named */
     const char *profile; /* the section that applies, which must be there; NULL: none */
     /* Sets a field. `value` NULL: it is a list, which becomes empty. 0, or below with the reason in
      * `error` (values.h). */

@@ -18,7 +18,7 @@ def program(name, package):
     """A program of a Go module."""
     if not (PLACE / name).exists():
         if not shutil.which("go"):
-            pytest.skip(f"there is no go, which builds {name}")
+            pytest.skip(f"needs go, which builds {name} and is not on the PATH")
         PLACE.mkdir(exist_ok=True)
         done = subprocess.run(["go", "install", package], env={**os.environ, "GOBIN": str(PLACE)}, capture_output=True, text=True, check=False)
         if done.returncode != 0:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * In place of tls.c and openssl.c in a library without TLS (REDLOCK_TLS=off): no client that uses
- * TLS can be made, so there is no session. */
+ * In place of tls.c and openssl.c in a library without TLS (REDLOCK_TLS=off): a client that uses
+ * TLS cannot be made, so these functions never get a session. */
 #include "net/conn/tls.h"
 
 #include <assert.h>

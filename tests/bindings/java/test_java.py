@@ -38,7 +38,7 @@ def java_home():
 
 HOME = java_home()
 if HOME is None:
-    pytest.exit("skipped: there is no JDK 22 or later (JAVA_HOME, the PATH, /usr/lib/jvm)", returncode=77)
+    pytest.exit("skipped: needs a JDK 22 or later, and JAVA_HOME, the PATH and /usr/lib/jvm lead to none", returncode=77)
 if shutil.which("pkg-config") is None:
     pytest.exit("skipped: pkg-config is not installed", returncode=77)
 
