@@ -39,6 +39,9 @@ case "$*" in
     ;;
 esac
 echo "ctest $* on $(redis-server --version)" >> "$SCRATCH/calls"
+case "$*" in *--rerun-failed*) exit "$ALONE_STATUS" ;; esac
+mkdir -p "$2/Testing/Temporary"
+printf '%s\n' $CTEST_FAILED > "$2/Testing/Temporary/LastTestsFailed.log"
 while [ $# -gt 0 ]; do
     [ "$1" = --output-junit ] && out=$2
     shift
@@ -64,7 +67,7 @@ exit "$PROCESSORS_FAIL"
 SH
 chmod +x "$REDLOCK_TEST_PROCESSORS"
 unset REDLOCK_TEST_SHARE # that of the run which this is a part of
-export TIDY_VERSION=14 TIDY_STATUS=0 AFTER_LIST="}"
+export TIDY_VERSION=14 TIDY_STATUS=0 AFTER_LIST="}" CTEST_FAILED="1:core.all" ALONE_STATUS=0
 
 failures=0
 # try WHAT STATUS LAST-LINE CMAKE_FAILS_AT CTEST_COUNTS CTEST_STATUS [OPTION...]
@@ -119,6 +122,13 @@ called "another clang-tidy" 0 '^clang-tidy '
 try "skipped is not passed" 0 "16 passed, 0 failed, 4 skipped" "" "10 0 2" 0 --share 7
 try "a test fails" 1 "109 passed, 12 failed" "" "10 1 0" 8 --all
 try "a test fails in a share" 1 "18 passed, 2 failed" "" "10 1 0" 8 --share 8
+CTEST_FAILED="1:cli.run 2:serve.load" try "two are late" 0 "10 passed, 0 failed" "" "10 2 0" 8 --quick
+grep -q '^failed next to others and passed alone: serve.load$' "$scratch/out" || { echo "a late test is not named"; failures=$((failures + 1)); }
+CTEST_FAILED="1:cli.run" ALONE_STATUS=8 try "it fails alone too" 1 "9 passed, 1 failed" "" "10 1 0" 8 --quick
+CTEST_FAILED="1:cli.run 2:core.all" try "one of two does not go by the clock" 1 "8 passed, 2 failed" "" "10 2 0" 8 --quick
+called "one of two does not go by the clock" 0 rerun-failed
+CTEST_FAILED="1:cli.a 2:cli.b 3:cli.c 4:cli.d" try "many are no accident" 1 "6 passed, 4 failed" "" "10 4 0" 8 --quick
+called "many are no accident" 0 rerun-failed
 try "quick: a test fails" 1 "9 passed, 1 failed" "" "10 1 0" 8 --quick
 try "ctest fails and counts nothing" 1 "121 passed, 12 failed" "" "10 0 0" 1 --all
 try "ctest dies" 1 "1 passed, 12 failed" "" "" 1 --all
