@@ -185,7 +185,8 @@ def test_many_scrapers_cost_the_nodes_as_much_as_one(start_exporter, own_quorum)
     before = asked(own_quorum)
     for _ in range(20):
         assert exporter.read() == first
-    assert asked(own_quorum) == before
+    more = [now - then for now, then in zip(asked(own_quorum), before)]
+    assert max(more) < 5, f"{more} requests for 20 reads: no more than its own, once in a while"
 
 
 def test_scrapes_at_once_share_a_look(start_exporter, quorum):
