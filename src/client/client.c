@@ -125,8 +125,8 @@ static void client_destroy(struct redlock_client *client) {
     free_memory(client);
 }
 
-/* Releases may be under way on live connections, and nodes may be late for the key of a lock that
- * is kept: wait one node timeout for them. */
+/* Releases and leaves may be under way on live connections, and nodes may be late for the key of a
+ * lock that is kept: wait one node timeout for them. */
 static void drain(struct redlock_client *client) {
     rl_ns end = net_now(client->net) + client_node_timeout(client);
     if (client->node_mode->leave) client->node_mode->leave(client);

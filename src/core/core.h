@@ -322,7 +322,7 @@ rl_ns rl_round_trip(rl_ns mean, rl_ns took, const struct rl_terms *terms);
 /* A poll that backs notifications: the more polls in a row have found nothing that was not notified
  * of, the rarer the next one. */
 rl_ns rl_poll_delay(uint64_t *random, rl_ns delay_min, rl_ns delay_max, unsigned quiet);
-rl_ns rl_poll_delay_most(rl_ns delay_max);
+rl_ns rl_poll_delay_most(rl_ns delay_max, unsigned quiet);
 /* What each client before us has for its turn. */
 rl_ns rl_round_trip_step(rl_ns mean);
 

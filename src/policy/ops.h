@@ -238,5 +238,9 @@ static inline bool net_op_is(enum net_op op, unsigned flag) {
     return false;
 }
 static inline bool net_op_is_write(enum net_op op) { return net_op_is(op, NET_OP_WRITE); }
+/* A client that closes waits for the answer: to a write, or to leaving a queue. */
+static inline bool net_op_is_awaited(enum net_op op) {
+    return net_op_is(op, NET_OP_WRITE | NET_OP_CHANGES);
+}
 
 #endif

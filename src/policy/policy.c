@@ -83,7 +83,7 @@ int policy_shown_verdict(const struct policy *policy, unsigned node, rl_ns now) 
 
 static bool has_write(const struct call_queue *queue) {
     for (const struct net_call *call = first_of(queue); call; call = call->next)
-        if (net_op_is_write(call->request->op)) return true;
+        if (net_op_is_awaited(call->request->op)) return true;
     return false;
 }
 
@@ -260,7 +260,7 @@ bool policy_takes_over(const struct policy *policy, unsigned node, const char *r
 struct net_call *policy_answered(struct policy *policy, struct call_queue *calls) {
     struct net_call *call = calls_pop(calls);
     if (!call) return NULL;
-    policy->node[call->node].writes -= net_op_is_write((enum net_op)call->op);
+    policy->node[call->node].writes -= net_op_is_awaited((enum net_op)call->op);
     policy_heard(policy, call->node);
     policy_taken(policy, call->node);
     return call;

@@ -91,7 +91,7 @@ struct policy_node {
     bool failed;            /* the last try to connect has failed */
     bool was_up;            /* it was up before */
     int verdict;            /* GRANTED while it is up and not refused; else the reason */
-    unsigned writes;        /* net_op_is_write() among `calls` */
+    unsigned writes;        /* net_op_is_awaited() among `calls` */
     struct call_queue kept; /* releases that wait for the connection (or for memory) */
     rl_ns kept_at;          /* when to call policy_expire(); RL_NEVER: not needed */
     rl_ns kept_look_at;     /* the kept releases are not searched again before this */
@@ -250,7 +250,7 @@ static inline bool policy_takes(const struct policy *policy, unsigned node) {
 static inline void policy_asked(struct policy *policy, struct call_queue *calls,
                                 struct net_call *call) {
     call->op = (uint8_t)call->request->op;
-    if (net_op_is_write((enum net_op)call->op)) policy->node[call->node].writes++;
+    if (net_op_is_awaited((enum net_op)call->op)) policy->node[call->node].writes++;
     calls_await(calls, call);
     policy_awaits(policy, call->due);
 }

@@ -269,6 +269,48 @@ static void those_who_give_up_hold_nobody_up(void **state) {
     redlock_client_free(client);
 }
 
+enum { COMERS = 20 };
+
+struct comers {
+    struct redlock_client *client;
+    struct redlock_lock *locks[COMERS];
+    atomic_bool over;
+    atomic_uint number;
+};
+
+static void *comes_and_goes(void *argument) {
+    struct comers *crowd = argument;
+    unsigned self = crowd->number++;
+    struct redlock_lock *lock = crowd->locks[self];
+    for (unsigned times = self; !crowd->over; times++)
+        if (redlock_acquire(lock, times % 4) == REDLOCK_OK) (void)redlock_release(lock);
+    return NULL;
+}
+
+/* Places that a client leaves behind keep others waiting. */
+static void no_place_is_left_behind(void **state) {
+    (void)state;
+    struct redlock_lock_options options = patient_options(60000);
+    long long left = 0;
+    for (unsigned round = 0; round < 40; round++) {
+        struct comers crowd = {.client = open_calm(&five)};
+        pthread_t threads[COMERS];
+        for (unsigned i = 0; i < COMERS; i++)
+            crowd.locks[i] = new_lock(crowd.client, i % 2 ? "left-behind" : "left-here", &options);
+        for (unsigned i = 0; i < COMERS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, comes_and_goes, &crowd), 0);
+        nap_ms(20 + round);
+        crowd.over = true;
+        for (unsigned i = 0; i < COMERS; i++) redlock_cancel(crowd.locks[i]);
+        for (unsigned i = 0; i < COMERS; i++) pthread_join(threads[i], NULL);
+        for (unsigned i = 0; i < COMERS; i++) redlock_lock_free(crowd.locks[i]);
+        redlock_client_free(crowd.client);
+        left += waiting_for("left-behind") + waiting_for("left-here");
+        everywhere("DEL redlock:waiting:left-behind redlock:waiting:left-here");
+    }
+    assert_int_equal(left, 0);
+}
+
 /* Who takes it again and again without ever having waited learns that others do. */
 static void nobody_starves_beside_one_who_never_waits(void **state) {
     (void)state;
@@ -403,6 +445,7 @@ int main(void) {
         cmocka_unit_test(renewals_rouse_no_herd),
         cmocka_unit_test(threads_of_one_process_come_in_order),
         cmocka_unit_test(those_who_give_up_hold_nobody_up),
+        cmocka_unit_test(no_place_is_left_behind),
         cmocka_unit_test(nobody_starves_beside_one_who_never_waits),
         cmocka_unit_test(turns_fall_evenly),
         cmocka_unit_test(it_does_with_what_it_may),

@@ -44,6 +44,7 @@ struct wait_queue {
     struct redlock_lock *first, **last;
     rl_mask entered;  /* nodes where we have a place */
     rl_mask queued;   /* native nodes where we may have one */
+    rl_mask again;    /* nodes to leave when the answer to the leaving before is there */
     bool asking;      /* a question for our rank is under way, ... */
     rl_mask asked;    /* ... to this node, ... */
     bool outdated;    /* ... sent for a caller that has left since */
@@ -206,16 +207,25 @@ static rl_mask keeper(const struct wait_queue *queue, rl_ns now) {
     return keeper;
 }
 
+static void send_leaves(struct wait_queue *queue, rl_mask nodes, struct net_request *request,
+                        enum kind kind, rl_ns now) {
+    const struct redlock_client *client = queue->client;
+    queue->again |= nodes & client_busy(client, queue->calls + kind * client->nodes);
+    send_calls(queue, nodes, request, kind, now);
+}
+
 static void leave_nodes(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
     queue->entered &= (rl_mask)~nodes;
     if (queue->asked & nodes) queue->outdated = queue->asking;
     queue->leave.token = net_waiter(queue->client->net);
-    send_calls(queue, nodes, &queue->leave, LEAVES, now);
+    send_leaves(queue, nodes, &queue->leave, LEAVES, now);
 }
 
 /* For how long a node believes that we wait. */
 static rl_ns lease_of(const struct redlock_lock *lock) {
-    rl_ns lease = LEASE_POLLS * rl_poll_delay_most(machine_of(lock)->rules.delay_max);
+    const struct rl_acquire *machine = machine_of(lock);
+    const unsigned quiet = machine->turns.active ? machine->turns.quiet : machine->waiting.quiet;
+    rl_ns lease = LEASE_POLLS * rl_poll_delay_most(machine->rules.delay_max, quiet);
     if (lease < LEASE_MIN) return LEASE_MIN;
     return lease < LEASE_MAX ? lease : LEASE_MAX;
 }
@@ -271,7 +281,18 @@ static void await_turn(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
 static void leave_turns(struct wait_queue *queue, rl_mask nodes, rl_ns now) {
     queue->queued &= (rl_mask)~nodes;
     queue->turn_leave.waiter = net_waiter(queue->client->net);
-    send_calls(queue, nodes & queue->client->natives, &queue->turn_leave, TURN_LEAVES, now);
+    send_leaves(queue, nodes & queue->client->natives, &queue->turn_leave, TURN_LEAVES, now);
+}
+
+/* We may have come and gone since the request that was answered now. */
+static void left(struct wait_queue *queue, const struct net_call *call) {
+    const rl_mask again = queue->again & rl_bit(call->node);
+    const rl_ns now = net_now(queue->client->net);
+    queue->again &= (rl_mask)~again;
+    if (call->request == &queue->leave)
+        leave_nodes(queue, again & (rl_mask)~queue->entered, now);
+    else
+        leave_turns(queue, again & (rl_mask)~queue->queued, now);
 }
 
 static int32_t rank_of(const struct net_reply *reply) {
@@ -606,6 +627,7 @@ static void on_answer(struct net_call *call, const struct net_reply *reply) {
         watched(queue, RL_EVENT_QUEUED, call, reply);
     else if (op == NET_WAIT_QUEUE_LEAVE && reply->verdict == REDLOCK_VERDICT_GRANTED)
         note_crowd(queue->client, queue->by_key.hash, reply->count);
+    if (queue->again && (op == NET_WAIT_QUEUE_LEAVE || op == NET_TURN_LEAVE)) left(queue, call);
     queue->busy--;
     close_queue(queue);
 }
