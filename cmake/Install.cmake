@@ -45,11 +45,15 @@ install(TARGETS redlock-serve redlock-script redlock-exporter RUNTIME DESTINATIO
 # The units, under the prefix: after an installation elsewhere, link them to where systemd looks. A package sets the
 # directory of its distribution.
 set(REDLOCK_UNIT_DIR lib/systemd/system CACHE STRING "Where the systemd units go")
-foreach(unit redlock-serve.service redlock-exporter.service redlock-quorum-init@.service redlock-elect@.service)
-  configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/${unit}.in ${PROJECT_BINARY_DIR}/${unit} @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${unit} DESTINATION ${REDLOCK_UNIT_DIR})
+file(STRINGS ${PROJECT_SOURCE_DIR}/packaging/systemd/hardening.conf hardening REGEX "^[A-Z]")
+list(JOIN hardening "\n" REDLOCK_HARDENING)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/packaging/systemd/hardening.conf)
+foreach(unit redlock-serve redlock-exporter redlock-quorum-init@ redlock-elect@ redlock-run@)
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/${unit}.service.in ${PROJECT_BINARY_DIR}/${unit}.service @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${unit}.service DESTINATION ${REDLOCK_UNIT_DIR})
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket DESTINATION ${REDLOCK_UNIT_DIR})
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-serve.socket ${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-run@.timer
+  DESTINATION ${REDLOCK_UNIT_DIR})
 
 # For the instance "redlock" of the distribution's unit for several servers, and no other.
 configure_file(${PROJECT_SOURCE_DIR}/packaging/systemd/redlock-node.conf.in ${PROJECT_BINARY_DIR}/redlock-node.conf @ONLY)
