@@ -108,11 +108,16 @@ class Cluster:
 
 class Pod:
     def __init__(self, cluster, address, root, command, environ, output):
-        self.address, self.root, self.cluster = address, str(root), cluster
+        self.root, self.cluster = str(root), cluster
         self.freezer = None
-        self.shim = subprocess.Popen([*SPACES, "sh", "-ec", START, "sh", self.root, str(cluster.directory / "redlock"), *map(str, command)],
-                                     stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT if output is subprocess.PIPE else output,
-                                     env={**os.environ, **environ}, text=True, start_new_session=True, preexec_fn=die_with_us)
+        self.begin([*SPACES, "sh", "-ec", START, "sh", self.root, str(cluster.directory / "redlock"), *map(str, command)], address,
+                   stdout=output, stderr=subprocess.STDOUT if output is subprocess.PIPE else output, env={**os.environ, **environ},
+                   preexec_fn=die_with_us)
+
+    def begin(self, command, address, **more):
+        """Gives it its address, and then a line on its standard input."""
+        self.address = address
+        self.shim = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True, **more)
         ours, theirs = os.stat("/proc/self/ns/net").st_ino, f"/proc/{self.shim.pid}/ns/net"
         until(lambda: os.stat(theirs).st_ino != ours, 30, "the network of a pod")
         link = f"v{self.shim.pid}"

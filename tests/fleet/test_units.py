@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The units under a systemd of their own: with their hardening, each does what it is for. serve.units judges them by themselves."""
+import pathlib
+
+import pytest
+
+from machines import Fleet
+from pods import Cluster, own_network
+from servers import until
+
+PORTS = (6379, 6380, 6381)
+# By the drop-in for the distribution's unit, where there is one.
+NODE = "redis-server@redlock"
+HAS_NODE = pathlib.Path("/lib/systemd/system/redis-server@.service").exists()
+# Says where it is and who it is, and whether it may write elsewhere.
+PROGRAM = """#!/bin/sh
+echo "$(pwd) $(id -u) ${REDLOCK_TERM:-none} $(touch /etc/mine /tmp/mine 2>&1)" >> said
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    """One with three lock servers, and a quorum of them."""
+    own_network()
+    directory = tmp_path_factory.mktemp("machine")
+    fleet = Fleet(Cluster(directory), directory)
+    try:
+        made = fleet.machine()
+        fleet.boot()
+        made.write(f"/etc/redis/redis-{NODE.split('@')[1]}.conf", f'port {PORTS[0]}\nsave ""\n', 0o644)
+        for port in PORTS:
+            made.said(*(["systemctl", "start", NODE] if HAS_NODE and port == PORTS[0] else ["systemd-run", "redis-server", "--port", port, "--save", ""]))
+        made.write("/etc/redlock.conf", "".join(f"nodes = redis://127.0.0.1:{port}\n" for port in PORTS) + "mode = guarded\nttl-max = 60s\n")
+        until(lambda: all("PONG" in made.run("redis-cli", "-p", port, "PING")[0] for port in PORTS), 30, "three servers")
+        made.said("redlock", "quorum", "init", "--yes", "--never-used")
+        yield made
+    finally:
+        fleet.close()
+
+
+def shown(machine, unit, *names):
+    said = machine.said("systemctl", "show", *(word for name in names for word in ("-p", name)), unit)
+    made = dict(line.split("=", 1) for line in said.splitlines())
+    return [made[name] for name in names]
+
+
+def not_root(machine, unit):
+    (pid,) = shown(machine, unit, "MainPID")
+    return machine.said("ps", "-o", "uid=", "-p", pid).strip() not in ("", "0")
+
+
+def test_node(machine):
+    if not HAS_NODE:
+        pytest.skip("there is no unit redis-server@.service")
+    assert "redlock.so" in machine.said("redis-cli", "-p", PORTS[0], "MODULE", "LIST") and not_root(machine, NODE)
+
+
+def test_gateway(machine):
+    """The socket starts it; a script of a stranger runs in its confined process."""
+    machine.said("systemctl", "start", "redlock-serve.socket")
+    socket = ["redis-cli", "-s", "/run/redlock/gateway.sock"]
+    assert machine.said(*socket, "SET", "mine", "me", "NX", "PX", "30000") == "OK\n"
+    assert machine.said(*socket, "EVAL", "return redis.call('get', KEYS[1]) .. 1", 1, "mine") == "me1\n"
+    assert shown(machine, "redlock-serve", "ActiveState") == ["active"] and not_root(machine, "redlock-serve")
+    machine.said("systemctl", "reload", "redlock-serve")
+
+
+def test_exporter(machine):
+    machine.said("systemctl", "start", "redlock-exporter")
+    page = machine.said("python3", "-c", "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:16390/metrics').read().decode())")
+    assert page.count("redlock_node_up{") == 3 and not_root(machine, "redlock-exporter")
+
+
+def test_quorum_init(machine):
+    """A majority is intact, so it does nothing, and that is a success."""
+    before = machine.said("redlock", "quorum", "status", "--json")
+    machine.said("systemctl", "start", "redlock-quorum-init@60s")
+    assert "nothing to do" in machine.said("journalctl", "--no-pager", "-u", "redlock-quorum-init@60s")
+    assert machine.said("redlock", "quorum", "status", "--json") == before
+
+
+def test_elect(machine):
+    machine.write("/etc/redlock/elect/leader", PROGRAM + "exec sleep 1000\n", 0o755)
+    machine.said("systemctl", "start", "redlock-elect@leader")
+    said = until(lambda: machine.read("/var/lib/redlock/elect/leader/said"), 20, "a leader")
+    where, user, term, refused = said.split(" ", 3)
+    assert where == "/var/lib/private/redlock/elect/leader" and int(user) > 60000 and int(term) > 0
+    assert "/etc/mine" in refused and "/tmp/mine" not in refused, "a /tmp of its own"
+    assert "leader" in machine.said("redlock", "show", "leader")
+    machine.said("systemctl", "stop", "redlock-elect@leader")
+    assert shown(machine, "redlock-elect@leader", "Result") == ["success"]
+
+
+def test_run(machine):
+    """The timer starts the job once. While its lock is held, another machine's finds it held, and that is a success."""
+    machine.write("/etc/redlock/run/job", PROGRAM, 0o755)
+    machine.write("/etc/systemd/system/redlock-run@job.timer.d/soon.conf", "[Timer]\nOnCalendar=\nOnActiveSec=1s\n", 0o644)
+    machine.said("systemctl", "daemon-reload")
+    machine.said("systemctl", "start", "redlock-run@job.timer")
+    until(lambda: machine.read("/var/lib/redlock/run/job/said"), 20, "the job")
+    until(lambda: shown(machine, "redlock-run@job", "ActiveState") == ["inactive"], 20, "its end")
+    machine.said("systemctl", "start", "redlock-run@job")
+    assert shown(machine, "redlock-run@job", "Result", "ExecMainStatus") == ["success", "75"]
+    where, user, term, _ = machine.read("/var/lib/redlock/run/job/said").split(" ", 3)
+    assert (where, term) == ("/var/lib/private/redlock/run/job", "none") and int(user) > 60000
+    assert machine.read("/var/lib/redlock/run/job/said").count("/etc/mine") == 1, "it ran twice"
