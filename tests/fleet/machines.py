@@ -35,7 +35,8 @@ mkdir dev/pts dev/shm
 ln -s pts/ptmx dev/ptmx
 mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
 for device in null zero full random urandom tty; do touch dev/$device; mount --bind /dev/$device dev/$device; done
-rm -rf etc/redlock* etc/redis/* etc/systemd/system/*.wants var/lib/redis/*
+# Without the lists of packages, which apt would read each time.
+rm -rf etc/redlock* etc/redis/* etc/systemd/system/*.wants var/lib/redis/* var/lib/apt/lists/* var/cache/apt/*.bin
 # Not by chroot, which makes a process unable to have a user namespace (PrivateUsers=).
 pivot_root . mnt
 umount -l mnt
@@ -49,18 +50,23 @@ def mount(kind, place, purpose):
         pytest.skip(f"needs a mount of {kind} {purpose}")
 
 
-class Fleet:
-    """What machines have in common: the files of this build, and a control group that holds theirs."""
+def install(tree):
+    subprocess.run(["cmake", "--install", os.environ["REDLOCK_BUILD"], "--prefix", "/usr/local"], env={**os.environ, "DESTDIR": str(tree)},
+                   check=True, capture_output=True)
 
-    def __init__(self, cluster, directory):
+
+class Fleet:
+    """What machines have in common: the files of this build, unless they get them by themselves, and a control group."""
+
+    def __init__(self, cluster, directory, installed=True):
         self.cluster, self.directory, self.machines = cluster, directory, []
         if not pathlib.Path("/lib/systemd/systemd").exists():
             pytest.skip("systemd is not installed")
         self.tree = directory / "tree"
         self.tree.mkdir()
         mount("tmpfs", self.tree, "for the files")  # an overlay's directories may not be in each other
-        subprocess.run(["cmake", "--install", os.environ["REDLOCK_BUILD"], "--prefix", "/usr/local"], env={**os.environ, "DESTDIR": str(self.tree)},
-                       check=True, capture_output=True)
+        if installed:
+            install(self.tree)
         groups = directory / "groups"
         groups.mkdir()
         mount("cgroup2", groups, "for control groups of version 2")
