@@ -141,13 +141,16 @@ static bool expect_name(SSL *openssl, const char *name) {
                            (void *)name) == 1;
 }
 
-/* Without the zone of an IPv6 address, which is not part of a name (RFC 6874). */
+/* Without the zone of an IPv6 address (RFC 6874) and the final dot of a full name (RFC 6066), which
+ * are not parts of a name in a certificate. */
 static bool expect_host(SSL *openssl, const char *host) {
-    char address[INET6_ADDRSTRLEN];
-    const size_t bytes = strcspn(host, "%");
-    if (host[bytes] == '\0' || !memchr(host, ':', bytes)) return expect_name(openssl, host);
-    snprintf(address, sizeof(address), "%.*s", (int)bytes, host);
-    return expect_name(openssl, address);
+    char name[256];
+    size_t bytes = strcspn(host, "%");
+    if (!memchr(host, ':', bytes)) bytes = strlen(host);
+    if (bytes > 1 && host[bytes - 1] == '.') bytes--;
+    if (host[bytes] == '\0' || bytes >= sizeof(name)) return expect_name(openssl, host);
+    snprintf(name, sizeof(name), "%.*s", (int)bytes, host);
+    return expect_name(openssl, name);
 }
 
 struct tls *tls_new(struct tls_context *context, const char *host) {
