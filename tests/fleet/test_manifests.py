@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The manifests: what they promise, by themselves; then each against Kubernetes' own schemas, and the chart by Helm."""
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -201,7 +202,9 @@ def test_the_schema_notices():
 def test_the_chart_renders_the_manifests():
     made = by_kind(each for each in yaml.safe_load_all(rendered(None, "--set", "gateway=true,monitoring=true")) if each)
     plain = by_kind(read("redlock") + read("gateway") + read("monitoring"))
-    assert made.keys() == plain.keys()
+    dashboard = made.pop(("ConfigMap", "redlock-dashboard"))
+    assert json.loads(dashboard["data"]["redlock.json"]) == json.loads((SOURCE / "packaging/observability/dashboard.json").read_text(encoding="utf-8"))
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1" and made.keys() == plain.keys()
     for name, document in plain.items():
         assert made[name] == document, name
 
@@ -209,7 +212,7 @@ def test_the_chart_renders_the_manifests():
 @TOOLS
 @pytest.mark.parametrize("values", VALUES)
 def test_chart(values):
-    assert len(VALUES) == 5
+    assert len(VALUES) == 6
     assert "0 chart(s) failed" in helm("lint", "--strict", CHART, "-f", CHART / "ci" / values)
     text = rendered(values)
     for version in tools.VERSIONS:
@@ -224,10 +227,12 @@ def test_chart(values):
     assert container["readinessProbe"]["successThreshold"] == (-(-ttl // 5) if nodes == 3 else 1)
     assert ("--loadmodule" in container["args"]) == given.get("native", True)
     assert (("DaemonSet", "redlock-gateway") in made) == given.get("gateway", False)
+    secure = bool(given.get("tls"))
+    assert ("rediss://" in made["ConfigMap", "redlock"]["data"]["redlock.conf"], "--tls-port" in container["args"]) == (secure, secure)
     assert (("PodMonitor", "redlock") in made) == given.get("monitoring", False)
 
 
 @TOOLS
-@pytest.mark.parametrize("wrong", ["nodes=4", "nodes=1", "ttlMax=soon", "ttlSeconds=0", "spread=Maybe", "replicas=3"])
+@pytest.mark.parametrize("wrong", ["nodes=4", "nodes=1", "ttlMax=soon", "ttlSeconds=0", "spread=Maybe", "tls.name=mine", "replicas=3"])
 def test_wrong_values_are_refused(wrong):
     assert "values don't meet the specifications of the schema" in helm("template", CHART, "--set", wrong, status=1)

@@ -16,6 +16,7 @@ import urllib.request
 import pytest
 import yaml
 
+import tools
 from documents import BINARY, SOURCE
 from layout import Image, build, users_acl
 from pods import DOMAIN, Cluster, own_network
@@ -37,6 +38,13 @@ def manifest(kind, file="redlock"):
 
 def container(kind, file="redlock"):
     only, = manifest(kind, file)["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+def container_of(file, kind, name):
+    documents = yaml.safe_load_all((SOURCE / f"packaging/kubernetes/{file}.yaml").read_text(encoding="utf-8"))
+    found, = [each for each in documents if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    only, = found["spec"]["template"]["spec"]["containers"]
     return only
 
 
@@ -183,6 +191,27 @@ def test_a_surge(fleet, tmp_path, log):
     new.kill()
 
 
+def test_only_the_leader_is_ready(fleet, tmp_path):
+    """The Deployment `scheduler` of the examples: what its probe asks, and the Service leads to, listens on the leader alone."""
+    words = container_of("examples", "Deployment", "scheduler")
+    assert words["command"][:2] == ["redlock", "elect"] and words["readinessProbe"]["tcpSocket"] == {"port": 8080}
+    command = [BINARY, "elect", *PATIENT, "service", "--", "python3", "-m", "http.server", "8080"]
+
+    def listens(pod):
+        with socket.socket() as connection:
+            connection.settimeout(5)
+            return connection.connect_ex((pod.address, 8080)) == 0
+    leader = fleet.pod(*command)
+    until(lambda: listens(leader), 30, "the leader")
+    standby = fleet.pod(*command)
+    time.sleep(TTL + 1)
+    assert (listens(leader), listens(standby)) == (True, False)
+    leader.term()
+    until(lambda: listens(standby), 10, "the standby")
+    assert leader.ended
+    standby.kill()
+
+
 # ---- names ----
 
 def test_one_look_up_for_each_name(fleet, cluster):
@@ -244,6 +273,52 @@ def test_a_frozen_node(fleet, tmp_path, log):
     time.sleep(TTL / 2)  # the node has the lock again
     assert not holder.ended
     holder.kill()
+
+
+# ---- TLS ----
+
+def certificates(directory, name):
+    """What cert-manager puts into a Secret: of an authority that only this test has, for all names of a headless Service."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=authority", "-keyout", "ca.key",
+            "-out", "ca.crt", "-days", "2")
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=redlock", "-keyout", "tls.key", "-out", "csr")
+    (directory / "names").write_text(f"subjectAltName=DNS:*.{name}.{DOMAIN}\n")
+    openssl("x509", "-req", "-in", "csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-out", "tls.crt", "-days", "2")
+    for file in ("ca.crt", "tls.crt", "tls.key"):
+        (directory / file).chmod(0o644)
+
+
+def test_encrypted(fleet, cluster):
+    """Three nodes, a client and the probes, as the chart renders them with `tls.secretName`. Without TLS nothing answers."""
+    helm = tools.program("helm", "helm.sh/helm/v3/cmd/helm@v3.17.3")
+    made = subprocess.run([helm, "template", "secure", SOURCE / "packaging/kubernetes/chart", "-n", "locks", "--kube-version", tools.VERSIONS[0],
+                           "--set", "tls.secretName=tls"],
+                          capture_output=True, text=True, check=True)
+    documents = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(made.stdout) if each}
+    node, = documents["StatefulSet", "secure"]["spec"]["template"]["spec"]["containers"]
+    mounted = cluster.directory / "redlock"
+    certificates(mounted, "secure")
+    config = documents["ConfigMap", "secure"]["data"]["redlock.conf"]
+    (mounted / "secure.conf").write_text(config.replace("/etc/redlock", str(mounted)).replace("ttl-max = 60s", f"ttl-max = {TTL_MAX}s"))
+    entry = Image(fleet.root.parent / "layouts" / "redlock-node").config["config"]["Entrypoint"]
+    nodes = [cluster.pod(*entry, *node["args"], root=fleet.root, name=f"secure-{number}.secure") for number in range(3)]
+
+    def answers(pod, probe):
+        return pod.run(*node[probe]["exec"]["command"], environ={"REDISCLI_AUTH": PASSWORD, "PATH": "/usr/bin:/usr/sbin:/bin"})
+    until(lambda: all(answers(pod, "livenessProbe") == ("PONG\n", 0) for pod in nodes), 60, "three nodes")
+    environ = {"REDLOCK_CONFIG": str(mounted / "secure.conf")}
+    for words in (["quorum", "init", "--yes"], ["run", *PATIENT, "encrypted", "--", "true"]):
+        client = cluster.pod(BINARY, *words, environ=environ, output=subprocess.PIPE)
+        said = client.shim.stdout.read()
+        assert client.wait(60) == 0, said
+    assert "does not vote" not in answers(nodes[0], "readinessProbe")[0]
+    (mounted / "plain.conf").write_text((mounted / "secure.conf").read_text().replace("rediss://", "redis://"))
+    plain = cluster.pod(BINARY, "run", "-n", "encrypted", "--", "true", environ={"REDLOCK_CONFIG": str(mounted / "plain.conf")})
+    assert plain.wait(60) == 69
+    for pod in nodes:
+        pod.kill()
 
 
 WAITER = """

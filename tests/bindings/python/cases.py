@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 
@@ -63,6 +64,25 @@ def test_page_first(page, capsys):
     exec(block("first"), {})
     said = capsys.readouterr().out
     assert "held for 29" in said and int(said.split()[-1]) > 1 << 50, said
+
+
+def test_page_of_kubernetes(redlock_nodes, tmp_path):
+    """The service of the manifests: after TERM to the one that holds the lock, the other has it."""
+    from documents import SOURCE
+    manifests = (SOURCE / "packaging/kubernetes/examples.yaml").read_text(encoding="utf-8")
+    (tmp_path / "invoices.py").write_text(textwrap.dedent(re.search(r"  invoices.py: \|\n(.*?)\n---", manifests, re.DOTALL)[1]))
+
+    def start():
+        return subprocess.Popen([sys.executable, tmp_path / "invoices.py"], env={**os.environ, "REDLOCK_NODES": redlock_nodes},
+                                stdout=subprocess.PIPE, text=True)
+    with start() as first:
+        fence = int(first.stdout.readline().split()[-1])
+        with start() as second:
+            first.terminate()
+            assert first.wait(10) == 0
+            assert int(second.stdout.readline().split()[-1]) > fence
+            second.terminate()
+            assert second.wait(10) == 0
 
 
 def test_page_asyncio(page):

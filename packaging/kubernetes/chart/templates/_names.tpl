@@ -36,4 +36,11 @@ projected:
         items:
           - key: password
             path: password
+    {{- with .Values.tls.secretName }}
+    - secret:
+        name: {{ . }}
+        items:
+          - key: ca.crt
+            path: ca.crt
+    {{- end }}
 {{- end }}
