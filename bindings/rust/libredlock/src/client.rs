@@ -8,6 +8,7 @@ use std::{fmt, mem, ptr};
 
 use libredlock_sys as sys;
 
+use crate::callback::outside;
 use crate::error::{Error, Result};
 use crate::lock::LockBuilder;
 use crate::Blocking;
@@ -28,7 +29,7 @@ pub enum Mode {
 pub(crate) struct Handle {
     client: Raw,
     #[cfg(feature = "tokio")]
-    pub(crate) tasks: std::sync::OnceLock<(Arc<crate::tasks::Desk>, [tokio::task::AbortHandle; 2])>,
+    pub(crate) desk: Option<crate::tasks::Desk>, // of a client for tasks
 }
 
 struct Raw(*mut sys::redlock_client);
@@ -39,8 +40,7 @@ unsafe impl Sync for Raw {}
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // SAFETY: its locks and observers hold the handle: they are gone. The handle is never
-        // dropped in a callback, because a lock whose callback runs is not freed yet.
+        // SAFETY: its locks and observers hold the handle: they are gone. This is no callback.
         unsafe { sys::redlock_client_free(self.0) }
     }
 }
@@ -51,18 +51,18 @@ impl Handle {
     }
 }
 
-/// To free a client may take a node timeout, for which no task waits.
-#[cfg(feature = "tokio")]
 impl Drop for Handle {
     fn drop(&mut self) {
-        let Some((_, running)) = self.tasks.get() else {
-            return;
-        };
-        running.iter().for_each(tokio::task::AbortHandle::abort);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let client = mem::replace(&mut self.client, Raw(ptr::null_mut()));
-            runtime.spawn_blocking(move || drop(client));
+        let client = mem::replace(&mut self.client, Raw(ptr::null_mut()));
+        // To free a client may take a node timeout, for which no task waits.
+        #[cfg(feature = "tokio")]
+        if self.desk.is_some() {
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn_blocking(move || drop(client));
+                return;
+            }
         }
+        outside(move || drop(client));
     }
 }
 
@@ -104,7 +104,7 @@ pub struct ClientOptions {
     texts: Vec<(&'static str, SetText, Vec<u8>)>,
 }
 
-// SAFETY: the struct of C holds only numbers here; its pointers are set in open_as().
+// SAFETY: the struct of C holds only numbers here; its pointers are set in open_handle().
 unsafe impl Send for ClientOptions {}
 unsafe impl Sync for ClientOptions {}
 
@@ -163,15 +163,13 @@ impl ClientOptions {
 
     /// Opens a blocking client, see [`Client::open`].
     pub fn open<'n>(&self, nodes: impl Into<Option<&'n str>>) -> Result<Client> {
-        Ok(Client::of(Arc::new(self.open_as(nodes.into(), false)?)))
+        Ok(Client::of(Arc::new(self.open_handle(nodes.into())?)))
     }
 
-    /// `queue`: callbacks wait for redlock_process().
-    pub(crate) fn open_as(&self, nodes: Option<&str>, queue: bool) -> Result<Handle> {
+    pub(crate) fn open_handle(&self, nodes: Option<&str>) -> Result<Handle> {
         let nodes = nodes.map(|nodes| c_text("nodes", nodes)).transpose()?;
         let nodes_text = nodes.as_ref().map_or(ptr::null(), |nodes| nodes.as_ptr());
         let mut raw = self.raw;
-        raw.queue = queue.into();
         let mut kept = Vec::new();
         for (name, set, text) in &self.texts {
             let text = c_text(name, text.clone())?;
@@ -191,7 +189,7 @@ impl ClientOptions {
         Ok(Handle {
             client: Raw(client),
             #[cfg(feature = "tokio")]
-            tasks: Default::default(),
+            desk: None,
         })
     }
 }

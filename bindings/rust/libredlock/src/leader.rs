@@ -2,12 +2,14 @@
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicPtr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, mem, ptr, slice};
 
 use libredlock_sys as sys;
 
+use crate::callback::{inside, outside};
 use crate::client::{Client, Handle};
 use crate::error::{Error, Result};
 use crate::Blocking;
@@ -48,10 +50,8 @@ impl Leader {
 /// Reports who leads. It takes nothing, and ends when it is dropped.
 pub struct Observer<M = Blocking> {
     raw: *mut sys::redlock_observer,
-    pub(crate) board: Box<Board>,
+    pub(crate) board: Arc<Board>,
     pub(crate) seen: u64,
-    #[allow(dead_code)] // the client outlives the observer
-    client: Arc<Handle>,
     mode: PhantomData<fn() -> M>,
 }
 
@@ -60,8 +60,8 @@ unsafe impl<M> Send for Observer<M> {}
 unsafe impl<M> Sync for Observer<M> {}
 
 /// What was reported last, and how many reports there were.
-#[derive(Default)]
 pub(crate) struct Board {
+    client: Arc<Handle>, // it outlives the observer
     last: Mutex<(u64, Leader)>,
     changed: Condvar,
     #[cfg(feature = "tokio")]
@@ -88,27 +88,42 @@ unsafe extern "C" fn on_leader(context: *mut c_void, leader: *const sys::redlock
         sys::REDLOCK_LEADER_NONE => Leader::Nobody,
         _ => Leader::Unknown,
     };
-    let mut last = board.last();
-    *last = (last.0 + 1, leader);
-    drop(last);
-    board.changed.notify_all();
-    #[cfg(feature = "tokio")]
-    board.notify.notify_waiters();
+    inside(|| {
+        let mut last = board.last();
+        *last = (last.0 + 1, leader);
+        drop(last);
+        board.changed.notify_all();
+        #[cfg(feature = "tokio")]
+        board.notify.notify_waiters();
+    });
 }
 
 impl<M> Client<M> {
+    fn board(&self) -> Arc<Board> {
+        Arc::new(Board {
+            client: self.handle.clone(),
+            last: Default::default(),
+            changed: Default::default(),
+            #[cfg(feature = "tokio")]
+            notify: Default::default(),
+        })
+    }
+
     /// Reports who leads `resource` (guarded mode; see [`elect`](Client::elect)).
     pub fn observe(&self, resource: impl AsRef<[u8]>) -> Result<Observer<M>> {
-        let (resource, board) = (resource.as_ref(), Box::<Board>::default());
+        let (resource, board) = (resource.as_ref(), self.board());
+        if resource.is_empty() {
+            let why = "the resource is empty: give it a name";
+            return Err(Error::new(sys::REDLOCK_BAD_ARGUMENT, why));
+        }
         let mut raw = ptr::null_mut();
         // SAFETY: the resource is copied; the board lives until the observer has stopped.
         unsafe {
             let mut error: sys::redlock_error = mem::zeroed();
             let (data, bytes) = (resource.as_ptr().cast(), resource.len());
-            let context = ptr::from_ref(&*board).cast_mut().cast();
-            let client = self.handle.raw();
+            let context = Arc::as_ptr(&board).cast_mut().cast();
             let result = sys::redlock_observe_start(
-                client,
+                board.client.raw(),
                 data,
                 bytes,
                 Some(on_leader),
@@ -124,7 +139,6 @@ impl<M> Client<M> {
             raw,
             board,
             seen: 0,
-            client: self.handle.clone(),
             mode: PhantomData,
         })
     }
@@ -159,8 +173,12 @@ impl Observer {
 
 impl<M> Drop for Observer<M> {
     fn drop(&mut self) {
-        // SAFETY: no report comes after this call, so the board and the client may go.
-        unsafe { sys::redlock_observe_stop(self.raw) }
+        let (raw, board) = (AtomicPtr::new(self.raw), self.board.clone());
+        outside(move || {
+            // SAFETY: this is no callback. No report comes after the call, so the board may go.
+            unsafe { sys::redlock_observe_stop(raw.into_inner()) }
+            drop(board);
+        });
     }
 }
 

@@ -35,6 +35,7 @@
 //! A client does not work in a child after fork(2) (`ErrorKind::Forked`): open one there.
 #![warn(missing_docs)]
 
+mod callback;
 mod client;
 mod error;
 mod leader;

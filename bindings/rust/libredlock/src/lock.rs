@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use std::{fmt, mem, ptr};
 
 use libredlock_sys as sys;
 
+use crate::callback::inside;
 use crate::client::{duration, millis, settings, Client, Handle};
 use crate::error::{Error, Result};
 use crate::Blocking;
@@ -25,6 +25,7 @@ pub struct LockBuilder<M = Blocking> {
     owner: Vec<u8>,
     raw: sys::redlock_lock_options,
     pub(crate) wait: Option<Duration>,
+    refused: Option<&'static str>,
     on_lost: Option<OnLost>,
 }
 
@@ -45,6 +46,7 @@ impl<M> LockBuilder<M> {
             owner: Vec::new(),
             raw,
             wait: None,
+            refused: None,
             on_lost: None,
         }
     }
@@ -52,14 +54,30 @@ impl<M> LockBuilder<M> {
     settings! {
         /// How long the lock lives without its holder: 10 ms to 24 h; 30 s by default.
         ttl(Duration) => ttl_ms = millis(ttl);
-        /// The lock ends at most this long after it was acquired.
-        max_hold(Duration) => hold_ms_max = millis(max_hold);
         /// The loss is reported this long before validity ends: a tenth of the TTL, at most 1 s.
         lost_margin(Duration) => lost_margin_ms = millis(lost_margin);
         /// Whether the lock renews itself: true.
         renew(bool) => renew = renew.into();
-        /// A semaphore: the lock is one of so many slots, 1 to 64. All clients give the same number.
-        slots(u32) => slots = slots;
+    }
+
+    /// The lock ends at most this long after it was acquired.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.raw.hold_ms_max = millis(max_hold);
+        self.unless(max_hold.is_zero(), "max_hold is 0; it must be longer")
+    }
+
+    /// A semaphore: the lock is one of so many slots, 1 to 64. All clients give the same number.
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.raw.slots = slots;
+        self.unless(slots == 0, "slots is 0; it must be between 1 and 64")
+    }
+
+    /// What for the library is no limit, and no slots.
+    fn unless(mut self, wrong: bool, why: &'static str) -> Self {
+        if wrong {
+            self.refused = Some(why);
+        }
+        self
     }
 
     /// Any number of shared locks at a time, and no exclusive one meanwhile.
@@ -85,8 +103,8 @@ impl<M> LockBuilder<M> {
         self
     }
 
-    /// Runs once when the lock is lost, before its validity ends, on a thread of the library (of an
-    /// `AsyncClient`: in a task). Keep it short: the renewals of the client's locks wait for it.
+    /// Runs once when the lock is lost, before its validity ends, on a thread of the library. Keep it
+    /// short: the renewals of the client's locks wait for it, and so does who drops the lock meanwhile.
     pub fn on_lost(mut self, on_lost: impl FnOnce(&Error) + Send + 'static) -> Self {
         self.on_lost = Some(Box::new(on_lost));
         self
@@ -98,15 +116,17 @@ impl<M> LockBuilder<M> {
 
     /// The lock, still free.
     pub(crate) fn make(mut self) -> Result<Lock<M>> {
+        if let Some(why) = self.refused {
+            return Err(Error::new(sys::REDLOCK_BAD_ARGUMENT, why));
+        }
         let name = self
             .resources
             .iter()
             .map(|each| String::from_utf8_lossy(each))
             .collect::<Vec<_>>()
             .join(", ");
-        let client = self.client.handle.clone();
-        let loss = Box::new(Loss {
-            client: client.raw(),
+        let loss = Arc::new(Loss {
+            client: self.client.handle.clone(),
             name,
             on_lost: Mutex::new(self.on_lost.take()),
             error: OnceLock::new(),
@@ -118,7 +138,7 @@ impl<M> LockBuilder<M> {
             self.raw.owner_bytes = self.owner.len();
         }
         self.raw.on_change = Some(on_change);
-        self.raw.on_change_context = ptr::from_ref(&*loss).cast_mut().cast();
+        self.raw.on_change_context = Arc::as_ptr(&loss).cast_mut().cast();
         let resources: Vec<_> = self.resources.iter().map(|each| bytes(each)).collect();
         let mut raw = ptr::null_mut();
         // SAFETY: resources and owner live during the call, which copies them; `loss` lives until
@@ -127,7 +147,7 @@ impl<M> LockBuilder<M> {
             let mut error: sys::redlock_error = mem::zeroed();
             let (count, first) = (resources.len(), resources.as_ptr());
             let result = sys::redlock_lock_new_multi(
-                client.raw(),
+                loss.client.raw(),
                 first,
                 count,
                 &self.raw,
@@ -141,7 +161,6 @@ impl<M> LockBuilder<M> {
         Ok(Lock {
             raw,
             loss,
-            client,
             mode: PhantomData,
         })
     }
@@ -171,9 +190,9 @@ impl LockBuilder {
     }
 }
 
-/// What the callback of a lock needs. It is freed after the lock.
+/// What the callback of a lock needs.
 pub(crate) struct Loss {
-    client: *mut sys::redlock_client,
+    pub(crate) client: Arc<Handle>, // it outlives the lock
     name: String,
     on_lost: Mutex<Option<OnLost>>,
     pub(crate) error: OnceLock<Error>,
@@ -185,12 +204,14 @@ unsafe extern "C" fn on_change(context: *mut c_void, lock: *mut sys::redlock_loc
     if change != sys::REDLOCK_CHANGE_LOST {
         return;
     }
-    let loss = &*context.cast::<Loss>();
-    // A panic must not go through C. The panic hook has reported it.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+    // The lock lives, and so does `loss`. What runs here may drop the lock: this keeps `loss`.
+    let loss = context.cast_const().cast::<Loss>();
+    Arc::increment_strong_count(loss);
+    let loss = Arc::from_raw(loss);
+    inside(move || {
         let error = loss
             .error
-            .get_or_init(|| Error::why(loss.client, lock, sys::REDLOCK_LOST, &loss.name));
+            .get_or_init(|| Error::why(loss.client.raw(), lock, sys::REDLOCK_LOST, &loss.name));
         #[cfg(feature = "tokio")]
         loss.notify.notify_waiters();
         if let Some(on_lost) = loss
@@ -201,7 +222,7 @@ unsafe extern "C" fn on_change(context: *mut c_void, lock: *mut sys::redlock_loc
         {
             on_lost(error);
         }
-    }));
+    });
 }
 
 /// A held lock. Dropping it releases it without waiting; [`release()`](Lock::release) waits, and
@@ -213,8 +234,7 @@ unsafe extern "C" fn on_change(context: *mut c_void, lock: *mut sys::redlock_loc
 #[must_use = "dropping a lock releases it"]
 pub struct Lock<M = Blocking> {
     pub(crate) raw: *mut sys::redlock_lock,
-    pub(crate) loss: Box<Loss>,
-    pub(crate) client: Arc<Handle>, // it outlives the lock
+    pub(crate) loss: Arc<Loss>,
     mode: PhantomData<fn() -> M>,
 }
 
@@ -225,8 +245,8 @@ unsafe impl<M> Sync for Lock<M> {}
 
 impl<M> Drop for Lock<M> {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the lock after this; no callback runs after this call, so `loss` and
-        // the client may go.
+        // SAFETY: nothing uses the lock after this. No callback begins after this call; one that runs
+        // in this thread has its own share of `loss`.
         unsafe { sys::redlock_lock_free(self.raw) }
     }
 }
@@ -287,10 +307,20 @@ impl<M> Lock<M> {
         match result {
             sys::REDLOCK_OK => Ok(()),
             // SAFETY: both live, and the lock is the client's.
-            failed => {
-                Err(unsafe { Error::why(self.client.raw(), self.raw, failed, &self.loss.name) })
-            }
+            failed => Err(unsafe {
+                Error::why(self.loss.client.raw(), self.raw, failed, &self.loss.name)
+            }),
         }
+    }
+
+    pub(crate) fn extended(&self, ttl: Duration, result: c_int) -> Result<()> {
+        if result != sys::REDLOCK_BAD_ARGUMENT {
+            return self.check(result);
+        }
+        let (least, most) = (sys::REDLOCK_TTL_MS_MIN, sys::REDLOCK_TTL_MS_MAX);
+        let (name, ms) = (&self.loss.name, millis(ttl));
+        let why = format!("{name}: ttl_ms is {ms}; it must be between {least} and {most}");
+        Err(Error::new(result, why))
     }
 }
 
@@ -299,7 +329,7 @@ impl Lock {
     /// lock back.
     pub fn extend(&self, ttl: Duration) -> Result<()> {
         // SAFETY: the lock lives.
-        self.check(unsafe { sys::redlock_extend(self.raw, millis(ttl)) })
+        self.extended(ttl, unsafe { sys::redlock_extend(self.raw, millis(ttl)) })
     }
 
     /// Releases the lock. An error (`Lost`, `NoQuorum`) says that it was not surely held until now;

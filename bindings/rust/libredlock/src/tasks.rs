@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-//! Locks in tasks of tokio: the library's descriptor becomes readable when callbacks are due, and
-//! one task runs them. The library's own thread goes on renewing.
+//! Locks in tasks of tokio. The library's own thread ends operations and wakes the tasks that wait
+//! for them, in any runtime: a client belongs to none.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{mem, ptr};
 
 use libredlock_sys as sys;
-use tokio::io::{unix::AsyncFd, Interest};
-use tokio::sync::{oneshot, Notify};
+use tokio::sync::oneshot;
+use tokio::task::{spawn_blocking, yield_now};
 
-use crate::client::{millis, Client, ClientOptions, Handle};
+use crate::callback::inside;
+use crate::client::{millis, Client, ClientOptions};
 use crate::error::{Error, Result};
 use crate::leader::{Leader, Observer};
 use crate::lock::{Lock, LockBuilder};
@@ -33,49 +33,15 @@ pub type AsyncObserver = Observer<Tasks>;
 impl ClientOptions {
     /// Opens a client for tasks, see [`Client::open_async`].
     pub fn open_async<'n>(&self, nodes: impl Into<Option<&'n str>>) -> Result<AsyncClient> {
-        let handle = Arc::new(self.open_as(nodes.into(), true)?);
-        let failed = |error: std::io::Error| Error::new(sys::REDLOCK_SYSTEM, error.to_string());
-        // SAFETY: the descriptor is the client's, which lives. The copy may outlive it.
-        let bell = unsafe { BorrowedFd::borrow_raw(sys::redlock_client_fd(handle.raw())) };
-        let bell = bell.try_clone_to_owned().map_err(failed)?;
-        #[allow(deprecated)] // an OwnedFd is sound here, and tokio before 1.54 has nothing else
-        let bell = AsyncFd::with_interest(bell, Interest::READABLE).map_err(failed)?;
-        let desk = Arc::<Desk>::default();
-        let running = [
-            tokio::spawn(drive(bell, Arc::downgrade(&handle), desk.clone())).abort_handle(),
-            tokio::spawn(begin(Arc::downgrade(&handle), desk.clone())).abort_handle(),
-        ];
-        let _ = handle.tasks.set((desk, running));
-        Ok(Client::of(handle))
-    }
-}
-
-/// Runs the callbacks.
-async fn drive(bell: AsyncFd<OwnedFd>, client: Weak<Handle>, desk: Arc<Desk>) {
-    while let Ok(mut ready) = bell.readable().await {
-        ready.clear_ready(); // first: the bell may ring again meanwhile
-        let Some(client) = client.upgrade() else {
-            return;
-        };
-        // SAFETY: the client lives.
-        unsafe { sys::redlock_process(client.raw()) };
-        desk.turn();
-    }
-}
-
-impl Handle {
-    fn desk(&self) -> &Desk {
-        &self
-            .tasks
-            .get()
-            .expect("a client that is opened for tasks")
-            .0
+        let mut handle = self.open_handle(nodes.into())?;
+        handle.desk = Some(Desk::default());
+        Ok(Client::of(Arc::new(handle)))
     }
 }
 
 impl Client {
-    /// Opens a client for tasks of the current tokio runtime, on nodes as [`Client::open`] takes
-    /// them. It panics outside of a runtime.
+    /// Opens a client for tasks, on nodes as [`Client::open`] takes them. Tasks of any runtime of
+    /// tokio may use it, at the same time or one after another.
     pub fn open_async<'n>(nodes: impl Into<Option<&'n str>>) -> Result<AsyncClient> {
         ClientOptions::new().open_async(nodes)
     }
@@ -86,26 +52,18 @@ impl AsyncClient {
     /// number of nodes that are ready.
     pub async fn wait_ready(&self, wait: Duration) -> Result<usize> {
         let handle = self.handle.clone();
-        let waiting = tokio::task::spawn_blocking(move || handle.wait_ready(wait));
-        waiting
+        spawn_blocking(move || handle.wait_ready(wait))
             .await
             .unwrap_or_else(|_| Err(Error::plain(sys::REDLOCK_CANCELLED)))
     }
 }
 
-/// Where acquisitions and releases begin and end. The first of a turn begins at once; those that
-/// tasks want next to it begin together, so that what they send to a node leaves in one write.
+/// Where acquisitions and releases begin and end. One that is alone begins at once; those that tasks
+/// want next to each other begin together, so that what they send to a node leaves in one write.
 #[derive(Default)]
 pub(crate) struct Desk {
-    state: Mutex<State>,
-    wanted: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    busy: bool, // one began since the last callbacks
-    wanted: Vec<Wanted>,
-    ends: HashMap<usize, oneshot::Sender<c_int>>, // by the lock's address
+    wanted: Mutex<Vec<Wanted>>,
+    ends: Mutex<HashMap<usize, oneshot::Sender<c_int>>>, // by the lock's address
 }
 
 #[derive(Clone, Copy)]
@@ -123,134 +81,114 @@ enum What {
 // SAFETY: any thread may call any function with a lock.
 unsafe impl Send for Wanted {}
 
-impl Desk {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    fn end(&self, lock: *mut sys::redlock_lock, result: c_int) {
-        let end = self.state().ends.remove(&(lock as usize));
-        if let Some(end) = end {
-            let _ = end.send(result); // nobody waits if the future was dropped
-        }
+impl Desk {
+    /// Where the result comes, and whether nothing else is wanted or under way.
+    fn want(&self, wanted: Wanted) -> (oneshot::Receiver<c_int>, bool) {
+        let (sender, receiver) = oneshot::channel();
+        let mut ends = locked(&self.ends);
+        let alone = ends.is_empty();
+        ends.insert(wanted.lock as usize, sender);
+        drop(ends);
+        locked(&self.wanted).push(wanted);
+        (receiver, alone)
     }
 
     /// Begins all that is wanted. Nobody frees a lock that is wanted meanwhile: forget() waits.
     fn begin(&self) {
-        let mut state = self.state();
-        let mut wanted = mem::take(&mut state.wanted);
+        let mut queue = locked(&self.wanted);
+        let mut wanted = mem::take(&mut *queue);
         while let Some(Wanted { what, .. }) = wanted.first().copied() {
             let (alike, others) = wanted
                 .into_iter()
                 .partition::<Vec<_>, _>(|each| each.what == what);
-            let locks: Vec<_> = alike.iter().map(|each| each.lock).collect();
-            let mut results = vec![sys::REDLOCK_OK; locks.len()];
-            let (first, count, to) = (locks.as_ptr(), locks.len(), results.as_mut_ptr());
-            let desk = ptr::from_ref(self).cast_mut().cast();
-            // SAFETY: the locks live, and each keeps the desk alive until it has called `done`.
-            let _ = unsafe {
-                match what {
-                    What::Acquire(wait) => {
-                        sys::redlock_acquire_many_start(first, count, wait, to, Some(done), desk)
-                    }
-                    What::Release => {
-                        sys::redlock_release_many_start(first, count, to, Some(done), desk)
-                    }
-                }
-            };
-            for (lock, result) in locks
-                .into_iter()
-                .zip(results)
-                .filter(|(_, result)| *result != 0)
-            {
-                state
-                    .ends
-                    .remove(&(lock as usize))
-                    .map(|end| end.send(result));
-            }
+            self.begin_alike(what, alike.iter().map(|each| each.lock).collect());
             wanted = others;
         }
     }
 
-    fn forget(&self, lock: *mut sys::redlock_lock) {
-        let mut state = self.state();
-        state.wanted.retain(|each| each.lock != lock);
-        state.ends.remove(&(lock as usize));
+    fn begin_alike(&self, what: What, locks: Vec<*mut sys::redlock_lock>) {
+        let mut results = vec![sys::REDLOCK_OK; locks.len()];
+        let (first, count, to) = (locks.as_ptr(), locks.len(), results.as_mut_ptr());
+        let desk = ptr::from_ref(self).cast_mut().cast();
+        // SAFETY: the locks live, and each keeps the desk alive until it has called `done`.
+        let _ = unsafe {
+            match what {
+                What::Acquire(wait) => {
+                    sys::redlock_acquire_many_start(first, count, wait, to, Some(done), desk)
+                }
+                What::Release => {
+                    sys::redlock_release_many_start(first, count, to, Some(done), desk)
+                }
+            }
+        };
+        for (lock, result) in locks.into_iter().zip(results) {
+            if result != sys::REDLOCK_OK {
+                self.take(lock).map(|end| end.send(result));
+            }
+        }
     }
 
-    /// The callbacks of a turn have run.
-    fn turn(&self) {
-        self.state().busy = false;
+    fn take(&self, lock: *mut sys::redlock_lock) -> Option<oneshot::Sender<c_int>> {
+        locked(&self.ends).remove(&(lock as usize))
+    }
+
+    fn forget(&self, lock: *mut sys::redlock_lock) {
+        locked(&self.wanted).retain(|each| each.lock != lock);
+        self.take(lock);
     }
 }
 
 /// Called once for each acquisition and release that was begun.
 unsafe extern "C" fn done(desk: *mut c_void, lock: *mut sys::redlock_lock, result: c_int) {
-    (*desk.cast::<Desk>()).end(lock, result);
-}
-
-/// Begins what is wanted when the tasks that run have said so.
-async fn begin(client: Weak<Handle>, wanted: Arc<Desk>) {
-    loop {
-        wanted.wanted.notified().await;
-        let Some(_client) = client.upgrade() else {
-            return;
-        };
-        wanted.begin();
-    }
+    inside(|| {
+        if let Some(end) = (*desk.cast::<Desk>()).take(lock) {
+            let _ = end.send(result); // nobody waits if the future was dropped
+        }
+    });
 }
 
 /// An acquisition or release that is wanted, or under way.
 struct Doing<'a> {
     desk: &'a Desk,
-    lock: &'a AsyncLock,
-    ended: bool,
+    lock: *mut sys::redlock_lock,
 }
+
+// SAFETY: as of what is wanted.
+unsafe impl Send for Doing<'_> {}
 
 impl Drop for Doing<'_> {
     fn drop(&mut self) {
-        if !self.ended {
-            self.desk.forget(self.lock.raw);
-        }
+        self.desk.forget(self.lock);
     }
 }
 
 impl AsyncLock {
     async fn finish(&self, what: What) -> Result<()> {
-        let desk = self.client.desk();
-        let mut doing = Doing {
-            desk,
-            lock: self,
-            ended: false,
-        };
-        let receiver = {
-            let (sender, receiver) = oneshot::channel();
-            let mut state = desk.state();
-            state.ends.insert(self.raw as usize, sender);
-            state.wanted.push(Wanted {
-                lock: self.raw,
-                what,
-            });
-            let alone = !mem::replace(&mut state.busy, true);
-            let first = state.wanted.len() == 1;
-            drop(state);
-            if alone {
-                desk.begin();
-            } else if first {
-                desk.wanted.notify_one();
-            }
-            receiver
-        };
+        let desk = self.loss.client.desk.as_ref();
+        let desk = desk.expect("a client that is opened for tasks");
+        let lock = self.raw;
+        let doing = Doing { desk, lock };
+        let (receiver, alone) = desk.want(Wanted { lock, what });
+        if !alone {
+            yield_now().await; // tasks that were answered together want something together
+        }
+        desk.begin();
         let result = receiver.await.unwrap_or(sys::REDLOCK_CANCELLED);
-        doing.ended = true;
+        mem::forget(doing); // it has ended
         self.check(result)
     }
 }
 
 /// Called once for each extension that was started.
 unsafe extern "C" fn extended(context: *mut c_void, _lock: *mut sys::redlock_lock, result: c_int) {
-    let sender = Box::from_raw(context.cast::<oneshot::Sender<c_int>>());
-    let _ = sender.send(result); // nobody waits if the future was dropped
+    inside(|| {
+        let sender = Box::from_raw(context.cast::<oneshot::Sender<c_int>>());
+        let _ = sender.send(result); // nobody waits if the future was dropped
+    });
 }
 
 impl LockBuilder<Tasks> {
@@ -298,7 +236,7 @@ impl AsyncLock {
                 );
                 if begun != sys::REDLOCK_OK {
                     drop(Box::from_raw(context));
-                    return self.check(begun);
+                    return self.extended(ttl, begun);
                 }
             }
             receiver

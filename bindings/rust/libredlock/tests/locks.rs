@@ -4,12 +4,12 @@
 
 mod common;
 
-use std::sync::mpsc;
+use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
 use common::{ms, until, Servers};
-use libredlock::{Client, ClientOptions, ErrorKind, Leader, Mode};
+use libredlock::{Client, ClientOptions, ErrorKind, Leader, Lock, Mode};
 
 fn open(servers: &Servers, count: usize) -> Client {
     let options = ClientOptions::new().node_timeout(ms(250)); // the machine may be busy
@@ -128,6 +128,32 @@ fn a_panic_stays_on_this_side() {
     client.lock("other").acquire().unwrap().release().unwrap();
 }
 
+/// A program that keeps its lock where on_lost finds it; the lock may be the last that keeps its
+/// client.
+#[test]
+fn on_lost_may_drop_the_lock() {
+    for is_last in [false, true] {
+        let servers = Servers::start(1);
+        let client = open(&servers, 1);
+        let slot: Arc<Mutex<Option<Lock>>> = Arc::default();
+        let (sender, lost) = mpsc::channel();
+        let theirs = slot.clone();
+        let lock = client.lock("nightly").ttl(ms(300)).on_lost(move |why| {
+            let before = why.to_string();
+            drop(theirs.lock().unwrap().take());
+            sender.send((before, why.to_string())).unwrap();
+        });
+        *slot.lock().unwrap() = Some(lock.acquire().unwrap());
+        let kept = Some(client).filter(|_| !is_last);
+        servers.ask(0, "SET nightly another");
+        let (before, after) = lost.recv_timeout(ms(5000)).unwrap();
+        assert_eq!(before, after);
+        assert!(slot.lock().unwrap().is_none());
+        drop(kept);
+        until("the end of the client", || servers.clients(0) == 0);
+    }
+}
+
 #[test]
 fn guarded_locks_have_fences() {
     let servers = Servers::guarded(3);
@@ -180,10 +206,25 @@ fn mistakes_are_named() {
     let client = open(&servers, 1);
     let short = client.lock("nightly").ttl(ms(1)).acquire().unwrap_err();
     assert_eq!((short.kind(), short.result()), (ErrorKind::BadArgument, -6));
-    assert_eq!(
-        client.lock("").acquire().unwrap_err().kind(),
-        ErrorKind::BadArgument
-    );
+    let nameless = [
+        client.lock("").acquire().unwrap_err(),
+        client.observe("").unwrap_err(),
+    ];
+    for each in nameless {
+        assert_eq!(each.kind(), ErrorKind::BadArgument);
+        assert!(each.sentence().starts_with("the resource is empty"));
+    }
+    for none in [
+        client.lock("nightly").slots(0),
+        client.lock("nightly").max_hold(ms(0)),
+    ] {
+        let refused = none.acquire().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::BadArgument);
+        assert!(refused.sentence().contains(" is 0;"), "{refused}");
+    }
+    let lock = client.lock("nightly").acquire().unwrap();
+    let long = lock.extend(ms(1 << 40)).unwrap_err();
+    assert!(long.sentence().contains("ttl_ms is 1099511627776; it must"));
 }
 
 /// A child has its parent's client; it can only drop it.

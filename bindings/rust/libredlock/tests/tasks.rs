@@ -6,11 +6,12 @@
 mod common;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::sync::{mpsc, Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::{ms, until, Servers};
-use libredlock::{AsyncClient, ClientOptions, ErrorKind, Leader};
+use libredlock::{AsyncClient, AsyncLock, ClientOptions, ErrorKind, Leader};
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 async fn open(servers: &Servers, count: usize) -> AsyncClient {
@@ -147,16 +148,67 @@ async fn one_holder_at_a_time() {
     assert_eq!(turns.load(Ordering::SeqCst), 160);
 }
 
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// As in a suite of #[tokio::test]: the client is older than each runtime.
+#[test]
+fn a_client_belongs_to_no_runtime() {
+    let mut servers = Servers::start(3);
+    let options = ClientOptions::new().node_timeout(ms(250));
+    let client = options.open_async(servers.nodes().as_str()).unwrap();
+    let (sender, reported) = mpsc::channel();
+    let lock = client.lock("held").ttl(ms(2000));
+    let acquiring = lock.on_lost(move |why| sender.send(why.clone()).unwrap());
+    let held = runtime().block_on(async {
+        assert_eq!(client.wait_ready(ms(5000)).await.unwrap(), 3);
+        acquiring.acquire().await.unwrap()
+    });
+    let idle = runtime(); // tasks that nobody runs do not get in the way of others
+    idle.spawn(client.lock("held").acquire());
+    idle.block_on(tokio::task::yield_now());
+    runtime().block_on(async {
+        let lock = timeout(ms(5000), client.lock("other").acquire()).await;
+        lock.unwrap().unwrap().release().await.unwrap();
+        let wanted = client.lock("held").wait(ms(300)).acquire();
+        let refused = timeout(ms(5000), wanted).await.unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Held);
+        held.extend(ms(3000)).await.unwrap();
+        servers.kill(0);
+        servers.kill(1);
+        let lost = timeout(ms(5000), held.lost()).await.unwrap();
+        assert_eq!(reported.recv_timeout(ms(5000)).unwrap(), lost);
+        let released = timeout(ms(5000), held.release()).await.unwrap();
+        assert!(released.is_err());
+    });
+}
+
+#[test]
+fn on_lost_may_drop_the_last_lock() {
+    let servers = Servers::start(1);
+    let slot: Arc<Mutex<Option<AsyncLock>>> = Arc::default();
+    let (sender, lost) = mpsc::channel();
+    let theirs = slot.clone();
+    runtime().block_on(async {
+        let client = open(&servers, 1).await;
+        let lock = client.lock("nightly").ttl(ms(300)).on_lost(move |why| {
+            let before = why.to_string();
+            drop(theirs.lock().unwrap().take());
+            sender.send((before, why.to_string())).unwrap();
+        });
+        *slot.lock().unwrap() = Some(lock.acquire().await.unwrap());
+    });
+    servers.ask(0, "SET nightly another");
+    let (before, after) = lost.recv_timeout(ms(5000)).unwrap();
+    assert_eq!(before, after);
+    until("the end of the client", || servers.clients(0) == 0);
+}
+
 /// The runtime ends while locks are held and wanted: nothing waits, and what was held is released.
 #[test]
 fn the_runtime_may_end_first() {
     let servers = Servers::start(3);
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-    };
     let began = Instant::now();
     let first = runtime();
     let (client, lock) = first.block_on(async {

@@ -115,6 +115,12 @@ impl Servers {
         answer
     }
 
+    /// How many connections a node has, but for the one that asks.
+    pub fn clients(&self, node: usize) -> usize {
+        let all = self.ask(node, "CLIENT LIST");
+        all.lines().filter(|line| line.starts_with("id=")).count() - 1
+    }
+
     /// How many of the running nodes have the key.
     pub fn holding(&self, resource: &str) -> usize {
         let exists = format!("EXISTS {resource}");
