@@ -10,6 +10,7 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadLocalRandom;
@@ -246,6 +247,105 @@ public final class Cases {
         }
     }
 
+    /** The common pool is busy: no interrupt may need it, at whatever moment it comes. */
+    public static void starved() throws Exception {
+        CountDownLatch end = new CountDownLatch(1);
+        for (int i = 0; i < 300; i++) ForkJoinPool.commonPool().execute(() -> {
+            try {
+                end.await();
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        });
+        try (Redlock client = Redlock.open(); Redlock other = Redlock.open(); Lock lock = other.acquire("p", USUAL)) {
+            lock.ensureHeld();
+            AtomicInteger interrupted = new AtomicInteger();
+            for (int round = 0; round < 400; round++) {
+                CountDownLatch begins = new CountDownLatch(1);
+                Thread waiter = (round % 2 == 0 ? Thread.ofPlatform() : Thread.ofVirtual()).start(() -> {
+                    begins.countDown();
+                    fails(InterruptedException.class, () -> client.acquire("p", LockOptions.defaults()));
+                    interrupted.incrementAndGet();
+                });
+                begins.await();
+                long at = System.nanoTime() + ThreadLocalRandom.current().nextLong(120_000);
+                while (System.nanoTime() < at) Thread.onSpinWait();
+                waiter.interrupt();
+                check(waiter.join(LONG), "round " + round);
+            }
+            same(400, interrupted.get());
+            for (int round = 0; round < 20; round++) { // and no close() of a client may
+                Redlock brief = Redlock.open();
+                Thread waiter = Thread.ofPlatform().start(() -> fails(RuntimeException.class,
+                        () -> brief.acquire("p", LockOptions.defaults())));
+                Thread.sleep(round % 4);
+                brief.close();
+                check(waiter.join(LONG), "closed, round " + round);
+            }
+        } finally {
+            end.countDown();
+        }
+    }
+
+    /** The only carrier computes: a platform thread waits for no virtual one. */
+    public static void computing() throws Exception {
+        same("1", System.getProperty("jdk.virtualThreadScheduler.maxPoolSize"));
+        try (Redlock client = Redlock.open(); Lock busy = client.acquire("busy", USUAL)) {
+            busy.ensureHeld();
+            Lock mine = client.acquire("mine", USUAL);
+            for (int i = 0; i < 2; i++) client.acquireAsync("busy", LockOptions.defaults()); // so that virtual threads gather
+            CountDownLatch computes = new CountDownLatch(1);
+            CountDownLatch end = new CountDownLatch(1);
+            Thread.ofVirtual().start(() -> {
+                Thread.ofVirtual().start(() -> {
+                    try (Lock theirs = client.acquire("v", USUAL)) {
+                        theirs.ensureHeld();
+                    } catch (InterruptedException e) {
+                        throw new AssertionError(e);
+                    }
+                });
+                Thread.ofVirtual().start(() -> {
+                    computes.countDown();
+                    while (end.getCount() > 0) Thread.onSpinWait();
+                });
+            });
+            computes.await();
+            try {
+                client.acquireAsync("free", USUAL).get(10, TimeUnit.SECONDS).closeAsync().get(10, TimeUnit.SECONDS);
+                mine.closeAsync().get(10, TimeUnit.SECONDS);
+            } finally {
+                end.countDown();
+            }
+            until(() -> isFree("v"), "the virtual thread's turn");
+        }
+    }
+
+    /** What the library would take for something else. */
+    public static void mistakes() throws Exception {
+        try (Redlock client = Redlock.open()) {
+            for (String text : List.of("a\ud800", "\udc00a")) {
+                fails(IllegalArgumentException.class, () -> client.acquire(text, USUAL));
+                fails(IllegalArgumentException.class, () -> client.observe(text, leader -> { }));
+                fails(IllegalArgumentException.class, () -> USUAL.owner(text));
+                fails(IllegalArgumentException.class, () -> Redlock.open(text));
+            }
+            for (ClientOptions options : List.of(ClientOptions.defaults().keyPrefix("a\0b"), ClientOptions.defaults().keyPrefix("\ud800")))
+                fails(IllegalArgumentException.class, () -> Redlock.open(System.getenv("REDLOCK_NODES"), options));
+            fails(IllegalArgumentException.class, () -> Redlock.open(System.getenv("REDLOCK_NODES") + "\0,redis://other"));
+            Duration endless = Duration.ofSeconds(Long.MAX_VALUE);
+            check(fails(IllegalArgumentException.class, () -> USUAL.ttl(endless)).getMessage().contains("too long a duration"), "ttl");
+            fails(IllegalArgumentException.class, () -> USUAL.maxWait(endless));
+            fails(IllegalArgumentException.class, () -> USUAL.slots(0));
+            fails(IllegalArgumentException.class, () -> USUAL.maxHold(Duration.ZERO));
+            fails(RedlockException.class, () -> client.acquire("m", USUAL.ttl(Duration.ZERO)));
+            check(fails(RedlockException.class, () -> client.observe("", leader -> { })).sentence().contains("empty"), "observe");
+            try (Lock lock = client.acquire("m\0n", USUAL)) { // is a name
+                RedlockException tooLong = fails(RedlockException.class, () -> lock.extend(Duration.ofDays(9999)));
+                check(tooLong.sentence().contains("ttl_ms"), tooLong.sentence());
+            }
+        }
+    }
+
     /** With one carrier: a virtual thread that waits must leave it to the others. */
     public static void carriers() throws Exception {
         same("1", System.getProperty("jdk.virtualThreadScheduler.maxPoolSize"));
@@ -392,6 +492,8 @@ public final class Cases {
             check(when.get() < ends, "reported " + (when.get() - ends) + " ns after the end of validity");
             same(why.sentence(), fails(RedlockException.Lost.class, lock::ensureHeld).sentence());
             fails(RedlockException.Lost.class, lock::close);
+            lock.close();
+            lock.closeAsync().get();
             RedlockException.NoQuorum none = fails(RedlockException.NoQuorum.class, () -> client.acquire("l", ONE_TRY));
             check(none.sentence().contains("2 of 5"), none.sentence());
         }

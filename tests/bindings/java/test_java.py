@@ -88,13 +88,14 @@ def case(name, place, environ, *options, servers=()):
 UP = {mode: ("redlock", "up", "-q", "-n", "3", "--mode", mode, "--") for mode in ("classic", "guarded")}
 
 
-@pytest.mark.parametrize("name", ["basics", "kinds", "futures", "interrupts", "closing", "forgotten", "exits"])
+@pytest.mark.parametrize("name", ["basics", "kinds", "futures", "interrupts", "starved", "mistakes", "closing", "forgotten", "exits"])
 def test_on_three_nodes(name, empty, environ):
     case(name, empty, environ, servers=UP["classic"])
 
 
-def test_one_carrier(empty, environ):
-    case("carriers", empty, environ, *ONE_CARRIER, servers=UP["classic"])
+@pytest.mark.parametrize("name", ["carriers", "computing"])
+def test_one_carrier(name, empty, environ):
+    case(name, empty, environ, *ONE_CARRIER, servers=UP["classic"])
 
 
 def test_guarded(empty, environ):

@@ -47,7 +47,7 @@ public final class ClientOptions {
     }
 
     private ClientOptions text(Text field, Object value) {
-        return with((to, arena) -> field.set(to, arena.allocateFrom(value.toString())));
+        return with((to, arena) -> field.set(to, Native.text(arena, value.toString())));
     }
 
     MemorySegment in(Arena arena) {
@@ -61,6 +61,7 @@ public final class ClientOptions {
     /** At least 1 ms unless it is 0: what the caller gives is never cut to "the default". */
     static long millis(Duration duration) {
         if (duration.isNegative()) throw new IllegalArgumentException("a negative duration: " + duration);
+        if (duration.getSeconds() > Long.MAX_VALUE / 1000 - 1) throw new IllegalArgumentException("too long a duration: " + duration);
         return duration.isZero() ? 0 : Math.max(1, duration.toMillis());
     }
 

@@ -5,7 +5,6 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandles;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
@@ -15,6 +14,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** A client of the library, and the thread that waits for its descriptor. It is freed after all that it keeps. */
@@ -42,19 +42,19 @@ final class Core {
     private boolean closed;
     private volatile boolean stopped;
 
-    /** Of `thread` alone: what came out of redlock_process(), and what that led to. */
+    /** Of `thread` alone: what came out of redlock_process(). */
     private final Queue<Runnable> ended = new ArrayDeque<>();
-    private final List<Handle> toStart = new ArrayList<>();
+    private boolean submits;
 
     private final Queue<Handle> submitted = new ConcurrentLinkedQueue<>();
-    private final AtomicInteger unstarted = new AtomicInteger();
+    private final AtomicBoolean gathers = new AtomicBoolean();
     final AtomicInteger flying = new AtomicInteger();
 
     Core(String nodes, ClientOptions options) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment opened = arena.allocate(ValueLayout.ADDRESS);
             MemorySegment error = error(arena);
-            int result = Abi.redlock_client_open(nodes == null ? MemorySegment.NULL : arena.allocateFrom(nodes), options.in(arena),
+            int result = Abi.redlock_client_open(nodes == null ? MemorySegment.NULL : Native.text(arena, nodes), options.in(arena),
                     opened, error);
             check(result, "", error);
             client = opened.get(ValueLayout.ADDRESS, 0);
@@ -122,7 +122,7 @@ final class Core {
     private static MemorySegment names(Arena arena, List<String> resources) {
         MemorySegment names = arena.allocate(Abi.redlock_bytes.BYTES * Math.max(1, resources.size()), Long.BYTES);
         for (int i = 0; i < resources.size(); i++) {
-            byte[] bytes = resources.get(i).getBytes(StandardCharsets.UTF_8);
+            byte[] bytes = Native.utf8(resources.get(i));
             MemorySegment name = names.asSlice(i * Abi.redlock_bytes.BYTES, Abi.redlock_bytes.BYTES);
             Abi.redlock_bytes.data(name, Native.bytes(arena, bytes));
             Abi.redlock_bytes.bytes(name, bytes.length);
@@ -138,12 +138,13 @@ final class Core {
     }
 
     MemorySegment observe(Observer observer, String resource) {
+        byte[] name = Native.utf8(resource);
+        if (name.length == 0) throw RedlockException.of(Abi.REDLOCK_BAD_ARGUMENT, "", "the resource is empty", "Give it a name.");
         enter();
         OBSERVERS.put(observer.number, observer);
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment made = arena.allocate(ValueLayout.ADDRESS);
             MemorySegment error = error(arena);
-            byte[] name = resource.getBytes(StandardCharsets.UTF_8);
             check(Abi.redlock_observe_start(client, Native.bytes(arena, name), name.length, LEADER,
                     MemorySegment.ofAddress(observer.number), made, error), resource, error);
             return made.get(ValueLayout.ADDRESS, 0);
@@ -206,13 +207,15 @@ final class Core {
     }
 
     private boolean turn() {
-        handOut();
         Native.poll(fds);
-        return Abi.redlock_process(client) == Abi.REDLOCK_OK;
+        boolean on = Abi.redlock_process(client) == Abi.REDLOCK_OK;
+        handOut();
+        return on;
     }
 
     /** In `thread` it does meanwhile what the future waits for. */
     <T> T join(CompletableFuture<T> future) {
+        if (Thread.currentThread() == thread) handOut(); // the rest of the turn
         while (Thread.currentThread() == thread && !future.isDone() && turn()) {
             // on
         }
@@ -227,11 +230,8 @@ final class Core {
                 report(e);
             }
         }
-        if (toStart.isEmpty()) return;
-        submitted.addAll(toStart);
-        int count = toStart.size();
-        toStart.clear();
-        if (unstarted.getAndAdd(count) == 0) startAll();
+        if (submits) startAll();
+        submits = false;
     }
 
     private void run(Runnable after) {
@@ -282,33 +282,32 @@ final class Core {
 
     // ---- operations: many start in one call, and leave in one write to each node -----------------
 
+    /** One virtual thread waits for its carrier, and meanwhile others that were answered with it leave here what they want. No platform
+     * thread waits for a carrier: it starts at once what is there. */
     void submit(Handle handle) {
+        submitted.add(handle);
         if (Thread.currentThread() == thread) {
-            toStart.add(handle);
+            submits = true; // starts when all that ended is handed out
             return;
         }
-        submitted.add(handle);
-        if (unstarted.getAndIncrement() > 0) return;
-        if (Thread.currentThread().isVirtual() && flying.get() > 1) Thread.yield(); // others that were answered with us come now
+        if (Thread.currentThread().isVirtual() && flying.get() > 1) {
+            if (!gathers.compareAndSet(false, true)) return;
+            Thread.yield();
+            gathers.set(false);
+        }
         startAll();
     }
 
-    /** Runs in one thread at a time: the one that found nothing unstarted. */
+    /** Takes no monitor before the start, which might part a virtual thread from its carrier. */
     private void startAll() {
-        for (int count = unstarted.get(); count > 0;) {
-            List<Handle> releases = new ArrayList<>(count);
-            List<Handle> acquisitions = new ArrayList<>(count);
-            for (int i = 0; i < count; i++) {
-                Handle handle = submitted.remove();
-                (handle.releases ? releases : acquisitions).add(handle);
-            }
-            if (!releases.isEmpty()) start(releases, true, 0);
-            while (!acquisitions.isEmpty()) {
-                long waitMs = acquisitions.getFirst().waitMs;
-                start(acquisitions.stream().filter(each -> each.waitMs == waitMs).toList(), false, waitMs);
-                acquisitions.removeIf(each -> each.waitMs == waitMs);
-            }
-            count = unstarted.addAndGet(-count);
+        List<Handle> releases = new ArrayList<>();
+        List<Handle> acquisitions = new ArrayList<>();
+        for (Handle each; (each = submitted.poll()) != null;) (each.releases ? releases : acquisitions).add(each);
+        if (!releases.isEmpty()) start(releases, true, 0);
+        while (!acquisitions.isEmpty()) {
+            long waitMs = acquisitions.getFirst().waitMs;
+            start(acquisitions.stream().filter(each -> each.waitMs == waitMs).toList(), false, waitMs);
+            acquisitions.removeIf(each -> each.waitMs == waitMs);
         }
     }
 
@@ -326,6 +325,7 @@ final class Core {
             for (int i = 0; i < count; i++) {
                 int result = results.getAtIndex(ValueLayout.JAVA_INT, i);
                 if (result != Abi.REDLOCK_OK) handles.get(i).finish(result);
+                else handles.get(i).started();
             }
         }
     }

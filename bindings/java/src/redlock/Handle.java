@@ -7,7 +7,6 @@ import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.spi.AbstractInterruptibleChannel;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.function.ToIntFunction;
 import java.util.function.ToLongFunction;
 
@@ -18,6 +17,8 @@ final class Handle implements Core.Kept {
     final CompletableFuture<RedlockException> loss = new CompletableFuture<>();
     private MemorySegment lock; // null: freed
     private CompletableFuture<Integer> under; // the operation under way; null: none
+    private volatile boolean cancelled; // it is to end
+    private boolean blocks; // a thread is in the library for it, or is about to be
     private boolean closing;
     private boolean dropped; // freed as soon as nothing is under way
 
@@ -39,8 +40,8 @@ final class Handle implements Core.Kept {
         return under;
     }
 
-    /** For the operation under way, which keeps it. */
-    synchronized MemorySegment busy() {
+    /** For the operation under way, which keeps it: nothing changes it meanwhile. */
+    MemorySegment busy() {
         return lock;
     }
 
@@ -51,6 +52,7 @@ final class Handle implements Core.Kept {
         synchronized (this) {
             over = under;
             under = null;
+            cancelled = false;
             gone = dropped;
             said = gone && !closing ? Abi.REDLOCK_CANCELLED : result;
         }
@@ -77,14 +79,29 @@ final class Handle implements Core.Kept {
         if (gone != null) core.free(this, gone);
     }
 
-    /** An acquisition that has not reached the library yet cannot be cancelled: again until it ends. */
+    /** Ends an acquisition. False: nothing is under way. The library cannot cancel what it does not have yet: what others start is
+     * cancelled in started(), and a thread that blocks is a few instructions away from the library, or from the end. */
     boolean cancel() {
-        synchronized (this) {
-            if (under == null || lock == null) return false;
-            Abi.redlock_cancel(lock);
+        for (;; Thread.yield()) {
+            synchronized (this) {
+                if (under == null || lock == null) return false;
+                cancelled = true;
+                boolean has = !blocks || Abi.redlock_lock_state(lock) == Abi.REDLOCK_STATE_ACQUIRING;
+                Abi.redlock_cancel(lock);
+                if (has) return true;
+            }
         }
-        CompletableFuture.delayedExecutor(1, TimeUnit.MILLISECONDS).execute(this::cancel);
-        return true;
+    }
+
+    /** The library has the operation. */
+    void started() {
+        if (cancelled) cancel();
+    }
+
+    /** False: it is cancelled before it begins. */
+    private synchronized boolean blocks(boolean now) {
+        blocks = now && !cancelled;
+        return blocks;
     }
 
     // ---- acquire -------------------------------------------------------------------------------
@@ -133,8 +150,9 @@ final class Handle implements Core.Kept {
         int acquire(long wait) {
             try {
                 begin();
-                return Abi.redlock_acquire(handle.busy(), wait);
+                return handle.blocks(true) ? Abi.redlock_acquire(handle.busy(), wait) : Abi.REDLOCK_CANCELLED;
             } finally {
+                handle.blocks(false); // before end(), which waits for the thread that interrupts
                 try {
                     end(true);
                 } catch (AsynchronousCloseException e) {
@@ -200,6 +218,9 @@ final class Handle implements Core.Kept {
 
     // ---- release -------------------------------------------------------------------------------
 
+    /** Not a result of the library: there is nothing to release. */
+    static final int RELEASED = 1;
+
     /** The operation that a release comes after; null: the lock is released already, or it is being released. */
     private synchronized CompletableFuture<Integer> last() {
         if (closing || lock == null) return null;
@@ -210,7 +231,7 @@ final class Handle implements Core.Kept {
     int release() {
         if (Thread.currentThread().isVirtual()) return core.join(releaseAsync());
         CompletableFuture<Integer> before = last();
-        if (before == null) return Abi.REDLOCK_OK;
+        if (before == null) return RELEASED;
         core.join(before);
         int result = begin() == null ? Abi.REDLOCK_OK : finish(Abi.redlock_release(busy()));
         free();
@@ -219,7 +240,7 @@ final class Handle implements Core.Kept {
 
     CompletableFuture<Integer> releaseAsync() {
         CompletableFuture<Integer> before = last();
-        if (before == null) return CompletableFuture.completedFuture(Abi.REDLOCK_OK);
+        if (before == null) return CompletableFuture.completedFuture(RELEASED);
         return before.thenCompose(over -> {
             CompletableFuture<Integer> done = begin();
             if (done == null) return CompletableFuture.completedFuture(Abi.REDLOCK_OK);

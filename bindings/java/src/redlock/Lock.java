@@ -80,6 +80,9 @@ public final class Lock implements AutoCloseable {
     /** {@link #extend} without waiting. */
     public CompletableFuture<Void> extendAsync(Duration ttl) {
         long ms = millis(ttl);
+        if (ms > Abi.REDLOCK_TTL_MS_MAX || ms > 0 && ms < Abi.REDLOCK_TTL_MS_MIN)
+            return CompletableFuture.failedFuture(RedlockException.of(Abi.REDLOCK_BAD_ARGUMENT, name(), "ttl_ms is " + ms
+                    + "; it must be between " + Abi.REDLOCK_TTL_MS_MIN + " and " + Abi.REDLOCK_TTL_MS_MAX, ""));
         return handle.operate(lock -> Abi.redlock_extend_start(lock, ms, Core.DONE, MemorySegment.NULL));
     }
 
@@ -106,6 +109,7 @@ public final class Lock implements AutoCloseable {
     }
 
     private void over(int result) {
+        if (result == Handle.RELEASED) return;
         forgotten.clean();
         if (result == Abi.REDLOCK_LOST || handle.loss.isDone()) throw handle.notHeld();
     }

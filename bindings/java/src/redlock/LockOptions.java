@@ -5,7 +5,6 @@ import static redlock.ClientOptions.millis;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.function.BiConsumer;
 
@@ -50,6 +49,7 @@ public final class LockOptions {
 
     /** For how long to hold the lock at most; validity ends then. */
     public LockOptions maxHold(Duration hold) {
+        if (hold.isZero()) throw new IllegalArgumentException("a hold of no time: it must be longer than 0");
         long ms = millis(hold);
         return with((to, arena) -> Abi.redlock_lock_options.hold_ms_max(to, ms));
     }
@@ -66,12 +66,13 @@ public final class LockOptions {
 
     /** One of 1 to 64 slots of the resource, whichever is free. All clients give the same number. */
     public LockOptions slots(int slots) {
+        if (slots < 1) throw new IllegalArgumentException("slots is " + slots + "; it must be between 1 and 64");
         return with((to, arena) -> Abi.redlock_lock_options.slots(to, slots));
     }
 
     /** A text that `redlock show` shows, of at most 128 bytes. */
     public LockOptions owner(String owner) {
-        byte[] bytes = owner.getBytes(StandardCharsets.UTF_8);
+        byte[] bytes = Native.utf8(owner);
         return with((to, arena) -> {
             Abi.redlock_lock_options.owner(to, Native.bytes(arena, bytes));
             Abi.redlock_lock_options.owner_bytes(to, bytes.length);

@@ -16,9 +16,14 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.util.Arrays;
 
 /** Where the library comes from, and what of the C library the binding calls. */
 final class Native {
@@ -98,6 +103,23 @@ final class Native {
         } catch (Throwable impossible) {
             throw new AssertionError(impossible);
         }
+    }
+
+    /** A string with half of a surrogate pair has no UTF-8: "?" in its place would be another name. */
+    static byte[] utf8(String text) {
+        try {
+            ByteBuffer bytes = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
+            return Arrays.copyOf(bytes.array(), bytes.limit());
+        } catch (CharacterCodingException e) {
+            throw new IllegalArgumentException("a text with half of a surrogate pair: it has no UTF-8");
+        }
+    }
+
+    /** For C, which takes a NUL as the end. */
+    static MemorySegment text(Arena arena, String text) {
+        if (text.indexOf(0) >= 0) throw new IllegalArgumentException("a text with a NUL, at " + text.indexOf(0));
+        byte[] bytes = utf8(text);
+        return bytes(arena, Arrays.copyOf(bytes, bytes.length + 1));
     }
 
     static MemorySegment bytes(Arena arena, byte[] bytes) {
