@@ -272,7 +272,7 @@ struct redlock_lock_options {
                                    `redlock show` */
     size_t owner_bytes;         /* 0 with an owner: strlen() */
     redlock_change_fn *on_change;
-    void *on_change_context;
+    void *on_change_context; /* also without on_change: redlock_lock_context() */
     int leader; /* guarded, one resource. 1: its holder is a leader, and redlock_fence() its term:
                    nodes show both to observers (redlock_observe_start()). 0 */
     uint32_t slots; /* 0: an ordinary lock. 1 to 64: a semaphore; the lock is one of so many slots
@@ -399,6 +399,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt_fenced(struct redlock_lock
  * process release it only after that time. OK, LOST (nothing is held), BUSY, FORKED. */
 REDLOCK_API int redlock_lock_disown(struct redlock_lock *lock);
 
+/* The on_change_context of its options: your object for the lock, in any callback. */
+REDLOCK_API void *redlock_lock_context(const struct redlock_lock *lock);
 /* What the lock is doing now, an enum redlock_state. Reads memory, not the network. */
 REDLOCK_API int redlock_lock_state(struct redlock_lock *lock);
 /* For how many milliseconds the lock is still surely ours; 0: it is not. Reads the clock, not the

@@ -76,7 +76,7 @@ type core struct {
 	returning int        // goroutines that are expected back before anything is started
 	backoff   int        // how rarely they came in time; ...
 	spared    int        // ... for so many turns nothing waits for them
-	locks     map[*C.struct_redlock_lock]*held
+	locks     map[uintptr]*held // by id
 	observers map[uintptr]*observer
 }
 
@@ -148,7 +148,7 @@ func Open(nodes string, options ...ClientOption) (*Client, error) {
 	}
 	inner := &core{c: c, over: make(chan struct{}), tryTime: max(terms.nodeTimeout, nodeTimeoutDefault),
 		box:       (*C.struct_rg_box)(C.calloc(1, C.sizeof_struct_rg_box)),
-		locks:     make(map[*C.struct_redlock_lock]*held),
+		locks:     make(map[uintptr]*held),
 		observers: make(map[uintptr]*observer)}
 	inner.late = time.AfterFunc(time.Hour, inner.notBack)
 	inner.late.Stop()

@@ -156,7 +156,7 @@ func (core *core) newLock(resource string, terms *lockTerms) (*held, error) {
 		return nil, newError(result, resource, why)
 	}
 	core.mutex.Lock()
-	core.locks[made.c] = made
+	core.locks[made.id] = made
 	core.mutex.Unlock()
 	return made, nil
 }
@@ -256,7 +256,7 @@ func (held *held) drop(cause error) {
 		return
 	}
 	held.core.mutex.Lock()
-	delete(held.core.locks, held.c)
+	delete(held.core.locks, held.id)
 	held.core.mutex.Unlock()
 	C.redlock_lock_free(held.c)
 	held.c = nil

@@ -24,12 +24,14 @@ static void add_event(const struct rg_event *event) {
 
 static void on_done(void *context, struct redlock_lock *lock, int result) {
     (void)context;
-    add_event(&(struct rg_event){.kind = RG_DONE, .result = result, .lock = lock});
+    const uintptr_t id = (uintptr_t)redlock_lock_context(lock);
+    add_event(&(struct rg_event){.kind = RG_DONE, .result = result, .id = id});
 }
 
 static void on_change(void *id, struct redlock_lock *lock, int change) {
+    (void)lock;
     if (change != REDLOCK_CHANGE_LOST) return;
-    add_event(&(struct rg_event){.kind = RG_LOST, .lock = lock, .id = (uintptr_t)id});
+    add_event(&(struct rg_event){.kind = RG_LOST, .id = (uintptr_t)id});
 }
 
 static void on_leader(void *id, const struct redlock_leader *leader) {

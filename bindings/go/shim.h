@@ -26,9 +26,8 @@ struct rg_leader {
 
 struct rg_event {
     int kind, result;
-    struct redlock_lock *lock; /* RG_DONE, RG_LOST */
-    uintptr_t id;              /* RG_LOST: of the lock; RG_LEADER: of the observer */
-    struct rg_leader *leader;  /* RG_LEADER: the reader frees it */
+    uintptr_t id;             /* of the lock; RG_LEADER: of the observer */
+    struct rg_leader *leader; /* RG_LEADER: the reader frees it */
 };
 
 struct rg_box {

@@ -14,15 +14,14 @@
 
 /* After this time a loop that has not processed stands still. */
 enum { STANDS_STILL_MS = 10 };
-enum { BUCKETS = 1024, MANY = 256 };
+enum { MANY = 256 };
 
 struct place {
     struct shim *shim;
     struct redlock_lock *lock; /* or */
     struct redlock_observer *observer;
-    struct place *next;           /* in its bucket */
     struct place *before, *after; /* of those with a note */
-    bool noted;
+    bool noted, freeing;
     struct note note;
     struct leader leader;
 };
@@ -39,7 +38,6 @@ struct shim {
     bool rung;
     pthread_mutex_t mutex; /* of notes */
     struct place *first, *last;
-    struct place *buckets[BUCKETS]; /* by lock: a `done` of many has one context for all */
 };
 
 static void enter(struct shim *shim) {
@@ -58,19 +56,9 @@ static bool readable(int fd, int stop, int wait_ms) {
 
 /* ---- notes ---- */
 
-static struct place **bucket(struct shim *shim, const struct redlock_lock *lock) {
-    return &shim->buckets[((uintptr_t)lock >> 5) % BUCKETS];
-}
-
-static struct place *find(struct shim *shim, const struct redlock_lock *lock) {
-    struct place *place = *bucket(shim, lock);
-    while (place && place->lock != lock) place = place->next;
-    return place;
-}
-
 static void note(struct place *place) {
     struct shim *shim = place->shim;
-    if (place->noted) return;
+    if (place->noted || place->freeing) return;
     place->noted = true;
     place->before = shim->last;
     place->after = NULL;
@@ -87,15 +75,13 @@ static void unnote(struct place *place) {
 }
 
 static void on_done(void *context, struct redlock_lock *lock, int result) {
-    struct shim *shim = context;
-    pthread_mutex_lock(&shim->mutex);
-    struct place *place = find(shim, lock);
-    if (place) {
-        place->note.done = 1;
-        place->note.result = result;
-        note(place);
-    }
-    pthread_mutex_unlock(&shim->mutex);
+    struct place *place = redlock_lock_context(lock);
+    (void)context;
+    pthread_mutex_lock(&place->shim->mutex);
+    place->note.done = 1;
+    place->note.result = result;
+    note(place);
+    pthread_mutex_unlock(&place->shim->mutex);
 }
 
 static void on_change(void *context, struct redlock_lock *lock, int change) {
@@ -247,10 +233,8 @@ int shim_lock_new(struct shim *shim, uint64_t id, const struct redlock_bytes *re
                   struct place **made, struct redlock_error *error) {
     struct place *place = place_new(shim, id);
     if (!place) return REDLOCK_NO_MEMORY;
-    if (watched) {
-        options->on_change = on_change;
-        options->on_change_context = place;
-    }
+    if (watched) options->on_change = on_change;
+    options->on_change_context = place;
     int result = count == 1 ? redlock_lock_new(shim->client, resources->data, resources->bytes,
                                                options, &place->lock, error)
                             : redlock_lock_new_multi(shim->client, resources, count, options,
@@ -259,10 +243,6 @@ int shim_lock_new(struct shim *shim, uint64_t id, const struct redlock_bytes *re
         shim_place_free(place);
         return result;
     }
-    pthread_mutex_lock(&shim->mutex);
-    place->next = *bucket(shim, place->lock);
-    *bucket(shim, place->lock) = place;
-    pthread_mutex_unlock(&shim->mutex);
     *made = place;
     return REDLOCK_OK;
 }
@@ -282,16 +262,12 @@ int shim_observe(struct shim *shim, uint64_t id, const void *resource, size_t by
     return result;
 }
 
+/* From here on nothing is noted of it. */
 static void forget(struct place *place) {
-    struct shim *shim = place->shim;
-    pthread_mutex_lock(&shim->mutex);
+    pthread_mutex_lock(&place->shim->mutex);
+    place->freeing = true;
     unnote(place);
-    for (struct place **at = bucket(shim, place->lock); *at; at = &(*at)->next) {
-        if (*at != place) continue;
-        *at = place->next;
-        break;
-    }
-    pthread_mutex_unlock(&shim->mutex);
+    pthread_mutex_unlock(&place->shim->mutex);
 }
 
 static void place_end(struct place *place) {
@@ -305,11 +281,10 @@ void shim_place_free(struct place *place) {
     if (!here(shim)) {
         place_end(place);
     } else {
-        forget(place); /* another lock may have its address as soon as it is free */
+        forget(place);
         enter(shim);
         place_end(place);
         leave(shim);
-        forget(place); /* no callback of it runs any more */
     }
     free(place);
     shim_free(shim);
@@ -324,11 +299,10 @@ int shim_try(struct place *place, int quorum) {
 
 static int start(struct place *place, int operation, int64_t amount) {
     struct redlock_lock *lock = place->lock;
-    struct shim *shim = place->shim;
-    if (operation == SHIM_ACQUIRE) return redlock_acquire_start(lock, amount, on_done, shim);
-    if (operation == SHIM_RELEASE) return redlock_release_start(lock, on_done, shim);
-    if (operation == SHIM_EXTEND) return redlock_extend_start(lock, amount, on_done, shim);
-    return redlock_downgrade_start(lock, on_done, shim);
+    if (operation == SHIM_ACQUIRE) return redlock_acquire_start(lock, amount, on_done, NULL);
+    if (operation == SHIM_RELEASE) return redlock_release_start(lock, on_done, NULL);
+    if (operation == SHIM_EXTEND) return redlock_extend_start(lock, amount, on_done, NULL);
+    return redlock_downgrade_start(lock, on_done, NULL);
 }
 
 int shim_start(struct place *place, int operation, int64_t amount) {
@@ -338,11 +312,11 @@ int shim_start(struct place *place, int operation, int64_t amount) {
     return result;
 }
 
-static int start_some(struct shim *shim, struct redlock_lock **locks, size_t count, int operation,
-                      int64_t amount, int *results) {
+static int start_some(struct redlock_lock **locks, size_t count, int operation, int64_t amount,
+                      int *results) {
     if (operation == SHIM_ACQUIRE)
-        return redlock_acquire_many_start(locks, count, amount, results, on_done, shim);
-    return redlock_release_many_start(locks, count, results, on_done, shim);
+        return redlock_acquire_many_start(locks, count, amount, results, on_done, NULL);
+    return redlock_release_many_start(locks, count, results, on_done, NULL);
 }
 
 void shim_start_many(struct place **places, size_t count, int operation, int64_t amount,
@@ -353,8 +327,7 @@ void shim_start_many(struct place **places, size_t count, int operation, int64_t
         some = count - done < MANY ? count - done : MANY;
         for (size_t i = 0; i < some; i++) locks[i] = places[done + i]->lock;
         enter(shim);
-        (void)start_some(shim, locks, some, operation, amount,
-                         results + done); /* each has its own */
+        (void)start_some(locks, some, operation, amount, results + done); /* each has its own */
         leave(shim);
     }
 }

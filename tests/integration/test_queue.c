@@ -36,6 +36,7 @@ struct done {
 
 static void on_done(void *context, struct redlock_lock *lock, int result) {
     struct done *done = context;
+    assert_ptr_equal(redlock_lock_context(lock), NULL);
     done->thread = pthread_self();
     done->result = result;
     done->count++;
@@ -69,6 +70,36 @@ static void callbacks_run_where_they_are_asked_for(void **state) {
     redlock_lock_free(lock);
     redlock_client_free(client);
     assert_int_equal(servers_holding(&three, "queued"), 0);
+}
+
+/* At first no node is connected, so that nothing has been sent. */
+static void cancelled_at_once(void **state) {
+    (void)state;
+    struct done done = {0};
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    redlock_client_options_init(&options);
+    options.queue = 1;
+    options.node_timeout_ms = 150;
+    assert_result(redlock_client_open(three.urls, &options, &client, NULL), REDLOCK_OK);
+    for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET at-once another"));
+    struct redlock_lock *lock = new_lock(client, "at-once", NULL);
+    for (int i = 0; i < 20; i++) {
+        assert_result(redlock_acquire_start(lock, REDLOCK_WAIT_FOREVER, on_done, &done),
+                      REDLOCK_OK);
+        redlock_cancel(lock);
+        redlock_cancel(lock); /* once is enough, and twice does no harm */
+        expect_done(client, &done, REDLOCK_CANCELLED);
+        assert_false(rings(client, 10));
+        if (i == 9) assert_true(redlock_client_wait_ready(client, 3000) == 3);
+    }
+    assert_result(redlock_acquire_many_start(&lock, 1, REDLOCK_WAIT_FOREVER, NULL, on_done, &done),
+                  REDLOCK_OK);
+    redlock_cancel(lock);
+    expect_done(client, &done, REDLOCK_CANCELLED);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "DEL at-once"));
 }
 
 /* The program is busy for three TTLs. */
@@ -261,6 +292,7 @@ static void so_does_the_other_one(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(callbacks_run_where_they_are_asked_for),
+        cmocka_unit_test(cancelled_at_once),
         cmocka_unit_test(renewals_need_nobody),
         cmocka_unit_test(the_last_lock_is_freed_in_its_callback),
         cmocka_unit_test(several_threads_may_ask),
