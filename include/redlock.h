@@ -494,12 +494,12 @@ static inline void redlock_why_report_init(struct redlock_why_report *why) {
     why->size = sizeof *why;
 }
 /* Explains a `result` of an operation on `lock`, or of the client's (`lock` NULL), in the words
- * that the command line prints. `verdicts`: what the client's nodes answered, for example in the
- * views of a peek; NULL: what they answered in the lock's last operation, if there is one. It
- * reports what the client knows now: it asks no node, waits for nothing and may be called in
- * callbacks, and the text is yours and contains no secret. Call it before the next operation on
- * the lock. (Who holds a lock only the nodes know: redlock_peek().) OK, BAD_ARGUMENT (the lock is
- * another client's), FORKED. */
+ * that the command line prints; CANCELLED by what the last try met, if it is known. `verdicts`:
+ * what the client's nodes answered, for example in the views of a peek; NULL: what they answered in
+ * the lock's last operation, if there is one. It reports what the client knows now: it asks no
+ * node, waits for nothing and may be called in callbacks, and the text is yours and contains no
+ * secret. Call it before the next operation on the lock. (Who holds a lock only the nodes know:
+ * redlock_peek().) OK, BAD_ARGUMENT (the lock is another client's), FORKED. */
 REDLOCK_API int redlock_why(struct redlock_client *client, struct redlock_lock *lock, int result,
                             const int *verdicts, struct redlock_why_report *why);
 

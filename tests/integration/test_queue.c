@@ -72,6 +72,14 @@ static void callbacks_run_where_they_are_asked_for(void **state) {
     assert_int_equal(servers_holding(&three, "queued"), 0);
 }
 
+static struct redlock_why_report why_cancelled(struct redlock_client *client,
+                                               struct redlock_lock *lock) {
+    struct redlock_why_report why;
+    redlock_why_report_init(&why);
+    assert_result(redlock_why(client, lock, REDLOCK_CANCELLED, NULL, &why), REDLOCK_OK);
+    return why;
+}
+
 /* At first no node is connected, so that nothing has been sent. */
 static void cancelled_at_once(void **state) {
     (void)state;
@@ -91,12 +99,20 @@ static void cancelled_at_once(void **state) {
         redlock_cancel(lock); /* once is enough, and twice does no harm */
         expect_done(client, &done, REDLOCK_CANCELLED);
         assert_false(rings(client, 10));
+        if (i >= 10) assert_int_equal(why_cancelled(client, lock).result, REDLOCK_HELD);
         if (i == 9) assert_true(redlock_client_wait_ready(client, 3000) == 3);
     }
     assert_result(redlock_acquire_many_start(&lock, 1, REDLOCK_WAIT_FOREVER, NULL, on_done, &done),
                   REDLOCK_OK);
     redlock_cancel(lock);
     expect_done(client, &done, REDLOCK_CANCELLED);
+    for (int i = 0; i < 2; i++) server_pause(&three.at[i]);
+    assert_result(redlock_acquire_start(lock, REDLOCK_WAIT_FOREVER, on_done, &done), REDLOCK_OK);
+    redlock_cancel(lock);
+    expect_done(client, &done, REDLOCK_CANCELLED);
+    assert_int_equal(why_cancelled(client, lock).result, REDLOCK_NO_QUORUM);
+    assert_int_equal(why_cancelled(client, lock).silent, 2);
+    for (int i = 0; i < 2; i++) server_resume(&three.at[i]);
     redlock_lock_free(lock);
     redlock_client_free(client);
     for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "DEL at-once"));
