@@ -139,7 +139,9 @@ struct redlock_client_options {
     redlock_password_fn *password; /* the program gives it; NULL: none. Not with password_file */
     void *password_context;
     int queue; /* with a service thread. 1: callbacks wait until you call redlock_process(), and run
-                  there; the thread goes on renewing. For event loops and other languages. 0 */
+                  there; the thread goes on renewing, also while your loop stands still. For event
+                  loops and other languages. LOST may then come before the `done` of the
+                  acquisition, with OK. 0 */
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead, which passes the size
  * that your header knows. */
@@ -223,8 +225,9 @@ REDLOCK_API int redlock_client_node(struct redlock_client *client, size_t node,
  * readable when redlock_process() has work, timers included. The client owns it. -1: the service
  * thread does all work, or no descriptor is left. */
 REDLOCK_API int redlock_client_fd(struct redlock_client *client);
-/* Does all work that is due, without blocking, and runs callbacks. With a queue, two threads may
- * call it: one of them runs the callbacks. OK, FORKED, BAD_ARGUMENT (the service thread does it).
+/* Does all work that is due, without blocking, and runs callbacks; perhaps none. With a queue, two
+ * threads may call it: one of them runs the callbacks. OK, FORKED, BAD_ARGUMENT (the service thread
+ * does it).
  */
 REDLOCK_API int redlock_process(struct redlock_client *client);
 
@@ -315,7 +318,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_try(struct redlock_lock *lock);
  * retries are used up, or redlock_cancel(). A failure is that of the last try. It leaves no key of
  * ours on a node that can be reached; elsewhere our key ends with its TTL. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms);
-/* Ends an acquisition in another thread (CANCELLED). Otherwise does nothing. */
+/* Ends an acquisition that has begun, or that redlock_acquire_many() has yet to begin (CANCELLED).
+ * Otherwise does nothing. */
 REDLOCK_API void redlock_cancel(struct redlock_lock *lock);
 /* Sets what is left to at least `ttl_ms` (0: the lock's own TTL) on a majority. Never shortens,
  * never brings a lost lock back. OK, LOST, NO_QUORUM (still ours for redlock_validity_ms()), LIMIT,

@@ -17,11 +17,9 @@
 #include <utility>
 #include <vector>
 
-#if defined(__cpp_impl_coroutine) && defined(__has_include)
-#if __has_include(<coroutine>)
+#ifdef __cpp_impl_coroutine
 #include <coroutine>
 #define REDLOCK_COROUTINES 1
-#endif
 #endif
 
 namespace redlock {
