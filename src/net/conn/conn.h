@@ -190,8 +190,8 @@ struct net {
     /* The clock for all that was read at once or is due at once; 0: none, ask the clock. */
     rl_ns sample;
     int epoll, kick, timer, sleeper;
-    int sockets;    /* the epoll set of all sockets: `epoll`, or part of it */
-    int ring, bell; /* an eventfd; the epoll set of it, and of `sockets` */
+    int sockets;                   /* the epoll set of all sockets: `epoll`, or part of it */
+    int ring, bell;                /* an eventfd; the epoll set of it, and of `sockets` */
     rl_ns timer_at;                /* the time that the timerfd is set to */
     pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a short time */
     rl_ns sleeper_at;              /* the time that the sleeper's timer is set to */
@@ -223,7 +223,7 @@ static inline bool conn_is_for_votes(const struct conn *conn) {
  * parent's, and not once the program has closed them: their numbers may be anything's. */
 bool net_may_touch(const struct net *net);
 
-/* net.c: false: no descriptor, or no memory */
+/* host.c: false: no descriptor, or no memory */
 bool net_watch(const struct net *net, int fd, enum epoll_item item);
 
 /* conn.c: one connection's life */

@@ -62,6 +62,11 @@ static void raise_event(struct net *net, int event) {
 
 void net_kick(struct net *net) { raise_event(net, net->kick); }
 
+bool net_watch(const struct net *net, int fd, enum epoll_item item) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)item << 56};
+    return fd >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
 /* The sockets get a set of their own: the program is not woken by a kick. */
 bool net_make_bell(struct net *net) {
     struct epoll_event rings = {.events = EPOLLIN}, silent = {.events = 0};

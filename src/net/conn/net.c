@@ -22,11 +22,6 @@ enum { TIMERS_PER_PROCESS = 1024 };
 
 /* ---- opening and closing ---- */
 
-bool net_watch(const struct net *net, int fd, enum epoll_item item) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)item << 56};
-    return fd >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 static bool open_descriptors(struct net *net, struct net_error *error) {
     net->epoll = net->sockets = epoll_create1(EPOLL_CLOEXEC);
     net->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
