@@ -6,6 +6,7 @@ if(REDLOCK_STATIC)
   return()
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/bindings/cpp/redlock.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set_target_properties(redlock_shared PROPERTIES EXPORT_NAME redlock)
 set_target_properties(redlock_static PROPERTIES EXPORT_NAME static)

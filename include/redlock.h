@@ -139,7 +139,9 @@ struct redlock_client_options {
     redlock_password_fn *password; /* the program gives it; NULL: none. Not with password_file */
     void *password_context;
     int queue; /* with a service thread. 1: callbacks wait until you call redlock_process(), and run
-                  there; the thread goes on renewing. For event loops and other languages. 0 */
+                  there; the thread goes on renewing, also while your loop stands still. For event
+                  loops and other languages. LOST may then come before the `done` of the
+                  acquisition, with OK. 0 */
 };
 /* Writes the defaults into a struct of `size` bytes. Call _init() instead, which passes the size
  * that your header knows. */
@@ -223,8 +225,9 @@ REDLOCK_API int redlock_client_node(struct redlock_client *client, size_t node,
  * readable when redlock_process() has work, timers included. The client owns it. -1: the service
  * thread does all work, or no descriptor is left. */
 REDLOCK_API int redlock_client_fd(struct redlock_client *client);
-/* Does all work that is due, without blocking, and runs callbacks. With a queue, two threads may
- * call it: one of them runs the callbacks. OK, FORKED, BAD_ARGUMENT (the service thread does it).
+/* Does all work that is due, without blocking, and runs callbacks; perhaps none. With a queue, two
+ * threads may call it: one of them runs the callbacks. OK, FORKED, BAD_ARGUMENT (the service thread
+ * does it).
  */
 REDLOCK_API int redlock_process(struct redlock_client *client);
 
@@ -272,7 +275,7 @@ struct redlock_lock_options {
                                    `redlock show` */
     size_t owner_bytes;         /* 0 with an owner: strlen() */
     redlock_change_fn *on_change;
-    void *on_change_context;
+    void *on_change_context; /* also without on_change: redlock_lock_context() */
     int leader; /* guarded, one resource. 1: its holder is a leader, and redlock_fence() its term:
                    nodes show both to observers (redlock_observe_start()). 0 */
     uint32_t slots; /* 0: an ordinary lock. 1 to 64: a semaphore; the lock is one of so many slots
@@ -315,7 +318,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_try(struct redlock_lock *lock);
  * retries are used up, or redlock_cancel(). A failure is that of the last try. It leaves no key of
  * ours on a node that can be reached; elsewhere our key ends with its TTL. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire(struct redlock_lock *lock, int64_t wait_ms);
-/* Ends an acquisition in another thread (CANCELLED). Otherwise does nothing. */
+/* Ends an acquisition that has begun, or that redlock_acquire_many() has yet to begin (CANCELLED).
+ * Otherwise does nothing. */
 REDLOCK_API void redlock_cancel(struct redlock_lock *lock);
 /* Sets what is left to at least `ttl_ms` (0: the lock's own TTL) on a majority. Never shortens,
  * never brings a lost lock back. OK, LOST, NO_QUORUM (still ours for redlock_validity_ms()), LIMIT,
@@ -399,6 +403,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_adopt_fenced(struct redlock_lock
  * process release it only after that time. OK, LOST (nothing is held), BUSY, FORKED. */
 REDLOCK_API int redlock_lock_disown(struct redlock_lock *lock);
 
+/* The on_change_context of its options: your object for the lock, in any callback. */
+REDLOCK_API void *redlock_lock_context(const struct redlock_lock *lock);
 /* What the lock is doing now, an enum redlock_state. Reads memory, not the network. */
 REDLOCK_API int redlock_lock_state(struct redlock_lock *lock);
 /* For how many milliseconds the lock is still surely ours; 0: it is not. Reads the clock, not the
@@ -492,12 +498,12 @@ static inline void redlock_why_report_init(struct redlock_why_report *why) {
     why->size = sizeof *why;
 }
 /* Explains a `result` of an operation on `lock`, or of the client's (`lock` NULL), in the words
- * that the command line prints. `verdicts`: what the client's nodes answered, for example in the
- * views of a peek; NULL: what they answered in the lock's last operation, if there is one. It
- * reports what the client knows now: it asks no node, waits for nothing and may be called in
- * callbacks, and the text is yours and contains no secret. Call it before the next operation on
- * the lock. (Who holds a lock only the nodes know: redlock_peek().) OK, BAD_ARGUMENT (the lock is
- * another client's), FORKED. */
+ * that the command line prints; CANCELLED by what the last try met, if it is known. `verdicts`:
+ * what the client's nodes answered, for example in the views of a peek; NULL: what they answered in
+ * the lock's last operation, if there is one. It reports what the client knows now: it asks no
+ * node, waits for nothing and may be called in callbacks, and the text is yours and contains no
+ * secret. Call it before the next operation on the lock. (Who holds a lock only the nodes know:
+ * redlock_peek().) OK, BAD_ARGUMENT (the lock is another client's), FORKED. */
 REDLOCK_API int redlock_why(struct redlock_client *client, struct redlock_lock *lock, int result,
                             const int *verdicts, struct redlock_why_report *why);
 

@@ -48,9 +48,8 @@ type Client struct {
 
 // The part of a client that the garbage collector does not watch.
 type core struct {
-	c       *C.struct_redlock_client
-	over    chan struct{}
-	tryTime time.Duration // how long a try of a lock lasts at most
+	c    *C.struct_redlock_client
+	over chan struct{}
 
 	file      *os.File // a copy of the client's descriptor, for the runtime's poller
 	listening chan struct{}
@@ -76,7 +75,7 @@ type core struct {
 	returning int        // goroutines that are expected back before anything is started
 	backoff   int        // how rarely they came in time; ...
 	spared    int        // ... for so many turns nothing waits for them
-	locks     map[*C.struct_redlock_lock]*held
+	locks     map[uintptr]*held
 	observers map[uintptr]*observer
 }
 
@@ -89,8 +88,6 @@ type clientTerms struct {
 	recover                                                    C.int
 	prefix, quorum, user, passwordFile, tlsCA, tlsCert, tlsKey string
 }
-
-const nodeTimeoutDefault = 50 * time.Millisecond // at most
 
 // NodeTimeout is how long a try waits for a node. By default it is a twentieth of the TTL, at most
 // 50 ms.
@@ -146,9 +143,9 @@ func Open(nodes string, options ...ClientOption) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner := &core{c: c, over: make(chan struct{}), tryTime: max(terms.nodeTimeout, nodeTimeoutDefault),
+	inner := &core{c: c, over: make(chan struct{}),
 		box:       (*C.struct_rg_box)(C.calloc(1, C.sizeof_struct_rg_box)),
-		locks:     make(map[*C.struct_redlock_lock]*held),
+		locks:     make(map[uintptr]*held),
 		observers: make(map[uintptr]*observer)}
 	inner.late = time.AfterFunc(time.Hour, inner.notBack)
 	inner.late.Stop()

@@ -127,9 +127,8 @@ func (client *Client) lock(ctx context.Context, start int, resource string, lead
 	if err != nil {
 		return nil, ctx, err
 	}
-	began := time.Now()
 	if result, ended := ours.acquire(ctx, start); result != C.REDLOCK_OK || ended != nil {
-		err := ours.why(result, ended, time.Since(began) > client.tryTime)
+		err := ours.why(result, ended)
 		ours.drop(err)
 		return nil, ctx, err
 	}
@@ -156,7 +155,7 @@ func (core *core) newLock(resource string, terms *lockTerms) (*held, error) {
 		return nil, newError(result, resource, why)
 	}
 	core.mutex.Lock()
-	core.locks[made.c] = made
+	core.locks[made.id] = made
 	core.mutex.Unlock()
 	return made, nil
 }
@@ -243,7 +242,7 @@ func (held *held) lost() {
 	held.mutex.Lock()
 	defer held.mutex.Unlock()
 	if held.c != nil {
-		held.finish(held.explain(C.REDLOCK_LOST, true))
+		held.finish(held.explain(C.REDLOCK_LOST))
 	}
 }
 
@@ -256,28 +255,24 @@ func (held *held) drop(cause error) {
 		return
 	}
 	held.core.mutex.Lock()
-	delete(held.core.locks, held.c)
+	delete(held.core.locks, held.id)
 	held.core.mutex.Unlock()
 	C.redlock_lock_free(held.c)
 	held.c = nil
 }
 
 // why explains a failure; `cause` is that of a context which ended the wait.
-func (held *held) why(result C.int, cause error, tried bool) error {
+func (held *held) why(result C.int, cause error) error {
 	held.mutex.Lock()
 	defer held.mutex.Unlock()
-	err := held.explain(result, tried)
+	err := held.explain(result)
 	err.cause = cause
 	return err
 }
 
-func (held *held) explain(result C.int, tried bool) *Error {
+func (held *held) explain(result C.int) *Error {
 	var sentence, cure *C.char
-	ended := C.int(0)
-	if tried {
-		ended = 1
-	}
-	C.rg_why(held.core.c, held.c, result, ended, &result, &sentence, &cure)
+	C.rg_why(held.core.c, held.c, result, &result, &sentence, &cure)
 	err := newError(result, held.resource, sentence)
 	err.Cure = take(cure)
 	return err
@@ -360,7 +355,7 @@ func (held *held) operate(ctx context.Context, last bool, start func(*C.struct_r
 		return ended // it was lost, whatever could be deleted
 	}
 	if result != C.REDLOCK_OK {
-		return held.why(result, nil, true)
+		return held.why(result, nil)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (core *core) process() {
 		case lock == nil:
 		case events[i].kind == C.RG_DONE:
 			lock.done <- events[i].result
-		case lock.id == uintptr(events[i].id): // lost, and not another lock that has its address now
+		default:
 			lock.lost()
 		}
 	}
@@ -75,7 +75,7 @@ func (core *core) find(events []C.struct_rg_event) []*held {
 	core.found = core.found[:0]
 	done := 0
 	for i := range events {
-		core.found = append(core.found, core.locks[events[i].lock])
+		core.found = append(core.found, core.locks[uintptr(events[i].id)])
 		if events[i].kind == C.RG_DONE {
 			done++
 		}
@@ -169,7 +169,7 @@ func (core *core) startPending() {
 				continue
 			}
 			core.mutex.Lock()
-			refused := core.locks[c]
+			refused := core.locks[uintptr(C.redlock_lock_context(c))]
 			core.mutex.Unlock()
 			refused.done <- core.results[i]
 		}

@@ -24,12 +24,14 @@ static void add_event(const struct rg_event *event) {
 
 static void on_done(void *context, struct redlock_lock *lock, int result) {
     (void)context;
-    add_event(&(struct rg_event){.kind = RG_DONE, .result = result, .lock = lock});
+    const uintptr_t id = (uintptr_t)redlock_lock_context(lock);
+    add_event(&(struct rg_event){.kind = RG_DONE, .result = result, .id = id});
 }
 
 static void on_change(void *id, struct redlock_lock *lock, int change) {
+    (void)lock;
     if (change != REDLOCK_CHANGE_LOST) return;
-    add_event(&(struct rg_event){.kind = RG_LOST, .lock = lock, .id = (uintptr_t)id});
+    add_event(&(struct rg_event){.kind = RG_LOST, .id = (uintptr_t)id});
 }
 
 static void on_leader(void *id, const struct redlock_leader *leader) {
@@ -118,21 +120,11 @@ void rg_free(struct redlock_lock **locks, size_t count) {
     for (size_t i = 0; i < count; i++) redlock_lock_free(locks[i]);
 }
 
-/* What kept a lock away until its wait was cancelled. When a try has ended, and enough nodes vote,
- * they voted for another client. */
-static int obstacle(const struct redlock_why_report *why, int tried) {
-    if (why->votes < why->votes_needed) return REDLOCK_NO_QUORUM;
-    return tried ? REDLOCK_HELD : REDLOCK_CANCELLED;
-}
-
-void rg_why(struct redlock_client *client, struct redlock_lock *lock, int result, int tried,
-            int *better, char **sentence, char **cure) {
+void rg_why(struct redlock_client *client, struct redlock_lock *lock, int result, int *better,
+            char **sentence, char **cure) {
     struct redlock_why_report why;
     redlock_why_report_init(&why);
     if (redlock_why(client, lock, result, NULL, &why) != REDLOCK_OK) return;
-    if (result == REDLOCK_CANCELLED &&
-        redlock_why(client, lock, obstacle(&why, tried), NULL, &why) != REDLOCK_OK)
-        return;
     *better = why.result;
     *sentence = strdup(why.sentence);
     *cure = strdup(why.cure);

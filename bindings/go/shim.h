@@ -26,9 +26,8 @@ struct rg_leader {
 
 struct rg_event {
     int kind, result;
-    struct redlock_lock *lock; /* RG_DONE, RG_LOST */
-    uintptr_t id;              /* RG_LOST: of the lock; RG_LEADER: of the observer */
-    struct rg_leader *leader;  /* RG_LEADER: the reader frees it */
+    uintptr_t id;             /* of the lock; RG_LEADER: of the observer */
+    struct rg_leader *leader; /* RG_LEADER: the reader frees it */
 };
 
 struct rg_box {
@@ -69,10 +68,9 @@ int rg_downgrade(struct redlock_lock *lock);
 int rg_process(struct redlock_client *client, struct rg_box *box);
 void rg_free(struct redlock_lock **locks, size_t count);
 
-/* After CANCELLED, why the lock was not there by then; `tried`: at least one try has ended.
- * `sentence` and `cure` are to be freed. */
-void rg_why(struct redlock_client *client, struct redlock_lock *lock, int result, int tried,
-            int *better, char **sentence, char **cure);
+/* `sentence` and `cure` are to be freed. */
+void rg_why(struct redlock_client *client, struct redlock_lock *lock, int result, int *better,
+            char **sentence, char **cure);
 
 int rg_observe(struct redlock_client *client, const char *name, size_t bytes, uintptr_t id,
                struct redlock_observer **observer, char **text);

@@ -65,12 +65,6 @@ struct client {
     bool collected; /* by JavaScript. The memory is freed when `poll` is NULL as well */
 };
 
-/* What was started by one call. */
-struct batch {
-    size_t count, left, next;
-    struct entry *entries[];
-};
-
 /* ---- arguments and results ---- */
 
 static napi_value number_of(napi_env env, double number) {
@@ -191,16 +185,9 @@ static void report(struct entry *entry, enum event_kind kind, int result) {
     client->events[client->count++] = (struct event){entry, kind, result};
 }
 
-/* Of a batch most are answered in the order in which they were sent. */
 static void on_done(void *context, struct redlock_lock *lock, int result) {
-    struct batch *batch = context;
-    size_t at = batch->next;
-    while (!batch->entries[at] || batch->entries[at]->lock != lock) at = (at + 1) % batch->count;
-    struct entry *entry = batch->entries[at];
-    batch->entries[at] = NULL;
-    batch->next = (at + 1) % batch->count;
-    report(entry, EVENT_DONE, result);
-    if (--batch->left == 0) free(batch);
+    (void)context;
+    report(redlock_lock_context(lock), EVENT_DONE, result);
 }
 
 static void on_extended(void *context, struct redlock_lock *lock, int result) {
@@ -570,26 +557,13 @@ static void start(struct client *client, struct entry **entries, size_t count, b
                   int64_t wait_ms) {
     struct redlock_lock *locks[BATCH_MAX];
     int results[BATCH_MAX];
-    struct batch *batch = malloc(sizeof *batch + count * sizeof *entries);
-    for (size_t i = 0; i < count; i++) {
-        locks[i] = entries[i]->lock;
-        results[i] = REDLOCK_NO_MEMORY;
-        if (batch) batch->entries[i] = entries[i];
-    }
-    if (batch) {
-        batch->count = batch->left = count;
-        batch->next = 0;
-        int result =
-            release ? redlock_release_many_start(locks, count, results, on_done, batch)
-                    : redlock_acquire_many_start(locks, count, wait_ms, results, on_done, batch);
-        (void)result; /* that of one of them */
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (results[i] == REDLOCK_OK) continue;
-        report(entries[i], EVENT_DONE, results[i]);
-        if (batch) batch->entries[i] = NULL, batch->left--;
-    }
-    if (batch && batch->left == 0) free(batch);
+    for (size_t i = 0; i < count; i++) locks[i] = entries[i]->lock;
+    int result = release
+                     ? redlock_release_many_start(locks, count, results, on_done, NULL)
+                     : redlock_acquire_many_start(locks, count, wait_ms, results, on_done, NULL);
+    (void)result; /* that of one of them */
+    for (size_t i = 0; i < count; i++)
+        if (results[i] != REDLOCK_OK) report(entries[i], EVENT_DONE, results[i]);
     deliver(client);
 }
 

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,17 +11,14 @@
 
 #include "shim.h"
 
-/* After this time a loop that has not processed stands still. */
-enum { STANDS_STILL_MS = 10 };
-enum { BUCKETS = 1024, MANY = 256 };
+enum { MANY = 256 };
 
 struct place {
     struct shim *shim;
     struct redlock_lock *lock; /* or */
     struct redlock_observer *observer;
-    struct place *next;           /* in its bucket */
     struct place *before, *after; /* of those with a note */
-    bool noted;
+    bool noted, freeing;
     struct note note;
     struct leader leader;
 };
@@ -30,47 +26,17 @@ struct place {
 struct shim {
     struct redlock_client *client;
     pid_t process;
-    int stop, bell;
+    int stop;
     atomic_uint users;
-    bool driven;
-    pthread_t deputy;
-    pthread_mutex_t calls; /* driven: of the client, whose calls must not overlap */
-    unsigned turns;        /* of shim_process() */
-    bool rung;
     pthread_mutex_t mutex; /* of notes */
     struct place *first, *last;
-    struct place *buckets[BUCKETS]; /* by lock: a `done` of many has one context for all */
 };
-
-static void enter(struct shim *shim) {
-    if (shim->driven) pthread_mutex_lock(&shim->calls);
-}
-
-static void leave(struct shim *shim) {
-    if (shim->driven) pthread_mutex_unlock(&shim->calls);
-}
-
-static bool readable(int fd, int stop, int wait_ms) {
-    struct pollfd fds[] = {{.fd = stop, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
-    while (poll(fds, 2, wait_ms) < 0) continue;
-    return fds[0].revents == 0 && fds[1].revents != 0;
-}
 
 /* ---- notes ---- */
 
-static struct place **bucket(struct shim *shim, const struct redlock_lock *lock) {
-    return &shim->buckets[((uintptr_t)lock >> 5) % BUCKETS];
-}
-
-static struct place *find(struct shim *shim, const struct redlock_lock *lock) {
-    struct place *place = *bucket(shim, lock);
-    while (place && place->lock != lock) place = place->next;
-    return place;
-}
-
 static void note(struct place *place) {
     struct shim *shim = place->shim;
-    if (place->noted) return;
+    if (place->noted || place->freeing) return;
     place->noted = true;
     place->before = shim->last;
     place->after = NULL;
@@ -87,15 +53,13 @@ static void unnote(struct place *place) {
 }
 
 static void on_done(void *context, struct redlock_lock *lock, int result) {
-    struct shim *shim = context;
-    pthread_mutex_lock(&shim->mutex);
-    struct place *place = find(shim, lock);
-    if (place) {
-        place->note.done = 1;
-        place->note.result = result;
-        note(place);
-    }
-    pthread_mutex_unlock(&shim->mutex);
+    struct place *place = redlock_lock_context(lock);
+    (void)context;
+    pthread_mutex_lock(&place->shim->mutex);
+    place->note.done = 1;
+    place->note.result = result;
+    note(place);
+    pthread_mutex_unlock(&place->shim->mutex);
 }
 
 static void on_change(void *context, struct redlock_lock *lock, int change) {
@@ -125,13 +89,7 @@ static void on_leader(void *context, const struct redlock_leader *leader) {
 
 size_t shim_process(struct shim *shim, struct note *notes, size_t count) {
     size_t taken = 0;
-    eventfd_t rings;
-    enter(shim);
-    shim->turns++;
-    if (shim->rung) eventfd_read(shim->bell, &rings);
-    shim->rung = false;
     (void)redlock_process(shim->client);
-    leave(shim);
     pthread_mutex_lock(&shim->mutex);
     for (struct place *place = shim->first; place && taken < count; place = shim->first) {
         notes[taken++] = place->note;
@@ -144,64 +102,24 @@ size_t shim_process(struct shim *shim, struct note *notes, size_t count) {
 
 /* ---- the client ---- */
 
-/* Renews locks while the loop stands still. */
-static void *stand_in(void *context) {
-    struct shim *shim = context;
-    const int fd = redlock_client_fd(shim->client);
-    while (readable(fd, shim->stop, -1)) {
-        enter(shim);
-        const unsigned turns = shim->turns;
-        leave(shim);
-        struct pollfd stop = {.fd = shim->stop, .events = POLLIN};
-        if (poll(&stop, 1, STANDS_STILL_MS) > 0) break;
-        enter(shim);
-        const bool stands = shim->turns == turns;
-        if (stands) {
-            (void)redlock_process(shim->client);
-            eventfd_write(shim->bell, 1);
-            shim->rung = true;
-        }
-        leave(shim);
-    }
-    return NULL;
-}
-
-/* Signals belong to the program. */
-static int start_deputy(struct shim *shim) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&shim->deputy, NULL, stand_in, shim);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed ? REDLOCK_SYSTEM : REDLOCK_OK;
-}
-
 static void shim_close(struct shim *shim) {
     redlock_client_free(shim->client);
     if (shim->stop >= 0) close(shim->stop);
-    if (shim->bell >= 0) close(shim->bell);
-    pthread_mutex_destroy(&shim->calls);
     pthread_mutex_destroy(&shim->mutex);
     free(shim);
 }
 
-int shim_open(const char *nodes, struct redlock_client_options *options, int driven,
-              struct shim **made, struct redlock_error *error) {
+int shim_open(const char *nodes, struct redlock_client_options *options, struct shim **made,
+              struct redlock_error *error) {
     struct shim *shim = calloc(1, sizeof *shim);
     if (!shim) return REDLOCK_NO_MEMORY;
-    options->queue = !driven;
-    options->service_thread = !driven;
-    shim->driven = driven;
+    options->queue = 1;
     shim->process = getpid();
     atomic_init(&shim->users, 1);
-    pthread_mutex_init(&shim->calls, NULL);
     pthread_mutex_init(&shim->mutex, NULL);
     shim->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    shim->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int result = shim->stop < 0 || shim->bell < 0
-                     ? REDLOCK_SYSTEM
-                     : redlock_client_open(nodes, options, &shim->client, error);
-    if (result == REDLOCK_OK && driven) result = start_deputy(shim);
+    int result =
+        shim->stop < 0 ? REDLOCK_SYSTEM : redlock_client_open(nodes, options, &shim->client, error);
     if (result == REDLOCK_OK)
         *made = shim;
     else
@@ -214,7 +132,6 @@ static bool here(const struct shim *shim) { return getpid() == shim->process; }
 void shim_free(struct shim *shim) {
     if (atomic_fetch_sub(&shim->users, 1) != 1) return;
     shim_stop(shim);
-    if (shim->driven && here(shim)) pthread_join(shim->deputy, NULL);
     shim_close(shim);
 }
 
@@ -222,9 +139,12 @@ size_t shim_nodes(struct shim *shim) { return redlock_client_nodes(shim->client)
 
 int shim_fd(struct shim *shim) { return redlock_client_fd(shim->client); }
 
-int shim_bell(struct shim *shim) { return shim->bell; }
-
-int shim_wait(struct shim *shim) { return readable(shim_fd(shim), shim->stop, -1); }
+int shim_wait(struct shim *shim) {
+    struct pollfd fds[] = {{.fd = shim->stop, .events = POLLIN},
+                           {.fd = shim_fd(shim), .events = POLLIN}};
+    while (poll(fds, 2, -1) < 0) continue;
+    return fds[0].revents == 0 && fds[1].revents != 0;
+}
 
 /* A child shares the descriptor with its parent. */
 void shim_stop(struct shim *shim) {
@@ -247,10 +167,8 @@ int shim_lock_new(struct shim *shim, uint64_t id, const struct redlock_bytes *re
                   struct place **made, struct redlock_error *error) {
     struct place *place = place_new(shim, id);
     if (!place) return REDLOCK_NO_MEMORY;
-    if (watched) {
-        options->on_change = on_change;
-        options->on_change_context = place;
-    }
+    if (watched) options->on_change = on_change;
+    options->on_change_context = place;
     int result = count == 1 ? redlock_lock_new(shim->client, resources->data, resources->bytes,
                                                options, &place->lock, error)
                             : redlock_lock_new_multi(shim->client, resources, count, options,
@@ -259,10 +177,6 @@ int shim_lock_new(struct shim *shim, uint64_t id, const struct redlock_bytes *re
         shim_place_free(place);
         return result;
     }
-    pthread_mutex_lock(&shim->mutex);
-    place->next = *bucket(shim, place->lock);
-    *bucket(shim, place->lock) = place;
-    pthread_mutex_unlock(&shim->mutex);
     *made = place;
     return REDLOCK_OK;
 }
@@ -271,10 +185,8 @@ int shim_observe(struct shim *shim, uint64_t id, const void *resource, size_t by
                  struct place **made, struct redlock_error *error) {
     struct place *place = place_new(shim, id);
     if (!place) return REDLOCK_NO_MEMORY;
-    enter(shim);
     int result = redlock_observe_start(shim->client, resource, bytes, on_leader, place,
                                        &place->observer, error);
-    leave(shim);
     if (result == REDLOCK_OK)
         *made = place;
     else
@@ -282,16 +194,12 @@ int shim_observe(struct shim *shim, uint64_t id, const void *resource, size_t by
     return result;
 }
 
+/* From here on nothing is noted of it. */
 static void forget(struct place *place) {
-    struct shim *shim = place->shim;
-    pthread_mutex_lock(&shim->mutex);
+    pthread_mutex_lock(&place->shim->mutex);
+    place->freeing = true;
     unnote(place);
-    for (struct place **at = bucket(shim, place->lock); *at; at = &(*at)->next) {
-        if (*at != place) continue;
-        *at = place->next;
-        break;
-    }
-    pthread_mutex_unlock(&shim->mutex);
+    pthread_mutex_unlock(&place->shim->mutex);
 }
 
 static void place_end(struct place *place) {
@@ -305,11 +213,8 @@ void shim_place_free(struct place *place) {
     if (!here(shim)) {
         place_end(place);
     } else {
-        forget(place); /* another lock may have its address as soon as it is free */
-        enter(shim);
+        forget(place);
         place_end(place);
-        leave(shim);
-        forget(place); /* no callback of it runs any more */
     }
     free(place);
     shim_free(shim);
@@ -322,40 +227,28 @@ int shim_try(struct place *place, int quorum) {
     return redlock_try(place->lock);
 }
 
-static int start(struct place *place, int operation, int64_t amount) {
-    struct redlock_lock *lock = place->lock;
-    struct shim *shim = place->shim;
-    if (operation == SHIM_ACQUIRE) return redlock_acquire_start(lock, amount, on_done, shim);
-    if (operation == SHIM_RELEASE) return redlock_release_start(lock, on_done, shim);
-    if (operation == SHIM_EXTEND) return redlock_extend_start(lock, amount, on_done, shim);
-    return redlock_downgrade_start(lock, on_done, shim);
-}
-
 int shim_start(struct place *place, int operation, int64_t amount) {
-    enter(place->shim);
-    int result = start(place, operation, amount);
-    leave(place->shim);
-    return result;
+    struct redlock_lock *lock = place->lock;
+    if (operation == SHIM_ACQUIRE) return redlock_acquire_start(lock, amount, on_done, NULL);
+    if (operation == SHIM_RELEASE) return redlock_release_start(lock, on_done, NULL);
+    if (operation == SHIM_EXTEND) return redlock_extend_start(lock, amount, on_done, NULL);
+    return redlock_downgrade_start(lock, on_done, NULL);
 }
 
-static int start_some(struct shim *shim, struct redlock_lock **locks, size_t count, int operation,
-                      int64_t amount, int *results) {
+static int start_some(struct redlock_lock **locks, size_t count, int operation, int64_t amount,
+                      int *results) {
     if (operation == SHIM_ACQUIRE)
-        return redlock_acquire_many_start(locks, count, amount, results, on_done, shim);
-    return redlock_release_many_start(locks, count, results, on_done, shim);
+        return redlock_acquire_many_start(locks, count, amount, results, on_done, NULL);
+    return redlock_release_many_start(locks, count, results, on_done, NULL);
 }
 
 void shim_start_many(struct place **places, size_t count, int operation, int64_t amount,
                      int *results) {
     struct redlock_lock *locks[MANY];
     for (size_t done = 0, some; done < count; done += some) {
-        struct shim *shim = places[done]->shim;
         some = count - done < MANY ? count - done : MANY;
         for (size_t i = 0; i < some; i++) locks[i] = places[done + i]->lock;
-        enter(shim);
-        (void)start_some(shim, locks, some, operation, amount,
-                         results + done); /* each has its own */
-        leave(shim);
+        (void)start_some(locks, some, operation, amount, results + done); /* each has its own */
     }
 }
 
@@ -367,39 +260,18 @@ int shim_release(struct place *place) { return redlock_release(place->lock); }
 
 /* ---- what the lock is ---- */
 
-int64_t shim_validity_ms(struct place *place) {
-    enter(place->shim);
-    int64_t left = redlock_validity_ms(place->lock);
-    leave(place->shim);
-    return left;
-}
+int64_t shim_validity_ms(struct place *place) { return redlock_validity_ms(place->lock); }
 
-int64_t shim_fence(struct place *place) {
-    enter(place->shim);
-    int64_t fence = redlock_fence(place->lock);
-    leave(place->shim);
-    return fence;
-}
+int64_t shim_fence(struct place *place) { return redlock_fence(place->lock); }
 
-uint32_t shim_slot(struct place *place) {
-    enter(place->shim);
-    uint32_t slot = redlock_slot(place->lock);
-    leave(place->shim);
-    return slot;
-}
+uint32_t shim_slot(struct place *place) { return redlock_slot(place->lock); }
 
 size_t shim_token(struct place *place, void *to, size_t size) {
-    enter(place->shim);
-    size_t bytes = redlock_token_copy(place->lock, to, size);
-    leave(place->shim);
-    return bytes;
+    return redlock_token_copy(place->lock, to, size);
 }
 
 int shim_why(struct place *place, int result, struct redlock_why_report *why) {
-    enter(place->shim);
-    int explained = redlock_why(place->shim->client, place->lock, result, NULL, why);
-    leave(place->shim);
-    return explained;
+    return redlock_why(place->shim->client, place->lock, result, NULL, why);
 }
 
 void shim_leader(struct place *place, struct leader *leader) {

@@ -24,16 +24,13 @@ enum shim_operation { SHIM_ACQUIRE = 0, SHIM_RELEASE = 1, SHIM_EXTEND = 2, SHIM_
 enum { SHIM_NOT_READY = 1 };
 
 /* The client and its places keep the shim alive: the last one to be freed closes the client. In a
- * child after fork(2) they may be freed, and nothing else.
- * driven: an event loop processes; a thread of the shim does so when the loop stands still, and
- * then rings the bell. Otherwise the library's own thread does the work. */
-int shim_open(const char *nodes, struct redlock_client_options *options, int driven,
-              struct shim **shim, struct redlock_error *error);
+ * child after fork(2) they may be freed, and nothing else. */
+int shim_open(const char *nodes, struct redlock_client_options *options, struct shim **shim,
+              struct redlock_error *error);
 void shim_free(struct shim *shim);
 size_t shim_nodes(struct shim *shim);
-/* Readable when shim_process() has work; and the bell. */
+/* Readable when shim_process() has work. */
 int shim_fd(struct shim *shim);
-int shim_bell(struct shim *shim);
 /* Blocks until there is something to process (1), or shim_stop() was called (0). */
 int shim_wait(struct shim *shim);
 void shim_stop(struct shim *shim);

@@ -392,7 +392,13 @@ int net_fd(struct net *net) {
 }
 
 /* These have no service thread. */
-int net_bell(struct net *net) { return net_fd(net); }
+bool net_make_bell(struct net *net) { return net_bell(net) >= 0; }
+int net_bell(const struct net *net) {
+    (void)net;
+    return -1;
+}
+void net_bell_listen(struct net *net, bool on) { (void)net, (void)on; }
+bool net_saw_sockets(const struct net_batch *batch) { return batch->count > 0; }
 void net_ring(struct net *net) { (void)net; }
 void net_hush(struct net *net) { (void)net; }
 

@@ -386,7 +386,7 @@ int redlock_process(struct redlock_client *client) {
     if (!client->schedule.service_runs)
         net_process(client->net, NULL);
     else if (client->schedule.queued)
-        schedule_run_queued(&client->schedule);
+        schedule_loop(&client->schedule);
     else
         result = REDLOCK_BAD_ARGUMENT;
     return client_leave_notifying(client, result);

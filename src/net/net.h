@@ -197,6 +197,7 @@ struct net_batch {
         uint64_t what;
     } item[32];
 };
+bool net_saw_sockets(const struct net_batch *batch); /* with a bell: of sockets alone */
 rl_ns net_next_timer(struct net *net);
 void net_wait(struct net *net, rl_ns until, struct net_batch *batch);
 /* NULL: look without sleeping. All bytes that were read from one socket at once, and all timers
@@ -209,9 +210,12 @@ void net_kick(struct net *net);
  * net_flush() arm it after the first call of this function). */
 int net_fd(struct net *net);
 
-/* A second descriptor, for a program that waits until it rings: readable from net_ring() to
- * net_hush(). -1: none is left. */
-int net_bell(struct net *net);
+/* Another descriptor, for a program that waits until it rings: readable from net_ring() to
+ * net_hush(), and while it listens also when a socket has work. Right after net_open(). False: no
+ * descriptor is left. */
+bool net_make_bell(struct net *net);
+int net_bell(const struct net *net);            /* -1: there is none */
+void net_bell_listen(struct net *net, bool on); /* off at first */
 void net_ring(struct net *net);
 void net_hush(struct net *net);
 

@@ -77,6 +77,25 @@ static void nodes_that_do_not_accept_a_lock(void **state) {
     assert_memory_equal(why.sentence, "no quorum: 1 of 3 nodes agree, 2 needed (", 41);
 }
 
+/* The nodes that have not answered are those that nothing listens on. */
+static void cancelled_waits(void **state) {
+    const int held[] = {V(DENIED), V(DENIED), V(NONE)}, divided[] = {V(DENIED), V(GRANTED), V(OOM)};
+    const int open[] = {V(GRANTED), V(GRANTED), V(DENIED)};
+    struct redlock_why_report why = explained(NULL, REDLOCK_CANCELLED, held);
+    (void)state;
+    assert_int_equal(why.result, REDLOCK_HELD);
+    assert_string_equal(why.sentence, "held by another");
+    why = explained(NULL, REDLOCK_CANCELLED, divided);
+    assert_int_equal(why.result, REDLOCK_NO_QUORUM);
+    assert_non_null(strstr(why.sentence, "unix:///none: server out of memory"));
+    why = explained(NULL, REDLOCK_CANCELLED, open);
+    assert_int_equal(why.result, REDLOCK_CANCELLED);
+    assert_string_equal(why.sentence, "cancelled");
+    why = explained(NULL, REDLOCK_CANCELLED, NULL);
+    assert_int_equal(why.result, REDLOCK_NO_QUORUM);
+    assert_int_equal(why.silent, 3);
+}
+
 static void waiting_is_no_cure(void **state) {
     const int denied[] = {V(GRANTED), V(NOPERM), V(NOPERM)},
               once[] = {V(GRANTED), V(DENIED), V(NOPERM)};
@@ -124,7 +143,7 @@ static void every_result_has_a_sentence(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
-        if (results[i] != REDLOCK_NO_QUORUM)
+        if (results[i] != REDLOCK_NO_QUORUM && results[i] != REDLOCK_CANCELLED)
             assert_memory_equal(explained(NULL, results[i], NULL).sentence,
                                 redlock_result_text(results[i]),
                                 strlen(redlock_result_text(results[i])));
@@ -152,6 +171,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_that_cannot_be_reached),
         cmocka_unit_test(nodes_that_do_not_accept_a_lock),
+        cmocka_unit_test(cancelled_waits),
         cmocka_unit_test(waiting_is_no_cure),
         cmocka_unit_test(how_a_lock_was_lost),
         cmocka_unit_test(every_result_has_a_sentence),

@@ -24,5 +24,5 @@ for cxx in g++ clang++; do compile c++ c++17 $cxx; done
 # administrators; and so are what the contract says of forks, cancellation, exit and stacks, why a lock cannot be had, the login,
 # and where nodes come from.
 lines=$(wc -l < "$include/redlock.h")
-[ "$lines" -le 544 ] || { echo "redlock.h has $lines lines; what only administrators need goes to redlock/admin.h" >&2; exit 1; }
+[ "$lines" -le 550 ] || { echo "redlock.h has $lines lines; what only administrators need goes to redlock/admin.h" >&2; exit 1; }
 echo "each header compiles alone ($tried compilers and languages)"

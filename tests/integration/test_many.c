@@ -6,6 +6,7 @@
 #include "notices.h"
 
 #include <poll.h>
+#include <pthread.h>
 
 enum { MANY = 3000, RENEWED = 200, TTL_MS = 20000, PATIENCE_MS = 2000 };
 
@@ -121,6 +122,47 @@ static void in_an_event_loop_they_go_out_together(void **state) {
     redlock_client_free(client);
 }
 
+/* redlock_acquire_many() begins 1024 of them, and the rest when these have ended. */
+enum { AT_ONCE = 1024, QUEUED = 10 };
+
+struct crowd {
+    struct redlock_lock *locks[AT_ONCE + QUEUED];
+    int results[AT_ONCE + QUEUED];
+};
+
+static void *acquire_crowd(void *context) {
+    struct crowd *crowd = context;
+    (void)!redlock_acquire_many(crowd->locks, AT_ONCE + QUEUED, PATIENT_MS, crowd->results);
+    return NULL;
+}
+
+static void one_is_cancelled_before_it_begins(void **state) {
+    static struct crowd crowd;
+    static struct redlock_lock *holders[AT_ONCE];
+    pthread_t thread;
+    (void)state;
+    struct redlock_client *client = open_patient(&three, PATIENCE_MS, 1),
+                          *other = open_patient(&three, PATIENCE_MS, 1);
+    const struct redlock_lock_options options = lock_options(TTL_MS);
+    make_locks(other, "crowd", &options, holders, AT_ONCE);
+    make_locks(client, "crowd", &options, crowd.locks, AT_ONCE + QUEUED);
+    assert_result(redlock_acquire_many(holders, AT_ONCE, PATIENT_MS, NULL), REDLOCK_OK);
+    assert_int_equal(pthread_create(&thread, NULL, acquire_crowd, &crowd), 0);
+    wait_until(redlock_lock_state(crowd.locks[AT_ONCE - 1]) == REDLOCK_STATE_ACQUIRING, PATIENT_MS);
+    assert_int_equal(redlock_lock_state(crowd.locks[AT_ONCE + 3]), REDLOCK_STATE_FREE);
+    redlock_cancel(crowd.locks[AT_ONCE + 3]);
+    for (int i = 0; i < AT_ONCE; i++) redlock_cancel(crowd.locks[i]);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < AT_ONCE + QUEUED; i++)
+        assert_result(crowd.results[i],
+                      i < AT_ONCE || i == AT_ONCE + 3 ? REDLOCK_CANCELLED : REDLOCK_OK);
+    assert_result(redlock_acquire(crowd.locks[AT_ONCE + 3], PATIENT_MS), REDLOCK_OK);
+    free_locks(crowd.locks, AT_ONCE + QUEUED);
+    free_locks(holders, AT_ONCE);
+    redlock_client_free(other);
+    redlock_client_free(client);
+}
+
 /* Taken one after the other, renewed together: a node reads far fewer times than there are
  * renewals. */
 static void renewals_go_out_together(void **state) {
@@ -152,6 +194,7 @@ int main(void) {
         cmocka_unit_test(all_are_taken_and_given_back),
         cmocka_unit_test(each_has_its_own_outcome),
         cmocka_unit_test(in_an_event_loop_they_go_out_together),
+        cmocka_unit_test(one_is_cancelled_before_it_begins),
         cmocka_unit_test(renewals_go_out_together),
     };
     return cmocka_run_group_tests(tests, start_three, stop_three);

@@ -44,22 +44,37 @@ static void on_done(void *context, struct redlock_lock *lock, int result) {
 
 static void expect_done(struct redlock_client *client, struct done *done, int result) {
     const int before = done->count;
-    assert_true(rings(client, 3000));
-    assert_int_equal(done->count, before); /* not on another thread */
-    assert_result(redlock_process(client), REDLOCK_OK);
+    while (done->count == before) { /* it rings for each answer */
+        assert_true(rings(client, 3000));
+        assert_int_equal(done->count, before); /* not on another thread */
+        assert_result(redlock_process(client), REDLOCK_OK);
+    }
     assert_int_equal(done->count, before + 1);
     assert_result(done->result, result);
     assert_true(pthread_equal(done->thread, pthread_self()));
+}
+
+/* After the answers that nobody waits for. */
+static void expect_silence(struct redlock_client *client, const struct done *done, int ms) {
+    const int before = done->count;
+    for (const double end = now_ms() + 1000; rings(client, ms);) {
+        assert_true(now_ms() < end);
+        assert_result(redlock_process(client), REDLOCK_OK);
+    }
+    assert_int_equal(done->count, before);
 }
 
 static void callbacks_run_where_they_are_asked_for(void **state) {
     (void)state;
     struct done done = {0};
     struct redlock_client *client = open_queued(three.urls);
-    struct redlock_lock *lock = new_lock(client, "queued", NULL);
+    struct redlock_lock_options options = lock_options(2000);
+    options.on_change_context = &done;
+    struct redlock_lock *lock = new_lock(client, "queued", &options);
+    assert_ptr_equal(redlock_lock_context(lock), &done);
     assert_result(redlock_acquire_start(lock, 2000, on_done, &done), REDLOCK_OK);
     expect_done(client, &done, REDLOCK_OK);
-    assert_false(rings(client, 50));
+    expect_silence(client, &done, 50);
     assert_result(redlock_extend_start(lock, 0, on_done, &done), REDLOCK_OK);
     expect_done(client, &done, REDLOCK_OK);
     assert_result(redlock_release_start(lock, on_done, &done), REDLOCK_OK);
@@ -69,6 +84,52 @@ static void callbacks_run_where_they_are_asked_for(void **state) {
     redlock_lock_free(lock);
     redlock_client_free(client);
     assert_int_equal(servers_holding(&three, "queued"), 0);
+}
+
+static struct redlock_why_report why_cancelled(struct redlock_client *client,
+                                               struct redlock_lock *lock) {
+    struct redlock_why_report why;
+    redlock_why_report_init(&why);
+    assert_result(redlock_why(client, lock, REDLOCK_CANCELLED, NULL, &why), REDLOCK_OK);
+    return why;
+}
+
+/* At first no node is connected, so that nothing has been sent. */
+static void cancelled_at_once(void **state) {
+    (void)state;
+    struct done done = {0};
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    redlock_client_options_init(&options);
+    options.queue = 1;
+    options.node_timeout_ms = 150;
+    assert_result(redlock_client_open(three.urls, &options, &client, NULL), REDLOCK_OK);
+    for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "SET at-once another"));
+    struct redlock_lock *lock = new_lock(client, "at-once", NULL);
+    for (int i = 0; i < 20; i++) {
+        assert_result(redlock_acquire_start(lock, REDLOCK_WAIT_FOREVER, on_done, &done),
+                      REDLOCK_OK);
+        redlock_cancel(lock);
+        redlock_cancel(lock); /* once is enough, and twice does no harm */
+        expect_done(client, &done, REDLOCK_CANCELLED);
+        expect_silence(client, &done, 10);
+        if (i >= 10) assert_int_equal(why_cancelled(client, lock).result, REDLOCK_HELD);
+        if (i == 9) assert_true(redlock_client_wait_ready(client, 3000) == 3);
+    }
+    assert_result(redlock_acquire_many_start(&lock, 1, REDLOCK_WAIT_FOREVER, NULL, on_done, &done),
+                  REDLOCK_OK);
+    redlock_cancel(lock);
+    expect_done(client, &done, REDLOCK_CANCELLED);
+    for (int i = 0; i < 2; i++) server_pause(&three.at[i]);
+    assert_result(redlock_acquire_start(lock, REDLOCK_WAIT_FOREVER, on_done, &done), REDLOCK_OK);
+    redlock_cancel(lock);
+    expect_done(client, &done, REDLOCK_CANCELLED);
+    assert_int_equal(why_cancelled(client, lock).result, REDLOCK_NO_QUORUM);
+    assert_int_equal(why_cancelled(client, lock).silent, 2);
+    for (int i = 0; i < 2; i++) server_resume(&three.at[i]);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "DEL at-once"));
 }
 
 /* The program is busy for three TTLs. */
@@ -91,6 +152,50 @@ static void renewals_need_nobody(void **state) {
     redlock_lock_free(lock);
     redlock_client_free(client);
     for (int i = 0; i < 3; i++) freeReplyObject(server_ask(&three.at[i], "DEL busy"));
+}
+
+enum { STILL = 40, STILL_TTL_MS = 1000 };
+
+static void process_for(struct redlock_client *client, int ms) {
+    for (const double end = now_ms() + ms; now_ms() < end;)
+        if (rings(client, 5)) assert_result(redlock_process(client), REDLOCK_OK);
+}
+
+/* Its completions are due, so that what arrives is left to it; and it stands still for three TTLs,
+ * again and again. */
+static void a_loop_stands_still(void **state) {
+    (void)state;
+    struct redlock_lock *locks[STILL];
+    struct notices notices = {0};
+    struct done held = {0}, waits = {0};
+    const struct redlock_lock_options options = notices_options(STILL_TTL_MS, &notices);
+    struct redlock_client *client = open_queued(three.urls), *other = open_queued(three.urls);
+    struct redlock_lock *taken = new_lock(other, "stands", &options),
+                        *wanted = new_lock(client, "stands", &options);
+    assert_result(redlock_acquire(taken, 2000), REDLOCK_OK);
+    make_locks(client, "still", &options, locks, STILL);
+    assert_result(redlock_acquire_many_start(locks, STILL, 2000, NULL, on_done, &held), REDLOCK_OK);
+    while (held.count < STILL) process_for(client, 10);
+    assert_result(redlock_acquire_start(wanted, REDLOCK_WAIT_FOREVER, on_done, &waits), REDLOCK_OK);
+    for (int i = 0; i < 2; i++) {
+        process_for(client, 300 + 37 * i);
+        nap_ms(3 * STILL_TTL_MS);
+        for (int j = 0; j < STILL; j++) {
+            assert_int_equal(redlock_lock_state(locks[j]), REDLOCK_STATE_HELD);
+            assert_true(redlock_validity_ms(locks[j]) > 0);
+        }
+    }
+    process_for(client, 50);
+    assert_int_equal(notices.count[REDLOCK_CHANGE_LOST], 0);
+    assert_true(notices.count[REDLOCK_CHANGE_RENEWED] >= 2 * STILL);
+    assert_int_equal(waits.count, 0);
+    redlock_lock_free(taken);
+    while (waits.count == 0) process_for(client, 10);
+    assert_result(waits.result, REDLOCK_OK);
+    redlock_lock_free(wanted);
+    free_locks(locks, STILL);
+    redlock_client_free(client);
+    redlock_client_free(other);
 }
 
 static void the_last_lock_is_freed_in_its_callback(void **state) {
@@ -261,7 +366,9 @@ static void so_does_the_other_one(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(callbacks_run_where_they_are_asked_for),
+        cmocka_unit_test(cancelled_at_once),
         cmocka_unit_test(renewals_need_nobody),
+        cmocka_unit_test(a_loop_stands_still),
         cmocka_unit_test(the_last_lock_is_freed_in_its_callback),
         cmocka_unit_test(several_threads_may_ask),
         cmocka_unit_test(a_child_gets_no_callback),

@@ -39,8 +39,6 @@ class Noted(Protocol):
 
 
 class Core:
-    _driven = 0
-
     def __init__(self, nodes: Any, options: Mapping[str, Any]) -> None:
         self._forks = _forks
         self.ids = itertools.count(1)
@@ -53,7 +51,7 @@ class Core:
             keep.append(ffi.new("char[]", value) if isinstance(value, bytes) else value)
             setattr(given, name, keep[-1])
         shim, error = ffi.new("struct shim **"), ffi.new("struct redlock_error *")
-        result = lib.shim_open(nodes, given, self._driven, shim, error)
+        result = lib.shim_open(nodes, given, shim, error)
         if result != lib.REDLOCK_OK:
             raise error_of(result, text(error.text))
         self.shim = ffi.gc(shim[0], lib.shim_free)
@@ -129,23 +127,20 @@ def _listen(found: Callable[[], Optional[Core]], shim: Any) -> None:
 
 
 class LoopCore(Core):
-    """Driven by the loop: a lock costs no switch between threads. While the loop stands still, a thread renews."""
-
-    _driven = 1
+    """The loop reads the sockets: a lock costs no switch between threads."""
 
     def __init__(self, nodes: Any, options: Mapping[str, Any], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(nodes, options)
         self._batches: Dict[Tuple[int, int], List[Tuple[Any, int]]] = {}
         self._loop, found = weakref.ref(loop), weakref.ref(self)
-        self._fds = lib.shim_fd(self.shim), lib.shim_bell(self.shim)
+        self._fd = lib.shim_fd(self.shim)
 
         def readable() -> None:
             core = found()
             if core is not None:
                 core.dispatch()
 
-        for fd in self._fds:
-            loop.add_reader(fd, readable)
+        loop.add_reader(self._fd, readable)
 
     def start(self, place: Any, key: int, operation: int, amount: int) -> "asyncio.Future[int]":
         loop = asyncio.get_running_loop()
@@ -188,11 +183,10 @@ class LoopCore(Core):
         loop = self._loop() if hasattr(self, "_loop") else None
         if loop is None or not self.here or loop.is_closed():
             return
-        fds, shim = self._fds, self.shim  # the descriptors live until the loop has let go of them
+        fd, shim = self._fd, self.shim  # the descriptor lives until the loop has let go of it
 
         def leave(_shim: Any = shim) -> None:
-            for fd in fds:
-                loop.remove_reader(fd)
+            loop.remove_reader(fd)
 
         if asyncio._get_running_loop() is loop:
             leave()

@@ -349,6 +349,8 @@ int redlock_lock_disown(struct redlock_lock *lock) {
 
 /* ---- queries: they send nothing, so they unlock without client_leave() ---- */
 
+void *redlock_lock_context(const struct redlock_lock *lock) { return lock->on_change_context; }
+
 int redlock_lock_state(struct redlock_lock *lock) {
     static const int leased[] = {
         [RL_LEASE_NONE] = REDLOCK_STATE_FREE,           [RL_LEASE_HELD] = REDLOCK_STATE_HELD,

@@ -202,7 +202,7 @@ struct redlock_lock {
     bool stepping : 1;
     bool shared : 1;    /* keys[1] is the name under which the readers are listed */
     bool reads : 1;     /* until its release, by redlock_downgrade(): `pair` */
-    bool cancelled : 1; /* by the user, since redlock_acquire_all() began */
+    bool cancelled : 1; /* by the user, since redlock_acquire_all() or _many() began */
     bool counted : 1;   /* counted in its configuration's `held` */
     bool renewing : 1;  /* counted among the renewals under way */
     void *on_change_context;

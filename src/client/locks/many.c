@@ -55,11 +55,17 @@ static int start(const struct many *many) {
 
 /* ---- blocking ---- */
 
+/* One that has not begun may be cancelled too. */
+static int begin_unless_cancelled(const struct many *many, size_t i, int64_t wait_ms) {
+    if (!many->release && many->locks[i]->cancelled) return REDLOCK_CANCELLED;
+    return begin(many, i, wait_ms);
+}
+
 /* True: it is under way, and `waiter` will be notified. */
 static bool begin_waiting(const struct many *many, size_t i, int64_t wait_ms,
                           struct waiter *waiter) {
     struct redlock_lock *lock = many->locks[i];
-    int result = begin(many, i, wait_ms);
+    int result = begin_unless_cancelled(many, i, wait_ms);
     struct op *op = lock_op(lock);
     if (result == REDLOCK_OK && op->active) {
         op->waiter = waiter;
@@ -100,7 +106,12 @@ static int wait_for_all(const struct many *many) {
     struct redlock_client *client = client_of(many);
     if (!client) return fail_all(many, REDLOCK_BAD_ARGUMENT);
     if (client_enter(client) != REDLOCK_OK) return fail_all(many, REDLOCK_FORKED);
-    for (size_t i = 0; many->release && i < many->count; i++) gather_for_adopted(many->locks[i]);
+    for (size_t i = 0; i < many->count; i++) {
+        if (many->release)
+            gather_for_adopted(many->locks[i]);
+        else
+            many->locks[i]->cancelled = false;
+    }
     waiter_init(&waiter);
     waiter.wanted = SIZE_MAX;
     rl_ns began = net_now(client->net);

@@ -178,6 +178,9 @@ static bool acquisition_over(struct redlock_lock *lock, enum rl_outcome outcome,
         return true;
     }
     const struct acquisition *acquisition = lock->extra->acquisition;
+    /* They answered neither the last try nor its release. */
+    if (outcome == RL_OUTCOME_CANCELLED)
+        verdicts_close(lock, rl_tally_pending(&acquisition->machine.cleaning));
     int result = acquisition->abort_result;
     if (result == REDLOCK_OK) result = result_of(outcome);
     if (slots_of(lock)) slots_of(lock)->other = acquisition->machine.attempt.slots.other_slots;

@@ -128,8 +128,14 @@ void wake_successor(struct schedule *schedule) {
 
 /* ---- waiting ---- */
 
-/* One turn: sleep without the mutex, then work with it. */
-void drive_once(struct schedule *schedule, enum driver as) {
+void take_turn(struct schedule *schedule, const struct net_batch *batch) {
+    net_process(schedule->net, batch);
+    schedule->held_back = false; /* net_process() has flushed */
+    schedule->flush_leader = NULL;
+    expect_back(schedule);
+}
+
+bool drive_once(struct schedule *schedule, enum driver as) {
     struct net_batch batch;
     schedule->driver = as;
     schedule->driver_until = net_next_timer(schedule->net);
@@ -143,11 +149,10 @@ void drive_once(struct schedule *schedule, enum driver as) {
         schedule->service_sleeps = false;
         pthread_cond_broadcast(&schedule->notified_cond);
     }
-    if (schedule->driver != as) return;
-    net_process(schedule->net, &batch);
-    schedule->held_back = false; /* net_process() has flushed */
-    schedule->flush_leader = NULL;
-    expect_back(schedule);
+    if (schedule->driver != as) return false;
+    if (as == DRIVER_SERVICE && is_for_the_loop(schedule, &batch)) return true;
+    take_turn(schedule, &batch);
+    return false;
 }
 
 /* The driver sleeps too long: it does not know of a timer, or its own wait has ended (by a cancel,
@@ -165,13 +170,15 @@ static void hand_over(struct schedule *schedule) {
         return;
     }
     if (!schedule->service_runs) return;
-    if (schedule->service_sleeps || schedule->service_parked || schedule->started > 0 ||
+    if (schedule->started > 0) listen_for_the_loop(schedule, true);
+    if (schedule->service_sleeps || schedule->service_parked || service_is_needed(schedule) ||
         net_next_timer(schedule->net) < schedule->service_until)
         wake_service(schedule);
 }
 
 /* Drives until the waiter is done. Without a service thread, callbacks become due here too. */
 static void drive_for(struct schedule *schedule, struct waiter *waiter) {
+    listen_for_the_loop(schedule, false);
     for (;;) {
         schedule->driver = DRIVER_CALLER; /* so that no other thread takes over meanwhile */
         /* it has callbacks to run */
@@ -319,12 +326,14 @@ void schedule_leave(struct schedule *schedule) {
         if (!schedule->service_runs && schedule->notify_first) net_kick(schedule->net);
     }
     rl_ns next = net_next_timer(schedule->net);
+    if (schedule->started > 0 && schedule->driver != DRIVER_CALLER)
+        listen_for_the_loop(schedule, true);
     if (schedule->driver != DRIVER_NONE) {
         wake_driver(schedule);
     } else if (schedule->asleep) {
         wake_successor(schedule);
     } else if (schedule->service_runs &&
-               (schedule->started > 0 || next < schedule->service_until)) {
+               (service_is_needed(schedule) || next < schedule->service_until)) {
         wake_service(schedule);
     }
     const bool ends = schedule->ending && !nested && (schedule->queued || !schedule->service_runs);

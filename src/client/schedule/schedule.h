@@ -64,7 +64,9 @@ struct schedule {
     struct waiter *asleep, **asleep_last; /* blocked callers that do not drive */
     struct waiter *woken; /* no longer in that list; woken when the mutex is released */
     bool successor;       /* one of them was woken to drive, and does not drive yet */
-    uint64_t drives;      /* counts callers that drove, so that the service thread sees activity */
+    /* counts turns of callers and of the program's loop, so that the service thread sees activity
+     */
+    uint64_t drives;
 
     unsigned finishes;     /* waits that ended in this turn of the driver, ... */
     unsigned returning;    /* ... callers of the last turns that are not back yet, ... */
@@ -91,6 +93,11 @@ struct schedule {
     pthread_cond_t service_cond;
 
     bool queued; /* callbacks wait for redlock_process() */
+    bool rung;   /* ... and the bell has rung for them */
+    /* The program's loop (service.c): it is woken for what arrives; it has processed since the
+     * service thread last did so; it is at work. */
+    bool listening, looped, in_loop;
+    uint64_t offered; /* `drives`, when something arrived that was left to the loop */
     struct notified *notify_first, *notify_last;
     struct notified *notifying; /* its callbacks run now, ... */
     pthread_t notifying_thread; /* ... on this thread */
@@ -163,8 +170,8 @@ void schedule_in(struct schedule *schedule);
 
 /* OK, or SYSTEM. Without the mutex. `queued`: that thread runs no callbacks. */
 int service_start(struct schedule *schedule, bool queued);
-/* Runs the callbacks that wait; the mutex is held. */
-void schedule_run_queued(struct schedule *schedule);
+/* A turn of the program's loop: does what is due, and runs the callbacks that wait. */
+void schedule_loop(struct schedule *schedule);
 /* returns when the thread has ended; without the mutex */
 void service_stop(struct schedule *schedule);
 

@@ -2,6 +2,13 @@
  *
  * The service thread drives when no caller does, and runs callbacks. They are queued under the
  * mutex, and run outside it by one thread at a time.
+ *
+ * If callbacks wait for redlock_process(), the program's loop reads the sockets itself while
+ * completions are due to it, so that they need no switch to another thread. Its descriptor, the
+ * bell, then listens to the sockets as well. The service thread goes on keeping the timers, and so
+ * it begins all renewals. When something arrives it leaves that to the loop and lingers, as for a
+ * caller. If the loop has not processed by then it stands still: the service thread does all work,
+ * at once, until the loop processes again.
  */
 #include <signal.h>
 #include <time.h>
@@ -25,6 +32,26 @@ void wake_service(struct schedule *schedule) {
         net_kick(schedule->net);
     else
         pthread_cond_signal(&schedule->service_cond);
+}
+
+void listen_for_the_loop(struct schedule *schedule, bool on) {
+    if (!schedule->queued || schedule->listening == on) return;
+    schedule->listening = on;
+    net_bell_listen(schedule->net, on);
+}
+
+bool service_is_needed(const struct schedule *schedule) {
+    return schedule->started > 0 && !schedule->looped;
+}
+
+/* Timers are the service thread's. */
+bool is_for_the_loop(struct schedule *schedule, const struct net_batch *batch) {
+    if (!schedule->listening || !schedule->looped || !net_saw_sockets(batch) ||
+        net_next_timer(schedule->net) <= net_now(schedule->net))
+        return false;
+    schedule->looped = schedule->offered != schedule->drives;
+    schedule->offered = schedule->drives;
+    return schedule->looped;
 }
 
 static void linger(struct schedule *schedule) {
@@ -56,16 +83,18 @@ static void *serve(void *argument) {
             pthread_cond_wait(&schedule->service_cond, &schedule->mutex);
             schedule->service_parked = false;
         } else if (schedule->driver == DRIVER_CALLER ||
-                   (seen != schedule->drives && schedule->started == 0 &&
+                   (seen != schedule->drives && !service_is_needed(schedule) &&
                     net_next_timer(schedule->net) > net_now(schedule->net))) {
             /* a caller drives: this thread would only sleep again afterwards */
             seen = schedule->drives;
             linger(schedule);
         } else {
-            drive_once(schedule, DRIVER_SERVICE);
+            if (schedule->started == 0) listen_for_the_loop(schedule, false);
+            const bool left = drive_once(schedule, DRIVER_SERVICE);
             if (schedule->driver != DRIVER_SERVICE) continue;
             schedule->driver = DRIVER_NONE;
             wake_successor(schedule);
+            if (left) linger(schedule);
         }
     }
     const bool ends = schedule->ending && !schedule->queued && !schedule_is_forked(schedule);
@@ -82,7 +111,7 @@ static void *serve(void *argument) {
 int service_start(struct schedule *schedule, bool queued) {
     sigset_t all, before;
     schedule->queued = queued;
-    if (queued && net_bell(schedule->net) < 0) return REDLOCK_SYSTEM;
+    if (queued && !net_make_bell(schedule->net)) return REDLOCK_SYSTEM;
     sigfillset(&all); /* signals belong to the program: our thread handles none */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     schedule->service_runs = true;
@@ -109,7 +138,11 @@ void service_stop(struct schedule *schedule) {
 bool schedule_report(struct schedule *schedule, struct notified *notified) {
     bool added = !notified->next;
     if (added) {
-        if (schedule->queued && !schedule->notify_first) net_ring(schedule->net);
+        if (schedule->queued && !schedule->rung && !schedule->in_loop &&
+            !schedule->notifying) { /* else they are about to run */
+            schedule->rung = true;
+            net_ring(schedule->net);
+        }
         if (schedule->notify_first)
             schedule->notify_last->next = notified;
         else
@@ -152,8 +185,15 @@ void notify_all(struct schedule *schedule) {
     }
 }
 
-void schedule_run_queued(struct schedule *schedule) {
-    net_hush(schedule->net);
+void schedule_loop(struct schedule *schedule) {
+    if (schedule->rung) net_hush(schedule->net);
+    schedule->rung = false;
+    if (schedule->driver != DRIVER_CALLER) {
+        schedule->drives++;
+        schedule->looped = schedule->in_loop = true;
+        take_turn(schedule, NULL);
+        schedule->in_loop = false;
+    }
     notify_all(schedule);
 }
 

@@ -9,7 +9,11 @@
 #include "schedule.h"
 
 /* driver.c */
-void drive_once(struct schedule *schedule, enum driver as); /* sleeps without the mutex */
+/* Works with what a sleep has seen; NULL: looks itself. */
+void take_turn(struct schedule *schedule, const struct net_batch *batch);
+/* One turn: sleeps without the mutex, and then works with it. True: it left the work to the
+ * program's loop. */
+bool drive_once(struct schedule *schedule, enum driver as);
 void wake_now(struct schedule *schedule);       /* the threads that wait until the mutex is free */
 void wake_successor(struct schedule *schedule); /* no thread drives, so a sleeping one must */
 
@@ -23,6 +27,11 @@ void expect_back(struct schedule *schedule);
 bool hold_back(struct schedule *schedule);
 
 /* service.c */
+bool is_for_the_loop(struct schedule *schedule, const struct net_batch *batch);
+/* Whether the loop is woken for what arrives. */
+void listen_for_the_loop(struct schedule *schedule, bool on);
+/* Completions are due, and no caller waits for them. */
+bool service_is_needed(const struct schedule *schedule);
 void notify_all(struct schedule *schedule);
 void wake_service(struct schedule *schedule);
 

@@ -235,17 +235,30 @@ static bool is_foreign(const struct known *known) {
     return foreign >= rl_quorum((unsigned)known->nodes);
 }
 
-/* Too few nodes may vote because the configuration is wrong, or another program has the key: that
- * is nearer than what the try met. */
-static int nearest(const struct known *known, int result) {
-    const bool lacks_votes = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED;
-    if (lacks_votes && known->refusal == REDLOCK_TWO_QUORUMS) return REDLOCK_TWO_QUORUMS;
-    return result == REDLOCK_NO_QUORUM && is_foreign(known) ? REDLOCK_LOST : result;
-}
-
 static bool lacks_majority(const struct known *known, size_t bad) {
     const size_t left = known->nodes - bad;
     return left < rl_quorum((unsigned)known->nodes) && left < known->votes_needed;
+}
+
+/* What the last try of a cancelled acquisition met, as far as its answers say. */
+static int cancelled_try(const struct known *known) {
+    size_t denied = 0, others = 0;
+    for (size_t i = 0; i < known->nodes; i++) {
+        const int verdict = explaining(known->votes[i], known->status[i].verdict);
+        denied += verdict == REDLOCK_VERDICT_DENIED;
+        others += !is_one(verdict, V(NONE) | V(GRANTED) | V(DENIED));
+    }
+    if (lacks_majority(known, denied)) return REDLOCK_HELD;
+    return lacks_majority(known, denied + others) ? REDLOCK_NO_QUORUM : REDLOCK_CANCELLED;
+}
+
+/* Too few nodes may vote because the configuration is wrong, or another program has the key: that
+ * is nearer than what the try met. */
+static int nearest(const struct known *known, int result) {
+    if (result == REDLOCK_CANCELLED) result = cancelled_try(known);
+    const bool lacks_votes = result == REDLOCK_NO_QUORUM || result == REDLOCK_EXPIRED;
+    if (lacks_votes && known->refusal == REDLOCK_TWO_QUORUMS) return REDLOCK_TWO_QUORUMS;
+    return result == REDLOCK_NO_QUORUM && is_foreign(known) ? REDLOCK_LOST : result;
 }
 
 static void count_nodes(const struct known *known, struct redlock_why_report *why) {

@@ -93,7 +93,7 @@ static void close_socket(struct conn *conn) {
     /* Done explicitly: while a forked child still has the descriptor, closing ours would leave it
      * in the epoll set, and the connection open. */
     if (net_may_touch(net_of(conn))) {
-        if (conn->epoll_events) epoll_ctl(net_of(conn)->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
+        if (conn->epoll_events) epoll_ctl(net_of(conn)->sockets, EPOLL_CTL_DEL, conn->fd, NULL);
         shutdown(conn->fd, SHUT_RDWR);
     }
     close(conn->fd);

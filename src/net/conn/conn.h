@@ -36,7 +36,7 @@ struct node;
 enum conn_kind { CONN_MAIN = 0, CONN_AUX, CONN_NOTIFIER, CONN_FRESH };
 enum { CONNS_PER_NODE = 4 };
 /* epoll's items: a node's connections, by their places in node->conns, and these. */
-enum epoll_item { ITEM_KICK = CONNS_PER_NODE, ITEM_TIMER, ITEM_SLEEPER };
+enum epoll_item { ITEM_KICK = CONNS_PER_NODE, ITEM_TIMER, ITEM_SLEEPER, ITEM_SOCKETS };
 
 enum conn_state {
     CONN_DOWN = 0,
@@ -189,7 +189,9 @@ struct net {
     struct timers timers;
     /* The clock for all that was read at once or is due at once; 0: none, ask the clock. */
     rl_ns sample;
-    int epoll, kick, bell, timer, sleeper;
+    int epoll, kick, timer, sleeper;
+    int sockets;                   /* the epoll set of all sockets: `epoll`, or part of it */
+    int ring, bell;                /* an eventfd; the epoll set of it, and of `sockets` */
     rl_ns timer_at;                /* the time that the timerfd is set to */
     pthread_mutex_t sleeper_mutex; /* two threads may be in net_wait() for a short time */
     rl_ns sleeper_at;              /* the time that the sleeper's timer is set to */
@@ -220,6 +222,9 @@ static inline bool conn_is_for_votes(const struct conn *conn) {
 /* fork.c: whether the net's descriptors are its own. Not in a child, where they are the
  * parent's, and not once the program has closed them: their numbers may be anything's. */
 bool net_may_touch(const struct net *net);
+
+/* host.c: false: no descriptor, or no memory */
+bool net_watch(const struct net *net, int fd, enum epoll_item item);
 
 /* conn.c: one connection's life */
 void conn_init(struct conn *conn, struct node *node, enum conn_kind kind);

@@ -3,9 +3,11 @@
  * What a net has of its host: clocks, randomness, the event that wakes its loop, the log, and the
  * handler that learns of its nodes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <time.h>
@@ -60,18 +62,41 @@ static void raise_event(struct net *net, int event) {
 
 void net_kick(struct net *net) { raise_event(net, net->kick); }
 
-int net_bell(struct net *net) {
-    if (!net_may_touch(net)) return -1;
-    if (net->bell < 0) net->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return net->bell;
+bool net_watch(const struct net *net, int fd, enum epoll_item item) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)item << 56};
+    return fd >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-void net_ring(struct net *net) { raise_event(net, net->bell); }
+/* The sockets get a set of their own: the program is not woken by a kick. */
+bool net_make_bell(struct net *net) {
+    struct epoll_event rings = {.events = EPOLLIN}, silent = {.events = 0};
+    const int sockets = epoll_create1(EPOLL_CLOEXEC);
+    if (!net_watch(net, sockets, ITEM_SOCKETS)) {
+        if (sockets >= 0) close(sockets);
+        return false;
+    }
+    net->sockets = sockets;
+    net->ring = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    net->bell = epoll_create1(EPOLL_CLOEXEC);
+    return net->ring >= 0 && net->bell >= 0 &&
+           fcntl(net->bell, F_SETFL, O_NONBLOCK) == 0 && /* Go wants that of what it polls */
+           epoll_ctl(net->bell, EPOLL_CTL_ADD, net->ring, &rings) == 0 &&
+           epoll_ctl(net->bell, EPOLL_CTL_ADD, sockets, &silent) == 0;
+}
+
+int net_bell(const struct net *net) { return net_may_touch(net) ? net->bell : -1; }
+
+void net_bell_listen(struct net *net, bool on) {
+    struct epoll_event event = {.events = on ? EPOLLIN : 0};
+    if (net_may_touch(net)) epoll_ctl(net->bell, EPOLL_CTL_MOD, net->sockets, &event);
+}
+
+void net_ring(struct net *net) { raise_event(net, net->ring); }
 
 void net_hush(struct net *net) {
     uint64_t rings;
     if (!net_may_touch(net)) return;
-    ssize_t got = read(net->bell, &rings, sizeof(rings));
+    ssize_t got = read(net->ring, &rings, sizeof(rings));
     (void)got; /* it was silent */
 }
 

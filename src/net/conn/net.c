@@ -22,17 +22,12 @@ enum { TIMERS_PER_PROCESS = 1024 };
 
 /* ---- opening and closing ---- */
 
-static bool add_to_epoll(const struct net *net, int fd, enum epoll_item item) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)item << 56};
-    return fd >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 static bool open_descriptors(struct net *net, struct net_error *error) {
-    net->epoll = epoll_create1(EPOLL_CLOEXEC);
+    net->epoll = net->sockets = epoll_create1(EPOLL_CLOEXEC);
     net->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     net->sleeper = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (net->epoll >= 0 && add_to_epoll(net, net->kick, ITEM_KICK) &&
-        add_to_epoll(net, net->sleeper, ITEM_SLEEPER))
+    if (net->epoll >= 0 && net_watch(net, net->kick, ITEM_KICK) &&
+        net_watch(net, net->sleeper, ITEM_SLEEPER))
         return true;
     error->result = REDLOCK_SYSTEM;
     snprintf(error->text, sizeof(error->text),
@@ -50,6 +45,8 @@ static void free_net(struct net *net) {
         close_descriptor(net->epoll);
         close_descriptor(net->kick);
         close_descriptor(net->bell);
+        close_descriptor(net->ring);
+        if (net->sockets != net->epoll) close_descriptor(net->sockets);
         close_descriptor(net->timer);
         close_descriptor(net->sleeper);
     }
@@ -96,7 +93,7 @@ int net_open(struct net **net, const struct net_options *options,
     atomic_init(&new->process, net_process_number());
     new->guarded = options->guarded;
     new->fences = may_guard ? (int64_t *)(void *)(new + 1) : NULL;
-    new->epoll = new->kick = new->bell = new->timer = new->sleeper = -1;
+    new->epoll = new->sockets = new->kick = new->timer = new->sleeper = new->ring = new->bell = -1;
     pthread_mutex_init(&new->sleeper_mutex, NULL);
     new->handlers = *handlers;
     new->log_level = options->log_level;
@@ -190,7 +187,7 @@ int net_fd(struct net *net) {
     if (!net_may_touch(net)) return -1;
     if (net->timer >= 0) return net->epoll;
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (!add_to_epoll(net, timer, ITEM_TIMER)) {
+    if (!net_watch(net, timer, ITEM_TIMER)) {
         close_descriptor(timer);
         return -1;
     }
@@ -204,11 +201,11 @@ int net_fd(struct net *net) {
 
 enum { BEREFT_POLL_MS = 10 };
 
-static void wait_ms(struct net *net, int timeout, struct net_batch *batch) {
+static void wait_ms(struct net *net, int set, int timeout, struct net_batch *batch) {
     struct epoll_event events[sizeof(batch->item) / sizeof(batch->item[0])];
     int count = -1;
     if (!net->bereft) {
-        count = epoll_wait(net->epoll, events, (int)(sizeof(events) / sizeof(events[0])), timeout);
+        count = epoll_wait(set, events, (int)(sizeof(events) / sizeof(events[0])), timeout);
         if (count < 0 && errno != EINTR) net->bereft = true;
     }
     /* Nothing can wake us now. The timers still tell what is lost. */
@@ -249,7 +246,7 @@ void net_wait(struct net *net, rl_ns until, struct net_batch *batch) {
         timeout = ms > INT_MAX ? INT_MAX : (int)ms;
         if (left > LONG_SLEEP) wake_after_suspend(net, now, until);
     }
-    wait_ms(net, timeout, batch);
+    wait_ms(net, net->epoll, timeout, batch);
 }
 
 /* ---- working ---- */
@@ -258,6 +255,12 @@ static void handle(struct net *net, uint64_t what, uint32_t events) {
     uint64_t ignored;
     unsigned item = (unsigned)(what >> 56), index = (unsigned)(what >> 48) & 0xff;
     if (!net_may_touch(net)) return; /* an earlier event's log callback forked */
+    if (item == ITEM_SOCKETS) {
+        struct net_batch batch;
+        wait_ms(net, net->sockets, 0, &batch);
+        for (int i = 0; i < batch.count; i++) handle(net, batch.item[i].what, batch.item[i].events);
+        return;
+    }
     if (item >= CONNS_PER_NODE) {
         int fd = item == ITEM_KICK ? net->kick : item == ITEM_TIMER ? net->timer : net->sleeper;
         ssize_t got = read(fd, &ignored, sizeof(ignored));
@@ -334,12 +337,16 @@ static void pump_lookups(struct net *net) {
         net->resolving |= node->lookup != NULL || waits_for_lookup(node);
 }
 
+bool net_saw_sockets(const struct net_batch *batch) {
+    return batch->count == 1 && batch->item[0].what >> 56 == ITEM_SOCKETS;
+}
+
 void net_process(struct net *net, const struct net_batch *batch) {
     struct net_batch own;
     struct net_timer *timer;
     if (net_is_forked(net)) return;
     if (!batch) {
-        wait_ms(net, 0, &own);
+        wait_ms(net, net->sockets, 0, &own);
         batch = &own;
     }
     net->pending = false;

@@ -27,7 +27,7 @@ void conn_epoll(struct conn *conn, uint32_t events) {
     const uint64_t item = (uint64_t)(conn - conn->node->conns);
     event.data.u64 = item << 56 | (uint64_t)conn->node->index << 48 | conn->generation;
     int op = conn->epoll_events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-    if (epoll_ctl(conn->node->net->epoll, op, conn->fd, &event) != 0) {
+    if (epoll_ctl(conn->node->net->sockets, op, conn->fd, &event) != 0) {
         conn_break(conn, REDLOCK_VERDICT_NO_MEMORY, "epoll_ctl failed");
         return;
     }

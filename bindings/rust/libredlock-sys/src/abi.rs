@@ -611,6 +611,7 @@ extern "C" {
     pub fn redlock_list(client: *mut redlock_client, each: Option<redlock_resource_fn>, context: *mut c_void) -> c_int;
     pub fn redlock_lock_adopt(lock: *mut redlock_lock, token: *const c_void, bytes: usize) -> c_int;
     pub fn redlock_lock_adopt_fenced(lock: *mut redlock_lock, token: *const c_void, bytes: usize, fence: i64) -> c_int;
+    pub fn redlock_lock_context(lock: *const redlock_lock) -> *mut c_void;
     pub fn redlock_lock_disown(lock: *mut redlock_lock) -> c_int;
     pub fn redlock_lock_free(lock: *mut redlock_lock);
     pub fn redlock_lock_new(client: *mut redlock_client, resource: *const c_void, bytes: usize, options: *const redlock_lock_options, lock: *mut *mut redlock_lock, error: *mut redlock_error) -> c_int;
