@@ -289,7 +289,7 @@ func lossOnABusyScheduler(t *testing.T, client *redlock.Client) (left time.Durat
 	end := time.Now().Add(lock.Validity())
 	var group sync.WaitGroup
 	var stop atomic.Bool
-	for range 60 * runtime.GOMAXPROCS(0) {
+	for range 20 * runtime.GOMAXPROCS(0) {
 		group.Add(1)
 		go func() {
 			defer group.Done()
