@@ -11,10 +11,13 @@
 //	defer lock.Unlock(ctx)
 //	return backup(ctx)
 //
-// The context that Lock returns ends when the lock is lost, before another client can have it.
+// The context that Lock returns ends when the lock is lost: a second before its validity ends, or a
+// tenth of the TTL if that is less. A program that is stopped, or whose goroutines wait long for a
+// processor, ends it late; so ask [Lock.Validity] before a write, and give [Lock.Fence] to the
+// resource.
 //
 // It is a thin layer over the C library libredlock, which renews locks on a thread of its own: a
-// busy or paused Go scheduler loses none.
+// busy Go scheduler loses none.
 package redlock
 
 // #include "shim.h"
@@ -25,8 +28,8 @@ package redlock
 // #cgo nocallback rg_process
 // #cgo noescape rg_lock_new
 // #cgo nocallback rg_lock_new
-// #cgo nocallback redlock_acquire
-// #cgo nocallback redlock_release
+// #cgo nocallback rg_left_ns
+// #cgo nocallback rg_block
 import "C"
 
 import (
@@ -34,6 +37,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,16 +87,17 @@ type core struct {
 type ClientOption func(*clientTerms)
 
 type clientTerms struct {
-	nodeTimeout                                                time.Duration
+	nodeTimeoutMs                                              C.int64_t
+	bad                                                        error
 	mode                                                       C.int
 	recover                                                    C.int
 	prefix, quorum, user, passwordFile, tlsCA, tlsCert, tlsKey string
 }
 
-// NodeTimeout is how long a try waits for a node. By default it is a twentieth of the TTL, at most
-// 50 ms.
+// NodeTimeout is how long a try waits for a node, at least 1 ms. By default it is a twentieth of the
+// TTL, at most 50 ms.
 func NodeTimeout(timeout time.Duration) ClientOption {
-	return func(terms *clientTerms) { terms.nodeTimeout = timeout }
+	return func(terms *clientTerms) { terms.nodeTimeoutMs = milliseconds("NodeTimeout", timeout, &terms.bad) }
 }
 
 // KeyPrefix is put before the name of each resource, to make its key.
@@ -159,24 +164,31 @@ func Open(nodes string, options ...ClientOption) (*Client, error) {
 }
 
 func open(nodes string, terms *clientTerms) (*C.struct_redlock_client, error) {
-	var texts []unsafe.Pointer
+	texts := []string{nodes, terms.quorum, terms.user, terms.passwordFile, terms.tlsCA, terms.tlsCert, terms.tlsKey}
+	if strings.ContainsRune(strings.Join(texts, ""), 0) {
+		return nil, badArgument("the list of nodes, or an option, has a NUL byte")
+	}
+	if terms.bad != nil {
+		return nil, terms.bad
+	}
+	var copies []unsafe.Pointer
 	text := func(value string) *C.char {
 		if value == "" {
 			return nil
 		}
 		copied := C.CString(value)
-		texts = append(texts, unsafe.Pointer(copied))
+		copies = append(copies, unsafe.Pointer(copied))
 		return copied
 	}
 	defer func() {
-		for _, each := range texts {
+		for _, each := range copies {
 			C.free(each)
 		}
 	}()
 	var client *C.struct_redlock_client
 	var why *C.char
 	result := C.rg_open(text(nodes), &C.struct_rg_client_terms{
-		node_timeout_ms: C.int64_t(terms.nodeTimeout.Milliseconds()),
+		node_timeout_ms: terms.nodeTimeoutMs,
 		mode:            terms.mode, recover: terms.recover,
 		key_prefix: text(terms.prefix), key_prefix_bytes: C.size_t(len(terms.prefix)),
 		quorum: text(terms.quorum), user: text(terms.user), password_file: text(terms.passwordFile),
@@ -202,7 +214,7 @@ func (core *core) close() {
 		return
 	}
 	for _, lock := range core.all() {
-		core.cancel(lock)
+		go core.cancel(lock)
 	}
 	core.use.Lock()
 	defer core.use.Unlock()
@@ -222,7 +234,9 @@ func (core *core) close() {
 
 // begin is before a use of the client in C, and end after it.
 func (core *core) begin() error {
-	core.use.RLock()
+	if !core.use.TryRLock() { // Close waits for those that are in use
+		return ErrClosed
+	}
 	if core.closed.Load() {
 		core.use.RUnlock()
 		return ErrClosed

@@ -56,7 +56,7 @@ type Error struct {
 func (err *Error) Error() string {
 	text := "redlock: "
 	if err.Resource != "" {
-		text += err.Resource + ": "
+		text += shortened(err.Resource) + ": "
 	}
 	if err.cause != nil {
 		text += err.cause.Error() + ": "
@@ -66,6 +66,14 @@ func (err *Error) Error() string {
 		text += "; " + err.Cure
 	}
 	return text
+}
+
+// A resource has up to 64 KiB.
+func shortened(resource string) string {
+	if len(resource) <= 200 {
+		return resource
+	}
+	return resource[:200] + "..."
 }
 
 // Unwrap returns the code and, if a context ended the wait, the cause of that.
@@ -81,6 +89,8 @@ func take(text *C.char) string {
 	defer C.free(unsafe.Pointer(text))
 	return C.GoString(text)
 }
+
+func badArgument(sentence string) *Error { return &Error{Code: ErrBadArgument, Sentence: sentence} }
 
 func newError(result C.int, resource string, text *C.char) *Error {
 	sentence := take(text)

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -27,14 +28,18 @@ type held struct {
 	core     *core
 	id       uintptr
 	resource string
-	done     chan C.int  // the result of the operation under way
-	blocked  atomic.Bool // a goroutine is in redlock_acquire()
+	ttl      time.Duration
+	outer    context.Context // that Lock was given
+	done     chan C.int      // the result of the operation under way
+	blocked  atomic.Bool     // a goroutine is in rg_block()
 
-	operation sync.Mutex // held for as long as one lasts
+	operation chan struct{} // has an element for as long as one lasts
 	mutex     sync.Mutex
 	c         *C.struct_redlock_lock // nil: freed
+	unlocked  bool
 	end       context.CancelCauseFunc
 	ended     error // why
+	lookout   *time.Timer
 }
 
 // As long as a lock's context is in use, the lock is.
@@ -50,11 +55,13 @@ type lockTerms struct {
 	c     C.struct_rg_lock_terms
 	owner string
 	also  []string
+	bad   error
 }
 
-func milliseconds(d time.Duration) C.int64_t {
-	if d != 0 && d.Abs() < time.Millisecond {
-		return -1 // 0 is the default, and this is not
+// A zero means to the library that the option is not set.
+func milliseconds(option string, d time.Duration, bad *error) C.int64_t {
+	if d < time.Millisecond {
+		*bad = badArgument(fmt.Sprintf("%s is %v; it must be at least 1ms", option, d))
 	}
 	return C.int64_t(d.Milliseconds())
 }
@@ -62,12 +69,12 @@ func milliseconds(d time.Duration) C.int64_t {
 // TTL is how long the nodes keep the lock when its holder is gone. 30 s by default; it is renewed
 // each third of that.
 func TTL(ttl time.Duration) Option {
-	return func(terms *lockTerms) { terms.c.ttl_ms = milliseconds(ttl) }
+	return func(terms *lockTerms) { terms.c.ttl_ms = milliseconds("TTL", ttl, &terms.bad) }
 }
 
 // MaxHold limits how long the lock is renewed.
 func MaxHold(limit time.Duration) Option {
-	return func(terms *lockTerms) { terms.c.hold_ms_max = milliseconds(limit) }
+	return func(terms *lockTerms) { terms.c.hold_ms_max = milliseconds("MaxHold", limit, &terms.bad) }
 }
 
 // NoRenewal leaves it to [Lock.Extend] to keep the lock for longer than its TTL.
@@ -79,7 +86,12 @@ func Shared() Option { return func(terms *lockTerms) { terms.c.shared = 1 } }
 // Slots makes the lock one of so many, at most 64, that the resource has. All clients give the same
 // number.
 func Slots(count int) Option {
-	return func(terms *lockTerms) { terms.c.slots = C.uint32_t(max(count, 0)) }
+	return func(terms *lockTerms) {
+		if count < 1 || count > C.REDLOCK_SLOTS_MAX {
+			terms.bad = badArgument(fmt.Sprintf("Slots is %d; it must be between 1 and %d", count, C.REDLOCK_SLOTS_MAX))
+		}
+		terms.c.slots = C.uint32_t(count)
+	}
 }
 
 // Owner is a text of at most 128 bytes that `redlock show` shows, and that observers get as the
@@ -92,9 +104,9 @@ func Also(resources ...string) Option {
 }
 
 // Lock waits until it has the lock, or until ctx ends. The context that it returns is ctx until the
-// lock is unlocked or lost; [context.Cause] then says why. A wait that ctx ends leaves nothing
-// behind; its error is that of ctx, and also [ErrHeld], [ErrNoQuorum] or what else kept the lock
-// away.
+// lock is unlocked or lost; [context.Cause] then says why. The error of a wait that ctx ends is that
+// of ctx, and also [ErrHeld], [ErrNoQuorum] or what else kept the lock away. What the wait has set
+// on nodes is deleted, in the background if they are slow.
 func (client *Client) Lock(ctx context.Context, resource string, options ...Option) (*Lock, context.Context, error) {
 	return client.lock(ctx, C.RG_ACQUIRE, resource, false, options)
 }
@@ -114,7 +126,6 @@ func (client *Client) lock(ctx context.Context, start int, resource string, lead
 	if err := client.begin(); err != nil {
 		return nil, ctx, err
 	}
-	defer client.core.end()
 	defer runtime.KeepAlive(client)
 	terms := lockTerms{}
 	for _, option := range options {
@@ -123,108 +134,147 @@ func (client *Client) lock(ctx context.Context, start int, resource string, lead
 	if leader {
 		terms.c.leader = 1
 	}
-	ours, err := client.core.newLock(resource, &terms)
-	if err != nil {
-		return nil, ctx, err
+	began := time.Now()
+	ours, err := client.core.newLock(ctx, resource, &terms)
+	if err == nil {
+		err = ours.acquire(ctx, start)
+	} else {
+		client.core.end()
 	}
-	if result, ended := ours.acquire(ctx, start); result != C.REDLOCK_OK || ended != nil {
-		err := ours.why(result, ended)
-		ours.drop(err)
+	if err != nil {
 		return nil, ctx, err
 	}
 	lock := &Lock{client: client, held: ours}
 	inner, end := context.WithCancelCause(ctx)
-	ours.setEnd(end)
+	ours.setEnd(end, began)
 	lock.forgotten = runtime.AddCleanup(lock, func(held *held) { held.drop(ErrForgotten) }, ours)
 	return lock, &lockContext{inner, lock}, nil
 }
 
-func (core *core) newLock(resource string, terms *lockTerms) (*held, error) {
+func (core *core) newLock(ctx context.Context, resource string, terms *lockTerms) (*held, error) {
+	if terms.bad != nil {
+		return nil, terms.bad
+	}
 	names, lengths := resource, make([]C.size_t, 0, 4)
 	lengths = append(lengths, C.size_t(len(resource)))
 	for _, also := range terms.also {
 		names += also
 		lengths = append(lengths, C.size_t(len(also)))
 	}
-	made := &held{core: core, id: core.next.Add(1), resource: resource, done: make(chan C.int, 1)}
+	made := &held{core: core, id: core.next.Add(1), resource: resource, outer: ctx,
+		done: make(chan C.int, 1), operation: make(chan struct{}, 1)}
 	var why *C.char
+	var ttl C.int64_t
 	result := C.rg_lock_new(core.c, (*C.char)(unsafe.Pointer(unsafe.StringData(names))), &lengths[0], C.size_t(len(lengths)),
 		&terms.c, (*C.char)(unsafe.Pointer(unsafe.StringData(terms.owner))), C.size_t(len(terms.owner)),
-		C.uintptr_t(made.id), &made.c, &why)
+		C.uintptr_t(made.id), &made.c, &ttl, &why)
 	if result != C.REDLOCK_OK {
 		return nil, newError(result, resource, why)
 	}
+	made.ttl = time.Duration(ttl) * time.Millisecond
 	core.mutex.Lock()
 	core.locks[made.id] = made
 	core.mutex.Unlock()
 	return made, nil
 }
 
-// acquire returns the result, and the cause if the context ended the wait.
-func (held *held) acquire(ctx context.Context, start int) (C.int, error) {
+// How long a cancelled acquisition may take to leave nothing behind, before it goes on doing so in
+// the background.
+const tidyUp = 10 * time.Millisecond
+
+// acquire ends the use of the client. If it returns an error, the lock is dropped.
+func (held *held) acquire(ctx context.Context, kind int) error {
+	core := held.core
+	defer core.end()
 	if ctx.Err() != nil {
-		return C.REDLOCK_CANCELLED, context.Cause(ctx)
+		err := &Error{Code: ErrCancelled, Resource: held.resource, Sentence: "no node was asked", cause: context.Cause(ctx)}
+		held.drop(err)
+		return err
 	}
-	defer held.core.flying.Add(-1)
-	if held.core.flying.Add(1) == 1 {
-		return held.acquireAlone(ctx, start)
+	defer core.flying.Add(-1)
+	held.start(kind, core.flying.Add(1) == 1, ctx.Done())
+	var cause error
+	result, answered := held.await(ctx.Done())
+	if !answered {
+		cause = context.Cause(ctx)
+		core.cancel(held)
+		patience, stop := context.WithTimeout(context.Background(), tidyUp)
+		result, answered = held.await(patience.Done())
+		stop()
 	}
-	if !held.core.submit(start, held.c) {
-		return C.REDLOCK_CANCELLED, ErrClosed
+	switch {
+	case cause == nil && result == C.REDLOCK_OK:
+		return nil
+	case cause == nil && result == C.REDLOCK_CANCELLED:
+		cause = ErrClosed
+	case result == C.REDLOCK_OK:
+		result = C.REDLOCK_CANCELLED
 	}
-	result, ended := held.await(ctx.Done())
-	if !ended {
-		held.core.cancel(held)
-		return <-held.done, context.Cause(ctx)
+	err := held.why(result, cause, !answered)
+	held.drop(err)
+	return err
+}
+
+// start begins to acquire or to release. If no other goroutine uses the client, and nothing may end
+// the wait, this one blocks in C, which saves changes of the thread.
+func (held *held) start(kind int, alone bool, ends <-chan struct{}) {
+	if !alone || ends != nil {
+		held.core.submit(kind, held)
+		return
 	}
-	if result == C.REDLOCK_CANCELLED {
-		return result, ErrClosed
+	held.blocked.Store(true)
+	defer held.blocked.Store(false)
+	result := C.int(C.REDLOCK_CANCELLED)
+	if kind == C.RG_RELEASE || !held.core.closed.Load() {
+		result = C.rg_block(C.int(kind), held.c)
 	}
-	return result, nil
+	held.deliver(result)
+}
+
+// deliver hands out the result of the operation under way. A lock that is freed has one already.
+func (held *held) deliver(result C.int) {
+	select {
+	case held.done <- result:
+	default:
+	}
 }
 
 // await returns the result of the operation. False: it did not end before `unless` was closed.
 func (held *held) await(unless <-chan struct{}) (C.int, bool) {
-	if unless == nil {
-		return <-held.done, true
-	}
 	select {
 	case result := <-held.done:
 		return result, true
 	case <-unless:
-		return 0, false
+		return C.REDLOCK_CANCELLED, false
 	}
-}
-
-// acquireAlone blocks in C. One goroutine may: it saves two changes of the thread.
-func (held *held) acquireAlone(ctx context.Context, start int) (C.int, error) {
-	held.blocked.Store(true)
-	defer held.blocked.Store(false)
-	if held.core.closed.Load() {
-		return C.REDLOCK_CANCELLED, ErrClosed
-	}
-	stop := context.AfterFunc(ctx, func() { held.core.cancel(held) })
-	wait := C.int64_t(C.REDLOCK_WAIT_FOREVER)
-	if start == C.RG_TRY {
-		wait = 0
-	}
-	result := C.redlock_acquire(held.c, wait)
-	if !stop() {
-		return result, context.Cause(ctx)
-	}
-	if result == C.REDLOCK_CANCELLED {
-		return result, ErrClosed
-	}
-	return result, nil
 }
 
 // setEnd is given what ends the lock's context. The lock may be lost already.
-func (held *held) setEnd(end context.CancelCauseFunc) {
+func (held *held) setEnd(end context.CancelCauseFunc, began time.Time) {
 	held.mutex.Lock()
 	defer held.mutex.Unlock()
 	held.end = end
 	if held.ended != nil {
 		end(held.ended)
+		return
+	}
+	held.lookout = time.AfterFunc(held.ttl/2-time.Since(began), held.look) // it is not lost before
+}
+
+// look ends the context of a lost lock. The event that the lock is lost does that too; but on a
+// busy scheduler it waits until all goroutines have had their turn, and a timer does not.
+func (held *held) look() {
+	held.mutex.Lock()
+	defer held.mutex.Unlock()
+	if held.ended != nil {
+		return
+	}
+	// A little before the library's lost_margin_ms: at that time its thread has the mutex.
+	margin := min(held.ttl/9, 1050*time.Millisecond)
+	if safe := time.Duration(C.rg_left_ns(held.c)) - margin; safe > 0 {
+		held.lookout.Reset(safe)
+	} else {
+		held.finish(held.explain(C.REDLOCK_LOST, true))
 	}
 }
 
@@ -236,17 +286,21 @@ func (held *held) finish(cause error) {
 	if held.end != nil {
 		held.end(cause)
 	}
+	if held.lookout != nil {
+		held.lookout.Stop()
+	}
 }
 
 func (held *held) lost() {
 	held.mutex.Lock()
 	defer held.mutex.Unlock()
-	if held.c != nil {
-		held.finish(held.explain(C.REDLOCK_LOST))
+	if held.ended == nil {
+		held.finish(held.explain(C.REDLOCK_LOST, false))
 	}
 }
 
-// drop frees the lock, which releases it without waiting if it is held.
+// drop frees the lock, which releases it without waiting if it is held. The operation under way, if
+// there is one, ends.
 func (held *held) drop(cause error) {
 	held.mutex.Lock()
 	defer held.mutex.Unlock()
@@ -259,23 +313,33 @@ func (held *held) drop(cause error) {
 	held.core.mutex.Unlock()
 	C.redlock_lock_free(held.c)
 	held.c = nil
+	held.deliver(C.REDLOCK_CANCELLED)
 }
 
-// why explains a failure; `cause` is that of a context which ended the wait.
-func (held *held) why(result C.int, cause error) error {
+// why explains a failure; `cause` is that of a context which ended the wait. With `silent`, nodes
+// that have not answered yet are reported.
+func (held *held) why(result C.int, cause error, silent bool) error {
 	held.mutex.Lock()
 	defer held.mutex.Unlock()
-	err := held.explain(result)
+	if held.c == nil {
+		return held.gone()
+	}
+	err := held.explain(result, silent)
 	err.cause = cause
 	return err
 }
 
-func (held *held) explain(result C.int) *Error {
+func (held *held) explain(result C.int, silent bool) *Error {
 	var sentence, cure *C.char
-	C.rg_why(held.core.c, held.c, result, &result, &sentence, &cure)
+	C.rg_why(held.core.c, held.c, result, C.bool(silent), &result, &sentence, &cure)
 	err := newError(result, held.resource, sentence)
 	err.Cure = take(cure)
 	return err
+}
+
+// gone is the error of an operation on a lock that is unlocked, forgotten or closed.
+func (held *held) gone() *Error {
+	return &Error{Code: ErrLost, Resource: held.resource, Sentence: "the lock is not held", cause: held.ended}
 }
 
 // Unlock ends the lock's context and releases the lock. It waits until a majority has confirmed
@@ -284,65 +348,114 @@ func (held *held) explain(result C.int) *Error {
 func (lock *Lock) Unlock(ctx context.Context) error {
 	defer runtime.KeepAlive(lock)
 	lock.forgotten.Stop()
-	return lock.held.operate(ctx, true, func(c *C.struct_redlock_lock) C.int {
-		lock.held.mutex.Lock()
-		lock.held.finish(ErrUnlocked)
-		lock.held.mutex.Unlock()
-		if lock.held.core.flying.Load() == 1 {
-			lock.held.done <- C.redlock_release(c)
-		} else {
-			lock.held.core.submit(C.RG_RELEASE, c)
-		}
+	held := lock.held
+	if err := held.core.begin(); err != nil {
+		return err
+	}
+	past := ctx.Err() != nil
+	held.mutex.Lock()
+	again, ended, gone := held.unlocked, held.ended, held.gone()
+	held.unlocked = true
+	held.finish(ErrUnlocked)
+	held.mutex.Unlock()
+	if again {
+		held.core.end()
+		return gone
+	}
+	if !past && context.Cause(ctx) == ErrUnlocked {
+		var stop context.CancelFunc
+		ctx, stop = held.still(ctx)
+		defer stop()
+	}
+	if !held.claim(ctx) { // an extension is under way
+		held.drop(ErrUnlocked)
+		held.core.end()
+		return context.Cause(ctx)
+	}
+	err := held.operate(ctx, func(alone bool) C.int {
+		held.start(C.RG_RELEASE, alone, ctx.Done())
 		return C.REDLOCK_OK
-	})
+	}, func() { held.drop(ErrUnlocked) })
+	if ended != nil {
+		return ended // it was lost, whatever could be deleted
+	}
+	return err
+}
+
+// still replaces a context that has ended with the lock's own, by what would have ended it.
+func (held *held) still(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, has := ctx.Deadline(); has {
+		return context.WithDeadline(held.outer, deadline)
+	}
+	return held.outer, func() {}
 }
 
 // Extend makes the rest of the lock's life at least ttl; 0 is the lock's own TTL. A lock that is
 // renewed needs it only for longer ones.
 func (lock *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	defer runtime.KeepAlive(lock)
-	return lock.held.operate(ctx, false, func(c *C.struct_redlock_lock) C.int {
-		return C.rg_extend(c, milliseconds(ttl))
-	})
+	rest := C.int64_t(0)
+	if ttl != 0 {
+		var bad error
+		if rest = milliseconds("ttl", ttl, &bad); bad != nil {
+			return bad
+		}
+	}
+	return lock.held.extend(ctx, func(c *C.struct_redlock_lock) C.int { return C.rg_extend(c, rest) })
 }
 
 // Downgrade makes a writer's lock a reader's, without a gap.
 func (lock *Lock) Downgrade(ctx context.Context) error {
 	defer runtime.KeepAlive(lock)
-	return lock.held.operate(ctx, false, func(c *C.struct_redlock_lock) C.int { return C.rg_downgrade(c) })
+	return lock.held.extend(ctx, func(c *C.struct_redlock_lock) C.int { return C.rg_downgrade(c) })
 }
 
-// operate starts an operation on the lock and waits for its end. If ctx ends before, the operation
-// goes on.
-func (held *held) operate(ctx context.Context, last bool, start func(*C.struct_redlock_lock) C.int) error {
+func (held *held) extend(ctx context.Context, start func(*C.struct_redlock_lock) C.int) error {
 	if err := held.core.begin(); err != nil {
 		return err
 	}
-	held.operation.Lock()
-	over := func() {
-		if last {
-			held.drop(ErrUnlocked)
+	if !held.claim(ctx) {
+		held.core.end()
+		return context.Cause(ctx)
+	}
+	return held.operate(ctx, func(bool) C.int {
+		held.mutex.Lock()
+		defer held.mutex.Unlock()
+		if held.c == nil {
+			return C.REDLOCK_LOST
 		}
-		held.operation.Unlock()
+		return start(held.c)
+	}, func() {})
+}
+
+// claim waits until no other operation on the lock is under way. False: ctx ended before.
+func (held *held) claim(ctx context.Context) bool {
+	select {
+	case held.operation <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case held.operation <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// operate starts an operation on a claimed lock and waits for its end. If ctx ends before, the
+// operation goes on. Then it ends the claim and the use of the client.
+func (held *held) operate(ctx context.Context, start func(alone bool) C.int, last func()) error {
+	over := func() {
+		last()
+		held.core.flying.Add(-1)
+		<-held.operation
 		held.core.end()
 	}
-	held.mutex.Lock()
-	c, ended := held.c, held.ended
-	held.mutex.Unlock()
-	if c == nil {
-		over()
-		return &Error{Code: ErrLost, Resource: held.resource, Sentence: "the lock is not held", cause: ended}
-	}
-	held.core.flying.Add(1)
-	defer held.core.flying.Add(-1)
-	result := start(c)
-	unless := ctx.Done()
-	if context.Cause(ctx) == ErrUnlocked {
-		unless = nil // the lock's own context, which we have ended
-	}
+	result := start(held.core.flying.Add(1) == 1)
 	if result == C.REDLOCK_OK {
-		var ended bool
-		if result, ended = held.await(unless); !ended {
+		var answered bool
+		if result, answered = held.await(ctx.Done()); !answered {
 			go func() {
 				<-held.done
 				over()
@@ -351,11 +464,8 @@ func (held *held) operate(ctx context.Context, last bool, start func(*C.struct_r
 		}
 	}
 	defer over()
-	if last && ended != nil {
-		return ended // it was lost, whatever could be deleted
-	}
 	if result != C.REDLOCK_OK {
-		return held.why(result, nil)
+		return held.why(result, nil, false)
 	}
 	return nil
 }

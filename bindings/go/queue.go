@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// Of all goroutines that use a client, at most one blocks in C (acquireAlone). The operations of the
+// Of all goroutines that use a client, at most one blocks in C (start). The operations of the
 // others are started, many with one call, and a goroutine that waits for the client's descriptor
 // hands out what has ended.
 
@@ -62,7 +62,7 @@ func (core *core) process() {
 			core.report(uintptr(events[i].id), events[i].leader)
 		case lock == nil:
 		case events[i].kind == C.RG_DONE:
-			lock.done <- events[i].result
+			lock.deliver(events[i].result)
 		default:
 			lock.lost()
 		}
@@ -116,14 +116,15 @@ func (core *core) notBack() {
 	core.flush()
 }
 
-// submit leaves an operation to be started. False: the client is closed.
-func (core *core) submit(start int, c *C.struct_redlock_lock) bool {
+// submit leaves an operation to be started.
+func (core *core) submit(kind int, lock *held) {
 	core.mutex.Lock()
-	if core.closed.Load() && start != C.RG_RELEASE {
+	if core.closed.Load() && kind != C.RG_RELEASE {
 		core.mutex.Unlock()
-		return false
+		lock.deliver(C.REDLOCK_CANCELLED)
+		return
 	}
-	core.pending[start] = append(core.pending[start], c)
+	core.pending[kind] = append(core.pending[kind], lock.c)
 	core.waiting.Store(true)
 	if core.returning == 1 {
 		core.backoff /= 2
@@ -132,13 +133,12 @@ func (core *core) submit(start int, c *C.struct_redlock_lock) bool {
 	later := core.returning > 0 && core.spared == 0
 	core.mutex.Unlock()
 	if later {
-		return true
+		return
 	}
 	if core.flying.Load() > 1 {
 		runtime.Gosched()
 	}
 	core.flush()
-	return true
 }
 
 // flush starts what waits, unless another goroutine does.
@@ -171,7 +171,7 @@ func (core *core) startPending() {
 			core.mutex.Lock()
 			refused := core.locks[uintptr(C.redlock_lock_context(c))]
 			core.mutex.Unlock()
-			refused.done <- core.results[i]
+			refused.deliver(core.results[i])
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (core *core) cancel(lock *held) {
 	core.startPending()
 	core.starting.Unlock()
 	core.flush() // what others have left meanwhile
-	for {
+	for delay := time.Millisecond; ; delay *= 2 {
 		lock.mutex.Lock()
 		if lock.c != nil {
 			C.redlock_cancel(lock.c)
@@ -191,6 +191,6 @@ func (core *core) cancel(lock *held) {
 		if !lock.blocked.Load() {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(delay)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -59,6 +60,12 @@ func (each *server) kill() {
 }
 
 type quorum []*server
+
+func (all quorum) signal(sent syscall.Signal) {
+	for _, each := range all {
+		_ = each.process.Process.Signal(sent)
+	}
+}
 
 func (all quorum) nodes() string {
 	var urls []string
@@ -275,12 +282,72 @@ func TestUnlockWithAnEndedContext(t *testing.T) {
 	until(t, "it is released", func() bool { return three.holding(t, "tide") == 0 })
 }
 
+// lossOnABusyScheduler says how long before the end of validity the context of a lock ends, while
+// each goroutine waits for a second or more.
+func lossOnABusyScheduler(t *testing.T, client *redlock.Client) (left time.Duration) {
+	lock, ctx := take(t, client, "tide", redlock.TTL(4*time.Second), redlock.NoRenewal())
+	end := time.Now().Add(lock.Validity())
+	var group sync.WaitGroup
+	var stop atomic.Bool
+	for range 20 * runtime.GOMAXPROCS(0) {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for !stop.Load() {
+			}
+		}()
+	}
+	group.Add(1)
+	context.AfterFunc(ctx, func() { // this goroutine has a thread of its own, which is slow to wake
+		defer group.Done()
+		left = time.Until(end)
+		stop.Store(true)
+	})
+	group.Wait()
+	expect(t, context.Cause(ctx), redlock.ErrLost)
+	_ = lock.Unlock(ctx)
+	return left
+}
+
+// The context does not wait until all goroutines have had their turn. On a busy machine that is not
+// so each time.
+func TestLossOnABusyScheduler(t *testing.T) {
+	client := open(t, start(t, 3).nodes())
+	var all []time.Duration
+	for range 6 {
+		left := lossOnABusyScheduler(t, client)
+		if left > 0 {
+			return
+		}
+		all = append(all, left)
+	}
+	t.Fatalf("it ended after validity: %v", all)
+}
+
 func TestBadArguments(t *testing.T) {
 	_, err := redlock.Open("http://db1")
 	expect(t, err, redlock.ErrBadArgument)
-	client := open(t, start(t, 1).nodes())
+	nodes := start(t, 1).nodes()
+	for _, option := range []redlock.ClientOption{
+		redlock.NodeTimeout(0), redlock.NodeTimeout(time.Microsecond), redlock.NodeTimeout(-time.Second),
+		redlock.Login("me\x00", "/dev/null"), redlock.Login("me", "/dev/null\x00"), redlock.Guarded("0123456789abcdef\x00"),
+		redlock.TLS("\x00", "", ""), redlock.TLS("", "\x00", "\x00"),
+	} {
+		_, err := redlock.Open(nodes, option)
+		expect(t, err, redlock.ErrBadArgument)
+	}
+	_, err = redlock.Open(nodes + "\x00,redis://db2")
+	expect(t, err, redlock.ErrBadArgument)
+	client := open(t, nodes)
+	_, _, err = client.Lock(context.Background(), strings.Repeat("x", 1<<16+1))
+	expect(t, err, redlock.ErrBadArgument)
+	if len(err.Error()) > 400 {
+		t.Fatal(len(err.Error()))
+	}
 	for _, options := range [][]redlock.Option{
-		{redlock.TTL(-1)}, {redlock.TTL(time.Nanosecond)}, {redlock.Slots(65)}, {redlock.Shared(), redlock.Slots(2)},
+		{redlock.TTL(-1)}, {redlock.TTL(0)}, {redlock.TTL(time.Nanosecond)}, {redlock.TTL(1<<63 - 1)}, {redlock.MaxHold(0)},
+		{redlock.Slots(65)}, {redlock.Slots(0)}, {redlock.Slots(-1)}, {redlock.Slots(1 << 32)}, {redlock.Slots(1<<32 + 3)},
+		{redlock.Shared(), redlock.Slots(2)},
 		{redlock.Owner(strings.Repeat("x", 129))}, {redlock.Also("")}, {redlock.Also(make([]string, 200)...)},
 	} {
 		_, _, err := client.Lock(context.Background(), "tide", options...)
@@ -400,6 +467,96 @@ func TestCancel(t *testing.T) {
 	must(t, lock.Unlock(held))
 }
 
+// within expects that a call with a context of 50 ms ends with it, though servers answer nothing.
+func within(t *testing.T, what string, call func(context.Context) error, wanted ...error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	err := call(ctx)
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("%s took %v", what, took)
+	}
+	expect(t, err, append(wanted, context.DeadlineExceeded)...)
+}
+
+func TestDeadlines(t *testing.T) {
+	three := start(t, 3)
+	client, err := redlock.Open(three.nodes(), redlock.NodeTimeout(5*time.Second))
+	must(t, err)
+	t.Cleanup(func() { client.Close() })
+	past, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Hour))
+	defer cancel()
+	_, _, err = client.Lock(past, "z")
+	expect(t, err, context.DeadlineExceeded, redlock.ErrCancelled)
+	var locks []*redlock.Lock
+	for i := range 6 {
+		lock, _ := take(t, client, fmt.Sprint(i))
+		locks = append(locks, lock)
+	}
+	soon, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	own, ownContext, err := client.Lock(soon, "own")
+	must(t, err)
+	within(t, "Lock of a held one", func(ctx context.Context) error {
+		_, _, err := client.Lock(ctx, "0")
+		return err
+	}, redlock.ErrHeld)
+	three.signal(syscall.SIGSTOP)
+	defer three.signal(syscall.SIGCONT)
+	// The first is alone, and the others are not.
+	within(t, "Unlock", locks[0].Unlock)
+	within(t, "Unlock", locks[1].Unlock)
+	within(t, "Extend", func(ctx context.Context) error { return locks[2].Extend(ctx, time.Minute) })
+	within(t, "Extend during another", func(ctx context.Context) error { return locks[2].Extend(ctx, time.Minute) })
+	within(t, "Downgrade during Extend", locks[2].Downgrade)
+	within(t, "Unlock during Extend", locks[2].Unlock)
+	expect(t, locks[2].Unlock(context.Background()), redlock.ErrLost, redlock.ErrUnlocked)
+	within(t, "Lock", func(ctx context.Context) error {
+		_, _, err := client.Lock(ctx, "x")
+		return err
+	}, redlock.ErrNoQuorum)
+	within(t, "TryLock", func(ctx context.Context) error {
+		_, _, err := client.TryLock(ctx, "y")
+		return err
+	}, redlock.ErrNoQuorum)
+	expect(t, own.Unlock(ownContext), context.DeadlineExceeded)
+	if late := time.Since(deadline(soon)); late > time.Second {
+		t.Errorf("Unlock with the lock's own context: %v", late)
+	}
+	three.signal(syscall.SIGCONT)
+	for _, name := range []string{"0", "1", "2", "x", "y", "own"} {
+		until(t, name+" is released", func() bool { return three.holding(t, name) == 0 })
+	}
+	must(t, locks[3].Unlock(context.Background()))
+}
+
+func deadline(ctx context.Context) time.Time {
+	at, _ := ctx.Deadline()
+	return at
+}
+
+// Each call may be the only one of its client, which blocks in C.
+func TestDeadlinesAlone(t *testing.T) {
+	three := start(t, 3)
+	for what, call := range map[string]func(*redlock.Client, *redlock.Lock, context.Context) error{
+		"Unlock": func(_ *redlock.Client, lock *redlock.Lock, ctx context.Context) error { return lock.Unlock(ctx) },
+		"Lock": func(client *redlock.Client, _ *redlock.Lock, ctx context.Context) error {
+			_, _, err := client.Lock(ctx, "x")
+			return err
+		},
+	} {
+		client, err := redlock.Open(three.nodes(), redlock.NodeTimeout(2*time.Second))
+		must(t, err)
+		lock, _ := take(t, client, "tide")
+		three.signal(syscall.SIGSTOP)
+		within(t, what, func(ctx context.Context) error { return call(client, lock, ctx) })
+		three.signal(syscall.SIGCONT)
+		must(t, client.Close())
+	}
+	until(t, "all is released", func() bool { return three.holding(t, "x")+three.holding(t, "tide") == 0 })
+}
+
 func threads(t *testing.T) int {
 	all, err := os.ReadDir("/proc/self/task")
 	must(t, err)
@@ -491,6 +648,39 @@ func TestForgottenLock(t *testing.T) {
 		t.Fatal("released, and its context is in use")
 	}
 	runtime.KeepAlive(kept)
+}
+
+// An extension that nobody waits for ends with its lock.
+func TestForgottenExtension(t *testing.T) {
+	three := start(t, 3)
+	for what, call := range map[string]func(*redlock.Lock, context.Context) error{
+		"Extend":    func(lock *redlock.Lock, ctx context.Context) error { return lock.Extend(ctx, time.Minute) },
+		"Downgrade": (*redlock.Lock).Downgrade,
+	} {
+		client, err := redlock.Open(three.nodes(), redlock.NodeTimeout(time.Second))
+		must(t, err)
+		func() {
+			lock, _ := take(t, client, "tide")
+			three.signal(syscall.SIGSTOP)
+			within(t, what, func(ctx context.Context) error { return call(lock, ctx) })
+		}()
+		for range 5 {
+			runtime.GC()
+			time.Sleep(10 * time.Millisecond)
+		}
+		three.signal(syscall.SIGCONT)
+		closed := make(chan struct{})
+		go func() {
+			_ = client.Close()
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("Close does not return after %s", what)
+		}
+		until(t, "it is released", func() bool { return three.holding(t, "tide") == 0 })
+	}
 }
 
 func descriptors(t *testing.T) int {

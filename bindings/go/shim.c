@@ -69,7 +69,8 @@ int rg_open(const char *nodes, const struct rg_client_terms *terms, struct redlo
 
 int rg_lock_new(struct redlock_client *client, const char *names, const size_t *lengths,
                 size_t count, const struct rg_lock_terms *terms, const char *owner,
-                size_t owner_bytes, uintptr_t id, struct redlock_lock **lock, char **text) {
+                size_t owner_bytes, uintptr_t id, struct redlock_lock **lock, int64_t *ttl_ms,
+                char **text) {
     struct redlock_bytes resources[REDLOCK_RESOURCES_MAX + 1]; /* one more is refused */
     struct redlock_lock_options options;
     struct redlock_error error;
@@ -88,6 +89,7 @@ int rg_lock_new(struct redlock_client *client, const char *names, const size_t *
     options.owner_bytes = owner_bytes;
     options.on_change = on_change;
     options.on_change_context = (void *)id;
+    *ttl_ms = options.ttl_ms;
     const int result = redlock_lock_new_multi(client, resources, count, &options, lock, &error);
     if (result != REDLOCK_OK) *text = strdup(error.text);
     return result;
@@ -100,6 +102,11 @@ void rg_start(int start, struct redlock_lock **locks, size_t count, int *results
         const int64_t wait_ms = start == RG_TRY ? 0 : REDLOCK_WAIT_FOREVER;
         if (redlock_acquire_many_start(locks, count, wait_ms, results, on_done, NULL)) return;
     }
+}
+
+int rg_block(int start, struct redlock_lock *lock) {
+    if (start == RG_RELEASE) return redlock_release(lock);
+    return redlock_acquire(lock, start == RG_TRY ? 0 : REDLOCK_WAIT_FOREVER);
 }
 
 int rg_extend(struct redlock_lock *lock, int64_t ttl_ms) {
@@ -120,11 +127,26 @@ void rg_free(struct redlock_lock **locks, size_t count) {
     for (size_t i = 0; i < count; i++) redlock_lock_free(locks[i]);
 }
 
-void rg_why(struct redlock_client *client, struct redlock_lock *lock, int result, int *better,
-            char **sentence, char **cure) {
+int64_t rg_left_ns(struct redlock_lock *lock) {
+    const int64_t left = redlock_validity_end_ns(lock) - redlock_now_ns();
+    return left < 0 || redlock_lock_state(lock) == REDLOCK_STATE_LOST ? 0 : left;
+}
+
+void rg_why(struct redlock_client *client, struct redlock_lock *lock, int result, bool silent,
+            int *better, char **sentence, char **cure) {
     struct redlock_why_report why;
+    int verdicts[REDLOCK_NODES_MAX];
+    const size_t nodes = redlock_verdicts(lock, verdicts, REDLOCK_NODES_MAX);
+    size_t unasked = 0;
+    for (size_t i = 0; i < nodes; i++) {
+        unasked += verdicts[i] == REDLOCK_VERDICT_NONE;
+        if (silent && verdicts[i] == REDLOCK_VERDICT_NONE) verdicts[i] = REDLOCK_VERDICT_TIMEOUT;
+    }
     redlock_why_report_init(&why);
-    if (redlock_why(client, lock, result, NULL, &why) != REDLOCK_OK) return;
+    if (redlock_why(client, lock, result, verdicts, &why) != REDLOCK_OK) return;
+    /* It waited behind others of this client, for a lock that none of them got. */
+    if (why.result == REDLOCK_CANCELLED && unasked == nodes)
+        (void)redlock_why(client, lock, REDLOCK_HELD, NULL, &why);
     *better = why.result;
     *sentence = strdup(why.sentence);
     *cure = strdup(why.cure);

@@ -13,6 +13,7 @@
 
 #include <redlock.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum rg_kind { RG_DONE, RG_LOST, RG_LEADER };
@@ -55,12 +56,15 @@ int rg_open(const char *nodes, const struct rg_client_terms *terms, struct redlo
 /* `names`: the names of the resources, one behind the other. */
 int rg_lock_new(struct redlock_client *client, const char *names, const size_t *lengths,
                 size_t count, const struct rg_lock_terms *terms, const char *owner,
-                size_t owner_bytes, uintptr_t id, struct redlock_lock **lock, char **text);
+                size_t owner_bytes, uintptr_t id, struct redlock_lock **lock, int64_t *ttl_ms,
+                char **text);
 
 enum rg_start { RG_ACQUIRE, RG_TRY, RG_RELEASE };
 /* Starts the same operation for all of them. results[i] is OK if a done event of locks[i] follows.
  */
 void rg_start(int start, struct redlock_lock **locks, size_t count, int *results);
+/* One of these, with its result. */
+int rg_block(int start, struct redlock_lock *lock);
 int rg_extend(struct redlock_lock *lock, int64_t ttl_ms);
 int rg_downgrade(struct redlock_lock *lock);
 
@@ -68,9 +72,13 @@ int rg_downgrade(struct redlock_lock *lock);
 int rg_process(struct redlock_client *client, struct rg_box *box);
 void rg_free(struct redlock_lock **locks, size_t count);
 
-/* `sentence` and `cure` are to be freed. */
-void rg_why(struct redlock_client *client, struct redlock_lock *lock, int result, int *better,
-            char **sentence, char **cure);
+/* For how long the lock is surely ours; 0: it is lost. */
+int64_t rg_left_ns(struct redlock_lock *lock);
+
+/* `silent`: nodes that have not answered yet are too late. `sentence` and `cure` are to be freed.
+ */
+void rg_why(struct redlock_client *client, struct redlock_lock *lock, int result, bool silent,
+            int *better, char **sentence, char **cure);
 
 int rg_observe(struct redlock_client *client, const char *name, size_t bytes, uintptr_t id,
                struct redlock_observer **observer, char **text);
