@@ -87,6 +87,8 @@ void holds_acquire(struct world *world, unsigned client, unsigned resources, int
 void holds_release(struct world *world, unsigned client, unsigned resources);
 /* a record that says when validity ends */
 void hold_write_until(const struct hold *hold, enum history_kind kind);
+/* What the library says of it now, for the steps; nothing unless they are printed. */
+void hold_print_answers(const struct hold *hold);
 void hold_on_change(void *context, struct redlock_lock *lock, int change);
 
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);

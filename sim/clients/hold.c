@@ -3,6 +3,7 @@
  * One lock of one client: the program's calls to the library, the library's reports, and the
  * records of both; and the use of the lock, updates of a register.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,16 @@ void hold_write_until(const struct hold *hold, enum history_kind kind) {
         record.result = hold->shared;
     }
     world_write(hold->world, &record);
+}
+
+void hold_print_answers(const struct hold *hold) {
+    FILE *out = hold->world->options.steps;
+    if (!out || hold->token == 0) return;
+    const int state = redlock_lock_state(hold->lock);
+    fprintf(out, "Q %" PRId64 " %" PRIu32 " %" PRId64 " %d %" PRId64 "\n", hold->world->now,
+            hold->token, redlock_validity_ms(hold->lock),
+            state == REDLOCK_STATE_HELD || state == REDLOCK_STATE_UNSURE,
+            redlock_fence(hold->lock));
 }
 
 /* ---- reports of the library ----------------------------------------------------------------- */

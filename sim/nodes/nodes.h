@@ -63,9 +63,9 @@ struct server {
     rl_ns resync_to;  /* as a replica: the time whose data it will have */
     uint32_t resyncs; /* numbers the resyncs; a promotion cancels one that is not done */
     uint32_t replicas;
-    uint64_t evicted;
-    bool record_changed;        /* and not announced yet, ... */
-    const struct link *changer; /* ... to all links but this one; NULL: to all */
+    uint64_t evicted, evicted_before; /* the latter: when its body began */
+    bool record_changed;              /* and not announced yet, ... */
+    const struct link *changer;       /* ... to all links but this one; NULL: to all */
     uint32_t changer_connection;
     struct random announcements_random;
     struct guard_change *guard;

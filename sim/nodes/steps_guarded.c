@@ -9,8 +9,15 @@
 #include "nodes.h"
 #include "world/steps.h"
 
-static bool prints(const struct world *world) {
-    return world->options.steps && world->options.guarded;
+/* A client asks a server what its votes rest on unless it did so within the last second of the
+ * client's own clock. */
+#define UNSEEN (1200 * RL_MS)
+
+/* Servers that belong to no quorum, or to another one, have no body: they have no vote. */
+static bool prints(const struct server *server) {
+    const struct world_options *options = &server->world->options;
+    return options->steps && options->guarded &&
+           !((options->others | options->spare) & rl_bit(server->node));
 }
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
@@ -43,7 +50,9 @@ static uint64_t start_of(const char *run_id) {
 static void print_record(const struct server *server) {
     FILE *out = server->world->options.steps;
     struct rl_record record;
-    fprintf(out, "I %" PRId64 " %" PRIu32 " %d", server->world->now, server->body, server->intact);
+    const struct link *writer = server->world->serving;
+    fprintf(out, "I %" PRId64 " %" PRIu32 " %d %u", server->world->now, server->body,
+            server->intact, writer ? writer->client + 1u : 0u);
     if (server_guard_record(server, &record))
         for (unsigned i = 0; i < record.members_count; i++)
             fprintf(out, " %" PRIu64 " %" PRIu32 " %" PRIu64, record.members[i].id - 1,
@@ -55,15 +64,17 @@ static void print_record(const struct server *server) {
 void steps_body(struct server *server) {
     struct world *world = server->world;
     const bool born = server->body_changed;
-    if (!prints(world)) return;
+    if (!prints(server)) return;
     if (born) {
         const struct server *old = &world->old[server->node];
         const bool lives_on = !server->old && old->up && old->body == server->body;
         const uint32_t former = lives_on ? 0 : server->body + 1;
         server->body = ++world->bodies_count;
         server->body_changed = false;
-        fprintf(world->options.steps, "B %" PRId64 " %" PRIu32 " %u %" PRIu32 "\n", world->now,
-                server->body, server->node, former);
+        const bool evicted = server->evicted != server->evicted_before;
+        server->evicted_before = server->evicted;
+        fprintf(world->options.steps, "B %" PRId64 " %" PRIu32 " %u %" PRIu32 " %" PRId64 "\n",
+                world->now, server->body, server->node, former, evicted ? world->now + UNSEEN : 0);
         for (unsigned i = 0; i < world->options.resources; i++) print_key(server, i);
     }
     print_record(server);
@@ -72,7 +83,7 @@ void steps_body(struct server *server) {
 
 void steps_body_key(struct server *server, enum node_change change, unsigned resource,
                     uint32_t token, int64_t expires_ms) {
-    if (!prints(server->world)) return;
+    if (!prints(server)) return;
     const bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
     server->body_keys[resource] = (struct steps_key){there ? token : 0, there ? expires_ms : 0};
     if (change == NODE_CHANGE_EXPIRED && !server->body_changed)
@@ -96,7 +107,7 @@ static char verdict_letter(int verdict) {
 /* PART: 0 the whole request, 1 its SET, 2 its ZADD. */
 void steps_served(struct server *server, const struct message *message) {
     const char letter = steps_letter(message);
-    if (!prints(server->world) || !letter) return;
+    if (!prints(server) || !letter) return;
     if (server->body_changed) steps_body(server);
     fprintf(server->world->options.steps, "V %" PRId64 " %" PRIu32 " %" PRIu32 " %d %c\n",
             server->world->now, server->body, message->number, message->part,
@@ -108,15 +119,15 @@ void steps_served(struct server *server, const struct message *message) {
 
 void steps_guarded_begin(struct world *world) {
     FILE *out = world->options.steps;
-    fprintf(out, "G %u %u %" PRId64 "\n", world->options.nodes, world->options.resources,
+    const unsigned members =
+        rl_count(rl_all(world->options.nodes) & ~(world->options.others | world->options.spare));
+    if (members == 0) steps_outside(world, "there is no quorum yet");
+    fprintf(out, "G %u %u %" PRId64 "\n", members, world->options.resources,
             world->options.ttl_ms_max * RL_MS);
     if (world->options.native) steps_outside(world, "native nodes");
     if (world->options.slots) steps_outside(world, "slots");
     if (world->options.shared) steps_outside(world, "shared locks");
-    if (world->options.changes) steps_outside(world, "operators change the quorum");
-    if (world->options.others || world->options.spare)
-        steps_outside(world, "nodes of other quorums");
-    for (unsigned i = 0; i < world->options.nodes; i++) {
+    for (unsigned i = 0; i < members; i++) {
         struct server *server = &world->server[i];
         memset(server->body_keys, 0, sizeof(server->body_keys));
         server->body = world->bodies_count++;

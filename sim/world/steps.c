@@ -65,6 +65,8 @@ static void print_guarded_sent(const struct world *world, const struct message *
 
 void steps_message(struct world *world, enum history_kind kind, const struct message *message) {
     if (!world->options.steps || message->what != MESSAGE_REQUEST) return;
+    if (kind == HISTORY_ANSWERED && steps_letter(message))
+        fprintf(world->options.steps, "A %" PRId64 " %" PRIu32 "\n", world->now, message->number);
     if (world->options.guarded) {
         if (kind == HISTORY_SENT) print_guarded_sent(world, message);
         return;
