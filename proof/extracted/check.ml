@@ -13,6 +13,10 @@ type run = {
   made : (int, int * int list) Hashtbl.t; (* by attempt: by whom, for what *)
   requests : (int, request) Hashtbl.t; (* by message *)
   granted : (int, int) Hashtbl.t; (* where, by message *)
+  on_server : (int * int, int) Hashtbl.t; (* by server and resource: whose key is there *)
+  first : (int, int * int) Hashtbl.t; (* by attempt: when it began, and its TTL *)
+  told : (int, unit) Hashtbl.t; (* attempts that were told that they hold *)
+  mutable slots : int; (* 0: the locks have none *)
   mutable facts : (string * seen) list; (* the latest first *)
   mutable slowest : int;
   mutable fastest : int;
@@ -20,7 +24,8 @@ type run = {
 
 let new_run () =
   { drifts = Hashtbl.create 8; lists = Hashtbl.create 8; clients = Hashtbl.create 8;
-    servers = Hashtbl.create 16; made = Hashtbl.create 64; requests = Hashtbl.create 256; granted = Hashtbl.create 256; facts = [];
+    servers = Hashtbl.create 16; made = Hashtbl.create 64; requests = Hashtbl.create 256; granted = Hashtbl.create 256;
+    on_server = Hashtbl.create 16; told = Hashtbl.create 16; first = Hashtbl.create 64; slots = 0; facts = [];
     slowest = 1_000_000; fastest = 1_000_000 }
 
 let add_segment clocks whose from shown rate =
@@ -33,11 +38,35 @@ let sent run line at message request fact =
   Hashtbl.replace run.requests message request;
   add_fact run line at fact
 
+let keys_on run m = Hashtbl.fold (fun (m', _) c all -> if m' = m then c :: all else all) run.on_server []
+
+(* A server that is asked for a slot deletes the others that this token has. No client believes that it holds them. *)
+let leave_others run line at m c =
+  List.iter
+    (fun c' ->
+      if c' <> c && c' / run.slots = c / run.slots && not (Hashtbl.mem run.told c') then begin
+        add_fact run line at (Released c');
+        add_fact run line at (Served (m, m, { what = Delete; by_ = c'; began = 0; ttl = 0 }, false))
+      end)
+    (keys_on run m)
+
+(* For a slot a server may be asked again, since most servers gave this one. Then it counts as asked at the beginning, and if
+   the server has given the slot already, it says so again. *)
+let set_of run c at ttl =
+  let began =
+    match Hashtbl.find_opt run.first c with
+    | Some (first, ttl') when run.slots > 0 && ttl' = ttl && not (Hashtbl.mem run.told c) -> first
+    | Some _ -> at
+    | None -> Hashtbl.replace run.first c (at, ttl); at
+  in
+  { what = Set_; by_ = c; began; ttl }
+
 let take run line =
   match String.split_on_char ' ' line with
   | kind :: words -> (
       match (kind, List.map number words) with
       | "D", [ k; ppm; fixed; _ ] -> Hashtbl.replace run.drifts k (ppm, fixed)
+      | "T", [ slots ] -> run.slots <- slots
       | "N", k :: nodes -> Hashtbl.replace run.lists k nodes
       | "C", [ k; from; shown; rate ] ->
           run.slowest <- min run.slowest rate;
@@ -47,7 +76,7 @@ let take run line =
           add_segment run.servers m from shown rate
       | "S", at :: k :: c :: n :: message :: ttl :: wanted ->
           if not (Hashtbl.mem run.made c) then Hashtbl.replace run.made c (k, wanted);
-          sent run line at message { what = Set_; by_ = c; began = at; ttl } (Sent_set (k, c, n, wanted, ttl))
+          sent run line at message (set_of run c at ttl) (Sent_set (k, c, n, wanted, ttl))
       | "E", [ at; k; c; n; message; ttl ] ->
           sent run line at message { what = Extend; by_ = c; began = at; ttl } (Sent_extend (k, c, n, ttl))
       | "X", [ at; k; c; n; message ] ->
@@ -64,20 +93,34 @@ let take run line =
           in
           (* In the proof a release is no vote. *)
           let granted = granted = 1 && request.what <> Delete in
-          if granted then Hashtbl.replace run.granted message m;
-          if Hashtbl.mem run.made request.by_ then add_fact run line at (Served (m, m, request, granted))
+          let for_slot = run.slots > 0 && request.what = Set_ in
+          let is_there = for_slot && List.mem request.by_ (keys_on run m) in
+          if for_slot then leave_others run line at m request.by_;
+          if Hashtbl.mem run.made request.by_ && (granted && not is_there || not for_slot) then
+            add_fact run line at (Served (m, m, request, granted));
+          let is_first = Option.map fst (Hashtbl.find_opt run.first request.by_) = Some request.began in
+          if granted && (is_first || not is_there) then Hashtbl.replace run.granted message m
       | "A", [ at; message ] -> (
           match (Hashtbl.find_opt run.granted message, Hashtbl.find_opt run.requests message) with
           | Some n, Some request -> add_fact run line at (Got (n, request))
           | _ -> ())
       | "Q", [ at; c; rest_ms; held; _ ] -> add_fact run line at (Says (c, rest_ms, held = 1))
       | "Y", [ at; m; x; token; ends ] ->
+          Hashtbl.replace run.on_server (m, x) token;
           add_fact run line at (Key_is (m, x, if token = 0 then None else Some { owner = token; ends }))
-      | "Z", [ at; m; x ] -> add_fact run line at (Key_ended (m, x))
-      | "W", [ at; c; until ] -> add_fact run line at (Won (c, until))
+      | "Z", [ at; m; x ] ->
+          Hashtbl.remove run.on_server (m, x);
+          add_fact run line at (Key_ended (m, x))
+      | "W", [ at; c; until ] ->
+          Hashtbl.replace run.told c ();
+          add_fact run line at (Won (c, until))
       | "P", [ at; c; until ] -> add_fact run line at (Prolonged (c, until))
-      | "L", [ at; c ] -> add_fact run line at (Lost c)
-      | "R", [ at; c ] -> add_fact run line at (Released c)
+      | "L", [ at; c ] ->
+          Hashtbl.remove run.told c;
+          add_fact run line at (Lost c)
+      | "R", [ at; c ] ->
+          Hashtbl.remove run.told c;
+          add_fact run line at (Released c)
       | _ -> raise (Unreadable line))
   | [] -> raise (Unreadable line)
 

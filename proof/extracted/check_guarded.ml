@@ -204,6 +204,7 @@ type pass = {
   rounds : (int, (int * int) list) Hashtbl.t; (* of extensions since the last that counted: began, ttl; the latest first *)
   mutable known : (int * int) list; (* attempts that were told that they hold a lock *)
   body_of : (int, int) Hashtbl.t; (* by body of the trace *)
+  slots : int; (* 0: the locks have none *)
 }
 
 let try_fact p at fact =
@@ -317,16 +318,33 @@ let served p at b message request part verdict =
     Hashtbl.replace p.seen_by message (p.s.moment_now :: others);
     happens p at event
   in
+  let again moment = Hashtbl.replace p.seen_by message [ moment ] in
   let { op; c; began; ttl; x; t; to_win } = request in
   let granted = verdict = "g" in
+  let is_ours = is_owned c (p.s.keys b x) in
+  (* A server that is asked for a slot deletes the others that this token has. No client believes that it holds them. *)
+  let leave_others () =
+    for x' = 0 to many_resources - 1 do
+      match p.s.keys b x' with
+      | Some { owner } when owner <> c && owner / p.slots = c / p.slots && not (List.mem_assoc owner p.known) ->
+          fact p at (Released owner);
+          happens p at (Deletes (b, owner))
+      | _ -> ()
+    done
+  in
   let raise_it () = if granted && intact p.s b then seen (Raises (b, c, began, ttl, t)) in
   match op with
   | "A" ->
-      if part <> 2 && (granted || verdict = "s" || verdict = "r") then begin
+      if p.slots > 0 then leave_others ();
+      let given = List.find_opt (fun o -> o.of_body = b && is_vote c began ttl t o) p.s.log in
+      if p.slots > 0 && is_ours && granted && given <> None then again (Option.get given).moment
+      else begin
+      if part <> 2 && (granted || verdict = "s" || verdict = "r") && not (p.slots > 0 && is_ours) then begin
         (match p.s.keys b x with Some _ -> happens p at (Proved.Ends (b, x)) | None -> ());
         happens p at (Sets (b, c, began, ttl))
       end;
       if part <> 1 && to_win then raise_it ()
+      end
   | "T" -> if to_win then raise_it ()
   | "E" ->
       (* A request that is sent again counts for the round of the first one. *)
@@ -336,7 +354,8 @@ let served p at b message request part verdict =
           (if List.mem (began, ttl) (open_rounds p c) then open_rounds p c else (began, ttl) :: open_rounds p c)
   | "X" -> (
       match p.s.keys b x with
-      | Some k when k.owner = c && granted -> happens p at (Deletes (b, c))
+      (* A release of several slots is denied if one of them is another's. *)
+      | Some k when k.owner = c && (granted || p.slots > 0) -> happens p at (Deletes (b, c))
       | _ -> ())
   | "F" -> if granted && intact p.s b then seen (Reads b)
   | "C" ->
@@ -445,11 +464,11 @@ let block lines i =
 
 let find_in l none x = Option.value (List.assoc_opt x l) ~default:none
 
-let first_pass world bodies lines =
+let first_pass world slots bodies lines =
   let moments = Hashtbl.create 4096 and last = ref 0 in
   let y = { (system_of world) with time_at = (fun m -> match Hashtbl.find_opt moments m with Some t -> t | None -> !last) } in
   let p =
-    { world; y; sizes = sizes_of world; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
+    { world; y; slots; sizes = sizes_of world; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
       seen_by = Hashtbl.create 1024; got = Hashtbl.create 1024; asked = Hashtbl.create 16; readers = Hashtbl.create 64;
       clients = Hashtbl.create 1024; evicted = 0; known = []; body_of = Hashtbl.copy bodies.first_of }
   in
@@ -508,7 +527,7 @@ let first_pass world bodies lines =
             | _ -> ());
             claim at (Hashtbl.find p.body_of body) held fences
         | _ -> raise (Unreadable line.text))
-    | ("D" | "N" | "C" | "K" | "G"), _ -> ()
+    | kind, _ when List.mem kind timeless -> ()
     | kind, _ -> (
         match (kind, numbers line) with
         | "Y", [ body; x; token; ends ] -> fact p at (Key_is (Hashtbl.find p.body_of body, x, key_of token ends))
@@ -575,11 +594,12 @@ let judge texts =
   | None -> Left (List.hd texts, "there is no quorum")
   | Some l -> (
       let nodes, longest_ttl = match numbers l with [ n; _; ttl ] -> (n, ttl) | _ -> raise (Unreadable l.text) in
+      let slots = Array.fold_left (fun slots l -> if l.kind = "T" then number (List.hd l.words) else slots) 0 lines in
       let bodies = scan nodes lines in
       let world = world_of lines bodies nodes longest_ttl in
       if not (is_sound world) then Left (List.hd texts, "outside the proof's assumptions")
       else
-        let p, stopped = first_pass world bodies lines in
+        let p, stopped = first_pass world slots bodies lines in
         match stopped with
         | Some (Refused _ as why) -> why
         | _ -> (

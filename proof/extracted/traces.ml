@@ -20,7 +20,7 @@ let number word =
   | _ -> raise (Unreadable ("not a number that fits: " ^ word))
 
 (* What the world is, and not what happens in it. *)
-let timeless = [ "D"; "N"; "C"; "K"; "G" ]
+let timeless = [ "D"; "N"; "C"; "K"; "G"; "T" ]
 let happens text = text.[0] <> 'O' && not (List.mem (String.sub text 0 1) timeless)
 let count_of texts = List.fold_left (fun n text -> if happens text then n + 1 else n) 0 texts
 

@@ -63,8 +63,9 @@ void hold_print_answers(const struct hold *hold) {
     FILE *out = hold->world->options.steps;
     if (!out || hold->token == 0) return;
     const int state = redlock_lock_state(hold->lock);
-    fprintf(out, "Q %" PRId64 " %" PRIu32 " %" PRId64 " %d %" PRId64 "\n", hold->world->now,
-            hold->token, redlock_validity_ms(hold->lock),
+    const unsigned resource = hold->slot ? WORLD_SLOT_FIRST + hold->slot - 1u : hold->resource;
+    fprintf(out, "Q %" PRId64 " %" PRIu64 " %" PRId64 " %d %" PRId64 "\n", hold->world->now,
+            steps_number(hold->world, hold->token, resource), redlock_validity_ms(hold->lock),
             state == REDLOCK_STATE_HELD || state == REDLOCK_STATE_UNSURE,
             redlock_fence(hold->lock));
 }

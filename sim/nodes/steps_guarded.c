@@ -30,13 +30,15 @@ static void print_fence(struct server *server, unsigned resource) {
     if (!fences) fences = node_fences(server->table, 0); /* kept */
     const uint64_t stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % NODE_STRIPES;
     fprintf(server->world->options.steps, "F %" PRId64 " %" PRIu32 " %u %" PRId64 "\n",
-            server->world->now, server->body, resource, fences ? fences[stripe] : 0);
+            server->world->now, server->body, resource - steps_first(server->world),
+            fences ? fences[stripe] : 0);
 }
 
 static void print_key(const struct server *server, unsigned resource) {
     const struct steps_key *key = &server->body_keys[resource];
-    fprintf(server->world->options.steps, "Y %" PRId64 " %" PRIu32 " %u %" PRIu32 " %" PRId64 "\n",
-            server->world->now, server->body, resource, key->token, key->expires_ms * RL_MS);
+    fprintf(server->world->options.steps, "Y %" PRId64 " %" PRIu32 " %u %" PRIu64 " %" PRId64 "\n",
+            server->world->now, server->body, resource - steps_first(server->world),
+            steps_number(server->world, key->token, resource), key->expires_ms * RL_MS);
 }
 
 /* The first 60 bits suffice to tell and to order the run_ids of a world. */
@@ -75,10 +77,12 @@ void steps_body(struct server *server) {
         server->evicted_before = server->evicted;
         fprintf(world->options.steps, "B %" PRId64 " %" PRIu32 " %u %" PRIu32 " %" PRId64 "\n",
                 world->now, server->body, server->node, former, evicted ? world->now + UNSEEN : 0);
-        for (unsigned i = 0; i < world->options.resources; i++) print_key(server, i);
+        for (unsigned i = 0; i < steps_resources(world); i++)
+            print_key(server, steps_first(world) + i);
     }
     print_record(server);
-    for (unsigned i = 0; i < world->options.resources; i++) print_fence(server, i);
+    for (unsigned i = 0; i < steps_resources(world); i++)
+        print_fence(server, steps_first(world) + i);
 }
 
 void steps_body_key(struct server *server, enum node_change change, unsigned resource,
@@ -88,7 +92,7 @@ void steps_body_key(struct server *server, enum node_change change, unsigned res
     server->body_keys[resource] = (struct steps_key){there ? token : 0, there ? expires_ms : 0};
     if (change == NODE_CHANGE_EXPIRED && !server->body_changed)
         fprintf(server->world->options.steps, "Z %" PRId64 " %" PRIu32 " %u\n", server->world->now,
-                server->body, resource);
+                server->body, resource - steps_first(server->world));
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -104,17 +108,23 @@ static char verdict_letter(int verdict) {
     }
 }
 
-/* PART: 0 the whole request, 1 its SET, 2 its ZADD. */
+/* PART: 0 the whole request, 1 its SET, 2 its ZADD. Keys and fences come behind it. */
 void steps_served(struct server *server, const struct message *message) {
+    const struct world *world = server->world;
     const char letter = steps_letter(message);
+    const bool all = world->options.slots && letter != 'F';
     if (!prints(server) || !letter) return;
     if (server->body_changed) steps_body(server);
-    fprintf(server->world->options.steps, "V %" PRId64 " %" PRIu32 " %" PRIu32 " %d %c\n",
-            server->world->now, server->body, message->number, message->part,
-            verdict_letter(message->verdict));
+    const unsigned first = steps_first(world), count = steps_count(world, message);
+    for (unsigned i = 0; i < count; i++)
+        fprintf(world->options.steps, "V %" PRId64 " %" PRIu32 " %" PRIu64 " %d %c\n", world->now,
+                server->body,
+                steps_number(world, message->number, letter == 'F' ? first : message->keys[i]),
+                message->part, verdict_letter(message->verdict));
     if (letter == 'F') return;
-    print_fence(server, message->keys[0]);
-    if (!server->old) print_key(server, message->keys[0]);
+    for (unsigned i = 0; i < count; i++) print_fence(server, message->keys[i]);
+    for (unsigned i = first; i < first + steps_resources(world) && !server->old; i++)
+        if (all || i == message->keys[0]) print_key(server, i);
 }
 
 void steps_guarded_begin(struct world *world) {
@@ -125,7 +135,6 @@ void steps_guarded_begin(struct world *world) {
     fprintf(out, "G %u %u %" PRId64 "\n", members, world->options.resources,
             world->options.ttl_ms_max * RL_MS);
     if (world->options.native) steps_outside(world, "native nodes");
-    if (world->options.slots) steps_outside(world, "slots");
     if (world->options.shared) steps_outside(world, "shared locks");
     for (unsigned i = 0; i < members; i++) {
         struct server *server = &world->server[i];

@@ -36,12 +36,12 @@ void steps_begin(struct world *world) {
         print_clock(world, 'C', i, &actor->clock);
     }
     for (unsigned i = 0; i < world->options.nodes; i++) print_server_clock(world, i);
+    if (world->options.slots) fprintf(out, "T %d\n", WORLD_SLOTS_MAX);
     if (world->options.guarded) {
         steps_guarded_begin(world);
         return;
     }
     if (world->options.native) steps_outside(world, "native nodes");
-    if (world->options.slots) steps_outside(world, "slots");
     if (world->options.shared) steps_outside(world, "shared locks");
 }
 
@@ -51,8 +51,11 @@ void steps_end(struct world *world) {
 }
 
 static void print_told(const struct world *world, char kind, const struct history_record *record) {
-    const struct hold *hold = &world->actor[record->client].hold[record->resource];
-    fprintf(world->options.steps, "%c %" PRId64 " %" PRIu32, kind, record->at, record->token);
+    const unsigned resource = (unsigned)record->resource;
+    const struct hold *hold = world->actor[record->client].hold;
+    if (!world->options.slots) hold += resource;
+    fprintf(world->options.steps, "%c %" PRId64 " %" PRIu64, kind, record->at,
+            steps_number(world, record->token, resource));
     if (kind == 'W' || kind == 'P')
         fprintf(world->options.steps, " %" PRId64, redlock_validity_end_ns(hold->lock));
     if (kind == 'W' && world->options.guarded)
@@ -61,8 +64,7 @@ static void print_told(const struct world *world, char kind, const struct histor
 }
 
 void steps_record(const struct world *world, const struct history_record *record) {
-    /* A slot is a resource of its own here, which no hold has. */
-    if (!world->options.steps || record->resource >= WORLD_RESOURCES_MAX) return;
+    if (!world->options.steps) return;
     switch (record->kind) {
     case HISTORY_ACQUIRED: print_told(world, 'W', record); break;
     case HISTORY_RENEWED: print_told(world, 'P', record); break;

@@ -44,6 +44,11 @@
  *                                             0: none. Rounds that begin until UNSEEN may count the
  *                                             server all the same: it has evicted a key
  *
+ * Where locks have slots, each slot is a resource, and each slot that a request asks for is a
+ * request with a token of its own: T says so, and of how many slots TOKEN and MESSAGE are made.
+ *
+ *   T SLOTS                                   TOKEN / SLOTS is the token of the client
+ *
  * UNTIL is a reading of the client's clock, ENDS one of the server's. All times are in
  * nanoseconds. */
 #ifndef SIM_STEPS_H
@@ -55,6 +60,13 @@
 void steps_message(struct world *world, enum history_kind kind, const struct message *message);
 void steps_key(struct world *world, unsigned node, enum node_change change, unsigned resource,
                uint32_t token, int64_t expires_ms);
+/* A token, or the number of a message, as it is printed. */
+uint64_t steps_number(const struct world *world, uint32_t number, unsigned resource);
+unsigned
+steps_first(const struct world *world); /* the first of the resources, and of these as many: */
+unsigned steps_resources(const struct world *world);
+/* How many requests of the trace the message is, once it is served. */
+unsigned steps_count(const struct world *world, const struct message *message);
 /* Of guarded mode: the letter of OP; 0: it has none. */
 char steps_letter(const struct message *message);
 void steps_outside(const struct world *world, const char *reason);
