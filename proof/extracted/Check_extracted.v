@@ -20,4 +20,4 @@ Extract Inlined Constant Nat.leb => "((<=) : int -> int -> bool)".
 Extract Inlined Constant Nat.ltb => "((<) : int -> int -> bool)".
 Extract Inlined Constant Nat.div => "(/)".
 
-Extraction "proved.ml" is_sound check check_one first_table validity_end system_of as_state.
+Extraction "proved.ml" is_sound check check_one first_table validity_end system_of as_state whole_ms clock_at.

@@ -14,8 +14,11 @@ type run = {
   requests : (int, request) Hashtbl.t; (* by message *)
   granted : (int, int) Hashtbl.t; (* where, by message *)
   on_server : (int * int, int) Hashtbl.t; (* by server and resource: whose key is there *)
+  ghost_ends : (int * int, int) Hashtbl.t; (* by server and resource *)
   first : (int, int * int) Hashtbl.t; (* by attempt: when it began, and its TTL *)
+  left : (int, unit) Hashtbl.t; (* attempts that have released *)
   told : (int, unit) Hashtbl.t; (* attempts that were told that they hold *)
+  mutable ghosts : int; (* so many attempts stand for readers *)
   mutable slots : int; (* 0: the locks have none *)
   mutable facts : (string * seen) list; (* the latest first *)
   mutable slowest : int;
@@ -25,7 +28,7 @@ type run = {
 let new_run () =
   { drifts = Hashtbl.create 8; lists = Hashtbl.create 8; clients = Hashtbl.create 8;
     servers = Hashtbl.create 16; made = Hashtbl.create 64; requests = Hashtbl.create 256; granted = Hashtbl.create 256;
-    on_server = Hashtbl.create 16; told = Hashtbl.create 16; first = Hashtbl.create 64; slots = 0; facts = [];
+    on_server = Hashtbl.create 16; told = Hashtbl.create 16; left = Hashtbl.create 16; ghost_ends = Hashtbl.create 16; first = Hashtbl.create 64; ghosts = 0; slots = 0; facts = [];
     slowest = 1_000_000; fastest = 1_000_000 }
 
 let add_segment clocks whose from shown rate =
@@ -40,13 +43,15 @@ let sent run line at message request fact =
 
 let keys_on run m = Hashtbl.fold (fun (m', _) c all -> if m' = m then c :: all else all) run.on_server []
 
+let delete_of c = { what = Delete; by_ = c; began = 0; ttl = 0 }
+
 (* A server that is asked for a slot deletes the others that this token has. No client believes that it holds them. *)
 let leave_others run line at m c =
   List.iter
     (fun c' ->
       if c' <> c && c' / run.slots = c / run.slots && not (Hashtbl.mem run.told c') then begin
         add_fact run line at (Released c');
-        add_fact run line at (Served (m, m, { what = Delete; by_ = c'; began = 0; ttl = 0 }, false))
+        add_fact run line at (Served (m, m, delete_of c', false))
       end)
     (keys_on run m)
 
@@ -60,6 +65,34 @@ let set_of run c at ttl =
     | None -> Hashtbl.replace run.first c (at, ttl); at
   in
   { what = Set_; by_ = c; began; ttl }
+
+let is_ghost c = c > marker
+
+let now_on run m at = whole_ms (clock_at (Hashtbl.find run.servers m) at)
+
+(* The key that readers share goes, or comes, with this end. *)
+let ghost_goes run line at m x =
+  match Hashtbl.find_opt run.on_server (m, x) with
+  | Some c when is_ghost c ->
+      add_fact run line at (Released c);
+      add_fact run line at (Served (m, m, delete_of c, false));
+      Hashtbl.remove run.on_server (m, x)
+  | _ -> ()
+
+let ghost_comes run line at m x ends =
+  ghost_goes run line at m x;
+  (* A writer that became a reader: its own request turned the key. *)
+  (match Hashtbl.find_opt run.on_server (m, x) with
+  | Some c when c > 0 -> add_fact run line at (Served (m, m, delete_of c, false))
+  | _ -> ());
+  let nodes = Hashtbl.find run.lists 0 in
+  run.ghosts <- run.ghosts + 1;
+  let c = marker + run.ghosts and ttl = ends - now_on run m at in
+  Hashtbl.replace run.made c (0, [ x ]);
+  add_fact run line at (Sent_set (0, c, List.hd nodes, [ x ], ttl));
+  add_fact run line at (Served (m, m, { what = Set_; by_ = c; began = at; ttl }, true));
+  Hashtbl.replace run.on_server (m, x) c;
+  Hashtbl.replace run.ghost_ends (m, x) ends
 
 let take run line =
   match String.split_on_char ' ' line with
@@ -105,7 +138,15 @@ let take run line =
           | Some n, Some request -> add_fact run line at (Got (n, request))
           | _ -> ())
       | "Q", [ at; c; rest_ms; held; _ ] -> add_fact run line at (Says (c, rest_ms, held = 1))
+      | "Y", [ at; m; x; token; ends ] when token = marker ->
+          let is_there = match Hashtbl.find_opt run.on_server (m, x) with Some c -> is_ghost c | None -> false in
+          if not (is_there && Hashtbl.find_opt run.ghost_ends (m, x) = Some ends) then ghost_comes run line at m x ends
       | "Y", [ at; m; x; token; ends ] ->
+          ghost_goes run line at m x;
+          (* A writer that became a reader deletes its key as a reader does. *)
+          (match Hashtbl.find_opt run.on_server (m, x) with
+          | Some c when token = 0 && Hashtbl.mem run.left c -> add_fact run line at (Served (m, m, delete_of c, false))
+          | _ -> ());
           Hashtbl.replace run.on_server (m, x) token;
           add_fact run line at (Key_is (m, x, if token = 0 then None else Some { owner = token; ends }))
       | "Z", [ at; m; x ] ->
@@ -119,6 +160,7 @@ let take run line =
           Hashtbl.remove run.told c;
           add_fact run line at (Lost c)
       | "R", [ at; c ] ->
+          Hashtbl.replace run.left c ();
           Hashtbl.remove run.told c;
           add_fact run line at (Released c)
       | _ -> raise (Unreadable line))

@@ -155,6 +155,9 @@ let group_clocks lines kind =
     lines;
   table_list (Hashtbl.length clocks) (Hashtbl.find clocks)
 
+let ghost_of lines =
+  1 + Array.fold_left (fun most l -> match (l.kind, l.words) with "M", [ _; "A"; _; c; _; _; _ ] -> max most (number c) | _ -> most) 0 lines
+
 (* All but the moments. *)
 let world_of lines bodies nodes longest_ttl =
   let drifts = ref [] and confirms = ref [] and made = Hashtbl.create 64 in
@@ -168,6 +171,7 @@ let world_of lines bodies nodes longest_ttl =
           if not (Hashtbl.mem made (number c)) then Hashtbl.replace made (number c) (number k, number x)
       | _ -> ())
     lines;
+  for x = 0 to many_resources - 1 do Hashtbl.replace made (ghost_of lines + x) (0, x) done;
   let ppm, fixed =
     match List.sort_uniq compare !drifts with [ one ] -> one | _ -> raise (Unreadable "clients with different drift")
   in
@@ -205,6 +209,7 @@ type pass = {
   mutable known : (int * int) list; (* attempts that were told that they hold a lock *)
   body_of : (int, int) Hashtbl.t; (* by body of the trace *)
   slots : int; (* 0: the locks have none *)
+  ghost : int; (* ghost + x stands for the readers of resource x *)
 }
 
 let try_fact p at fact =
@@ -438,7 +443,25 @@ let prolonged p at c until =
       go (open_rounds p c)
   | _ -> raise Refused_here
 
-let key_of token ends = if token = 0 then None else Some { owner = token; ends }
+let key_of p x token ends =
+  if token = 0 then None else Some { owner = (if token = marker then p.ghost + x else token); ends }
+
+let is_over p c = match p.s.phase_of c with Over -> true | _ -> false
+
+(* The key that readers share has come or gone, or another end. A writer that became a reader leaves its key too. *)
+let ghost_moves p at b x key =
+  let is_ghost c = c = p.ghost + x in
+  let here = p.s.keys b x in
+  if here <> key then begin
+    (match (here, key) with
+    | Some k, _ when is_ghost k.owner -> happens p at (Deletes (b, k.owner))
+    | Some k, None when is_over p p.ghost && is_over p k.owner -> happens p at (Deletes (b, k.owner))
+    | Some k, Some k' when is_ghost k'.owner && is_over p k.owner -> happens p at (Deletes (b, k.owner))
+    | _ -> ());
+    match key with
+    | Some k when is_ghost k.owner -> happens p at (Sets (b, k.owner, 0, k.ends - p.y.server_clock b at))
+    | _ -> ()
+  end
 
 (* A client asks a server what its vote rests on unless it did so within the last second, and then counts it. *)
 let is_excused p at kind words =
@@ -449,12 +472,12 @@ let is_excused p at kind words =
   | _ -> false
 
 (* What is there at the beginning of a body, or when its record was written: the lines behind it. *)
-let block lines i =
+let block p lines i =
   let keys = ref [] and fences = ref [] and stop = ref (i + 1) and more = ref true in
   while !more && !stop < Array.length lines do
     let line = lines.(!stop) in
     (match (line.kind, if line.kind = "Y" || line.kind = "F" then numbers line else []) with
-    | "Y", [ _; x; token; ends ] -> keys := (x, key_of token ends) :: !keys
+    | "Y", [ _; x; token; ends ] -> keys := (x, key_of p x token ends) :: !keys
     | "F", [ _; x; t ] -> fences := (x, t) :: !fences
     | "I", _ when lines.(i).kind = "B" && !fences = [] -> ()
     | _ -> more := false);
@@ -468,7 +491,7 @@ let first_pass world slots bodies lines =
   let moments = Hashtbl.create 4096 and last = ref 0 in
   let y = { (system_of world) with time_at = (fun m -> match Hashtbl.find_opt moments m with Some t -> t | None -> !last) } in
   let p =
-    { world; y; slots; sizes = sizes_of world; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
+    { world; y; slots; ghost = ghost_of lines; sizes = sizes_of world; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
       seen_by = Hashtbl.create 1024; got = Hashtbl.create 1024; asked = Hashtbl.create 16; readers = Hashtbl.create 64;
       clients = Hashtbl.create 1024; evicted = 0; known = []; body_of = Hashtbl.copy bodies.first_of }
   in
@@ -520,7 +543,7 @@ let first_pass world slots bodies lines =
         match numbers line with
         | [ body; _; former; evicted ] ->
             p.evicted <- max p.evicted evicted;
-            let held, fences = block lines i in
+            let held, fences = block p lines i in
             touch p at;
             (match if former = 0 then None else Hashtbl.find_opt p.body_of (former - 1) with
             | Some b when alive p.s b -> happens p at (Dies b)
@@ -530,7 +553,11 @@ let first_pass world slots bodies lines =
     | kind, _ when List.mem kind timeless -> ()
     | kind, _ -> (
         match (kind, numbers line) with
-        | "Y", [ body; x; token; ends ] -> fact p at (Key_is (Hashtbl.find p.body_of body, x, key_of token ends))
+        | "Y", [ body; x; token; ends ] ->
+            let b = Hashtbl.find p.body_of body and key = key_of p x token ends in
+            touch p at;
+            ghost_moves p at b x key;
+            fact p at (Key_is (b, x, key))
         | "F", [ body; x; t ] ->
             let b = Hashtbl.find p.body_of body in
             touch p at;
@@ -542,7 +569,7 @@ let first_pass world slots bodies lines =
                | _ -> raise Refused_here);
             fact p at (Fence_is (b, x, t))
         | "I", body :: is_intact :: writer :: record ->
-            let _, fences = block lines i in
+            let _, fences = block p lines i in
             let known = ranked (triples record) in
             let b = later_body at i body (fun b -> p.s.keys b) (fun _ -> find_in fences 0) in
             if is_intact = 1 && not (intact p.s b) then install p at b (writer - 1) fences known;
@@ -574,6 +601,14 @@ let first_pass world slots bodies lines =
             fact p at (Released c)
         | _ -> raise (Unreadable line.text))
   in
+  let begin_ghosts () =
+    if Array.exists (fun l -> match (l.kind, l.words) with "M", _ :: "S" :: _ -> true | _ -> false) lines then
+      for x = 0 to many_resources - 1 do
+        happens p 0 (Begins (p.ghost + x, 0));
+        fact p 0 (Released (p.ghost + x))
+      done
+  in
+  begin_ghosts ();
   let rec go i =
     if i = Array.length lines then None
     else

@@ -34,6 +34,7 @@ struct hold { /* one lock of one client */
     uint8_t slot;     /* that it holds, or held last */
     bool shared;      /* it is one of readers, since it was made ... */
     bool made_shared; /* ... or since its holder downgraded it */
+    bool reads;       /* for the steps: what it holds now is a reader's */
     struct redlock_lock *lock;
     uint32_t tries;
     uint32_t count; /* numbers the acquisitions: an update of an earlier one must not write */

@@ -144,6 +144,7 @@ void readers_begin(struct server *server);
 void readers_free(struct server *server);
 void readers_serve(struct server *server, struct message *request); /* SHARE, _EXTEND, _RELEASE */
 void readers_count(struct server *server, struct message *request); /* READERS */
+bool readers_hold(struct node_bytes value); /* a key with this value is shared */
 bool readers_would_change(struct server *server, const struct message *request);
 void readers_look(struct server *server); /* after anything that may change a list or its key */
 void readers_go_back(struct server *server, struct node_table *table, rl_ns as_of);

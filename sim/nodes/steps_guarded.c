@@ -135,7 +135,6 @@ void steps_guarded_begin(struct world *world) {
     fprintf(out, "G %u %u %" PRId64 "\n", members, world->options.resources,
             world->options.ttl_ms_max * RL_MS);
     if (world->options.native) steps_outside(world, "native nodes");
-    if (world->options.shared) steps_outside(world, "shared locks");
     for (unsigned i = 0; i < members; i++) {
         struct server *server = &world->server[i];
         memset(server->body_keys, 0, sizeof(server->body_keys));

@@ -42,7 +42,6 @@ void steps_begin(struct world *world) {
         return;
     }
     if (world->options.native) steps_outside(world, "native nodes");
-    if (world->options.shared) steps_outside(world, "shared locks");
 }
 
 void steps_end(struct world *world) {
@@ -54,6 +53,7 @@ static void print_told(const struct world *world, char kind, const struct histor
     const unsigned resource = (unsigned)record->resource;
     const struct hold *hold = world->actor[record->client].hold;
     if (!world->options.slots) hold += resource;
+    if (hold->reads) return;
     fprintf(world->options.steps, "%c %" PRId64 " %" PRIu64, kind, record->at,
             steps_number(world, record->token, resource));
     if (kind == 'W' || kind == 'P')

@@ -9,6 +9,11 @@ void steps_outside(const struct world *world, const char *reason) {
     fprintf(world->options.steps, "O %" PRId64 " %s\n", world->now, reason);
 }
 
+void steps_reads(const struct world *world, uint32_t token) {
+    if (!world->options.steps) return;
+    fprintf(world->options.steps, "R %" PRId64 " %" PRIu32 "\n", world->now, token);
+}
+
 uint64_t steps_number(const struct world *world, uint32_t number, unsigned resource) {
     if (!world->options.slots) return number;
     return number == 0 ? 0 : (uint64_t)number * WORLD_SLOTS_MAX + resource - WORLD_SLOT_FIRST;
@@ -71,10 +76,9 @@ static void print_verdict(struct world *world, const struct message *message) {
 
 /* The keys come behind it, so that the reader knows why they have changed: those that it is about,
  * changed or not, and any other that changed. */
-static void print_served(struct world *world, const struct message *message) {
+static void print_keys(struct world *world, const struct message *message) {
     FILE *out = world->options.steps;
     const unsigned node = link_of(world, message)->node;
-    print_verdict(world, message);
     unsigned keys = world->steps_changed;
     for (unsigned i = 0; i < message->keys_count; i++) keys |= 1u << message->keys[i];
     for (unsigned i = 0; i < WORLD_KEYS_MAX; i++) {
@@ -96,6 +100,9 @@ char steps_letter(const struct message *message) {
     case NET_CONFIRM: return 'C';
     case NET_RELEASE: return 'X';
     case NET_FENCES: return 'F';
+    case NET_SHARE:
+    case NET_SHARE_EXTEND:
+    case NET_SHARE_RELEASE: return 'S';
     default: return 0;
     }
 }
@@ -132,11 +139,12 @@ void steps_message(struct world *world, enum history_kind kind, const struct mes
         if (kind == HISTORY_SENT) print_guarded_sent(world, message);
         return;
     }
-    if (message->op != NET_ACQUIRE && message->op != NET_ACQUIRE_SLOT &&
-        message->op != NET_EXTEND && message->op != NET_RELEASE)
-        return;
-    if (kind == HISTORY_SENT) print_sent(world, message);
-    if (kind == HISTORY_ARRIVED) print_served(world, message);
+    const bool known = message->op == NET_ACQUIRE || message->op == NET_ACQUIRE_SLOT ||
+                       message->op == NET_EXTEND || message->op == NET_RELEASE;
+    if (kind == HISTORY_SENT && known) print_sent(world, message);
+    if (kind == HISTORY_ARRIVED && known) print_verdict(world, message);
+    if (kind == HISTORY_ARRIVED && (known || net_op_is(message->op, NET_OP_READERS)))
+        print_keys(world, message);
 }
 
 void steps_key(struct world *world, unsigned node, enum node_change change, unsigned resource,

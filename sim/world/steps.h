@@ -49,12 +49,18 @@
  *
  *   T SLOTS                                   TOKEN / SLOTS is the token of the client
  *
+ * Where a key is shared by readers, TOKEN is STEPS_MARKER. What readers send, and what they are
+ * told, is no line of the trace; in guarded mode, what they send is M of OP S, since it raises
+ * fences.
+ *
  * UNTIL is a reading of the client's clock, ENDS one of the server's. All times are in
  * nanoseconds. */
 #ifndef SIM_STEPS_H
 #define SIM_STEPS_H
 
 #include "inside.h"
+
+#define STEPS_MARKER UINT32_MAX
 
 /* All of these do nothing unless the options ask for steps. */
 void steps_message(struct world *world, enum history_kind kind, const struct message *message);
@@ -69,6 +75,8 @@ unsigned steps_resources(const struct world *world);
 unsigned steps_count(const struct world *world, const struct message *message);
 /* Of guarded mode: the letter of OP; 0: it has none. */
 char steps_letter(const struct message *message);
+/* A writer becomes a reader. */
+void steps_reads(const struct world *world, uint32_t token);
 void steps_outside(const struct world *world, const char *reason);
 
 #endif
