@@ -466,9 +466,9 @@ let ghost_moves p at b x key =
 (* A client asks a server what its vote rests on unless it did so within the last second, and then counts it. *)
 let is_excused p at kind words =
   let began_by moment = p.y.time_at moment <= p.evicted in
-  match (kind, List.map number words) with
-  | "W", c :: _ -> ( match p.s.phase_of c with Trying (began, _) -> began_by began | _ -> false)
-  | "P", c :: _ -> List.exists (fun (began, _) -> began_by began) (open_rounds p c)
+  match (kind, words) with
+  | "W", c :: _ -> ( match p.s.phase_of (number c) with Trying (began, _) -> began_by began | _ -> false)
+  | "P", c :: _ -> List.exists (fun (began, _) -> began_by began) (open_rounds p (number c))
   | _ -> false
 
 (* What is there at the beginning of a body, or when its record was written: the lines behind it. *)
