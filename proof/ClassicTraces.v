@@ -213,6 +213,7 @@ Record table := {
   t_phases : list (attempt * phase); (* the latest entry of an attempt counts *)
   t_sent : list request;
   t_votes : list vote;
+  t_got : list vote; (* those of them that clients have received *)
 }.
 
 Definition as_state (t : table) : state :=
@@ -251,7 +252,7 @@ Definition tabulate (w : world) (t : table) (e : event) (s : state) : table :=
                  | Some c => (c, phase_of s c) :: without (t_phases t) c
                  | None => t_phases t
                  end;
-     t_sent := sent s; t_votes := votes s |}.
+     t_sent := sent s; t_votes := votes s; t_got := t_got t |}.
 
 Definition table_step (w : world) (t : table) (e : event) : option table :=
   match step (system_of w) (as_state t) e with
@@ -259,7 +260,7 @@ Definition table_step (w : world) (t : table) (e : event) : option table :=
   | None => None
   end.
 
-Definition first_table : table := {| t_now := 0; t_keys := []; t_phases := []; t_sent := []; t_votes := [] |}.
+Definition first_table : table := {| t_now := 0; t_keys := []; t_phases := []; t_sent := []; t_votes := []; t_got := [] |}.
 
 (* The same state, whatever the functions are made of. *)
 Record alike (s t : state) : Prop := {
@@ -473,12 +474,14 @@ Inductive fact :=
 | Sent_extend (k : nat) (c : attempt) (n : node) (ttl : Z)
 | Sent_delete (k : nat) (c : attempt) (n : node)
 | Served (n : node) (m : server) (r : request) (granted : bool)
+| Got (n : node) (r : request)           (* its client receives that it was granted *)
 | Key_is (m : server) (x : resource) (k : option key)
 | Key_ended (m : server) (x : resource)
 | Won (c : attempt) (until : time)       (* the client is told that it holds the lock until then *)
 | Prolonged (c : attempt) (until : time) (* ... that an extension counts, and validity ends then *)
 | Lost (c : attempt)                     (* ... that the lock is lost *)
-| Released (c : attempt).                (* from here on it does not act as holder *)
+| Released (c : attempt)                 (* from here on it does not act as holder *)
+| Says (c : attempt) (rest_ms : Z) (held : bool). (* the client asks: so many milliseconds are left, and it is held *)
 
 Record seen := { at_ : time; fact_of : fact }.
 
@@ -502,12 +505,21 @@ Definition from_to (w : world) (k : nat) (c : attempt) (n : node) : bool :=
 Definition grants (w : world) (t : table) (m : server) (r : request) : bool :=
   snd (serve (system_of w) (server_clock (system_of w) m (t_now t)) r (keys (as_state t) m)).
 
+(* The client has received as many votes for this request as it needs. A vote of the proof has no way back. *)
+Definition got (w : world) (t : table) (r : request) : bool :=
+  majority (system_of w) {| now := t_now t; keys := keys (as_state t); phase_of := phase_in t; sent := t_sent t; votes := t_got t |} r.
+
+(* No answer is higher than what the proof lets the client believe. *)
+Definition says_right (w : world) (t : table) (c : attempt) (rest_ms : Z) (held : bool) : bool :=
+  let until := match phase_in t c with Holding until => until | _ => clock_of w t c end in
+  (rest_ms * ms <=? Z.max 0 (until - clock_of w t c)) && (negb held || (clock_of w t c <? until)).
+
 (* The extension that explains this end of validity. *)
 Fixpoint prolong (w : world) (t : table) (c : attempt) (until : time) (l : list request) : option table :=
   match l with
   | [] => None
   | r :: l =>
-      let prolonged := if action_eqb (what r) Extend && (by_ r =? c)%nat
+      let prolonged := if action_eqb (what r) Extend && (by_ r =? c)%nat && got w t r
                        then table_step w t (Extended c (began r) (ttl r) until) else None in
       match prolonged with Some t' => Some t' | None => prolong w t c until l end
   end.
@@ -534,9 +546,16 @@ Definition check_fact (w : world) (t : table) (f : fact) : option table :=
         end
   | Served n m r granted =>
       only_if (Bool.eqb granted (grants w t m r)) (table_step w t (Arrives n m r))
+  | Got n r => only_if (existsb (fun v => (voter v =? n)%nat && request_eqb (answered v) r) (t_votes t))
+      (Some {| t_now := t_now t; t_keys := t_keys t; t_phases := t_phases t; t_sent := t_sent t; t_votes := t_votes t;
+               t_got := {| voter := n; answered := r |} :: t_got t |})
   | Key_is m x k => only_if (is_key k (keys (as_state t) m x)) (Some t)
   | Key_ended m x => table_step w t (Ends m x)
-  | Won c until => table_step w t (Wins c until)
+  | Won c until =>
+      match phase_in t c with
+      | Trying began ttl => only_if (got w t (set_of c began ttl)) (table_step w t (Wins c until))
+      | _ => None
+      end
   | Prolonged c until =>
       match phase_in t c with
       | Holding old => if until <=? old then Some t else prolong w t c until (t_sent t)
@@ -548,6 +567,7 @@ Definition check_fact (w : world) (t : table) (f : fact) : option table :=
       | _ => Some t
       end
   | Released c => table_step w t (Releases c)
+  | Says c rest_ms held => only_if (says_right w t c rest_ms held) (Some t)
   end.
 
 Definition check_one (w : world) (t : table) (f : seen) : option table :=
@@ -590,7 +610,7 @@ Proof.
 Qed.
 
 (* A fact is no step, or one. *)
-Lemma fact_steps : forall w t f t', check_fact w t f = Some t' -> t' = t \/ exists e, table_step w t e = Some t'.
+Lemma fact_steps : forall w t f t', check_fact w t f = Some t' -> as_state t' = as_state t \/ exists e, table_step w t e = Some t'.
 Proof.
   intros w t f t' ok. destruct f; cbn [check_fact] in ok;
     try (apply only_if_some in ok as [_ ok]); try (right; eexists; exact ok).
@@ -598,10 +618,13 @@ Proof.
       (destruct (is_sent _ _); [left; congruence | right; eauto]).
   - destruct (is_sent _ _); [left; congruence | right; eauto].
   - destruct (phase_in t c); try discriminate; (destruct (is_sent _ _); [left; congruence | right; eauto]).
+  - left. now inversion ok.
   - left. congruence.
+  - destruct (phase_in t c); try discriminate. apply only_if_some in ok as [_ ok]. right. eauto.
   - destruct (phase_in t c); try discriminate. destruct (until <=? until0); [left; congruence |].
     apply prolong_steps in ok as (b & l & ok). right. eauto.
   - destruct (phase_in t c); try (left; congruence). right. eauto.
+  - left. congruence.
 Qed.
 
 Lemma one_is_of_a_run : forall w t f t', is_sound w = true -> is_of_a_run w t -> check_one w t f = Some t' ->
@@ -610,7 +633,7 @@ Proof.
   intros w t f t' ok run accepted. unfold check_one in accepted.
   destruct (table_step w t _) as [u |] eqn:passed; [| discriminate].
   pose proof (step_is_of_a_run w t _ u ok run passed) as run'.
-  apply fact_steps in accepted as [-> | [e stepped]]; [assumption |].
+  apply fact_steps in accepted as [same | [e stepped]]; [unfold is_of_a_run; now rewrite same |].
   now apply (step_is_of_a_run w u e t' ok).
 Qed.
 
@@ -679,7 +702,7 @@ Proof.
     destruct (keeps_holding w u e v c bound ok run' happens holding) as (b & ? & ?); [assumption .. |].
     exists b. split; [assumption | lia]. }
   intros c until is_known.
-  destruct (fact_of f) as [k d n l ttl | k d n ttl | k d n | n m r granted | m x k | m x | d v | d v | d | d];
+  destruct (fact_of f) as [k d n l ttl | k d n ttl | k d n | n m r granted | n r | m x k | m x | d v | d v | d | d | d];
     cbn [check_fact] in accepted; cbn [tell] in is_known;
     try (apply only_if_some in accepted as [_ accepted]).
   - destruct (phase_in u d); try discriminate.
@@ -692,9 +715,11 @@ Proof.
     + destruct (phase_in u d); try discriminate;
         (destruct (is_sent _ _); [inversion accepted; subst; auto |]); (eapply others; eauto; congruence).
   - eapply others; eauto; discriminate.
+  - inversion accepted; subst. exact (right' c until is_known).
   - inversion accepted; subst. auto.
   - eapply others; eauto; discriminate.
-  - destruct (Nat.eqb_spec d c) as [-> | other]; [| eapply others; eauto; discriminate].
+  - destruct (phase_in u d); try discriminate. apply only_if_some in accepted as [_ accepted].
+    destruct (Nat.eqb_spec d c) as [-> | other]; [| eapply others; eauto; discriminate].
     inversion is_known; subst v.
     destruct (phase_after w u _ t' ok run' accepted) as (s & stepped & phases). rewrite phases.
     cbn [step] in stepped. destruct (phase_of (as_state u) c); try discriminate.
@@ -715,6 +740,7 @@ Proof.
     eapply others; eauto; congruence.
   - destruct (Nat.eqb_spec d c) as [-> | other]; [discriminate |].
     eapply others; eauto; congruence.
+  - inversion accepted; subst. auto.
 Qed.
 
 Lemma check_is_right : forall w l t known t', is_sound w = true -> is_of_a_run w t -> is_told_right w t known ->
@@ -749,10 +775,13 @@ Proof.
     + destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I].
   - destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I].
   - destruct (phase_in t c); try discriminate; (destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I]).
+  - now inversion ok.
   - congruence.
+  - destruct (phase_in t c); try discriminate. apply only_if_some in ok as [_ ok]. eapply it; [| exact ok]; exact I.
   - destruct (phase_in t c); try discriminate. destruct (_ <=? _); [congruence |].
     apply prolong_steps in ok as (b & l & ok). eapply it; [| exact ok]; exact I.
   - destruct (phase_in t c); try congruence. eapply it; [| exact ok]; exact I.
+  - congruence.
 Qed.
 
 Lemma check_now : forall w l t t', check w t l = Some t' -> t_now t' = last (map at_ l) (t_now t).
@@ -791,4 +820,43 @@ Proof.
     change (phase_of (as_state v) c) with (phase_in v c). rewrite holds_c. apply Z.ltb_lt. lia.
   - split; [| exact of_d]. unfold inside. cbn [phase_of with_now now]. rewrite (same_phases _ _ same).
     change (phase_of (as_state v) d) with (phase_in v d). rewrite holds_d. apply Z.ltb_lt. lia.
+Qed.
+
+(* While a client answers that a lock is held, or that some of its validity is left, no other one believes
+   that it has it. *)
+Theorem accepted_answers_exclude : forall w, is_sound w = true ->
+  forall l u c rest_ms held l' t,
+  check w first_table (l ++ {| at_ := u; fact_of := Says c rest_ms held |} :: l') = Some t ->
+  0 < rest_ms \/ held = true ->
+  forall d x, In x (wanted w c) -> believes w l u d x -> c = d.
+Proof.
+  intros w ok l u c rest_ms held l' t accepted claims d x of_c (until_d & told_d & valid_d & of_d).
+  destruct (check_app w l _ _ _ accepted) as [v accepted_l].
+  assert (one : exists v', check_one w v {| at_ := u; fact_of := Says c rest_ms held |} = Some v').
+  { clear -accepted accepted_l. revert v accepted_l accepted. generalize first_table.
+    induction l as [| f l IH]; intros t0 v is; cbn [app check] in *.
+    - inversion is; subst. destruct (check_one w v _); [eauto | discriminate].
+    - destruct (check_one w t0 f); [eauto | discriminate]. }
+  destruct one as [v' one].
+  destruct (check_is_right w l first_table (fun _ => None) v ok (first_is_of_a_run w)) as [run right];
+    [intros ? ? known; discriminate | assumption |].
+  destruct (right d until_d told_d) as (bound_d & holds_d & most_d).
+  unfold check_one in one. cbn [at_ fact_of] in one.
+  destruct (table_step w v (Time_passes (u - t_now v))) as [v1 |] eqn:passed; [| discriminate].
+  destruct (keeps_holding w v _ v1 d bound_d ok run passed holds_d) as (bound_d' & holds_d' & most_d');
+    [discriminate | discriminate |].
+  pose proof (step_is_of_a_run w v _ v1 ok run passed) as (_ & s & reached & same).
+  pose proof (now_after w v _ v1 passed) as now_v1. cbn in now_v1.
+  assert (now_s : now s = u) by (rewrite (same_now _ _ same); cbn; lia).
+  cbn [check_fact] in one. apply only_if_some in one as [says _]. unfold says_right in says. cbv zeta in says.
+  apply andb_true_iff in says as [most is_held]. apply Z.leb_le in most.
+  set (until_c := match phase_in v1 c with Holding until => until | _ => clock_of w v1 c end) in *.
+  assert (before : clock_of w v1 c < until_c).
+  { destruct claims as [some | ->]; [unfold ms in most; lia |]. cbn in is_held. now apply Z.ltb_lt. }
+  assert (at_u : clock_of w v1 c = client_clock (system_of w) c u) by (unfold clock_of; f_equal; lia).
+  apply (exclusion (system_of w) (sound_worlds_are_sound w ok) s reached c d x); (split; [| assumption]);
+    unfold inside; rewrite now_s, (same_phases _ _ same).
+  - change (phase_of (as_state v1) c) with (phase_in v1 c). subst until_c.
+    destruct (phase_in v1 c); try (now apply Z.lt_irrefl in before). apply Z.ltb_lt. lia.
+  - change (phase_of (as_state v1) d) with (phase_in v1 d). rewrite holds_d'. apply Z.ltb_lt. lia.
 Qed.

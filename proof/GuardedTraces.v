@@ -30,6 +30,7 @@ Record world := {
   nodes : nat;
   bodies : list (body * (node * rank));       (* those that are not the first ones *)
   client_clocks : list (list segment);        (* by client *)
+  confirms : list bool;                       (* by client: it confirms its locks *)
   body_clocks : list (list segment);          (* by body *)
   attempts : list (attempt * (nat * resource)); (* by whom, and for what *)
   times : list time;                          (* of the moments *)
@@ -217,10 +218,12 @@ Inductive fact :=
 | Fence_is (b : body) (x : resource) (t : Z)
 | Knows_is (b : body) (n : node) (r : rank)
 | Is_intact (b : body)
-| Won (c : attempt) (until : time) (t : Z) (votes : list nat)
+| Won (c : attempt) (until : time) (t : Z) (votes : list nat) (confirm : option (list nat))
 | Prolonged (c : attempt) (until : time) (began : nat) (ttl : Z) (votes : list nat)
 | Lost (c : attempt)
-| Released (c : attempt).
+| Released (c : attempt)
+(* The client asks: so many milliseconds are left, it is held, and this is its token, or 0. *)
+| Says (c : attempt) (rest_ms : Z) (held : bool) (t : Z).
 
 Record told := { at_ : time; fact_of : fact }.
 
@@ -241,6 +244,15 @@ Definition has_won (s : state) (c : attempt) : bool := existsb (fun g => (winner
 Definition at_once (y : system) (t : time) (s : option state) : option state :=
   match s with Some s => when (now y s =? t) s | None => None end.
 
+(* No answer is higher than what the proof lets the client believe. *)
+Definition says_right (y : system) (s : state) (t : time) (c : attempt) (rest_ms : Z) (held : bool) (token : Z) : bool :=
+  let clock := client_clock y c t in
+  let until := match phase_of s c with Holding until => until | _ => clock end in
+  let is_inside := clock <? until in
+  (rest_ms * ms <=? Z.max 0 (until - clock)) && (negb held || is_inside) &&
+  if token =? 0 then rest_ms <=? 0
+  else is_inside && existsb (fun g => (winner g =? c)%nat && (fencing_token g =? token)) (grants s).
+
 Definition check_fact (y : system) (s : state) (t : time) (f : fact) : option state :=
   match f with
   | Happens e => if is_servers e then step y s e else None
@@ -248,8 +260,8 @@ Definition check_fact (y : system) (s : state) (t : time) (f : fact) : option st
   | Fence_is b x t => when (fence s b x =? t) s
   | Knows_is b n r => when (knows s b n =? r)%nat s
   | Is_intact b => when (intact s b) s
-  | Won c until t' votes =>
-      if has_won s c then None else at_once y t (step y s (Wins c t' votes None until))
+  | Won c until t' votes confirm =>
+      if has_won s c then None else at_once y t (step y s (Wins c t' votes confirm until))
   | Prolonged c until began ttl votes =>
       match phase_of s c with
       | Holding old => at_once y t (if until <=? old then Some s else step y s (Extended c began ttl votes until))
@@ -261,6 +273,7 @@ Definition check_fact (y : system) (s : state) (t : time) (f : fact) : option st
       | _ => Some s
       end
   | Released c => step y s (Releases c)
+  | Says c rest_ms held token => when (says_right y s t c rest_ms held token) s
   end.
 
 (* The same state (kept_is), as functions that are computed beforehand, for so many bodies and attempts. *)
@@ -292,14 +305,21 @@ Fixpoint follow (k : sizes) (y : system) (s : state) (l : list told) : option st
   | f :: l => match check_one k y s f with Some s => follow k y s l | None => None end
   end.
 
+(* Who asked for the confirm round got it. *)
+Definition is_confirmed (w : world) (f : told) : bool :=
+  match fact_of f with Won c _ _ _ None => negb (nth (client_of w c) (confirms w) true) | _ => true end.
+
 Definition check (w : world) (l : list told) : option state :=
-  let y := system_of w in follow (sizes_of w) y (initial y) l.
+  let y := system_of w in if forallb (is_confirmed w) l then follow (sizes_of w) y (initial y) l else None.
+
+Lemma check_follows : forall w l s, check w l = Some s -> follow (sizes_of w) (system_of w) (initial (system_of w)) l = Some s.
+Proof. intros w l s accepted. unfold check in accepted. cbv zeta in accepted. now destruct (forallb _ _). Qed.
 
 (* Until when the client of this attempt has been told that it holds the lock. Nothing else than what
    the trace says enters here. *)
 Definition tell (c : attempt) (known : option time) (f : fact) : option time :=
   match f with
-  | Won d until _ _ | Prolonged d until _ _ _ => if (d =? c)%nat then Some until else known
+  | Won d until _ _ _ | Prolonged d until _ _ _ => if (d =? c)%nat then Some until else known
   | Lost d | Released d => if (d =? c)%nat then None else known
   | _ => known
   end.
@@ -396,6 +416,17 @@ Qed.
 Definition is_told_right (s : state) (known : attempt -> option time) : Prop :=
   forall c until, known c = Some until -> exists bound, phase_of s c = Holding bound /\ until <= bound.
 
+Lemma wins_is : forall y s c t votes confirm until s', step y s (Wins c t votes confirm until) = Some s' ->
+  phase_of s' c = Holding until /\
+  exists g, In g (grants s') /\ winner g = c /\ fencing_token g = t /\ won_at g = moment_now s.
+Proof.
+  intros y s c t votes confirm until s' is. unfold step in is. cbn [act] in is. cbv zeta in is.
+  destruct (phase_of s c); try discriminate. destruct (pick (log s) votes); [| discriminate].
+  destruct confirm as [again |]; [destruct (pick (log s) again); [| discriminate] |];
+    (destruct (when _ _) as [u |] eqn:granted; [| discriminate]; apply when_some in granted as [_ ->]; injection is as <-;
+     cbn; rewrite update_same; split; [reflexivity |]; eexists; split; [left; reflexivity |]; auto).
+Qed.
+
 Lemma told_right_after : forall y s known t f s', is_told_right s known -> check_fact y s t f = Some s' ->
   is_told_right s' (fun c => tell c (known c) f).
 Proof.
@@ -407,11 +438,7 @@ Proof.
   destruct f; cbn [tell] in is_known, before; try (apply before; [assumption | discriminate]).
   - destruct (Nat.eqb_spec c0 c) as [-> | other]; [| apply before; [assumption | discriminate]].
     injection is_known as ->. cbn [check_fact] in is. destruct (has_won s c); [discriminate |].
-    apply at_once_is in is as [is _]. unfold step in is. cbn [act] in is. cbv zeta in is.
-    destruct (phase_of s c); try discriminate. destruct (pick (log s) votes); [| discriminate].
-    destruct (when _ _) as [s'' |] eqn:granted; [| discriminate].
-    apply when_some in granted as [_ ->]. injection is as <-.
-    exists until. cbn. rewrite update_same. split; [reflexivity | lia].
+    apply at_once_is in is as [is _]. apply wins_is in is as [holding _]. exists until. split; [assumption | lia].
   - destruct (Nat.eqb_spec c0 c) as [-> | other]; [| apply before; [assumption | discriminate]].
     injection is_known as ->. cbn [check_fact] in is. destruct (phase_of s c) as [| | old |] eqn:holding; try discriminate.
     apply at_once_is in is as [is _]. destruct (until <=? old) eqn:shorter.
@@ -469,7 +496,7 @@ Proof.
   apply check_one_is in one as [on_time fact_is].
   pose proof (told_right_after _ _ _ _ _ _ right fact_is) as right'.
   assert (now_excludes : excludes w (fun c => tell c (known c) (fact_of f)) (at_ f)).
-  { destruct (fact_of f) as [e | | | | | c until t' votes | c until began ttl votes | c | c] eqn:what; cbn [tell];
+  { destruct (fact_of f) as [e | | | | | c until t' votes confirm | c until began ttl votes | c | c | c] eqn:what; cbn [tell];
       try (eapply excludes_less; [exact before | lia | auto; fail]).
     - cbn [check_fact] in fact_is. destruct (has_won s c); [discriminate |].
       apply at_once_is in fact_is as [_ <-]. apply holders_exclude; assumption.
@@ -500,7 +527,7 @@ Theorem accepted_guarded_traces_exclude : forall w, is_sound w = true ->
   forall u, time_of l <= u ->
   forall c d x, believes w l u c x -> believes w l u d x -> c = d.
 Proof.
-  intros w ok l l' s accepted. unfold check in accepted. cbv zeta in accepted. apply check_app in accepted as (t & accepted & _).
+  intros w ok l l' s accepted. apply check_follows, check_app in accepted as (t & accepted & _).
   apply (check_excludes w l (initial (system_of w)) (fun _ => None) 0 t ok); [constructor | | | | assumption].
   - intros c until known. discriminate.
   - intros u _ c d x (until & known & _). discriminate.
@@ -518,31 +545,61 @@ Proof.
   destruct (IH t s' ok run' is) as (? & ? & ?). split; [assumption |]. split; [lia | auto].
 Qed.
 
+Lemma check_is_told_right : forall k y l s known s', is_told_right s known -> follow k y s l = Some s' ->
+  is_told_right s' (fun c => fold_left (fun known f => tell c known (fact_of f)) l (known c)).
+Proof.
+  intros k y. induction l as [| f l IH]; intros s known s' right is; cbn [follow] in is; [inversion is; subst; exact right |].
+  destruct (check_one k y s f) as [t |] eqn:one; [| discriminate]. apply check_one_is in one as [_ one].
+  exact (IH t _ s' (told_right_after _ _ _ _ _ _ right one) is).
+Qed.
+
+(* While a client answers that a lock is held, that some of its validity is left, or what its token is, no
+   other one believes that it has it. *)
+Theorem accepted_guarded_answers_exclude : forall w, is_sound w = true ->
+  forall l u c rest_ms held token l' s,
+  check w (l ++ {| at_ := u; fact_of := Says c rest_ms held token |} :: l') = Some s ->
+  0 < rest_ms \/ held = true \/ token <> 0 ->
+  forall d, believes w l u d (resource_of (system_of w) c) -> c = d.
+Proof.
+  intros w ok l u c rest_ms held token l' s accepted claims d (until & told_d & valid_d & of_d).
+  apply check_follows, check_app in accepted as (t & is & rest). cbn [follow] in rest.
+  destruct (check_one (sizes_of w) (system_of w) t _) as [t' |] eqn:one; [| discriminate].
+  destruct (check_steps w l _ t ok (at_first _) is) as (run & _ & _).
+  destruct (check_is_told_right _ _ l _ (fun _ => None) t ltac:(discriminate) is d until told_d) as (bound & holding & least).
+  apply check_one_is in one as [at_u fact_is]. cbn [at_ fact_of check_fact] in at_u, fact_is.
+  apply when_some in fact_is as [says _]. unfold says_right in says. cbv zeta in says.
+  rewrite !andb_true_iff, Z.leb_le in says. destruct says as [[most is_held] tokens].
+  set (clock := client_clock (system_of w) c u) in *.
+  set (until_c := match phase_of t c with Holding until => until | _ => clock end) in *.
+  assert (before : clock < until_c).
+  { destruct claims as [some | [-> | other]]; [unfold ms in most; lia | now apply Z.ltb_lt |].
+    apply Z.eqb_neq in other. rewrite other in tokens. apply andb_true_iff in tokens as [before _]. now apply Z.ltb_lt. }
+  apply (guarded_exclusion _ (world_is_well_formed w ok) (world_obeys w) (world_clocks_run w ok) t run c d (resource_of (system_of w) c)).
+  - split; [| reflexivity]. unfold inside. rewrite <- at_u. fold clock. subst until_c.
+    destruct (phase_of t c); try (now apply Z.lt_irrefl in before). now apply Z.ltb_lt.
+  - split; [| assumption]. unfold inside. rewrite holding, <- at_u. apply Z.ltb_lt. lia.
+Qed.
+
 (* A lock that a client is told is a grant of the proof, of this moment. *)
-Lemma won_is_granted : forall k y s f s' c until t votes, fact_of f = Won c until t votes -> check_one k y s f = Some s' ->
+Lemma won_is_granted : forall k y s f s' c until t votes confirm, fact_of f = Won c until t votes confirm -> check_one k y s f = Some s' ->
   has_won s c = false /\ moment_now s' = S (moment_now s) /\
   exists g, In g (grants s') /\ winner g = c /\ fencing_token g = t /\ won_at g = moment_now s.
 Proof.
-  intros k y s f s' c until t votes is_won one. apply check_one_is in one as [_ is]. rewrite is_won in is.
+  intros k y s f s' c until t votes confirm is_won one. apply check_one_is in one as [_ is]. rewrite is_won in is.
   cbn [check_fact] in is. destruct (has_won s c) eqn:first; [discriminate |].
   apply at_once_is in is as [is _]. split; [reflexivity |].
-  split; [apply (next_moment _ _ _ (step_goes_on _ _ _ _ is)) |].
-  unfold step in is. cbn [act] in is. cbv zeta in is.
-  destruct (phase_of s c); try discriminate. destruct (pick (log s) votes); [| discriminate].
-  destruct (when _ _) as [s'' |] eqn:granted; [| discriminate].
-  apply when_some in granted as [_ ->]. injection is as <-.
-  eexists. cbn. split; [left; reflexivity |]. auto.
+  split; [apply (next_moment _ _ _ (step_goes_on _ _ _ _ is)) |]. apply (wins_is _ _ _ _ _ _ _ _ is).
 Qed.
 
 (* Fencing tokens of one resource grow in the order in which clients are told that they have the lock. *)
 Theorem accepted_guarded_traces_grow : forall w, is_sound w = true ->
   forall l f l' f' l'' s, check w (l ++ f :: l' ++ f' :: l'') = Some s ->
-  forall c until t votes c' until' t' votes',
-  fact_of f = Won c until t votes -> fact_of f' = Won c' until' t' votes' ->
+  forall c until t votes confirm c' until' t' votes' confirm',
+  fact_of f = Won c until t votes confirm -> fact_of f' = Won c' until' t' votes' confirm' ->
   resource_of (system_of w) c = resource_of (system_of w) c' -> t < t'.
 Proof.
-  intros w ok l f l' f' l'' s accepted c until t votes c' until' t' votes' won won' same.
-  unfold check in accepted. cbv zeta in accepted. apply check_app in accepted as (s1 & is1 & rest). cbn [follow] in rest.
+  intros w ok l f l' f' l'' s accepted c until t votes confirm c' until' t' votes' confirm' won won' same.
+  apply check_follows, check_app in accepted as (s1 & is1 & rest). cbn [follow] in rest.
   destruct (check_one (sizes_of w) (system_of w) s1 f) as [s2 |] eqn:one; [| discriminate].
   apply check_app in rest as (s3 & is3 & rest). cbn [follow] in rest.
   destruct (check_one (sizes_of w) (system_of w) s3 f') as [s4 |] eqn:one'; [| discriminate].
@@ -550,8 +607,8 @@ Proof.
   destruct (check_one_steps w s1 f s2 ok run1 one) as (run2 & _ & _).
   destruct (check_steps w l' s2 s3 ok run2 is3) as (run3 & moments & stay).
   destruct (check_one_steps w s3 f' s4 ok run3 one') as (run4 & _ & stay').
-  destruct (won_is_granted _ _ _ _ _ _ _ _ _ won one) as (_ & next & g & g_in & winner_g & token_g & at_g).
-  destruct (won_is_granted _ _ _ _ _ _ _ _ _ won' one') as (first & _ & g' & g'_in & winner_g' & token_g' & at_g').
+  destruct (won_is_granted _ _ _ _ _ _ _ _ _ _ won one) as (_ & next & g & g_in & winner_g & token_g & at_g).
+  destruct (won_is_granted _ _ _ _ _ _ _ _ _ _ won' one') as (first & _ & g' & g'_in & winner_g' & token_g' & at_g').
   assert (differ : winner g <> winner g').
   { intros one_winner. unfold has_won in first.
     assert (existsb (fun g => (winner g =? c')%nat) (grants s3) = true); [| congruence].

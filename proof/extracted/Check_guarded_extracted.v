@@ -2,7 +2,7 @@
 
    The checker of guarded traces as a program; check_guarded.ml reads the traces for it (proof/README.md).
 
-   Z becomes the int of OCaml, as in Check_extracted.v: check_guarded.ml refuses numbers of 2^61 and more. *)
+   Z becomes the int of OCaml, as in Check_extracted.v: traces.ml refuses numbers of 2^61 and more. *)
 Require Import ZArith.
 From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTraces.
 Require Import ExtrOcamlBasic ExtrOcamlNatInt ExtrOcamlZInt.
@@ -26,4 +26,4 @@ Extract Constant memo => "fun n f -> let known = Array.init n f in fun i -> if i
 Extract Constant nth_of => "fun l otherwise ->
   let all = Array.of_list l in fun i -> if i < Array.length all then all.(i) else otherwise".
 
-Extraction "proved.ml" is_sound check check_one sizes_of initial system_of is_view is_vote is_extension.
+Extraction "proved.ml" is_sound is_confirmed check check_one sizes_of initial system_of is_view is_vote is_extension is_confirmation is_owned.

@@ -1,25 +1,14 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
-   Reads the steps of simulated runs in guarded mode (sim/world/steps.h) and gives them to the checker of GuardedTraces.v
-   (proof/README.md).
-   usage: redlock-sim --mode guarded --seeds N --steps | check_guarded [--first] [ACCEPTED]
-   --first ends at the first run that is not accepted.
-   Exit 0: each run that the proof is about is accepted, and there are at least so many of them; 1: one is not.
+   Gives the steps of runs in guarded mode to the checker of GuardedTraces.v (traces.ml, proof/README.md).
 
    The first pass makes facts of the lines, and looks for what they do not say: which votes were counted, when a
    registration was complete, which reads were installed. The second pass gives the facts to the checker, from nothing: a
    fault of the first one cannot make it accept anything. *)
 open Proved
+open Traces
 
-exception Unreadable of string
-exception Refused
-
-let limit = 1 lsl 61
-
-let number word =
-  match int_of_string_opt word with
-  | Some n when n >= 0 && n < limit -> n
-  | _ -> raise (Unreadable ("not a number that fits: " ^ word))
+exception Refused_here
 
 (* ---- lines ---------------------------------------------------------------------------------------------------- *)
 
@@ -29,8 +18,6 @@ type line = {
   words : string list; (* after kind and time *)
   text : string;
 }
-
-let timeless = [ "D"; "N"; "C"; "K"; "G" ]
 
 (* A client decides first and then writes to its connections, one after the other: what it deletes in an instant comes after
    what it sets in it. *)
@@ -111,12 +98,12 @@ let scan nodes lines =
       | "K", [ node; from; shown; rate ] ->
           let b = Hashtbl.find present on_node.(node) in
           Hashtbl.replace all.clocks b ({ from; shown; rate } :: Hashtbl.find all.clocks b)
-      | "B", [ body; node; _ ] ->
+      | "B", [ body; node; _; _ ] ->
           let b = fresh node (Some (Hashtbl.find present on_node.(node))) in
           Hashtbl.replace present body b;
           Hashtbl.replace all.first_of body b;
           on_node.(node) <- body
-      | "I", body :: intact :: record ->
+      | "I", body :: intact :: _ :: record ->
           let b = Hashtbl.find present body in
           let b =
             if intact = 0 && Hashtbl.mem was_intact b then again i body b else b
@@ -168,17 +155,23 @@ let group_clocks lines kind =
     lines;
   table_list (Hashtbl.length clocks) (Hashtbl.find clocks)
 
+let ghost_of lines =
+  1 + Array.fold_left (fun most l -> match (l.kind, l.words) with "M", [ _; "A"; _; c; _; _; _ ] -> max most (number c) | _ -> most) 0 lines
+
 (* All but the moments. *)
 let world_of lines bodies nodes longest_ttl =
-  let drifts = ref [] and made = Hashtbl.create 64 in
+  let drifts = ref [] and confirms = ref [] and made = Hashtbl.create 64 in
   Array.iter
     (fun line ->
       match (line.kind, line.words) with
-      | "D", [ _; ppm; fixed ] -> drifts := (number ppm, number fixed) :: !drifts
+      | "D", [ _; ppm; fixed; confirm ] ->
+          drifts := (number ppm, number fixed) :: !drifts;
+          confirms := (confirm = "1") :: !confirms
       | "M", [ _; "A"; k; c; _; x; _ ] ->
           if not (Hashtbl.mem made (number c)) then Hashtbl.replace made (number c) (number k, number x)
       | _ -> ())
     lines;
+  for x = 0 to many_resources - 1 do Hashtbl.replace made (ghost_of lines + x) (0, x) done;
   let ppm, fixed =
     match List.sort_uniq compare !drifts with [ one ] -> one | _ -> raise (Unreadable "clients with different drift")
   in
@@ -186,7 +179,7 @@ let world_of lines bodies nodes longest_ttl =
   let body_clocks = table_list bodies.count (Hashtbl.find bodies.clocks) in
   let rates clocks = 1_000_000 :: List.concat_map (List.map (fun g -> g.rate)) clocks in
   let least = List.fold_left min max_int and most = List.fold_left max 0 in
-  { nodes; client_clocks; body_clocks; longest_ttl; ppm; fixed;
+  { nodes; client_clocks; confirms = List.rev !confirms; body_clocks; longest_ttl; ppm; fixed;
     bodies = List.init (bodies.count - nodes) (fun i ->
         (nodes + i, (Hashtbl.find bodies.nodes_of (nodes + i), rank_of_body bodies nodes (nodes + i))));
     attempts = List.sort compare (Hashtbl.fold (fun c what all -> (c, what) :: all) made []);
@@ -205,10 +198,18 @@ type pass = {
   mutable last : int;
   mutable s : state;
   mutable facts : told list; (* the latest first *)
-  requests : (int, request) Hashtbl.t;
+  requests : (int, request) Hashtbl.t; (* by message *)
+  seen_by : (int, int list) Hashtbl.t; (* by message: the moments at which servers were seen when they granted it *)
+  got : (int, unit) Hashtbl.t; (* those of them of which the client has received the answer *)
+  asked : (int, int * int) Hashtbl.t; (* by attempt: when it was last confirmed, as moment and time *)
+  readers : (int, int) Hashtbl.t; (* by moment: the client that read fences then *)
+  clients : (int, int) Hashtbl.t; (* by message *)
+  mutable evicted : int; (* until then a round may begin that counts a server that has evicted a key *)
   rounds : (int, (int * int) list) Hashtbl.t; (* of extensions since the last that counted: began, ttl; the latest first *)
   mutable known : (int * int) list; (* attempts that were told that they hold a lock *)
   body_of : (int, int) Hashtbl.t; (* by body of the trace *)
+  slots : int; (* 0: the locks have none *)
+  ghost : int; (* ghost + x stands for the readers of resource x *)
 }
 
 let try_fact p at fact =
@@ -230,20 +231,21 @@ let try_fact p at fact =
 (* Time goes on: the present moment may have an earlier time already. *)
 let touch p at =
   (match Hashtbl.find_opt p.moments p.s.moment_now with
-  | Some t when t < at -> if not (try_fact p t (Happens Passes)) then raise Refused
+  | Some t when t < at -> if not (try_fact p t (Happens Passes)) then raise Refused_here
   | _ -> ());
   Hashtbl.replace p.moments p.s.moment_now at;
   p.last <- at
 
 let fact p at fact =
   touch p at;
-  if not (try_fact p at fact) then raise Refused
+  if not (try_fact p at fact) then raise Refused_here
 
 let happens p at event = fact p at (Happens event)
 let member_in p o = p.y.member_of o.of_body
 
-(* Observations with their places in the log that satisfy `good`, the latest of each body. *)
+(* Observations with their places in the log that satisfy `good` and that the client has received, the latest of each body. *)
 let candidates p good =
+  let good o = Hashtbl.mem p.got o.moment && good o in
   let rec go i seen_bodies = function
     | [] -> []
     | o :: rest ->
@@ -286,9 +288,9 @@ let register p at =
     p.s.claims
 
 (* What was read: fences and incarnations not above what the body has now, after the wait of the quickest agent. *)
-let install p at b fences known =
+let install p at b writer fences known =
   match p.s.registered b with
-  | None -> raise Refused
+  | None -> raise Refused_here
   | Some r ->
       let start = p.y.time_at r.complete_at in
       let agents = List.mapi (fun a _ -> a) p.world.client_clocks in
@@ -302,41 +304,70 @@ let install p at b fences known =
           agents
       in
       let good o =
-        o.why = Is_read && o.moment > r.complete_at && waits_to o.moment <> None
+        o.why = Is_read && Hashtbl.find_opt p.readers o.moment = Some writer && o.moment > r.complete_at && waits_to o.moment <> None
         && List.for_all (fun (x, t) -> o.after x <= t) fences
         && List.for_all (fun (m, k) -> o.knew m <= k) known
       in
       (match view_among p (candidates p good) with
-      | None -> raise Refused
+      | None -> raise Refused_here
       | Some view ->
           let first = List.fold_left (fun m (_, o) -> min m o.moment) max_int view in
           happens p at (Installs (b, places view, Option.get (waits_to first))))
 
 let open_rounds p c = Option.value (Hashtbl.find_opt p.rounds c) ~default:[]
 
-let served p at b request part verdict =
+let served p at b message request part verdict =
+  let seen event =
+    let others = Option.value (Hashtbl.find_opt p.seen_by message) ~default:[] in
+    touch p at;
+    Hashtbl.replace p.seen_by message (p.s.moment_now :: others);
+    happens p at event
+  in
+  let again moment = Hashtbl.replace p.seen_by message [ moment ] in
   let { op; c; began; ttl; x; t; to_win } = request in
   let granted = verdict = "g" in
-  let raise_it () = if granted && intact p.s b then happens p at (Raises (b, c, began, ttl, t)) in
+  let is_ours = is_owned c (p.s.keys b x) in
+  (* A server that is asked for a slot deletes the others that this token has. No client believes that it holds them. *)
+  let leave_others () =
+    for x' = 0 to many_resources - 1 do
+      match p.s.keys b x' with
+      | Some { owner } when owner <> c && owner / p.slots = c / p.slots && not (List.mem_assoc owner p.known) ->
+          fact p at (Released owner);
+          happens p at (Deletes (b, owner))
+      | _ -> ()
+    done
+  in
+  let raise_it () = if granted && intact p.s b then seen (Raises (b, c, began, ttl, t)) in
   match op with
   | "A" ->
-      if part <> 2 && (granted || verdict = "s" || verdict = "r") then begin
+      if p.slots > 0 then leave_others ();
+      let given = List.find_opt (fun o -> o.of_body = b && is_vote c began ttl t o) p.s.log in
+      if p.slots > 0 && is_ours && granted && given <> None then again (Option.get given).moment
+      else begin
+      if part <> 2 && (granted || verdict = "s" || verdict = "r") && not (p.slots > 0 && is_ours) then begin
         (match p.s.keys b x with Some _ -> happens p at (Proved.Ends (b, x)) | None -> ());
         happens p at (Sets (b, c, began, ttl))
       end;
       if part <> 1 && to_win then raise_it ()
+      end
   | "T" -> if to_win then raise_it ()
   | "E" ->
       (* A request that is sent again counts for the round of the first one. *)
       if granted && intact p.s b then
         List.iter
-          (fun (began, ttl') -> if ttl' = ttl then happens p at (Extends_ (b, c, began, ttl, t)))
+          (fun (began, ttl') -> if ttl' = ttl then seen (Extends_ (b, c, began, ttl, t)))
           (if List.mem (began, ttl) (open_rounds p c) then open_rounds p c else (began, ttl) :: open_rounds p c)
   | "X" -> (
       match p.s.keys b x with
-      | Some k when k.owner = c && granted -> happens p at (Deletes (b, c))
+      (* A release of several slots is denied if one of them is another's. *)
+      | Some k when k.owner = c && (granted || p.slots > 0) -> happens p at (Deletes (b, c))
       | _ -> ())
-  | "F" -> if granted && intact p.s b then happens p at (Reads b)
+  | "F" -> if granted && intact p.s b then seen (Reads b)
+  | "C" ->
+      if granted then begin
+        if not (is_owned c (p.s.keys b x)) || p.s.fence b x < t then raise Refused_here;
+        if intact p.s b then seen (Confirms_ (b, c))
+      end
   | _ -> ()
 
 let sent p at message op c ttl x t =
@@ -360,9 +391,14 @@ let sent p at message op c ttl x t =
               p.s.moment_now
         in
         { op; c; began; ttl; x; t; to_win = false }
+    | "C", _ ->
+        (match Hashtbl.find_opt p.asked c with
+        | Some (_, time) when time = at -> ()
+        | _ -> Hashtbl.replace p.asked c (p.s.moment_now, at));
+        { op; c; began = 0; ttl; x; t; to_win = false }
     | "X", (Trying _ | Holding _) ->
         (* A client that was told that it holds the lock says that it releases it, before it does. *)
-        if List.mem_assoc c p.known then raise Refused;
+        if List.mem_assoc c p.known then raise Refused_here;
         fact p at (Released c);
         { op; c; began = 0; ttl; x; t; to_win = false }
     | _ -> { op; c; began = 0; ttl; x; t; to_win = false }
@@ -372,12 +408,21 @@ let sent p at message op c ttl x t =
 let won p at c until t =
   match p.s.phase_of c with
   | Trying (began, ttl) -> (
-      match view_among p (candidates p (is_vote c began ttl t)) with
+      let asked = Hashtbl.find_opt p.asked c in
+      (* The confirm round is about the votes that were there when it began. *)
+      let counts o = is_vote c began ttl t o && match asked with Some (moment, _) -> o.moment < moment | None -> true in
+      match view_among p (candidates p counts) with
+      | None -> raise Refused_here
       | Some view ->
-          fact p at (Won (c, until, t, places view));
-          p.known <- (c, until) :: p.known
-      | None -> raise Refused)
-  | _ -> raise Refused
+          let confirm =
+            if asked = None then None
+            else view_among p (candidates p (is_confirmation c (List.map snd view))) |> Option.map places
+          in
+          let won = { at_ = at; fact_of = Won (c, until, t, places view, confirm) } in
+          if not (is_confirmed p.world won) then raise Refused_here;
+          fact p at won.fact_of;
+          p.known <- (c, until) :: p.known)
+  | _ -> raise Refused_here
 
 let prolonged p at c until =
   touch p at;
@@ -390,23 +435,49 @@ let prolonged p at c until =
         | None -> false
       in
       let rec go = function
-        | [] -> raise Refused
+        | [] -> raise Refused_here
         | round :: older ->
             if counts round then Hashtbl.replace p.rounds c (List.filter (fun r -> fst r >= fst round) (open_rounds p c))
             else go older
       in
       go (open_rounds p c)
-  | _ -> raise Refused
+  | _ -> raise Refused_here
 
-let key_of token ends = if token = 0 then None else Some { owner = token; ends }
+let key_of p x token ends =
+  if token = 0 then None else Some { owner = (if token = marker then p.ghost + x else token); ends }
+
+let is_over p c = match p.s.phase_of c with Over -> true | _ -> false
+
+(* The key that readers share has come or gone, or another end. A writer that became a reader leaves its key too. *)
+let ghost_moves p at b x key =
+  let is_ghost c = c = p.ghost + x in
+  let here = p.s.keys b x in
+  if here <> key then begin
+    (match (here, key) with
+    | Some k, _ when is_ghost k.owner -> happens p at (Deletes (b, k.owner))
+    | Some k, None when is_over p p.ghost && is_over p k.owner -> happens p at (Deletes (b, k.owner))
+    | Some k, Some k' when is_ghost k'.owner && is_over p k.owner -> happens p at (Deletes (b, k.owner))
+    | _ -> ());
+    match key with
+    | Some k when is_ghost k.owner -> happens p at (Sets (b, k.owner, 0, k.ends - p.y.server_clock b at))
+    | _ -> ()
+  end
+
+(* A client asks a server what its vote rests on unless it did so within the last second, and then counts it. *)
+let is_excused p at kind words =
+  let began_by moment = p.y.time_at moment <= p.evicted in
+  match (kind, words) with
+  | "W", c :: _ -> ( match p.s.phase_of (number c) with Trying (began, _) -> began_by began | _ -> false)
+  | "P", c :: _ -> List.exists (fun (began, _) -> began_by began) (open_rounds p (number c))
+  | _ -> false
 
 (* What is there at the beginning of a body, or when its record was written: the lines behind it. *)
-let block lines i =
+let block p lines i =
   let keys = ref [] and fences = ref [] and stop = ref (i + 1) and more = ref true in
   while !more && !stop < Array.length lines do
     let line = lines.(!stop) in
     (match (line.kind, if line.kind = "Y" || line.kind = "F" then numbers line else []) with
-    | "Y", [ _; x; token; ends ] -> keys := (x, key_of token ends) :: !keys
+    | "Y", [ _; x; token; ends ] -> keys := (x, key_of p x token ends) :: !keys
     | "F", [ _; x; t ] -> fences := (x, t) :: !fences
     | "I", _ when lines.(i).kind = "B" && !fences = [] -> ()
     | _ -> more := false);
@@ -416,12 +487,13 @@ let block lines i =
 
 let find_in l none x = Option.value (List.assoc_opt x l) ~default:none
 
-let first_pass world bodies lines =
+let first_pass world slots bodies lines =
   let moments = Hashtbl.create 4096 and last = ref 0 in
   let y = { (system_of world) with time_at = (fun m -> match Hashtbl.find_opt moments m with Some t -> t | None -> !last) } in
   let p =
-    { world; y; sizes = sizes_of world; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
-      known = []; body_of = Hashtbl.copy bodies.first_of }
+    { world; y; slots; ghost = ghost_of lines; sizes = sizes_of world; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
+      seen_by = Hashtbl.create 1024; got = Hashtbl.create 1024; asked = Hashtbl.create 16; readers = Hashtbl.create 64;
+      clients = Hashtbl.create 1024; evicted = 0; known = []; body_of = Hashtbl.copy bodies.first_of }
   in
   let ranked = List.map (fun (m, incarnation) -> (m, rank_in bodies m incarnation)) in
   (* What the record of a body says of others counts only from when it is intact. *)
@@ -450,42 +522,57 @@ let first_pass world bodies lines =
         Some { k with ends = max k.ends (p.y.server_clock b at + request.ttl) }
     | k -> k
   in
+  let cause = ref None (* of the next line: the request that was served *) in
   let one i line =
-    let at = line.at in
+    let at = line.at and served_now = !cause in
     last := at;
+    cause := None;
     match (line.kind, line.words) with
-    | "M", [ message; op; _; c; ttl; x; t ] -> sent p at (number message) op (number c) (number ttl) (number x) (number t)
+    | "M", [ message; op; k; c; ttl; x; t ] ->
+        Hashtbl.replace p.clients (number message) (number k);
+        sent p at (number message) op (number c) (number ttl) (number x) (number t)
     | "V", [ body; message; part; verdict ] -> (
         match Hashtbl.find_opt p.requests (number message) with
         | Some request when verdict <> "n" ->
             let b = later_body at i (number body) (extended at request) (fun b -> p.s.fence b) in
-            served p at b request (number part) verdict
+            cause := Some request;
+            served p at b (number message) request (number part) verdict
         | Some _ -> ()
         | None -> raise (Unreadable ("nobody sent what is served: " ^ line.text)))
     | "B", _ -> (
         match numbers line with
-        | [ body; _; former ] ->
-            let held, fences = block lines i in
+        | [ body; _; former; evicted ] ->
+            p.evicted <- max p.evicted evicted;
+            let held, fences = block p lines i in
             touch p at;
             (match if former = 0 then None else Hashtbl.find_opt p.body_of (former - 1) with
             | Some b when alive p.s b -> happens p at (Dies b)
             | _ -> ());
             claim at (Hashtbl.find p.body_of body) held fences
         | _ -> raise (Unreadable line.text))
-    | ("D" | "N" | "C" | "K" | "G"), _ -> ()
+    | kind, _ when List.mem kind timeless -> ()
     | kind, _ -> (
         match (kind, numbers line) with
-        | "Y", [ body; x; token; ends ] -> fact p at (Key_is (Hashtbl.find p.body_of body, x, key_of token ends))
+        | "Y", [ body; x; token; ends ] ->
+            let b = Hashtbl.find p.body_of body and key = key_of p x token ends in
+            touch p at;
+            ghost_moves p at b x key;
+            fact p at (Key_is (b, x, key))
         | "F", [ body; x; t ] ->
             let b = Hashtbl.find p.body_of body in
             touch p at;
-            if t > p.s.fence b x then happens p at (Bumps (b, x, t));
+            (* A request may raise it, though it is no vote. *)
+            (if t > p.s.fence b x then
+               match served_now with
+               | Some request when request.x = x && t <= request.t -> happens p at (Bumps (b, x, t))
+               | None when Hashtbl.length p.requests = 0 -> happens p at (Bumps (b, x, t)) (* the floor *)
+               | _ -> raise Refused_here);
             fact p at (Fence_is (b, x, t))
-        | "I", body :: is_intact :: record ->
-            let _, fences = block lines i in
+        | "I", body :: is_intact :: writer :: record ->
+            let _, fences = block p lines i in
             let known = ranked (triples record) in
             let b = later_body at i body (fun b -> p.s.keys b) (fun _ -> find_in fences 0) in
-            if is_intact = 1 && not (intact p.s b) then install p at b fences known;
+            if is_intact = 1 && not (intact p.s b) then install p at b (writer - 1) fences known;
             if is_intact = 1 then begin
               fact p at (Is_intact b);
               List.iter
@@ -496,6 +583,13 @@ let first_pass world bodies lines =
                 known
             end;
             register p at
+        | "A", [ message ] ->
+            List.iter
+              (fun moment ->
+                Hashtbl.replace p.got moment ();
+                Hashtbl.replace p.readers moment (Hashtbl.find p.clients message))
+              (Option.value (Hashtbl.find_opt p.seen_by message) ~default:[])
+        | "Q", [ c; rest_ms; held; t ] -> fact p at (Says (c, rest_ms, held = 1, t))
         | "Z", [ body; x ] -> happens p at (Proved.Ends (Hashtbl.find p.body_of body, x))
         | "W", [ c; until; t ] -> won p at c until t
         | "P", [ c; until ] -> prolonged p at c until
@@ -507,80 +601,47 @@ let first_pass world bodies lines =
             fact p at (Released c)
         | _ -> raise (Unreadable line.text))
   in
+  let begin_ghosts () =
+    if Array.exists (fun l -> match (l.kind, l.words) with "M", _ :: "S" :: _ -> true | _ -> false) lines then
+      for x = 0 to many_resources - 1 do
+        happens p 0 (Begins (p.ghost + x, 0));
+        fact p 0 (Released (p.ghost + x))
+      done
+  in
+  begin_ghosts ();
   let rec go i =
     if i = Array.length lines then None
-    else match one i lines.(i) with () -> go (i + 1) | exception Refused -> Some lines.(i).text
+    else
+      match one i lines.(i) with
+      | () -> go (i + 1)
+      | exception Refused_here ->
+          let { at; kind; words; text } = lines.(i) in
+          Some (if is_excused p at kind words then Left (text, "a server evicted a key within the last second") else Refused text)
   in
   let refused = go 0 in
   (p, refused)
 
 (* ---- runs --------------------------------------------------------------------------------------------------------- *)
 
-let accepted = ref 0 and outside = ref 0 and unsound = ref 0 and refused = ref 0
-let facts_count = ref 0 and grants_count = ref 0 and births_count = ref 0
-let first = ref false
-let reasons : (string, int) Hashtbl.t = Hashtbl.create 8
-
-let refuse seed why =
-  incr refused;
-  Printf.printf "seed %d is no run of the proved system: %s\n%!" seed why;
-  if !first then exit 1
-
-let judge seed texts =
-  let reason = List.find_map (fun t -> if t.[0] = 'O' then Some t else None) texts in
-  match reason with
-  | Some text ->
-      let words = List.tl (List.tl (String.split_on_char ' ' text)) in
-      let reason = String.concat " " words in
-      incr outside;
-      Hashtbl.replace reasons reason (1 + Option.value (Hashtbl.find_opt reasons reason) ~default:0)
-  | None -> (
-      let lines = lines_of texts in
-      let nodes, longest_ttl =
-        match List.find_opt (fun l -> l.kind = "G") (Array.to_list lines) with
-        | Some l -> ( match numbers l with [ n; _; ttl ] -> (n, ttl) | _ -> raise (Unreadable l.text))
-        | None -> raise (Unreadable "the run is not in guarded mode")
-      in
+let judge texts =
+  let lines = lines_of texts in
+  match List.find_opt (fun l -> l.kind = "G") (Array.to_list lines) with
+  | None -> Left (List.hd texts, "there is no quorum")
+  | Some l -> (
+      let nodes, longest_ttl = match numbers l with [ n; _; ttl ] -> (n, ttl) | _ -> raise (Unreadable l.text) in
+      let slots = Array.fold_left (fun slots l -> if l.kind = "T" then number (List.hd l.words) else slots) 0 lines in
       let bodies = scan nodes lines in
       let world = world_of lines bodies nodes longest_ttl in
-      if not (is_sound world) then incr unsound
+      if not (is_sound world) then Left (List.hd texts, "outside the proof's assumptions")
       else
-        match first_pass world bodies lines with
-        | _, Some line -> refuse seed line
-        | p, None -> (
+        let p, stopped = first_pass world slots bodies lines in
+        match stopped with
+        | Some (Refused _ as why) -> why
+        | _ -> (
             let times = List.init p.s.moment_now (fun m -> p.y.time_at m) in
             let world = { world with times; ends_at = p.last } in
             match if is_sound world then check world (List.rev p.facts) else None with
-            | Some s ->
-                incr accepted;
-                facts_count := !facts_count + List.length p.facts;
-                grants_count := !grants_count + List.length s.grants;
-                births_count := !births_count + List.length (List.filter (fun b -> s.birth_of b <> None) s.claims)
-            | None -> refuse seed "the second pass"))
+            | Some _ -> Option.value stopped ~default:Accepted
+            | None -> Refused "the second pass"))
 
-let () =
-  Gc.set { (Gc.get ()) with Gc.minor_heap_size = 1 lsl 20; space_overhead = 400 };
-  let least = ref 1 in
-  Array.iteri (fun i word -> if word = "--first" then first := true else if i > 0 then least := int_of_string word) Sys.argv;
-  let run = ref None in
-  (try
-     while true do
-       let line = input_line stdin in
-       match !run with
-       | None when String.length line > 5 && String.sub line 0 5 = "seed " ->
-           run := Some (number (String.sub line 5 (String.length line - 5)), [])
-       | None -> raise (Unreadable line)
-       | Some (seed, texts) when line = "." ->
-           judge seed (List.rev texts);
-           run := None
-       | Some (seed, texts) -> run := Some (seed, line :: texts)
-     done
-   with
-  | End_of_file -> if !run <> None then (prerr_endline "check_guarded: the last run has no end"; exit 2)
-  | Unreadable line -> (prerr_endline ("check_guarded: cannot read: " ^ line); exit 2));
-  Printf.printf
-    "%d runs accepted (%d facts, %d locks, %d servers that came back), %d refused, %d outside the proof's assumptions, %d of what it leaves out"
-    !accepted !facts_count !grants_count !births_count !refused !unsound !outside;
-  Hashtbl.iter (fun reason n -> Printf.printf "; %s: %d" reason n) reasons;
-  print_newline ();
-  if !refused > 0 || !accepted < !least then exit 1
+let () = main judge

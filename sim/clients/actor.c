@@ -45,6 +45,7 @@ void actor_drive(struct world *world, unsigned client) {
     struct actor *actor = &world->actor[client];
     if (!runs(actor)) return;
     (void)redlock_process(actor->redlock);
+    for (unsigned i = 0; i < world->options.resources; i++) hold_print_answers(&actor->hold[i]);
     actor_rearm(world, client);
 }
 

@@ -34,6 +34,7 @@ struct hold { /* one lock of one client */
     uint8_t slot;     /* that it holds, or held last */
     bool shared;      /* it is one of readers, since it was made ... */
     bool made_shared; /* ... or since its holder downgraded it */
+    bool reads;       /* for the steps: what it holds now is a reader's */
     struct redlock_lock *lock;
     uint32_t tries;
     uint32_t count; /* numbers the acquisitions: an update of an earlier one must not write */
@@ -87,6 +88,8 @@ void holds_acquire(struct world *world, unsigned client, unsigned resources, int
 void holds_release(struct world *world, unsigned client, unsigned resources);
 /* a record that says when validity ends */
 void hold_write_until(const struct hold *hold, enum history_kind kind);
+/* What the library says of it now, for the steps; nothing unless they are printed. */
+void hold_print_answers(const struct hold *hold);
 void hold_on_change(void *context, struct redlock_lock *lock, int change);
 
 void update_begin(struct world *world, struct hold *hold, rl_ns think, rl_ns late);

@@ -3,6 +3,7 @@
  * One lock of one client: the program's calls to the library, the library's reports, and the
  * records of both; and the use of the lock, updates of a register.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,17 @@ void hold_write_until(const struct hold *hold, enum history_kind kind) {
     world_write(hold->world, &record);
 }
 
+void hold_print_answers(const struct hold *hold) {
+    FILE *out = hold->world->options.steps;
+    if (!out || hold->token == 0 || hold->reads) return;
+    const int state = redlock_lock_state(hold->lock);
+    const unsigned resource = hold->slot ? WORLD_SLOT_FIRST + hold->slot - 1u : hold->resource;
+    fprintf(out, "Q %" PRId64 " %" PRIu64 " %" PRId64 " %d %" PRId64 "\n", hold->world->now,
+            steps_number(hold->world, hold->token, resource), redlock_validity_ms(hold->lock),
+            state == REDLOCK_STATE_HELD || state == REDLOCK_STATE_UNSURE,
+            redlock_fence(hold->lock));
+}
+
 /* ---- reports of the library ----------------------------------------------------------------- */
 
 void hold_on_change(void *context, struct redlock_lock *lock, int change) {
@@ -97,7 +109,7 @@ static void on_acquired(void *context, struct redlock_lock *lock, int result) {
         hold->count++;
         hold->fence = world->options.guarded ? redlock_fence(lock) : 0;
         hold->release_waits = false;
-        hold->shared = hold->made_shared;
+        hold->shared = hold->reads = hold->made_shared;
         hold->slot = (uint8_t)redlock_slot(lock);
         remember(hold, token);
         if (hold->slots) write_slots(hold, HISTORY_NOT_ACQUIRED, REDLOCK_CANCELLED, hold->slot);
@@ -257,6 +269,8 @@ void hold_downgrade(struct hold *hold) {
     hold->extending = true;
     struct actor *actor = &hold->world->actor[hold->client];
     int result = redlock_downgrade_start(hold->lock, on_extended, actor);
+    hold->reads = result == REDLOCK_OK;
+    if (hold->reads) steps_reads(hold->world, hold->token);
     if (result != REDLOCK_OK) on_extended(actor, hold->lock, result);
     actor_rearm(hold->world, hold->client);
 }

@@ -63,9 +63,9 @@ struct server {
     rl_ns resync_to;  /* as a replica: the time whose data it will have */
     uint32_t resyncs; /* numbers the resyncs; a promotion cancels one that is not done */
     uint32_t replicas;
-    uint64_t evicted;
-    bool record_changed;        /* and not announced yet, ... */
-    const struct link *changer; /* ... to all links but this one; NULL: to all */
+    uint64_t evicted, evicted_before; /* the latter: when its body began */
+    bool record_changed;              /* and not announced yet, ... */
+    const struct link *changer;       /* ... to all links but this one; NULL: to all */
     uint32_t changer_connection;
     struct random announcements_random;
     struct guard_change *guard;
@@ -144,6 +144,7 @@ void readers_begin(struct server *server);
 void readers_free(struct server *server);
 void readers_serve(struct server *server, struct message *request); /* SHARE, _EXTEND, _RELEASE */
 void readers_count(struct server *server, struct message *request); /* READERS */
+bool readers_hold(struct node_bytes value); /* a key with this value is shared */
 bool readers_would_change(struct server *server, const struct message *request);
 void readers_look(struct server *server); /* after anything that may change a list or its key */
 void readers_go_back(struct server *server, struct node_table *table, rl_ns as_of);

@@ -15,9 +15,12 @@ static struct node_bytes bytes_of(const struct world *world, uint32_t token) {
     return (struct node_bytes){bytes.data, bytes.bytes};
 }
 
-static bool is_marked(struct node_table *table, struct node_bytes key, int64_t now_ms) {
-    struct node_bytes value = node_get(table, key, now_ms);
+bool readers_hold(struct node_bytes value) {
     return value.bytes == marker.bytes && memcmp(value.data, marker.data, marker.bytes) == 0;
+}
+
+static bool is_marked(struct node_table *table, struct node_bytes key, int64_t now_ms) {
+    return readers_hold(node_get(table, key, now_ms));
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */

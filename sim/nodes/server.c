@@ -103,8 +103,9 @@ static void on_any_change(struct server *server, bool own, enum node_change chan
     uint32_t number = token_number(&world->tokens, (struct net_bytes){token.data, token.bytes});
     bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
     if (!own) remember_change(server, (unsigned)resource, there ? number : 0, expires_ms);
-    steps_key(world, server->node, change, (unsigned)resource, number, expires_ms);
-    steps_body_key(server, change, (unsigned)resource, number, expires_ms);
+    const uint32_t owner = readers_hold(token) ? STEPS_MARKER : number;
+    steps_key(world, server->node, change, (unsigned)resource, owner, expires_ms);
+    steps_body_key(server, change, (unsigned)resource, owner, expires_ms);
     if (own != server->native) return; /* the keys of a native node are not its locks */
     struct history_record record = server_record(server, kinds[change]);
     record.resource = (int8_t)resource;

@@ -182,7 +182,6 @@ void node_evict(struct world *world, unsigned node, unsigned resource) {
     world_write(world, &record);
     if (node_evict_key(server->keys, resource_key(resource)) && !server->native) {
         server->body_changed = true;
-        if (world->options.guarded) steps_outside(world, "a server evicts a key");
         server->evicted++;
         server->sound = false;
     }

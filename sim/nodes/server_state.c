@@ -97,7 +97,7 @@ void server_new_process(struct server *server) {
     server->sound = false;
     server->resyncs++;
     server->may_evict = (server->world->options.may_evict & rl_bit(server->node)) != 0;
-    server->evicted = 0;
+    server->evicted = server->evicted_before = 0;
     server->replica = server->record_changed = false;
 }
 

@@ -9,8 +9,15 @@
 #include "nodes.h"
 #include "world/steps.h"
 
-static bool prints(const struct world *world) {
-    return world->options.steps && world->options.guarded;
+/* A client asks a server what its votes rest on unless it did so within the last second of the
+ * client's own clock. */
+#define UNSEEN (1200 * RL_MS)
+
+/* Servers that belong to no quorum, or to another one, have no body: they have no vote. */
+static bool prints(const struct server *server) {
+    const struct world_options *options = &server->world->options;
+    return options->steps && options->guarded &&
+           !((options->others | options->spare) & rl_bit(server->node));
 }
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
@@ -23,13 +30,15 @@ static void print_fence(struct server *server, unsigned resource) {
     if (!fences) fences = node_fences(server->table, 0); /* kept */
     const uint64_t stripe = rl_fnv1a(RL_FNV_BASIS, key.data, key.bytes) % NODE_STRIPES;
     fprintf(server->world->options.steps, "F %" PRId64 " %" PRIu32 " %u %" PRId64 "\n",
-            server->world->now, server->body, resource, fences ? fences[stripe] : 0);
+            server->world->now, server->body, resource - steps_first(server->world),
+            fences ? fences[stripe] : 0);
 }
 
 static void print_key(const struct server *server, unsigned resource) {
     const struct steps_key *key = &server->body_keys[resource];
-    fprintf(server->world->options.steps, "Y %" PRId64 " %" PRIu32 " %u %" PRIu32 " %" PRId64 "\n",
-            server->world->now, server->body, resource, key->token, key->expires_ms * RL_MS);
+    fprintf(server->world->options.steps, "Y %" PRId64 " %" PRIu32 " %u %" PRIu64 " %" PRId64 "\n",
+            server->world->now, server->body, resource - steps_first(server->world),
+            steps_number(server->world, key->token, resource), key->expires_ms * RL_MS);
 }
 
 /* The first 60 bits suffice to tell and to order the run_ids of a world. */
@@ -43,7 +52,9 @@ static uint64_t start_of(const char *run_id) {
 static void print_record(const struct server *server) {
     FILE *out = server->world->options.steps;
     struct rl_record record;
-    fprintf(out, "I %" PRId64 " %" PRIu32 " %d", server->world->now, server->body, server->intact);
+    const struct link *writer = server->world->serving;
+    fprintf(out, "I %" PRId64 " %" PRIu32 " %d %u", server->world->now, server->body,
+            server->intact, writer ? writer->client + 1u : 0u);
     if (server_guard_record(server, &record))
         for (unsigned i = 0; i < record.members_count; i++)
             fprintf(out, " %" PRIu64 " %" PRIu32 " %" PRIu64, record.members[i].id - 1,
@@ -55,29 +66,33 @@ static void print_record(const struct server *server) {
 void steps_body(struct server *server) {
     struct world *world = server->world;
     const bool born = server->body_changed;
-    if (!prints(world)) return;
+    if (!prints(server)) return;
     if (born) {
         const struct server *old = &world->old[server->node];
         const bool lives_on = !server->old && old->up && old->body == server->body;
         const uint32_t former = lives_on ? 0 : server->body + 1;
         server->body = ++world->bodies_count;
         server->body_changed = false;
-        fprintf(world->options.steps, "B %" PRId64 " %" PRIu32 " %u %" PRIu32 "\n", world->now,
-                server->body, server->node, former);
-        for (unsigned i = 0; i < world->options.resources; i++) print_key(server, i);
+        const bool evicted = server->evicted != server->evicted_before;
+        server->evicted_before = server->evicted;
+        fprintf(world->options.steps, "B %" PRId64 " %" PRIu32 " %u %" PRIu32 " %" PRId64 "\n",
+                world->now, server->body, server->node, former, evicted ? world->now + UNSEEN : 0);
+        for (unsigned i = 0; i < steps_resources(world); i++)
+            print_key(server, steps_first(world) + i);
     }
     print_record(server);
-    for (unsigned i = 0; i < world->options.resources; i++) print_fence(server, i);
+    for (unsigned i = 0; i < steps_resources(world); i++)
+        print_fence(server, steps_first(world) + i);
 }
 
 void steps_body_key(struct server *server, enum node_change change, unsigned resource,
                     uint32_t token, int64_t expires_ms) {
-    if (!prints(server->world)) return;
+    if (!prints(server)) return;
     const bool there = change == NODE_CHANGE_SET || change == NODE_CHANGE_EXTENDED;
     server->body_keys[resource] = (struct steps_key){there ? token : 0, there ? expires_ms : 0};
     if (change == NODE_CHANGE_EXPIRED && !server->body_changed)
         fprintf(server->world->options.steps, "Z %" PRId64 " %" PRIu32 " %u\n", server->world->now,
-                server->body, resource);
+                server->body, resource - steps_first(server->world));
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -93,30 +108,34 @@ static char verdict_letter(int verdict) {
     }
 }
 
-/* PART: 0 the whole request, 1 its SET, 2 its ZADD. */
+/* PART: 0 the whole request, 1 its SET, 2 its ZADD. Keys and fences come behind it. */
 void steps_served(struct server *server, const struct message *message) {
+    const struct world *world = server->world;
     const char letter = steps_letter(message);
-    if (!prints(server->world) || !letter) return;
+    const bool all = world->options.slots && letter != 'F';
+    if (!prints(server) || !letter) return;
     if (server->body_changed) steps_body(server);
-    fprintf(server->world->options.steps, "V %" PRId64 " %" PRIu32 " %" PRIu32 " %d %c\n",
-            server->world->now, server->body, message->number, message->part,
-            verdict_letter(message->verdict));
+    const unsigned first = steps_first(world), count = steps_count(world, message);
+    for (unsigned i = 0; i < count; i++)
+        fprintf(world->options.steps, "V %" PRId64 " %" PRIu32 " %" PRIu64 " %d %c\n", world->now,
+                server->body,
+                steps_number(world, message->number, letter == 'F' ? first : message->keys[i]),
+                message->part, verdict_letter(message->verdict));
     if (letter == 'F') return;
-    print_fence(server, message->keys[0]);
-    if (!server->old) print_key(server, message->keys[0]);
+    for (unsigned i = 0; i < count; i++) print_fence(server, message->keys[i]);
+    for (unsigned i = first; i < first + steps_resources(world) && !server->old; i++)
+        if (all || i == message->keys[0]) print_key(server, i);
 }
 
 void steps_guarded_begin(struct world *world) {
     FILE *out = world->options.steps;
-    fprintf(out, "G %u %u %" PRId64 "\n", world->options.nodes, world->options.resources,
+    const unsigned members =
+        rl_count(rl_all(world->options.nodes) & ~(world->options.others | world->options.spare));
+    if (members == 0) steps_outside(world, "there is no quorum yet");
+    fprintf(out, "G %u %u %" PRId64 "\n", members, world->options.resources,
             world->options.ttl_ms_max * RL_MS);
     if (world->options.native) steps_outside(world, "native nodes");
-    if (world->options.slots) steps_outside(world, "slots");
-    if (world->options.shared) steps_outside(world, "shared locks");
-    if (world->options.changes) steps_outside(world, "operators change the quorum");
-    if (world->options.others || world->options.spare)
-        steps_outside(world, "nodes of other quorums");
-    for (unsigned i = 0; i < world->options.nodes; i++) {
+    for (unsigned i = 0; i < members; i++) {
         struct server *server = &world->server[i];
         memset(server->body_keys, 0, sizeof(server->body_keys));
         server->body = world->bodies_count++;

@@ -15,6 +15,11 @@ static void print_clock(const struct world *world, char whose, unsigned index,
             clock->since, clock->shown, clock->ppm);
 }
 
+static void print_server_clock(const struct world *world, unsigned node) {
+    const rl_mask left_out = world->options.others | world->options.spare;
+    if (!(left_out & rl_bit(node))) print_clock(world, 'K', node, &world->server[node].clock);
+}
+
 void steps_begin(struct world *world) {
     FILE *out = world->options.steps;
     if (!out) return;
@@ -23,22 +28,20 @@ void steps_begin(struct world *world) {
         const struct actor *actor = &world->actor[i];
         const struct links *links = &world->links[i];
         const struct redlock_client_options *options = &world->options.client[i].client;
-        fprintf(out, "D %u %" PRIu32 " %" PRId64 "\nN %u", i, (uint32_t)options->drift_ppm,
-                (int64_t)options->drift_ms * RL_MS, i);
+        fprintf(out, "D %u %" PRIu32 " %" PRId64 " %d\nN %u", i, (uint32_t)options->drift_ppm,
+                (int64_t)options->drift_ms * RL_MS, options->confirm != 0, i);
         for (unsigned slot = 0; slot < links->slots; slot++)
             fprintf(out, " %u", links->link[slot].node);
         fputc('\n', out);
         print_clock(world, 'C', i, &actor->clock);
     }
-    for (unsigned i = 0; i < world->options.nodes; i++)
-        print_clock(world, 'K', i, &world->server[i].clock);
+    for (unsigned i = 0; i < world->options.nodes; i++) print_server_clock(world, i);
+    if (world->options.slots) fprintf(out, "T %d\n", WORLD_SLOTS_MAX);
     if (world->options.guarded) {
         steps_guarded_begin(world);
         return;
     }
     if (world->options.native) steps_outside(world, "native nodes");
-    if (world->options.slots) steps_outside(world, "slots");
-    if (world->options.shared) steps_outside(world, "shared locks");
 }
 
 void steps_end(struct world *world) {
@@ -47,20 +50,21 @@ void steps_end(struct world *world) {
 }
 
 static void print_told(const struct world *world, char kind, const struct history_record *record) {
-    const struct hold *hold = &world->actor[record->client].hold[record->resource];
-    fprintf(world->options.steps, "%c %" PRId64 " %" PRIu32, kind, record->at, record->token);
+    const unsigned resource = (unsigned)record->resource;
+    const struct hold *hold = world->actor[record->client].hold;
+    if (!world->options.slots) hold += resource;
+    if (hold->reads) return;
+    fprintf(world->options.steps, "%c %" PRId64 " %" PRIu64, kind, record->at,
+            steps_number(world, record->token, resource));
     if (kind == 'W' || kind == 'P')
         fprintf(world->options.steps, " %" PRId64, redlock_validity_end_ns(hold->lock));
     if (kind == 'W' && world->options.guarded)
         fprintf(world->options.steps, " %" PRId64, record->value);
     fputc('\n', world->options.steps);
-    if (kind == 'W' && world->options.guarded && record->value == 0)
-        steps_outside(world, "a lock without a fence");
 }
 
 void steps_record(const struct world *world, const struct history_record *record) {
-    /* A slot is a resource of its own here, which no hold has. */
-    if (!world->options.steps || record->resource >= WORLD_RESOURCES_MAX) return;
+    if (!world->options.steps) return;
     switch (record->kind) {
     case HISTORY_ACQUIRED: print_told(world, 'W', record); break;
     case HISTORY_RENEWED: print_told(world, 'P', record); break;
@@ -76,9 +80,7 @@ void steps_record(const struct world *world, const struct history_record *record
     case HISTORY_NODE_NATIVE: steps_outside(world, "native nodes"); break;
     case HISTORY_BREAK: steps_outside(world, "an operator breaks a lock"); break;
     case HISTORY_NODE_RATE:
-    case HISTORY_NODE_CLOCK:
-        print_clock(world, 'K', (unsigned)record->node, &world->server[record->node].clock);
-        break;
+    case HISTORY_NODE_CLOCK: print_server_clock(world, (unsigned)record->node); break;
     default: break;
     }
 }

@@ -5,7 +5,7 @@
  * the clients' clocks show, not with world time alone. One line each:
  *
  *   seed SEED
- *   D CLIENT PPM NS                           its drift allowance
+ *   D CLIENT PPM NS CONFIRM                   its drift allowance; 1: it confirms its locks
  *   N CLIENT NODE...                          its list of nodes
  *   C CLIENT FROM SHOWN PPM                   from world time FROM on, its clock runs like this
  *   K SERVER FROM SHOWN PPM                   the same of a server's
@@ -13,17 +13,21 @@
  *   E TIME CLIENT TOKEN NODE MESSAGE TTL      ... an extension
  *   X TIME CLIENT TOKEN NODE MESSAGE          ... a release
  *   V TIME NODE MESSAGE GRANTED               the server has executed it
+ *   A TIME MESSAGE                            the client has received the answer
  *   Y TIME NODE RESOURCE TOKEN ENDS           the key is now like this; TOKEN 0: there is none
  *   Z TIME NODE RESOURCE                      the key has ended
  *   W TIME TOKEN UNTIL                        the library reports that the lock is held
  *   P TIME TOKEN UNTIL                        ... that the validity now ends at UNTIL
  *   L TIME TOKEN                              ... that the lock is lost
  *   R TIME TOKEN                              from here on it does not act as holder
- *   O TIME REASON                             what the proof leaves out has happened
- *   .                                         the end of the run
+ *   Q TIME TOKEN MS HELD FENCE                what the library answers: redlock_validity_ms(), is
+ * the state HELD or UNSURE, and redlock_fence() O TIME REASON                             what the
+ * proof leaves out happens from here on .                                         the end of the
+ * run
  *
- * In guarded mode D, C, K, Z, W, P, L, R and O are the same, but W has the fencing token at its end
- * and Z names a body, a server process with its data, instead of a node. The others are these:
+ * In guarded mode D, C, K, A, Z, W, P, L, R, Q and O are the same, but W has the fencing token at
+ * its end and Z names a body, a server process with its data, instead of a node. The others are
+ * these:
  *
  *   G NODES RESOURCES TTL_MAX                 the quorum; its first bodies are 0 to NODES - 1
  *   M TIME MESSAGE OP CLIENT TOKEN TTL RESOURCE FENCE   a client sends it. OP: A acquire, T raise
@@ -33,10 +37,21 @@
  *                                             s stale, r recovering, n not executed
  *   Y TIME BODY RESOURCE TOKEN ENDS           the key is now like this
  *   F TIME BODY RESOURCE FENCE                the fence of its stripe is now like this
- *   I TIME BODY INTACT (MEMBER NUMBER RUN_ID)...   the record is now like this
- *   B TIME BODY NODE FORMER                   the node has another body from here on; its keys,
+ *   I TIME BODY INTACT WRITER (MEMBER NUMBER RUN_ID)...   the record is now like this; client
+ *                                             WRITER - 1 wrote it; 0: none did
+ *   B TIME BODY NODE FORMER UNSEEN            the node has another body from here on; its keys,
  *                                             record and fences follow. FORMER - 1 has died;
- *                                             0: none
+ *                                             0: none. Rounds that begin until UNSEEN may count the
+ *                                             server all the same: it has evicted a key
+ *
+ * Where locks have slots, each slot is a resource, and each slot that a request asks for is a
+ * request with a token of its own: T says so, and of how many slots TOKEN and MESSAGE are made.
+ *
+ *   T SLOTS                                   TOKEN / SLOTS is the token of the client
+ *
+ * Where a key is shared by readers, TOKEN is STEPS_MARKER. What readers send, and what they are
+ * told, is no line of the trace; in guarded mode, what they send is M of OP S, since it raises
+ * fences.
  *
  * UNTIL is a reading of the client's clock, ENDS one of the server's. All times are in
  * nanoseconds. */
@@ -45,12 +60,23 @@
 
 #include "inside.h"
 
+#define STEPS_MARKER UINT32_MAX
+
 /* All of these do nothing unless the options ask for steps. */
 void steps_message(struct world *world, enum history_kind kind, const struct message *message);
 void steps_key(struct world *world, unsigned node, enum node_change change, unsigned resource,
                uint32_t token, int64_t expires_ms);
+/* A token, or the number of a message, as it is printed. */
+uint64_t steps_number(const struct world *world, uint32_t number, unsigned resource);
+unsigned
+steps_first(const struct world *world); /* the first of the resources, and of these as many: */
+unsigned steps_resources(const struct world *world);
+/* How many requests of the trace the message is, once it is served. */
+unsigned steps_count(const struct world *world, const struct message *message);
 /* Of guarded mode: the letter of OP; 0: it has none. */
 char steps_letter(const struct message *message);
+/* A writer becomes a reader. */
+void steps_reads(const struct world *world, uint32_t token);
 void steps_outside(const struct world *world, const char *reason);
 
 #endif

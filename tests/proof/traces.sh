@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # What the simulator does in classic mode is a run of the proved system (proof/README.md).
-# usage: traces.sh REDLOCK_SIM CHECK SEEDS START ACCEPTED
+# usage: traces.sh REDLOCK_SIM CHECK SEEDS START RUNS EVENTS
 set -euo pipefail
 [ -x "$2" ] || { echo "not extracted, because Coq is missing: scripts/proof-extract ${2%/*}"; exit 77; }
-"$1" --seeds "$3" --start "$4" --steps | "$2" "$5"
-"$1" --seeds "$3" --start "$4" --biased --steps | "$2" "$5"
+"$1" --seeds "$3" --start "$4" --steps | "$2" "$5" "$6"
+"$1" --seeds "$3" --start "$4" --biased --steps | "$2" "$5" "$6"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # The checker of traces refuses runs of a library or a server with a rule dropped: of each mutant (sim/mutants) that is named
-# at least one run. And it judges no run in which an assumption does not hold.
+# at least one run. And it judges nothing from where on an assumption does not hold.
 # usage: traces_notices.sh MODE SOURCE_DIR REDLOCK_SIM CHECK CC SIM_LIBRARY MUTANTS OBJECT...
 # MODE: classic or guarded. A mutant may be followed by the number of seeds that it needs, as in NAME:1000. It plays them as
 # drawn, and then biased.
@@ -82,9 +82,9 @@ plant() { # WHAT FUNCTION SED
 plant "an extension that is granted and moves no end" node_extend '/table_set_end(/d'
 plant "a key that is set in silence" node_acquire '/notify(/d'
 
-# Runs in which an assumption does not hold are not judged, and they are not accepted either.
+# From where on an assumption does not hold, nothing is judged.
 for broken in data-loss clock-step mixed-config; do
     "$sim" --seeds 40 --break $broken --steps | "$check" 0 > "$dir/out" || { echo "$broken: judged"; tail -n 3 "$dir/out"; exit 1; }
     echo "$broken: $(tail -n 1 "$dir/out")"
-    grep -qE "[1-9][0-9]* (outside the proof's assumptions|of what it leaves out)" "$dir/out" || { echo "$broken: nothing was left out"; exit 1; }
+    grep -q "left: " "$dir/out" || { echo "$broken: nothing was left out"; exit 1; }
 done

@@ -14,7 +14,8 @@ The lines of the log, times in nanoseconds of CLOCK_BOOTTIME. AFTER is for each 
 ("-": none), when it ends in milliseconds of the server's clock, and the fence of its stripe:
 
     REQUEST ARRIVED SENT REPLIED CLIENT OP TOKEN TTL_MS FENCE RESOURCES REPLY AFTER...
-    RECORD AT INTACT MEMBER,NUMBER,RUN_ID;... FENCE...
+    ANSWERED AT REQUEST     the client is given the answer to the request with this number, counted from 0
+    RECORD AT WRITER INTACT MEMBER,NUMBER,RUN_ID;... FENCE...    client WRITER - 1 wrote it; 0: it was there
     LOSS AT
 """
 import hashlib
@@ -168,7 +169,7 @@ class Recorder:
         self.down = True
         self.connect()
         self.late = []        # (when, number, what to do)
-        self.number = 0
+        self.number = self.requests_count = 0
         self.slow_until = 0
         self.ended = self.to_lose = False
         self.fences = b""     # their name
@@ -245,13 +246,15 @@ class Recorder:
             client.due = max(client.due, at + self.delay())
             self.after(client.due, lambda found=found: self.serve(client, at, *found))
 
-    def reply(self, client, raw):
+    def reply(self, client, raw, request=None):
         client.reply_due = max(client.reply_due, now() + self.delay())
-        self.after(client.reply_due, lambda: self.send(client, raw))
+        self.after(client.reply_due, lambda: self.send(client, raw, request))
 
-    def send(self, client, raw):
+    def send(self, client, raw, request):
         if client.gone:
             return
+        if request is not None:
+            print("ANSWERED", now(), request, file=self.log)
         try:
             client.connection.sendall(raw)
         except OSError:
@@ -278,15 +281,17 @@ class Recorder:
         except (OSError, EOFError):
             self.drop(client)
             return
-        replied = now()
+        replied, number = now(), None
         if request and request.op == "Write":
-            self.write_record()
+            self.write_record(client.number + 1)
         elif request:
+            number = self.requests_count
+            self.requests_count += 1
             self.write(client, request, arrived, sent, replied, value)
         if self.breaks():
             self.drop(client)
         else:
-            self.reply(client, answer)
+            self.reply(client, answer, number)
 
     def answer(self, client):
         while True:
@@ -325,7 +330,7 @@ class Recorder:
         print("REQUEST", arrived, sent, replied, client.number, request.op, request.token.decode(), request.ttl.decode(),
               request.fence.decode(), keys, reply.split(" ")[0], *after, file=self.log)
 
-    def write_record(self):
+    def write_record(self, writer=0):
         flat, = self.look(("HGETALL", "redlock:node"))
         at = now()
         record = {name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2])}
@@ -335,7 +340,7 @@ class Recorder:
             self.fences = b"redlock:fences:kept"
             fences = self.look(*(("ZSCORE", self.fences, stripe_of(name.encode())) for name in self.resources))
         members = ";".join(",".join(line.split(" ")[:3]) for line in record.get("members", "").splitlines()) or "-"
-        print("RECORD", at, int(record.get("standing") == "intact"), members, *(int(fence or 0) for fence in fences), file=self.log)
+        print("RECORD", at, writer, int(record.get("standing") == "intact"), members, *(int(fence or 0) for fence in fences), file=self.log)
 
     def lose(self):
         self.to_lose = False

@@ -13,6 +13,7 @@ MS = 1_000_000
 class Request:
     def __init__(self, node, words):
         self.node = node
+        self.answered = None # nothing came back
         self.arrived, self.sent, self.replied = (int(word) for word in words[:3])
         self.client, self.op, self.token, self.ttl, self.fence = int(words[3]), words[4], words[5], int(words[6]), int(words[7])
         self.keys, self.reply = words[8].split(","), words[9]
@@ -36,8 +37,8 @@ class Request:
 class Record:
     """The node's record from then on, or None: its data is lost."""
 
-    def __init__(self, node, at, intact=False, members=(), fences=()):
-        self.node, self.at, self.intact, self.members, self.fences = node, at, intact, members, fences
+    def __init__(self, node, at, writer=0, intact=False, members=(), fences=()):
+        self.node, self.at, self.writer, self.intact, self.members, self.fences = node, at, writer, intact, members, fences
 
 
 Held = collections.namedtuple("Held", "token ends said")
@@ -54,7 +55,7 @@ def number_of(key):
 class Run:
     """Its lines, with the times by which they are sorted."""
 
-    SENT, SERVED, TOLD = range(3)
+    SENT, SERVED, ANSWERED, TOLD = range(4)
 
     def __init__(self, number, world):
         self.number, self.world = number, world
@@ -76,7 +77,7 @@ class Run:
             self.add(at, Run.TOLD, kind, at, self.token(token), *words[:self.told_words])
         yield f"seed {self.number}"
         for k in range(self.world.clients):
-            yield f"D {k} 10000 {2 * MS}"
+            yield f"D {k} 10000 {2 * MS} 0"
             yield f"N {k} " + " ".join(str(m) for m in range(self.world.nodes))
             yield f"C {k} 0 0 1000000"
         for m in range(self.world.nodes):
@@ -116,6 +117,11 @@ class Run:
         self.add_sent(request, at)
         if request.executed:
             self.add_served(request, self.messages)
+            self.add_answered(request, self.messages)
+
+    def add_answered(self, request, message):
+        if request.answered:
+            self.add(request.answered, Run.ANSWERED, "A", request.answered, message)
 
     # ---- what a server did ----
 
@@ -261,15 +267,15 @@ class GuardedRun(Run):
         self.bodies[record.node] = body = self.bodies_count
         self.bodies_count += 1
         self.held[record.node] = {}
-        self.add(record.at, Run.SERVED, "B", record.at, body, record.node, former + 1)
-        for words in (["Y", record.at, body, 0, 0, 0], ["I", record.at, body, 0], ["F", record.at, body, 0, 0]):
+        self.add(record.at, Run.SERVED, "B", record.at, body, record.node, former + 1, 0)
+        for words in (["Y", record.at, body, 0, 0, 0], ["I", record.at, body, 0, 0], ["F", record.at, body, 0, 0]):
             self.add(record.at, Run.SERVED, *words)
 
     def add_record(self, record):
         body, at = self.bodies[record.node], record.at
         members = [word for member, number, run_id in record.members
                    for word in (self.world.members[member], number, int(run_id[:15], 16))]
-        self.add(at, Run.SERVED, "I", at, body, int(record.intact), *members)
+        self.add(at, Run.SERVED, "I", at, body, int(record.intact), record.writer, *members)
         self.add(at, Run.SERVED, "F", at, body, 0, record.fences[self.name])
 
     def add_request(self, request, at):
@@ -280,6 +286,7 @@ class GuardedRun(Run):
             if request.executed:
                 self.add(request.replied, Run.SERVED, "V", request.replied, self.body_of(request.node), self.messages, 0,
                          "g" if int(request.reply) > 0 else "r")
+                self.add_answered(request, self.messages)
         else:
             super().add_request(request, at)
 
@@ -300,6 +307,7 @@ class GuardedRun(Run):
             part = 1
         elif request.op == "Z":
             message, was_set = self.sets[request.node, request.client, request.token]
+            self.add_answered(request, message)
             part, verdict = 2, verdict if not was_set else "g" if request.granted else "s"
             verdict = verdict if was_set else "d"
         elif request.reply == "-2":
@@ -330,12 +338,17 @@ class World:
         self.runs = {}
         reads, run_of_token = [], {}
         for node in range(nodes):
+            requests = []
             for line in open(directory / f"node{node}", encoding="ascii"):
                 kind, *words = line.split()
+                if kind == "ANSWERED":
+                    requests[int(words[1])].answered = int(words[0])
+                    continue
                 if kind != "REQUEST":
                     self.read_record(node, kind, words)
                     continue
                 request = Request(node, words)
+                requests.append(request)
                 if request.op == "F":
                     reads.append(request)
                     continue
@@ -361,10 +374,10 @@ class World:
         if kind == "LOSS":
             self.records.append(Record(node, int(words[0]), members=None))
             return
-        at, intact, members, *fences = words
+        at, writer, intact, members, *fences = words
         if members == "-":
             return # it comes behind a loss
         members = [tuple(member.split(",")) for member in members.split(";")]
         if not self.members:
             self.members = {member: i for i, (member, _, _) in enumerate(members)}
-        self.records.append(Record(node, int(at), intact == "1", members, [int(fence) for fence in fences]))
+        self.records.append(Record(node, int(at), int(writer), intact == "1", members, [int(fence) for fence in fences]))
