@@ -52,6 +52,11 @@ class VotingConnection:
         return self.reply()
 
 
+def sleeps(server):
+    """It waits for requests. One that is stopped before that may still have a connection at the head of its queue."""
+    return pathlib.Path(f"/proc/{server.process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] == "S"
+
+
 def race(server, voting, other, command, question=("HGET", RECORD, "field")):
     """Both requests wait when the server goes on: it executes them in one turn of its loop. Returns what the voting connection
     read, and the pushes before that answer."""
@@ -59,6 +64,7 @@ def race(server, voting, other, command, question=("HGET", RECORD, "field")):
     server.ask("HSET", RECORD, "field", "old")
     voting.ask("PING")
     voting.pushes = 0
+    until(lambda: sleeps(server), what="a server that waits")
     server.pause()
     _send(other, *command)
     voting.send(*question)
