@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple, Union, cast
 
 from redlock._errors import error_of, text
 from redlock._shim import ffi, lib
@@ -160,6 +160,14 @@ class LoopCore(Core):
         if result != lib.REDLOCK_OK:
             self._fail(key, result)
         return future
+
+    async def start_next(self, place: Any, key: int, operation: int, amount: int) -> int:
+        """Behind the operation under way, also behind one whose task was cancelled."""
+        while key in self.pending:
+            if self.pending[key].done():
+                self.pending[key] = asyncio.get_running_loop().create_future()
+            await asyncio.wait([cast("asyncio.Future[int]", self.pending[key])])
+        return await self.start(place, key, operation, amount)
 
     def _may_tell(self) -> bool:
         return asyncio._get_running_loop() is self._loop()

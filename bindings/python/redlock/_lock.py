@@ -298,7 +298,7 @@ class AsyncLock(BaseLock[LoopCore]):
     async def _run(self, operation: int, amount: int) -> None:
         self._check_made()
         assert self._core is not None
-        result = await self._core.start(self._place, self._key, operation, amount)
+        result = await self._core.start_next(self._place, self._key, operation, amount)
         if result != lib.REDLOCK_OK:
             raise self._error(result)
 
@@ -307,7 +307,7 @@ class AsyncLock(BaseLock[LoopCore]):
         if self._core is None:
             return int(lib.REDLOCK_LOST)
         try:
-            return await self._core.start(self._place, self._key, lib.SHIM_RELEASE, 0)
+            return await self._core.start_next(self._place, self._key, lib.SHIM_RELEASE, 0)
         except BaseException:
             self._forget()
             raise

@@ -469,6 +469,30 @@ def test_async_what_is_under_way_ends_with_the_lock(client, name):
     asyncio.run(main())
 
 
+def test_async_a_release_comes_behind_an_extension_that_was_given_up(client, name):
+    """As a worker does that is cancelled: `finally: await lock.release()`."""
+    async def work(lock):
+        await lock.acquire()
+        try:
+            while True:
+                await lock.extend(60)
+        finally:
+            await lock.release()
+
+    async def main():
+        locks = [client.async_lock(f"{name}{number}", ttl=5) for number in range(20)]
+        for number, lock in enumerate(locks):
+            working = asyncio.create_task(work(lock))
+            await asyncio.sleep(0.02 + number * 0.0003)
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+            assert not lock.held
+            assert await client.async_lock(f"{name}{number}").try_acquire()
+
+    asyncio.run(main())
+
+
 def test_async_another_loop(client, name):
     lock = client.async_lock(name)
     asyncio.run(lock.acquire())
@@ -632,10 +656,10 @@ def test_ends_with_a_callback_that_raises(three, name, caplog):
             lock = client.lock(name, ttl=0.5, on_lost=bad)
             lock.acquire()
             one[0].close()
-            until(lambda: not lock.held)
+            until(lambda: "from the callback" in caplog.text)
+            assert not lock.held
         with redlock.Client(three.nodes) as client, client.lock(name):
             pass
-    assert "from the callback" in caplog.text
 
 
 # ---- soak ----
