@@ -126,6 +126,7 @@ func (client *Client) lock(ctx context.Context, start int, resource string, lead
 	if err := client.begin(); err != nil {
 		return nil, ctx, err
 	}
+	defer client.core.end()
 	defer runtime.KeepAlive(client)
 	terms := lockTerms{}
 	for _, option := range options {
@@ -138,8 +139,6 @@ func (client *Client) lock(ctx context.Context, start int, resource string, lead
 	ours, err := client.core.newLock(ctx, resource, &terms)
 	if err == nil {
 		err = ours.acquire(ctx, start)
-	} else {
-		client.core.end()
 	}
 	if err != nil {
 		return nil, ctx, err
@@ -182,10 +181,9 @@ func (core *core) newLock(ctx context.Context, resource string, terms *lockTerms
 // the background.
 const tidyUp = 10 * time.Millisecond
 
-// acquire ends the use of the client. If it returns an error, the lock is dropped.
+// acquire drops the lock if it returns an error.
 func (held *held) acquire(ctx context.Context, kind int) error {
 	core := held.core
-	defer core.end()
 	if ctx.Err() != nil {
 		err := &Error{Code: ErrCancelled, Resource: held.resource, Sentence: "no node was asked", cause: context.Cause(ctx)}
 		held.drop(err)

@@ -28,8 +28,8 @@ type run = {
 let new_run () =
   { drifts = Hashtbl.create 8; lists = Hashtbl.create 8; clients = Hashtbl.create 8;
     servers = Hashtbl.create 16; made = Hashtbl.create 64; requests = Hashtbl.create 256; granted = Hashtbl.create 256;
-    on_server = Hashtbl.create 16; told = Hashtbl.create 16; left = Hashtbl.create 16; ghost_ends = Hashtbl.create 16; first = Hashtbl.create 64; ghosts = 0; slots = 0; facts = [];
-    slowest = 1_000_000; fastest = 1_000_000 }
+    on_server = Hashtbl.create 16; ghost_ends = Hashtbl.create 16; first = Hashtbl.create 64; left = Hashtbl.create 16;
+    told = Hashtbl.create 16; ghosts = 0; slots = 0; facts = []; slowest = 1_000_000; fastest = 1_000_000 }
 
 let add_segment clocks whose from shown rate =
   let older = Option.value (Hashtbl.find_opt clocks whose) ~default:[] in
@@ -113,11 +113,10 @@ let take run line =
       | "E", [ at; k; c; n; message; ttl ] ->
           sent run line at message { what = Extend; by_ = c; began = at; ttl } (Sent_extend (k, c, n, ttl))
       | "X", [ at; k; c; n; message ] ->
-          let request = { what = Delete; by_ = c; began = 0; ttl = 0 } in
           (* An attempt that ended before it sent a SET deletes what it has nowhere: that is no attempt in the proof. Should
              a server delete something for it, the key's next line is refused. *)
-          if Hashtbl.mem run.made c then sent run line at message request (Sent_delete (k, c, n))
-          else Hashtbl.replace run.requests message request
+          if Hashtbl.mem run.made c then sent run line at message (delete_of c) (Sent_delete (k, c, n))
+          else Hashtbl.replace run.requests message (delete_of c)
       | "V", [ at; m; message; granted ] ->
           let request =
             match Hashtbl.find_opt run.requests message with

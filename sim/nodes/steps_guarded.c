@@ -118,9 +118,8 @@ void steps_served(struct server *server, const struct message *message) {
     const unsigned first = steps_first(world), count = steps_count(world, message);
     for (unsigned i = 0; i < count; i++)
         fprintf(world->options.steps, "V %" PRId64 " %" PRIu32 " %" PRIu64 " %d %c\n", world->now,
-                server->body,
-                steps_number(world, message->number, letter == 'F' ? first : message->keys[i]),
-                message->part, verdict_letter(message->verdict));
+                server->body, steps_request(world, message, i), message->part,
+                verdict_letter(message->verdict));
     if (letter == 'F') return;
     for (unsigned i = 0; i < count; i++) print_fence(server, message->keys[i]);
     for (unsigned i = first; i < first + steps_resources(world) && !server->old; i++)
@@ -131,7 +130,7 @@ void steps_guarded_begin(struct world *world) {
     FILE *out = world->options.steps;
     const unsigned members =
         rl_count(rl_all(world->options.nodes) & ~(world->options.others | world->options.spare));
-    if (members == 0) steps_outside(world, "there is no quorum yet");
+    if (members == 0) steps_outside(world, "nobody has made the quorum yet");
     fprintf(out, "G %u %u %" PRId64 "\n", members, world->options.resources,
             world->options.ttl_ms_max * RL_MS);
     if (world->options.native) steps_outside(world, "native nodes");

@@ -63,6 +63,11 @@ unsigned steps_count(const struct world *world, const struct message *message) {
     return several && message->keys_count > 0 ? message->keys_count : 1;
 }
 
+uint64_t steps_request(const struct world *world, const struct message *message, unsigned i) {
+    const bool has_key = message->op != NET_FENCES;
+    return steps_number(world, message->number, has_key ? message->keys[i] : steps_first(world));
+}
+
 static void print_verdict(struct world *world, const struct message *message) {
     const bool granted = message->verdict == REDLOCK_VERDICT_GRANTED;
     if (!granted && message->verdict != REDLOCK_VERDICT_DENIED &&
@@ -70,8 +75,7 @@ static void print_verdict(struct world *world, const struct message *message) {
         return;
     for (unsigned i = 0; i < steps_count(world, message); i++)
         fprintf(world->options.steps, "V %" PRId64 " %u %" PRIu64 " %d\n", world->now,
-                link_of(world, message)->node,
-                steps_number(world, message->number, message->keys[i]), granted);
+                link_of(world, message)->node, steps_request(world, message, i), granted);
 }
 
 /* The keys come behind it, so that the reader knows why they have changed: those that it is about,
@@ -128,8 +132,7 @@ static void print_answered(const struct world *world, const struct message *mess
     const char letter = steps_letter(message);
     for (unsigned i = 0; letter && i < steps_count(world, message); i++)
         fprintf(world->options.steps, "A %" PRId64 " %" PRIu64 "\n", world->now,
-                steps_number(world, message->number,
-                             letter == 'F' ? steps_first(world) : message->keys[i]));
+                steps_request(world, message, i));
 }
 
 void steps_message(struct world *world, enum history_kind kind, const struct message *message) {

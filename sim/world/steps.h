@@ -20,10 +20,10 @@
  *   P TIME TOKEN UNTIL                        ... that the validity now ends at UNTIL
  *   L TIME TOKEN                              ... that the lock is lost
  *   R TIME TOKEN                              from here on it does not act as holder
- *   Q TIME TOKEN MS HELD FENCE                what the library answers: redlock_validity_ms(), is
- * the state HELD or UNSURE, and redlock_fence() O TIME REASON                             what the
- * proof leaves out happens from here on .                                         the end of the
- * run
+ *   Q TIME TOKEN MS HELD FENCE                what the library answers: redlock_validity_ms(),
+ *                                             whether the state is HELD or UNSURE, redlock_fence()
+ *   O TIME REASON                             from here on, what the proof leaves out happens
+ *   .                                         the end of the run
  *
  * In guarded mode D, C, K, A, Z, W, P, L, R, Q and O are the same, but W has the fencing token at
  * its end and Z names a body, a server process with its data, instead of a node. The others are
@@ -49,9 +49,9 @@
  *
  *   T SLOTS                                   TOKEN / SLOTS is the token of the client
  *
- * Where a key is shared by readers, TOKEN is STEPS_MARKER. What readers send, and what they are
- * told, is no line of the trace; in guarded mode, what they send is M of OP S, since it raises
- * fences.
+ * Where a key is shared by readers, TOKEN is STEPS_MARKER. The trace leaves out what readers send
+ * and what they are answered. In guarded mode it has what they send, as M of OP S, since that
+ * raises fences.
  *
  * UNTIL is a reading of the client's clock, ENDS one of the server's. All times are in
  * nanoseconds. */
@@ -68,11 +68,12 @@ void steps_key(struct world *world, unsigned node, enum node_change change, unsi
                uint32_t token, int64_t expires_ms);
 /* A token, or the number of a message, as it is printed. */
 uint64_t steps_number(const struct world *world, uint32_t number, unsigned resource);
-unsigned
-steps_first(const struct world *world); /* the first of the resources, and of these as many: */
+/* The first of the trace's resources, and how many there are. */
+unsigned steps_first(const struct world *world);
 unsigned steps_resources(const struct world *world);
-/* How many requests of the trace the message is, once it is served. */
+/* How many requests of the trace the message is, once it is served, and the number of each. */
 unsigned steps_count(const struct world *world, const struct message *message);
+uint64_t steps_request(const struct world *world, const struct message *message, unsigned i);
 /* Of guarded mode: the letter of OP; 0: it has none. */
 char steps_letter(const struct message *message);
 /* A writer becomes a reader. */

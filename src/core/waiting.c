@@ -33,16 +33,20 @@ rl_ns rl_round_trip(rl_ns mean, rl_ns took, const struct rl_terms *terms) {
     return mean == 0 ? took : mean + (took - mean) / RTT_PART;
 }
 
+static rl_ns rarer(rl_ns delay, unsigned quiet) {
+    return delay << (quiet < QUIET_MAX ? quiet : QUIET_MAX);
+}
+
 rl_ns rl_poll_delay_most(rl_ns delay_max, unsigned quiet) {
     if (delay_max >= RARE_DELAY_MOST) return delay_max;
-    const rl_ns rare = delay_max << (quiet < QUIET_MAX ? quiet : QUIET_MAX);
+    const rl_ns rare = rarer(delay_max, quiet);
     return rare < RARE_DELAY_MOST ? rare : RARE_DELAY_MOST;
 }
 
 rl_ns rl_poll_delay(uint64_t *random, rl_ns delay_min, rl_ns delay_max, unsigned quiet) {
     const rl_ns most = rl_poll_delay_most(delay_max, quiet),
                 base = rl_draw_between(random, delay_min, delay_max);
-    const rl_ns delay = base < most ? base << (quiet < QUIET_MAX ? quiet : QUIET_MAX) : base;
+    const rl_ns delay = base < most ? rarer(base, quiet) : base;
     if (delay < RL_MS) return RL_MS;
     return delay < most ? delay : most;
 }

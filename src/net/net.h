@@ -119,7 +119,8 @@ void net_become_guarded(struct net *net);
 
 rl_mask net_ready(struct net *net, rl_ns now); /* connected, and no answer overdue */
 rl_mask net_settled(struct net *net); /* connected, or the last try to connect has failed */
-/* Nodes with an unanswered ACQUIRE, EXTEND or RELEASE, or with a RELEASE that is about to be sent:
+/* Nodes with an unanswered request that a closing client waits for (net_op_is_awaited()), or with a
+ * RELEASE that is about to be sent:
  * it waits for memory, or for a connection that has not failed yet. */
 rl_mask net_busy_writes(struct net *net);
 

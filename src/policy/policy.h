@@ -160,7 +160,8 @@ static inline rl_mask policy_settled(struct policy *policy) {
 rl_mask policy_reports(struct policy *policy, rl_ns now);
 /* Why the node is not ready; GRANTED: it is. TIMEOUT while it is up: an answer is overdue. */
 int policy_shown_verdict(const struct policy *policy, unsigned node, rl_ns now);
-/* Nodes with an unanswered ACQUIRE, EXTEND or RELEASE, or with a RELEASE that is about to be sent:
+/* Nodes with an unanswered request that a closing client waits for (net_op_is_awaited()), or with a
+ * RELEASE that is about to be sent:
  * it waits for memory, or for a connection that has not failed yet. */
 rl_mask policy_busy_writes(const struct policy *policy);
 

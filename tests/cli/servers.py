@@ -19,6 +19,13 @@ def die_with_us():
     LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: also when the test runner is killed
 
 
+def free_ports(count):
+    """Another process may take one before it is used."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in sockets]
+
+
 def until(condition, seconds=10, what="the condition"):
     """Waits for condition() to be true and returns what it was."""
     end = time.monotonic() + seconds

@@ -12,19 +12,13 @@ import pytest
 
 from conftest import Redlock
 from fake_node import RUN_ID, FakeNode, bulk
-from servers import SAFE, die_with_us, started, until
+from servers import SAFE, die_with_us, free_ports, started, until
 
 CONFIG, NO_QUORUM = 78, 69
 PATH = f"{os.environ['PATH']}:/usr/sbin"
 HAPROXY, NUTCRACKER = (shutil.which(name, path=PATH) for name in ("haproxy", "nutcracker"))
 needs_haproxy = pytest.mark.skipif(not HAPROXY, reason="haproxy is not installed")
 needs_nutcracker = pytest.mark.skipif(not NUTCRACKER, reason="nutcracker is not installed")
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
 
 
 def answers(port):

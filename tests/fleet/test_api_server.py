@@ -4,9 +4,9 @@
 Needs kube-apiserver and etcd on the PATH. Go builds both, in more than an hour on two processors: a go.mod that requires
 k8s.io/kubernetes v1.37.2, replaces each k8s.io module in its staging directory by v0.37.2, and requires go.etcd.io/etcd/server/v3.
 """
+import contextlib
 import json
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -16,15 +16,11 @@ import urllib.request
 import pytest
 import yaml
 
+from servers import free_ports, until
 from test_manifests import FILES, OF_PROMETHEUS, PLACE, VALUES, rendered
 
 KINDS = {"ConfigMap": "api/v1", "Service": "api/v1", "PodDisruptionBudget": "apis/policy/v1", "StatefulSet": "apis/apps/v1", "Deployment": "apis/apps/v1",
          "NetworkPolicy": "apis/networking.k8s.io/v1", "DaemonSet": "apis/apps/v1", "Job": "apis/batch/v1", "CronJob": "apis/batch/v1"}
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 class Api:
@@ -34,7 +30,8 @@ class Api:
             pytest.skip("needs kube-apiserver and etcd, which are not on the PATH")
         (directory / "tokens").write_text("token,admin,1,system:masters\n")
         subprocess.run(["openssl", "genrsa", "-out", directory / "key", "2048"], capture_output=True, check=True)
-        self.port, store, peers = free_port(), f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
+        self.port, *others = free_ports(3)
+        store, peers = (f"http://127.0.0.1:{port}" for port in others)
         commands = [[programs[0], "--data-dir", directory / "etcd", "--listen-client-urls", store, "--advertise-client-urls", store, "--listen-peer-urls", peers],
                     [programs[1], "--etcd-servers", store, "--cert-dir", directory, "--secure-port", str(self.port), "--bind-address", "127.0.0.1",
                      "--token-auth-file", directory / "tokens", "--service-account-issuer", "https://localhost",
@@ -59,16 +56,11 @@ class Api:
         except urllib.error.HTTPError as error:
             return error.code, [], error.read().decode()
 
-    def wait(self):
-        end = time.monotonic() + 150
-        while True:
-            try:
-                if self.ask("GET", "readyz")[0] == 200:
-                    return
-            except OSError:
-                pass
-            assert time.monotonic() < end and None in [process.poll() for process in self.processes], "the API server is not ready"
-            time.sleep(0.5)
+    def is_ready(self):
+        assert [process.poll() for process in self.processes] == [None] * 2, "etcd or the API server has ended"
+        with contextlib.suppress(OSError):
+            return self.ask("GET", "readyz")[0] == 200
+        return False
 
     def apply(self, document, namespace):
         place = f"{KINDS[document['kind']]}/namespaces/{namespace}/{document['kind'].lower()}s".replace("policys", "policies")
@@ -79,7 +71,7 @@ class Api:
 def api(tmp_path_factory):
     server = Api(tmp_path_factory.mktemp("api"))
     try:
-        server.wait()
+        until(server.is_ready, 150, "an API server that is ready")
         yield server
     finally:
         server.end()

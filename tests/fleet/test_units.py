@@ -51,7 +51,7 @@ def not_root(machine, unit):
 
 def test_node(machine):
     if not HAS_NODE:
-        pytest.skip("there is no unit redis-server@.service")
+        pytest.skip("needs the unit redis-server@.service, which is not installed")
     assert "redlock.so" in machine.said("redis-cli", "-p", PORTS[0], "MODULE", "LIST") and not_root(machine, NODE)
 
 

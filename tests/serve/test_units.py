@@ -87,7 +87,7 @@ def test_hardening_of_the_node(tmp_path):
     """The drop-in with the distribution's unit."""
     theirs = pathlib.Path("/lib/systemd/system/redis-server@.service")
     if not theirs.exists():
-        pytest.skip("there is no unit redis-server@.service")
+        pytest.skip("needs the unit redis-server@.service, which is not installed")
     shutil.copy(theirs, tmp_path)
     (tmp_path / f"{NODE}.d").mkdir()
     shutil.copy(BUILD / "redlock-node.conf", tmp_path / f"{NODE}.d/redlock.conf")

@@ -21,7 +21,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "cli"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "chaos"))
 import mutants  # noqa: E402
-from servers import SAFE, Server, ServerError, die_with_us, urls  # noqa: E402
+from servers import SAFE, Server, ServerError, die_with_us, free_ports, urls  # noqa: E402
 from steps import World  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,14 +30,6 @@ NODES, CLIENTS, THREADS, RESOURCES = 3, 3, 4, 8
 TTL_MS, EPOCH_MS = 500, 2000
 MS = 1_000_000
 SKIPPED = 77
-
-
-def free_ports(count):
-    with_ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in with_ports]
-    for each in with_ports:
-        each.close()
-    return ports
 
 
 def clocks_differ_by():

@@ -104,7 +104,7 @@ impl<M> LockBuilder<M> {
     }
 
     /// Runs once when the lock is lost, before its validity ends, on a thread of the library. Keep it
-    /// short: the renewals of the client's locks wait for it, and so does who drops the lock meanwhile.
+    /// short: the renewals of the client's locks wait for it, and so does a thread that drops the lock.
     pub fn on_lost(mut self, on_lost: impl FnOnce(&Error) + Send + 'static) -> Self {
         self.on_lost = Some(Box::new(on_lost));
         self
