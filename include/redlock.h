@@ -276,8 +276,9 @@ struct redlock_lock_options {
     size_t owner_bytes;         /* 0 with an owner: strlen() */
     redlock_change_fn *on_change;
     void *on_change_context; /* also without on_change: redlock_lock_context() */
-    int leader; /* guarded, one resource. 1: its holder is a leader, and redlock_fence() its term:
-                   nodes show both to observers (redlock_observe_start()). 0 */
+    int leader; /* one resource. 1: its holder is a leader, and redlock_fence() its term: nodes show
+                   both to observers (redlock_observe_start()). NO_QUORUM while no node has a
+                   record; only a client in mode CLASSIC elects leaders without terms. 0 */
     uint32_t slots; /* 0: an ordinary lock. 1 to 64: a semaphore; the lock is one of so many slots
                        of the resource, whichever is free. All clients must give the same number;
                        it can change when no slot is held (slots.md) */

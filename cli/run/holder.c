@@ -531,11 +531,6 @@ static void on_taken(void *context, struct redlock_lock *lock, int result) {
     holder->validity_end = redlock_validity_end_ns(lock);
     holder->phase = PHASE_TAKEN;
     holder->fence = redlock_fence(lock);
-    if (holder->fence == 0 && needs_terms(holder)) {
-        set_outcome(holder, OUTCOME_CONFIG, refuse_without_terms());
-        begin_release(holder);
-        return;
-    }
     if (front_is_stopped(holder)) {
         step_aside(holder);
         return;

@@ -340,6 +340,35 @@ static void needs_records(void **state) {
     redlock_client_free(client);
 }
 
+/* So does a leader, unless the client is in mode classic by name. */
+static void a_leader_without_records(void **state) {
+    (void)state;
+    struct servers plain;
+    struct redlock_client_options options = guarded_options();
+    struct redlock_client *automatic = NULL, *classic = NULL;
+    int verdicts[3] = {0};
+    servers_start(&plain, 3);
+    options.mode = REDLOCK_MODE_AUTO;
+    assert_result(redlock_client_open(plain.urls, &options, &automatic, NULL), REDLOCK_OK);
+    options.mode = REDLOCK_MODE_CLASSIC;
+    assert_result(redlock_client_open(plain.urls, &options, &classic, NULL), REDLOCK_OK);
+    struct redlock_lock *lock = candidate(automatic, "none", "a", 3000),
+                        *termless = candidate(classic, "none", "b", 3000);
+    assert_result(redlock_acquire(lock, 0), REDLOCK_NO_QUORUM);
+    assert_int_equal(redlock_verdicts(lock, verdicts, 3), 3);
+    assert_verdict(verdicts[2], REDLOCK_VERDICT_NO_RECORD);
+    assert_result(redlock_acquire(termless, 0), REDLOCK_OK);
+    assert_int_equal(redlock_fence(termless), 0);
+    redlock_lock_free(termless);
+    redlock_client_free(classic);
+    init_quorum(plain.urls, 3000);
+    assert_result(redlock_acquire(lock, 20000), REDLOCK_OK);
+    assert_true(redlock_fence(lock) > 0);
+    redlock_lock_free(lock);
+    redlock_client_free(automatic);
+    servers_stop(&plain);
+}
+
 static void count_resource(void *context, const void *resource, size_t bytes) {
     (void)resource;
     (void)bytes;
@@ -369,6 +398,7 @@ int main(void) {
         cmocka_unit_test(a_majority_must_answer),
         cmocka_unit_test(works_in_an_event_loop),
         cmocka_unit_test(needs_records),
+        cmocka_unit_test(a_leader_without_records),
         cmocka_unit_test(the_announcement_is_no_lock),
     };
     return cmocka_run_group_tests(tests, start, stop);

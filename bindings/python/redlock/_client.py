@@ -19,7 +19,9 @@ MODES = {"auto": lib.REDLOCK_MODE_AUTO, "classic": lib.REDLOCK_MODE_CLASSIC, "gu
 
 
 def as_bytes(name: Name) -> bytes:
-    return name.encode() if isinstance(name, str) else bytes(name)
+    if not isinstance(name, (str, bytes)):  # bytes(3) is three zeros
+        raise TypeError(f"a name is str or bytes, and not {type(name).__name__}: {name!r}")
+    return name.encode() if isinstance(name, str) else name
 
 
 class Client:

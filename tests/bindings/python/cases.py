@@ -184,6 +184,9 @@ def test_blocking_errors(client, name, monkeypatch):
         client.lock(name, ttl=0.001).acquire()
     with pytest.raises(redlock.BadArgument, match="nope"):
         redlock.Client("nope://db").lock(name).acquire()
+    for mistaken in (lambda: client.lock(3), lambda: client.lock([name, 3]), lambda: client.elect(name, 3), lambda: client.observe(3)):
+        with pytest.raises(TypeError):
+            mistaken()
     with pytest.raises(redlock.NoQuorum, match="refused") as caught:
         redlock.Client("redis://127.0.0.1:1").lock(name).acquire(0)
     assert caught.value.result == -2 and caught.value.sentence
