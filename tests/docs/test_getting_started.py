@@ -2,7 +2,6 @@
 """docs/use/getting-started.md: its commands in the order of the page, with an installed library."""
 import json
 import os
-import pathlib
 import re
 import subprocess
 
@@ -10,7 +9,7 @@ from documents import SOURCE, Document
 from servers import Quorum
 
 PAGE = Document("docs/use/getting-started.md")
-BUILD = pathlib.Path(os.environ["REDLOCK_BUILD"])
+BUILD = os.environ.get("REDLOCK_BUILD")  # none: the packages are installed
 OWN = "own servers"
 
 
@@ -28,6 +27,8 @@ def test_the_build_is_one_that_exists():
 
 def install(shell):
     """The page's `cmake --install`, into a prefix of the test's own."""
+    if BUILD is None:
+        return
     prefix = shell.directory / "prefix"
     subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, capture_output=True)
     libraries = next(prefix.rglob("libredlock.so")).parent
