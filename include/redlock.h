@@ -171,8 +171,9 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes,
  * or redlock_observe_stop() of the last one closes it. With none, this call does. To close a client
  * is to wait for at most one node timeout for releases that are in progress, and for late nodes to
  * get the key of a disowned lock, and then to reset connections with an unanswered SET. In a child
- * after fork(2) it frees memory and touches no connection; if another thread was inside the library
- * at the fork, it frees nothing. Do not call this one from a callback. */
+ * after fork(2) it frees memory, touches no connection and closes no descriptor (their numbers may be
+ * in use for others by then; an exec closes them); if another thread was inside the library at the
+ * fork, it frees nothing. Do not call this one from a callback. */
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
 
 /* Reads the TLS files of the options again, for example after a certificate was renewed. New

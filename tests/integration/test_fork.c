@@ -5,6 +5,7 @@
 #include "fixtures.h"
 #include "notices.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -204,6 +205,23 @@ static void a_child_that_keeps_the_descriptors(void **state) {
     assert_int_equal(servers_holding(&three, "kept"), 0);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
+}
+
+/* As a daemon does: it closes all that it inherited, and opens files of its own. */
+static void a_child_may_use_the_numbers_again(void **state) {
+    (void)state;
+    struct redlock_client *client = open_patient(&three, PATIENT_NODE_MS, 1);
+    assert_int_equal(nodes_ready(client), 3);
+    pid_t child = fork();
+    if (child == 0) {
+        for (int fd = 3; fd < 100; fd++) child_assert(dup2(2, fd) == fd);
+        redlock_client_free(client);
+        for (int fd = 3; fd < 100; fd++) child_assert(fcntl(fd, F_GETFD) >= 0);
+        _exit(0);
+    }
+    assert_child_succeeds(child);
+    assert_int_equal(nodes_ready(client), 3);
+    redlock_client_free(client);
 }
 
 static int connections_of(struct server *server) {
@@ -540,6 +558,7 @@ int main(void) {
         cmocka_unit_test(a_child_beside_a_service_thread),
         cmocka_unit_test(a_child_of_an_embedding_program),
         cmocka_unit_test(a_child_that_keeps_the_descriptors),
+        cmocka_unit_test(a_child_may_use_the_numbers_again),
         cmocka_unit_test(freed_connections_end_although_a_child_has_them),
         cmocka_unit_test(forks_among_busy_threads),
         cmocka_unit_test(a_child_of_a_child),

@@ -389,8 +389,7 @@ void conn_close(struct conn *conn, bool reset) {
     conn_stop_counting(conn);
 }
 
-void conn_free(struct conn *conn, bool forked) {
-    if (forked && conn->fd >= 0) close(conn->fd);
+void conn_free(struct conn *conn) {
     tls_free(conn->tls);
     reader_close(&conn->reader);
     forget_password(conn);

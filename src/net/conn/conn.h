@@ -243,9 +243,8 @@ void conn_fail(struct conn *conn, int verdict, const char *text);
 void conn_pause(struct conn *conn, struct backoff *backoff);
 /* Closes the socket and drops all state except the calls. */
 void conn_close(struct conn *conn, bool reset);
-/* Frees the memory. In a forked child it also closes the descriptor; else conn_close() comes first.
- */
-void conn_free(struct conn *conn, bool forked);
+/* Frees the memory. conn_close() comes first, but not in a forked child. */
+void conn_free(struct conn *conn);
 /* arms the deadline for the first call, if it is not armed */
 void conn_arm_deadline(struct conn *conn);
 bool conn_has_unanswered_write(const struct conn *conn);

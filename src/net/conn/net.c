@@ -39,9 +39,12 @@ static void close_descriptor(int fd) {
     if (fd >= 0) close(fd);
 }
 
-static void free_net(struct net *net) {
+/* A forked child may have closed them all, as daemons do, and opened others under these numbers. */
+static bool owns_descriptors(const struct net *net, bool forked) { return !net->bereft && !forked; }
+
+static void free_net(struct net *net, bool forked) {
     for (unsigned i = 0; i < net->nodes; i++) url_free(&net->node[i].url);
-    if (!net->bereft) {
+    if (owns_descriptors(net, forked)) {
         close_descriptor(net->epoll);
         close_descriptor(net->kick);
         close_descriptor(net->bell);
@@ -102,7 +105,7 @@ int net_open(struct net **net, const struct net_options *options,
     new->asks_quorum = options->asks_quorum;
     tracking_init(new);
     if (!open_nodes(new, options, error) || !open_descriptors(new, error)) {
-        free_net(new);
+        free_net(new, false);
         return error->result;
     }
     /* By the timer, so that no handler runs inside this function. */
@@ -151,9 +154,9 @@ void net_close(struct net *net, bool forked) {
         struct node *node = &net->node[i];
         lookup_drop(node, forked);
         if (!forked) close_node(net, node);
-        for (int at = 0; at < CONNS_PER_NODE; at++) conn_free(&node->conns[at], forked);
+        for (int at = 0; at < CONNS_PER_NODE; at++) conn_free(&node->conns[at]);
     }
-    free_net(net);
+    free_net(net, forked);
 }
 
 /* ---- properties and timers ---- */
