@@ -19,7 +19,8 @@
  * Stacks: a call needs at most 64 KiB of the caller's stack.
  * Descriptors: a program that closes those of a client (closefrom(3)) loses its locks, and is
  * notified of that. It uses the client no more, nor frees it: what it opens next may have the same
- * numbers. A child that frees its parent's client does so before closefrom(3).
+ * numbers. A forked child may close them. None is below 3: what a program without standard output
+ * prints never reaches a server.
  * Memory: options, names and URLs are copied. What a function returns belongs to the object it came
  * from. `_free(NULL)` is fine. A failed call leaves its output parameters alone.
  * NULL: a function that returns enum redlock_result answers BAD_ARGUMENT for a client, a lock or a
@@ -171,9 +172,8 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_client_open(const char *nodes,
  * or redlock_observe_stop() of the last one closes it. With none, this call does. To close a client
  * is to wait for at most one node timeout for releases that are in progress, and for late nodes to
  * get the key of a disowned lock, and then to reset connections with an unanswered SET. In a child
- * after fork(2) it frees memory, touches no connection and closes no descriptor (their numbers may be
- * in use for others by then; an exec closes them); if another thread was inside the library at the
- * fork, it frees nothing. Do not call this one from a callback. */
+ * after fork(2) it frees memory and leaves descriptors alone (an exec closes them); if another
+ * thread was inside the library then, it frees nothing. Do not call this one from a callback. */
 REDLOCK_API void redlock_client_free(struct redlock_client *client);
 
 /* Reads the TLS files of the options again, for example after a certificate was renewed. New

@@ -107,6 +107,16 @@ static int sync_directory(const char *directory) {
     return result;
 }
 
+/* A program without standard output prints to the first file that it opens. */
+static int open_above_standard(const char *path, int flags) {
+    const int fd = open(path, flags | O_CLOEXEC, 0666);
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
+    const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(fd);
+    errno = error;
+    return above;
+}
+
 /* Without the name of the file, which may be as long as a name can be. */
 static int draft_name(const char *directory, char *draft, size_t size) {
     uint64_t random = 0;
@@ -123,10 +133,10 @@ static int create_file(const char *path, uint64_t buckets) {
     char directory[PATH_MAX], draft[PATH_MAX];
     bool named = false;
     if (directory_of(path, directory, sizeof directory) != 0) return -1;
-    int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    int fd = open_above_standard(directory, O_TMPFILE | O_RDWR);
     if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
         if (draft_name(directory, draft, sizeof draft) != 0) return -1;
-        fd = open(draft, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+        fd = open_above_standard(draft, O_CREAT | O_EXCL | O_RDWR);
         named = true;
     }
     if (fd < 0) return -1;
@@ -163,11 +173,11 @@ static int read_header(struct gate_file *file) {
 
 int gate_file_open(struct gate_file *file, const char *path, bool create, uint64_t buckets,
                    const char **failed) {
-    *file = (struct gate_file){.fd = open(path, O_RDWR | O_CLOEXEC)};
+    *file = (struct gate_file){.fd = open_above_standard(path, O_RDWR)};
     if (file->fd < 0 && errno == ENOENT && create) {
         *failed = "create";
         if (create_file(path, buckets) != 0) return -1;
-        file->fd = open(path, O_RDWR | O_CLOEXEC);
+        file->fd = open_above_standard(path, O_RDWR);
     }
     *failed = "open";
     if (file->fd < 0) return -1;

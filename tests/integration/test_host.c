@@ -4,11 +4,14 @@
  * unload what they have loaded.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <redlock/fence.h>
 
 #include "fixtures.h"
 #include "notices.h"
@@ -67,6 +70,46 @@ static void the_program_closes_all_descriptors(void **state) {
         pid_t child = fork();
         int status = -1;
         if (child == 0) close_all_with_a_lock(service_thread);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status != 0) fail_msg("service_thread = %d: 0x%x", service_thread, (unsigned)status);
+    }
+}
+
+/* What such a program prints must not reach a server, nor the file of a gate. */
+static void open_all_without_standard_descriptors(int service_thread) {
+    struct redlock_fence_gate_options gated;
+    struct redlock_fence_gate *gate = NULL;
+    struct redlock_client_options options;
+    struct redlock_client *client = NULL;
+    struct redlock_lock *lock = NULL;
+    char path[] = "/tmp/redlock-gate.XXXXXX";
+    must(close(mkstemp(path)) == 0 && unlink(path) == 0);
+    for (int fd = 0; fd < 3; fd++) close(fd);
+    redlock_fence_gate_options_init(&gated);
+    gated.path = path;
+    must(redlock_fence_gate_open(&gated, &gate, NULL) == REDLOCK_OK);
+    must(unlink(path) == 0);
+    redlock_client_options_init(&options);
+    options.service_thread = service_thread;
+    options.queue = service_thread;
+    must(redlock_client_open(three.urls, &options, &client, NULL) == REDLOCK_OK);
+    must(redlock_client_fd(client) > 2);
+    must(redlock_client_wait_ready(client, 2000) == 3);
+    must(redlock_lock_new(client, "silent", 6, NULL, &lock, NULL) == REDLOCK_OK);
+    must(redlock_try(lock) == REDLOCK_OK);
+    for (int fd = 0; fd < 3; fd++) must(fcntl(fd, F_GETFD) < 0);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+    redlock_fence_gate_free(gate);
+    _exit(0);
+}
+
+static void the_program_has_no_standard_descriptors(void **state) {
+    (void)state;
+    for (int service_thread = 0; service_thread < 2; service_thread++) {
+        pid_t child = fork();
+        int status = -1;
+        if (child == 0) open_all_without_standard_descriptors(service_thread);
         assert_int_equal(waitpid(child, &status, 0), child);
         if (status != 0) fail_msg("service_thread = %d: 0x%x", service_thread, (unsigned)status);
     }
@@ -131,6 +174,7 @@ static void the_library_stays_after_dlclose(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_program_closes_all_descriptors),
+        cmocka_unit_test(the_program_has_no_standard_descriptors),
         cmocka_unit_test(a_small_stack_is_enough),
         cmocka_unit_test(the_library_stays_after_dlclose),
     };

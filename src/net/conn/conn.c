@@ -109,7 +109,8 @@ static void try_address(struct conn *conn, int error) {
         const struct sockaddr *address = (const struct sockaddr *)&conn->addresses.each[at].at;
         close_socket(conn);
         conn->generation++;
-        conn->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        conn->fd = net_above_standard(
+            socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (conn->fd >= 0 && connect(conn->fd, address, conn->addresses.each[at].bytes) == 0) {
             connected(conn);
             return;

@@ -223,7 +223,10 @@ static inline bool conn_is_for_votes(const struct conn *conn) {
  * parent's, and not once the program has closed them: their numbers may be anything's. */
 bool net_may_touch(const struct net *net);
 
-/* host.c: false: no descriptor, or no memory */
+/* host.c. A program that has closed its standard output prints to the first descriptor that is
+ * opened: never to a server. */
+int net_above_standard(int fd);
+/* false: no descriptor, or no memory */
 bool net_watch(const struct net *net, int fd, enum epoll_item item);
 
 /* conn.c: one connection's life */

@@ -62,6 +62,14 @@ static void raise_event(struct net *net, int event) {
 
 void net_kick(struct net *net) { raise_event(net, net->kick); }
 
+int net_above_standard(int fd) {
+    if (fd < 0 || fd > STDERR_FILENO) return fd;
+    const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(fd);
+    errno = error;
+    return above;
+}
+
 bool net_watch(const struct net *net, int fd, enum epoll_item item) {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)item << 56};
     return fd >= 0 && epoll_ctl(net->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
@@ -70,14 +78,14 @@ bool net_watch(const struct net *net, int fd, enum epoll_item item) {
 /* The sockets get a set of their own: the program is not woken by a kick. */
 bool net_make_bell(struct net *net) {
     struct epoll_event rings = {.events = EPOLLIN}, silent = {.events = 0};
-    const int sockets = epoll_create1(EPOLL_CLOEXEC);
+    const int sockets = net_above_standard(epoll_create1(EPOLL_CLOEXEC));
     if (!net_watch(net, sockets, ITEM_SOCKETS)) {
         if (sockets >= 0) close(sockets);
         return false;
     }
     net->sockets = sockets;
-    net->ring = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    net->bell = epoll_create1(EPOLL_CLOEXEC);
+    net->ring = net_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    net->bell = net_above_standard(epoll_create1(EPOLL_CLOEXEC));
     return net->ring >= 0 && net->bell >= 0 &&
            fcntl(net->bell, F_SETFL, O_NONBLOCK) == 0 && /* Go wants that of what it polls */
            epoll_ctl(net->bell, EPOLL_CTL_ADD, net->ring, &rings) == 0 &&

@@ -23,9 +23,9 @@ enum { TIMERS_PER_PROCESS = 1024 };
 /* ---- opening and closing ---- */
 
 static bool open_descriptors(struct net *net, struct net_error *error) {
-    net->epoll = net->sockets = epoll_create1(EPOLL_CLOEXEC);
-    net->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    net->sleeper = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    net->epoll = net->sockets = net_above_standard(epoll_create1(EPOLL_CLOEXEC));
+    net->kick = net_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    net->sleeper = net_above_standard(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
     if (net->epoll >= 0 && net_watch(net, net->kick, ITEM_KICK) &&
         net_watch(net, net->sleeper, ITEM_SLEEPER))
         return true;
@@ -189,7 +189,7 @@ static void arm_timer(struct net *net) {
 int net_fd(struct net *net) {
     if (!net_may_touch(net)) return -1;
     if (net->timer >= 0) return net->epoll;
-    int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    int timer = net_above_standard(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!net_watch(net, timer, ITEM_TIMER)) {
         close_descriptor(timer);
         return -1;
