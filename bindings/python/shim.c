@@ -102,9 +102,12 @@ size_t shim_process(struct shim *shim, struct note *notes, size_t count) {
 
 /* ---- the client ---- */
 
+static bool here(const struct shim *shim) { return getpid() == shim->process; }
+
+/* A forked child may have closed what it inherited, and opened others under these numbers. */
 static void shim_close(struct shim *shim) {
     redlock_client_free(shim->client);
-    if (shim->stop >= 0) close(shim->stop);
+    if (shim->stop >= 0 && here(shim)) close(shim->stop);
     pthread_mutex_destroy(&shim->mutex);
     free(shim);
 }
@@ -126,8 +129,6 @@ int shim_open(const char *nodes, struct redlock_client_options *options, struct 
         shim_close(shim);
     return result;
 }
-
-static bool here(const struct shim *shim) { return getpid() == shim->process; }
 
 void shim_free(struct shim *shim) {
     if (atomic_fetch_sub(&shim->users, 1) != 1) return;

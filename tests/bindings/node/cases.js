@@ -378,7 +378,7 @@ const cases = {
   },
 
   async soak() {
-    const end = performance.now() + Number(process.env.SOAK_SECONDS ?? 5) * 1000, before = files(), memory = [];
+    const end = performance.now() + Number(process.env.REDLOCK_SOAK_S ?? 5) * 1000, before = files(), memory = [];
     while (performance.now() < end) {
       await Promise.all([1, 2, 3].map(() => soakClient(Math.min(end, performance.now() + 400))));
       memory.push(process.memoryUsage().rss >> 20);

@@ -13,7 +13,7 @@ import pytest
 from conftest import ENVIRON, HERE, SOURCE, install, must, run
 from servers import Quorum, Server, die_with_us, server_knows_tls, until
 
-SOAK_SECONDS = os.environ.get("SOAK_SECONDS", "5")
+SOAK_SECONDS = os.environ.get("REDLOCK_SOAK_S", "5")
 
 
 @contextlib.contextmanager
@@ -74,8 +74,8 @@ def test_pool(app, quorum):
 
 
 def test_soak(app, quorum):
-    """SOAK_SECONDS=600 for a long one."""
-    case(app, "soak", quorum.nodes, seconds=60 + int(SOAK_SECONDS), SOAK_SECONDS=SOAK_SECONDS)
+    """REDLOCK_SOAK_S=600 for a long one."""
+    case(app, "soak", quorum.nodes, seconds=60 + int(SOAK_SECONDS), REDLOCK_SOAK_S=SOAK_SECONDS)
 
 
 def test_life_of_the_process(app, quorum):

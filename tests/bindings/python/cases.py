@@ -19,7 +19,7 @@ import pytest
 import redlock
 from servers import Quorum, until
 
-SOAK_SECONDS = float(os.environ.get("SOAK_SECONDS", "5"))
+SOAK_SECONDS = float(os.environ.get("REDLOCK_SOAK_S", "5"))
 TTL = 2
 
 
@@ -611,6 +611,29 @@ def test_processes_inherit_a_client(client, name):
         assert process.exitcode == 0
 
 
+def daemonize(client, name):
+    """Closes all that it inherited, opens files of its own, and goes on."""
+    os.closerange(3, 256)
+    own = [os.open("/dev/null", os.O_RDONLY) for _ in range(64)]
+    with client.lock(name + "daemon"):
+        gc.collect()
+    for fd in own:
+        os.fstat(fd)
+
+
+def test_processes_daemonize(client, name):
+    with client.lock(name) as lock:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            with contextlib.suppress(BaseException):
+                daemonize(client, name)
+                status = 0
+            os._exit(status)
+        assert os.waitpid(pid, 0)[1] == 0
+        lock.check()
+
+
 def test_processes_fork_from_asyncio(client, name):
     async def use():
         async with client.lock(name) as lock:
@@ -709,7 +732,7 @@ async def burst(client, random_, name):
 
 
 def test_soak(client, name):
-    seed = int(os.environ.get("SOAK_SEED", random.randrange(1 << 30)))
+    seed = int(os.environ.get("REDLOCK_SOAK_SEED", random.randrange(1 << 30)))
     print("seed", seed)
     random_, start, samples = random.Random(seed), time.monotonic(), []
     while time.monotonic() < start + SOAK_SECONDS:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
 //! Random acquisitions, releases, cancellations, forks and drops: nothing crashes, nothing leaks, and
-//! nothing stays locked. REDLOCK_SOAK_SECONDS (4) says how long.
+//! nothing stays locked. REDLOCK_SOAK_S (4) says how long.
 #![cfg(feature = "tokio")]
 
 mod common;
@@ -124,7 +124,7 @@ fn used() -> (u64, usize) {
 
 #[test]
 fn nothing_leaks() {
-    let seconds = env::var("REDLOCK_SOAK_SECONDS").map_or(4, |text| text.parse().expect("seconds"));
+    let seconds = env::var("REDLOCK_SOAK_S").map_or(4, |text| text.parse().expect("seconds"));
     let seed = Instant::now().elapsed().as_nanos() as u64 + u64::from(std::process::id());
     println!("seed {seed}");
     let (servers, began) = (Servers::start(3), Instant::now());
