@@ -64,11 +64,6 @@
 #define LATE_SET 0 /* no rule: a SET of client 0 is under way for longer than the break takes */
 #endif
 
-/* 1: the lock never goes to client 1 while client 0 believes to hold it, for which spin must find how it does. */
-#ifndef WITNESS
-#define WITNESS 0
-#endif
-
 #define BIT(mask, n) (((mask) >> (n)) & 1)
 #define SIZE(mask) (BIT(mask, 0) + BIT(mask, 1) + BIT(mask, 2))
 #define WITHOUT(mask, n) ((mask) & (ALL - (1 << (n))))
@@ -141,10 +136,10 @@ inline node_set(c, n) {
 inline win(c) {
     at[c] = HOLDING;
     granted[c] = 1;
-    assert(WITNESS || at[1 - c] != HOLDING || deleted);
-    assert(WITNESS || token[c] > floor[c]);
+    assert(at[1 - c] != HOLDING || deleted);
+    assert(token[c] > floor[c]);
     /* The fence of the break is between the broken lock and every later one. */
-    assert(WITNESS || (c == 0 -> breaks != BROKEN || !quiet || token[c] < bound : breaks != BROKEN || token[c] > bound));
+    assert((c == 0 -> breaks != BROKEN || !quiet || token[c] < bound : breaks != BROKEN || token[c] > bound));
     kept = (c == 0 -> vote[0] : kept);
     set_again = (c == 0 -> ALL - vote[0] : set_again);
     half = (c == 0 -> 0 : half)
@@ -229,8 +224,8 @@ inline extend_late(n) {
 }
 
 inline proof() {
-    assert(WITNESS || !after_report);
-    assert(WITNESS || !after_other);
+    assert(!after_report);
+    assert(!after_other);
     vote[0] = extended;
     set_again = 0;
     is_gone = 0;
@@ -313,8 +308,8 @@ inline report() {
     breaks = BROKEN;
     quiet = quiet || LATE_SET || REPORT_EARLY;
     certain = quiet && (REPORT_EARLY -> raised : (ONE_ROUND -> gone : confirmed)) == ALL;
-    assert(WITNESS || !quiet || at[0] != HOLDING || token[0] < bound);
-    assert(WITNESS || at[1] != HOLDING || token[1] > bound);
+    assert(!quiet || at[0] != HOLDING || token[0] < bound);
+    assert(at[1] != HOLDING || token[1] > bound);
     pending = 0; gone = 0; was_gone = 0; confirmed = 0; others = 0; lost_since = 0; raised = 0
 }
 
@@ -459,9 +454,6 @@ active proctype world() {
     RENEWALS
     BREAK
     LOST
-#if WITNESS /* the lock is broken, the other has it, and the broken client still believes to hold it */
-    :: d_step { breaks == BROKEN && at[0] == HOLDING && at[1] == HOLDING -> assert(false) }
-#endif
 #if SYMMETRY
     fi; d_step { sort() } }
 #endif
