@@ -92,6 +92,10 @@ static void remove_keys(struct rl_break *machine, const struct rl_break_event *e
     actions->token = machine->token;
 }
 
+static void raise_counts_no_more(struct rl_break *machine, rl_mask nodes) {
+    if (machine->wish.guarded) machine->raised &= (rl_mask)~nodes;
+}
+
 /* A late answer to an earlier round says when the node did not have the token; it confirms
  * nothing. */
 static void record_delete(struct rl_break *machine, const struct rl_break_event *event) {
@@ -100,8 +104,10 @@ static void record_delete(struct rl_break *machine, const struct rl_break_event 
     if (in_round) machine->pending &= (rl_mask)~node;
     if (event->vote == RL_VOTE_GRANTED) machine->deleted |= node;
     if (event->vote == RL_VOTE_GRANTED && in_round) machine->deleting |= node;
-    /* It came after the raise, and may have raised its own fence above ours. */
-    if (event->vote == RL_VOTE_GRANTED && machine->wish.guarded) machine->raised &= (rl_mask)~node;
+    /* It came after the raise, and may have raised its own fence above ours. Without an answer it
+     * may have been there, too. */
+    if (event->vote == RL_VOTE_GRANTED || (event->vote == RL_VOTE_FAILED && in_round))
+        raise_counts_no_more(machine, node);
     if (event->round < machine->first_delete) return; /* from before the raise that counts */
     if (event->vote == RL_VOTE_DENIED && (machine->gone & node) == 0) machine->others |= node;
     if (event->vote != RL_VOTE_GRANTED && event->vote != RL_VOTE_ABSENT &&
@@ -128,6 +134,7 @@ static bool is_confirmed(const struct rl_break *machine, const struct rl_break_e
 static void judge(struct rl_break *machine, const struct rl_break_event *event, rl_ns now,
                   struct rl_break_actions *actions) {
     const unsigned members = rl_count(event->members);
+    raise_counts_no_more(machine, machine->pending);
     const bool is_proven = rl_count(proven(machine, event)) >= event->quorum;
     if (is_proven && (machine->deleting == 0 || now >= machine->give_up_at)) {
         /* If nothing was there to delete, the lock had ended by itself. */

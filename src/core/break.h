@@ -13,7 +13,9 @@
  * so before our step, and is lower than `fence`; or it comes after, and the node refuses it because
  * the key is gone. Between two steps it could have overtaken us: BREAK-OVERTAKEN. A node that has
  * the token again after our step (its request to acquire was still under way, or a repair) may have
- * a higher fence with it: it does not count until it has raised ours anew.
+ * a higher fence with it: it does not count until it has raised ours anew. Nor does a node that
+ * left a delete unanswered: the token may have been there. models/break.pml shows what follows,
+ * unless a SET of the holder is under way for longer than the break takes.
  *
  * A holder that renews at the same time may set a deleted key again on a minority of the nodes
  * (repair, lease.c). So one round of deletes proves nothing. The lock is broken when a majority did
