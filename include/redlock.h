@@ -266,8 +266,8 @@ struct redlock_lock_options {
     int64_t hold_ms_max;        /* 0: no limit; at most 366 days. Validity ends at most this long
                                    after acquiring */
     uint32_t renew_count_max;   /* 0: no limit */
-    int64_t lost_margin_ms;     /* -1: ttl/10, at most 1000. LOST comes this long before validity
-                                   ends */
+    int64_t lost_margin_ms;     /* -1: a tenth of the TTL, or of hold_ms_max if that is less, at most
+                                   1000. LOST comes this long before validity ends */
     uint32_t retry_count_max;   /* 0: no limit. Retries of one redlock_acquire() */
     int64_t retry_delay_ms_min; /* 50. Each retry waits a random time in [min, max]; if servers
                                    report a free lock, this is the upper bound (waiting.md) */

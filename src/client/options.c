@@ -105,8 +105,9 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
     if (from && !sized_take(to, sizeof *to, from, FIRST_LOCK_OPTIONS))
         return bad_argument(
             error, "lock options of an unknown size: fill them with redlock_lock_options_init()");
-    if (to->lost_margin_ms == -1)
-        to->lost_margin_ms = to->ttl_ms / 10 < 1000 ? to->ttl_ms / 10 : 1000;
+    const bool is_short = to->hold_ms_max > 0 && to->hold_ms_max < to->ttl_ms;
+    const int64_t life_ms = is_short ? to->hold_ms_max : to->ttl_ms;
+    if (to->lost_margin_ms == -1) to->lost_margin_ms = life_ms / 10 < 1000 ? life_ms / 10 : 1000;
     if (to->renew_interval_ms == 0) to->renew_interval_ms = to->ttl_ms / 3;
     const int64_t below_ttl_ms = to->ttl_ms > 0 ? to->ttl_ms - 1 : 0;
     if (!in_range(error, "ttl_ms", to->ttl_ms, REDLOCK_TTL_MS_MIN, REDLOCK_TTL_MS_MAX) ||
@@ -134,6 +135,11 @@ bool options_lock(const struct redlock_client *client, struct redlock_lock_optio
             error,
             "a TTL of %lld ms leaves no validity: drift takes %lld ms, and validity_ms_min and lost_margin_ms need %lld ms",
             (long long)to->ttl_ms, (long long)drift_ms, (long long)wanted_ms);
+    if (wanted_ms > life_ms)
+        return bad_argument(
+            error,
+            "hold_ms_max (%lld ms) leaves no validity: validity_ms_min and lost_margin_ms need %lld ms",
+            (long long)to->hold_ms_max, (long long)wanted_ms);
     if (to->owner && to->owner_bytes == 0) to->owner_bytes = strlen(to->owner);
     if (!to->owner) to->owner_bytes = 0;
     if (to->owner_bytes > REDLOCK_OWNER_BYTES_MAX)

@@ -182,6 +182,21 @@ static void a_maximum_hold_ends_the_lease_within_it(void **state) {
     redlock_client_free(client);
 }
 
+/* Less than the margin that a TTL of this length has by default. */
+static void a_hold_may_be_short(void **state) {
+    (void)state;
+    struct redlock_lock_options options = lock_options(30000);
+    options.hold_ms_max = 900;
+    struct redlock_client *client = open_calm(&five);
+    struct redlock_lock *lock = new_lock(client, "brief", &options);
+    assert_result(redlock_try(lock), REDLOCK_OK);
+    assert_int_equal(redlock_lock_state(lock), REDLOCK_STATE_HELD);
+    assert_in_range(redlock_validity_ms(lock), 1, 900);
+    assert_result(redlock_release(lock), REDLOCK_OK);
+    redlock_lock_free(lock);
+    redlock_client_free(client);
+}
+
 static void a_maximum_count_of_renewals_ends_the_lease(void **state) {
     (void)state;
     struct notices notices = {0};
@@ -351,6 +366,7 @@ int main(void) {
         cmocka_unit_test(a_waiter_gets_in_when_a_killed_holders_ttl_ends),
         cmocka_unit_test(a_holder_stopped_past_its_ttl_is_told_lost_first_thing),
         cmocka_unit_test(a_maximum_hold_ends_the_lease_within_it),
+        cmocka_unit_test(a_hold_may_be_short),
         cmocka_unit_test(a_maximum_count_of_renewals_ends_the_lease),
         cmocka_unit_test(retries_are_bounded_by_a_count),
         cmocka_unit_test(waiting_is_bounded_by_a_deadline),

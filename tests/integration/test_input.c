@@ -186,6 +186,13 @@ static void bad_lock_options(void **state) {
         memcpy((char *)&options + cases[i].at, &cases[i].value, sizeof cases[i].value);
         assert_refused(client, "r", 1, &options, cases[i].problem, cases[i].cure);
     }
+    struct redlock_lock_options brief = lock_options(30000);
+    brief.hold_ms_max = 500;
+    brief.validity_ms_min = 501;
+    assert_refused(client, "r", 1, &brief, "hold_ms_max (500 ms) leaves no validity", "501");
+    brief.validity_ms_min = 1;
+    brief.lost_margin_ms = 500;
+    assert_refused(client, "r", 1, &brief, "hold_ms_max (500 ms) leaves no validity", "501");
     char owner[REDLOCK_OWNER_BYTES_MAX + 1];
     struct redlock_lock_options options = lock_options(30000);
     memset(owner, 'o', sizeof owner);
