@@ -19,13 +19,11 @@
 
 #ifdef __cpp_impl_coroutine
 #include <coroutine>
-#define REDLOCK_COROUTINES 1
 #endif
 
 namespace redlock {
-
 using milliseconds = std::chrono::milliseconds;
-inline constexpr milliseconds forever{REDLOCK_WAIT_FOREVER};
+inline constexpr auto forever = milliseconds::max();
 
 /* what() is the sentence of redlock_why(); cure is what to do, or empty. */
 class Error : public std::runtime_error {
@@ -64,7 +62,6 @@ struct LockOptions : redlock_lock_options {
 };
 
 namespace detail {
-
 [[noreturn]] inline void fail(int result, const std::string &text, const std::string &cure = {}) {
     switch (result) {
     case REDLOCK_HELD: throw Held(result, text, cure);
@@ -78,10 +75,14 @@ inline void check(int result, const redlock_error &error) {
     if (result != REDLOCK_OK) fail(result, error.text);
 }
 
+inline std::int64_t wait_ms(milliseconds wait) { /* of a time that has passed: one try */
+    return wait == forever ? REDLOCK_WAIT_FOREVER : wait.count() < 0 ? 0 : wait.count();
+}
+
 /* An operation whose end resumes a coroutine. */
 struct Started {
     int result = REDLOCK_OK;
-#ifdef REDLOCK_COROUTINES
+#ifdef __cpp_impl_coroutine
     std::coroutine_handle<> waiter; /* none: nobody waits any more */
     static void done(void *context, redlock_lock *, int ended) noexcept {
         auto *started = static_cast<Started *>(context);
@@ -134,7 +135,7 @@ struct State {
     }
 };
 
-#ifdef REDLOCK_COROUTINES
+#ifdef __cpp_impl_coroutine
 /* co_await: begins an operation, and goes on where its `done` runs: in Client::process() with the
  * option `queue`, else on the service thread. With a queue the coroutine may be destroyed
  * meanwhile. */
@@ -199,7 +200,7 @@ class Lock {
     }
     redlock_lock *get() const { return state_->lock; }
 
-#ifdef REDLOCK_COROUTINES
+#ifdef __cpp_impl_coroutine
     auto async_release() {
         return detail::Operation(*state_, state_->operation,
                                  [lock = get()](redlock_done_fn *done, void *context) {
@@ -237,7 +238,7 @@ class Client {
     /* Waits until it has the lock. Throws Held or NoQuorum, as the last try ended, after `wait`. */
     Lock acquire(std::string_view resource, LockOptions options = {}, milliseconds wait = forever) {
         auto state = std::make_unique<detail::State>(get(), resource, std::move(options));
-        state->check_result(redlock_acquire(state->lock, wait.count()));
+        state->check_result(redlock_acquire(state->lock, detail::wait_ms(wait)));
         return Lock(std::move(state));
     }
     /* One try. Nothing: another client has the lock. */
@@ -257,7 +258,7 @@ class Client {
     }
     redlock_client *get() const { return client_.get(); }
 
-#ifdef REDLOCK_COROUTINES
+#ifdef __cpp_impl_coroutine
     /* Lock lock = co_await client.async_acquire("nightly"); */
     auto async_acquire(std::string_view resource, LockOptions options = {},
                        milliseconds wait = forever) {
@@ -267,12 +268,12 @@ class Client {
 #endif
 
   private:
-#ifdef REDLOCK_COROUTINES
+#ifdef __cpp_impl_coroutine
     struct Start {
         redlock_lock *lock;
         milliseconds wait;
         int operator()(redlock_done_fn *done, void *context) const {
-            return redlock_acquire_start(lock, wait.count(), done, context);
+            return redlock_acquire_start(lock, detail::wait_ms(wait), done, context);
         }
     };
     struct Owned {

@@ -346,6 +346,12 @@ static bool client_watch(struct client *client) {
 enum { TEXT_OPTIONS = 8 };
 
 /* The library copies what is in `texts`. */
+/* The library reads it up to a NUL. */
+static bool is_one_word(napi_env env, const char *name, const struct text *text) {
+    return !text->data || strlen(text->data) == text->bytes ||
+           refuse(env, name, "a string without NUL");
+}
+
 static bool get_client_options(napi_env env, napi_value object, struct text *texts,
                                struct redlock_client_options *options) {
     const struct {
@@ -378,6 +384,7 @@ static bool get_client_options(napi_env env, napi_value object, struct text *tex
         if (fields[i].number && !get_int(env, value, name, fields[i].number)) return false;
         if (!fields[i].text) continue;
         if (!get_text(env, value, name, &texts[i])) return false;
+        if (i > 0 && !is_one_word(env, name, &texts[i])) return false;
         *fields[i].text = texts[i].data;
     }
     options->key_prefix_bytes = texts[0].bytes;
@@ -445,7 +452,7 @@ static napi_value call_open(napi_env env, napi_callback_info info) {
     redlock_client_options_init(&options);
     napi_get_cb_info(env, info, &count, words, NULL, NULL);
     if (!get_text(env, words[0], "nodes", &nodes)) return NULL;
-    if (get_client_options(env, words[1], texts, &options)) {
+    if (is_one_word(env, "nodes", &nodes) && get_client_options(env, words[1], texts, &options)) {
         const int result = redlock_client_open(nodes.data, &options, &redlock, &error);
         made = result == REDLOCK_OK ? client_made(env, redlock, words[2])
                                     : failure_of(env, result, error.text);

@@ -306,6 +306,8 @@ class Client {
   async acquire(resource, options = {}) {
     const { signal, wait = Infinity } = options;
     if (typeof wait !== 'number' || !(wait >= 0)) throw new TypeError('wait: a number of milliseconds, 0 or more, is expected');
+    if (options.holdMax !== undefined && !(options.holdMax > 0))
+      throw failure(BAD_ARGUMENT, 'holdMax: a number of milliseconds above 0 is expected'); // the library takes 0 as no limit
     signal?.throwIfAborted();
     this.#session.check();
     const entry = new Entry(this.#session, resource, options);

@@ -49,6 +49,8 @@ class Client:
         self._options = {name: as_bytes(value) if isinstance(value, str) else value
                          for name, value in given.items() if value is not None}
         self._nodes = nodes if nodes is None or isinstance(nodes, str) else ",".join(nodes)
+        if self._nodes is not None and "\0" in self._nodes:
+            raise ValueError("nodes contains a NUL")
         self._closed = False
         self._open_anew()
 
@@ -122,7 +124,9 @@ class Client:
         for key, value in options.items():
             if value is None:
                 continue
-            known[key] = milliseconds(value) if isinstance(value, float) or key.endswith(("_ms", "_ms_max")) else value
+            known[key] = milliseconds(value) if key.endswith(("_ms", "_ms_max")) else value
+        if known.get("hold_ms_max", 1) < 1:  # the library takes 0 as no limit
+            raise BadArgument(f"hold_max is {options['hold_ms_max']} s: it must be at least 1 ms", lib.REDLOCK_BAD_ARGUMENT)
         if "owner" in known:
             known["owner"] = ffi.from_buffer(as_bytes(known["owner"]))
             known["owner_bytes"] = len(known["owner"])

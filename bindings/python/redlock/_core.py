@@ -50,6 +50,10 @@ class Core:
         for name, value in options.items():
             keep.append(ffi.new("char[]", value) if isinstance(value, bytes) else value)
             setattr(given, name, keep[-1])
+            if name == "key_prefix":
+                given.key_prefix_bytes = len(value)
+            elif isinstance(value, bytes) and b"\0" in value:
+                raise ValueError(f"{name} contains a NUL")
         shim, error = ffi.new("struct shim **"), ffi.new("struct redlock_error *")
         result = lib.shim_open(nodes, given, shim, error)
         if result != lib.REDLOCK_OK:

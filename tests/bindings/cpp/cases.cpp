@@ -61,6 +61,7 @@ static void exclusive(const char *nodes) {
         CHECK(moved.held() && !other.try_acquire("it"));
         const auto text = refused<redlock::Held>([&] { other.acquire("it", {}, 100ms); });
         CHECK(text == "it: held by another");
+        refused<redlock::Held>([&] { other.acquire("it", {}, -1ms); });
         moved.extend(20s);
         CHECK(moved.validity() > 15s);
         moved = other.acquire("other"); // what it had is released
@@ -153,7 +154,7 @@ static void outlives(const char *nodes) {
     lock.release();
 }
 
-#ifdef REDLOCK_COROUTINES
+#ifdef __cpp_impl_coroutine
 struct Task {
     struct promise_type {
         Task get_return_object() {

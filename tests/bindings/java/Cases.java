@@ -401,6 +401,22 @@ public final class Cases {
         check(isFree("k"), "held by a client that is closed");
     }
 
+    /** As System.exit() in a callback does, which waits for a hook that closes the client. */
+    public static void hooked() throws Exception {
+        Redlock client = Redlock.open();
+        client.acquire("kept", USUAL);
+        CompletableFuture<Boolean> closed = new CompletableFuture<>();
+        client.acquireAsync("k", USUAL).thenAccept(lock -> {
+            try {
+                closed.complete(Thread.ofPlatform().start(client::close).join(Duration.ofSeconds(10)));
+            } catch (InterruptedException e) {
+                closed.completeExceptionally(e);
+            }
+        });
+        check(closed.get(), "close() waits for a callback that waits for it");
+        check(isFree("k") && isFree("kept"), "held by a client that is closed");
+    }
+
     public static void forgotten() throws Exception {
         Redlock client = Redlock.open();
         client.acquire("one", USUAL);
@@ -438,11 +454,15 @@ public final class Cases {
                 check(second.fence() > first.fence() && second.fence() > 0, second.fence());
             }
             LinkedBlockingQueue<Leader> seen = new LinkedBlockingQueue<>();
+            Thread.setDefaultUncaughtExceptionHandler((thread, e) -> {
+                System.out.println(e.getMessage());
+                throw new IllegalStateException("a handler's");
+            });
             AtomicInteger reports = new AtomicInteger();
             Observer observer = client.observe("helm", leader -> {
                 seen.add(leader);
                 reports.incrementAndGet();
-                throw new IllegalStateException("an observer's"); // is printed, and nothing else
+                throw new IllegalStateException("an observer's"); // goes to the handler, and nowhere else
             });
             Lock helm = client.elect("helm", "host1", USUAL);
             Leader leader = next(seen, Leader.State.KNOWN);

@@ -88,7 +88,7 @@ def case(name, place, environ, *options, servers=()):
 UP = {mode: ("redlock", "up", "-q", "-n", "3", "--mode", mode, "--") for mode in ("classic", "guarded")}
 
 
-@pytest.mark.parametrize("name", ["basics", "kinds", "futures", "interrupts", "starved", "mistakes", "closing", "forgotten", "exits"])
+@pytest.mark.parametrize("name", ["basics", "kinds", "futures", "interrupts", "starved", "mistakes", "closing", "hooked", "forgotten", "exits"])
 def test_on_three_nodes(name, empty, environ):
     case(name, empty, environ, servers=UP["classic"])
 

@@ -88,10 +88,11 @@ const cases = {
     assert.throws(() => new Client(nodes, { mode: 'strict' }), { code: 'BAD_ARGUMENT' });
     assert.throws(() => new Client(nodes, { nodeTimeout: '50' }), TypeError);
     assert.throws(() => new Client(nodes, { user: 1 }), TypeError);
+    assert.throws(() => new Client('redis://a\0b'), TypeError);
     for (const none of [undefined, '', []]) assert.throws(() => new Client(none), { code: 'BAD_ARGUMENT' });
     for (const options of [{ ttl: '30' }, { wait: NaN }, { wait: -1 }, { wait: '5' }, { owner: 7 }])
       await assert.rejects(client.acquire('tide', options), TypeError);
-    for (const options of [{ ttl: 1 }, { ttl: Infinity }, { slots: -1 }, { slots: 65 }, { holdMax: -5 }])
+    for (const options of [{ ttl: 1 }, { ttl: Infinity }, { slots: -1 }, { slots: 65 }, { holdMax: -5 }, { holdMax: 0 }])
       await assert.rejects(client.acquire('tide', options), { code: 'BAD_ARGUMENT' });
     for (const resource of [undefined, 5, {}, [5], new Float64Array(3)]) await assert.rejects(client.acquire(resource));
     for (const resource of ['', [], Array(65).fill('a'), 'redlock:node', 'x'.repeat(70000)])

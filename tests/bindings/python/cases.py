@@ -184,6 +184,13 @@ def test_blocking_errors(client, name, monkeypatch):
         client.lock(name, ttl=0.001).acquire()
     with pytest.raises(redlock.BadArgument, match="nope"):
         redlock.Client("nope://db").lock(name).acquire()
+    for passed in (0, -1, 0.0004):
+        with pytest.raises(redlock.BadArgument, match="hold_max"):
+            client.lock(name, hold_max=passed)
+    with pytest.raises(ValueError, match="NUL"):
+        redlock.Client("redis://a\0b")
+    with pytest.raises(TypeError):
+        client.lock(name, slots=1.5).acquire()
     for mistaken in (lambda: client.lock(3), lambda: client.lock([name, 3]), lambda: client.elect(name, 3), lambda: client.observe(3)):
         with pytest.raises(TypeError):
             mistaken()

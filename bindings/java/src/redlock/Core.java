@@ -5,7 +5,6 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandles;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -16,6 +15,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.ReentrantLock;
 
 /** A client of the library, and the thread that waits for its descriptor. It is freed after all that it keeps. */
 final class Core {
@@ -42,9 +42,10 @@ final class Core {
     private boolean closed;
     private volatile boolean stopped;
 
-    /** Of `thread` alone: what came out of redlock_process(). */
-    private final Queue<Runnable> ended = new ArrayDeque<>();
-    private boolean submits;
+    /** In a turn one thread asks the library what there is: `thread`, or one that closes while `thread` is in a callback. */
+    private final ReentrantLock turns = new ReentrantLock(true);
+    private final Queue<Runnable> ended = new ConcurrentLinkedQueue<>(); // what came out of redlock_process()
+    private volatile boolean submits;
 
     private final Queue<Handle> submitted = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean gathers = new AtomicBoolean();
@@ -87,6 +88,7 @@ final class Core {
         synchronized (this) {
             if (--users > 0 || !closed) return;
         }
+        Native.signal(wake);
         unused.complete(null);
     }
 
@@ -113,7 +115,7 @@ final class Core {
             LOCKS.put(lock.address(), handle);
             keep(handle);
             return handle;
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             exit();
             throw e;
         }
@@ -148,7 +150,7 @@ final class Core {
             check(Abi.redlock_observe_start(client, Native.bytes(arena, name), name.length, LEADER,
                     MemorySegment.ofAddress(observer.number), made, error), resource, error);
             return made.get(ValueLayout.ADDRESS, 0);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             OBSERVERS.remove(observer.number);
             exit();
             throw e;
@@ -178,37 +180,38 @@ final class Core {
             if (users == 0) unused.complete(null);
         }
         for (Kept each : kept) each.close();
-        unused.join();
-        stopped = true;
-        Native.signal(wake);
-        join();
-        Abi.redlock_client_free(client);
-        Native.close(wake);
-    }
-
-    private void join() {
-        boolean interrupted = false;
-        while (thread.isAlive()) {
-            try {
-                thread.join();
-            } catch (InterruptedException e) {
-                interrupted = true;
-            }
+        while (!unused.isDone() && turn()) {
+            // on: `thread` may be in a callback that waits for this thread, as System.exit() does for hooks
         }
-        if (interrupted) Thread.currentThread().interrupt();
+        Native.signal(wake);
+        turns.lock();
+        try {
+            stopped = true;
+            Abi.redlock_client_free(client);
+            Native.close(wake);
+        } finally {
+            turns.unlock();
+        }
     }
 
     // ---- the thread ----------------------------------------------------------------------------
 
     private void listen() {
-        while (!stopped && turn()) {
+        while (turn()) {
             // on
         }
     }
 
     private boolean turn() {
-        Native.poll(fds);
-        boolean on = Abi.redlock_process(client) == Abi.REDLOCK_OK;
+        boolean on;
+        turns.lock();
+        try {
+            if (stopped) return false;
+            Native.poll(fds);
+            on = Abi.redlock_process(client) == Abi.REDLOCK_OK;
+        } finally {
+            turns.unlock();
+        }
         handOut();
         return on;
     }
@@ -235,7 +238,7 @@ final class Core {
     }
 
     private void run(Runnable after) {
-        if (Thread.currentThread() == thread) {
+        if (turns.isHeldByCurrentThread()) {
             ended.add(after);
         } else {
             after.run();
@@ -244,7 +247,11 @@ final class Core {
 
     private static void report(Throwable e) {
         Thread self = Thread.currentThread();
-        self.getUncaughtExceptionHandler().uncaughtException(self, e);
+        try {
+            self.getUncaughtExceptionHandler().uncaughtException(self, e);
+        } catch (Throwable ignored) {
+            // as in every thread: what the handler throws goes nowhere
+        }
     }
 
     // No exception may leave a callback: the virtual machine would end.
@@ -292,8 +299,11 @@ final class Core {
         }
         if (Thread.currentThread().isVirtual() && flying.get() > 1) {
             if (!gathers.compareAndSet(false, true)) return;
-            Thread.yield();
-            gathers.set(false);
+            try {
+                Thread.yield();
+            } finally {
+                gathers.set(false);
+            }
         }
         startAll();
     }

@@ -3,8 +3,10 @@ package redlock;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.spi.AbstractInterruptibleChannel;
+import java.nio.charset.StandardCharsets;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.function.ToIntFunction;
@@ -118,7 +120,15 @@ final class Handle implements Core.Kept {
      * thread remains interrupted. */
     int acquire(long wait) {
         if (Thread.currentThread().isVirtual()) return await(acquireAsync(wait));
-        return begin() == null ? Abi.REDLOCK_CANCELLED : finish(new Interruption(this).acquire(wait));
+        if (begin() == null) return Abi.REDLOCK_CANCELLED;
+        int result = Abi.REDLOCK_CANCELLED;
+        int said;
+        try {
+            result = new Interruption(this).acquire(wait);
+        } finally {
+            said = finish(result);
+        }
+        return said;
     }
 
     private int await(CompletableFuture<Integer> done) {
@@ -171,8 +181,12 @@ final class Handle implements Core.Kept {
         }
         CompletableFuture<Integer> done = begin();
         if (done == null) return CompletableFuture.failedFuture(explain(Abi.REDLOCK_BUSY));
-        int started = operation.applyAsInt(busy());
-        if (started != Abi.REDLOCK_OK) finish(started);
+        int started = Abi.REDLOCK_CANCELLED;
+        try {
+            started = operation.applyAsInt(busy());
+        } finally {
+            if (started != Abi.REDLOCK_OK) finish(started);
+        }
         return done.thenAccept(result -> {
             if (result != Abi.REDLOCK_OK) throw explain(result);
         });
@@ -185,9 +199,9 @@ final class Handle implements Core.Kept {
     synchronized String token() {
         if (lock == null || closing) return "";
         try (Arena arena = Arena.ofConfined()) {
-            MemorySegment token = arena.allocate(Abi.REDLOCK_TOKEN_BYTES_MAX + 1L);
+            MemorySegment token = arena.allocate(Abi.REDLOCK_TOKEN_BYTES_MAX);
             long bytes = Abi.redlock_token_copy(lock, token, Abi.REDLOCK_TOKEN_BYTES_MAX);
-            return token.asSlice(0, bytes + 1).getString(0);
+            return new String(token.asSlice(0, bytes).toArray(ValueLayout.JAVA_BYTE), StandardCharsets.UTF_8);
         }
     }
 
