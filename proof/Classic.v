@@ -163,7 +163,8 @@ Inductive event :=
 | Repairs (c : attempt) (ttl : Z)                    (* SET NX again, where the key is absent; also of one
                                                         that has won and was not told yet *)
 | Cuts (c : attempt) (until : time)                  (* hold_max, the loss margin, and the like *)
-| Releases (c : attempt).                            (* also: gives up, is cancelled, has lost *)
+| Releases (c : attempt).                            (* also: gives up, is cancelled, has lost; or an operator
+                                                        breaks the lock, and the client does not know it *)
 
 Definition update {A : Type} (f : nat -> A) (i : nat) (a : A) : nat -> A :=
   fun j => if (j =? i)%nat then a else f j.
@@ -215,7 +216,7 @@ Definition step (y : system) (s : state) (e : event) : option state :=
       | _ => None
       end
   | Begins_extension c ttl =>
-      match phase_of s c with Holding _ => Some (with_sent s (extend_of c (now s) ttl)) | _ => None end
+      match phase_of s c with Holding _ | Over => Some (with_sent s (extend_of c (now s) ttl)) | _ => None end
   | Extended c t ttl until =>
       match phase_of s c with
       | Holding old =>
@@ -228,8 +229,8 @@ Definition step (y : system) (s : state) (e : event) : option state :=
       end
   | Repairs c ttl =>
       match phase_of s c with
-      | Trying _ _ | Holding _ => Some (with_sent s (set_of c (now s) ttl))
-      | _ => None
+      | Trying _ _ | Holding _ | Over => Some (with_sent s (set_of c (now s) ttl))
+      | Idle => None
       end
   | Cuts c until =>
       match phase_of s c with
@@ -618,8 +619,8 @@ Proof.
     intros u same. inversion same; subst. exists (set_of c t ttl). repeat split; [| assumption | lia].
     now apply (attempts_are_past s inv c t ttl).
   - (* Begins_extension *)
-    destruct (phase_of s c) eqn:at_c; inversion happens; subst.
-    apply invariant_sent; [assumption | discriminate | reflexivity].
+    destruct (phase_of s c) eqn:at_c; inversion happens; subst;
+      (apply invariant_sent; [assumption | discriminate | reflexivity]).
   - (* Extended *)
     destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate.
     destruct (majority _ _ _) eqn:won; [| discriminate].
@@ -765,7 +766,7 @@ Proof.
     destruct (Nat.eq_dec c0 c) as [-> | differ]; [| now apply other].
     destruct won as [[? ?] | ?]; congruence.
   - (* Begins_extension *)
-    destruct (phase_of s c0); inversion happens; subst. now split.
+    destruct (phase_of s c0); inversion happens; subst; now split.
   - (* Extended *)
     destruct (phase_of s c0) as [| | old |] eqn:at_0; try discriminate.
     destruct (majority _ _ _); [| discriminate]. destruct (_ <=? now s); [| discriminate].

@@ -85,6 +85,37 @@ Proof.
     + specialize (IH steady' t t' order). unfold million in *. lia.
 Qed.
 
+(* A server's clock may be set back: keys only end later. *)
+Fixpoint is_not_quick (most : Z) (clock : list segment) : bool :=
+  match clock with
+  | [] => false
+  | [g] => (0 <=? rate g) && (rate g <=? most)
+  | g :: older => (0 <=? rate g) && (rate g <=? most) && (shown g <=? clock_at older (from g)) && is_not_quick most older
+  end.
+
+Lemma not_quick_runs : forall most clock, is_not_quick most clock = true -> forall t t', t <= t' ->
+  million * (clock_at clock t' - clock_at clock t) <= most * (t' - t) + million * Z.of_nat (length clock).
+Proof.
+  intros most. induction clock as [| g older IH]; [discriminate |]. intros not_quick t t' order.
+  destruct older as [| h older].
+  - cbn [is_not_quick] in not_quick. apply andb_true_iff in not_quick as [low high].
+    cbn [clock_at length]. pose proof (one_segment 0 most g t t'). lia.
+  - set (rest := h :: older) in *.
+    assert (parts : 0 <= rate g /\ rate g <= most /\ shown g <= clock_at rest (from g) /\ is_not_quick most rest = true).
+    { subst rest. cbn [is_not_quick] in not_quick |- *. rewrite !andb_true_iff, !Z.leb_le in not_quick. tauto. }
+    destruct parts as (low & high & joint & not_quick').
+    assert (at_g : forall u, clock_at (g :: rest) u = if from g <=? u then segment_at g u else clock_at rest u)
+      by reflexivity.
+    rewrite !at_g. replace (Z.of_nat (length (g :: rest))) with (1 + Z.of_nat (length rest)) by (cbn [length]; lia).
+    destruct (from g <=? t) eqn:before; destruct (from g <=? t') eqn:before'; try lia.
+    + pose proof (one_segment 0 most g t t' low high order). unfold million in *. lia.
+    + specialize (IH not_quick' t (from g) ltac:(lia)).
+      pose proof (one_segment 0 most g (from g) t' low high ltac:(lia)) as last.
+      assert (start : segment_at g (from g) = shown g) by (unfold segment_at; rewrite run_of_start; lia).
+      rewrite start in last. unfold million in *. lia.
+    + specialize (IH not_quick' t t' order). unfold million in *. lia.
+Qed.
+
 (* A server counts whole milliseconds. *)
 Definition whole_ms (t : time) : time := t / ms * ms.
 
@@ -148,7 +179,7 @@ Definition drift_covers_b (w : world) : bool :=
 Definition is_sound (w : world) : bool :=
   forallb (same_list (hd [] (nodes_of w))) (nodes_of w) &&
   forallb (is_steady (million - slow_ppm w) (2 * million)) (client_clocks w) &&
-  forallb (is_steady 0 (million + fast_ppm w)) (server_clocks w) &&
+  forallb (is_not_quick (million + fast_ppm w)) (server_clocks w) &&
   (0 <=? slow_ppm w) && (slow_ppm w <=? million) && (0 <=? fast_ppm w) && (fast_ppm w <=? million) &&
   forallb (fun a => forallb (fun x => (x <? resources w)%nat) (snd (snd a))) (attempts w) &&
   drift_covers_b w.
@@ -174,6 +205,15 @@ Proof.
   - rewrite nth_overflow by assumption. cbn. apply andb_true_iff. rewrite !Z.leb_le. lia.
 Qed.
 
+Lemma is_not_quick_nth : forall most clocks i, forallb (is_not_quick most) clocks = true ->
+  million <= most -> is_not_quick most (nth i clocks true_clock) = true.
+Proof.
+  intros most clocks i all bounds.
+  destruct (Nat.lt_ge_cases i (length clocks)) as [inside | outside].
+  - rewrite forallb_forall in all. apply all. now apply nth_In.
+  - rewrite nth_overflow by assumption. now apply Z.leb_le.
+Qed.
+
 Lemma sound_worlds_are_sound : forall w, is_sound w = true -> forall a, holds a (system_of w).
 Proof.
   intros w ok. unfold is_sound in ok. rewrite !andb_true_iff in ok.
@@ -186,8 +226,8 @@ Proof.
   intros []; try reflexivity; cbn [holds].
   - intros n m m'. cbn. rewrite !Nat.eqb_eq. congruence.
   - intros m t t' order. cbn [server_clock server_ppm server_error system_of].
-    pose proof (steady_runs 0 (million + fast_ppm w) (nth m (server_clocks w) true_clock)
-      ltac:(apply is_steady_nth; [assumption | unfold million in *; lia]) t t' order) as [_ runs].
+    pose proof (not_quick_runs (million + fast_ppm w) (nth m (server_clocks w) true_clock)
+      ltac:(apply is_not_quick_nth; [assumption | lia]) t t' order) as runs.
     pose proof (segments_at_most (server_clocks w) m).
     pose proof (whole_ms_bounds (clock_at (nth m (server_clocks w) true_clock) t)).
     pose proof (whole_ms_bounds (clock_at (nth m (server_clocks w) true_clock) t')).
@@ -214,6 +254,7 @@ Record table := {
   t_sent : list request;
   t_votes : list vote;
   t_got : list vote; (* those of them that clients have received *)
+  t_broken : list attempt; (* an operator broke their locks *)
 }.
 
 Definition as_state (t : table) : state :=
@@ -252,7 +293,7 @@ Definition tabulate (w : world) (t : table) (e : event) (s : state) : table :=
                  | Some c => (c, phase_of s c) :: without (t_phases t) c
                  | None => t_phases t
                  end;
-     t_sent := sent s; t_votes := votes s; t_got := t_got t |}.
+     t_sent := sent s; t_votes := votes s; t_got := t_got t; t_broken := t_broken t |}.
 
 Definition table_step (w : world) (t : table) (e : event) : option table :=
   match step (system_of w) (as_state t) e with
@@ -260,7 +301,7 @@ Definition table_step (w : world) (t : table) (e : event) : option table :=
   | None => None
   end.
 
-Definition first_table : table := {| t_now := 0; t_keys := []; t_phases := []; t_sent := []; t_votes := []; t_got := [] |}.
+Definition first_table : table := {| t_now := 0; t_keys := []; t_phases := []; t_sent := []; t_votes := []; t_got := []; t_broken := [] |}.
 
 (* The same state, whatever the functions are made of. *)
 Record alike (s t : state) : Prop := {
@@ -325,7 +366,7 @@ Proof.
     constructor; cbn; auto. intros. unfold update. destruct (_ =? _)%nat; [| auto]. now destruct (_ =? _)%nat.
   - destruct (phase_of s c) as [| t0 ttl0 | |]; try discriminate.
     rewrite majority_same, end_same. destruct (majority _ _ _ && _); inversion happens; subst. eauto.
-  - destruct (phase_of s c); inversion happens; subst. eauto.
+  - destruct (phase_of s c); inversion happens; subst; eauto.
   - destruct (phase_of s c) as [| | old |]; try discriminate.
     destruct (_ && _ && _ && _); inversion happens; subst. eauto.
   - destruct (phase_of s c); inversion happens; subst; eauto.
@@ -481,6 +522,7 @@ Inductive fact :=
 | Prolonged (c : attempt) (until : time) (* ... that an extension counts, and validity ends then *)
 | Lost (c : attempt)                     (* ... that the lock is lost *)
 | Released (c : attempt)                 (* from here on it does not act as holder *)
+| Broken (c : attempt)                   (* it was an operator who released it: its client goes on *)
 | Says (c : attempt) (rest_ms : Z) (held : bool). (* the client asks: so many milliseconds are left, and it is held *)
 
 Record seen := { at_ : time; fact_of : fact }.
@@ -524,19 +566,29 @@ Fixpoint prolong (w : world) (t : table) (c : attempt) (until : time) (l : list 
       match prolonged with Some t' => Some t' | None => prolong w t c until l end
   end.
 
+(* It holds the lock, or an operator has broken it. *)
+Definition may_extend (t : table) (c : attempt) : bool :=
+  contains (t_broken t) c || match phase_in t c with Holding _ => true | _ => false end.
+
+Definition with_broken (t : table) (c : attempt) : table :=
+  {| t_now := t_now t; t_keys := t_keys t; t_phases := t_phases t; t_sent := t_sent t; t_votes := t_votes t;
+     t_got := t_got t; t_broken := c :: t_broken t |}.
+
 Definition check_fact (w : world) (t : table) (f : fact) : option table :=
   match f with
   | Sent_set k c n l ttl =>
       only_if (from_to w k c n && same_list (wanted w c) l)
         match phase_in t c with
-        | Idle => table_step w t (Begins c ttl)
         (* to one node more, or again *)
         | Trying _ _ | Holding _ =>
             if is_sent t (set_of c (t_now t) ttl) then Some t else table_step w t (Repairs c ttl)
-        | Over => None
+        | Over =>
+            if is_sent t (set_of c (t_now t) ttl) then Some t
+            else only_if (contains (t_broken t) c) (table_step w t (Repairs c ttl))
+        | Idle => table_step w t (Begins c ttl)
         end
   | Sent_extend k c n ttl =>
-      only_if (from_to w k c n)
+      only_if (from_to w k c n && may_extend t c)
         (if is_sent t (extend_of c (t_now t) ttl) then Some t else table_step w t (Begins_extension c ttl))
   | Sent_delete k c n =>
       only_if (from_to w k c n)
@@ -548,7 +600,7 @@ Definition check_fact (w : world) (t : table) (f : fact) : option table :=
       only_if (Bool.eqb granted (grants w t m r)) (table_step w t (Arrives n m r))
   | Got n r => only_if (existsb (fun v => (voter v =? n)%nat && request_eqb (answered v) r) (t_votes t))
       (Some {| t_now := t_now t; t_keys := t_keys t; t_phases := t_phases t; t_sent := t_sent t; t_votes := t_votes t;
-               t_got := {| voter := n; answered := r |} :: t_got t |})
+               t_got := {| voter := n; answered := r |} :: t_got t; t_broken := t_broken t |})
   | Key_is m x k => only_if (is_key k (keys (as_state t) m x)) (Some t)
   | Key_ended m x => table_step w t (Ends m x)
   | Won c until =>
@@ -567,6 +619,7 @@ Definition check_fact (w : world) (t : table) (f : fact) : option table :=
       | _ => Some t
       end
   | Released c => table_step w t (Releases c)
+  | Broken c => only_if (match phase_in t c with Over => true | _ => false end) (Some (with_broken t c))
   | Says c rest_ms held => only_if (says_right w t c rest_ms held) (Some t)
   end.
 
@@ -615,7 +668,7 @@ Proof.
   intros w t f t' ok. destruct f; cbn [check_fact] in ok;
     try (apply only_if_some in ok as [_ ok]); try (right; eexists; exact ok).
   - destruct (phase_in t c); try discriminate; try (right; eexists; exact ok);
-      (destruct (is_sent _ _); [left; congruence | right; eauto]).
+      (destruct (is_sent _ _); [left; congruence |]; try (apply only_if_some in ok as [_ ok]); right; eauto).
   - destruct (is_sent _ _); [left; congruence | right; eauto].
   - destruct (phase_in t c); try discriminate; (destruct (is_sent _ _); [left; congruence | right; eauto]).
   - left. now inversion ok.
@@ -624,6 +677,7 @@ Proof.
   - destruct (phase_in t c); try discriminate. destruct (until <=? until0); [left; congruence |].
     apply prolong_steps in ok as (b & l & ok). right. eauto.
   - destruct (phase_in t c); try (left; congruence). right. eauto.
+  - left. now inversion ok.
   - left. congruence.
 Qed.
 
@@ -702,13 +756,12 @@ Proof.
     destruct (keeps_holding w u e v c bound ok run' happens holding) as (b & ? & ?); [assumption .. |].
     exists b. split; [assumption | lia]. }
   intros c until is_known.
-  destruct (fact_of f) as [k d n l ttl | k d n ttl | k d n | n m r granted | n r | m x k | m x | d v | d v | d | d | d];
+  destruct (fact_of f) as [k d n l ttl | k d n ttl | k d n | n m r granted | n r | m x k | m x | d v | d v | d | d | d | d];
     cbn [check_fact] in accepted; cbn [tell] in is_known;
     try (apply only_if_some in accepted as [_ accepted]).
-  - destruct (phase_in u d); try discriminate.
-    + eapply others; eauto; discriminate.
-    + destruct (is_sent _ _); [inversion accepted; subst; auto |]. eapply others; eauto; discriminate.
-    + destruct (is_sent _ _); [inversion accepted; subst; auto |]. eapply others; eauto; discriminate.
+  - destruct (phase_in u d); try discriminate;
+      try (destruct (is_sent _ _); [inversion accepted; subst; auto |]);
+      try (apply only_if_some in accepted as [_ accepted]); eapply others; eauto; discriminate.
   - destruct (is_sent _ _); [inversion accepted; subst; auto |]. eapply others; eauto; discriminate.
   - destruct (Nat.eq_dec c d) as [<- | other].
     + destruct (right' c until is_known) as (bound & holding & _). rewrite holding in accepted. discriminate.
@@ -740,6 +793,7 @@ Proof.
     eapply others; eauto; congruence.
   - destruct (Nat.eqb_spec d c) as [-> | other]; [discriminate |].
     eapply others; eauto; congruence.
+  - inversion accepted; subst. exact (right' c until is_known).
   - inversion accepted; subst. auto.
 Qed.
 
@@ -773,6 +827,7 @@ Proof.
   - destruct (phase_in t c); try discriminate; try (eapply it; [| exact ok]; exact I).
     + destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I].
     + destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I].
+    + destruct (is_sent _ _); [congruence |]. apply only_if_some in ok as [_ ok]. eapply it; [| exact ok]; exact I.
   - destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I].
   - destruct (phase_in t c); try discriminate; (destruct (is_sent _ _); [congruence | eapply it; [| exact ok]; exact I]).
   - now inversion ok.
@@ -781,6 +836,7 @@ Proof.
   - destruct (phase_in t c); try discriminate. destruct (_ <=? _); [congruence |].
     apply prolong_steps in ok as (b & l & ok). eapply it; [| exact ok]; exact I.
   - destruct (phase_in t c); try congruence. eapply it; [| exact ok]; exact I.
+  - now inversion ok.
   - congruence.
 Qed.
 

@@ -144,9 +144,10 @@ Definition with_birth s b i := {| moment_now := moment_now s; life_of := update 
 Definition with_log s l := {| moment_now := moment_now s; life_of := life_of s; claims := claims s;
   claimed_at := claimed_at s; knows := knows s; fence := fence s; keys := keys s; registered := registered s;
   birth_of := birth_of s; log := l ++ log s; sets := sets s; phase_of := phase_of s; grants := grants s |}.
-Definition with_set s f := {| moment_now := moment_now s; life_of := life_of s; claims := claims s;
+Definition with_sets s l := {| moment_now := moment_now s; life_of := life_of s; claims := claims s;
   claimed_at := claimed_at s; knows := knows s; fence := fence s; keys := keys s; registered := registered s;
-  birth_of := birth_of s; log := log s; sets := f :: sets s; phase_of := phase_of s; grants := grants s |}.
+  birth_of := birth_of s; log := log s; sets := l; phase_of := phase_of s; grants := grants s |}.
+Definition with_set s f := with_sets s (f :: sets s).
 Definition with_phase s c p := {| moment_now := moment_now s; life_of := life_of s; claims := claims s;
   claimed_at := claimed_at s; knows := knows s; fence := fence s; keys := keys s; registered := registered s;
   birth_of := birth_of s; log := log s; sets := sets s; phase_of := update (phase_of s) c p; grants := grants s |}.
@@ -251,6 +252,7 @@ Inductive event :=
 | Confirms_ (b : body) (c : attempt)
 | Reads (b : body)
 | Learns (b : body) (n : node) (r : rank)                    (* an agent registers an incarnation *)
+| Renames (b : body)                                         (* a break changes the nonce of its record *)
 | Dies (b : body)
 | Claims (b : body) (known : node -> rank) (fences : stripe -> Z) (held : resource -> option key)
 | Is_registered (b : body) (at_ : list body)
@@ -258,7 +260,7 @@ Inductive event :=
 | Wins (c : attempt) (t : Z) (places : list nat) (confirm : option (list nat)) (until : time)
 | Extended (c : attempt) (began : nat) (ttl : Z) (places : list nat) (until : time)
 | Cuts (c : attempt) (until : time)
-| Releases (c : attempt).
+| Releases (c : attempt).                                    (* or an operator breaks the lock *)
 
 Definition is_owned (c : attempt) (k : option key) : bool :=
   match k with Some k => (owner k =? c)%nat | None => false end.
@@ -324,6 +326,8 @@ Definition act (y : system) (s : state) (e : event) : option state :=
   | Confirms_ b c => when (intact s b) (with_log s [observe s b (fence s b) (Confirms c)])
   | Reads b => when (intact s b) (with_log s [observe s b (fence s b) Is_read])
   | Learns b n r => Some (with_body s b (update (knows s b) n (Nat.max (knows s b n) r)) (fence s b) (keys s b))
+  (* A ZADD that follows its SET only now finds no fences. *)
+  | Renames b => Some (with_sets s (filter (fun f => negb (fst (fst (fst f)) =? b)%nat) (sets s)))
   | Dies b => when (alive s b) (with_life s b Dead)
   | Claims b known fences held =>
       match life_of s b with

@@ -10,16 +10,20 @@ Open Scope Z_scope.
 Definition has_lock (y : system) (s : state) (c : attempt) (x : resource) : Prop :=
   inside y s c = true /\ resource_of y c = x.
 
-Record clocks_run (y : system) : Prop := {
+(* No server's clock gains too much between these two times. *)
+Definition servers_run (y : system) (since until : time) : Prop := forall b t t', since <= t -> t <= t' -> t' <= until ->
+  million * (server_clock y b t' - server_clock y b t)
+  <= (million + server_ppm y) * (t' - t) + million * server_error y.
+
+Record clients_run (y : system) : Prop := {
   of_clients : client_clocks_run y;
   of_agents : agent_clocks_run y;
-  of_servers : forall b t t', t <= t' ->
-    million * (server_clock y b t' - server_clock y b t)
-    <= (million + server_ppm y) * (t' - t) + million * server_error y;
   drift_is_enough : drift_covers (drift_ppm y) (drift_fixed y) (client_ppm y) (server_ppm y)
                                  (client_error y) (server_error y);
   wait_is_enough : wait_covers y;
 }.
+
+Definition clocks_run (y : system) : Prop := clients_run y /\ forall since until, servers_run y since until.
 
 (* With the defaults, the wait covers two clocks of which each is wrong by one per cent. *)
 Lemma defaults_wait_long_enough : forall y, drift_ppm y = ppm_default -> drift_fixed y = fixed_default ->
@@ -240,6 +244,11 @@ Proof.
   - (* Learns *)
     inversion acts; subst. apply quiet; auto. apply keys_of_others. intros x k _ has. left. exists k.
     repeat split; [assumption | lia].
+  - (* Renames *)
+    inversion acts; subst. apply (meaning_step_by s); simpl; auto.
+    + now apply same_keys.
+    + intros b' c began ttl f_in. left. now apply filter_In in f_in.
+    + intros c until at_c. left. exists until. split; [assumption | lia].
   - (* Dies *)
     apply when_some in acts as [_ ->]. apply quiet; auto; [now apply same_keys |]. simpl. intros b' known.
     destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
@@ -305,7 +314,7 @@ Qed.
 
 (* ---- exclusion ---------------------------------------------------------------------------------- *)
 
-Hypothesis clocks : clocks_run y.
+Hypothesis clocks : clients_run y.
 
 (* A round that began before a body was registered that is intact by now: its validity has ended. *)
 Lemma ended_by_birth : forall s b i c began ttl n, history y s -> birth_of s b = Some i ->
@@ -322,33 +331,36 @@ Qed.
 (* A key that has ended: the validity that rests on it ended before, and stays so. *)
 Lemma ended_by_clock : forall s b c began ttl set ended n,
   (began <= set <= ended)%nat -> (ended <= moment_now s <= n)%nat ->
+  servers_run y (time_at y began) (now y s) ->
   server_clock y b (time_at y set) + ttl <= server_clock y b (time_at y ended) ->
   validity_end y c began ttl <= client_clock y c (time_at y n).
 Proof.
-  intros s b c began ttl set ended n first later lived.
+  intros s b c began ttl set ended n first later run lived.
   destruct (Z_lt_ge_dec (client_clock y c (time_at y n)) (validity_end y c began ttl)) as [valid |]; [exfalso | lia].
   unfold validity_end in valid.
   pose proof (time_goes_forward y well began set ltac:(lia)).
   pose proof (time_goes_forward y well set ended ltac:(lia)).
   pose proof (time_goes_forward y well ended n ltac:(lia)).
+  pose proof (time_goes_forward y well ended (moment_now s) ltac:(lia)).
   pose proof (validity_ends_first (drift_ppm y) (drift_fixed y) (client_ppm y) (server_ppm y)
     (client_error y) (server_error y) ttl (time_at y began) (time_at y set) (time_at y ended) (time_at y n)
     (client_clock y c) (server_clock y b)) as ends_first.
   assert (server_clock y b (time_at y ended) - server_clock y b (time_at y set) < ttl); [| lia].
-  apply ends_first; try assumption; try apply clocks; lia.
+  apply ends_first; try assumption; try apply clocks; try lia. apply run; unfold now; lia.
 Qed.
 
 (* What a vote or an extension means now: the attempt is over, or its validity has ended for good, or the
    key is there (or was when the body died). *)
 Lemma voter_has_the_key : forall s c o began ttl, history y s -> meaning s ->
   phase_of s c <> Over -> ttl <= ttl_max y -> In o (log s) -> asserts o c began ttl ->
+  servers_run y (time_at y began) (now y s) ->
   (forall n, (moment_now s <= n)%nat -> validity_end y c began ttl <= client_clock y c (time_at y n)) \/
   exists k, keys s (of_body o) (resource_of y c) = Some k /\ owner k = c.
 Proof.
-  intros s c o began ttl h m not_over short o_in is.
+  intros s c o began ttl h m not_over short o_in is run.
   destruct (all_meant s m o o_in c began ttl is) as [over | [k | (i & born & first)]]; [congruence | |].
   - destruct k as (set & past & [(k & has & own & _) | (ended & between & lived)]); [eauto | left].
-    intros n later. apply (ended_by_clock s (of_body o) c began ttl set ended n); [lia | lia | assumption].
+    intros n later. apply (ended_by_clock s (of_body o) c began ttl set ended n); [lia | lia | assumption | assumption].
   - left. intros n later. eapply ended_by_birth; eauto.
 Qed.
 
@@ -366,29 +378,65 @@ Proof.
   pose proof (ended_by_birth s b i c began ttl (moment_now s) h born ltac:(lia) short ltac:(lia)). unfold now in valid. lia.
 Qed.
 
-Lemma one_holder : forall s c d x, reachable y s -> has_lock y s c x -> has_lock y s d x -> c = d.
+(* It is inside validity now, and will be still at the time u. *)
+Definition has_lock_until (s : state) (u : time) (c : attempt) (x : resource) : Prop :=
+  has_lock y s c x /\ exists until, phase_of s c = Holding until /\ client_clock y c u < until.
+
+(* If the clocks of servers ran since the rounds began on which the two validities rest. *)
+Lemma one_holder_since : forall s u since c d x, reachable y s ->
+  (forall c began ttl, client_clock y c u < validity_end y c began ttl -> ttl <= ttl_max y -> (began <= moment_now s)%nat ->
+    since <= time_at y began) ->
+  servers_run y since (now y s) -> has_lock_until s u c x -> has_lock_until s u d x -> c = d.
 Proof.
-  intros s c d x reached [in_c of_c] [in_d of_d].
+  intros s u since c d x reached late run ((in_c & of_c) & until_c & at_c & valid_c) ((in_d & of_d) & until_d & at_d & valid_d).
   pose proof (history_reachable y well rules s reached) as h. pose proof (sayings_reachable y well rules s reached) as sa.
   pose proof (meaning_reachable s reached) as m. unfold inside in in_c, in_d.
-  destruct (phase_of s c) as [| | until_c |] eqn:at_c; try discriminate.
-  destruct (phase_of s d) as [| | until_d |] eqn:at_d; try discriminate.
-  rewrite Z.ltb_lt in in_c, in_d.
+  rewrite at_c in in_c. rewrite at_d in in_d. rewrite Z.ltb_lt in in_c, in_d.
   destruct (holders_are_proven s m c until_c at_c) as (vc & bc & tc & view_c & each_c & short_c & bound_c).
   destruct (holders_are_proven s m d until_d at_d) as (vd & bd & td & view_d & each_d & short_d & bound_d).
+  assert (narrow : forall e b t, client_clock y e u < validity_end y e b t -> t <= ttl_max y ->
+    (forall o, asserts o e b t -> In o (log s) -> (b <= moment_now s)%nat -> servers_run y (time_at y b) (now y s))).
+  { intros e b t valid short o is o_in past k u1 u2 ? ? ?. apply run; try lia. specialize (late e b t valid short past). lia. }
+  assert (past : forall o e b t, asserts o e b t -> In o (log s) -> (b <= moment_now s)%nat).
+  { intros o e b t is o_in. pose proof (all_said y s sa o o_in) as says. pose proof (is_past y s h o o_in). unfold said in says.
+    destruct is as [[v is] | is]; rewrite is in says; lia. }
   destruct (views_of_log_meet _ _ _ _ _ (is_lawful y s h) vc vd view_c view_d) as (o & p & o_in & p_in & same).
-  destruct (same_or_replaced _ _ _ _ _ (is_lawful y s h) o p (proj2 view_c o o_in) (proj2 view_d p p_in) same)
+  pose proof (proj2 view_c o o_in) as o_log. pose proof (proj2 view_d p p_in) as p_log.
+  pose proof (each_c o o_in) as is_c. pose proof (each_d p p_in) as is_d.
+  destruct (same_or_replaced _ _ _ _ _ (is_lawful y s h) o p o_log p_log same)
     as [one | [(i & born & newer) | (i & born & newer)]].
-  - destruct (voter_has_the_key s c o bc tc h m ltac:(congruence) short_c (proj2 view_c o o_in) (each_c o o_in))
+  - destruct (voter_has_the_key s c o bc tc h m ltac:(congruence) short_c o_log is_c
+      (narrow c bc tc ltac:(lia) short_c o is_c o_log (past o c bc tc is_c o_log)))
       as [ended | (k & has & own)]; [specialize (ended _ (Nat.le_refl _)); unfold now in *; lia |].
-    destruct (voter_has_the_key s d p bd td h m ltac:(congruence) short_d (proj2 view_d p p_in) (each_d p p_in))
+    destruct (voter_has_the_key s d p bd td h m ltac:(congruence) short_d p_log is_d
+      (narrow d bd td ltac:(lia) short_d p is_d p_log (past p d bd td is_d p_log)))
       as [ended | (k' & has' & own')]; [specialize (ended _ (Nat.le_refl _)); unfold now in *; lia |].
     rewrite one in has. congruence.
   - exfalso. apply (not_replaced s c vc bc tc o (of_body p) i); auto; lia.
   - exfalso. apply (not_replaced s d vd bd td p (of_body o) i); auto; lia.
 Qed.
 
+(* No lease is as long as ttl_max. *)
+Lemma began_within_ttl_max : forall s u c began ttl, 0 <= server_ppm y -> now y s <= u ->
+  client_clock y c u < validity_end y c began ttl -> ttl <= ttl_max y -> (began <= moment_now s)%nat ->
+  u - ttl_max y <= time_at y began.
+Proof.
+  intros s u c began ttl fast later valid short past.
+  pose proof (time_goes_forward y well _ _ past) as before_. unfold now in later.
+  pose proof (of_clients y clocks c (time_at y began) u ltac:(lia)) as shown.
+  destruct (drift_is_enough y clocks) as (p & b & rates & _). destruct (wait_is_enough y clocks) as (_ & _ & _ & _ & _ & _ & errors).
+  pose proof (drift_rounds_up (drift_ppm y) (drift_fixed y) ttl) as [round _]. unfold validity_end in valid.
+  set (span := u - time_at y began) in *. assert (0 <= span) by (unfold span; lia).
+  assert (rate : million - drift_ppm y <= million - client_ppm y) by (unfold million in *; nia).
+  assert (used : (million - client_ppm y) * span < (million - drift_ppm y) * ttl) by (unfold million in *; lia).
+  enough (span <= ttl) by (unfold span in *; lia).
+  destruct (Z_le_gt_dec span ttl) as [| longer]; [assumption | exfalso].
+  assert (0 <= million - drift_ppm y) by lia. nia.
+Qed.
+
 (* ---- tokens follow the order of wins ------------------------------------------------------------- *)
+
+Hypothesis servers : forall since until, servers_run y since until.
 
 (* When g was won, each of its voters had its key. So a rival's vote of the same body, for the same
    resource, came to nothing: the rival is over, or its validity has ended for good. *)
@@ -463,10 +511,10 @@ Proof.
       assert (a_log : In a (log s)) by (rewrite <- same_log; apply (votes_are_a_view y s' w w_won), a_in).
       destruct (votes_are_for_it y s' w w_won a a_in) as [is_w _].
       destruct (voter_has_the_key s (winner w) a (began_at w) (won_ttl w) h m ltac:(congruence)
-        (within_ttl_max y s' w w_won) a_log ltac:(left; eauto)) as [ended | (k & has & own)].
+        (within_ttl_max y s' w w_won) a_log ltac:(left; eauto) (servers _ _)) as [ended | (k & has & own)].
       { exfalso. specialize (ended _ (Nat.le_refl _)). pose proof (in_validity y s' w w_won). rewrite at_now in *. lia. }
       destruct (phase_of s c) eqn:at_c; try (now left; apply over);
-        (destruct (voter_has_the_key s c a' began ttl h m ltac:(congruence) short a'_in ltac:(left; eauto))
+        (destruct (voter_has_the_key s c a' began ttl h m ltac:(congruence) short a'_in ltac:(left; eauto) (servers _ _))
            as [ended | (k' & has' & own')];
          [right; intros n later; apply ended; lia | exfalso; rewrite <- same, common in has'; congruence]).
     + intros g g' a a' g_in g'_in a_in a'_in same differ common first.
@@ -532,7 +580,26 @@ End Exclusion.
 Theorem guarded_exclusion : forall y, well_formed y -> obeys y -> clocks_run y ->
   forall s, reachable y s ->
   forall c d x, has_lock y s c x -> has_lock y s d x -> c = d.
-Proof. intros y well rules clocks s reached c d x. now apply one_holder. Qed.
+Proof.
+  intros y well rules [clocks servers] s reached c d x has_c has_d.
+  assert (still : forall e, has_lock y s e x -> has_lock_until y s (now y s) e x).
+  { intros e has. split; [assumption |]. destruct has as [in_e _]. unfold inside in in_e.
+    destruct (phase_of s e) as [| | until |]; try discriminate. exists until. split; [reflexivity | now apply Z.ltb_lt]. }
+  apply (one_holder_since y well rules clocks s (now y s) (time_at y 0) c d x); auto.
+  intros. apply (time_goes_forward y well). lia.
+Qed.
+
+(* A server's clock that steps forward ends keys early. Exclusion rests on the last ttl_max of time alone: it holds
+   until the step, and from ttl_max after it. *)
+Theorem exclusion_between_steps : forall y, well_formed y -> obeys y -> clients_run y -> 0 <= server_ppm y ->
+  forall s, reachable y s ->
+  forall u, now y s <= u -> servers_run y (u - ttl_max y) (now y s) ->
+  forall c d x, has_lock_until y s u c x -> has_lock_until y s u d x -> c = d.
+Proof.
+  intros y well rules clocks fast s reached u later run c d x.
+  apply (one_holder_since y well rules clocks s u (u - ttl_max y)); [assumption | | assumption].
+  intros e began ttl. now apply (began_within_ttl_max y well clocks s).
+Qed.
 
 (* If clocks run, tokens grow in the order in which a lock is acquired, also among attempts that were
    under way at the same time. *)
@@ -541,4 +608,4 @@ Theorem tokens_follow_wins : forall y, well_formed y -> obeys y -> clocks_run y 
   forall g g', In g (grants s) -> In g' (grants s) ->
   winner g <> winner g' -> resource_of y (winner g) = resource_of y (winner g') ->
   (won_at g < won_at g')%nat -> fencing_token g < fencing_token g'.
-Proof. intros y well rules clocks s reached g g'. now apply higher_after_win. Qed.
+Proof. intros y well rules [clocks servers] s reached g g'. now apply higher_after_win. Qed.

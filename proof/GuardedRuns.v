@@ -51,12 +51,12 @@ Qed.
 
 Lemma world_clocks_run : forall dropped, clocks_run (world false dropped).
 Proof.
-  intros dropped. constructor; unfold client_clocks_run, agent_clocks_run, wait_covers;
+  intros dropped. split; [constructor | intros since until]; unfold servers_run, client_clocks_run, agent_clocks_run, wait_covers;
     cbn [world client_clock agent_clock server_clock client_ppm agent_ppm server_ppm client_error server_error agent_error
          drift_ppm drift_fixed andb]; intros; unfold million; try lia.
+  - repeat split; vm_compute; discriminate.
+  - repeat split; vm_compute; discriminate.
   - unfold ms. lia.
-  - repeat split; vm_compute; discriminate.
-  - repeat split; vm_compute; discriminate.
 Qed.
 
 Lemma world_obeys : forall a_stops, obeys (world a_stops None).

@@ -341,6 +341,10 @@ Proof.
     apply when_some in acts as [_ ->]. apply quiet; simpl; auto.
     intros o [<- | o_in]; [right | auto]. intros c' began' ttl' [[u0 is] | is]; discriminate.
   - (* Learns *) inversion acts; subst. apply quiet; auto.
+  - (* Renames *)
+    inversion acts; subst. apply (meaning_step_by s); simpl; fold t; auto.
+    + intros b' c began ttl f_in. left. now apply filter_In in f_in.
+    + intros c until at_c. left. exists until. split; [assumption | lia].
   - (* Dies *)
     apply when_some in acts as [_ ->]. apply quiet; simpl; auto. intros b' known.
     destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
@@ -590,7 +594,8 @@ Qed.
 
 (* ---- exclusion ----------------------------------------------------------------------------------- *)
 
-Hypothesis clocks : clocks_run (core y).
+Hypothesis clocks : clients_run (core y).
+Hypothesis servers : forall since until, servers_run (core y) since until.
 
 (* What a vote or an extension means now for a client that is inside validity: the body has its place, and
    of a writer its token. *)
@@ -604,7 +609,7 @@ Proof.
   assert (has : forall what_, kept what_ s (of_body o) c began ttl -> exists least, what_ (shelf_of s (of_body o) (home c)) c least).
   { intros what_ (set & past & [has | (ended & between & lived)]); [eauto | exfalso].
     pose proof (ended_by_clock (core y) well clocks (of_core s) (of_body o) c began ttl set ended (moment_of s)
-      ltac:(lia) ltac:(lia) lived). lia. }
+      ltac:(lia) ltac:(lia) (servers _ _) lived). lia. }
   destruct (all_meant s m o o_in c began ttl is) as [over | [[there alone] | (i & born & first)]]; [congruence | |].
   - split; [now apply has | intros w; now apply has, alone].
   - exfalso. pose proof (ended_by_birth (core y) well clocks (of_core s) (of_body o) i c began ttl (moment_of s) h born first
@@ -640,4 +645,4 @@ Theorem guarded_shared_exclusion : forall y, well_formed (core y) -> obeys (core
   forall s, shared_reachable y s ->
   forall c d x, has_lock (core y) (of_core s) c x -> has_lock (core y) (of_core s) d x ->
   writes y s c = true -> c = d.
-Proof. intros y well rules clocks s reached c d x. now apply writer_is_alone. Qed.
+Proof. intros y well rules [clocks servers] s reached c d x. now apply writer_is_alone. Qed.

@@ -509,6 +509,7 @@ Proof.
   - (* Learns *)
     inversion acts; subst. apply own_body; intros; [| lia].
     destruct (Nat.eq_dec n0 n) as [-> |]; [rewrite update_same; lia | now rewrite update_other].
+  - (* Renames *) inversion acts; subst. apply same; auto; simpl; intros; lia.
   - (* Dies *) apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply history_next. now apply history_dies.
   - (* Claims *)
     destruct (life_of s b) eqn:is; try discriminate. apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules.
@@ -633,6 +634,7 @@ Proof.
   - destruct (keys s b x); [| discriminate]. apply when_some in acts as [_ ->]. now apply silent.
   - apply when_some in acts as [_ ->]. eapply speaks; [reflexivity.. | exact I].
   - apply when_some in acts as [_ ->]. eapply speaks; [reflexivity.. | exact I].
+  - inversion acts; subst. now apply silent.
   - inversion acts; subst. now apply silent.
   - apply when_some in acts as [_ ->]. now apply silent.
   - destruct (life_of s b); try discriminate. apply when_some in acts as [_ ->]. now apply silent.

@@ -15,6 +15,7 @@ Open Scope Z_scope.
 Notation segment := ClassicTraces.segment.
 Notation clock_at := ClassicTraces.clock_at.
 Notation is_steady := ClassicTraces.is_steady.
+Notation is_not_quick := ClassicTraces.is_not_quick.
 Notation true_clock := ClassicTraces.true_clock.
 Notation segments_max := ClassicTraces.segments_max.
 Notation find := ClassicTraces.find.
@@ -82,13 +83,25 @@ Definition wait_covers_b (y : system) : bool :=
   (0 <=? drift_ppm y) && (0 <=? drift_fixed y) && (client_error y <=? drift_fixed y) &&
   ((million + agent_ppm y) * (million - drift_ppm y) <=? (million - client_ppm y) * (million + drift_ppm y)).
 
-(* No clock of this world is faster than twice the real time. *)
+(* The clocks of servers may step. *)
 Definition is_sound (w : world) : bool :=
   (0 <? nodes w)%nat && in_order (0 :: times w) (ends_at w) &&
   forallb (is_steady (million - slow_ppm w) (million + quick_ppm w)) (client_clocks w) &&
-  forallb (is_steady 0 (million + fast_ppm w)) (body_clocks w) &&
+  forallb (forallb (fun g => (0 <=? ClassicTraces.rate g) && (ClassicTraces.rate g <=? million + fast_ppm w))) (body_clocks w) &&
   (0 <=? slow_ppm w) && (slow_ppm w <=? million) && (0 <=? quick_ppm w) && (0 <=? fast_ppm w) &&
   drift_covers_b (system_of w) && wait_covers_b (system_of w).
+
+(* No server's clock steps forward after the one time and until the other. A clock that is set back does no harm: keys
+   only end later. *)
+Fixpoint no_step (since until : time) (clock : list segment) : bool :=
+  match clock with
+  | g :: (_ :: _) as older =>
+      ((ClassicTraces.from g <=? since) || (until <? ClassicTraces.from g) ||
+       (ClassicTraces.shown g <=? clock_at older (ClassicTraces.from g))) && no_step since until older
+  | _ => true
+  end.
+Definition is_calm (w : world) (since until : time) : bool := forallb (no_step since until) (body_clocks w).
+Definition never_steps (w : world) : bool := forallb (is_not_quick (million + fast_ppm w)) (body_clocks w).
 
 Lemma in_order_nth : forall l last, in_order l last = true -> forall m n, (m <= n)%nat -> nth m l last <= nth n l last.
 Proof.
@@ -99,6 +112,34 @@ Proof.
   - apply IH; [assumption | lia].
 Qed.
 
+Lemma no_step_runs : forall most since until clock, million <= most ->
+  forallb (fun g => (0 <=? ClassicTraces.rate g) && (ClassicTraces.rate g <=? most)) clock = true ->
+  no_step since until clock = true -> forall t t', since <= t -> t <= t' -> t' <= until ->
+  million * (clock_at clock t' - clock_at clock t) <= most * (t' - t) + million * Z.of_nat (length clock).
+Proof.
+  intros most since until. induction clock as [| g older IH]; intros more rates calm t t' first order last_.
+  - cbn [clock_at length Z.of_nat]. pose proof (Z.mul_nonneg_nonneg (most - million) (t' - t) ltac:(lia) ltac:(lia)). lia.
+  - cbn [forallb] in rates. rewrite !andb_true_iff, !Z.leb_le in rates. destruct rates as [[low high] rates].
+    destruct older as [| h older].
+    + cbn [ClassicTraces.clock_at length]. pose proof (ClassicTraces.one_segment 0 most g t t' low high order). lia.
+    + set (rest := h :: older) in *.
+      assert (parts : (ClassicTraces.from g <= since \/ until < ClassicTraces.from g \/
+        ClassicTraces.shown g <= clock_at rest (ClassicTraces.from g)) /\ no_step since until rest = true).
+      { subst rest. cbn [no_step] in calm |- *. rewrite andb_true_iff, !orb_true_iff, !Z.leb_le, Z.ltb_lt in calm. tauto. }
+      destruct parts as (joint & calm').
+      assert (at_g : forall u, clock_at (g :: rest) u =
+        if ClassicTraces.from g <=? u then ClassicTraces.segment_at g u else clock_at rest u) by reflexivity.
+      rewrite !at_g. replace (Z.of_nat (length (g :: rest))) with (1 + Z.of_nat (length rest)) by (cbn [length]; lia).
+      destruct (ClassicTraces.from g <=? t) eqn:before; destruct (ClassicTraces.from g <=? t') eqn:before'; try lia.
+      * pose proof (ClassicTraces.one_segment 0 most g t t' low high order). unfold million in *. lia.
+      * specialize (IH more rates calm' t (ClassicTraces.from g) first ltac:(lia) ltac:(lia)).
+        pose proof (ClassicTraces.one_segment 0 most g (ClassicTraces.from g) t' low high ltac:(lia)) as end_.
+        assert (start : ClassicTraces.segment_at g (ClassicTraces.from g) = ClassicTraces.shown g)
+          by (unfold ClassicTraces.segment_at; rewrite ClassicTraces.run_of_start; lia).
+        rewrite start in end_. unfold million in *. lia.
+      * specialize (IH more rates calm' t t' first order last_). unfold million in *. lia.
+Qed.
+
 Section World.
 Variable w : world.
 Hypothesis ok : is_sound w = true.
@@ -107,7 +148,7 @@ Notation y := (system_of w).
 Lemma is_sound_parts :
   (0 < nodes w)%nat /\ in_order (0 :: times w) (ends_at w) = true /\
   forallb (is_steady (million - slow_ppm w) (million + quick_ppm w)) (client_clocks w) = true /\
-  forallb (is_steady 0 (million + fast_ppm w)) (body_clocks w) = true /\
+  forallb (forallb (fun g => (0 <=? ClassicTraces.rate g) && (ClassicTraces.rate g <=? million + fast_ppm w))) (body_clocks w) = true /\
   0 <= slow_ppm w <= million /\ 0 <= quick_ppm w /\ 0 <= fast_ppm w /\
   drift_covers_b y = true /\ wait_covers_b y = true.
 Proof.
@@ -141,9 +182,9 @@ Proof.
   apply ClassicTraces.is_steady_nth; [assumption | lia].
 Qed.
 
-Lemma world_clocks_run : clocks_run y.
+Lemma world_clients_run : clients_run y.
 Proof.
-  destruct is_sound_parts as (_ & _ & clients & servers & slow & quick & fast & covers & waits).
+  destruct is_sound_parts as (_ & _ & _ & _ & slow & quick & fast & covers & waits).
   unfold drift_covers_b in covers. unfold wait_covers_b in waits. rewrite !andb_true_iff, !Z.leb_le in covers, waits.
   constructor.
   - intros c t t' order. cbn [client_clock client_ppm client_error system_of].
@@ -152,15 +193,45 @@ Proof.
   - intros a t t' order. cbn [agent_clock agent_ppm agent_error system_of].
     pose proof (ClassicTraces.steady_runs _ _ _ (client_is_steady a) t t' order) as [_ runs].
     pose proof (ClassicTraces.segments_at_most (client_clocks w) a). unfold million in *. lia.
-  - intros b t t' order. cbn [server_clock server_ppm server_error system_of].
-    pose proof (ClassicTraces.steady_runs 0 (million + fast_ppm w) (nth b (body_clocks w) true_clock)
-      ltac:(apply ClassicTraces.is_steady_nth; [assumption | unfold million in *; lia]) t t' order) as [_ runs].
-    pose proof (ClassicTraces.segments_at_most (body_clocks w) b).
-    pose proof (ClassicTraces.whole_ms_bounds (clock_at (nth b (body_clocks w) true_clock) t)).
-    pose proof (ClassicTraces.whole_ms_bounds (clock_at (nth b (body_clocks w) true_clock) t')).
-    unfold million in *. lia.
   - unfold drift_covers. tauto.
   - unfold wait_covers. cbn [agent_ppm system_of] in *. unfold million in *. intuition lia.
+Qed.
+
+Lemma clock_of_body : forall (good : list segment -> bool), forallb good (body_clocks w) = true -> good true_clock = true ->
+  forall b, good (nth b (body_clocks w) true_clock) = true.
+Proof.
+  intros good all otherwise b. destruct (nth_in_or_default b (body_clocks w) true_clock) as [among | ->]; [| assumption].
+  rewrite forallb_forall in all. auto.
+Qed.
+
+(* What a bound of its clock says of what a server shows. *)
+Lemma shows_whole_ms : forall b t t', t <= t' ->
+  million * (clock_at (nth b (body_clocks w) true_clock) t' - clock_at (nth b (body_clocks w) true_clock) t)
+  <= (million + fast_ppm w) * (t' - t) + million * Z.of_nat (length (nth b (body_clocks w) true_clock)) ->
+  million * (server_clock y b t' - server_clock y b t) <= (million + server_ppm y) * (t' - t) + million * server_error y.
+Proof.
+  intros b t t' order runs. cbn [server_clock server_ppm server_error system_of].
+  pose proof (ClassicTraces.segments_at_most (body_clocks w) b).
+  pose proof (ClassicTraces.whole_ms_bounds (clock_at (nth b (body_clocks w) true_clock) t)).
+  pose proof (ClassicTraces.whole_ms_bounds (clock_at (nth b (body_clocks w) true_clock) t')).
+  unfold million in *. lia.
+Qed.
+
+Lemma calm_servers_run : forall since until, is_calm w since until = true -> servers_run y since until.
+Proof.
+  intros since until calm b t t' first order last_. apply shows_whole_ms; [assumption |].
+  destruct is_sound_parts as (_ & _ & _ & rates & _ & _ & fast & _).
+  apply (no_step_runs _ since until); [lia | | | assumption | assumption | assumption].
+  - apply (clock_of_body _ rates). cbn [true_clock forallb]. rewrite andb_true_r.
+    change (ClassicTraces.rate _) with million. apply andb_true_iff. split; apply Z.leb_le; [discriminate | lia].
+  - now apply (clock_of_body _ calm).
+Qed.
+
+Lemma world_clocks_run : never_steps w = true -> clocks_run y.
+Proof.
+  intros never. split; [apply world_clients_run |]. intros since until b t t' _ order _. apply shows_whole_ms; [assumption |].
+  destruct is_sound_parts as (_ & _ & _ & _ & _ & _ & fast & _).
+  apply ClassicTraces.not_quick_runs; [| assumption]. apply ClassicTraces.is_not_quick_nth; [assumption | lia].
 Qed.
 
 (* Clients' clocks never go back. *)
@@ -453,35 +524,40 @@ Proof.
     apply before; [assumption |]. intros old. discriminate.
 Qed.
 
-Lemma check_one_steps : forall w s f s', is_sound w = true -> reachable (system_of w) s -> check_one (sizes_of w) (system_of w) s f = Some s' ->
+Lemma check_one_steps : forall w s f s', reachable (system_of w) s -> check_one (sizes_of w) (system_of w) s f = Some s' ->
   reachable (system_of w) s' /\ (moment_now s <= moment_now s')%nat /\ (forall g, In g (grants s) -> In g (grants s')).
 Proof.
-  intros w s f s' ok run one. apply check_one_is in one as [_ is].
+  intros w s f s' run one. apply check_one_is in one as [_ is].
   apply fact_steps in is as [-> | [e stepped]]; [auto |].
   destruct (step_goes_on _ _ _ _ stepped) as [next stay _].
   split; [eapply and_then; eassumption |]. split; [lia | assumption].
 Qed.
 
-(* The exclusion of what is known after some facts, from the real time u on. *)
+(* The exclusion of what is known after some facts, from the real time `since` on, at each time before which no
+   server's clock stepped forward for as long as ttl_max. *)
 Definition excludes (w : world) (known : attempt -> option time) (since : time) : Prop :=
-  forall u, since <= u -> forall c d x, believes_by w known u c x -> believes_by w known u d x -> c = d.
+  forall u, since <= u -> is_calm w (u - longest_ttl w) u = true ->
+  forall c d x, believes_by w known u c x -> believes_by w known u d x -> c = d.
 
 Lemma holders_exclude : forall w s known, is_sound w = true -> reachable (system_of w) s -> is_told_right s known ->
   excludes w known (now (system_of w) s).
 Proof.
-  intros w s known ok run right u later c d x (until_c & told_c & valid_c & of_c) (until_d & told_d & valid_d & of_d).
-  destruct (right c until_c told_c) as (bound_c & holds_c & most_c).
-  destruct (right d until_d told_d) as (bound_d & holds_d & most_d).
-  pose proof (client_clock_grows w ok c _ _ later). pose proof (client_clock_grows w ok d _ _ later).
-  apply (guarded_exclusion _ (world_is_well_formed w ok) (world_obeys w) (world_clocks_run w ok) s run c d x);
-    (split; [| assumption]); unfold inside; [rewrite holds_c | rewrite holds_d]; apply Z.ltb_lt; lia.
+  intros w s known ok run right u later calm c d x believes_c believes_d.
+  assert (holds : forall e, believes_by w known u e x -> has_lock_until (system_of w) s u e x).
+  { intros e (until & told_e & valid & of_e). destruct (right e until told_e) as (bound & holding & most).
+    pose proof (client_clock_grows w ok e _ _ later).
+    split; [split; [unfold inside; rewrite holding; apply Z.ltb_lt; lia | assumption] |]. exists bound. split; [assumption | lia]. }
+  destruct (is_sound_parts w ok) as (_ & _ & _ & _ & _ & _ & fast & _).
+  apply (exclusion_between_steps _ (world_is_well_formed w ok) (world_obeys w) (world_clients_run w ok) fast s run u later)
+    with x; auto.
+  intros b t t' ? ? ?. apply (calm_servers_run w ok _ _ calm b t t'); assumption || lia.
 Qed.
 
 Lemma excludes_less : forall w known known' since since', excludes w known since -> since <= since' ->
   (forall c until, known' c = Some until -> known c = Some until) -> excludes w known' since'.
 Proof.
-  intros w known known' since since' before later less u after c d x (uc & ? & ? & ?) (ud & ? & ? & ?).
-  apply (before u ltac:(lia) c d x); [exists uc | exists ud]; repeat split; auto.
+  intros w known known' since since' before later less u after calm c d x (uc & ? & ? & ?) (ud & ? & ? & ?).
+  apply (before u ltac:(lia) calm c d x); [exists uc | exists ud]; repeat split; auto.
 Qed.
 
 Lemma check_excludes : forall w l s known since s', is_sound w = true -> reachable (system_of w) s ->
@@ -491,7 +567,7 @@ Lemma check_excludes : forall w l s known since s', is_sound w = true -> reachab
 Proof.
   intros w. induction l as [| f l IH]; intros s known since s' ok run right before later is; [exact before |].
   cbn [follow] in is. destruct (check_one (sizes_of w) (system_of w) s f) as [t |] eqn:one; [| discriminate].
-  destruct (check_one_steps w s f t ok run one) as (run' & moments & _).
+  destruct (check_one_steps w s f t run one) as (run' & moments & _).
   pose proof (time_goes_forward _ (world_is_well_formed w ok) _ _ moments) as forward.
   apply check_one_is in one as [on_time fact_is].
   pose proof (told_right_after _ _ _ _ _ _ right fact_is) as right'.
@@ -521,28 +597,29 @@ Proof.
 Qed.
 
 (* Whatever a trace says that the checker accepts: at no moment do two clients believe that they have the
-   lock on the same resource. Moments between two facts count too, hence the beginnings l of the trace. *)
+   lock on the same resource, unless a server's clock stepped forward within ttl_max before. Moments between
+   two facts count too, hence the beginnings l of the trace. *)
 Theorem accepted_guarded_traces_exclude : forall w, is_sound w = true ->
   forall l l' s, check w (l ++ l') = Some s ->
-  forall u, time_of l <= u ->
+  forall u, time_of l <= u -> is_calm w (u - longest_ttl w) u = true ->
   forall c d x, believes w l u c x -> believes w l u d x -> c = d.
 Proof.
   intros w ok l l' s accepted. apply check_follows, check_app in accepted as (t & accepted & _).
   apply (check_excludes w l (initial (system_of w)) (fun _ => None) 0 t ok); [constructor | | | | assumption].
   - intros c until known. discriminate.
-  - intros u _ c d x (until & known & _). discriminate.
+  - intros u _ _ c d x (until & known & _). discriminate.
   - apply time_is_positive. assumption.
 Qed.
 
 (* ---- tokens ------------------------------------------------------------------------------------- *)
 
-Lemma check_steps : forall w l s s', is_sound w = true -> reachable (system_of w) s -> follow (sizes_of w) (system_of w) s l = Some s' ->
+Lemma check_steps : forall w l s s', reachable (system_of w) s -> follow (sizes_of w) (system_of w) s l = Some s' ->
   reachable (system_of w) s' /\ (moment_now s <= moment_now s')%nat /\ (forall g, In g (grants s) -> In g (grants s')).
 Proof.
-  intros w. induction l as [| f l IH]; intros s s' ok run is; cbn [follow] in is; [inversion is; subst; auto |].
+  intros w. induction l as [| f l IH]; intros s s' run is; cbn [follow] in is; [inversion is; subst; auto |].
   destruct (check_one (sizes_of w) (system_of w) s f) as [t |] eqn:one; [| discriminate].
-  destruct (check_one_steps w s f t ok run one) as (run' & moments & stay).
-  destruct (IH t s' ok run' is) as (? & ? & ?). split; [assumption |]. split; [lia | auto].
+  destruct (check_one_steps w s f t run one) as (run' & moments & stay).
+  destruct (IH t s' run' is) as (? & ? & ?). split; [assumption |]. split; [lia | auto].
 Qed.
 
 Lemma check_is_told_right : forall k y l s known s', is_told_right s known -> follow k y s l = Some s' ->
@@ -558,13 +635,13 @@ Qed.
 Theorem accepted_guarded_answers_exclude : forall w, is_sound w = true ->
   forall l u c rest_ms held token l' s,
   check w (l ++ {| at_ := u; fact_of := Says c rest_ms held token |} :: l') = Some s ->
-  0 < rest_ms \/ held = true \/ token <> 0 ->
+  0 < rest_ms \/ held = true \/ token <> 0 -> is_calm w (u - longest_ttl w) u = true ->
   forall d, believes w l u d (resource_of (system_of w) c) -> c = d.
 Proof.
-  intros w ok l u c rest_ms held token l' s accepted claims d (until & told_d & valid_d & of_d).
+  intros w ok l u c rest_ms held token l' s accepted claims calm d (until & told_d & valid_d & of_d).
   apply check_follows, check_app in accepted as (t & is & rest). cbn [follow] in rest.
   destruct (check_one (sizes_of w) (system_of w) t _) as [t' |] eqn:one; [| discriminate].
-  destruct (check_steps w l _ t ok (at_first _) is) as (run & _ & _).
+  destruct (check_steps w l _ t (at_first _) is) as (run & _ & _).
   destruct (check_is_told_right _ _ l _ (fun _ => None) t ltac:(discriminate) is d until told_d) as (bound & holding & least).
   apply check_one_is in one as [at_u fact_is]. cbn [at_ fact_of check_fact] in at_u, fact_is.
   apply when_some in fact_is as [says _]. unfold says_right in says. cbv zeta in says.
@@ -574,10 +651,15 @@ Proof.
   assert (before : clock < until_c).
   { destruct claims as [some | [-> | other]]; [unfold ms in most; lia | now apply Z.ltb_lt |].
     apply Z.eqb_neq in other. rewrite other in tokens. apply andb_true_iff in tokens as [before _]. now apply Z.ltb_lt. }
-  apply (guarded_exclusion _ (world_is_well_formed w ok) (world_obeys w) (world_clocks_run w ok) t run c d (resource_of (system_of w) c)).
-  - split; [| reflexivity]. unfold inside. rewrite <- at_u. fold clock. subst until_c.
-    destruct (phase_of t c); try (now apply Z.lt_irrefl in before). now apply Z.ltb_lt.
-  - split; [| assumption]. unfold inside. rewrite holding, <- at_u. apply Z.ltb_lt. lia.
+  destruct (is_sound_parts w ok) as (_ & _ & _ & _ & _ & _ & fast & _).
+  apply (exclusion_between_steps _ (world_is_well_formed w ok) (world_obeys w) (world_clients_run w ok) fast t run u)
+    with (resource_of (system_of w) c); [lia | | |].
+  - rewrite <- at_u. now apply calm_servers_run.
+  - unfold has_lock_until, has_lock, inside. rewrite <- at_u. fold clock. subst until_c.
+    destruct (phase_of t c) as [| | bound_c |]; try (now apply Z.lt_irrefl in before).
+    split; [split; [now apply Z.ltb_lt | reflexivity] | eauto].
+  - unfold has_lock_until, has_lock, inside. rewrite holding, <- at_u.
+    split; [split; [apply Z.ltb_lt; lia | assumption] | exists bound; split; [reflexivity | lia]].
 Qed.
 
 (* A lock that a client is told is a grant of the proof, of this moment. *)
@@ -591,22 +673,23 @@ Proof.
   split; [apply (next_moment _ _ _ (step_goes_on _ _ _ _ is)) |]. apply (wins_is _ _ _ _ _ _ _ _ is).
 Qed.
 
-(* Fencing tokens of one resource grow in the order in which clients are told that they have the lock. *)
-Theorem accepted_guarded_traces_grow : forall w, is_sound w = true ->
+(* Fencing tokens of one resource grow in the order in which clients are told that they have the lock, if no
+   server's clock steps forward. *)
+Theorem accepted_guarded_traces_grow : forall w, is_sound w = true -> never_steps w = true ->
   forall l f l' f' l'' s, check w (l ++ f :: l' ++ f' :: l'') = Some s ->
   forall c until t votes confirm c' until' t' votes' confirm',
   fact_of f = Won c until t votes confirm -> fact_of f' = Won c' until' t' votes' confirm' ->
   resource_of (system_of w) c = resource_of (system_of w) c' -> t < t'.
 Proof.
-  intros w ok l f l' f' l'' s accepted c until t votes confirm c' until' t' votes' confirm' won won' same.
+  intros w ok never l f l' f' l'' s accepted c until t votes confirm c' until' t' votes' confirm' won won' same.
   apply check_follows, check_app in accepted as (s1 & is1 & rest). cbn [follow] in rest.
   destruct (check_one (sizes_of w) (system_of w) s1 f) as [s2 |] eqn:one; [| discriminate].
   apply check_app in rest as (s3 & is3 & rest). cbn [follow] in rest.
   destruct (check_one (sizes_of w) (system_of w) s3 f') as [s4 |] eqn:one'; [| discriminate].
-  destruct (check_steps w l _ s1 ok (at_first _) is1) as (run1 & _ & _).
-  destruct (check_one_steps w s1 f s2 ok run1 one) as (run2 & _ & _).
-  destruct (check_steps w l' s2 s3 ok run2 is3) as (run3 & moments & stay).
-  destruct (check_one_steps w s3 f' s4 ok run3 one') as (run4 & _ & stay').
+  destruct (check_steps w l _ s1 (at_first _) is1) as (run1 & _ & _).
+  destruct (check_one_steps w s1 f s2 run1 one) as (run2 & _ & _).
+  destruct (check_steps w l' s2 s3 run2 is3) as (run3 & moments & stay).
+  destruct (check_one_steps w s3 f' s4 run3 one') as (run4 & _ & stay').
   destruct (won_is_granted _ _ _ _ _ _ _ _ _ _ won one) as (_ & next & g & g_in & winner_g & token_g & at_g).
   destruct (won_is_granted _ _ _ _ _ _ _ _ _ _ won' one') as (first & _ & g' & g'_in & winner_g' & token_g' & at_g').
   assert (differ : winner g <> winner g').
@@ -614,6 +697,88 @@ Proof.
     assert (existsb (fun g => (winner g =? c')%nat) (grants s3) = true); [| congruence].
     apply existsb_exists. exists g. split; [auto | apply Nat.eqb_eq; congruence]. }
   rewrite <- token_g, <- token_g'.
-  apply (tokens_follow_wins _ (world_is_well_formed w ok) (world_obeys w) (world_clocks_run w ok) s4 run4 g g');
+  apply (tokens_follow_wins _ (world_is_well_formed w ok) (world_obeys w) (world_clocks_run w ok never) s4 run4 g g');
     [auto | assumption | assumption | congruence | lia].
+Qed.
+
+(* ---- tokens, whatever the clocks of servers show -------------------------------------------------- *)
+
+(* If the attempt still tries, its round did not begin before the moment m. *)
+Definition has_begun_since (m : nat) (c : attempt) (s : state) : Prop :=
+  forall began ttl, phase_of s c = Trying began ttl -> (m <= began)%nat.
+
+Lemma begun_since_stays : forall w s f s' m c, (m <= moment_now s)%nat -> has_begun_since m c s ->
+  check_one (sizes_of w) (system_of w) s f = Some s' -> has_begun_since m c s'.
+Proof.
+  intros w s f s' m c past since one. apply check_one_is in one as [_ is].
+  apply fact_steps in is as [-> | [e stepped]]; [assumption |]. intros began ttl trying.
+  unfold step in stepped. destruct (act _ s e) as [u |] eqn:acts; [| discriminate]. inversion stepped; subst; clear stepped.
+  destruct e; cbn [act] in acts; cbv zeta in acts;
+    repeat match type of acts with
+           | match ?p with _ => _ end = _ => destruct p eqn:?; try discriminate
+           end;
+    try (apply when_some in acts as [_ acts]); try (injection acts as acts); subst u; cbn in trying;
+    try (now apply (since began ttl));
+    match type of trying with update _ ?d _ _ = _ =>
+      destruct (Nat.eq_dec c d) as [<- | other];
+      [rewrite update_same in trying; try congruence; now injection trying as <- <-
+      | rewrite update_other in trying by assumption; now apply (since began ttl)] end.
+Qed.
+
+Lemma begun_since_follows : forall w l s s' m c, (m <= moment_now s)%nat -> reachable (system_of w) s ->
+  has_begun_since m c s -> follow (sizes_of w) (system_of w) s l = Some s' -> has_begun_since m c s'.
+Proof.
+  intros w. induction l as [| f l IH]; intros s s' m c past run since is; cbn [follow] in is; [now inversion is; subst |].
+  destruct (check_one (sizes_of w) (system_of w) s f) as [t |] eqn:one; [| discriminate].
+  destruct (check_one_steps w s f t run one) as (run' & moments & _).
+  apply (IH t s' m c ltac:(lia) run'); [| assumption]. eapply begun_since_stays; eassumption.
+Qed.
+
+Lemma won_began : forall w s f s' c until t votes confirm m, fact_of f = Won c until t votes confirm ->
+  has_begun_since m c s -> check_one (sizes_of w) (system_of w) s f = Some s' ->
+  exists g, In g (grants s') /\ winner g = c /\ fencing_token g = t /\ (m <= began_at g)%nat.
+Proof.
+  intros w s f s' c until t votes confirm m is_won since one. apply check_one_is in one as [_ is]. rewrite is_won in is.
+  cbn [check_fact] in is. destruct (has_won s c); [discriminate |]. apply at_once_is in is as [is _].
+  unfold step in is. cbn [act] in is. cbv zeta in is.
+  destruct (phase_of s c) as [| began ttl | |] eqn:trying; try discriminate. destruct (pick (log s) votes); [| discriminate].
+  specialize (since began ttl trying).
+  destruct confirm as [again |]; [destruct (pick (log s) again); [| discriminate] |];
+    (destruct (when _ _) as [u |] eqn:granted; [| discriminate]; apply when_some in granted as [_ ->]; injection is as <-;
+     eexists; split; [left; reflexivity | auto]).
+Qed.
+
+(* Whatever the clocks of servers show, and so whenever keys end: a lock of an attempt that began after another
+   lock was reported has the higher token. *)
+Theorem accepted_tokens_grow : forall w, is_sound w = true ->
+  forall l f l1 b l2 f' l3 s, check w (l ++ f :: l1 ++ b :: l2 ++ f' :: l3) = Some s ->
+  forall c until t votes confirm c' ttl until' t' votes' confirm',
+  fact_of f = Won c until t votes confirm -> fact_of b = Happens (Begins c' ttl) ->
+  fact_of f' = Won c' until' t' votes' confirm' ->
+  resource_of (system_of w) c = resource_of (system_of w) c' -> t < t'.
+Proof.
+  intros w ok l f l1 b l2 f' l3 s accepted c until t votes confirm c' ttl until' t' votes' confirm' won begins won' same.
+  apply check_follows, check_app in accepted as (s1 & is1 & rest). cbn [follow] in rest.
+  destruct (check_one (sizes_of w) (system_of w) s1 f) as [s2 |] eqn:one; [| discriminate].
+  apply check_app in rest as (s3 & is3 & rest). cbn [follow] in rest.
+  destruct (check_one (sizes_of w) (system_of w) s3 b) as [s4 |] eqn:start; [| discriminate].
+  apply check_app in rest as (s5 & is5 & rest). cbn [follow] in rest.
+  destruct (check_one (sizes_of w) (system_of w) s5 f') as [s6 |] eqn:one'; [| discriminate].
+  destruct (check_steps w l _ s1 (at_first _) is1) as (run1 & _ & _).
+  destruct (check_one_steps w s1 f s2 run1 one) as (run2 & _ & _).
+  destruct (check_steps w l1 s2 s3 run2 is3) as (run3 & moments & stay).
+  destruct (check_one_steps w s3 b s4 run3 start) as (run4 & past & stay4).
+  destruct (check_steps w l2 s4 s5 run4 is5) as (run5 & _ & stay5).
+  destruct (check_one_steps w s5 f' s6 run5 one') as (run6 & _ & stay6).
+  destruct (won_is_granted _ _ _ _ _ _ _ _ _ _ won one) as (_ & next & g & g_in & winner_g & token_g & at_g).
+  assert (idle : has_begun_since (moment_now s3) c' s3).
+  { intros began ttl' trying. pose proof (proj2 (check_one_is _ _ _ _ _ start)) as is. rewrite begins in is.
+    cbn [check_fact is_servers] in is. unfold step in is. cbn [act] in is. now rewrite trying in is. }
+  pose proof (begun_since_stays w s3 b s4 _ c' (le_n _) idle start) as since.
+  pose proof (begun_since_follows w l2 s4 s5 _ c' past run4 since is5) as since5.
+  destruct (won_began w s5 f' s6 c' until' t' votes' confirm' _ won' since5 one') as (g' & g'_in & winner_g' & token_g' & began).
+  rewrite <- token_g, <- token_g'.
+  apply (tokens_grow _ (world_is_well_formed w ok) (world_obeys w) s6 run6 g g'); [auto 6 | assumption | | | lia].
+  - right. destruct (world_clients_run w ok). auto.
+  - unfold stripe_for. congruence.
 Qed.

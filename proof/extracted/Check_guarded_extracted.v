@@ -26,4 +26,4 @@ Extract Constant memo => "fun n f -> let known = Array.init n f in fun i -> if i
 Extract Constant nth_of => "fun l otherwise ->
   let all = Array.of_list l in fun i -> if i < Array.length all then all.(i) else otherwise".
 
-Extraction "proved.ml" is_sound is_confirmed check check_one sizes_of initial system_of is_view is_vote is_extension is_confirmation is_owned.
+Extraction "proved.ml" is_sound is_confirmed check check_one sizes_of initial system_of is_view is_vote is_extension is_confirmation is_owned clock_at.

@@ -18,6 +18,7 @@ type run = {
   first : (int, int * int) Hashtbl.t; (* by attempt: when it began, and its TTL *)
   left : (int, unit) Hashtbl.t; (* attempts that have released *)
   told : (int, unit) Hashtbl.t; (* attempts that were told that they hold *)
+  broken : (int, unit) Hashtbl.t; (* attempts whose lock an operator has broken *)
   mutable ghosts : int; (* so many attempts stand for readers *)
   mutable slots : int; (* 0: the locks have none *)
   mutable facts : (string * seen) list; (* the latest first *)
@@ -29,7 +30,7 @@ let new_run () =
   { drifts = Hashtbl.create 8; lists = Hashtbl.create 8; clients = Hashtbl.create 8;
     servers = Hashtbl.create 16; made = Hashtbl.create 64; requests = Hashtbl.create 256; granted = Hashtbl.create 256;
     on_server = Hashtbl.create 16; ghost_ends = Hashtbl.create 16; first = Hashtbl.create 64; left = Hashtbl.create 16;
-    told = Hashtbl.create 16; ghosts = 0; slots = 0; facts = []; slowest = 1_000_000; fastest = 1_000_000 }
+    told = Hashtbl.create 16; broken = Hashtbl.create 4; ghosts = 0; slots = 0; facts = []; slowest = 1_000_000; fastest = 1_000_000 }
 
 let add_segment clocks whose from shown rate =
   let older = Option.value (Hashtbl.find_opt clocks whose) ~default:[] in
@@ -94,8 +95,15 @@ let ghost_comes run line at m x ends =
   Hashtbl.replace run.on_server (m, x) c;
   Hashtbl.replace run.ghost_ends (m, x) ends
 
+(* Of an attempt that an operator has broken, what its client is told is not judged, and the operator sends its deletes too. *)
+let is_of_broken run kind words =
+  match (kind, words) with
+  | ("W" | "P" | "L" | "R" | "Q"), _ :: c :: _ -> Hashtbl.mem run.broken (number c)
+  | _ -> false
+
 let take run line =
   match String.split_on_char ' ' line with
+  | kind :: words when is_of_broken run kind words -> ()
   | kind :: words -> (
       match (kind, List.map number words) with
       | "D", [ k; ppm; fixed; _ ] -> Hashtbl.replace run.drifts k (ppm, fixed)
@@ -115,8 +123,16 @@ let take run line =
       | "X", [ at; k; c; n; message ] ->
           (* An attempt that ended before it sent a SET deletes what it has nowhere: that is no attempt in the proof. Should
              a server delete something for it, the key's next line is refused. *)
-          if Hashtbl.mem run.made c then sent run line at message (delete_of c) (Sent_delete (k, c, n))
+          let is_operators = Hashtbl.mem run.broken c && fst (Hashtbl.find run.made c) <> k in
+          if Hashtbl.mem run.made c && not is_operators then sent run line at message (delete_of c) (Sent_delete (k, c, n))
           else Hashtbl.replace run.requests message (delete_of c)
+      | "U", [ at; c ] ->
+          if Hashtbl.mem run.made c then begin
+            Hashtbl.replace run.broken c ();
+            Hashtbl.remove run.told c;
+            add_fact run line at (Released c);
+            add_fact run line at (Broken c)
+          end
       | "V", [ at; m; message; granted ] ->
           let request =
             match Hashtbl.find_opt run.requests message with
@@ -198,7 +214,18 @@ let judge texts =
   else
     let facts = List.stable_sort earlier (List.rev run.facts) in
     match check world first_table (List.map snd facts) with
-    | Some _ -> Accepted
+    | Some _ -> Accepted 0
     | None -> Refused (first_refused world facts)
 
-let () = main judge
+(* From where on a server's clock steps forward, nothing is judged. *)
+let steps_forward () =
+  let clocks = Hashtbl.create 16 in
+  function
+  | [ "K"; node; from; shown; rate ] ->
+      let g = { from = number from; shown = number shown; rate = number rate } in
+      let older = Option.value (Hashtbl.find_opt clocks node) ~default:[] in
+      Hashtbl.replace clocks node (g :: older);
+      older <> [] && g.shown > clock_at older g.from
+  | _ -> false
+
+let () = main ~is_outside:steps_forward judge

@@ -60,7 +60,13 @@ let rec triples = function
   | [] -> []
   | _ -> raise (Unreadable "a record")
 
-let scan nodes lines =
+(* The clock of a body from which a key is gone before its end: it shows the end for one nanosecond. *)
+let jumps at clock =
+  let usual = { from = at + 1; shown = clock_at clock (at + 1); rate = (List.hd clock).rate } in
+  usual :: { from = at; shown = limit - 1; rate = 1_000_000 } :: clock
+
+(* With `keys_go`, a server that has evicted a key is the body that it was, and its clock jumped. *)
+let scan keys_go nodes lines =
   let all =
     { count = 0; nodes_of = Hashtbl.create 32; clocks = Hashtbl.create 32; claims_of = Hashtbl.create 32;
       first_of = Hashtbl.create 32; later = Hashtbl.create 32; incarnations = Hashtbl.create 8 }
@@ -79,7 +85,7 @@ let scan nodes lines =
     Hashtbl.replace all.first_of b b;
     on_node.(node) <- b
   done;
-  let was_intact = Hashtbl.create 32 and extensions = Hashtbl.create 256 in
+  let was_intact = Hashtbl.create 32 and unnoticed = Hashtbl.create 4 and extensions = Hashtbl.create 256 in
   let again i body b =
     let next = fresh (Hashtbl.find all.nodes_of b) (Some b) in
     Hashtbl.replace present body next;
@@ -98,17 +104,22 @@ let scan nodes lines =
       | "K", [ node; from; shown; rate ] ->
           let b = Hashtbl.find present on_node.(node) in
           Hashtbl.replace all.clocks b ({ from; shown; rate } :: Hashtbl.find all.clocks b)
+      | "B", [ body; node; _; evicted ] when keys_go && evicted > 0 ->
+          let b = Hashtbl.find present on_node.(node) in
+          Hashtbl.replace all.clocks b (jumps line.at (Hashtbl.find all.clocks b));
+          Hashtbl.replace unnoticed b ();
+          Hashtbl.replace present body b;
+          Hashtbl.replace all.first_of body b;
+          on_node.(node) <- body
       | "B", [ body; node; _; _ ] ->
           let b = fresh node (Some (Hashtbl.find present on_node.(node))) in
           Hashtbl.replace present body b;
           Hashtbl.replace all.first_of body b;
           on_node.(node) <- body
-      | "I", body :: intact :: _ :: record ->
-          let b = Hashtbl.find present body in
-          let b =
-            if intact = 0 && Hashtbl.mem was_intact b then again i body b else b
-          in
-          let known = triples record in
+      | "I", body :: intact :: writer :: record ->
+          let b = Hashtbl.find present body and known = triples record in
+          let is_another = intact = 0 && Hashtbl.mem was_intact b && (writer > 0 || not (Hashtbl.mem unnoticed b)) in
+          let b = if is_another then again i body b else b in
           List.iter
             (fun (m, incarnation) ->
               let others = Option.value (Hashtbl.find_opt all.incarnations m) ~default:[] in
@@ -208,6 +219,7 @@ type pass = {
   rounds : (int, (int * int) list) Hashtbl.t; (* of extensions since the last that counted: began, ttl; the latest first *)
   mutable known : (int * int) list; (* attempts that were told that they hold a lock *)
   body_of : (int, int) Hashtbl.t; (* by body of the trace *)
+  mutable broken : int list; (* attempts whose locks an operator has broken *)
   slots : int; (* 0: the locks have none *)
   ghost : int; (* ghost + x stands for the readers of resource x *)
 }
@@ -316,7 +328,12 @@ let install p at b writer fences known =
 
 let open_rounds p c = Option.value (Hashtbl.find_opt p.rounds c) ~default:[]
 
-let served p at b message request part verdict =
+(* Of a server that lives on next to the one that has its place, the trace shows no keys. *)
+let shows_keys lines i =
+  let rec go j = j < Array.length lines && (match lines.(j).kind with "F" -> go (j + 1) | kind -> kind = "Y") in
+  go (i + 1)
+
+let served p at b shows_keys message request part verdict =
   let seen event =
     let others = Option.value (Hashtbl.find_opt p.seen_by message) ~default:[] in
     touch p at;
@@ -345,10 +362,15 @@ let served p at b message request part verdict =
       if p.slots > 0 && is_ours && granted && given <> None then again (Option.get given).moment
       else begin
       if part <> 2 && (granted || verdict = "s" || verdict = "r") && not (p.slots > 0 && is_ours) then begin
-        (match p.s.keys b x with Some _ -> happens p at (Proved.Ends (b, x)) | None -> ());
+        (match p.s.keys b x with
+        | Some k when k.owner = p.ghost + x && not shows_keys -> happens p at (Deletes (b, k.owner))
+        | Some _ -> happens p at (Proved.Ends (b, x))
+        | None -> ());
         happens p at (Sets (b, c, began, ttl))
       end;
-      if part <> 1 && to_win then raise_it ()
+      (* A server that has the key from a repair gives it again: that is no vote for the round that asks. *)
+      let was_set = List.mem (((b, c), began), ttl) p.s.sets in
+      if part <> 1 && to_win && (was_set || not (p.slots > 0 && is_ours)) then raise_it ()
       end
   | "T" -> if to_win then raise_it ()
   | "E" ->
@@ -363,6 +385,12 @@ let served p at b message request part verdict =
       | Some k when k.owner = c && (granted || p.slots > 0) -> happens p at (Deletes (b, c))
       | _ -> ())
   | "F" -> if granted && intact p.s b then seen (Reads b)
+  (* A break, in one step: another nonce, the fence, strictly, and the key, if it is of this token. *)
+  | "B" when granted || verdict = "d" || verdict = "a" ->
+      if t <= p.s.fence b x || part <> 1 then raise Refused_here;
+      happens p at (Renames b);
+      happens p at (Bumps (b, x, t));
+      if is_ours then happens p at (Deletes (b, c))
   | "C" ->
       if granted then begin
         if not (is_owned c (p.s.keys b x)) || p.s.fence b x < t then raise Refused_here;
@@ -397,7 +425,8 @@ let sent p at message op c ttl x t =
         | _ -> Hashtbl.replace p.asked c (p.s.moment_now, at));
         { op; c; began = 0; ttl; x; t; to_win = false }
     | "X", (Trying _ | Holding _) ->
-        (* A client that was told that it holds the lock says that it releases it, before it does. *)
+        (* A client that was told that it holds the lock says that it releases it, before it does; so does an operator who
+           breaks it. *)
         if List.mem_assoc c p.known then raise Refused_here;
         fact p at (Released c);
         { op; c; began = 0; ttl; x; t; to_win = false }
@@ -487,13 +516,17 @@ let block p lines i =
 
 let find_in l none x = Option.value (List.assoc_opt x l) ~default:none
 
-let first_pass world slots bodies lines =
+(* Of an attempt that an operator has broken, what its client is told is not judged. *)
+let is_of_broken p kind words =
+  match (kind, words) with ("W" | "P" | "L" | "R" | "Q"), c :: _ -> List.mem (number c) p.broken | _ -> false
+
+let first_pass keys_go world slots bodies lines =
   let moments = Hashtbl.create 4096 and last = ref 0 in
   let y = { (system_of world) with time_at = (fun m -> match Hashtbl.find_opt moments m with Some t -> t | None -> !last) } in
   let p =
     { world; y; slots; ghost = ghost_of lines; sizes = sizes_of world; moments; last = 0; s = initial y; facts = []; requests = Hashtbl.create 1024; rounds = Hashtbl.create 64;
       seen_by = Hashtbl.create 1024; got = Hashtbl.create 1024; asked = Hashtbl.create 16; readers = Hashtbl.create 64;
-      clients = Hashtbl.create 1024; evicted = 0; known = []; body_of = Hashtbl.copy bodies.first_of }
+      clients = Hashtbl.create 1024; evicted = 0; known = []; broken = []; body_of = Hashtbl.copy bodies.first_of }
   in
   let ranked = List.map (fun (m, incarnation) -> (m, rank_in bodies m incarnation)) in
   (* What the record of a body says of others counts only from when it is intact. *)
@@ -536,11 +569,15 @@ let first_pass world slots bodies lines =
         | Some request when verdict <> "n" ->
             let b = later_body at i (number body) (extended at request) (fun b -> p.s.fence b) in
             cause := Some request;
-            served p at b (number message) request (number part) verdict
+            served p at b (shows_keys lines i) (number message) request (number part) verdict
         | Some _ -> ()
         | None -> raise (Unreadable ("nobody sent what is served: " ^ line.text)))
     | "B", _ -> (
         match numbers line with
+        | [ body; _; _; evicted ] when keys_go && evicted > 0 ->
+            let held, _ = block p lines i in
+            let b = Hashtbl.find p.body_of body in
+            List.iter (fun (x, key) -> if key = None && p.s.keys b x <> None then happens p at (Proved.Ends (b, x))) held
         | [ body; _; former; evicted ] ->
             p.evicted <- max p.evicted evicted;
             let held, fences = block p lines i in
@@ -551,6 +588,14 @@ let first_pass world slots bodies lines =
             claim at (Hashtbl.find p.body_of body) held fences
         | _ -> raise (Unreadable line.text))
     | kind, _ when List.mem kind timeless -> ()
+    | kind, words when is_of_broken p kind words -> ()
+    | "U", [ c ] ->
+        let c = number c in
+        if p.s.phase_of c <> Idle then begin
+          fact p at (Released c);
+          p.known <- List.remove_assoc c p.known;
+          p.broken <- c :: p.broken
+        end
     | kind, _ -> (
         match (kind, numbers line) with
         | "Y", [ body; x; token; ends ] ->
@@ -623,25 +668,41 @@ let first_pass world slots bodies lines =
 
 (* ---- runs --------------------------------------------------------------------------------------------------------- *)
 
-let judge texts =
+(* The lines within ttl_max after a step: there, the theorem on exclusion does not speak. *)
+let without_exclusion world lines =
+  let rec steps = function
+    | g :: (_ :: _ as older) -> if g.shown > clock_at older g.from then g.from :: steps older else steps older
+    | _ -> []
+  in
+  let all = List.concat_map steps world.body_clocks in
+  let near at = List.exists (fun step -> step <= at && at < step + world.longest_ttl) all in
+  Array.fold_left (fun n l -> if Traces.happens l.text && near l.at then n + 1 else n) 0 lines
+
+let judge_by keys_go texts =
   let lines = lines_of texts in
   match List.find_opt (fun l -> l.kind = "G") (Array.to_list lines) with
   | None -> Left (List.hd texts, "there is no quorum")
   | Some l -> (
       let nodes, longest_ttl = match numbers l with [ n; _; ttl ] -> (n, ttl) | _ -> raise (Unreadable l.text) in
       let slots = Array.fold_left (fun slots l -> if l.kind = "T" then number (List.hd l.words) else slots) 0 lines in
-      let bodies = scan nodes lines in
+      let bodies = scan keys_go nodes lines in
       let world = world_of lines bodies nodes longest_ttl in
       if not (is_sound world) then Left (List.hd texts, "outside the proof's assumptions")
       else
-        let p, stopped = first_pass world slots bodies lines in
+        let p, stopped = first_pass keys_go world slots bodies lines in
         match stopped with
         | Some (Refused _ as why) -> why
         | _ -> (
             let times = List.init p.s.moment_now (fun m -> p.y.time_at m) in
             let world = { world with times; ends_at = p.last } in
             match if is_sound world then check world (List.rev p.facts) else None with
-            | Some _ -> Option.value stopped ~default:Accepted
+            | Some _ -> Option.value stopped ~default:(Accepted (without_exclusion world lines))
             | None -> Refused "the second pass"))
+
+(* Where an eviction explains a lock, keys may go: then exclusion is not promised for a while. *)
+let judge texts =
+  match judge_by false texts with
+  | Left _ as left -> ( match judge_by true texts with Accepted _ as accepted -> accepted | _ -> left)
+  | verdict -> verdict
 
 let () = main judge

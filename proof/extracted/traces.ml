@@ -29,47 +29,37 @@ let count_of texts = List.fold_left (fun n text -> if happens text then n + 1 el
 let marker = 0xffff_ffff
 
 type verdict =
-  | Accepted
+  | Accepted of int (* of so many lines the theorem on exclusion does not speak *)
   | Refused of string
   | Left of string * string (* from this line on, for this reason *)
 
 (* The lines before that from which on the proof leaves the run out, and the reason. *)
-let beginning texts =
-  let clocks = Hashtbl.create 16 in
-  let stepped node from shown rate =
-    let older = Hashtbl.find_opt clocks node in
-    Hashtbl.replace clocks node (from, shown, rate);
-    match older with
-    | None -> false
-    | Some (from', shown', rate') ->
-        let span = from - from' in
-        shown <> shown' + (span / 1_000_000 * rate') + (span mod 1_000_000 * rate' / 1_000_000)
-  in
+let beginning is_outside texts =
   let rec go before = function
     | [] -> (List.rev before, None)
     | text :: rest -> (
         match String.split_on_char ' ' text with
         | "O" :: _ :: reason -> (List.rev before, Some (String.concat " " reason))
-        | [ "K"; node; from; shown; rate ] when stepped node (number from) (number shown) (number rate) ->
-            (List.rev before, Some "a server's clock steps")
+        | words when is_outside words -> (List.rev before, Some "a server's clock steps forward")
         | _ -> go (text :: before) rest)
   in
   go [] texts
 
-let runs = ref 0 and whole = ref 0 and refused = ref 0 and happened = ref 0 and judged = ref 0
+let runs = ref 0 and whole = ref 0 and refused = ref 0 and happened = ref 0 and judged = ref 0 and tokens_only = ref 0
 let reasons : (string, int) Hashtbl.t = Hashtbl.create 8
 let first = ref false
 
 let rec until line = function [] -> [] | text :: rest -> if text == line then [] else text :: until line rest
 
-let count judge seed texts =
-  let before, outside = beginning texts in
+let count is_outside judge seed texts =
+  let before, outside = beginning (is_outside ()) texts in
   let left reason = Hashtbl.replace reasons reason (1 + Option.value (Hashtbl.find_opt reasons reason) ~default:0) in
   incr runs;
   happened := !happened + count_of texts;
   match judge before with
-  | Accepted -> (
+  | Accepted without -> (
       judged := !judged + count_of before;
+      tokens_only := !tokens_only + without;
       match outside with Some reason -> left reason | None -> incr whole)
   | Left (line, reason) ->
       judged := !judged + count_of (until line before);
@@ -81,7 +71,7 @@ let count judge seed texts =
 
 let percent part all = if all = 0 then 100. else 100. *. float_of_int part /. float_of_int all
 
-let main judge =
+let main ?(is_outside = fun () _ -> false) judge =
   Gc.set { (Gc.get ()) with Gc.minor_heap_size = 1 lsl 20; space_overhead = 400 };
   let least = ref [] in
   Array.iteri
@@ -96,7 +86,7 @@ let main judge =
            run := Some (number (String.sub line 5 (String.length line - 5)), [])
        | None -> raise (Unreadable line)
        | Some (seed, texts) when line = "." ->
-           count judge seed (List.rev texts);
+           count is_outside judge seed (List.rev texts);
            run := None
        | Some (seed, texts) -> run := Some (seed, line :: texts)
      done
@@ -106,6 +96,7 @@ let main judge =
   let shares = [ percent !whole !runs; percent !judged !happened ] in
   Printf.printf "%d runs, %d refused, %.1f %% judged whole, and %.1f %% of %d events" !runs !refused (List.hd shares)
     (List.nth shares 1) !happened;
+  if !tokens_only > 0 then Printf.printf ", of which %.1f %% only for tokens" (percent !tokens_only !happened);
   List.iter
     (fun (reason, n) -> Printf.printf "; left: %s: %d" reason n)
     (List.sort compare (Hashtbl.fold (fun reason n all -> (reason, n) :: all) reasons []));

@@ -108,7 +108,14 @@ static char verdict_letter(int verdict) {
     }
 }
 
-/* PART: 0 the whole request, 1 its SET, 2 its ZADD. Keys and fences come behind it. */
+/* 0 the whole request, 1 its SET, 2 its ZADD. Of a break 1: the record has another nonce now. */
+static int part_of(struct server *server, const struct message *message) {
+    struct rl_record record;
+    if (message->op != NET_BREAK) return message->part;
+    return server_guard_record(server, &record) && record.nonce != message->fencing.nonce;
+}
+
+/* Keys and fences come behind it. */
 void steps_served(struct server *server, const struct message *message) {
     const struct world *world = server->world;
     const char letter = steps_letter(message);
@@ -118,7 +125,7 @@ void steps_served(struct server *server, const struct message *message) {
     const unsigned first = steps_first(world), count = steps_count(world, message);
     for (unsigned i = 0; i < count; i++)
         fprintf(world->options.steps, "V %" PRId64 " %" PRIu32 " %" PRIu64 " %d %c\n", world->now,
-                server->body, steps_request(world, message, i), message->part,
+                server->body, steps_request(world, message, i), part_of(server, message),
                 verdict_letter(message->verdict));
     if (letter == 'F') return;
     for (unsigned i = 0; i < count; i++) print_fence(server, message->keys[i]);

@@ -63,6 +63,13 @@ static void print_told(const struct world *world, char kind, const struct histor
     fputc('\n', world->options.steps);
 }
 
+/* A result: it is the key of readers. Of these nothing is left to say: their key goes. */
+static void print_broken(const struct world *world, const struct history_record *record) {
+    if (record->result) return;
+    fprintf(world->options.steps, "U %" PRId64 " %" PRIu64 "\n", record->at,
+            steps_number(world, record->token, (unsigned)record->resource));
+}
+
 void steps_record(const struct world *world, const struct history_record *record) {
     if (!world->options.steps) return;
     switch (record->kind) {
@@ -78,7 +85,7 @@ void steps_record(const struct world *world, const struct history_record *record
             steps_outside(world, "operators change the quorum");
         break;
     case HISTORY_NODE_NATIVE: steps_outside(world, "native nodes"); break;
-    case HISTORY_BREAK: steps_outside(world, "an operator breaks a lock"); break;
+    case HISTORY_BREAK: print_broken(world, record); break;
     case HISTORY_NODE_RATE:
     case HISTORY_NODE_CLOCK: print_server_clock(world, (unsigned)record->node); break;
     default: break;

@@ -103,6 +103,7 @@ char steps_letter(const struct message *message) {
     case NET_RAISE: return 'T';
     case NET_CONFIRM: return 'C';
     case NET_RELEASE: return 'X';
+    case NET_BREAK: return 'B';
     case NET_FENCES: return 'F';
     case NET_SHARE:
     case NET_SHARE_EXTEND:
@@ -113,7 +114,6 @@ char steps_letter(const struct message *message) {
 
 static void print_guarded_sent(const struct world *world, const struct message *message) {
     const char letter = steps_letter(message);
-    if (message->op == NET_BREAK) steps_outside(world, "an operator breaks a lock");
     if (!letter || !world->options.steps) return;
     uint16_t keys[WORLD_RESOURCES_MAX];
     const unsigned count = asked_by(message, keys), slots = world->options.slots ? count : 1;

@@ -22,17 +22,21 @@
  *   R TIME TOKEN                              from here on it does not act as holder
  *   Q TIME TOKEN MS HELD FENCE                what the library answers: redlock_validity_ms(),
  *                                             whether the state is HELD or UNSURE, redlock_fence()
+ *   U TIME TOKEN                              an operator breaks the lock: what its client sends
+ *                                             still counts, what it is told does not
  *   O TIME REASON                             from here on, what the proof leaves out happens
  *   .                                         the end of the run
  *
- * In guarded mode D, C, K, A, Z, W, P, L, R, Q and O are the same, but W has the fencing token at
- * its end and Z names a body, a server process with its data, instead of a node. The others are
+ * In guarded mode D, C, K, A, Z, W, P, L, R, Q, U and O are the same, but W has the fencing token
+ * at its end and Z names a body, a server process with its data, instead of a node. The others are
  * these:
  *
  *   G NODES RESOURCES TTL_MAX                 the quorum; its first bodies are 0 to NODES - 1
  *   M TIME MESSAGE OP CLIENT TOKEN TTL RESOURCE FENCE   a client sends it. OP: A acquire, T raise
- *                                             again, E extend, C confirm, X release, F read fences
+ *                                             again, E extend, C confirm, X release, F read
+ *                                             fences, B an operator breaks it
  *   V TIME BODY MESSAGE PART VERDICT          it was served. PART: 1 SET alone, 2 ZADD alone,
+ *                                             of B 1 if the record has another nonce now,
  *                                             else 0. VERDICT: g granted, d denied, a absent,
  *                                             s stale, r recovering, n not executed
  *   Y TIME BODY RESOURCE TOKEN ENDS           the key is now like this

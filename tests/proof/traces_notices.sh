@@ -71,16 +71,22 @@ for word in $mutants; do
     must_refuse "$name" "$needs" "${files[@]}"
 done
 
-# A server that says what it does not do: no later answer need show it, so the keys themselves are compared.
-plant() { # WHAT FUNCTION SED
+# A server that says what it does not do: no later answer need show it, so the keys and fences themselves are compared.
+plant() { # WHAT FILE FUNCTION SED
     fresh
-    sed "/^enum node_answer $2(/,/^}/{ $3; }" "$source/src/node/table.c" > "$dir/mutant/table.c"
-    if cmp -s "$dir/mutant/table.c" "$source/src/node/table.c"; then echo "$1: nothing to plant"; exit 1; fi
-    must_refuse "$1" "$seeds" src/node/table.c
+    sed "/^enum node_answer $3(/,/^}/{ $4; }" "$source/src/node/$2.c" > "$dir/mutant/$2.c"
+    if cmp -s "$dir/mutant/$2.c" "$source/src/node/$2.c"; then echo "$1: nothing to plant"; exit 1; fi
+    must_refuse "$1" "$seeds" "src/node/$2.c"
 }
-[ "$mode" = classic ] || exit 0
-plant "an extension that is granted and moves no end" node_extend '/table_set_end(/d'
-plant "a key that is set in silence" node_acquire '/notify(/d'
+if [ "$mode" = guarded ]; then
+    plant "a break that raises no fence" guarded node_break '/raise_fences(/d'
+    plant "a break that raises a fence not strictly" guarded node_break 's/found >= fence/false/'
+    plant "a break that deletes the key of another client" guarded node_break \
+        's/node_release(table, &key, 1, token, now_ms)/node_release(table, \&key, 1, token_of(entry), now_ms)/'
+    exit 0
+fi
+plant "an extension that is granted and moves no end" table node_extend '/table_set_end(/d'
+plant "a key that is set in silence" table node_acquire '/notify(/d'
 
 # From where on an assumption does not hold, nothing is judged.
 for broken in data-loss clock-step mixed-config; do
