@@ -53,9 +53,19 @@ Definition ttl_after (r : revised) (ttl : Z) : Z := if (ttl_is r =? ttl_next r)%
 (* A shorter one counts when the locks of the longer one have ended. *)
 Definition must_wait (r : revised) : bool := (ttl_next r <? ttl_is r)%Z.
 
+(* rl_guard_quarantine(): the longer one, and drift. *)
+Definition covers (y : system) (r : revised) (w : wait) : bool :=
+  let ttl := Z.max (ttl_is r) (ttl_next r) in
+  (ttl + drift y ttl <=? agent_clock y (waiter w) (time_at y (wait_to w)) -
+                         agent_clock y (waiter w) (time_at y (wait_from w)) - agent_error y)%Z.
+
 (* The next change of the members begins when the latest revision is settled, and none is half made. *)
-Definition may_do (r : revised) (ev : event) : bool :=
-  match ev with Decides _ _ => finished r && (ttl_is r =? ttl_next r)%Z | _ => true end.
+Definition may_do (y : system) (r : revised) (ev : event) : bool :=
+  match ev with
+  | Decides _ _ => finished r && (ttl_is r =? ttl_next r)%Z
+  | Gathers _ w => covers y r w
+  | _ => true
+  end.
 
 Definition with_locks (r : revised) (s : state) : revised :=
   {| locks := s; ttl_is := ttl_is r; ttl_next := ttl_next r; latest := latest r; revision_of := revision_of r;
@@ -80,7 +90,7 @@ Definition revise (y : system) (r : revised) (e : revised_event) : option revise
   match e with
   | Does ev =>
       match step y s ev with
-      | Some s' => if may_do r ev then Some (after r ev s') else None
+      | Some s' => if may_do y r ev then Some (after r ev s') else None
       | None => None
       end
   | Revises held ttl =>
@@ -96,7 +106,7 @@ Definition revise (y : system) (r : revised) (e : revised_event) : option revise
   | Meets held w =>
       if hits_majorities held (list_of s (newest s)) && forallb (carries r) held &&
          forallb (fun n => since r n <=? wait_from w)%nat held && (wait_from w <=? wait_to w)%nat &&
-         (wait_to w <=? now s)%nat && (negb (must_wait r) || is_long_enough y w)
+         (wait_to w <=? now s)%nat && (negb (must_wait r) || covers y r w)
       then Some (with_settling r (next s) true [] (finished r)) else None
   | Lifts n x t =>
       match step y s (Bumps n x t) with Some s' => Some (with_locks r s') | None => None end
@@ -126,7 +136,7 @@ Proof.
     try (match type of did with (if ?b then _ else _) = _ => destruct b; [|discriminate] end;
          injection did as <-; exists Passes; apply nothing_happens).
   - destruct (step y (locks r) ev) as [s'|] eqn:stepped; [|discriminate].
-    destruct (may_do r ev); [|discriminate].
+    destruct (may_do y r ev); [|discriminate].
     injection did as <-. exists ev. rewrite after_locks. exact stepped.
   - destruct (stands (nodes (locks r) n)) as [|e]; [discriminate|].
     destruct ((e =? newest (locks r))%nat && (k <=? latest r)%nat); [|discriminate].

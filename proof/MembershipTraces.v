@@ -27,8 +27,8 @@ Record world := {
 
 Definition system_of (w : world) : system := {| first := begins_with w; drops := fun _ => false |}.
 
-(* No client takes a lock here, and what servers do with keys and fences is left out. Waits are compared with the
-   shortest ttl_max of the trace. *)
+(* No client takes a lock here, and what servers do with keys and fences is left out. The wait of a node that lost
+   its data is compared with the shortest ttl_max of the trace, and that of settling with the present one. *)
 Definition locks_of (w : world) : MembershipLocks.system := {|
   MembershipLocks.first := begins_with w; MembershipLocks.resource_of := fun _ => 0;
   MembershipLocks.time_at := fun m => nth m (times w) (ends_at w);
