@@ -36,7 +36,7 @@ Inductive rule :=
 Inductive change :=
 | Adds (n : node)
 | Removes (n : node)
-| Keeps_members                   (* a change of ttl_max *)
+| Sets_ttl_max (ttl : nat)         (* the members stay *)
 | Replaces_all (l : list node).   (* only without One_at_a_time *)
 
 Record system := {
@@ -60,7 +60,7 @@ Definition changed (y : system) (c : change) (l : list node) : option (list node
   match c with
   | Adds n => if among l n then None else Some (l ++ [n])
   | Removes n => if among l n && (1 <? length l) then Some (filter (fun m => negb (m =? n)) l) else None
-  | Keeps_members => Some l
+  | Sets_ttl_max _ => Some l
   | Replaces_all l' => if drops y One_at_a_time && all_differ l' then Some l' else None
   end.
 

@@ -101,6 +101,7 @@ struct server {
     uint32_t body;
     bool body_changed;
     struct steps_key body_keys[WORLD_KEYS_MAX];
+    bool raised; /* the write of its record that is under way raises its fences */
 };
 
 /* The parts of a request as src/node takes them. */
@@ -224,5 +225,8 @@ void steps_served(struct server *server, const struct message *message);
 void steps_body(struct server *server); /* its record was written, or it is another body */
 void steps_body_key(struct server *server, enum node_change change, unsigned resource,
                     uint32_t token, int64_t expires_ms);
+/* steps_membership.c: what steps.h says of records */
+void steps_members(const struct server *server); /* its record was written or lost */
+void steps_read(const struct server *server, const struct message *message);
 
 #endif

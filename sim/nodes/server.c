@@ -313,6 +313,7 @@ static void execute(struct server *server, struct message *request) {
         server_read(server, request);
     server->world->serving = NULL;
     steps_served(server, request);
+    steps_read(server, request);
     if (request->part != PART_FIRST) world_write_message(server->world, HISTORY_ARRIVED, request);
 }
 

@@ -131,6 +131,7 @@ static void live_on(struct server *server, struct server *old) {
     old->places = old->places_log = old->places_then = (struct places){NULL, 0, 0};
     old->guard_count = old->changes_count = old->guard_capacity = old->changes_capacity = 0;
     server->backlog = (struct messages){NULL, NULL};
+    steps_members(old);
     wire_node_splits(server->world, server->node);
     server_announce_record(old); /* announcements that the server had not sent yet */
     struct message *message;

@@ -146,6 +146,7 @@ void server_guard_check(struct server *server) {
     note_list(server, known ? &record : NULL);
     if (!was && server->intact) note_eligibility(server, epoch);
     steps_body(server);
+    steps_members(server);
 }
 
 uint64_t server_guard_quorum(const struct server *server) {
@@ -246,6 +247,7 @@ static void raise(struct server *server, struct message *request) {
 
 static void renamed(struct server *server, const struct message *request) {
     server_record_changed(server);
+    steps_members(server);
     if (server->old) return;
     remember(server, (struct guard_change){.at = server->world->now,
                                            .what = GUARD_RENAMED,
@@ -311,12 +313,14 @@ static void take_record(struct server *server, struct message *request) {
         bool installed = change.body->has_fences && change.was_kept && !change.keep;
         if (installed) server->sound = true;
     }
+    server->raised = answer == NODE_GRANTED && change.body->has_fences;
     request->body = NULL; /* the answer has none: the log takes it over */
     if (answer == NODE_GRANTED && !server->old)
         remember(server, change);
     else
         body_drop(server->world, change.body);
     server_guard_check(server);
+    server->raised = false;
 }
 
 static void report_fences(struct server *server, struct message *request) {

@@ -149,4 +149,5 @@ void steps_guarded_begin(struct world *world) {
         steps_body(server);
     }
     world->bodies_count--; /* the next one gets the next number */
+    for (unsigned i = 0; i < world->options.nodes; i++) steps_members(&world->server[i]);
 }

@@ -138,6 +138,9 @@ static void print_answered(const struct world *world, const struct message *mess
 void steps_message(struct world *world, enum history_kind kind, const struct message *message) {
     if (!world->options.steps || message->what != MESSAGE_REQUEST) return;
     if (kind == HISTORY_ANSWERED) print_answered(world, message);
+    if (kind == HISTORY_ANSWERED && world->options.guarded &&
+        (message->op == NET_RECORD || message->op == NET_FENCES))
+        fprintf(world->options.steps, "a %" PRId64 " %" PRIu32 "\n", world->now, message->number);
     if (world->options.guarded) {
         if (kind == HISTORY_SENT) print_guarded_sent(world, message);
         return;

@@ -48,6 +48,19 @@
  *                                             0: none. Rounds that begin until UNSEEN may count the
  *                                             server all the same: it has evicted a key
  *
+ * In guarded mode these say what the records are, on all servers, and who reads them. The checkers
+ * of locks leave them out, and the checker of membership all others but C and D:
+ *
+ *   H TIME SERVER INTACT WRITER RAISED QUORUM MEMBER NONCE LOSS BEGUN EPOCH SETTLED TTL_MAX
+ *     TTL_NEXT BALLOT ACCEPTED_BALLOT CHANGE WHAT ID...
+ *                        the record is now like this; if it is gone, nothing is behind RAISED: 1 if
+ *                        the write raised the fences. SERVER: twice the node's number, and 1 more
+ *                        for a former server that lives on. CHANGE: a add, r remove, t ttl_max,
+ *                        - none; WHAT: the member, or the ttl_max
+ *   J TIME SERVER CLIENT MESSAGE FENCES
+ *                        a request has read it, or, if FENCES is 1, the fences that it names
+ *   a TIME MESSAGE       the client has received the answer
+ *
  * Where locks have slots, each slot is a resource, and each slot that a request asks for is a
  * request with a token of its own: T says so, and of how many slots TOKEN and MESSAGE are made.
  *

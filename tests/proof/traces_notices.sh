@@ -4,7 +4,7 @@
 # The checker of traces refuses runs of a library or a server with a rule dropped: of each mutant (sim/mutants) that is named
 # at least one run. And it judges nothing from where on an assumption does not hold.
 # usage: traces_notices.sh MODE SOURCE_DIR REDLOCK_SIM CHECK CC SIM_LIBRARY MUTANTS OBJECT...
-# MODE: classic or guarded. A mutant may be followed by the number of seeds that it needs, as in NAME:1000. It plays them as
+# MODE: classic, guarded or membership. A mutant may be followed by the number of seeds that it needs, as in NAME:1000. It plays them as
 # drawn, and then biased.
 set -euo pipefail
 mode=$1 source=$2 sim=$3 check=$4 cc=$5 library=$6 mutants=$7
@@ -25,6 +25,7 @@ mapfile -t others < <(printf '%s\n' "$@" | grep -v '/redlock_core\.dir/')
 case $mode in
 classic) seeds=150 options=() ;;
 guarded) seeds=400 options=(--mode guarded --stock) ;;
+membership) seeds=150 options=(--mode guarded --stock --operators) ;;
 esac
 
 # The changed files are in $dir/mutant; their names in the source follow.

@@ -254,11 +254,14 @@ class Recorder:
         if client.gone:
             return
         if request is not None:
-            print("ANSWERED", now(), request, file=self.log)
+            self.answered(request)
         try:
             client.connection.sendall(raw)
         except OSError:
             self.drop(client)
+
+    def answered(self, request):
+        print("ANSWERED", now(), request, file=self.log)
 
     # ---- requests ----
 
@@ -281,17 +284,21 @@ class Recorder:
         except (OSError, EOFError):
             self.drop(client)
             return
-        replied, number = now(), None
-        if request and request.op == "Write":
-            self.write_record(client.number + 1)
-        elif request:
-            number = self.requests_count
-            self.requests_count += 1
-            self.write(client, request, arrived, sent, replied, value)
+        number = self.executed(client, words, request, (arrived, sent, now()), value)
         if self.breaks():
             self.drop(client)
         else:
             self.reply(client, answer, number)
+
+    def executed(self, client, words, request, times, value):
+        """The number that stands for the request in the log; None: its answer is not written down."""
+        if request and request.op == "Write":
+            self.write_record(client.number + 1)
+        elif request:
+            self.write(client, request, *times, value)
+            self.requests_count += 1
+            return self.requests_count - 1
+        return None
 
     def answer(self, client):
         while True:
@@ -384,8 +391,8 @@ class Recorder:
         self.log.close()
 
 
-def main(ports, server_port, log, seed, scripts, *resources):
-    recorder = Recorder([int(port) for port in ports.split(",")], int(server_port), log, int(seed), Scripts(pathlib.Path(scripts)), resources)
+def main(ports, server_port, log, seed, scripts, *resources, kind=Recorder):
+    recorder = kind([int(port) for port in ports.split(",")], int(server_port), log, int(seed), Scripts(pathlib.Path(scripts)), resources)
 
     def end(*_):
         recorder.ended = True

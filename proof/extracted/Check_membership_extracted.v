@@ -1,0 +1,35 @@
+(* SPDX-License-Identifier: BSD-2-Clause
+
+   The checker of membership traces as a program; check_membership.ml reads the traces for it (proof/README.md).
+
+   Z becomes the int of OCaml, as in Check_extracted.v: traces.ml refuses numbers of 2^61 and more. *)
+Require Import ZArith.
+From Redlock Require Import Arithmetic ClassicTraces Membership MembershipTraces.
+Require Import ExtrOcamlBasic ExtrOcamlNatInt ExtrOcamlZInt.
+
+(* As in Arithmetic_extracted.v. *)
+Extract Constant Z.compare => "fun (x : int) y -> if x = y then Eq else if x < y then Lt else Gt".
+Extract Constant Z.eqb => "fun (x : int) y -> x = y".
+Extract Constant Z.ltb => "fun (x : int) y -> x < y".
+Extract Constant Z.leb => "fun (x : int) y -> x <= y".
+Extract Constant Z.div => "fun a b -> if a < 0 || b <= 0 then invalid_arg ""div"" else a / b".
+Extract Constant Z.modulo => "fun a b -> if a < 0 || b <= 0 then invalid_arg ""modulo"" else a mod b".
+Extract Inlined Constant Nat.eqb => "((=) : int -> int -> bool)".
+Extract Inlined Constant Nat.leb => "((<=) : int -> int -> bool)".
+Extract Inlined Constant Nat.ltb => "((<) : int -> int -> bool)".
+Extract Inlined Constant Nat.div => "(/)".
+Extract Inlined Constant Nat.max => "(Stdlib.max : int -> int -> int)".
+
+(* Names of both systems without those of OCaml. *)
+Definition shown_of (o : Membership.seen) : record := Membership.shown o.
+Definition now_of (b : both) : nat := MembershipLocks.now (MembershipRevisions.locks (settles b)).
+Definition too (e : MembershipLocks.event) : fact := Settles (MembershipRevisions.Does e).
+Definition passes : fact := too MembershipLocks.Passes.
+Definition reads_too (n : node) : fact := too (MembershipLocks.Reads n).
+Definition loses_too (n : node) : fact := too (MembershipLocks.Loses n (fun _ => None) (fun _ => 0%Z)).
+Definition installs_too (n : node) (places : list nat) (w : MembershipLocks.wait) : fact := too (MembershipLocks.Installs n places w).
+Definition decides_too (l held : list node) : fact := too (MembershipLocks.Decides l held).
+Definition switches_too (n : node) (e : nat) : fact := too (MembershipLocks.Switches n e).
+
+Extraction "proved.ml" system_of locks_of initially check check_one same_change same_list is_unchanged place_of among
+  shown_of now_of passes reads_too loses_too installs_too decides_too switches_too.
