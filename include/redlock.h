@@ -257,18 +257,18 @@ enum redlock_change {
 typedef void redlock_change_fn(void *context, struct redlock_lock *lock, int change);
 
 struct redlock_lock_options {
-    size_t size;                /* set by _init() */
-    int64_t ttl_ms;             /* 30000; 10 to 86400000 */
-    int64_t validity_ms_min;    /* 1. A win that leaves less, or not more than lost_margin_ms, is
-                                   released (EXPIRED) */
-    int renew;                  /* 1: renew until released or lost; 0 */
-    int64_t renew_interval_ms;  /* 0: a third of the TTL; below the TTL */
-    int64_t hold_ms_max;        /* 0: no limit; at most 366 days. Validity ends at most this long
-                                   after acquiring */
-    uint32_t renew_count_max;   /* 0: no limit */
-    int64_t lost_margin_ms;     /* -1: a tenth of the TTL, or of hold_ms_max if that is less, at most
-                                   1000. LOST comes this long before validity ends */
-    uint32_t retry_count_max;   /* 0: no limit. Retries of one redlock_acquire() */
+    size_t size;               /* set by _init() */
+    int64_t ttl_ms;            /* 30000; 10 to 86400000 */
+    int64_t validity_ms_min;   /* 1. A win that leaves less, or not more than lost_margin_ms, is
+                                  released (EXPIRED) */
+    int renew;                 /* 1: renew until released or lost; 0 */
+    int64_t renew_interval_ms; /* 0: a third of the TTL; below the TTL */
+    int64_t hold_ms_max;       /* 0: no limit; at most 366 days. Validity ends at most this long
+                                  after acquiring */
+    uint32_t renew_count_max;  /* 0: no limit */
+    int64_t lost_margin_ms;    /* -1: a tenth of the TTL, or of hold_ms_max if that is less, at most
+                                  1000. LOST comes this long before validity ends */
+    uint32_t retry_count_max;  /* 0: no limit. Retries of one redlock_acquire() */
     int64_t retry_delay_ms_min; /* 50. Each retry waits a random time in [min, max]; if servers
                                    report a free lock, this is the upper bound (waiting.md) */
     int64_t retry_delay_ms_max; /* 250; at most 86400000 */
