@@ -6,10 +6,10 @@
 #include <signal.h>
 
 #include <event2/event.h>
-#include <systemd/sd-daemon.h>
 
 #include "frame/program.h"
 #include "http/address.h"
+#include "http/notify.h"
 #include "look/watcher.h"
 #include "process/diagnostics.h"
 #include "process/exit_codes.h"
@@ -40,7 +40,7 @@ static int serve_pages(struct http *http, const struct settings *settings) {
     }
     if (!settings->quiet)
         complain("metrics on http://%s/metrics", address_of(http_socket(http), text, sizeof text));
-    sd_notify(0, "READY=1");
+    notify_manager("READY=1");
     return event_base_dispatch(http->base) < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 
@@ -57,7 +57,7 @@ static int run(struct event_base *base, struct watcher *watcher, const struct se
     }
     if (status == EXIT_OK) status = serve_pages(&http, settings);
     if (status == EXIT_SYSTEM) complain("the event loop cannot run: out of memory");
-    sd_notify(0, "STOPPING=1");
+    notify_manager("STOPPING=1");
     http_close(&http);
     for (int i = 0; i < 2; i++)
         if (signals[i] != NULL) event_free(signals[i]);

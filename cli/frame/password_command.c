@@ -26,9 +26,11 @@
 #define COMMAND_SECONDS 10
 #define LOOK_AGAIN_MS 10
 #define REPORT_AGAIN (60000 * MS)
+#define ENDS_WITHIN (1000 * MS)
+#define HAS_ENDED "the process that runs it (redlock-passwd) was ended; restart this one"
 
 /* A request is its number. A new one ends the command of the one before, as the end of the socket
- * does. */
+ * does. 0 answers whichever is open: its process was killed. */
 struct answer {
     uint32_t number;
     bool given;                                /* a password; else the reason */
@@ -183,10 +185,35 @@ static void run_reporting(struct command *command, struct answer *answer) {
     }
 }
 
+static _Noreturn void serve_requests(struct command *command, struct answer *answer) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (recv(command->socket, &answer->number, sizeof answer->number, 0) ==
+           (ssize_t)sizeof answer->number) {
+        run_reporting(command, answer);
+        send(command->socket, answer, answer_bytes(answer), MSG_NOSIGNAL);
+        explicit_bzero(answer->text, sizeof answer->text);
+    }
+    _exit(EXIT_OK);
+}
+
+/* Another one takes the place of a child that is killed. */
+static _Noreturn void keep_serving(struct command *command) {
+    static struct answer answer;
+    for (int status = 0;;) {
+        const pid_t child = fork();
+        if (child == 0) serve_requests(command, &answer);
+        if (child < 0) _exit(EXIT_SYSTEM);
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+        if (WIFEXITED(status)) _exit(EXIT_OK); /* nobody asks any more */
+        snprintf(answer.text, sizeof answer.text, "the process that ran it was killed by signal %d",
+                 WTERMSIG(status));
+        send(command->socket, &answer, answer_bytes(&answer), MSG_NOSIGNAL);
+    }
+}
+
 /* It has a group of its own, so that ^C is not for it, and it outlives a TERM to a whole service:
  * the process that asks ends later. It keeps nothing open but the socket and standard error. */
 static _Noreturn void serve_passwords(const char *line, int socket) {
-    static struct answer answer;
     struct command command = {.line = line, .socket = 3};
     setpgid(0, 0);
     prctl(PR_SET_NAME, "redlock-passwd");
@@ -200,13 +227,7 @@ static _Noreturn void serve_passwords(const char *line, int socket) {
     signal(SIGTERM, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
-    while (recv(command.socket, &answer.number, sizeof answer.number, 0) ==
-           (ssize_t)sizeof answer.number) {
-        run_reporting(&command, &answer);
-        send(command.socket, &answer, answer_bytes(&answer), MSG_NOSIGNAL);
-        explicit_bzero(answer.text, sizeof answer.text);
-    }
-    _exit(EXIT_OK);
+    keep_serving(&command);
 }
 
 /* ---- the side that asks ------------------------------------------------------------------- */
@@ -237,13 +258,22 @@ int password_command_begin(const char *line) {
     return EXIT_SYSTEM;
 }
 
+/* It may be stopped. */
+static void end_helper(void) {
+    kill(helper.pid, SIGCONT);
+    for (int64_t until = now_ns() + ENDS_WITHIN; now_ns() < until; poll(NULL, 0, 1))
+        if (waitpid(helper.pid, NULL, WNOHANG) != 0) return;
+    kill(helper.pid, SIGKILL);
+    waitpid(helper.pid, NULL, 0);
+}
+
 void password_command_end(void) {
     if (helper.socket < 0) return;
     shutdown(helper.socket, SHUT_RDWR); /* also for a child that still has it */
     close(helper.socket);
     if (helper.cancel >= 0) close(helper.cancel);
     helper.socket = helper.cancel = -1;
-    if (helper.pid > 0) waitpid(helper.pid, NULL, 0);
+    if (helper.pid > 0) end_helper();
 }
 
 void password_command_cancel(void) {
@@ -266,17 +296,17 @@ static const char *await_answer(struct answer *answer) {
         if (ready < 0 && errno == EINTR) continue;
         if (fds[1].revents != 0) return "cancelled";
         if (ready <= 0) return "no answer";
-        if (recv(helper.socket, answer, sizeof *answer, 0) <= 0)
-            return "the process that runs it has ended";
-    } while (answer->number != helper.number);
+        if (recv(helper.socket, answer, sizeof *answer, 0) <= 0) return HAS_ENDED;
+    } while (answer->number != helper.number && answer->number != 0);
     return NULL;
 }
 
 static const char *ask(struct answer *answer) {
+    while (recv(helper.socket, answer, sizeof *answer, MSG_DONTWAIT) > 0) continue;
     helper.number++;
     answer->number = 0;
     if (send(helper.socket, &helper.number, sizeof helper.number, MSG_NOSIGNAL) < 0)
-        return "the process that runs it has ended";
+        return HAS_ENDED;
     const char *why = await_answer(answer);
     return why != NULL ? why : answer->given ? NULL : answer->text;
 }

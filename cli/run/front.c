@@ -216,6 +216,7 @@ static void follow(struct front *front) {
 /* The holder was killed: by another process, or stopped, by the front. The command died with it, by
  * PDEATHSIG; everything else that it started is now below the front, and ends here. */
 static void end_orphans(struct front *front) {
+    group_signal(front->watch->group, SIGKILL); /* also where /proc shows no descent */
     const struct descent left = end_below_front(front, now_ns() + KILL_TAKES_MOST);
     if (!front->start_reported) {
         complain(

@@ -472,7 +472,7 @@ let rec judge_quorum texts lines quorum begin_ losses =
         | Received message -> received p message
         | Clock _ | Drift _ -> ())
       lines;
-    if second_pass p then Accepted else Refused "the second pass"
+    if second_pass p then Accepted 0 else Refused "the second pass"
   with
   | Refused_here why -> Refused (texts.(!at) ^ ": " ^ why)
   | Lost_before (n, i) when not (List.mem (n, i) losses) -> judge_quorum texts lines quorum begin_ ((n, i) :: losses)
@@ -486,7 +486,7 @@ let judge texts =
     (function Record row when row.intact && not (Hashtbl.mem begins row.quorum) -> Hashtbl.replace begins row.quorum row | _ -> ())
     lines;
   Hashtbl.fold
-    (fun quorum row verdict -> if verdict = Accepted then judge_quorum texts lines quorum row [] else verdict)
-    begins Accepted
+    (fun quorum row verdict -> if verdict = Accepted 0 then judge_quorum texts lines quorum row [] else verdict)
+    begins (Accepted 0)
 
 let () = main ~reads:membership judge

@@ -192,7 +192,14 @@ static bool listen_tcp(struct gateway *gateway, const char *name) {
 /* ---- systemd ---- */
 
 static bool take_handed_over(struct gateway *gateway) {
-    int count = sd_listen_fds(1);
+    const char *handed_over = getenv("LISTEN_FDS");
+    char text[32];
+    snprintf(text, sizeof text, "%s", handed_over != NULL ? handed_over : "");
+    const int count = sd_listen_fds(1);
+    if (count < 0)
+        gateway->options->say(
+            "LISTEN_FDS='%s' is not a number of sockets that were handed over: %s", text,
+            strerror(-count));
     for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; fd++) {
         struct sockaddr_storage address = {0};
         socklen_t bytes = sizeof address;

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include <event2/event.h>
-#include <systemd/sd-daemon.h>
 
 #include "loop/gateway.h"
 #include "connection/password.h"
+#include "http/notify.h"
 #include "reload.h"
 
 enum { CLOSE_SECONDS = 1 };
@@ -65,7 +65,7 @@ static void on_done(evutil_socket_t fd, short what, void *context) {
         gateway->options->say("SIGHUP: the password file and the files of TLS were read again");
     }
     reload->password = NULL;
-    sd_notify(0, "READY=1");
+    notify_manager("READY=1");
 }
 
 static void on_hup(evutil_socket_t number, short what, void *context) {
@@ -77,13 +77,13 @@ static void on_hup(evutil_socket_t number, short what, void *context) {
             "SIGHUP: the files of the last SIGHUP are still being read: restart the gateway if that does not end");
         return;
     }
-    sd_notify(0, "RELOADING=1");
+    notify_manager("RELOADING=1");
     reload->why[0] = '\0';
     reload->running = pthread_create(&reload->thread, NULL, read_files, reload) == 0;
     if (reload->running) return;
     reload->gateway->options->say(
         "SIGHUP: cannot start a thread to read the files; nothing was changed");
-    sd_notify(0, "READY=1");
+    notify_manager("READY=1");
 }
 
 bool reload_open(struct gateway *gateway) {

@@ -17,6 +17,7 @@
 
 #include "command/command.h"
 #include "connection/connection.h"
+#include "http/notify.h"
 #include "loop/gateway.h"
 #include "connection/listen.h"
 #include "metrics_page.h"
@@ -52,7 +53,7 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
         gateway->options->say(
             "signal %d: requests under way are answered; locks stay until they expire",
             (int)number);
-    sd_notify(0, "STOPPING=1");
+    notify_manager("STOPPING=1");
     gateway->draining = true;
     gateway->drain_until_ns = gateway_now_ns() + DRAIN_MS * GATEWAY_MS;
     listen_close(gateway);
@@ -120,7 +121,7 @@ static void on_watchdog(evutil_socket_t fd, short what, void *context) {
     (void)fd;
     (void)what;
     (void)context;
-    sd_notify(0, "WATCHDOG=1");
+    notify_manager("WATCHDOG=1");
 }
 
 /* The number of times that another process displaced this one from the processor. */
@@ -282,7 +283,7 @@ enum serve_result serve_run(const struct serve_options *options) {
         /* Clients that connect at once find the nodes connected. Nodes that cannot be reached do
          * not delay the start for long. */
         redlock_client_wait_ready(gateway.client, options->connect_timeout_ms);
-        sd_notify(0, "READY=1");
+        notify_manager("READY=1");
         char names[1024];
         if (options->ready != NULL)
             options->ready(options->ready_context, listen_names(&gateway, names, sizeof names));

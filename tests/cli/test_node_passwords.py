@@ -168,13 +168,41 @@ def test_signals_to_the_service_leave_the_command(redlock, nodes, config, passwo
     job = redlock.start("run", "-t", "2s", "-k", "10s", resource, "--", "sh", "-c", f"trap 'sleep 3; exit 5' TERM; touch {tmp_path}/ready; while :; do sleep 0.1; done", environ=environ)
     until((tmp_path / "ready").exists, what="the job")
     ours = [pid for pid in children(job.pid) if name_of(pid).startswith("redlock")]
-    assert len(ours) == 2
+    assert len(ours) == 3
     for pid in [job.pid, *ours]:
         os.kill(pid, signal.SIGTERM)
     for server in nodes.servers:
         server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
     out, said = job.communicate(timeout=20)
     assert (job.returncode, b"lost" in said) == (5, False), (out, said)
+
+
+@pytest.fixture
+def running(redlock, config, password, resource, tmp_path):
+    """A job of five seconds, and the processes that get its password: the one that stays, and the one that runs the command."""
+    job = redlock.start("run", "-t", "2s", resource, "--", "sh", "-c", f"touch {tmp_path}/ready; sleep 5",
+                        environ=config(f"node-password-command = cat {password}"))
+    until((tmp_path / "ready").exists, what="the job")
+    yield job, [pid for pid in children(job.pid) if name_of(pid) == "redlock-passwd\n"]
+    job.kill()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_stopped_password_process_delays_no_end(running, which):
+    job, processes = running
+    os.kill(processes[which], signal.SIGSTOP)
+    out, said = job.communicate(timeout=12)
+    assert (job.returncode, out, said) == (0, b"", b"")
+    until(lambda: not any(name_of(pid) for pid in processes), what="their end")
+
+
+def test_a_password_process_that_is_killed(running, nodes):
+    job, processes = running
+    os.kill(processes[1], signal.SIGKILL)
+    for server in nodes.servers:
+        server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    out, said = job.communicate(timeout=20)
+    assert (job.returncode, b"lost" in said) == (0, False), (out, said)
 
 
 def test_files_that_cannot_be_used(redlock, config, password, resource):

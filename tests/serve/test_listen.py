@@ -165,6 +165,14 @@ def notified(tmp_path):
         yield {"NOTIFY_SOCKET": str(tmp_path / "notify")}, lambda: receiver.recv(4096)
 
 
+@pytest.mark.parametrize("count", ["0", "-1", "abc"])
+def test_a_number_of_sockets_that_is_none(quorum, count):
+    launcher = LAUNCHER.replace("int(sys.argv[1])", "sys.argv[1]")
+    done = subprocess.run([sys.executable, "-c", launcher, count, BINARY, "serve", "-N", quorum.nodes, "--listen", "127.0.0.1:0"],
+                          env=CLEAN, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+    assert done.returncode == 78 and f"LISTEN_FDS='{count}' is not" in done.stderr, done
+
+
 def test_activation_and_notification(quorum, tmp_path, key, notified):
     environ, told = notified
     with socket.socket(socket.AF_UNIX) as one, socket.socket() as two:

@@ -139,6 +139,19 @@ class Notified:
         raise AssertionError(f"{words} was not said")
 
 
+def test_a_manager_that_reads_nothing(start, quorum, tmp_path):
+    """The kernel keeps eleven messages or so for it: the gateway waits for no reader."""
+    notified = Notified(tmp_path / "notify")
+    gateway = start(quorum.nodes, environ={"NOTIFY_SOCKET": notified.path, "WATCHDOG_USEC": "20000"})
+    with gateway.connect() as client:
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            assert client("PING") == "PONG"
+            time.sleep(0.01)
+    gateway.process.terminate()
+    assert gateway.process.wait(10) == 0
+
+
 def test_watchdog(start, quorum, tmp_path):
     """It is fed from the loop: a loop that stands still feeds it no more."""
     notified = Notified(tmp_path / "notify")
