@@ -337,8 +337,8 @@ def test_processes_that_redlock_has_not_started_are_spared(quorum, resource, tmp
     assert gone(int((tmp_path / "pid").read_text()))
 
 
-def test_without_proc(quorum, resource):
-    """What cannot be promised is said before the command runs."""
+def test_without_proc(quorum, resource, tmp_path):
+    """What cannot be promised is said before the command runs; the command's own group ends with the holder."""
     redlock = Redlock(quorum.nodes)
     private = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
     mounted = subprocess.run([*private, "mount", "-t", "tmpfs", "none", "/proc"], capture_output=True)
@@ -348,3 +348,10 @@ def test_without_proc(quorum, resource):
                           env=redlock.environ, capture_output=True, timeout=30)
     assert done.returncode == 0
     assert b"a process that leaves the command's process group is not found, and may outlive the lock: mount /proc" in done.stderr
+    pid = tmp_path / "pid"
+    job = subprocess.Popen([*private, "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh", BINARY, "run", "-t", "5s", resource, "--", "sh", "-c",
+                            f"sleep 60 & echo $! >{pid}; wait"], env=redlock.environ, stderr=subprocess.DEVNULL)
+    until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+    os.kill(holder_of(job.pid), signal.SIGKILL)
+    assert job.wait(10) == LOST
+    assert gone(int(pid.read_text()))
