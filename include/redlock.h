@@ -19,8 +19,7 @@
  * Stacks: a call needs at most 64 KiB of the caller's stack.
  * Descriptors: a program that closes those of a client (closefrom(3)) loses its locks, and is
  * notified of that. It uses the client no more, nor frees it: what it opens next may have the same
- * numbers. A forked child may close them. None is below 3: what a program without standard output
- * prints never reaches a server.
+ * numbers. A forked child may close them. None is below 3, where stray output goes.
  * Memory: options, names and URLs are copied. What a function returns belongs to the object it came
  * from. `_free(NULL)` is fine. A failed call leaves its output parameters alone.
  * NULL: a function that returns enum redlock_result answers BAD_ARGUMENT for a client, a lock or a
@@ -277,9 +276,8 @@ struct redlock_lock_options {
     size_t owner_bytes;         /* 0 with an owner: strlen() */
     redlock_change_fn *on_change;
     void *on_change_context; /* also without on_change: redlock_lock_context() */
-    int leader; /* one resource. 1: its holder is a leader, and redlock_fence() its term: nodes show
-                   both to observers (redlock_observe_start()). NO_QUORUM while no node has a
-                   record; only a client in mode CLASSIC elects leaders without terms. 0 */
+    int leader; /* one resource. 1: its holder is a leader, redlock_fence() its term, and nodes show
+                   both to observers. NO_QUORUM without records, but in mode CLASSIC no term. 0 */
     uint32_t slots; /* 0: an ordinary lock. 1 to 64: a semaphore; the lock is one of so many slots
                        of the resource, whichever is free. All clients must give the same number;
                        it can change when no slot is held (slots.md) */

@@ -79,6 +79,7 @@ plant() { # WHAT FILE FUNCTION SED
     if cmp -s "$dir/mutant/$2.c" "$source/src/node/$2.c"; then echo "$1: nothing to plant"; exit 1; fi
     must_refuse "$1" "$seeds" "src/node/$2.c"
 }
+[ "$mode" != membership ] || exit 0
 if [ "$mode" = guarded ]; then
     plant "a break that raises no fence" guarded node_break '/raise_fences(/d'
     plant "a break that raises a fence not strictly" guarded node_break 's/found >= fence/false/'

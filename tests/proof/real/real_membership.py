@@ -93,7 +93,7 @@ def steps_of(directory):
     for client in range(CLIENTS):
         yield f"D {client} 10000 {2 * MS} 0"
         yield f"C {client} 0 0 1000000"
-    lines = [line.rstrip() for node in range(NODES) for line in open(directory / f"node{node}", encoding="ascii") if line[0] in "HJU"]
+    lines = [line.rstrip() for node in range(NODES) for line in open(directory / f"node{node}", encoding="ascii") if line[0] in "HJa"]
     yield from sorted(lines, key=lambda line: int(line.split(" ")[1]))
     yield "."
 
