@@ -276,8 +276,7 @@ static int failure(struct session *session, struct redlock_lock *lock, const int
                    lacks_votes && need != NEED_LOCK && session_reads_refused(session, verdicts),
                shut_out = lacks_votes &&
                           (need == NEED_LOCK ? why.in_vain != 0 : session_shut_out(session, NULL)),
-               speak = !settings->quiet || shut_out || unseen ||
-                       (result != REDLOCK_HELD && !lacks_votes),
+               speak = !settings->quiet || result != REDLOCK_HELD,
                described = describe(session, &why, lock != NULL ? redlock_other_slots(lock) : 0,
                                     resource, need, unseen);
     printable(name, sizeof name, resource, strlen(resource));

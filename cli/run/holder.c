@@ -615,7 +615,10 @@ static bool asks_to_end(int signal) {
 
 static void pass_on(const struct holder *holder, int signal) {
     char whom[100];
-    if (group_signal(holder->job.group, signal)) return;
+    const bool passed = group_signal(holder->job.group, signal);
+    if (signal == SIGTERM)
+        group_signal(holder->job.group, SIGCONT); /* it may have stopped itself */
+    if (passed) return;
     const struct descent all = descent_signal(getpid(), 0, 0, NULL);
     complain("cannot pass signal %d (%s) on to %s: %s", signal, strsignal(signal),
              descent_text(&all, all.refused, whom, sizeof whom), strerror(all.error));

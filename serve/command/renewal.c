@@ -100,7 +100,7 @@ void renewals_close(struct gateway *gateway) {
     while (!LIST_EMPTY(&gateway->renewals_ended)) {
         struct renewal *renewal = LIST_FIRST(&gateway->renewals_ended);
         LIST_REMOVE(renewal, of_connection);
-        step_close(&renewal->op); /* its operation will never end */
+        step_abandon(&renewal->op);
         free(renewal);
     }
 }

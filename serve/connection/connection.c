@@ -523,7 +523,7 @@ void connections_close(struct gateway *gateway) {
         struct connection *connection = gateway->connections;
         connection_close(connection);
         if (gateway->connections != connection) continue;
-        step_close(&connection->exchange->op); /* its operation will never end */
+        step_abandon(&connection->exchange->op);
         connection_free(connection);
     }
     exchanges_close(gateway);

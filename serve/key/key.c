@@ -155,11 +155,16 @@ void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns) {
     if (!watch_end(key)) key_forget(key);
 }
 
+void lock_leave(struct redlock_lock *lock) {
+    if (redlock_lock_disown(lock) != REDLOCK_BUSY || redlock_validity_ms(lock) == 0)
+        redlock_lock_free(lock);
+}
+
 void key_forget(struct key *key) {
-    if (key->lock == NULL) return;
-    redlock_lock_disown(key->lock);
-    redlock_lock_free(key->lock);
-    key->lock = NULL;
+    struct redlock_lock *lock = key->lock;
+    if (lock == NULL) return;
+    key->lock = NULL; /* first: the callback of what is under way comes back here */
+    lock_leave(lock);
     key->gateway->keys->lost -= key->lost;
     key->lost = false;
     key->gateway->keys->kept--;

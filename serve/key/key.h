@@ -86,6 +86,7 @@ struct key_op {
     unsigned calls, effects, restarts, peeks, tries;
     int64_t since_ns; /* the time it was queued; later, when the current step began */
     struct key_call call;
+    bool abandoned;            /* nobody waits for it: callbacks leave it alone */
     struct redlock_lock *lock; /* of the current step, unless it uses the cached one */
     struct redlock_view *views;
     char text[1024]; /* the sentence of an error */
@@ -106,6 +107,9 @@ bool keys_have_room(const struct gateway *gateway, struct bytes name);
 /* The key owns the lock from now on. When it does not fit, the lock is freed and the nodes keep it.
  */
 void key_keep(struct key *key, struct redlock_lock *lock, int64_t ends_ns);
+/* Frees a lock, and leaves it as it is on the nodes: a client holds it. One that is being extended
+ * while the gateway ends stays in memory, since to free it would be to release it. */
+void lock_leave(struct redlock_lock *lock);
 /* Frees the cached lock, and leaves it as it is on the nodes. */
 void key_forget(struct key *key);
 /* Returns the cached lock if it is valid and has this token; else NULL. */
@@ -153,6 +157,8 @@ bool key_op_abandon(struct key_op *op);
 bool step_call(struct key_op *op, const struct key_call *call, struct answer *value);
 /* Frees what the last step needed. */
 void step_close(struct key_op *op);
+/* Of an operation that never ends, because the gateway does. */
+void step_abandon(struct key_op *op);
 
 /* ---- key.c, for step.c ---- */
 

@@ -66,10 +66,15 @@ static struct answer remaining(const struct key_op *op) {
 void step_close(struct key_op *op) {
     free(op->views);
     op->views = NULL;
-    if (op->lock == NULL) return;
-    redlock_lock_disown(op->lock); /* freeing it would release a lock that a client holds */
-    redlock_lock_free(op->lock);
+    struct redlock_lock *lock = op->lock;
     op->lock = NULL;
+    if (lock != NULL) lock_leave(lock);
+}
+
+void step_abandon(struct key_op *op) {
+    op->abandoned = true;
+    step_close(op);
+    if (op->running && op->key != NULL) key_forget(op->key);
 }
 
 static void step_measure(struct key_op *op, enum metric_step step, int result) {
@@ -133,6 +138,7 @@ static struct redlock_lock *seen_lock(struct key_op *op, int64_t ttl_ms, struct 
 static void on_released(void *context, struct redlock_lock *lock, int result) {
     struct key_op *op = context;
     struct answer value = one;
+    if (op->abandoned) return;
     step_measure(op, METRIC_RELEASE, result);
     if (result == REDLOCK_OK) {
         op->effects++;
@@ -173,6 +179,7 @@ static bool extends_again(struct key_op *op, struct redlock_lock *lock, int resu
 static void on_extended(void *context, struct redlock_lock *lock, int result) {
     struct key_op *op = context;
     struct answer value = one;
+    if (op->abandoned) return;
     step_measure(op, METRIC_EXTEND, result);
     if (extends_again(op, lock, result)) return;
     if (result == REDLOCK_OK) {
@@ -219,6 +226,7 @@ static bool extend(struct key_op *op, struct answer *value) {
 static void on_taken(void *context, struct redlock_lock *lock, int result) {
     struct key_op *op = context;
     struct answer value = ok;
+    if (op->abandoned) return;
     step_measure(op, METRIC_TAKE, result);
     if (result == REDLOCK_OK) {
         struct redlock_bytes token = redlock_token(lock);
@@ -327,6 +335,7 @@ static void on_peek(void *context, struct redlock_lock *lock, int result) {
     (void)lock;
     struct key_op *op = context;
     struct answer value;
+    if (op->abandoned) return;
     size_t nodes = redlock_client_nodes(op->gateway->client);
     /* In guarded mode, a node that lost its data reports every lock as absent. Such an answer does
      * not count. */

@@ -26,6 +26,12 @@ def free_ports(count):
         return [one.getsockname()[1] for one in sockets]
 
 
+def accepts(path):
+    """Whether a process listens at the Unix socket; its file is there a little earlier. Connects to nothing."""
+    with open("/proc/net/unix", encoding="utf-8") as sockets:
+        return any(line.split()[3] == "00010000" and line.split()[7:] == [str(path)] for line in sockets)
+
+
 def until(condition, seconds=10, what="the condition"):
     """Waits for condition() to be true and returns what it was."""
     end = time.monotonic() + seconds

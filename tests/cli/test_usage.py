@@ -185,7 +185,7 @@ def test_unreachable_nodes_are_named(redlock):
     assert done.returncode == NO_QUORUM
     for port in (1, 2, 3):
         assert f"  redis://127.0.0.1:{port}: cannot connect: Connection refused\n" in done.stderr.decode()
-    assert redlock("acquire", "-q", "-N", NODES, "x").stderr == b""
+    assert b"Connection refused" in redlock("acquire", "-q", "-N", NODES, "x").stderr
 
 
 @pytest.mark.parametrize("arguments", [["help"], ["--help"], ["-h"], ["version"], ["--version"], ["run", "--help"], ["help", "up"]])

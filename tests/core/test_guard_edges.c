@@ -273,6 +273,20 @@ static void test_a_replaced_server_gets_its_place_back(void **state) {
     assert_int_equal(claimed(), 3);
 }
 
+/* Another process at the address is not the replaced server. */
+static void test_another_process_is_not_the_same_again(void **state) {
+    (void)state;
+    world_begin_read(3, 1);
+    const rl_ns replaced = gw.now;
+    replace("elsewhere", 2);
+    world_run(replaced + WORLD_QUARANTINE - 1);
+    assert_true(guard->node[2].asked_again);
+    world_disconnect(0, 2);
+    gw.node[2].run_id[0] = 'x';
+    world_connect(0, 2);
+    assert_false(guard->node[2].same_again);
+}
+
 /* Nor is it a new server when its data has gone since. */
 static void test_a_replaced_server_that_is_flushed_waits_too(void **state) {
     (void)state;
@@ -445,6 +459,7 @@ int main(void) {
         cmocka_unit_test(test_who_connects_again_is_waited_for),
         cmocka_unit_test(test_a_second_server_of_a_member_is_not_registered),
         cmocka_unit_test(test_a_replaced_server_gets_its_place_back),
+        cmocka_unit_test(test_another_process_is_not_the_same_again),
         cmocka_unit_test(test_a_replaced_server_that_is_flushed_waits_too),
         cmocka_unit_test(test_who_ends_does_not_give_it_back),
         cmocka_unit_test(test_each_round_asks_again),

@@ -16,7 +16,7 @@ import pytest
 
 from documents import Document
 from recipes import Missing, PostgreSQL
-from servers import Quorum, until
+from servers import Quorum, accepts, until
 
 PAGE = Document("docs/use/cookbook.md")
 HELD, NO_QUORUM, LOST = 75, 69, 80
@@ -323,7 +323,7 @@ def test_redsync_at_the_gateway(shell, fleet):
     assert command[2] == url
     socket = shell.directory / "gateway.sock"
     gateway = shell.start("exec " + command[1].replace(url, f"unix://{socket}"))
-    until(socket.exists, what="the gateway's socket")
+    until(lambda: accepts(socket), what="the gateway's socket")
     ask = f"redis-cli -s {socket}"
     assert shell(f"{ask} SET nightly '{REDSYNC_VALUE}' NX PX 30000") == "OK\n"
     shell("redlock run --nonblock nightly -- true", status=HELD)

@@ -13,7 +13,7 @@ import pytest
 
 from documents import SOURCE, Document
 from recipes import Missing, PostgreSQL, recipe
-from servers import Quorum, die_with_us, until
+from servers import Quorum, accepts, die_with_us, until
 
 sys.path[:0] = [str(SOURCE / "tests" / "interop")]
 import peers  # noqa: E402
@@ -96,7 +96,7 @@ def gateway(shell):
         shell("redlock quorum init --mode guarded --never-used --yes --ttl-max 1m")
         socket = shell.directory / "gateway.sock"
         process = shell.start(f"exec redlock serve --mode guarded --node-timeout 250ms --listen unix://{socket}")
-        until(socket.exists, what="the gateway's socket")
+        until(lambda: accepts(socket), what="the gateway's socket")
         yield socket
         process.terminate()
         assert process.wait(15) == 0

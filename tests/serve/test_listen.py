@@ -11,7 +11,7 @@ import pytest
 
 from conftest import BINARY, CLEAN
 from resp import Connection
-from servers import until
+from servers import accepts, until
 
 
 def refused(quorum, *arguments, environ=None):
@@ -216,7 +216,7 @@ def test_settings_may_be_in_the_file(quorum, tmp_path):
     config.write_text(f"nodes = {quorum.nodes}\nlisten = unix://{path}\nsocket-mode = 0666\nconnections = 1\n")
     process = subprocess.Popen([BINARY, "serve"], env={**CLEAN, "REDLOCK_CONFIG": str(config)}, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: path.exists() and process.poll() is None, what="the socket")
+        until(lambda: accepts(path) and process.poll() is None, what="the socket")
         assert stat.S_IMODE(path.stat().st_mode) == 0o666
         with Connection(str(path)) as client:
             assert client("PING") == "PONG"

@@ -50,6 +50,7 @@ def test_the_module(environ):
         assert unformatted == "", unformatted
         run("go", "vet", "-tags", "dynamic", "./...", cwd=place, environ=environ)
     run("go", "test", "-race", "-count=1", "-tags", "dynamic", "-timeout", "900s", "./...", cwd=MODULE, environ=environ, timeout=1000)
+    run("go", "test", "-count=1", "-tags", "dynamic", "-timeout", "900s", "-run", "TestSoak$", ".", cwd=MODULE, environ=environ, timeout=1000)
 
 
 @pytest.fixture(name="empty", scope="module")
