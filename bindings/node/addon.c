@@ -345,13 +345,13 @@ static bool client_watch(struct client *client) {
 
 enum { TEXT_OPTIONS = 8 };
 
-/* The library copies what is in `texts`. */
 /* The library reads it up to a NUL. */
 static bool is_one_word(napi_env env, const char *name, const struct text *text) {
     return !text->data || strlen(text->data) == text->bytes ||
            refuse(env, name, "a string without NUL");
 }
 
+/* The library copies what is in `texts`. */
 static bool get_client_options(napi_env env, napi_value object, struct text *texts,
                                struct redlock_client_options *options) {
     const struct {

@@ -22,8 +22,8 @@
  *   R TIME TOKEN                              from here on it does not act as holder
  *   Q TIME TOKEN MS HELD FENCE                what the library answers: redlock_validity_ms(),
  *                                             whether the state is HELD or UNSURE, redlock_fence()
- *   U TIME TOKEN                              an operator breaks the lock: what its client sends
- *                                             still counts, what it is told does not
+ *   U TIME TOKEN                              an operator breaks the lock: the requests of its
+ *                                             client still count, reports to that client do not
  *   O TIME REASON                             from here on, what the proof leaves out happens
  *   .                                         the end of the run
  *

@@ -9,18 +9,20 @@ static bool lacks_term(const struct redlock_lock *lock) {
     return lock->config->options.leader && lock->client->options.mode != REDLOCK_MODE_CLASSIC;
 }
 
-/* Once a record was seen no classic vote is asked for, whatever a lock still waits for. */
-static bool needs_record(struct redlock_lock *lock, const struct rl_actions *actions) {
-    if (!lock->client->guard && !lacks_term(lock)) return false;
-    for (unsigned i = 0; !lock->client->guard && i < lock->config->terms.nodes; i++)
-        if (actions->acquire & rl_bit(i)) lock_verdicts(lock)[i] = REDLOCK_VERDICT_NO_RECORD;
-    lock->extra->unsent |= actions->acquire | actions->extend;
-    return true;
+static void note_no_record(struct redlock_lock *lock, rl_mask nodes) {
+    for (unsigned i = 0; i < lock->config->terms.nodes; i++)
+        if (nodes & rl_bit(i)) lock_verdicts(lock)[i] = REDLOCK_VERDICT_NO_RECORD;
 }
 
+/* Once a record was seen no classic vote is asked for, whatever a lock still waits for. */
 static void send_votes(struct redlock_lock *lock, const struct rl_actions *actions, rl_ns now) {
     struct round *round = round_now(lock);
-    if (needs_record(lock, actions)) return;
+    const bool is_guarded = lock->client->guard != NULL;
+    if (is_guarded || lacks_term(lock)) {
+        if (!is_guarded) note_no_record(lock, actions->acquire);
+        lock->extra->unsent |= actions->acquire | actions->extend;
+        return;
+    }
     if (slots_of(lock))
         lock_send(lock, actions->acquire, slots_request(lock, actions), round->calls, now);
     const rl_mask plain = slots_of(lock) ? 0 : actions->acquire;
