@@ -8,15 +8,7 @@
 Require Import ZArith.
 Open Scope Z_scope.
 From Redlock Require Import Arithmetic Classic.
-Require Import ExtrOcamlBasic ExtrOcamlNatInt ExtrOcamlZInt.
-
-(* Comparisons of ints, not of anything; and division by the processor. On numbers that are not negative
-   its division is that of Coq, and only those are divided. *)
-Extract Constant Z.compare => "fun (x : int) y -> if x = y then Eq else if x < y then Lt else Gt".
-Extract Constant Z.ltb => "fun (x : int) y -> x < y".
-Extract Constant Z.leb => "fun (x : int) y -> x <= y".
-Extract Constant Z.div => "fun a b -> if a < 0 || b <= 0 then invalid_arg ""div"" else a / b".
-Extract Constant Z.modulo => "fun a b -> if a < 0 || b <= 0 then invalid_arg ""modulo"" else a mod b".
+From Redlock Require Import Ints.
 
 (* A system with these settings, in which the client's clock is given as it is read. Nothing else of it
    enters the definitions below. *)

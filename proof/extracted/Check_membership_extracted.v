@@ -5,20 +5,7 @@
    Z becomes the int of OCaml, as in Check_extracted.v: traces.ml refuses numbers of 2^61 and more. *)
 Require Import ZArith.
 From Redlock Require Import Arithmetic ClassicTraces Membership MembershipTraces.
-Require Import ExtrOcamlBasic ExtrOcamlNatInt ExtrOcamlZInt.
-
-(* As in Arithmetic_extracted.v. *)
-Extract Constant Z.compare => "fun (x : int) y -> if x = y then Eq else if x < y then Lt else Gt".
-Extract Constant Z.eqb => "fun (x : int) y -> x = y".
-Extract Constant Z.ltb => "fun (x : int) y -> x < y".
-Extract Constant Z.leb => "fun (x : int) y -> x <= y".
-Extract Constant Z.div => "fun a b -> if a < 0 || b <= 0 then invalid_arg ""div"" else a / b".
-Extract Constant Z.modulo => "fun a b -> if a < 0 || b <= 0 then invalid_arg ""modulo"" else a mod b".
-Extract Inlined Constant Nat.eqb => "((=) : int -> int -> bool)".
-Extract Inlined Constant Nat.leb => "((<=) : int -> int -> bool)".
-Extract Inlined Constant Nat.ltb => "((<) : int -> int -> bool)".
-Extract Inlined Constant Nat.div => "(/)".
-Extract Inlined Constant Nat.max => "(Stdlib.max : int -> int -> int)".
+From Redlock Require Import Ints.
 
 (* Names of both systems without those of OCaml. *)
 Definition shown_of (o : Membership.seen) : record := Membership.shown o.

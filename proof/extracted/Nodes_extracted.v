@@ -1,18 +1,13 @@
 (* SPDX-License-Identifier: BSD-2-Clause
 
    What a server does with the requests of Shared.v and Slots.v as a program, which nodes.ml compares with
-   src/node (proof/README.md). All rules are followed. Numbers are as in Arithmetic_extracted.v, and small. *)
+   src/node (proof/README.md). All rules are followed. Numbers are as in Ints.v, and small. *)
 Require Import ZArith List.
 From Redlock Require Import Arithmetic Classic.
 From Redlock Require Shared Slots.
-Require Import ExtrOcamlBasic ExtrOcamlNatInt ExtrOcamlZInt.
+From Redlock Require Import Ints.
 Import ListNotations.
 Open Scope Z_scope.
-
-Extract Constant Z.compare => "fun (x : int) y -> if x = y then Eq else if x < y then Lt else Gt".
-Extract Constant Z.ltb => "fun (x : int) y -> x < y".
-Extract Constant Z.leb => "fun (x : int) y -> x <= y".
-Extract Inlined Constant Nat.eqb => "((=) : int -> int -> bool)".
 
 (* Nothing of it enters what a server does. *)
 Definition any_base : system :=
