@@ -58,9 +58,8 @@ extern "C" {
 #define REDLOCK_TTL_MS_MIN 10
 #define REDLOCK_TTL_MS_MAX 86400000 /* 24 hours */
 #define REDLOCK_OWNER_BYTES_MAX 128
-#define REDLOCK_TOKEN_HEX_BYTES 40 /* 20 random bytes in hexadecimal */
-#define REDLOCK_TOKEN_BYTES_MAX                                                                    \
-    1024 /* of a token that you give; ours have at most 40 + 1 + owner */
+#define REDLOCK_TOKEN_HEX_BYTES 40   /* 20 random bytes in hexadecimal */
+#define REDLOCK_TOKEN_BYTES_MAX 1024 /* of one that you give; ours: 40, or 41 and the owner */
 #define REDLOCK_WAIT_FOREVER (-1)
 
 struct redlock_client;
@@ -374,13 +373,17 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_release_many_start(struct redlock_loc
                                                               redlock_done_fn *done, void *context);
 
 /* All of these locks, 1 to 64 of one client, or none: for several slots of a semaphore, or for
- * locks with different options. (Several resources with one TTL: redlock_lock_new_multi().) Waits
- * for the first, and then tries each of the others once; if one is not free it releases all, and
- * tries again after a random delay (retry_delay_ms_min of the first). So a caller of several may
- * wait longer than callers of one. OK, or as redlock_acquire(): none is held. BUSY: one of them is
- * in use, or is listed twice. redlock_cancel() on the first ends it. */
+ * locks with different options. Waits for the first, and then tries each of the others once; if one
+ * is not free it releases all, and tries again after a random delay (retry_delay_ms_min of the
+ * first): it may wait longer than callers of one. OK, or as redlock_acquire(): none is held. BUSY:
+ * one of them is in use, or is listed twice. redlock_cancel() on the first ends it. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_all(struct redlock_lock *const *locks,
                                                        size_t count, int64_t wait_ms);
+/* The same without blocking. Until `done`, which gets the first lock, redlock_cancel() is the only
+ * other call on the locks. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_acquire_all_start(struct redlock_lock *const *locks,
+                                                             size_t count, int64_t wait_ms,
+                                                             redlock_done_fn *done, void *context);
 
 /* Takes over a lock that was acquired elsewhere, by its token, so that redlock_extend() and
  * redlock_release() work on it. This proves nothing: validity is 0, and nothing is renewed, until
@@ -485,11 +488,9 @@ struct redlock_why_report {
     size_t silent;       /* nodes that do not answer */
     size_t read;         /* nodes of which it is known whether they carry a record */
     size_t named;        /* nodes that the sentence names */
-    size_t head_bytes;   /* how much of the sentence is about all nodes; " (URL: why; ...)" may
-                            follow */
+    size_t head_bytes;   /* of the sentence about all nodes; then perhaps " (URL: why; ...)" */
     char sentence[2048]; /* what is wrong, without the name of the resource: "no quorum: 1 of 3
-                            nodes answered, 2 needed (redis://db2: no answer in time; ...)",
-                            "lost: db2:6379 and db3:6379 timed out" */
+                            nodes answered, 2 needed (redis://db2: no answer in time; ...)" */
     char cure[1024];     /* a command, a setting or what to do; "": none is known */
     struct redlock_why_node node[REDLOCK_NODES_MAX]; /* node[i] is node i */
 };
@@ -501,9 +502,8 @@ static inline void redlock_why_report_init(struct redlock_why_report *why) {
  * that the command line prints; CANCELLED by what the last try met, if it is known. `verdicts`:
  * what the client's nodes answered, for example in the views of a peek; NULL: what they answered in
  * the lock's last operation, if there is one. It reports what the client knows now: it asks no
- * node, waits for nothing and may be called in callbacks, and the text is yours and contains no
- * secret. Call it before the next operation on the lock. (Who holds a lock only the nodes know:
- * redlock_peek().) OK, BAD_ARGUMENT (the lock is another client's), FORKED. */
+ * node, waits for nothing, may be called in callbacks, and shows no secret. Call it before the next
+ * operation on the lock. OK, BAD_ARGUMENT (the lock is another client's), FORKED. */
 REDLOCK_API int redlock_why(struct redlock_client *client, struct redlock_lock *lock, int result,
                             const int *verdicts, struct redlock_why_report *why);
 

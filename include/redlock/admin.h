@@ -159,6 +159,12 @@ REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_wait_status(struct redlock_lock 
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_await_free(struct redlock_client *client,
                                                       const void *resource, size_t bytes,
                                                       int64_t wait_ms);
+/* The same without blocking, for the resource of a lock that is free: one resource, no slots. It
+ * asks only connected nodes, so the first look may find NO_QUORUM, and it looks again. OK: started;
+ * `done` is called once, also with CANCELLED after redlock_cancel(). The lock is BUSY meanwhile. */
+REDLOCK_API REDLOCK_MUST_CHECK int redlock_await_free_start(struct redlock_lock *lock,
+                                                            int64_t wait_ms, redlock_done_fn *done,
+                                                            void *context);
 /* ---- many locks at once ------------------------------------------------------------------- */
 
 /* Both functions below ask connected nodes only, and wait for them for at most the connect timeout.

@@ -136,6 +136,8 @@ static void a_lock(void **state) {
     REFUSES(redlock_acquire_many_start(&no_lock, 1, 0, NULL, done, NULL));
     REFUSES(redlock_release_many_start(&no_lock, 1, NULL, done, NULL));
     REFUSES(redlock_acquire_all(&no_lock, 1, 0));
+    REFUSES(redlock_acquire_all_start(&no_lock, 1, 0, done, NULL));
+    REFUSES(redlock_await_free_start(no_lock, 0, done, NULL));
     REFUSES(redlock_lock_adopt(no_lock, "t", 1));
     REFUSES(redlock_lock_adopt_fenced(no_lock, "t", 1, 1));
     REFUSES(redlock_lock_disown(no_lock));

@@ -178,6 +178,37 @@ static void looking_without_blocking(void **state) {
     redlock_client_free(client);
 }
 
+/* All or none, and waiting for others: each step by redlock_process() alone. */
+static void several_and_waits_without_blocking(void **state) {
+    (void)state;
+    struct done done = {0}, freed = {0};
+    struct redlock_client *client = open_embedded(three.urls);
+    struct redlock_lock *locks[2] = {new_lock(client, "left", NULL),
+                                     new_lock(client, "right", NULL)},
+                        *look = new_lock(client, "right", NULL);
+    assert_int_equal(redlock_client_wait_ready(client, 2000), 3);
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(server_ask(&three.at[i], "SET right another PX 1000"));
+    assert_result(redlock_acquire_all_start(locks, 2, 10, NULL, &done), REDLOCK_BAD_ARGUMENT);
+    assert_result(redlock_acquire_all_start(locks, 2, 100, on_done, &done), REDLOCK_OK);
+    assert_int_equal(done.count, 0); /* never from within the call */
+    run(client, &done.count, 1, 3000);
+    assert_result(done.result, REDLOCK_HELD);
+    assert_result(redlock_await_free_start(look, 10000, on_done, &freed), REDLOCK_OK);
+    assert_int_equal(freed.count, 0);
+    assert_result(redlock_acquire_all_start(locks, 2, 10000, on_done, &done), REDLOCK_OK);
+    run(client, &done.count, 2, 5000);
+    assert_result(done.result, REDLOCK_OK);
+    assert_int_equal(servers_holding(&three, "left") + servers_holding(&three, "right"), 6);
+    run(client, &freed.count, 1, 60000);
+    redlock_lock_free(locks[0]);
+    redlock_lock_free(locks[1]);
+    redlock_lock_free(look);
+    run(client, NULL, 0, 100);
+    assert_int_equal(servers_holding(&three, "left") + servers_holding(&three, "right"), 0);
+    redlock_client_free(client);
+}
+
 static void free_on_lost(void *context, struct redlock_lock *lock, int change) {
     if (change != REDLOCK_CHANGE_LOST) return;
     redlock_lock_free(lock);
@@ -365,6 +396,7 @@ int main(void) {
         cmocka_unit_test(one_lock_from_start_to_release),
         cmocka_unit_test(operations_begun_in_callbacks),
         cmocka_unit_test(looking_without_blocking),
+        cmocka_unit_test(several_and_waits_without_blocking),
         cmocka_unit_test(locks_freed_in_their_own_callbacks),
         cmocka_unit_test(many_locks_at_once),
         cmocka_unit_test(the_descriptor_is_quiet_when_nothing_happens),

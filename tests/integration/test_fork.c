@@ -527,7 +527,7 @@ static int peek_once(struct redlock_client *client) {
 
 static void a_call_that_is_complete_when_a_callback_forks(void **state) {
     (void)state;
-    for (int call = 0; call < 6; call++) {
+    for (int call = 0; call < 7; call++) {
         struct redlock_client *client = open_patient(&three, PATIENT_NODE_MS, 0);
         struct redlock_lock *first = new_lock(client, "first", NULL),
                             *ours = new_lock(client, "ours", NULL);
@@ -539,6 +539,7 @@ static void a_call_that_is_complete_when_a_callback_forks(void **state) {
                      : call == 2 ? peek_once(client)
                      : call == 3 ? redlock_acquire_many(&ours, 1, 1000, NULL)
                      : call == 4 ? redlock_acquire_all(&ours, 1, 1000)
+                     : call == 5 ? redlock_await_free(client, "x", 1, 0)
                                  : REDLOCK_OK;
         if (!forking.done) result = process_until_done(client, &forking);
         if (getpid() != forking.parent) {

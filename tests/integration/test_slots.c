@@ -434,16 +434,50 @@ static void make_several(struct redlock_client *client, struct redlock_lock *loc
     for (int i = 0; i < SEVERAL; i++) locks[i] = new_lock(client, "several", &options);
 }
 
-static void *take_several(void *locks) {
-    return (void *)(intptr_t)redlock_acquire_all(locks, SEVERAL, REDLOCK_WAIT_FOREVER);
+/* Both forms pass the same tests. */
+typedef int acquire_all_fn(struct redlock_lock *const *locks, size_t count, int64_t wait_ms);
+static acquire_all_fn *blocking = redlock_acquire_all;
+
+struct done {
+    struct redlock_lock *first;
+    atomic_int count;
+    int result;
+};
+
+static void on_done(void *context, struct redlock_lock *lock, int result) {
+    struct done *done = context;
+    assert_ptr_equal(lock, done->first);
+    done->result = result;
+    done->count++;
+}
+
+static int start_and_wait(struct redlock_lock *const *locks, size_t count, int64_t wait_ms) {
+    struct done done = {.first = locks[0]};
+    const int result = redlock_acquire_all_start(locks, count, wait_ms, on_done, &done);
+    if (result != REDLOCK_OK) return result;
+    while (done.count == 0) nap_ms(1);
+    assert_int_equal(done.count, 1);
+    return done.result;
+}
+static acquire_all_fn *started = start_and_wait;
+
+struct taking {
+    acquire_all_fn *acquire_all;
+    struct redlock_lock **locks;
+};
+
+static void *take_several(void *argument) {
+    const struct taking *taking = argument;
+    return (void *)(intptr_t)taking->acquire_all(taking->locks, SEVERAL, REDLOCK_WAIT_FOREVER);
 }
 
 static void test_all_or_none(void **state) {
-    (void)state;
+    acquire_all_fn *acquire_all = *(acquire_all_fn **)*state;
     struct redlock_client *client = open_client(&classic, NULL),
                           *other = open_client(&guarded, NULL);
     struct redlock_lock *locks[SEVERAL], *mixed[2], *held[2], *one, *two;
     struct redlock_lock_options options = lock_options(TTL_MAX);
+    struct taking taking = {acquire_all, locks};
     pthread_t thread;
     void *result;
     options.slots = OF;
@@ -453,27 +487,27 @@ static void test_all_or_none(void **state) {
     held[0] = new_lock(client, "several", &options);
     held[1] = new_lock(client, "several", &options);
     assert_result(redlock_acquire(one, 0), REDLOCK_OK);
-    assert_result(redlock_acquire_all(locks, SEVERAL, 0), REDLOCK_OK);
+    assert_result(acquire_all(locks, SEVERAL, 0), REDLOCK_OK);
     assert_int_equal(redlock_slot(one) + redlock_slot(locks[0]) + redlock_slot(locks[1]) +
                          redlock_slot(locks[2]),
                      1 + 2 + 3 + 4);
-    assert_result(redlock_acquire_all(locks, SEVERAL, 0), REDLOCK_BUSY);
+    assert_result(acquire_all(locks, SEVERAL, 0), REDLOCK_BUSY);
     assert_int_equal(redlock_lock_state(locks[0]), REDLOCK_STATE_HELD);
     assert_result(redlock_release_many(locks, SEVERAL, NULL), REDLOCK_OK);
     /* Two of the three that are wanted are free: none is kept. */
     assert_result(redlock_acquire(two, 0), REDLOCK_OK);
-    assert_result(redlock_acquire_all(locks, SEVERAL, 300), REDLOCK_HELD);
+    assert_result(acquire_all(locks, SEVERAL, 300), REDLOCK_HELD);
     for (int i = 0; i < SEVERAL; i++)
         assert_int_equal(redlock_lock_state(locks[i]), REDLOCK_STATE_FREE);
     mixed[0] = locks[0], mixed[1] = locks[0];
-    assert_result(redlock_acquire_all(mixed, 2, 0), REDLOCK_BUSY);
+    assert_result(acquire_all(mixed, 2, 0), REDLOCK_BUSY);
     mixed[1] = new_lock(other, "several", &options);
-    assert_result(redlock_acquire_all(mixed, 2, 0), REDLOCK_BAD_ARGUMENT);
-    assert_result(redlock_acquire_all(mixed, 0, 0), REDLOCK_BAD_ARGUMENT);
+    assert_result(acquire_all(mixed, 2, 0), REDLOCK_BAD_ARGUMENT);
+    assert_result(acquire_all(mixed, 0, 0), REDLOCK_BAD_ARGUMENT);
     /* It waits, and is cancelled wherever it is; also while no slot at all is free. */
     for (int i = 0; i < 20; i++) {
         if (i == 15) assert_result(redlock_acquire_many(held, 2, 0, NULL), REDLOCK_OK);
-        assert_int_equal(pthread_create(&thread, NULL, take_several, locks), 0);
+        assert_int_equal(pthread_create(&thread, NULL, take_several, &taking), 0);
         wait_until(redlock_lock_state(locks[0]) != REDLOCK_STATE_FREE, 5000); /* it has begun */
         nap_ms(i * 7);
         redlock_cancel(locks[0]);
@@ -481,7 +515,7 @@ static void test_all_or_none(void **state) {
         assert_result((int)(intptr_t)result, REDLOCK_CANCELLED);
     }
     assert_result(redlock_release_many(held, 2, NULL), REDLOCK_OK);
-    assert_int_equal(pthread_create(&thread, NULL, take_several, locks), 0);
+    assert_int_equal(pthread_create(&thread, NULL, take_several, &taking), 0);
     nap_ms(300);
     assert_result(redlock_release(two), REDLOCK_OK);
     pthread_join(thread, &result);
@@ -503,12 +537,13 @@ struct shelf {
 
 static void take_again_and_again(const struct servers *servers, struct shelf *shelf,
                                  unsigned taker) {
+    acquire_all_fn *acquire_all = taker % 2 ? blocking : started;
     struct redlock_client *client = open_client(servers, NULL);
     struct redlock_lock *locks[SEVERAL];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     make_several(client, locks);
     for (double began = now_ms(); now_ms() - began < SEVERAL_RUN_MS;) {
-        if (redlock_acquire_all(locks, SEVERAL, 500) != REDLOCK_OK) continue;
+        if (acquire_all(locks, SEVERAL, 500) != REDLOCK_OK) continue;
         const unsigned now = atomic_fetch_add(&shelf->taken, SEVERAL) + SEVERAL;
         if (now > shelf->most) shelf->most = now;
         shelf->rounds[taker]++;
@@ -611,12 +646,19 @@ static void test_one_round_trip(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots),          cmocka_unit_test(test_a_slot_is_a_lock),
-        cmocka_unit_test(test_another_number), cmocka_unit_test(test_repair_compares_numbers),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_settles),
-        cmocka_unit_test(test_queue),          cmocka_unit_test(test_crowd_classic),
-        cmocka_unit_test(test_crowd_guarded),  cmocka_unit_test(test_one_round_trip),
-        cmocka_unit_test(test_all_or_none),    cmocka_unit_test(test_takers_of_several),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_a_slot_is_a_lock),
+        cmocka_unit_test(test_another_number),
+        cmocka_unit_test(test_repair_compares_numbers),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_settles),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_crowd_classic),
+        cmocka_unit_test(test_crowd_guarded),
+        cmocka_unit_test(test_one_round_trip),
+        cmocka_unit_test_prestate(test_all_or_none, &blocking),
+        cmocka_unit_test_prestate(test_all_or_none, &started),
+        cmocka_unit_test(test_takers_of_several),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

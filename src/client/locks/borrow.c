@@ -3,11 +3,14 @@
  * Locks and their names, as the rest of the client needs them. */
 #include "lock.h"
 
-int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context) {
+int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context,
+                struct net_timer *stop) {
     if (!lock_is_idle(lock) || op_is_busy(lock_op(lock))) return REDLOCK_BUSY;
     late_end(lock);
     if (!extra_take(lock, false)) return REDLOCK_NO_MEMORY;
     op_begin(lock, &lock->extra->op, done, context);
+    lock->extra->op.stop = stop;
+    lock->cancelled = false;
     lock->refs++;
     return REDLOCK_OK;
 }
@@ -18,6 +21,10 @@ struct redlock_client *lock_client(const struct redlock_lock *lock) {
 
 const struct redlock_lock_options *lock_options(const struct redlock_lock *lock) {
     return &lock->config->options;
+}
+
+bool lock_is_stopped(const struct redlock_lock *lock) {
+    return lock->cancelled || lock_is_freed(lock);
 }
 
 bool lock_is_freed(const struct redlock_lock *lock) { return atomic_load(&lock->freed); }

@@ -53,6 +53,11 @@ static void cancel(struct redlock_lock *lock) {
     lock_step(lock, (struct rl_event){.type = RL_EVENT_CANCEL});
 }
 
+static void stop(struct redlock_lock *lock) {
+    struct net_timer *timer = extra_of(lock)->op.stop;
+    if (timer) timer->fire(timer);
+}
+
 void redlock_lock_free(struct redlock_lock *lock) {
     if (!lock) return;
     struct redlock_client *client = lock->client;
@@ -69,6 +74,7 @@ void redlock_lock_free(struct redlock_lock *lock) {
     /* a thread that is blocked in a call on the lock is perhaps inside a callback of it */
     if (extra_of(lock)->op.waiter) op_finish(lock, lock_op(lock), REDLOCK_CANCELLED);
     if (extra_of(lock)->extension.waiter) op_finish(lock, lock_extension(lock), REDLOCK_CANCELLED);
+    stop(lock);
     cancel(lock);
     if (lock->phase == PHASE_LEASED) {
         lock->phase = PHASE_RELEASING;
@@ -288,6 +294,7 @@ void redlock_cancel(struct redlock_lock *lock) {
     lock->cancelled = true;
     if (lock_is_idle(lock) && extra_of(lock)->op.waiter)
         op_finish(lock, lock_op(lock), REDLOCK_CANCELLED); /* between two tries of acquire_all.c */
+    stop(lock);
     cancel(lock);
     client_leave(lock->client);
 }

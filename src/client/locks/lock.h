@@ -140,6 +140,9 @@ struct op {
     struct waiter *waiter;
     redlock_done_fn *done;
     void *context;
+    /* Fires at once when the caller cancels the operation or frees the lock. NULL: the machines
+     * learn of that, or it ends soon. */
+    struct net_timer *stop;
 };
 
 /* A lock without its key on some nodes, or a disowned one. */

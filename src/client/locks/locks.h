@@ -34,8 +34,10 @@ struct redlock_client *lock_client(const struct redlock_lock *lock);
 /* As it was made. */
 const struct redlock_lock_options *lock_options(const struct redlock_lock *lock);
 /* An operation of another part of the client on a free lock. OK: lock_give_back() must follow once;
- * or BUSY. */
-int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context);
+ * or BUSY. `stop` fires when lock_is_stopped() becomes true; NULL: the operation ends soon. */
+int lock_borrow(struct redlock_lock *lock, redlock_done_fn *done, void *context,
+                struct net_timer *stop);
+bool lock_is_stopped(const struct redlock_lock *lock); /* cancelled or freed */
 /* The user has freed the lock, so the user's memory must not be used. */
 bool lock_is_freed(const struct redlock_lock *lock);
 void lock_give_back(struct redlock_lock *lock, int result);

@@ -29,6 +29,7 @@ void op_finish(struct redlock_lock *lock, struct op *op, int result) {
     }
     lock->client->schedule.started -= op->done != NULL;
     op->active = false;
+    op->stop = NULL;
     op->finished = true;
     op->result = result;
     if (op->done) report_later(lock);

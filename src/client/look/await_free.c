@@ -16,62 +16,74 @@
 struct watcher {
     struct watcher *next;
     struct net_bytes key;
-    struct waiter *sleeper; /* NULL: the thread does not sleep */
-    bool changed;           /* since the last look began */
+    void (*changed)(struct watcher *watcher);
 };
 
 /* Two questions: to nodes that notify of a change after it, and to the others. */
 enum { WATCH, PEEK, QUESTIONS };
 
+/* SETTLING: a change was notified, and others may follow. */
+enum phase { LOOKING, RESTING, SETTLING };
+
 struct look {
     struct ask ask;
     struct watcher watcher;
+    struct net_timer timer; /* the end of the phase */
+    enum phase phase;
+    bool watches;
+    bool changed; /* since the last look began */
     uint64_t random;
     rl_mask absent, held; /* in neither: unknown */
     rl_ns ends[REDLOCK_NODES_MAX];
+    rl_ns deadline;
+    struct waiter *waiter;     /* the thread that waits for the end; ... */
+    struct redlock_lock *lock; /* ... or the lock whose operation this is */
 };
 
 void watchers_wake(struct redlock_client *client, struct net_bytes key) {
-    for (struct watcher *each = client->watchers; each; each = each->next) {
-        const bool meant = !key.data || bytes_equal(key, each->key);
-        if (!meant) continue;
-        each->changed = true;
-        if (each->sleeper) waiter_finish(each->sleeper);
-        each->sleeper = NULL;
-    }
+    for (struct watcher *each = client->watchers; each; each = each->next)
+        if (!key.data || bytes_equal(key, each->key)) each->changed(each);
 }
 
 static unsigned quorum_of(const struct look *look) { return rl_quorum(look->ask.client->nodes); }
 static bool is_free(const struct look *look) { return rl_count(look->absent) >= quorum_of(look); }
 
-/* ---- one look ---- */
-
-static bool on_answer(struct question *question, unsigned node, const struct net_reply *reply) {
-    struct look *look = RL_CONTAINER(question->ask, struct look, ask);
-    if (reply->verdict == REDLOCK_VERDICT_ABSENT) look->absent |= rl_bit(node);
-    if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
-        look->held |= rl_bit(node);
-        look->ends[node] = reports_end(reply)
-                               ? net_now(look->ask.client->net) + reply->remaining_ms * RL_MS
-                               : RL_NEVER;
-    }
-    const unsigned others = look->ask.client->nodes - rl_count(look->held);
-    return is_free(look) || others < quorum_of(look);
+/* The end of the phase: then, or at the deadline. */
+static void enter_phase(struct look *look, enum phase phase, rl_ns until) {
+    look->phase = phase;
+    net_timer_set(look->ask.client->net, &look->timer,
+                  until < look->deadline || phase == LOOKING ? until : look->deadline);
 }
 
-/* A node that has not answered the look before is not asked again. */
-static void look_now(struct look *look) {
+/* ---- the beginning and the end ---- */
+
+static void watch_begin(struct look *look) {
     struct redlock_client *client = look->ask.client;
-    const rl_ns now = net_now(client->net), until = now + client_node_timeout(client);
-    struct question *watch = &look->ask.questions[WATCH], *peek = &look->ask.questions[PEEK];
-    const rl_mask busy = client_busy(client, watch->calls) | client_busy(client, peek->calls);
-    const rl_mask nodes = client_ready(client, now) & (rl_mask)~busy;
-    const rl_mask tracked = nodes & net_tracked(client->net);
-    look->watcher.changed = false;
-    look->absent = look->held = 0;
-    ask_send(watch, tracked, &watch->request, until);
-    ask_send(peek, nodes & (rl_mask)~tracked, &peek->request, until);
-    ask_wait(&look->ask);
+    look->watches = true;
+    look->watcher.next = client->watchers;
+    client->watchers = &look->watcher;
+    client_track(client, true);
+}
+
+static void watch_end(struct look *look) {
+    struct redlock_client *client = look->ask.client;
+    struct watcher **at = &client->watchers;
+    while (*at != &look->watcher) at = &(*at)->next;
+    *at = look->watcher.next;
+    client_track(client, false);
+}
+
+static void finish(struct look *look, int result) {
+    net_timer_set(look->ask.client->net, &look->timer, RL_NEVER);
+    look->ask.asker = NULL;
+    if (look->watches) watch_end(look);
+    if (look->waiter) {
+        look->waiter->result = result;
+        waiter_finish(look->waiter);
+    } else {
+        lock_give_back(look->lock, result);
+    }
+    ask_unref(&look->ask);
 }
 
 /* ---- between looks ---- */
@@ -94,71 +106,108 @@ static rl_ns next_look(struct look *look, rl_ns now) {
     return ends < at ? (ends > now + RL_MS ? ends : now + RL_MS) : at;
 }
 
-static void sleep_until(struct look *look, rl_ns until, bool wakes) {
-    struct waiter waiter;
-    waiter_init(&waiter);
-    if (wakes) look->watcher.sleeper = &waiter;
-    schedule_wait_until(&look->ask.client->schedule, &waiter, until);
-    look->watcher.sleeper = NULL;
+static void settle(struct look *look, rl_ns now) {
+    enter_phase(look, SETTLING, now + rl_draw_between(&look->random, SETTLE_MIN, SETTLE_MAX));
 }
 
-static void rest(struct look *look, rl_ns deadline) {
-    struct net *net = look->ask.client->net;
-    rl_ns now = net_now(net), until = next_look(look, now);
-    if (!look->watcher.changed) sleep_until(look, until < deadline ? until : deadline, true);
-    if (!look->watcher.changed) return;
-    now = net_now(net);
-    until = now + rl_draw_between(&look->random, SETTLE_MIN, SETTLE_MAX);
-    if (now < deadline) sleep_until(look, until < deadline ? until : deadline, false);
+static void on_change(struct watcher *watcher) {
+    struct look *look = RL_CONTAINER(watcher, struct look, watcher);
+    look->changed = true;
+    if (look->phase == RESTING) settle(look, net_now(look->ask.client->net));
 }
 
-/* ---- the call ---- */
+/* A majority has answered alike, or no more answers are waited for. */
+static void looked(struct look *look) {
+    const rl_ns now = net_now(look->ask.client->net);
+    const bool known = rl_count(look->absent | look->held) >= quorum_of(look);
+    if (is_free(look)) {
+        finish(look, REDLOCK_OK);
+    } else if (now >= look->deadline) {
+        finish(look, known ? REDLOCK_HELD : REDLOCK_NO_QUORUM);
+    } else {
+        if (!look->watches) watch_begin(look);
+        if (look->changed)
+            settle(look, now);
+        else
+            enter_phase(look, RESTING, next_look(look, now));
+    }
+}
 
-static struct look *look_new(struct redlock_client *client, const void *resource, size_t bytes) {
+/* ---- one look ---- */
+
+static bool on_answer(struct question *question, unsigned node, const struct net_reply *reply) {
+    struct look *look = RL_CONTAINER(question->ask, struct look, ask);
+    if (!look->ask.asker) return false;
+    if (reply->verdict == REDLOCK_VERDICT_ABSENT) look->absent |= rl_bit(node);
+    if (reply->verdict == REDLOCK_VERDICT_GRANTED) {
+        look->held |= rl_bit(node);
+        look->ends[node] = reports_end(reply)
+                               ? net_now(look->ask.client->net) + reply->remaining_ms * RL_MS
+                               : RL_NEVER;
+    }
+    const unsigned others = look->ask.client->nodes - rl_count(look->held);
+    const bool decided = is_free(look) || others < quorum_of(look) || look->ask.pending == 0;
+    if (look->phase == LOOKING && decided) looked(look);
+    return false;
+}
+
+/* A node that has not answered the look before is not asked again. */
+static void look_now(struct look *look) {
+    struct redlock_client *client = look->ask.client;
+    const int refusal = client_refusal(client);
+    if (refusal != REDLOCK_OK) {
+        finish(look, refusal);
+        return;
+    }
+    const rl_ns now = net_now(client->net), until = now + client_node_timeout(client);
+    struct question *watch = &look->ask.questions[WATCH], *peek = &look->ask.questions[PEEK];
+    const rl_mask busy = client_busy(client, watch->calls) | client_busy(client, peek->calls);
+    const rl_mask nodes = client_ready(client, now) & (rl_mask)~busy;
+    const rl_mask tracked = nodes & net_tracked(client->net);
+    look->changed = false;
+    look->absent = look->held = 0;
+    enter_phase(look, LOOKING, until);
+    ask_send(watch, tracked, &watch->request, until);
+    ask_send(peek, nodes & (rl_mask)~tracked, &peek->request, until);
+    if (look->ask.pending == 0) looked(look);
+}
+
+static void on_timer(struct net_timer *timer) {
+    struct look *look = RL_CONTAINER(timer, struct look, timer);
+    if (look->lock && lock_is_stopped(look->lock))
+        finish(look, REDLOCK_CANCELLED);
+    else if (look->phase == LOOKING)
+        looked(look);
+    else
+        look_now(look);
+}
+
+/* ---- the calls ---- */
+
+/* An enum redlock_result. */
+static int look_new(struct redlock_client *client, struct net_bytes resource, int64_t wait_ms,
+                    struct look **made) {
     struct look *look = ask_new(client, sizeof *look, QUESTIONS,
-                                client->options.key_prefix_bytes + bytes, on_answer);
-    if (!look) return NULL;
-    look->watcher.key = ask_key(&look->ask, "", (struct net_bytes){resource, bytes});
+                                client->options.key_prefix_bytes + resource.bytes, on_answer);
+    if (!look) return REDLOCK_NO_MEMORY;
+    if (net_random(client->net, &look->random, sizeof look->random) != 0) {
+        ask_unref(&look->ask);
+        return REDLOCK_SYSTEM;
+    }
+    const rl_ns now = net_now(client->net);
+    const bool endless = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS;
+    look->deadline = endless ? RL_NEVER : now + wait_ms * RL_MS;
+    look->timer.fire = on_timer;
+    look->watcher.changed = on_change;
+    look->watcher.key = ask_key(&look->ask, "", resource);
     for (int i = 0; i < QUESTIONS; i++)
         look->ask.questions[i].request =
             (struct net_request){.op = i == WATCH ? NET_WATCH : NET_PEEK,
                                  .keys = &look->watcher.key,
                                  .keys_count = 1,
                                  .scheme = client->scheme};
-    return look;
-}
-
-static void watch_begin(struct look *look) {
-    struct redlock_client *client = look->ask.client;
-    look->watcher.next = client->watchers;
-    client->watchers = &look->watcher;
-    client_track(client, true);
-}
-
-static void watch_end(struct look *look) {
-    struct redlock_client *client = look->ask.client;
-    struct watcher **at = &client->watchers;
-    while (*at != &look->watcher) at = &(*at)->next;
-    *at = look->watcher.next;
-    client_track(client, false);
-}
-
-static int await_free(struct look *look, rl_ns deadline) {
-    struct redlock_client *client = look->ask.client;
-    bool watches = false;
-    int result = REDLOCK_OK;
-    while ((result = client_refusal(client)) == REDLOCK_OK) {
-        look_now(look);
-        if (is_free(look)) break;
-        const bool known = rl_count(look->absent | look->held) >= quorum_of(look);
-        result = known ? REDLOCK_HELD : REDLOCK_NO_QUORUM;
-        if (net_now(client->net) >= deadline) break;
-        if (!watches) watch_begin(look);
-        watches = true;
-        rest(look, deadline);
-    }
-    if (watches) watch_end(look);
-    return result;
+    *made = look;
+    return REDLOCK_OK;
 }
 
 int redlock_await_free(struct redlock_client *client, const void *resource, size_t bytes,
@@ -168,16 +217,35 @@ int redlock_await_free(struct redlock_client *client, const void *resource, size
     if (!resource_permitted(client, (struct redlock_bytes){resource, bytes}, NULL))
         return REDLOCK_BAD_ARGUMENT;
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
-    struct look *look = look_new(client, resource, bytes);
-    int result = look ? REDLOCK_OK : REDLOCK_NO_MEMORY;
-    if (look && net_random(client->net, &look->random, sizeof look->random) != 0)
-        result = REDLOCK_SYSTEM;
+    struct look *look = NULL;
+    gather_majority(client, rl_quorum(client->nodes), client_node_timeout(client));
+    const int result = look_new(client, (struct net_bytes){resource, bytes}, wait_ms, &look);
+    if (result != REDLOCK_OK) return client_leave_notifying(client, result);
+    struct waiter waiter;
+    waiter_init(&waiter);
+    look->waiter = &waiter;
+    look_now(look);
+    if (!waiter.done) return schedule_await(&client->schedule, &waiter);
+    return client_leave_notifying(client, waiter.result);
+}
+
+int redlock_await_free_start(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *done,
+                             void *context) {
+    if (!lock || !done || wait_ms < REDLOCK_WAIT_FOREVER) return REDLOCK_BAD_ARGUMENT;
+    struct redlock_client *client = lock_client(lock);
+    const struct net_bytes *key = lock_key(lock);
+    if (!key) return REDLOCK_BAD_ARGUMENT;
+    if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
+    struct look *look = NULL;
+    int result =
+        look_new(client, bytes_after(*key, client->options.key_prefix_bytes), wait_ms, &look);
+    if (result == REDLOCK_OK) result = lock_borrow(lock, done, context, &look->timer);
     if (result == REDLOCK_OK) {
-        gather_majority(client, quorum_of(look), client_node_timeout(client));
-        const rl_ns now = net_now(client->net);
-        const bool endless = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS;
-        result = await_free(look, endless ? RL_NEVER : now + wait_ms * RL_MS);
+        look->lock = lock;
+        look_now(look);
+    } else if (look) {
+        ask_unref(&look->ask);
     }
-    if (look) ask_unref(&look->ask);
-    return client_leave_notifying(client, result);
+    client_leave(client);
+    return result;
 }

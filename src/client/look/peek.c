@@ -127,7 +127,7 @@ int redlock_peek_start(struct redlock_lock *lock, struct redlock_view *views, si
     if (client_enter(client) != REDLOCK_OK) return REDLOCK_FORKED;
     const struct net_bytes resource = bytes_after(*key, client->options.key_prefix_bytes);
     struct ask *ask = peek_new(client, sizeof(struct started_peek), NET_PEEK_VALUE, &resource, 1);
-    int result = ask ? lock_borrow(lock, done, context) : REDLOCK_NO_MEMORY;
+    int result = ask ? lock_borrow(lock, done, context, NULL) : REDLOCK_NO_MEMORY;
     if (result == REDLOCK_OK) {
         struct started_peek *started = RL_CONTAINER(ask, struct started_peek, ask);
         const rl_ns now = net_now(client->net), until = now + lock_node_timeout(lock);

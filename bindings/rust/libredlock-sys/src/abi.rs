@@ -574,10 +574,12 @@ pub struct redlock_why_report {
 extern "C" {
     pub fn redlock_acquire(lock: *mut redlock_lock, wait_ms: i64) -> c_int;
     pub fn redlock_acquire_all(locks: *const *mut redlock_lock, count: usize, wait_ms: i64) -> c_int;
+    pub fn redlock_acquire_all_start(locks: *const *mut redlock_lock, count: usize, wait_ms: i64, done: Option<redlock_done_fn>, context: *mut c_void) -> c_int;
     pub fn redlock_acquire_many(locks: *const *mut redlock_lock, count: usize, wait_ms: i64, results: *mut c_int) -> c_int;
     pub fn redlock_acquire_many_start(locks: *const *mut redlock_lock, count: usize, wait_ms: i64, results: *mut c_int, done: Option<redlock_done_fn>, context: *mut c_void) -> c_int;
     pub fn redlock_acquire_start(lock: *mut redlock_lock, wait_ms: i64, done: Option<redlock_done_fn>, context: *mut c_void) -> c_int;
     pub fn redlock_await_free(client: *mut redlock_client, resource: *const c_void, bytes: usize, wait_ms: i64) -> c_int;
+    pub fn redlock_await_free_start(lock: *mut redlock_lock, wait_ms: i64, done: Option<redlock_done_fn>, context: *mut c_void) -> c_int;
     pub fn redlock_break(client: *mut redlock_client, resource: *const c_void, bytes: usize, options: *const redlock_break_options, report: *mut redlock_break_report, error: *mut redlock_error) -> c_int;
     pub fn redlock_break_options_fill(options: *mut redlock_break_options, size: usize);
     pub fn redlock_cancel(lock: *mut redlock_lock);
