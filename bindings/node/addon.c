@@ -574,23 +574,24 @@ static void start(struct client *client, struct entry **entries, size_t count, b
     deliver(client);
 }
 
-/* start(client, numbers, wait): acquires these locks; with wait undefined, releases them. Their
- * requests leave together. */
+/* start(client, numbers, count, wait): acquires these locks; with wait undefined, releases them.
+ * Their requests leave together. JavaScript that is called meanwhile does not change `numbers`. */
 static napi_value call_start(napi_env env, napi_callback_info info) {
     struct call call;
-    uint32_t count = 0, number = 0;
+    uint32_t count = 0;
+    void *numbers = NULL;
     struct entry *entries[BATCH_MAX];
     size_t got = 0;
     int64_t wait_ms = 0;
     if (!call_read(env, info, &call)) return NULL;
-    const bool release = !is_given(env, call.words[2]);
-    if (!get_number(env, call.words[2], "wait", &wait_ms)) return NULL;
-    napi_get_array_length(env, call.words[1], &count);
+    const bool release = !is_given(env, call.words[3]);
+    if (!get_number(env, call.words[3], "wait", &wait_ms)) return NULL;
+    napi_get_value_uint32(env, call.words[2], &count);
+    napi_get_typedarray_info(env, call.words[1], NULL, NULL, &numbers, NULL, NULL);
     for (uint32_t i = 0; i < count; i++) {
-        napi_value value = NULL;
-        napi_get_element(env, call.words[1], i, &value);
-        if (napi_get_value_uint32(env, value, &number) == napi_ok && number < call.client->room &&
-            call.client->entries[number] && call.client->entries[number]->lock)
+        const uint32_t number = ((const uint32_t *)numbers)[i];
+        if (number < call.client->room && call.client->entries[number] &&
+            call.client->entries[number]->lock)
             entries[got++] = call.client->entries[number];
         if (got == 0 || (got < BATCH_MAX && i + 1 < count)) continue;
         start(call.client, entries, got, release, wait_ms);

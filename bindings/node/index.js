@@ -82,7 +82,10 @@ class Session {
     this.due = new Map();
     for (const [wait, entries] of due) {
       for (const entry of entries) if (entry.stopped && wait !== RELEASE) entry.on(DONE, CANCELLED);
-      native.start(this.handle, entries.filter((entry) => entry.settle).map((entry) => entry.number), wait);
+      const numbers = new Uint32Array(entries.length);
+      let count = 0;
+      for (const entry of entries) if (entry.settle) numbers[count++] = entry.number;
+      native.start(this.handle, numbers, count, wait);
     }
   }
 
@@ -112,7 +115,7 @@ class Entry {
   controller = undefined; // of its signal
   settle = undefined; // takes the result of the acquisition or release that is under way
   settleExtension = undefined;
-  extension = Promise.resolve(); // the last one
+  extension = undefined; // the last one
   ending = undefined;
 
   constructor(session, name, { ttl, renew, shared, slots, leader, holdMax, lostMargin, owner }) {
@@ -128,11 +131,9 @@ class Entry {
     return failure(result, `${[this.name].flat().join(', ')}: ${sentence}`, cure);
   }
 
-  run(wait) {
-    return new Promise((resolve) => {
-      this.settle = resolve;
-      this.session.begin(this, wait);
-    });
+  run(wait, settle) {
+    this.settle = settle;
+    this.session.begin(this, wait);
   }
 
   on(kind, result) {
@@ -179,22 +180,31 @@ class Entry {
     this.number = -1;
   }
 
-  async acquire(wait, signal) {
-    const stop = signal && (() => this.stop());
-    signal?.addEventListener('abort', stop);
-    this.session.busy(1);
-    const result = await this.run(wait);
-    signal?.removeEventListener('abort', stop);
-    if (result === OK && !this.stopped) return;
+  /** Each promise more on the way of a usual lock costs the event loop time. */
+  acquire(wait, signal) {
+    return new Promise((resolve) => {
+      this.session.busy(1);
+      if (!signal) return this.run(wait, resolve);
+      const stop = () => this.stop();
+      signal.addEventListener('abort', stop);
+      this.run(wait, (result) => {
+        signal.removeEventListener('abort', stop);
+        resolve(result);
+      });
+    });
+  }
+
+  /** Why there is no lock; it is freed. */
+  async refusal(result, signal) {
     const error = signal?.aborted ? signal.reason : this.error(result === OK ? CANCELLED : result);
     if (result === OK) await this.release().catch(() => {});
     this.free();
-    throw error;
+    return error;
   }
 
   /** One at a time. */
   extend(start) {
-    const extended = this.extension.then(() => this.runExtension(start));
+    const extended = (this.extension ?? Promise.resolve()).then(() => this.runExtension(start));
     this.extension = extended.catch(() => {});
     return extended;
   }
@@ -208,18 +218,23 @@ class Entry {
     if (result !== OK) throw this.lost ?? this.error(result);
   }
 
-  release() { return this.ending ??= this.runRelease(); }
+  release() { return this.ending ??= this.beginRelease(); }
 
-  async runRelease() {
-    if (this.number < 0) throw this.lost;
+  beginRelease() {
+    if (this.number < 0) return Promise.reject(this.lost);
     if (!this.held) this.session.busy(1);
     this.held = false;
-    await this.extension;
-    const result = await this.run(RELEASE);
-    if (result === LOST) this.lost ??= this.error(LOST);
-    this.free();
-    if (this.lost) throw this.lost;
-    return result === OK;
+    return this.extension ? this.extension.then(() => this.runRelease()) : this.runRelease();
+  }
+
+  runRelease() {
+    return new Promise((resolve, reject) => {
+      this.run(RELEASE, (result) => {
+        if (result === LOST) this.lost ??= this.error(LOST);
+        this.free();
+        if (this.lost) reject(this.lost); else resolve(result === OK);
+      });
+    });
   }
 
   /** The client is closed. */
@@ -311,8 +326,9 @@ class Client {
     signal?.throwIfAborted();
     this.#session.check();
     const entry = new Entry(this.#session, resource, options);
-    await entry.acquire(wait === Infinity ? FOREVER : wait, signal);
-    return new Lock(entry);
+    const result = await entry.acquire(wait === Infinity ? FOREVER : wait, signal);
+    if (result === OK && !entry.stopped) return new Lock(entry);
+    throw await entry.refusal(result, signal);
   }
 
   async tryAcquire(resource, options) {
