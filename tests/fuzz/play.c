@@ -49,7 +49,7 @@ static struct {
     bool password_said;
     int64_t now; /* nanoseconds */
     uint64_t random;
-    unsigned nodes, natives, node, nth, steps, questions, changes;
+    unsigned nodes, natives, node, nth, steps, questions, changes, waits, peeks;
     struct conn conn[PLAY_NODES_MAX * PLAY_CONNS];
     char out[OUT_MAX];
     size_t out_bytes;
@@ -607,7 +607,19 @@ static void acquire(int64_t wait_ms) {
     for (unsigned i = 0; was_free && i < world.nodes; i++) world.could_grant[i] = false;
     for (size_t i = 0; was_free && i < PLAY_NODES_MAX * PLAY_CONNS; i++)
         world.conn[i].of_lock = false;
-    world.acquires = redlock_acquire_start(world.lock, wait_ms, acquired, NULL) == REDLOCK_OK;
+    /* A wait is in turn one for this lock, and one for all of a group of one. */
+    const bool of_group = wait_ms > 0 && world.waits++ % 2;
+    const int result = of_group ? redlock_acquire_all_start(&world.lock, 1, wait_ms, acquired, NULL)
+                                : redlock_acquire_start(world.lock, wait_ms, acquired, NULL);
+    world.acquires = result == REDLOCK_OK;
+}
+
+/* In turn once, and until it is free. */
+static void peek(void) {
+    if (world.peeks++ % 2)
+        (void)!redlock_await_free_start(world.lock, 5000, done, NULL);
+    else
+        (void)!redlock_peek_start(world.lock, world.views, world.nodes, looked, NULL);
 }
 
 static void server_info(void) {
@@ -662,9 +674,7 @@ static void act(uint8_t code) {
     case PLAY_WAIT: acquire(5000); break;
     case PLAY_EXTEND: (void)!redlock_extend_start(world.lock, 0, done, NULL); break;
     case PLAY_RELEASE: (void)!redlock_release_start(world.lock, done, NULL); break;
-    case PLAY_PEEK:
-        (void)!redlock_peek_start(world.lock, world.views, world.nodes, looked, NULL);
-        break;
+    case PLAY_PEEK: peek(); break;
     case PLAY_CANCEL: redlock_cancel(world.lock); break;
     case PLAY_ANOTHER:
         redlock_lock_free(world.lock);
@@ -744,7 +754,7 @@ void play(const uint8_t *data, size_t size) {
     world.now = 0;
     world.random = 1;
     world.node = world.nth = world.steps = 0;
-    world.questions = world.changes = 0;
+    world.questions = world.changes = world.waits = world.peeks = 0;
     world.out_bytes = 0;
     world.acquires = world.password_said = false;
     world.password_at = 0;
