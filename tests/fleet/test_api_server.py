@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The manifests and the chart, applied to a real API server: it knows all fields, and its admission has nothing to warn of.
+"""The manifests and the chart, applied to a real API server: it knows all fields, and its admission has nothing to warn of. Then what
+Helm refuses in a release that is there, and what Kubernetes' controllers do to servers when their manifest changes.
 
-Needs kube-apiserver and etcd on the PATH. Go builds both, in more than an hour on two processors: a go.mod that requires
-k8s.io/kubernetes v1.37.2, replaces each k8s.io module in its staging directory by v0.37.2, and requires go.etcd.io/etcd/server/v3.
+Needs kube-apiserver and etcd on the PATH, for the controllers kube-controller-manager, too. Go builds them, in more than an hour on two
+processors: a go.mod that requires k8s.io/kubernetes v1.37.2, replaces each k8s.io module in its staging directory by v0.37.2, and
+requires go.etcd.io/etcd/server/v3.
 """
 import contextlib
 import json
@@ -17,7 +19,7 @@ import pytest
 import yaml
 
 from servers import free_ports, until
-from test_manifests import FILES, OF_PROMETHEUS, PLACE, VALUES, rendered
+from test_manifests import CHART, FILES, OF_PROMETHEUS, PLACE, VALUES, by_kind, eviction, helm, only, rendered
 
 KINDS = {"ConfigMap": "api/v1", "Service": "api/v1", "PodDisruptionBudget": "apis/policy/v1", "StatefulSet": "apis/apps/v1", "Deployment": "apis/apps/v1",
          "NetworkPolicy": "apis/networking.k8s.io/v1", "DaemonSet": "apis/apps/v1", "Job": "apis/batch/v1", "CronJob": "apis/batch/v1"}
@@ -46,10 +48,10 @@ class Api:
             process.wait()
         self.log.close()
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, form="apply-patch+yaml"):
         """The status, the warnings and the answer."""
         request = urllib.request.Request(f"https://127.0.0.1:{self.port}/{path}", method=method, data=body,
-                                         headers={"Authorization": "Bearer token", "Content-Type": "application/apply-patch+yaml"})
+                                         headers={"Authorization": "Bearer token", "Content-Type": f"application/{form}"})
         try:
             with urllib.request.urlopen(request, context=ssl._create_unverified_context(), timeout=60) as answer:
                 return answer.status, answer.headers.get_all("Warning") or [], answer.read().decode()
@@ -78,15 +80,19 @@ def api(tmp_path_factory):
 
 
 @pytest.fixture
-def apply(api):
-    """Into a namespace of its own: what is there already may not be changed in every field."""
+def namespace(api):
+    """One of its own: what is there already may not be changed in every field."""
     name = f"locks-{time.monotonic_ns()}"
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
-    assert api.ask("PATCH", f"api/v1/namespaces/{name}?fieldManager=test", json.dumps(namespace).encode())[0] == 201
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
+    assert api.ask("PATCH", f"api/v1/namespaces/{name}?fieldManager=test", json.dumps(made).encode())[0] == 201
+    return name
 
+
+@pytest.fixture
+def apply(api, namespace):
     def into(document):
         document["metadata"].pop("namespace", None)
-        return api.apply(document, name)
+        return api.apply(document, namespace)
     return into
 
 
@@ -120,3 +126,114 @@ def test_the_server_notices(apply):
     job["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] = False
     status, warnings, _ = apply(job)
     assert status == 201 and any("restricted" in each for each in warnings)
+
+
+# ---- a release ----
+
+class Release:
+    """What Helm does on the API server; the commands that it prints are for this namespace."""
+
+    def __init__(self, api, namespace, chart):
+        self.api, self.namespace, self.chart = api, namespace, chart
+        self.exec = f"kubectl -n {namespace} exec deploy/redlock-exporter -- redlock quorum"
+
+    def helm(self, *words, status=0):
+        return helm(*words, "-n", self.namespace, "--kube-apiserver", f"https://127.0.0.1:{self.api.port}", "--kube-token", "token",
+                    "--kube-insecure-skip-tls-verify", status=status)
+
+    def upgrade(self, *values, status=0):
+        return self.helm("upgrade", "--install", "--reuse-values", "redlock", self.chart, *(word for value in values for word in ("--set", value)), status=status)
+
+    def url(self, number):
+        return f"redis://redlock-{number}.redlock.{self.namespace}.svc.cluster.local."
+
+    def get(self, kind, name=""):
+        status, _, said = self.api.ask("GET", f"{KINDS[kind]}/namespaces/{self.namespace}/{kind.lower()}s/{name}")
+        assert status == 200, said
+        return json.loads(said)
+
+    def patch(self, path, body):
+        status, _, said = self.api.ask("PATCH", f"{path}", json.dumps(body).encode(), "merge-patch+json")
+        assert status == 200, said
+
+    @property
+    def conf(self):
+        return self.get("ConfigMap", "redlock")["data"]["redlock.conf"]
+
+    @property
+    def jobs(self):
+        return [each["metadata"]["name"] for each in self.get("Job")["items"]]
+
+
+@pytest.fixture
+def release(api, namespace, tmp_path):
+    """An API server that Go alone has built does not know its version."""
+    chart = shutil.copytree(CHART, tmp_path / "chart")
+    (chart / "Chart.yaml").write_text((CHART / "Chart.yaml").read_text(encoding="utf-8").replace("kubeVersion", "# kubeVersion"))
+    return Release(api, namespace, chart)
+
+
+def test_ttl_max_only_grows(release):
+    """init waits for it when all servers were lost: the longest TTL that a lock of this release ever had."""
+    release.upgrade("ttlMax=60s")
+    for before, shorter, longer in (("60s", "59s", "61s"), ("61s", "1m", "90000ms"), ("90000ms", "89s", "2h"), ("2h", "119m", "120m")):
+        said = release.upgrade(f"ttlMax={shorter}", status=1)
+        assert f"ttlMax is {before} in this release, and {shorter} is shorter" in said and "a lock could have two holders" in said
+        assert f"Keep ttlMax={before}, and lower the quorum's own: {release.exec} set-ttl-max --yes {shorter}" in said
+        assert f"ttl-max = {before}\n" in release.conf
+        release.upgrade(f"ttlMax={longer}")
+        assert f"ttl-max = {longer}\n" in release.conf
+    # As an operator may have written it.
+    release.patch(f"api/v1/namespaces/{release.namespace}/configmaps/redlock", {"data": {"redlock.conf": "ttl-max=7201.5\n"}})
+    assert "ttlMax is 7201.5 in this release" in release.upgrade("ttlMax=2h", status=1)
+    release.upgrade("ttlMax=7202s")
+
+
+@pytest.mark.parametrize("first, then, old, new", [
+    ("nodes=3", "tls.secretName=certificate", "redis://", "rediss://"), ("tls.secretName=certificate", "tls.secretName=", "rediss://", "redis://"),
+    ("nodes=5", "clusterDomain=other", "svc.cluster.local.", "svc.other.")])
+def test_the_urls_of_a_release_stay(release, first, then, old, new):
+    release.upgrade(first)
+    said = release.upgrade(then, status=1)
+    sentence, _, cure = said.partition(". Stop the programs that take locks, then: ")
+    before, after = sentence.rpartition(": ")[2].removesuffix(", and all locks would be lost").split(" would become ")
+    assert (old in before, old in after, new in after) == (True, False, True), said
+    assert cure.startswith(f"helm -n {release.namespace} uninstall redlock; sleep 61; and install it again with these values"), said
+    release.helm("uninstall", "redlock")
+    release.upgrade(first, then)
+    assert new in release.conf
+
+
+def test_from_three_servers_to_five_and_back(release):
+    """Up, with the commands that follow. Down, only when the servers have ended that are no longer members (fleet.pods does what is printed)."""
+    release.upgrade()
+    said = release.upgrade("nodes=5")
+    assert [line for line in said.splitlines() if "quorum add" in line] == [f"{release.exec} add --yes {release.url(number)}" for number in (3, 4)]
+    assert release.conf.count("nodes = ") == 5 and "quorum add" not in release.upgrade()
+    scale = f"kubectl -n {release.namespace} scale statefulset/redlock --replicas=3"
+    said = release.upgrade("nodes=3", status=1)
+    assert f"5 servers run, and nodes is 3: the others are members, and locks rest on them. First: {release.exec} remove --yes {release.url(4)}; " in said
+    assert f"{release.exec} remove --yes {release.url(3)}; {scale}" in said
+    release.patch(f"apis/apps/v1/namespaces/{release.namespace}/statefulsets/redlock", {"spec": {"replicas": 3}})
+    release.upgrade("nodes=3")
+    assert release.conf.count("nodes = ") == 3
+
+
+def test_an_upgrade_after_a_wrong_installation(release):
+    """The Job of before may still be there, and no Job can change. After the loss of all servers the same values make it again."""
+    release.upgrade("registry=wrong.example.com")
+    wrong, = release.jobs
+    release.upgrade("registry=right.example.com")
+    right, = release.jobs
+    release.upgrade()
+    again, = release.jobs
+    assert len({wrong, right, again}) == 3
+    release.helm("rollback", "redlock", "2")
+    assert release.jobs == [right]
+
+
+def test_the_notes(release):
+    said = release.upgrade("ttlMax=2h")
+    assert "--timeout=7801s" in said and "Servers that run are as before" not in said
+    assert f"-n {release.namespace} wait --for=condition=complete job -l app.kubernetes.io/name=redlock-init,app.kubernetes.io/instance=redlock" in said
+    assert "Servers that run are as before" in release.upgrade("tag=0.1.1")

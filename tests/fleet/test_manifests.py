@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -29,6 +30,11 @@ def read(name):
 
 def by_kind(documents):
     return {(each["kind"], each["metadata"]["name"]): each for each in documents}
+
+
+def only(kind, documents):
+    found, = [each for each in documents if each["kind"] == kind]
+    return found
 
 
 def pods(documents):
@@ -64,15 +70,50 @@ def test_a_drain_never_takes_two():
     assert made["PodDisruptionBudget", "redlock"]["spec"]["maxUnavailable"] == 1
     spec = made["StatefulSet", "redlock"]["spec"]
     container, = spec["template"]["spec"]["containers"]
-    ready, alive = container["readinessProbe"], container["livenessProbe"]
+    ready = container["readinessProbe"]
     assert ready["successThreshold"] * ready["periodSeconds"] >= 30 and ready["failureThreshold"] == 1
     assert spec["podManagementPolicy"] == "Parallel", "none is ready before all have started"
-    assert "EVAL" not in alive["exec"]["command"] and alive["periodSeconds"] * alive["failureThreshold"] >= 60
+    assert spec["updateStrategy"] == {"type": "OnDelete"}, "a second change would take a majority"
     assert made["Service", "redlock"]["spec"]["publishNotReadyAddresses"], "clients bring back a node that does not vote"
     assert made["Service", "redlock"]["spec"]["clusterIP"] == "None"
-    keys = [each["topologyKey"] for each in spec["template"]["spec"]["topologySpreadConstraints"]]
-    assert keys == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
     assert "volumeClaimTemplates" not in spec and {"--save", "--appendonly"} < set(container["args"])
+
+
+def test_a_server_is_not_restarted_for_what_a_restart_does_not_cure():
+    """No vote, no password and no certificate: fleet.pods tries the probe with one that has expired."""
+    container, = by_kind(read("redlock"))["StatefulSet", "redlock"]["spec"]["template"]["spec"]["containers"]
+    alive = container["livenessProbe"]
+    assert alive.keys() == {"tcpSocket", "periodSeconds", "timeoutSeconds", "failureThreshold"}
+    assert alive["periodSeconds"] * alive["failureThreshold"] >= 60
+
+
+def spread(documents):
+    constraints = by_kind(documents)["StatefulSet", "redlock"]["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    return {each["topologyKey"].split("/")[1]: (each["whenUnsatisfiable"], each.get("minDomains")) for each in constraints}
+
+
+def test_each_server_has_a_machine():
+    """A machine without the label of a zone gets pods all the same."""
+    assert spread(read("redlock")) == {"zone": ("ScheduleAnyway", None), "hostname": ("DoNotSchedule", 3)}
+
+
+def test_what_listens_listens_on_both_families():
+    """Servers do so by themselves; fleet.pods asks all of them by IPv6, too."""
+    server, = by_kind(read("redlock"))["StatefulSet", "redlock"]["spec"]["template"]["spec"]["containers"]
+    assert "--bind" not in server["args"]
+    exporter, = by_kind(read("redlock"))["Deployment", "redlock-exporter"]["spec"]["template"]["spec"]["containers"]
+    gateway, = by_kind(read("gateway"))["DaemonSet", "redlock-gateway"]["spec"]["template"]["spec"]["containers"]
+    assert exporter["command"][1:] == ["--listen", "[::]:16390"]
+    words = gateway["args"]
+    assert words[words.index("--listen") + 1] == "0.0.0.0:6379,[::]:6379" and words[words.index("--metrics") + 1] == "[::]:16391"
+
+
+def test_a_gateway_on_each_machine():
+    """The Service leads to the machine's own: one is there during an update, and where a taint keeps others away."""
+    spec = by_kind(read("gateway"))["DaemonSet", "redlock-gateway"]["spec"]
+    assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert spec["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
+    assert by_kind(read("gateway"))["Service", "redlock-gateway"]["spec"]["internalTrafficPolicy"] == "Local"
 
 
 def test_every_client_has_the_same_urls():
@@ -85,7 +126,7 @@ def test_every_client_has_the_same_urls():
 
 def test_the_quorum_is_made_with_the_wait():
     """It may run again after a loss, so it must not say that the servers were never used."""
-    job = by_kind(read("redlock"))["Job", "redlock-init"]["spec"]
+    job = only("Job", read("redlock"))["spec"]
     assert job["template"]["spec"]["containers"][0]["args"] == ["quorum", "init", "--yes"]
     assert job["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [64, 78]
 
@@ -107,7 +148,9 @@ def test_examples_keep_to_the_rules():
 def test_alerts_are_those_of_the_project():
     rule = by_kind(read("monitoring"))["PrometheusRule", "redlock"]
     assert rule["spec"] == yaml.safe_load((SOURCE / "packaging/observability/alerts.yml").read_text(encoding="utf-8"))
-    assert (CHART / "alerts.yml").resolve() == SOURCE / "packaging/observability/alerts.yml"
+    for name in ("alerts.yml", "dashboard.json"):
+        assert (CHART / name).read_bytes() == (SOURCE / "packaging/observability" / name).read_bytes(), f"copy it: {name}"
+        assert not (CHART / name).is_symlink(), "a chart that is copied or packed has nothing outside"
     monitor = by_kind(read("monitoring"))["PodMonitor", "redlock"]["spec"]
     watched, = monitor["selector"]["matchExpressions"]
     templates = [by_kind(read("redlock"))["Deployment", "redlock-exporter"], by_kind(read("gateway"))["DaemonSet", "redlock-gateway"]]
@@ -146,10 +189,32 @@ def test_the_first_lock_as_it_is_typed(tmp_path):
     digest = hashlib.sha256(secret["password"].encode()).hexdigest()
     assert secret["users.acl"] == users_acl(digest), "not what fleet.pods tries"
     made = by_kind(read("redlock"))
-    job, deployment = calls[3][4].split("/")[1], calls[4][3].split("/")[1]
-    assert ("Job", job) in made and ("Deployment", deployment) in made
+    label, deployment = calls[3][6].split("="), calls[4][3].split("/")[1]
+    assert only("Job", read("redlock"))["metadata"]["labels"][label[0]] == label[1] and ("Deployment", deployment) in made
     mounted = [volume["secret"]["secretName"] for volume in made["StatefulSet", "redlock"]["spec"]["template"]["spec"]["volumes"]]
     assert mounted == [calls[1][5]]
+
+
+def test_the_servers_are_replaced_as_it_is_typed(tmp_path):
+    """One after the other, each by an eviction, which is asked for until the budget allows it. fleet.api_server asks a real one."""
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("""#!/bin/sh -e
+cat > "body-$(echo "$3" | tr / _)"
+echo "$*" >> calls
+[ $(($(wc -l < calls) % 3)) = 0 ]
+""")
+    (tmp_path / "sleep").write_text("#!/bin/sh\n")
+    for name in ("kubectl", "sleep"):
+        (tmp_path / name).chmod(0o755)
+    subprocess.run(["sh", "-ec", PAGE.one("sh", "replace")], cwd=tmp_path, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=True, timeout=60)
+    paths = [f"/api/v1/namespaces/locks/pods/redlock-{number}/eviction" for number in range(3)]
+    assert (tmp_path / "calls").read_text().splitlines() == [f"create --raw {path} -f -" for path in paths for _ in range(3)]
+    for number, path in enumerate(paths):
+        assert json.loads((tmp_path / f"body-{path.replace('/', '_')}").read_text()) == eviction(f"redlock-{number}")
+
+
+def eviction(name):
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
 
 
 def test_the_page_names_what_there_is():
@@ -177,8 +242,13 @@ def helm(*arguments, status=0):
     return done.stdout + done.stderr if status else done.stdout
 
 
-def rendered(values=None, *more):
-    return helm("template", "redlock", CHART, "-n", "locks", "--kube-version", tools.VERSIONS[0], *(["-f", CHART / "ci" / values] if values else []), *more)
+def rendered(values=None, *more, name="redlock", chart=CHART, status=0):
+    files = ["-f", CHART / "ci" / values] if values else []
+    return helm("template", name, chart, "-n", "locks", "--kube-version", tools.VERSIONS[0], *files, *more, status=status)
+
+
+def made_of(text):
+    return [each for each in yaml.safe_load_all(text) if each]
 
 
 @TOOLS
@@ -200,7 +270,7 @@ def test_the_schema_notices():
 
 @TOOLS
 def test_the_chart_renders_the_manifests():
-    made = by_kind(each for each in yaml.safe_load_all(rendered(None, "--set", "gateway=true,monitoring=true")) if each)
+    made = by_kind(made_of(rendered(None, "--set", "gateway=true,monitoring=true")))
     plain = by_kind(read("redlock") + read("gateway") + read("monitoring"))
     dashboard = made.pop(("ConfigMap", "redlock-dashboard"))
     assert json.loads(dashboard["data"]["redlock.json"]) == json.loads((SOURCE / "packaging/observability/dashboard.json").read_text(encoding="utf-8"))
@@ -219,7 +289,7 @@ def test_chart(values):
         status, said = kubeconform(version, text)
         assert (status, "Errors: 0" in said) == (0, True), said
     given = yaml.safe_load((CHART / "ci" / values).read_text(encoding="utf-8"))
-    made = by_kind(each for each in yaml.safe_load_all(text) if each)
+    made = by_kind(made_of(text))
     spec = made["StatefulSet", "redlock"]["spec"]
     container, = spec["template"]["spec"]["containers"]
     nodes, ttl = given.get("nodes", 3), given.get("ttlSeconds", 30)
@@ -230,9 +300,63 @@ def test_chart(values):
     secure = bool(given.get("tls"))
     assert ("rediss://" in made["ConfigMap", "redlock"]["data"]["redlock.conf"], "--tls-port" in container["args"]) == (secure, secure)
     assert (("PodMonitor", "redlock") in made) == given.get("monitoring", False)
+    machine = given.get("spread", "DoNotSchedule")
+    assert spread(made_of(text)) == {"zone": ("ScheduleAnyway", None), "hostname": (machine, nodes if machine == "DoNotSchedule" else None)}
+    assert ("resources" in container) == (given.get("resources", {}) is not None)
 
 
 @TOOLS
-@pytest.mark.parametrize("wrong", ["nodes=4", "nodes=1", "ttlMax=soon", "ttlSeconds=0", "spread=Maybe", "tls.name=mine", "replicas=3"])
+@pytest.mark.parametrize("wrong", ["nodes=4", "nodes=1", "nodes=null", "ttlMax=soon", "ttlMax=60", "ttlMax=0s", "ttlMax=1.5h", "ttlMax=060s", "ttlSeconds=0",
+                                   "ttlSeconds=null", "spread=Maybe", "tls.name=mine", "tls.secretName=Mine", "replicas=3", "clusterDomain=", "tag=a b",
+                                   "clusterDomain=cluster.local.", "clusterDomain=https://cluster.local", "secret=a_b"])
 def test_wrong_values_are_refused(wrong):
-    assert "values don't meet the specifications of the schema" in helm("template", CHART, "--set", wrong, status=1)
+    assert "values don't meet the specifications of the schema" in rendered(None, "--set", wrong, status=1)
+
+
+@TOOLS
+@pytest.mark.parametrize("wrong, said", [
+    ("ttlMax=9ms", "ttlMax is 9ms; it is from 10ms to 24h"),
+    ("ttlMax=25h", "ttlMax is 25h; it is from 10ms to 24h"),
+    ("ttlMax=29999ms", "ttlSeconds is 30, and no lock lasts longer than ttlMax (29999ms)"),
+    ("ttlSeconds=61", "ttlSeconds is 61, and no lock lasts longer than ttlMax (60s)")])
+def test_values_that_do_not_fit(wrong, said):
+    assert said in rendered(None, "--set", wrong, status=1)
+
+
+@TOOLS
+@pytest.mark.parametrize("right", ["ttlMax=24h", "ttlMax=86400000ms", "ttlMax=1440m", "ttlMax=30s", "ttlMax=30000ms", "tls=null", "tls.secretName=null", "resources.limits=null"])
+def test_values_that_fit(right):
+    rendered(None, "--set", right)
+
+
+@TOOLS
+def test_names_of_releases():
+    """As long as the names of its pods' revisions allow, and no longer."""
+    for name in ("1lock", "my.lock", "l" * 53):
+        assert f"the release '{name}' cannot give its name" in rendered(name=name, status=1)
+    rendered(name="l" * 52)
+
+
+@TOOLS
+def test_the_chart_alone(tmp_path):
+    """Copied out of the tree, and packed."""
+    given = "gateway=true,monitoring=true"
+    copy = shutil.copytree(CHART, tmp_path / "redlock", symlinks=True)
+    helm("package", copy, "-d", tmp_path)
+    package, = tmp_path.glob("*.tgz")
+    there = rendered(None, "--set", given)
+    assert rendered(None, "--set", given, chart=copy) == rendered(None, "--set", given, chart=package) == there
+
+
+@TOOLS
+def test_a_change_reaches_what_reads_it_at_its_start():
+    """The exporter and the gateways begin again with another configuration; a Job cannot change, so it has another name."""
+    def look(*more):
+        made = made_of(rendered(None, "--set", "gateway=true", *more))
+        return only("Job", made)["metadata"]["name"], [only(kind, made)["spec"]["template"]["metadata"]["annotations"] for kind in ("Deployment", "DaemonSet")]
+    job, notes = look()
+    assert look() == (job, notes)
+    for change, has_new_notes in (("ttlMax=5m", True), ("nodes=5", True), ("tag=0.1.1", False)):
+        other, others = look("--set", change)
+        assert other != job and [one != two for one, two in zip(notes, others)] == [has_new_notes] * 2, change
+    assert re.fullmatch("redlock-init-[0-9a-f]{8}", job)

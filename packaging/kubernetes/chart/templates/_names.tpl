@@ -23,6 +23,32 @@ securityContext:
     drop: [ALL]
 {{- end }}
 
+{{- /* Every client of a lock needs these very URLs: a server that lost its data is recognised by its URL. The dot at the end keeps the
+       search domains out: one look-up for each name, also while a pod is away. */ -}}
+{{- define "redlock.url" -}}
+{{- with .root -}}
+redis{{ if (.Values.tls).secretName }}s{{ end }}://{{ .Release.Name }}-{{ $.number }}.{{ .Release.Name }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}.
+{{- end -}}
+{{- end }}
+
+{{- define "redlock.conf" -}}
+{{- range $number := until (int .Values.nodes) -}}
+nodes = {{ include "redlock.url" (dict "root" $ "number" $number) }}
+{{ end -}}
+mode = guarded
+ttl-max = {{ .Values.ttlMax }}
+node-user = locks
+node-password-file = /etc/redlock/password
+{{- if (.Values.tls).secretName }}
+tls-ca-file = /etc/redlock/ca.crt
+{{- end }}
+{{- end }}
+
+{{- /* ttlMax and a little more: how long the quorum takes. */ -}}
+{{- define "redlock.seconds" -}}
+{{- div (add (include "redlock.ms" .Values.ttlMax | int64) 999) 1000 | add 1 -}}
+{{- end }}
+
 {{- /* What each client mounts at /etc/redlock: the configuration, and the password in a file that may change at any time. */ -}}
 {{- define "redlock.clientVolume" -}}
 name: redlock
@@ -36,7 +62,7 @@ projected:
         items:
           - key: password
             path: password
-    {{- with .Values.tls.secretName }}
+    {{- with (.Values.tls).secretName }}
     - secret:
         name: {{ . }}
         items:
