@@ -171,8 +171,9 @@ static bool listen_one(struct gateway *gateway, const struct addrinfo *one, cons
     if (fd >= 0 && gateway->options->verbose)
         gateway->options->say("listening on %s", address_of(fd, text, sizeof text));
     if (fd >= 0) return listener_add(gateway, fd, NULL);
+    const bool has_v4_only = errno == EAFNOSUPPORT && address_is_all_v6(one->ai_addr);
     gateway->options->say("--listen %s: %s", name, strerror(errno));
-    return false;
+    return has_v4_only;
 }
 
 static bool listen_tcp(struct gateway *gateway, const char *name) {

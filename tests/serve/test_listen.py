@@ -9,9 +9,11 @@ import sys
 
 import pytest
 
+import unfiltered
 from conftest import BINARY, CLEAN
 from resp import Connection
 from servers import accepts, until
+from test_metrics import page
 
 
 def refused(quorum, *arguments, environ=None):
@@ -72,6 +74,31 @@ def test_addresses_that_others_reach_want_a_password(start, quorum, tmp_path):
         assert client("AUTH", "secret") == "OK"
     with open(f"/proc/{gateway.process.pid}/cmdline", "rb") as line:
         assert b"secret" not in line.read()
+
+
+def both_families(start, quorum, tmp_path, **more):
+    """A gateway with the arguments of a pod, which may be of either family."""
+    path = tmp_path / "password"
+    path.write_text("secret")
+    return start(quorum.nodes, "--listen", "0.0.0.0:0,[::]:0", "--metrics", "[::]:0", "--password-file", str(path), listen=False, **more)
+
+
+def test_both_families(start, quorum, tmp_path):
+    gateway = both_families(start, quorum, tmp_path)
+    for host in ("0.0.0.0", "[::]"):
+        until(lambda: any(f"listening on {host}:" in line for line in gateway.said), what=host)
+    assert gateway.address("metrics")[0] == "[::]" and "redlock_node_up" in page(gateway)
+
+
+def test_a_kernel_without_v6(start, quorum, tmp_path):
+    """There [::] is all addresses that it has, and not a reason to end."""
+    if not unfiltered.KNOWN:
+        pytest.skip("the number of socket is not known here")
+    gateway = both_families(start, quorum, tmp_path, preexec=unfiltered.forbid_v6)
+    with Connection(("127.0.0.1", gateway.address()[1])) as client:
+        assert client.error("PING").code == "NOAUTH"
+    assert [line for line in gateway.said if "[::]" in line] == ["redlock: --listen [::]:0: Address family not supported by protocol"]
+    assert gateway.address("metrics")[0] == "0.0.0.0" and "redlock_node_up" in page(gateway)
 
 
 @pytest.mark.parametrize("arguments, says", [

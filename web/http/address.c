@@ -69,6 +69,11 @@ bool address_is_loopback(const struct sockaddr *address) {
            0;
 }
 
+bool address_is_all_v6(const struct sockaddr *address) {
+    const struct sockaddr_in6 *in6 = (const void *)address;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) != 0;
+}
+
 int address_listen(const struct addrinfo *address, int backlog, bool is_v6_only) {
     const int on = 1;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

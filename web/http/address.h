@@ -22,6 +22,8 @@ char *address_text(const struct sockaddr *address, char *out, size_t size);
 char *address_of(int fd, char *out, size_t size);
 /* Only processes of this machine can reach it. */
 bool address_is_loopback(const struct sockaddr *address);
+/* [::], on a kernel without IPv6 none. */
+bool address_is_all_v6(const struct sockaddr *address);
 /* Opens a socket that listens at the address. -1: errno holds the reason. */
 int address_listen(const struct addrinfo *address, int backlog, bool is_v6_only);
 

@@ -243,9 +243,13 @@ static const char *listen_at(const char *name, int *fd) {
     const char *error = address_find(name, "it is not HOST:PORT", &found);
     if (error != NULL) return error;
     *fd = address_listen(found, HTTP_CONNECTIONS_MAX, false);
+    const bool has_v4_only = *fd < 0 && errno == EAFNOSUPPORT && address_is_all_v6(found->ai_addr);
     if (*fd < 0) error = strerror(errno);
     freeaddrinfo(found);
-    return error;
+    if (!has_v4_only) return error;
+    char all[32];
+    snprintf(all, sizeof all, "0.0.0.0%s", strrchr(name, ':'));
+    return listen_at(all, fd);
 }
 
 const char *http_open(struct http *http, const char *address) {
