@@ -7,6 +7,7 @@ import contextlib
 import functools
 import hashlib
 import itertools
+import json
 import os
 import socket
 import subprocess
@@ -19,12 +20,12 @@ import yaml
 import tools
 from documents import BINARY, SOURCE
 from layout import Image, build, users_acl
-from pods import DOMAIN, Cluster, own_network
+from pods import DOMAIN, Cluster, ip, own_network
 from servers import until
 
 TTL, TTL_MAX = 4, 10
 PASSWORD = "not a secret"
-NODES = [f"redlock-{number}.redlock" for number in range(3)]
+NODES = [f"redlock-{number}.redlock" for number in range(5)]
 # A busy machine answers late, and that is not what the tests are about.
 PATIENT = ["--ttl", f"{TTL}s", "--node-timeout", "400ms"]
 
@@ -67,6 +68,20 @@ def cluster(tmp_path_factory):
     os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
+def listens(pod, port=6379):
+    with socket.socket() as connection:
+        connection.settimeout(5)
+        return connection.connect_ex((pod.address, port)) == 0
+
+
+def passes(pod, probe):
+    """A probe of the manifests, as a kubelet makes it. redis-cli ends with 0 after a refusal, too."""
+    if "tcpSocket" in probe:
+        return listens(pod)
+    said, status = pod.run(*probe["exec"]["command"], environ={"REDISCLI_AUTH": PASSWORD, "PATH": "/usr/bin:/usr/sbin:/bin"})
+    return status == 0 and "does not vote" not in said
+
+
 class Fleet:
     """Three nodes of a quorum; the commands of clients."""
 
@@ -80,8 +95,7 @@ class Fleet:
         return self.cluster.pod(*entry, *container("StatefulSet")["args"], root=self.root, name=NODES[number])
 
     def ready(self, node, probe="readinessProbe"):
-        said, status = node.run(*container("StatefulSet")[probe]["exec"]["command"], environ={"REDISCLI_AUTH": PASSWORD, "PATH": "/usr/bin:/usr/sbin:/bin"})
-        return status == 0 and "does not vote" not in said
+        return passes(node, container("StatefulSet")[probe])
 
     def votes(self, node, seconds=60):
         """Asks as often as a person would; the test itself takes little time of the processors."""
@@ -90,14 +104,14 @@ class Fleet:
             assert time.monotonic() < end, f"{node.address} does not vote after {seconds} s"
             time.sleep(0.3)
 
-    def pod(self, *command, **more):
-        return self.cluster.pod(*command, environ=self.environ, **more)
+    def pod(self, *command, environ=None, **more):
+        return self.cluster.pod(*command, environ=environ or self.environ, **more)
 
     def client(self, *words, **more):
         return self.pod(BINARY, *words, output=subprocess.PIPE, **more)
 
-    def said(self, *words, status=0, timeout=60):
-        pod = self.client(*words)
+    def said(self, *words, status=0, timeout=60, **more):
+        pod = self.client(*words, **more)
         said = pod.shim.stdout.read()
         assert pod.wait(timeout) == status, said
         return said
@@ -197,17 +211,13 @@ def test_only_the_leader_is_ready(fleet, tmp_path):
     assert words["command"][:2] == ["redlock", "elect"] and words["readinessProbe"]["tcpSocket"] == {"port": 8080}
     command = [BINARY, "elect", *PATIENT, "service", "--", "python3", "-m", "http.server", "8080"]
 
-    def listens(pod):
-        with socket.socket() as connection:
-            connection.settimeout(5)
-            return connection.connect_ex((pod.address, 8080)) == 0
     leader = fleet.pod(*command)
-    until(lambda: listens(leader), 30, "the leader")
+    until(lambda: listens(leader, 8080), 30, "the leader")
     standby = fleet.pod(*command)
     time.sleep(TTL + 1)
-    assert (listens(leader), listens(standby)) == (True, False)
+    assert (listens(leader, 8080), listens(standby, 8080)) == (True, False)
     leader.term()
-    until(lambda: listens(standby), 10, "the standby")
+    until(lambda: listens(standby, 8080), 10, "the standby")
     assert leader.ended
     standby.kill()
 
@@ -220,7 +230,7 @@ def test_one_look_up_for_each_name(fleet, cluster):
         pod = fleet.client("show", *words, "x")
         assert pod.wait(60) == 0, pod.shim.stdout.read()
         return [name for client, name, _ in cluster.names.queries if client == pod.address]
-    full = [f"{node}.{DOMAIN}" for node in NODES]
+    full = [f"{node}.{DOMAIN}" for node in NODES[:3]]
     names = asked()
     assert set(names) == set(full) and len(names) <= 6, names  # an A and an AAAA for each
     address = cluster.names.known.pop(full[0])
@@ -238,8 +248,15 @@ def page(address, port, path):
         return urllib.request.urlopen(f"http://{address}:{port}{path}", timeout=5).read().decode()
 
 
+def six(number, pod):
+    """A further address of a pod, of IPv6."""
+    address = f"fd00:10:42::{number}"
+    subprocess.run(["nsenter", "-t", str(pod.pid), "-n", "ip", "addr", "add", f"{address}/64", "dev", "eth0", "nodad"], check=True)
+    return address
+
+
 def test_gateway_and_exporter(fleet, cluster):
-    """With the arguments and the probes of the manifests. A client gives the password of the Secret."""
+    """With the arguments and the probes of the manifests, by both families. A client gives the password of the Secret."""
     manifests = container("DaemonSet", "gateway"), container("Deployment")
     gateway, exporter = ([word.replace("/etc/redlock", f"{cluster.directory}/redlock") for word in words]
                          for words in (manifests[0]["args"], manifests[1]["command"][1:]))
@@ -248,7 +265,16 @@ def test_gateway_and_exporter(fleet, cluster):
         port, = [each["containerPort"] for each in made["ports"] if each["name"] == "metrics"]
         until(lambda: page(pod.address, port, made[probe]["httpGet"]["path"]), 30, probe)
         assert page(pod.address, port, "/metrics").count("redlock_node_up{") == 3
-    with socket.create_connection((pods[0].address, 6379), timeout=10) as connection:
+    ip("addr", "add", "fd00:10:42::1/64", "dev", "br0", "nodad")
+    hosts = [six(number, pod) for number, pod in enumerate((*pods, *fleet.nodes[:1]), 2)]
+    for host, made, probe in zip(hosts, manifests, ("readinessProbe", "livenessProbe")):
+        port, = [each["containerPort"] for each in made["ports"] if each["name"] == "metrics"]
+        assert page(f"[{host}]", port, made[probe]["httpGet"]["path"])
+    for host in (pods[0].address, hosts[0], hosts[2]):
+        with socket.create_connection((host, 6379), timeout=10) as connection:
+            connection.sendall(b"SET x me NX PX 5000\r\n")
+            assert connection.recv(1000).startswith(b"-NOAUTH"), host
+    with socket.create_connection((hosts[0], 6379), timeout=10) as connection:
         for request, answer in ((b"SET x me NX PX 5000", b"-NOAUTH"), (b'AUTH "%s"' % PASSWORD.encode(), b"+OK"), (b"SET x me NX PX 5000", b"+OK")):
             connection.sendall(request + b"\r\n")
             assert connection.recv(1000).startswith(answer)
@@ -275,9 +301,52 @@ def test_a_frozen_node(fleet, tmp_path, log):
     holder.kill()
 
 
+def test_from_three_nodes_to_five_and_back(fleet, tmp_path, log):
+    """By the commands that the chart prints. A client that knows three holds its lock throughout; new ones know five."""
+    def five(*words, **more):
+        return fleet.said(*words, environ={"REDLOCK_CONFIG": str(config)}, **more)
+
+    def members():
+        return len(json.loads(five("quorum", "status", "--json"))["members"])
+    config = fleet.cluster.directory / "redlock" / "five.conf"
+    lines = (config.parent / "redlock.conf").read_text().splitlines()
+    urls = [f"redis://redlock-{number}.redlock.{DOMAIN}." for number in (3, 4)]
+    config.write_text("\n".join([f"nodes = {url}" for url in urls] + lines))
+    holder = fleet.pod(BINARY, "run", *PATIENT, "through", "--", *holds(tmp_path / "held"))
+    began(tmp_path / "held")
+    init = container("Job")["args"]
+    more = [fleet.node(number) for number in (3, 4)]
+    until(lambda: all(fleet.ready(node, "livenessProbe") for node in more), 60, "two more nodes")
+    assert "redlock quorum add" in five(*init, status=75), "its Job is tried again until they are members"
+    five("run", *PATIENT, "before", "--", "true")
+    for url, node in zip(urls, more):
+        assert not fleet.ready(node)
+        begun = time.monotonic()
+        five("quorum", "add", "--yes", url)
+        log(f"{url} votes after {time.monotonic() - begun:.1f} s")
+        fleet.votes(node)
+    assert "the quorum is there" in five(*init) and members() == 5
+    for node in fleet.nodes[1:]:
+        node.freeze()
+    five("run", *PATIENT, "two are away", "--", "true")
+    for node in fleet.nodes[1:]:
+        node.thaw()
+        fleet.votes(node)
+    assert not holder.ended, "the lock was lost"
+    for url, node in reversed(list(zip(urls, more))):
+        five("quorum", "remove", "--yes", url)
+    for node in more:
+        node.kill()
+    five("run", *PATIENT, "after", "--", "true")
+    assert members() == 3 and "the quorum is there" in fleet.said(*init)
+    time.sleep(TTL)
+    assert not holder.ended, "the lock was lost"
+    holder.kill()
+
+
 # ---- TLS ----
 
-def certificates(directory, name):
+def certificates(directory, name, days=2):
     """What cert-manager puts into a Secret: of an authority that only this test has, for all names of a headless Service."""
     def openssl(*words):
         subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
@@ -285,7 +354,8 @@ def certificates(directory, name):
             "-out", "ca.crt", "-days", "2")
     openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=redlock", "-keyout", "tls.key", "-out", "csr")
     (directory / "names").write_text(f"subjectAltName=DNS:*.{name}.{DOMAIN}\n")
-    openssl("x509", "-req", "-in", "csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-out", "tls.crt", "-days", "2")
+    openssl("x509", "-req", "-in", "csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-out", "tls.crt",
+            "-days", str(days))
     for file in ("ca.crt", "tls.crt", "tls.key"):
         (directory / file).chmod(0o644)
 
@@ -304,19 +374,25 @@ def test_encrypted(fleet, cluster):
     (mounted / "secure.conf").write_text(config.replace("/etc/redlock", str(mounted)).replace("ttl-max = 60s", f"ttl-max = {TTL_MAX}s"))
     entry = Image(fleet.root.parent / "layouts" / "redlock-node").config["config"]["Entrypoint"]
     nodes = [cluster.pod(*entry, *node["args"], root=fleet.root, name=f"secure-{number}.secure") for number in range(3)]
-
-    def answers(pod, probe):
-        return pod.run(*node[probe]["exec"]["command"], environ={"REDISCLI_AUTH": PASSWORD, "PATH": "/usr/bin:/usr/sbin:/bin"})
-    until(lambda: all(answers(pod, "livenessProbe") == ("PONG\n", 0) for pod in nodes), 60, "three nodes")
+    until(lambda: all(passes(pod, node["livenessProbe"]) for pod in nodes), 60, "three nodes")
+    assert not passes(nodes[0], node["readinessProbe"])
     environ = {"REDLOCK_CONFIG": str(mounted / "secure.conf")}
     for words in (["quorum", "init", "--yes"], ["run", *PATIENT, "encrypted", "--", "true"]):
         client = cluster.pod(BINARY, *words, environ=environ, output=subprocess.PIPE)
         said = client.shim.stdout.read()
         assert client.wait(60) == 0, said
-    assert "does not vote" not in answers(nodes[0], "readinessProbe")[0]
+    assert all(passes(pod, node["readinessProbe"]) for pod in nodes)
     (mounted / "plain.conf").write_text((mounted / "secure.conf").read_text().replace("rediss://", "redis://"))
     plain = cluster.pod(BINARY, "run", "-n", "encrypted", "--", "true", environ={"REDLOCK_CONFIG": str(mounted / "plain.conf")})
     assert plain.wait(60) == 69
+    # A certificate that has expired keeps clients out. A restart would only take the vote, too.
+    certificates(mounted, "secure", days=0)
+    nodes[0].kill()
+    nodes[0] = cluster.pod(*entry, *node["args"], root=fleet.root, name="secure-0.secure")
+    until(lambda: passes(nodes[0], node["livenessProbe"]), 30, "a node")
+    said, status = nodes[0].run(*node["readinessProbe"]["exec"]["command"], environ={"REDISCLI_AUTH": PASSWORD, "PATH": "/usr/bin:/usr/sbin:/bin"})
+    assert status != 0 and "certificate verify failed" in said
+    assert passes(nodes[0], node["livenessProbe"])
     for pod in nodes:
         pod.kill()
 
