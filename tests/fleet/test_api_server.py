@@ -209,7 +209,8 @@ def test_from_three_servers_to_five_and_back(release):
     release.upgrade()
     said = release.upgrade("nodes=5")
     assert [line for line in said.splitlines() if "quorum add" in line] == [f"{release.exec} add --yes {release.url(number)}" for number in (3, 4)]
-    assert release.conf.count("nodes = ") == 5 and "quorum add" not in release.upgrade()
+    assert "Make the new servers members, then restart the programs that take locks:" in said
+    assert release.conf.count("nodes = ") == 5 and "members" not in release.upgrade()
     scale = f"kubectl -n {release.namespace} scale statefulset/redlock --replicas=3"
     said = release.upgrade("nodes=3", status=1)
     assert f"5 servers run, and nodes is 3: the others are members, and locks rest on them. First: {release.exec} remove --yes {release.url(4)}; " in said
@@ -237,3 +238,107 @@ def test_the_notes(release):
     assert "--timeout=7801s" in said and "Servers that run are as before" not in said
     assert f"-n {release.namespace} wait --for=condition=complete job -l app.kubernetes.io/name=redlock-init,app.kubernetes.io/instance=redlock" in said
     assert "Servers that run are as before" in release.upgrade("tag=0.1.1")
+
+
+# ---- the controllers ----
+
+class Servers:
+    """The pods of a release. What a kubelet would say of them is said here: that they run, and whether they are ready."""
+
+    def __init__(self, release):
+        self.release = release
+
+    def pods(self):
+        """{name: (uid, image)} of those that do not end."""
+        found = json.loads(self.release.api.ask("GET", f"api/v1/namespaces/{self.release.namespace}/pods")[2])["items"]
+        return {each["metadata"]["name"]: (each["metadata"]["uid"], each["spec"]["containers"][0]["image"]) for each in found
+                if "deletionTimestamp" not in each["metadata"]}
+
+    def vote(self, *numbers):
+        for number in numbers:
+            body = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
+            self.release.patch(f"api/v1/namespaces/{self.release.namespace}/pods/redlock-{number}/status", body)
+
+    def settle(self):
+        """The controller has seen the newest manifest, and had the time to act."""
+        def seen():
+            it = self.release.get("StatefulSet", "redlock")
+            return it["status"].get("observedGeneration") == it["metadata"]["generation"]
+        until(seen, 60, "the controller")
+        time.sleep(2)
+
+    def replaced(self, before):
+        """The numbers of the servers that are not those of before."""
+        now = until(lambda: next((pods for pods in [self.pods()] if len(pods) == 3), None), 60, "three servers")
+        return [number for number in range(3) if now[f"redlock-{number}"][0] != before[f"redlock-{number}"][0]]
+
+    def evict(self, number):
+        name = f"redlock-{number}"
+        return self.release.api.ask("POST", f"api/v1/namespaces/{self.release.namespace}/pods/{name}/eviction", json.dumps(eviction(name)).encode(), "json")
+
+
+@pytest.fixture(scope="module")
+def controllers(api, tmp_path_factory):
+    """Those of Kubernetes before 1.37, which this setting is the default of since."""
+    program = shutil.which("kube-controller-manager")
+    if program is None:
+        pytest.skip("needs kube-controller-manager, which is not on the PATH")
+    directory = tmp_path_factory.mktemp("controllers")
+    (directory / "config").write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "it", "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "clusters": [{"name": "it", "cluster": {"server": f"https://127.0.0.1:{api.port}", "insecure-skip-tls-verify": True}}],
+        "users": [{"name": "it", "user": {"token": "token"}}]}))
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen([program, "--kubeconfig", directory / "config", "--controllers", "statefulset-controller,disruption-controller",
+                                    "--leader-elect=false", "--secure-port", "0", "--feature-gates", "MaxUnavailableStatefulSet=false"], stdout=log, stderr=log)
+        yield process
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture
+def servers(controllers, release):
+    release.upgrade()
+    made = Servers(release)
+    until(lambda: len(made.pods()) == 3, 60, "three servers")
+    made.vote(0, 1, 2)
+    made.settle()
+    assert controllers.poll() is None
+    return made
+
+
+def test_a_change_replaces_no_server(servers, release):
+    """Nor do a second one and a rollback; the loop of the page does, one at a time."""
+    before = servers.pods()
+    release.upgrade("tag=0.1.1")
+    release.upgrade("tag=0.1.2")
+    release.helm("rollback", "redlock", "2")
+    servers.settle()
+    assert servers.replaced(before) == []
+    until(lambda: servers.evict(0)[0] == 201, 60, "an eviction")
+    assert servers.evict(1)[0] == 429 and servers.replaced(before) == [0]
+    assert servers.pods()["redlock-0"][1].endswith(":0.1.1")
+    release.upgrade("tag=0.1.3")
+    servers.settle()
+    status, _, said = servers.evict(1)
+    assert status == 429 and "disruption budget" in said and servers.replaced(before) == [0]
+    servers.vote(0)
+    until(lambda: servers.evict(1)[0] == 201, 60, "the next eviction")
+    assert servers.replaced(before) == [0, 1] and servers.evict(2)[0] == 429
+
+
+def test_what_a_rolling_update_would_do(servers, release):
+    """Why the strategy is OnDelete: a second change takes a server that votes while another does not yet."""
+    path = f"apis/apps/v1/namespaces/{release.namespace}/statefulsets/redlock"
+    release.patch(path, {"spec": {"updateStrategy": {"type": "RollingUpdate"}}})
+    before = servers.pods()
+
+    def change(tag):
+        release.patch(path, {"spec": {"template": {"metadata": {"labels": {"tag": tag}}}}})
+    change("one")
+    until(lambda: servers.replaced(before) == [2], 60, "the first server")
+    servers.vote(2)
+    until(lambda: servers.replaced(before) == [1, 2], 60, "the second server")
+    during = servers.pods()
+    change("two")
+    until(lambda: servers.replaced(during) == [2], 60, "the end of a server that votes, while redlock-1 does not")

@@ -98,14 +98,12 @@ def test_each_server_has_a_machine():
 
 
 def test_what_listens_listens_on_both_families():
-    """Servers do so by themselves; fleet.pods asks all of them by IPv6, too."""
-    server, = by_kind(read("redlock"))["StatefulSet", "redlock"]["spec"]["template"]["spec"]["containers"]
-    assert "--bind" not in server["args"]
-    exporter, = by_kind(read("redlock"))["Deployment", "redlock-exporter"]["spec"]["template"]["spec"]["containers"]
-    gateway, = by_kind(read("gateway"))["DaemonSet", "redlock-gateway"]["spec"]["template"]["spec"]["containers"]
-    assert exporter["command"][1:] == ["--listen", "[::]:16390"]
-    words = gateway["args"]
-    assert words[words.index("--listen") + 1] == "0.0.0.0:6379,[::]:6379" and words[words.index("--metrics") + 1] == "[::]:16391"
+    """Servers do so by themselves, and [::] is of both for what answers over HTTP; fleet.pods asks them by IPv6, too."""
+    words = [word for name in FILES for _, pod, _ in pods(read(name)) for container in pod["containers"] + pod.get("initContainers", [])
+             for word in container.get("command", []) + container.get("args", [])]
+    assert "--bind" not in words
+    assert sorted(word for word in words if re.search(r":\d+$", word)) == [
+        "0.0.0.0:6379,[::]:6379", "127.0.0.1:6379", "[::]:16390", "[::]:16391", "[::]:16391", "[::]:8080"]
 
 
 def test_a_gateway_on_each_machine():
