@@ -31,12 +31,12 @@ configure_file(${PROJECT_SOURCE_DIR}/packaging/redlock.pc.in ${PROJECT_BINARY_DI
 install(FILES ${PROJECT_BINARY_DIR}/redlock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # For Prometheus and Grafana, next to the documents that explain them. The alerts name the runbook where it is installed.
-set(alerts ${PROJECT_SOURCE_DIR}/packaging/observability/alerts.yml)
+set(alerts ${PROJECT_SOURCE_DIR}/packaging/kubernetes/chart/alerts.yml)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${alerts})
 file(READ ${alerts} text)
 string(REPLACE docs/operate/ ${CMAKE_INSTALL_FULL_DOCDIR}/ text "${text}")
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/alerts.yml CONTENT "${text}" @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/alerts.yml ${PROJECT_SOURCE_DIR}/packaging/observability/dashboard.json
+install(FILES ${PROJECT_BINARY_DIR}/alerts.yml ${PROJECT_SOURCE_DIR}/packaging/kubernetes/chart/dashboard.json
   DESTINATION ${CMAKE_INSTALL_DOCDIR}/observability)
 
 if(NOT REDLOCK_GATEWAY)

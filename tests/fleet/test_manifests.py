@@ -147,7 +147,7 @@ def test_alerts_are_those_of_the_project():
     rule = by_kind(read("monitoring"))["PrometheusRule", "redlock"]
     assert rule["spec"] == yaml.safe_load((SOURCE / "packaging/observability/alerts.yml").read_text(encoding="utf-8"))
     for name in ("alerts.yml", "dashboard.json"):
-        assert (CHART / name).read_bytes() == (SOURCE / "packaging/observability" / name).read_bytes(), f"copy it: {name}"
+        assert (SOURCE / "packaging/observability" / name).resolve() == CHART / name
         assert not (CHART / name).is_symlink(), "a chart that is copied or packed has nothing outside"
     monitor = by_kind(read("monitoring"))["PodMonitor", "redlock"]["spec"]
     watched, = monitor["selector"]["matchExpressions"]
