@@ -36,7 +36,8 @@ static int serve_pages(struct http *http, const struct settings *settings) {
     const char *error = http_open(http, name);
     if (error != NULL) {
         complain("--listen %s: %s", name, error);
-        return EXIT_CONFIG;
+        /* Another process may end, an address may come up: a service manager tries again. */
+        return http->is_taken ? EXIT_SYSTEM : EXIT_CONFIG;
     }
     if (!settings->quiet)
         complain("metrics on http://%s/metrics", address_of(http_socket(http), text, sizeof text));
@@ -56,7 +57,8 @@ static int run(struct event_base *base, struct watcher *watcher, const struct se
         if (signals[i] == NULL || event_add(signals[i], NULL) != 0) status = EXIT_SYSTEM;
     }
     if (status == EXIT_OK) status = serve_pages(&http, settings);
-    if (status == EXIT_SYSTEM) complain("the event loop cannot run: out of memory");
+    if (status == EXIT_SYSTEM && !http.is_taken)
+        complain("the event loop cannot run: out of memory");
     notify_manager("STOPPING=1");
     http_close(&http);
     for (int i = 0; i < 2; i++)

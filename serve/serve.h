@@ -49,7 +49,7 @@ struct serve_options {
 enum serve_result {
     SERVE_OK,
     SERVE_CONFIG, /* an address, a password or a socket cannot be used: `say` got the reason */
-    SERVE_SYSTEM
+    SERVE_SYSTEM  /* memory, a limit, or an address that is in use: `say` got the reason */
 };
 
 /* Serves until SIGTERM or SIGINT. */

@@ -136,11 +136,14 @@ static bool listen_unix(struct gateway *gateway, const char *path) {
         bound = bind_with_mode(fd, &address, gateway->options->socket_mode);
     }
     if (bound == 0 && listen(fd, BACKLOG) == 0) return listener_add(gateway, fd, path);
-    if (errno == EADDRINUSE)
+    const int why = errno;
+    gateway->address_is_taken =
+        why == EADDRINUSE && lstat(path, &there) == 0 && S_ISSOCK(there.st_mode);
+    if (why == EADDRINUSE)
         say("--listen unix://%s: it is in use: another process listens there, or it is not a socket",
             path);
     else
-        say("--listen unix://%s: %s", path, strerror(errno));
+        say("--listen unix://%s: %s", path, strerror(why));
     close(fd);
     return false;
 }
@@ -172,6 +175,7 @@ static bool listen_one(struct gateway *gateway, const struct addrinfo *one, cons
         gateway->options->say("listening on %s", address_of(fd, text, sizeof text));
     if (fd >= 0) return listener_add(gateway, fd, NULL);
     const bool has_v4_only = errno == EAFNOSUPPORT && address_is_all_v6(one->ai_addr);
+    gateway->address_is_taken = address_is_taken(errno);
     gateway->options->say("--listen %s: %s", name, strerror(errno));
     return has_v4_only;
 }

@@ -90,6 +90,7 @@ struct gateway {
     int64_t began_ns;
     uint64_t heard; /* counts the messages from clients and nodes */
     bool may_turn;  /* mode auto: the client becomes guarded with the first record that it sees */
+    bool address_is_taken; /* one to listen on: it is in use, or not there yet */
     bool draining;
     int64_t drain_until_ns;
 };

@@ -38,6 +38,7 @@ bool metrics_open(struct gateway *gateway, const char *name) {
     if (options->pages != NULL) http->pages[1] = *options->pages;
     const char *error = http_open(http, name);
     if (error != NULL) {
+        gateway->address_is_taken = http->is_taken;
         options->say("--metrics %s: %s", name, error);
     } else if (options->verbose) {
         options->say("metrics on %s", address_of(http_socket(http), text, sizeof text));

@@ -266,8 +266,10 @@ static enum serve_result open_all(struct gateway *gateway) {
         return SERVE_CONFIG;
     }
     password_check_secrecy(options);
-    if (options->metrics != NULL && !metrics_open(gateway, options->metrics)) return SERVE_CONFIG;
-    return listen_open(gateway) ? SERVE_OK : SERVE_CONFIG;
+    if ((options->metrics == NULL || metrics_open(gateway, options->metrics)) &&
+        listen_open(gateway))
+        return SERVE_OK;
+    return gateway->address_is_taken ? SERVE_SYSTEM : SERVE_CONFIG;
 }
 
 enum serve_result serve_run(const struct serve_options *options) {

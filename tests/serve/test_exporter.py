@@ -245,6 +245,13 @@ def test_refused(arguments, status, said):
     assert done.returncode == status and said in done.stderr, done
 
 
+def test_a_port_that_is_taken(start_exporter, quorum):
+    """71: another try may succeed, so systemd tries again."""
+    taken = start_exporter(quorum.nodes).root.removeprefix("http://")
+    done = subprocess.run([BINARY, "exporter", "-N", quorum.nodes, "--listen", taken], env=CLEAN, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (71, f"redlock: --listen {taken}: Address already in use\n")
+
+
 def test_nothing_else_is_there(start_exporter, quorum):
     exporter = start_exporter(quorum.nodes)
     for path in ["/", "/look.json", "/readyz"]:

@@ -88,3 +88,5 @@ int address_listen(const struct addrinfo *address, int backlog, bool is_v6_only)
     }
     return fd;
 }
+
+bool address_is_taken(int error) { return error == EADDRINUSE || error == EADDRNOTAVAIL; }

@@ -26,5 +26,7 @@ bool address_is_loopback(const struct sockaddr *address);
 bool address_is_all_v6(const struct sockaddr *address);
 /* Opens a socket that listens at the address. -1: errno holds the reason. */
 int address_listen(const struct addrinfo *address, int backlog, bool is_v6_only);
+/* For that reason: the address is in use, or this machine does not have it yet. */
+bool address_is_taken(int error);
 
 #endif

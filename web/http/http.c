@@ -238,23 +238,26 @@ static void on_accept(evutil_socket_t listener, short what, void *context) {
 
 /* ---- the listening socket ---- */
 
-static const char *listen_at(const char *name, int *fd) {
+static const char *listen_at(struct http *http, const char *name, int *fd) {
     struct addrinfo *found = NULL;
     const char *error = address_find(name, "it is not HOST:PORT", &found);
     if (error != NULL) return error;
     *fd = address_listen(found, HTTP_CONNECTIONS_MAX, false);
     const bool has_v4_only = *fd < 0 && errno == EAFNOSUPPORT && address_is_all_v6(found->ai_addr);
-    if (*fd < 0) error = strerror(errno);
+    if (*fd < 0) {
+        http->is_taken = address_is_taken(errno);
+        error = strerror(errno);
+    }
     freeaddrinfo(found);
     if (!has_v4_only) return error;
     char all[32];
     snprintf(all, sizeof all, "0.0.0.0%s", strrchr(name, ':'));
-    return listen_at(all, fd);
+    return listen_at(http, all, fd);
 }
 
 const char *http_open(struct http *http, const char *address) {
     int fd = -1;
-    const char *error = listen_at(address, &fd);
+    const char *error = listen_at(http, address, &fd);
     TAILQ_INIT(&http->all);
     if (error != NULL) return error;
     http->again = evtimer_new(http->base, on_again, http);

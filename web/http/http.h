@@ -57,8 +57,9 @@ struct http {
     /* logs that connections cannot be accepted */
     void (*fails)(void *context, const char *text);
     void *context;
-    struct event *accepts;                         /* on the listening socket */
-    struct event *again;                           /* after a pause */
+    bool is_taken;         /* why http_open() failed: see address_is_taken() */
+    struct event *accepts; /* on the listening socket */
+    struct event *again;   /* after a pause */
     TAILQ_HEAD(exchanges_http, exchange_http) all; /* oldest first */
     unsigned connections;
     uint64_t cut_off; /* ended before their answer was written: too slow, or too many */
