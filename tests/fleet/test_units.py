@@ -66,7 +66,13 @@ def test_gateway(machine):
 
 
 def test_exporter(machine):
-    machine.said("systemctl", "start", "redlock-exporter")
+    """While another process has its port, it goes on trying."""
+    machine.said("systemd-run", "--unit=other", "python3", "-m", "http.server", "-b", "127.0.0.1", "16390")
+    until(lambda: "16390" in machine.run("ss", "-ltn")[0], 20, "the other process")
+    machine.run("systemctl", "start", "redlock-exporter")
+    assert shown(machine, "redlock-exporter", "ExecMainStatus") == ["71"]
+    machine.said("systemctl", "stop", "other")
+    until(lambda: shown(machine, "redlock-exporter", "ActiveState") == ["active"], 20, "the exporter")
     page = machine.said("python3", "-c", "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:16390/metrics').read().decode())")
     assert page.count("redlock_node_up{") == 3 and not_root(machine, "redlock-exporter")
 
@@ -91,6 +97,17 @@ def test_elect(machine):
     assert shown(machine, "redlock-elect@leader", "Result") == ["success"]
 
 
+def test_elect_goes_on(machine):
+    """A program's own 127, as of any shell, does not end the unit; without a program it does not start."""
+    machine.write("/etc/redlock/elect/ends", PROGRAM + "exit 127\n", 0o755)
+    machine.said("systemctl", "start", "redlock-elect@ends")
+    until(lambda: machine.read("/var/lib/redlock/elect/ends/said").count("/etc/mine") >= 2, 20, "the next term")
+    machine.said("systemctl", "stop", "redlock-elect@ends")
+    refused, status = machine.run("systemctl", "start", "redlock-elect@missing")
+    assert status != 0 and "Assertion failed" in refused
+    assert shown(machine, "redlock-elect@missing", "ActiveState", "NRestarts") == ["inactive", "0"]
+
+
 def test_run(machine):
     """The timer starts the job once. While its lock is held, another machine's finds it held, and that is a success."""
     machine.write("/etc/redlock/run/job", PROGRAM, 0o755)
@@ -100,7 +117,38 @@ def test_run(machine):
     until(lambda: machine.read("/var/lib/redlock/run/job/said"), 20, "the job")
     until(lambda: shown(machine, "redlock-run@job", "ActiveState") == ["inactive"], 20, "its end")
     machine.said("systemctl", "start", "redlock-run@job")
-    assert shown(machine, "redlock-run@job", "Result", "ExecMainStatus") == ["success", "75"]
+    assert shown(machine, "redlock-run@job", "Result", "ExecMainStatus") == ["success", "0"]
+    assert "job: held by" in machine.said("journalctl", "--no-pager", "-u", "redlock-run@job")
     where, user, term, _ = machine.read("/var/lib/redlock/run/job/said").split(" ", 3)
     assert (where, term) == ("/var/lib/private/redlock/run/job", "none") and int(user) > 60000
     assert machine.read("/var/lib/redlock/run/job/said").count("/etc/mine") == 1, "it ran twice"
+
+
+def test_run_of_what_fails(machine):
+    """A job's own 75 is not that of a lock that is held."""
+    machine.write("/etc/redlock/run/fails", "#!/bin/sh\nexit 75\n", 0o755)
+    machine.run("systemctl", "start", "redlock-run@fails")
+    assert shown(machine, "redlock-run@fails", "Result", "ExecMainStatus") == ["exit-code", "75"]
+
+
+@pytest.mark.parametrize("kind", ["run", "elect"])
+def test_a_job_may_do_what_it_does_under_cron(machine, kind):
+    unit, did = f"redlock-{kind}@as-{kind}", f"/var/lib/redlock/{kind}/as-{kind}/did"
+    machine.write(f"/etc/redlock/{kind}/as-{kind}", """#!/bin/sh
+set -ex
+exec > did 2>&1
+touch mine
+chgrp adm mine
+stat -c %G mine
+stat -c %U /etc/shadow
+nice -n 5 ionice -c 3 taskset 1 true
+ulimit -Sn 100
+echo all
+sleep 1000
+""", 0o755)
+    machine.write(f"/etc/systemd/system/{unit}.service.d/group.conf", "[Service]\nSupplementaryGroups=adm\n", 0o644)
+    machine.said("systemctl", "daemon-reload")
+    machine.said("systemctl", "start", "--no-block", unit)
+    until(lambda: "\nall\n" in machine.read(did) or shown(machine, unit, "Result") != ["success"], 20, "the job")
+    machine.run("systemctl", "stop", unit)
+    assert [line for line in machine.read(did).splitlines() if not line.startswith("+")] == ["adm", "root", "all"], machine.read(did)

@@ -19,7 +19,7 @@ BUILD, PACKAGING = pathlib.Path(os.environ["REDLOCK_BUILD"]), pathlib.Path(os.en
 SERVICE, SOCKET = BUILD / "redlock-serve.service", PACKAGING / "redlock-serve.socket"
 # systemd's own mark for each, from 0 (safe) to 10; a template is judged by an instance.
 EXPOSURE = {"redlock-serve.service": 1.0, "redlock-exporter.service": 1.0, "redlock-quorum-init@10m.service": 1.0,
-            "redlock-elect@true.service": 1.1, "redlock-run@true.service": 1.1}
+            "redlock-elect@true.service": 1.5, "redlock-run@true.service": 1.5}
 NODE = "redis-server@redlock.service"
 
 
