@@ -36,7 +36,7 @@ ln -s pts/ptmx dev/ptmx
 mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
 for device in null zero full random urandom tty; do touch dev/$device; mount --bind /dev/$device dev/$device; done
 # Without the lists of packages, which apt would read each time.
-rm -rf etc/redlock* etc/redis/* etc/systemd/system/*.wants var/lib/redis/* var/lib/apt/lists/* var/cache/apt/*.bin
+rm -rf etc/redlock* etc/redis/* etc/valkey/* etc/systemd/system/*.wants var/lib/redis/* var/lib/apt/lists/* var/cache/apt/*.bin
 # Not by chroot, which makes a process unable to have a user namespace (PrivateUsers=).
 pivot_root . mnt
 umount -l mnt
@@ -51,7 +51,7 @@ def mount(kind, place, purpose):
 
 
 def install(tree):
-    subprocess.run(["cmake", "--install", os.environ["REDLOCK_BUILD"], "--prefix", "/usr/local"], env={**os.environ, "DESTDIR": str(tree)},
+    subprocess.run(["cmake", "--install", os.environ["REDLOCK_BUILD"], "--prefix", "/usr/local", "--strip"], env={**os.environ, "DESTDIR": str(tree)},
                    check=True, capture_output=True)
 
 
@@ -126,8 +126,13 @@ class Machine(Pod):
         said, status = self.run("cat", path)
         return "" if status else said
 
-    def write(self, path, text, mode=0o600):
+    def at(self, path):
+        """Where this machine's file is, from outside."""
         where = pathlib.Path(f"/proc/{self.pid}/root{path}")
         where.parent.mkdir(parents=True, exist_ok=True)
+        return where
+
+    def write(self, path, text, mode=0o600):
+        where = self.at(path)
         where.write_text(text, encoding="utf-8")
         where.chmod(mode)
