@@ -15,7 +15,7 @@
    - A server that restarts with its data is a server that answers nothing for a while.
    - A key that has ended may be removed at once, later, or never. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic.
+From Redlock Require Import Arithmetic Runs.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -92,8 +92,6 @@ Definition inside (y : system) (s : state) (c : attempt) : bool :=
 
 (* ---- servers ----------------------------------------------------------------------------------- *)
 
-Definition contains (l : list nat) (x : nat) : bool := existsb (Nat.eqb x) l.
-
 Definition is_owned (t : token) (k : option key) : bool :=
   match k with Some k => owner k =? t | None => false end%nat.
 Definition is_absent (k : option key) : bool := match k with Some _ => false | None => true end.
@@ -107,12 +105,12 @@ Definition serve (y : system) (clock : time) (r : request) (held : resource -> o
   match what r with
   | Set_ =>
       if negb (sets_if_absent y) || forallb (fun x => is_absent (held x)) mine
-      then (fun x => if contains mine x then Some {| owner := t; ends := clock + ttl r |} else held x, true)
+      then (fun x => if among mine x then Some {| owner := t; ends := clock + ttl r |} else held x, true)
       else (held, false)
   | Extend =>
       if forallb (fun x => if extend_compares y then is_owned t (held x) else negb (is_absent (held x))) mine
       then (fun x => match held x with
-                     | Some k => if contains mine x
+                     | Some k => if among mine x
                                  then Some {| owner := owner k;
                                               ends := if extend_never_shortens y
                                                       then Z.max (ends k) (clock + ttl r)
@@ -122,7 +120,7 @@ Definition serve (y : system) (clock : time) (r : request) (held : resource -> o
                      end, true)
       else (held, false)
   | Delete =>
-      (fun x => if contains mine x && (negb (delete_compares y) || is_owned t (held x)) then None else held x,
+      (fun x => if among mine x && (negb (delete_compares y) || is_owned t (held x)) then None else held x,
        false)
   end.
 
@@ -166,10 +164,6 @@ Inductive event :=
 | Releases (c : attempt).                            (* also: gives up, is cancelled, has lost; or an operator
                                                         breaks the lock, and the client does not know it *)
 
-Definition update {A : Type} (f : nat -> A) (i : nat) (a : A) : nat -> A :=
-  fun j => if (j =? i)%nat then a else f j.
-
-Arguments update : simpl never.
 
 Definition with_now s t := {| now := t; keys := keys s; phase_of := phase_of s; sent := sent s; votes := votes s |}.
 Definition with_keys s m held :=
@@ -241,9 +235,9 @@ Definition step (y : system) (s : state) (e : event) : option state :=
       Some (with_sent (if release_ends y then with_phase s c Over else s) (delete_of c))
   end.
 
-Inductive reachable (y : system) : state -> Prop :=
-| at_first : reachable y initial
-| and_then : forall s e s', reachable y s -> step y s e = Some s' -> reachable y s'.
+Notation reachable y := (Runs.reachable initial (step y)).
+Notation follows y := (Runs.follows (step y)).
+Notation run y := (Runs.run (step y)).
 
 (* ---- the assumptions --------------------------------------------------------------------------- *)
 
@@ -299,19 +293,6 @@ Definition has_lock (y : system) (s : state) (c : attempt) (x : resource) : Prop
   inside y s c = true /\ In x (resources_of y c).
 
 (* ---- small lemmas about the definitions -------------------------------------------------------- *)
-
-Lemma update_same : forall A (f : nat -> A) i a, update f i a i = a.
-Proof. intros. unfold update. now rewrite Nat.eqb_refl. Qed.
-
-Lemma update_other : forall A (f : nat -> A) i a j, j <> i -> update f i a j = f j.
-Proof. intros. unfold update. destruct (Nat.eqb_spec j i); congruence. Qed.
-
-Lemma contains_In : forall l x, contains l x = true <-> In x l.
-Proof.
-  intros. unfold contains. rewrite existsb_exists. split.
-  - intros (z & ? & same). apply Nat.eqb_eq in same. now subst.
-  - intros. exists x. now rewrite Nat.eqb_refl.
-Qed.
 
 Lemma action_eqb_eq : forall a b, action_eqb a b = true -> a = b.
 Proof. now intros [] []. Qed.
@@ -430,18 +411,18 @@ Proof.
   simpl in served. destruct (what r) eqn:kind.
   - (* SET NX: it was granted only where the key is absent *)
     destruct (forallb _ _) eqn:free in served; inversion served; subst; clear served.
-    + destruct (contains (resources_of y (by_ r)) x) eqn:mine.
-      * rewrite forallb_forall in free. apply contains_In in mine. apply free in mine.
+    + destruct (among (resources_of y (by_ r)) x) eqn:mine.
+      * rewrite forallb_forall in free. apply among_in in mine. apply free in mine.
         rewrite has in mine. discriminate.
       * left. exists k. repeat split; [assumption | lia].
     + left. exists k. repeat split; [assumption | lia].
   - (* the owner stays, and the end is not earlier *)
     left. destruct (forallb _ _) in served; inversion served; subst; clear served.
-    + rewrite has. destruct (contains _ x); eexists; (split; [reflexivity |]); simpl; split; auto; lia.
+    + rewrite has. destruct (among _ x); eexists; (split; [reflexivity |]); simpl; split; auto; lia.
     + exists k. repeat split; [assumption | lia].
   - (* only an attempt that is over sends a delete, and it deletes its own keys alone *)
     inversion served; subst; clear served.
-    destruct (contains (resources_of y (by_ r)) x && is_owned (token_of y (by_ r)) (keys s m x)) eqn:deleted.
+    destruct (among (resources_of y (by_ r)) x && is_owned (token_of y (by_ r)) (keys s m x)) eqn:deleted.
     + right; right. exists (by_ r). apply andb_true_iff in deleted as [_ own]. rewrite has in own.
       split; [now apply Nat.eqb_eq in own | now apply (deletes_come_last s inv)].
     + left. exists k. repeat split; [assumption | lia].
@@ -462,7 +443,7 @@ Proof.
   { split; [| lia]. apply (requests_are_past s inv); [assumption |]. intros deletes.
     rewrite deletes in served. discriminate. }
   right. intros x mine. left. simpl. rewrite update_same.
-  pose proof (proj2 (contains_In _ _) mine) as found.
+  pose proof (proj2 (among_in _ _) mine) as found.
   destruct (what r) eqn:kind; [| | discriminate].
   - destruct (forallb _ _) in served; inversion served; subst; clear served.
     rewrite found. eexists. split; [reflexivity |]. simpl. split; [reflexivity | lia].
@@ -717,11 +698,6 @@ Proof. intros y assumed s reached c d x. now apply one_holder. Qed.
 
 (* ---- a lost lock stays lost -------------------------------------------------------------------- *)
 
-(* t comes after s in the same run. *)
-Inductive follows (y : system) (s : state) : state -> Prop :=
-| at_once : follows y s s
-| later : forall t e u, follows y s t -> step y t e = Some u -> follows y s u.
-
 Definition client_clocks_go_forward (y : system) : Prop :=
   forall c t t', t <= t' -> client_clock y c t <= client_clock y c t'.
 
@@ -731,9 +707,6 @@ Definition has_won (s : state) (c : attempt) : Prop :=
 
 Lemma inside_has_won : forall y s c, inside y s c = true -> has_won s c.
 Proof. intros y s c valid. unfold inside in valid. unfold has_won. destruct (phase_of s c); try discriminate. eauto. Qed.
-
-Lemma follows_reachable : forall y s t, reachable y s -> follows y s t -> reachable y t.
-Proof. induction 2; eauto using and_then. Qed.
 
 Lemma after_a_step : forall y s e s' c, client_clocks_go_forward y ->
   step y s e = Some s' -> has_won s c ->

@@ -7,7 +7,7 @@
    system that satisfies all assumptions: clients can take the lock, extend it, repair it and hand it
    over, so the theorem does not hold merely because nothing can happen. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Classic.
+From Redlock Require Import Arithmetic Runs Classic.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -129,20 +129,8 @@ Definition story (dropped : assumption) : list event :=
 
 (* ---- running them ------------------------------------------------------------------------------ *)
 
-Fixpoint run (y : system) (s : state) (events : list event) : option state :=
-  match events with
-  | [] => Some s
-  | e :: events => match step y s e with Some s' => run y s' events | None => None end
-  end.
-
-Lemma run_reachable : forall y events s s', reachable y s -> run y s events = Some s' -> reachable y s'.
-Proof.
-  induction events as [| e events IH]; simpl; intros s s' reached ran; [congruence |].
-  destruct (step y s e) eqn:happens; [| discriminate]. eauto using and_then.
-Qed.
-
 Definition has_lock_b (y : system) (s : state) (c : attempt) : bool :=
-  inside y s c && contains (resources_of y c) lock.
+  inside y s c && among (resources_of y c) lock.
 
 Definition two_hold (y : system) (events : list event) : bool :=
   match run y initial events with
@@ -156,7 +144,7 @@ Proof.
   intros y events both. unfold two_hold in both.
   destruct (run y initial events) as [s |] eqn:ran; [| discriminate].
   apply andb_true_iff in both as [a b]. apply andb_true_iff in a as [? a], b as [? b].
-  apply contains_In in a, b.
+  apply among_in in a, b.
   exists s. repeat split; try assumption. eapply run_reachable; [apply at_first | eassumption].
 Qed.
 

@@ -6,7 +6,7 @@
    them, and until when clients were told that they hold a lock. The checker looks for a run of
    Classic.v that explains it. It computes with `step` itself, so there is no second copy of the rules. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Classic.
+From Redlock Require Import Arithmetic Runs Classic.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -408,9 +408,9 @@ Proof. intros. apply nth_overflow. now rewrite map_length, seq_length. Qed.
 (* No key has a name beyond the table. *)
 Definition fits (w : world) (s : state) : Prop := forall m x, (resources w <= x)%nat -> keys s m x = None.
 
-Lemma wanted_fit : forall w c x, is_sound w = true -> contains (wanted w c) x = true -> (x < resources w)%nat.
+Lemma wanted_fit : forall w c x, is_sound w = true -> among (wanted w c) x = true -> (x < resources w)%nat.
 Proof.
-  intros w c x ok wants. apply contains_In in wants. unfold wanted in wants.
+  intros w c x ok wants. apply among_in in wants. unfold wanted in wants.
   destruct (find (attempts w) c) as [[k l] |] eqn:found; [| contradiction].
   unfold is_sound in ok. rewrite !andb_true_iff in ok. destruct ok as [[_ all] _].
   rewrite forallb_forall in all.
@@ -426,8 +426,8 @@ Lemma serve_fits : forall w clock r held x, is_sound w = true -> (resources w <=
   fst (serve (system_of w) clock r held) x = None.
 Proof.
   intros w clock r held x ok beyond empty. unfold serve.
-  assert (contains (resources_of (system_of w) (by_ r)) x = false) as not_wanted.
-  { destruct (contains _ x) eqn:wants; [| reflexivity]. cbn in wants. apply wanted_fit in wants; [lia | assumption]. }
+  assert (among (resources_of (system_of w) (by_ r)) x = false) as not_wanted.
+  { destruct (among _ x) eqn:wants; [| reflexivity]. cbn in wants. apply wanted_fit in wants; [lia | assumption]. }
   destruct (what r).
   - destruct (_ || _); cbn [fst]; [now rewrite not_wanted | assumption].
   - destruct (forallb _ _); cbn [fst]; [now rewrite empty | assumption].
@@ -541,7 +541,7 @@ Definition is_key (a b : option key) : bool :=
 
 (* The requests of this attempt go from its client to one of its nodes. *)
 Definition from_to (w : world) (k : nat) (c : attempt) (n : node) : bool :=
-  (client_of w c =? k)%nat && contains (list_of (system_of w) c) n.
+  (client_of w c =? k)%nat && among (list_of (system_of w) c) n.
 
 (* Servers grant what they grant in the proof, and nothing else. A release has no vote there. *)
 Definition grants (w : world) (t : table) (m : server) (r : request) : bool :=
@@ -568,7 +568,7 @@ Fixpoint prolong (w : world) (t : table) (c : attempt) (until : time) (l : list 
 
 (* It holds the lock, or an operator has broken it. *)
 Definition may_extend (t : table) (c : attempt) : bool :=
-  contains (t_broken t) c || match phase_in t c with Holding _ => true | _ => false end.
+  among (t_broken t) c || match phase_in t c with Holding _ => true | _ => false end.
 
 Definition with_broken (t : table) (c : attempt) : table :=
   {| t_now := t_now t; t_keys := t_keys t; t_phases := t_phases t; t_sent := t_sent t; t_votes := t_votes t;
@@ -584,7 +584,7 @@ Definition check_fact (w : world) (t : table) (f : fact) : option table :=
             if is_sent t (set_of c (t_now t) ttl) then Some t else table_step w t (Repairs c ttl)
         | Over =>
             if is_sent t (set_of c (t_now t) ttl) then Some t
-            else only_if (contains (t_broken t) c) (table_step w t (Repairs c ttl))
+            else only_if (among (t_broken t) c) (table_step w t (Repairs c ttl))
         | Idle => table_step w t (Begins c ttl)
         end
   | Sent_extend k c n ttl =>

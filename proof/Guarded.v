@@ -11,7 +11,7 @@
    - The steps of an agent are here as its requests, and as two moments: the registration is complete,
      and the fences are installed. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory.
+From Redlock Require Import Arithmetic Runs GuardedHistory.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -119,10 +119,6 @@ Definition now (y : system) (s : state) : time := time_at y (moment_now s).
 
 (* ---- changing a state -------------------------------------------------------------------------- *)
 
-Definition update {A : Type} (f : nat -> A) (i : nat) (a : A) : nat -> A :=
-  fun j => if (j =? i)%nat then a else f j.
-Arguments update : simpl never.
-
 Definition with_life s b l := {| moment_now := moment_now s; life_of := update (life_of s) b l; claims := claims s;
   claimed_at := claimed_at s; knows := knows s; fence := fence s; keys := keys s; registered := registered s;
   birth_of := birth_of s; log := log s; sets := sets s; phase_of := phase_of s; grants := grants s |}.
@@ -163,9 +159,6 @@ Definition next s := {| moment_now := S (moment_now s); life_of := life_of s; cl
 (* The body answers, and its fences are `fences` after that. *)
 Definition observe (s : state) (b : body) (fences : stripe -> Z) (p : purpose) : seen :=
   {| of_body := b; moment := moment_now s; knew := knows s b; before := fence s b; after := fences; why := p |}.
-
-Fixpoint all_differ (l : list nat) : bool :=
-  match l with [] => true | n :: l => negb (existsb (Nat.eqb n) l) && all_differ l end.
 
 Definition is_view (y : system) (l : list seen) : bool :=
   all_differ (map (member (member_of y)) l) &&
@@ -264,8 +257,6 @@ Inductive event :=
 
 Definition is_owned (c : attempt) (k : option key) : bool :=
   match k with Some k => (owner k =? c)%nat | None => false end.
-
-Definition when (b : bool) (s : state) : option state := if b then Some s else None.
 
 (* Was a SET of this round granted there? If not, the key can only be there as old data: then the body
    has been claimed since the round began, and registered after that. *)
@@ -402,9 +393,9 @@ Definition act (y : system) (s : state) (e : event) : option state :=
 Definition step (y : system) (s : state) (e : event) : option state :=
   match act y s e with Some s' => Some (next s') | None => None end.
 
-Inductive reachable (y : system) : state -> Prop :=
-| at_first : reachable y (initial y)
-| and_then : forall s e s', reachable y s -> step y s e = Some s' -> reachable y s'.
+Notation reachable y := (Runs.reachable (initial y) (step y)).
+Notation follows y := (Runs.follows (step y)).
+Notation run y := (Runs.run (step y)).
 
 Definition inside (y : system) (s : state) (c : attempt) : bool :=
   match phase_of s c with

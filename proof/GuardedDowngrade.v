@@ -3,15 +3,11 @@
    Guarded mode with readers: a lost lock stays lost, and a writer that becomes a reader leaves no gap for
    another writer. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTokens GuardedExclusion GuardedShared
+From Redlock Require Import Arithmetic Runs GuardedHistory Guarded GuardedTokens GuardedExclusion GuardedShared
   GuardedSharedExclusion.
 From Redlock Require Shared.
 Import ListNotations.
 Open Scope Z_scope.
-
-Inductive shared_follows (y : shared_system) (s : shared_state) : shared_state -> Prop :=
-| shared_at_once : shared_follows y s s
-| shared_later : forall t e u, shared_follows y s t -> shared_step y t e = Some u -> shared_follows y s u.
 
 Definition clients_go_forward (y : system) : Prop := forall c t t', t <= t' -> client_clock y c t <= client_clock y c t'.
 
@@ -107,9 +103,6 @@ Proof.
   destruct which; lia.
 Qed.
 
-Lemma shared_follows_reachable : forall y s t, shared_reachable y s -> shared_follows y s t -> shared_reachable y t.
-Proof. induction 2; eauto using shared_then. Qed.
-
 (* ---- the theorem --------------------------------------------------------------------------------- *)
 
 (* If c has the lock at two moments, as a writer or as a reader, then no other client had it as a writer
@@ -127,5 +120,5 @@ Proof.
   destruct (after_shared_run y t u c well forward to_u won_t) as [_ lost].
   assert (valid : inside (core y) (of_core t) c = true).
   { destruct (inside (core y) (of_core t) c); [reflexivity |]. rewrite lost in at_last by reflexivity. discriminate. }
-  apply (guarded_shared_exclusion y well rules clocks t) with x; eauto using shared_follows_reachable. now split.
+  apply (guarded_shared_exclusion y well rules clocks t) with x; eauto using follows_reachable. now split.
 Qed.

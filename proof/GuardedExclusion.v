@@ -2,7 +2,7 @@
 
    Guarded mode: at no moment do two clients hold one lock, whatever data servers lose, if clocks run. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTokens.
+From Redlock Require Import Arithmetic Runs GuardedHistory Guarded GuardedTokens.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -30,7 +30,7 @@ Lemma defaults_wait_long_enough : forall y, drift_ppm y = ppm_default -> drift_f
   client_ppm y = 10000 -> agent_ppm y = 10000 -> client_error y <= fixed_default -> wait_covers y.
 Proof.
   intros y p f c a e. unfold wait_covers. rewrite p, f, c, a.
-  repeat split; try (vm_compute; discriminate). assumption.
+  repeat split; try assumption; vm_compute; discriminate.
 Qed.
 
 Section Exclusion.
@@ -141,170 +141,223 @@ Qed.
 Lemma same_keys : forall s s', keys s' = keys s -> changes_well s s'.
 Proof. intros s s' same b x k _ has. left. exists k. rewrite same. repeat split; [assumption | lia]. Qed.
 
-Lemma meaning_step : forall s e s', history y s -> meaning s -> step y s e = Some s' -> meaning s'.
+Lemma step_changes_well : forall t e u, act y t e = Some u ->
+  changes_well t (next u).
 Proof.
-  intros s e s' h m happens. unfold step in happens.
-  destruct (act y s e) as [next_ |] eqn:acts; [| discriminate]. inversion happens; subst; clear happens.
-  (* A step that changes neither phases, sets, births nor the log. *)
-  assert (quiet : forall u, moment_now u = moment_now s -> changes_well s u -> phase_of u = phase_of s ->
-    sets u = sets s -> log u = log s -> (forall b, life_of s b <> Unborn -> life_of u b <> Unborn) ->
-    birth_of u = birth_of s -> meaning (next u)).
-  { intros u mo change ph se lo li bi. apply (meaning_step_by s); simpl; auto; rewrite ?mo, ?ph, ?se, ?lo, ?bi; auto.
-    intros c until at_c. left. exists until. split; [assumption | lia]. }
-  (* A step of one client. *)
-  assert (client : forall u c p, moment_now u = moment_now s -> keys u = keys s -> phase_of u = update (phase_of s) c p ->
-    sets u = sets s -> log u = log s -> life_of u = life_of s -> birth_of u = birth_of s -> phase_of s c <> Over \/ p = Over ->
-    (forall until, p = Holding until -> (exists old, phase_of s c = Holding old /\ until <= old) \/ proven s c until) ->
-    meaning (next u)).
-  { intros u c p mo ke ph se lo li bi not_over holding.
-    apply (meaning_step_by s); simpl; auto; rewrite ?mo, ?ph, ?se, ?lo, ?li, ?bi; auto.
-    - intros b x k ? has. left. exists k. simpl. rewrite ke. repeat split; [assumption | lia].
-    - intros d is. destruct (Nat.eq_dec d c) as [-> |]; [| now rewrite update_other].
-      rewrite update_same. destruct not_over; congruence.
-    - intros d until is. destruct (Nat.eq_dec d c) as [-> |].
-      + rewrite update_same in is. auto.
-      + rewrite update_other in is by assumption. left. exists until. split; [assumption | lia]. }
-  destruct e; simpl in acts; rewrite ?(keeps_rule y rules), ?rules in acts.
-  - (* Passes *) inversion acts; subst. apply quiet; auto. now apply same_keys.
-  - (* Begins *)
-    destruct (phase_of s c) eqn:at_c; inversion acts; subst.
-    apply (client _ c (Trying (moment_now s) ttl)); auto; [left; congruence | discriminate].
+  intros t e u acts.
+  assert (same : forall v, keys v = keys t -> changes_well t (next v)).
+  { intros v is b x k _ has. left. exists k. simpl. rewrite is. repeat split; [assumption | lia]. }
+  assert (one : forall v b held, keys v = update (keys t) b held ->
+    (forall x k, life_of t b <> Unborn -> keys t b x = Some k ->
+      (exists k', held x = Some k' /\ owner k' = owner k /\ ends k <= ends k') \/
+      ends k <= server_clock y b (now y t) \/ phase_of v (owner k) = Over) ->
+    changes_well t (next v)).
+  { intros v b held is own b' x k alive_ has. simpl. rewrite is. destruct (Nat.eq_dec b' b) as [-> |].
+    - rewrite update_same. now apply own.
+    - rewrite update_other by assumption. left. exists k. repeat split; [assumption | lia]. }
+  destruct e; simpl in acts; rewrite ?(keeps_rule y rules), ?rules in acts;
+    repeat match type of acts with
+    | (match ?m with _ => _ end) = Some _ => destruct m eqn:?; try discriminate
+    end;
+    try (apply when_some in acts as [ok ->]); try (inversion acts; subst; clear acts);
+    try (now apply same).
   - (* Sets *)
-    destruct (keys s b (resource_of y c)) eqn:absent; [discriminate |]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
-    rewrite !andb_true_iff in ok. destruct ok as ((alive_b & _) & begun). apply Nat.leb_le in begun.
-    assert (known_b : life_of s b <> Unborn) by (unfold alive in alive_b; destruct (life_of s b); congruence).
-    apply (meaning_step_by s); simpl; auto.
-    + apply (keys_of_others s b (knows s b) (fence s b)). intros x k _ has. left. exists k.
-      rewrite update_other by congruence. repeat split; [assumption | lia].
-    + intros b' c' began' ttl' [same | f_in]; [| auto]. inversion same; subst. right. split; [assumption |].
-      exists (moment_now s). simpl. split; [lia |]. left. rewrite !update_same. eexists. split; [reflexivity |]. simpl.
-      unfold now. split; [reflexivity | lia].
-    + intros c' until at_c. left. exists until. split; [assumption | lia].
-  - (* Raises *)
-    apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules. rewrite !andb_true_iff in ok.
-    destruct ok as ((((alive_b & _) & begun) & _) & has). apply alive_is in alive_b.
-    assert (change : changes_well s (next (with_log (with_body s b (knows s b) (raised (fence s b) (stripe_for y c) t) (keys s b))
-      [observe s b (raised (fence s b) (stripe_for y c) t) (Votes c began ttl t)]))).
-    { apply (keys_of_others s b (knows s b) (raised (fence s b) (stripe_for y c) t) (keys s b)).
-      intros x k _ is. left. exists k. repeat split; [assumption | lia]. }
-    apply (meaning_step_by s); simpl; auto.
-    + intros o [<- | o_in]; [right | auto]. intros c' began' ttl' is.
-      assert (c' = c /\ began' = began /\ ttl' = ttl) as (-> & -> & ->)
-        by (destruct is as [[t' is] | is]; simpl in is; inversion is; auto).
-      simpl. unfold may_have_key in has. apply orb_true_iff in has as [fact | late].
-      * apply existsb_exists in fact as ([[[b' c'] began'] ttl'] & f_in & same).
-        rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in same. destruct same as (((-> & ->) & ->) & ->).
-        destruct (sets_are_kept s m b c began ttl f_in) as [? | k]; [auto |].
-        assert (known_b : life_of s b <> Unborn) by congruence.
-        edestruct kept_stays with (s := s) (2 := change) (3 := known_b) (4 := k); simpl; auto.
-      * right; right. destruct (birth_of s b) as [i |]; [| discriminate]. exists i. split; [reflexivity |]. now apply Nat.leb_le.
-    + intros c' until at_c. left. exists until. split; [assumption | lia].
-  - (* Bumps *)
-    inversion acts; subst. apply quiet; auto. apply keys_of_others. intros x' k _ has. left. exists k.
+    eapply one; [reflexivity |]. intros x k _ has. left. exists k. rewrite update_other by congruence.
     repeat split; [assumption | lia].
+  - (* Raises *)
+    eapply (one _ b (keys t b)); [reflexivity |]. intros x k _ has. left. exists k. repeat split; [assumption | lia].
+  - (* Bumps *)
+    eapply (one _ b (keys t b)); [reflexivity |]. intros x' k _ has. left. exists k. repeat split; [assumption | lia].
   - (* Extends_ *)
-    destruct (keys s b (resource_of y c)) as [k |] eqn:has; [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
-    rewrite !andb_true_iff in ok. destruct ok as ((alive_b & own) & begun). apply Nat.leb_le in begun.
-    apply Nat.eqb_eq in own. apply alive_is in alive_b.
-    apply (meaning_step_by s); simpl; auto.
-    + apply (keys_of_others s b (knows s b) (raised (fence s b) (stripe_for y c) t)). intros x k' _ has'. left.
-      destruct (Nat.eq_dec x (resource_of y c)) as [-> |].
-      * rewrite update_same. eexists. split; [reflexivity |]. simpl. rewrite has' in has. inversion has; subst.
-        split; [reflexivity | lia].
-      * rewrite update_other by assumption. exists k'. repeat split; [assumption | lia].
-    + intros o [<- | o_in]; [right | auto]. intros c' began' ttl' is.
-      assert (c' = c /\ began' = began /\ ttl' = ttl) as (-> & -> & ->)
-        by (destruct is as [[t' is] | is]; simpl in is; inversion is; auto).
-      right; left. exists (moment_now s). simpl. split; [lia |]. left. rewrite !update_same.
-      eexists. split; [reflexivity |]. simpl. unfold now. split; [reflexivity | lia].
-    + intros c' until at_c. left. exists until. split; [assumption | lia].
+    rewrite !andb_true_iff in ok. destruct ok as ((_ & own) & _). apply Nat.eqb_eq in own.
+    eapply one; [reflexivity |]. intros x k' _ has. left. destruct (Nat.eq_dec x (resource_of y c)) as [-> |].
+    + rewrite update_same. eexists. split; [reflexivity |]. simpl. rewrite has in *.
+      match goal with same : Some _ = Some _ |- _ => inversion same; subst end. split; [congruence | lia].
+    + rewrite update_other by assumption. exists k'. repeat split; [assumption | lia].
   - (* Deletes *)
-    destruct (phase_of s c) eqn:over; try discriminate. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
     apply andb_true_iff in ok as [_ own].
-    apply quiet; auto. apply keys_of_others. intros x k _ has.
-    destruct (Nat.eq_dec x (resource_of y c)) as [-> |].
-    + right; right. rewrite has in own. simpl in own. apply Nat.eqb_eq in own. congruence.
+    eapply one; [reflexivity |]. intros x k _ has. destruct (Nat.eq_dec x (resource_of y c)) as [-> |].
+    + right; right. rewrite has in own. simpl in own. apply Nat.eqb_eq in own. simpl. congruence.
     + left. exists k. rewrite update_other by assumption. repeat split; [assumption | lia].
   - (* Ends *)
-    destruct (keys s b x) as [k |] eqn:has; [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
     apply andb_true_iff in ok as [_ ended]. apply Z.leb_le in ended.
-    apply quiet; auto. apply keys_of_others. intros x' k' _ has'. destruct (Nat.eq_dec x' x) as [-> |].
+    eapply one; [reflexivity |]. intros x' k' _ has. destruct (Nat.eq_dec x' x) as [-> |].
     + right; left. congruence.
     + left. exists k'. rewrite update_other by assumption. repeat split; [assumption | lia].
-  - (* Confirms_ *)
-    apply when_some in acts as [_ ->]. apply (meaning_step_by s); simpl; auto.
-    + now apply same_keys.
-    + intros o [<- | o_in]; [right | auto]. intros c' began' ttl' [[t' is] | is]; discriminate.
-    + intros c' until at_c. left. exists until. split; [assumption | lia].
-  - (* Reads *)
-    apply when_some in acts as [_ ->]. apply (meaning_step_by s); simpl; auto.
-    + now apply same_keys.
-    + intros o [<- | o_in]; [right | auto]. intros c' began' ttl' [[t' is] | is]; discriminate.
-    + intros c' until at_c. left. exists until. split; [assumption | lia].
   - (* Learns *)
-    inversion acts; subst. apply quiet; auto. apply keys_of_others. intros x k _ has. left. exists k.
-    repeat split; [assumption | lia].
-  - (* Renames *)
-    inversion acts; subst. apply (meaning_step_by s); simpl; auto.
-    + now apply same_keys.
-    + intros b' c began ttl f_in. left. now apply filter_In in f_in.
-    + intros c until at_c. left. exists until. split; [assumption | lia].
-  - (* Dies *)
-    apply when_some in acts as [_ ->]. apply quiet; auto; [now apply same_keys |]. simpl. intros b' known.
-    destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
+    eapply (one _ b (keys t b)); [reflexivity |]. intros x k _ has. left. exists k. repeat split; [assumption | lia].
   - (* Claims *)
-    destruct (life_of s b) eqn:unborn_b; try discriminate. apply when_some in acts as [_ ->].
-    apply quiet; auto; simpl.
-    + apply (keys_of_others s b known fences held). intros x k alive_. congruence.
-    + intros b' alive_. destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
-  - (* Is_registered *)
-    destruct (life_of s b); try discriminate. apply when_some in acts as [_ ->]. apply (meaning_step_by s); simpl; auto.
-    + now apply same_keys.
-    + intros o o_in. apply in_app_iff. auto.
-    + intros o o_in. apply in_app_iff in o_in as [o_in | o_in]; [right | auto].
-      apply in_map_iff in o_in as (b' & <- & _). intros c' began' ttl' [[t' is] | is]; discriminate.
-    + intros c' until at_c. left. exists until. split; [assumption | lia].
+    eapply one; [reflexivity |]. intros x k alive_. congruence.
   - (* Installs *)
-    destruct (life_of s b) eqn:is; try discriminate. destruct (registered s b) as [r |] eqn:reg; [| discriminate].
-    destruct (pick (log s) places) as [l |]; [| discriminate].
-    destruct (waited y (complete_at r) waits) as [[until time_waited] |]; [| discriminate].
-    apply when_some in acts as [_ ->]; rewrite ?rules. apply (meaning_step_by s); simpl; auto.
-    + apply (keys_of_others s b (highest_known (knows s b) l) (highest_fence (fence s b) l) (keys s b)).
-      intros x k _ has. left. exists k. repeat split; [assumption | lia].
-    + intros b' known. destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
-    + intros b' i born. destruct (Nat.eq_dec b' b) as [-> |]; [| now rewrite update_other].
-      destruct (births y s h b i born) as ([? | ?] & _); congruence.
-    + intros c' until' at_c. left. exists until'. split; [assumption | lia].
-  - (* Wins *)
-    destruct (phase_of s c) as [| began ttl | |] eqn:at_c; try discriminate.
-    destruct (pick (log s) places) as [votes |] eqn:chosen; [| discriminate].
-    assert (winning : is_view y votes && forallb (is_vote c began ttl t) votes && (ttl <=? ttl_max y) &&
-        (client_clock y c (now y s) <? validity_end y c began ttl) && (until <=? validity_end y c began ttl) = true ->
-      proven s c until).
-    { intros ok. rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((((v & for_it) & short) & _) & bound).
-      exists votes, began, ttl. split; [split; [now apply is_view_view | intros o; eapply picked; eassumption] |].
-      split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
-      intros o o_in. left. exists t. now apply is_vote_why, for_it. }
-    destruct confirm as [again |].
-    + destruct (pick (log s) again); [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
-      apply andb_true_iff in ok as [ok _]. apply andb_true_iff in ok as [ok _].
-      apply (client _ c (Holding until)); auto; [left; congruence |]. intros u same. inversion same; subst. auto.
-    + apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
-      apply (client _ c (Holding until)); auto; [left; congruence |]. intros u same. inversion same; subst. auto.
+    eapply (one _ b (keys t b)); [reflexivity |]. intros x k _ has. left. exists k. repeat split; [assumption | lia].
+Qed.
+
+(* A token of this attempt, with the TTL to live from now on. *)
+(* What a step does to grants and to the log. *)
+Lemma step_adds : forall s e s', step y s e = Some s' ->
+  moment_now s' = S (moment_now s) /\
+  (forall c, phase_of s c = Over -> phase_of s' c = Over) /\
+  (forall o, In o (log s') -> In o (log s) \/ moment o = moment_now s) /\
+  (grants s' = grants s \/ exists g, grants s' = g :: grants s /\ won_at g = moment_now s /\ log s' = log s /\
+     (exists began ttl, phase_of s (winner g) = Trying began ttl)).
+Proof.
+  intros s e s' happens. unfold step in happens.
+  destruct (act y s e) as [u |] eqn:acts; [| discriminate]. inversion happens; subst; clear happens.
+  assert (plain : forall u, moment_now u = moment_now s -> phase_of u = phase_of s -> log u = log s -> grants u = grants s ->
+    moment_now (next u) = S (moment_now s) /\ (forall c, phase_of s c = Over -> phase_of (next u) c = Over) /\
+    (forall o, In o (log (next u)) -> In o (log s) \/ moment o = moment_now s) /\
+    (grants (next u) = grants s \/ exists g, grants (next u) = g :: grants s /\ won_at g = moment_now s /\ log (next u) = log s /\
+     (exists began ttl, phase_of s (winner g) = Trying began ttl))).
+  { intros v mo ph lo gr. simpl. rewrite mo, ph, lo, gr. auto. }
+  assert (over_stays : forall c p, phase_of s c <> Over \/ p = Over -> forall d, phase_of s d = Over -> update (phase_of s) c p d = Over).
+  { intros c p not d is. destruct (Nat.eq_dec d c) as [-> |]; [rewrite update_same; destruct not; congruence | now rewrite update_other]. }
+  destruct e; simpl in acts;
+    repeat match type of acts with
+    | (match ?b with _ => _ end) = Some _ => destruct b eqn:?; try discriminate
+    end;
+    try (apply when_some in acts as [_ ->]); try (inversion acts; subst; clear acts);
+    try (now apply plain);
+    simpl; (split; [reflexivity |]); (split; [first [auto; fail | apply over_stays; first [left; congruence | now right]] |]);
+    (split; [first [now auto | intros o [<- | ?]; now auto
+                   | intros o o_in; apply in_app_iff in o_in as [o_in | ?]; [apply in_map_iff in o_in as (? & <- & _) |]; now auto] |]);
+    try (now left).
+  all: right; eexists; split; [reflexivity |]; simpl; eauto.
+Qed.
+
+Lemma step_keeps_lives : forall s e u, history y s -> act y s e = Some u ->
+  (forall b, life_of s b <> Unborn -> life_of u b <> Unborn) /\ (forall b i, birth_of s b = Some i -> birth_of u b = Some i).
+Proof.
+  intros s e u h acts.
+  assert (other : forall b l, l <> Unborn -> forall b', life_of s b' <> Unborn -> update (life_of s) b l b' <> Unborn).
+  { intros b l known b'. destruct (Nat.eq_dec b' b) as [-> |]; [now rewrite update_same | now rewrite update_other]. }
+  destruct e; simpl in acts; take_apart acts; simpl; (split; [auto; now apply other |]); auto.
+  (* Installs *)
+  intros b' i born. destruct (Nat.eq_dec b' b) as [-> |]; [| now rewrite update_other].
+  destruct (births y s h b i born) as ([? | ?] & _); congruence.
+Qed.
+
+(* A step grants an attempt its key, from now on for this TTL. *)
+Definition grants_key (s u : state) (b : body) (c : attempt) (began : nat) (ttl : Z) : Prop :=
+  (began <= moment_now s)%nat /\
+  exists e, keys u b (resource_of y c) = Some {| owner := c; ends := e |} /\ server_clock y b (now y s) + ttl <= e.
+
+Lemma step_sets : forall s e u, act y s e = Some u -> forall b c began ttl, In (b, c, began, ttl) (sets u) ->
+  In (b, c, began, ttl) (sets s) \/ e = Sets b c began ttl /\ life_of u b <> Unborn /\ grants_key s u b c began ttl.
+Proof.
+  intros s e u acts b' c' began' ttl'. destruct e; simpl in acts; take_apart acts; simpl; auto.
+  - (* Sets *)
+    intros [same | f_in]; [| auto]. inversion same; subst. right. split; [reflexivity |].
+    match goal with ok : _ && _ = true |- _ => rewrite !andb_true_iff, Nat.leb_le in ok; destruct ok as ((alive_b & _) & begun) end.
+    split; [unfold alive in alive_b; destruct (life_of s b'); congruence |]. split; [assumption |].
+    simpl. rewrite !update_same. eexists. split; [reflexivity | lia].
+  - (* Renames *) intros f_in. left. now apply filter_In in f_in.
+Qed.
+
+(* An observation asserts a key for a reason. *)
+Lemma step_asserts : forall s e u, act y s e = Some u -> forall o, In o (log u) -> In o (log s) \/
+  life_of s (of_body o) = Intact /\ forall c began ttl, asserts o c began ttl ->
+    In (of_body o, c, began, ttl) (sets s) \/
+    (exists i, birth_of s (of_body o) = Some i /\ (began <= registered_at i)%nat) \/
+    exists t, e = Extends_ (of_body o) c began ttl t /\ grants_key s u (of_body o) c began ttl.
+Proof.
+  intros s e u acts o.
+  assert (nothing : forall p, why o = p -> match p with Confirms _ | Is_read => True | _ => False end ->
+    forall c began ttl, ~ asserts o c began ttl).
+  { intros p is which c began ttl [[t is'] | is']; rewrite is' in is; subst p; exact which. }
+  destruct e; simpl in acts; rewrite ?(keeps_rule y rules), ?rules in acts; take_apart acts; simpl; auto;
+    try (intros [<- | ?]; [right | now left]).
+  - (* Raises *)
+    match goal with ok : _ && _ = true |- _ => rewrite !andb_true_iff in ok; destruct ok as ((((alive_b & _) & _) & _) & has) end.
+    split; [now apply alive_is |]. intros c' began' ttl' [[t' is] | is]; inversion is; subst. simpl.
+    apply orb_true_iff in has as [fact | late].
+    + left. apply existsb_exists in fact as ([[[b' c''] began''] ttl''] & f_in & same).
+      rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in same. now destruct same as (((-> & ->) & ->) & ->).
+    + right; left. destruct (birth_of s b) as [i |]; [| discriminate]. exists i. split; [reflexivity | now apply Nat.leb_le].
+  - (* Extends_ *)
+    match goal with ok : _ && _ = true |- _ => rewrite !andb_true_iff, Nat.leb_le in ok; destruct ok as ((alive_b & _) & begun) end.
+    split; [now apply alive_is |]. intros c' began' ttl' [[t' is] | is]; inversion is; subst. right; right. exists t.
+    split; [reflexivity |]. split; [assumption |]. simpl. rewrite !update_same. eexists. split; [reflexivity | lia].
+  - (* Confirms_ *) split; [now apply alive_is |]. intros ? ? ? is. now elim (nothing _ eq_refl I _ _ _ is).
+  - (* Reads *) split; [now apply alive_is |]. intros ? ? ? is. now elim (nothing _ eq_refl I _ _ _ is).
+  - (* Is_registered *)
+    intros o_in. apply in_app_iff in o_in as [o_in | ?]; [right | now left]. apply in_map_iff in o_in as (b' & <- & b'_in).
+    match goal with ok : _ && _ = true |- _ => rewrite !andb_true_iff, !forallb_forall in ok; destruct ok as ((alive_ & _) & _) end.
+    split; [now apply alive_is, alive_ |]. intros ? ? ? is. now elim (nothing _ eq_refl I _ _ _ is).
+Qed.
+
+Lemma log_goes_on : forall s e u, act y s e = Some u -> incl (log s) (log u).
+Proof.
+  intros s e u acts o o_in. destruct e; simpl in acts; take_apart acts; simpl; auto. apply in_app_iff. auto.
+Qed.
+
+Lemma winner_is_proven : forall s c began ttl t places votes until, pick (log s) places = Some votes ->
+  is_view y votes && forallb (is_vote c began ttl t) votes && (ttl <=? ttl_max y) &&
+    (client_clock y c (now y s) <? validity_end y c began ttl) && (until <=? validity_end y c began ttl) = true ->
+  proven s c until.
+Proof.
+  intros s c began ttl t places votes until chosen ok. rewrite !andb_true_iff, forallb_forall in ok.
+  destruct ok as ((((v & for_it) & short) & _) & bound).
+  exists votes, began, ttl. split; [split; [now apply is_view_view | intros o; eapply picked; eassumption] |].
+  split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
+  intros o o_in. left. exists t. now apply is_vote_why, for_it.
+Qed.
+
+Lemma extension_is_proven : forall s c began ttl places votes until old, pick (log s) places = Some votes ->
+  is_view y votes && forallb (is_extension c began ttl) votes && (ttl <=? ttl_max y) &&
+    (client_clock y c (now y s) <? old) && (until <=? validity_end y c began ttl) = true -> proven s c until.
+Proof.
+  intros s c began ttl places votes until old chosen ok. rewrite !andb_true_iff, forallb_forall in ok.
+  destruct ok as ((((v & for_it) & short) & _) & bound).
+  exists votes, began, ttl. split; [split; [now apply is_view_view | intros o; eapply picked; eassumption] |].
+  split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
+  intros o o_in. right. now apply is_extension_why, for_it.
+Qed.
+
+(* What a client believes rests on votes, or on what it believed before. *)
+Lemma step_holds : forall s e u, act y s e = Some u -> forall c until, phase_of u c = Holding until ->
+  (exists old, phase_of s c = Holding old /\ until <= old) \/ proven s c until.
+Proof.
+  intros s e u acts c' until'.
+  assert (same : phase_of s c' = Holding until' -> (exists old, phase_of s c' = Holding old /\ until' <= old) \/ proven s c' until').
+  { intros held. left. exists until'. split; [assumption | lia]. }
+  destruct e; simpl in acts; take_apart acts; simpl; auto;
+    (destruct (Nat.eq_dec c' c) as [-> |]; [rewrite update_same; intros is; inversion is; subst | now rewrite update_other]).
+  - (* Wins, with a confirm round *)
+    right. eapply (winner_is_proven s c _ _ t places); [eassumption |].
+    match goal with ok : _ && _ && _ = true |- _ => apply andb_true_iff in ok as [ok _]; apply andb_true_iff in ok as [ok _] end.
+    eassumption.
+  - (* Wins *) right. eapply (winner_is_proven s c _ _ t places); eassumption.
   - (* Extended *)
-    destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate.
-    destruct (pick (log s) places) as [votes |] eqn:chosen; [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
-    rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((((v & for_it) & short) & _) & bound).
-    apply (client _ c (Holding (Z.max old until))); auto; [left; congruence |]. intros u same. inversion same; subst.
-    destruct (Z.max_spec old until) as [[_ ->] | [_ ->]]; [right | left; exists old; split; [assumption | lia]].
-    exists votes, began, ttl. split; [split; [now apply is_view_view | intros o; eapply picked; eassumption] |].
-    split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
-    intros o o_in. right. now apply is_extension_why, for_it.
-  - (* Cuts *)
-    destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate. apply when_some in acts as [ok ->]; rewrite ?(keeps_rule y rules), ?rules in ok; rewrite ?rules.
-    apply Z.leb_le in ok. apply (client _ c (Holding until)); auto; [left; congruence |].
-    intros u same. inversion same; subst. left. exists old. auto.
-  - (* Releases *) inversion acts; subst. apply (client _ c Over); auto. discriminate.
+    match goal with |- context [Z.max ?old until] => destruct (Z.max_spec old until) as [[_ ->] | [_ ->]] end;
+      [right; eapply extension_is_proven; eassumption | left]. eexists. split; [eassumption | lia].
+  - (* Cuts *) left. eexists. split; [eassumption | lia].
+Qed.
+
+Lemma granted_is_kept : forall s u b c began ttl, moment_now u = moment_now s -> grants_key s u b c began ttl ->
+  kept (next u) b c began ttl.
+Proof.
+  intros s u b c began ttl mo (past & e & has & lives). exists (moment_now s). simpl. split; [lia |]. left.
+  eexists. split; [exact has | now split].
+Qed.
+
+Lemma meaning_step : forall s e s', history y s -> meaning s -> step y s e = Some s' -> meaning s'.
+Proof.
+  intros s e s' h m happens. destruct (step_adds s e s' happens) as (later & over & _).
+  unfold step in happens. destruct (act y s e) as [u |] eqn:acts; [| discriminate]. injection happens as <-.
+  destruct (step_keeps_lives s e u h acts) as [lives births_]. pose proof (step_changes_well s e u acts) as change.
+  assert (mo : moment_now u = moment_now s) by (simpl in later; congruence).
+  apply (meaning_step_by s); auto.
+  - lia.
+  - intros b c began ttl f_in. destruct (step_sets s e u acts b c began ttl f_in) as [? | (_ & known & k)]; [auto |].
+    right. split; [assumption | now apply (granted_is_kept s)].
+  - intros o. apply (log_goes_on s e u acts).
+  - intros o o_in. destruct (step_asserts s e u acts o o_in) as [? | (intact_o & each)]; [auto | right].
+    intros c began ttl is. destruct (each c began ttl is) as [f_in | [(i & born & first) | (t & _ & k)]].
+    + destruct (sets_are_kept s m _ c began ttl f_in) as [? | k]; [left; auto |].
+      destruct (kept_stays s (next u) (of_body o) c began ttl) as [? | ?]; auto; [lia | congruence].
+    + right; right. exists i. split; [now apply births_ | assumption].
+    + right; left. now apply (granted_is_kept s).
+  - apply (step_holds s e u acts).
 Qed.
 
 Lemma meaning_reachable : forall s, reachable y s -> meaning s.
@@ -453,42 +506,11 @@ Definition votes_in_order (s : state) : Prop :=
     of_body a = of_body a' -> winner g <> winner g' -> resource_of y (winner g) = resource_of y (winner g') ->
     (won_at g < won_at g')%nat -> (moment a < moment a')%nat.
 
-(* What a step does to grants and to the log. *)
-Lemma step_adds : forall s e s', history y s -> sayings y s -> step y s e = Some s' ->
-  moment_now s' = S (moment_now s) /\
-  (forall c, phase_of s c = Over -> phase_of s' c = Over) /\
-  (forall o, In o (log s') -> In o (log s) \/ moment o = moment_now s) /\
-  (grants s' = grants s \/ exists g, grants s' = g :: grants s /\ won_at g = moment_now s /\ log s' = log s /\
-     (exists began ttl, phase_of s (winner g) = Trying began ttl)).
-Proof.
-  intros s e s' h sa happens. unfold step in happens.
-  destruct (act y s e) as [u |] eqn:acts; [| discriminate]. inversion happens; subst; clear happens.
-  assert (plain : forall u, moment_now u = moment_now s -> phase_of u = phase_of s -> log u = log s -> grants u = grants s ->
-    moment_now (next u) = S (moment_now s) /\ (forall c, phase_of s c = Over -> phase_of (next u) c = Over) /\
-    (forall o, In o (log (next u)) -> In o (log s) \/ moment o = moment_now s) /\
-    (grants (next u) = grants s \/ exists g, grants (next u) = g :: grants s /\ won_at g = moment_now s /\ log (next u) = log s /\
-     (exists began ttl, phase_of s (winner g) = Trying began ttl))).
-  { intros v mo ph lo gr. simpl. rewrite mo, ph, lo, gr. auto. }
-  assert (over_stays : forall c p, phase_of s c <> Over \/ p = Over -> forall d, phase_of s d = Over -> update (phase_of s) c p d = Over).
-  { intros c p not d is. destruct (Nat.eq_dec d c) as [-> |]; [rewrite update_same; destruct not; congruence | now rewrite update_other]. }
-  destruct e; simpl in acts;
-    repeat match type of acts with
-    | (match ?b with _ => _ end) = Some _ => destruct b eqn:?; try discriminate
-    end;
-    try (apply when_some in acts as [_ ->]); try (inversion acts; subst; clear acts);
-    try (now apply plain);
-    simpl; (split; [reflexivity |]); (split; [first [auto; fail | apply over_stays; first [left; congruence | now right]] |]);
-    (split; [first [now auto | intros o [<- | ?]; now auto
-                   | intros o o_in; apply in_app_iff in o_in as [o_in | ?]; [apply in_map_iff in o_in as (? & <- & _) |]; now auto] |]);
-    try (now left).
-  all: right; eexists; split; [reflexivity |]; simpl; eauto.
-Qed.
-
 Lemma order_step : forall s e s', history y s -> sayings y s -> meaning s -> history y s' -> sayings y s' ->
   rivals_lost s -> votes_in_order s -> step y s e = Some s' -> rivals_lost s' /\ votes_in_order s'.
 Proof.
   intros s e s' h sa m h' sa' lost order happens.
-  destruct (step_adds s e s' h sa happens) as (next_ & over & new_log & new_grant).
+  destruct (step_adds s e s' happens) as (next_ & over & new_log & new_grant).
   assert (lost_stays : forall g a a' c began ttl t, In g (grants s) -> In a (won_by g) -> In a' (log s') ->
     of_body a = of_body a' -> why a' = Votes c began ttl t -> (moment a' < won_at g)%nat ->
     c <> winner g -> resource_of y c = resource_of y (winner g) -> ttl <= ttl_max y ->

@@ -15,7 +15,7 @@
    A moment is the number of a step of the world. Guarded.v proves that what happens in guarded mode
    gives lawful histories. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic.
+From Redlock Require Import Arithmetic Runs.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -95,36 +95,17 @@ Record lawful (log : seen -> Prop) (birth_of : body -> option birth) : Prop := {
 
 (* ---- majorities meet --------------------------------------------------------------------------- *)
 
-Lemma NoDup_app_disjoint : forall (l m : list nat), NoDup l -> NoDup m ->
-  (forall x, In x l -> ~ In x m) -> NoDup (l ++ m).
-Proof.
-  induction l as [| x l IH]; simpl; intros m one_l one_m apart; [assumption |].
-  inversion one_l; subst. constructor; [| apply IH; auto].
-  rewrite in_app_iff. intros [? | ?]; [contradiction | eapply apart; eauto].
-Qed.
-
 Lemma views_meet : forall v w, view v -> view w ->
   (forall o, In o v -> (member o < members)%nat) -> (forall o, In o w -> (member o < members)%nat) ->
   exists o p, In o v /\ In p w /\ member o = member p.
 Proof.
   intros v w view_v view_w in_v in_w.
-  assert (decided : (exists n, In n (map member v) /\ In n (map member w)) \/
-                    (forall n, In n (map member v) -> ~ In n (map member w))).
-  { generalize (map member v) as l. induction l as [| n l IH]; [right; simpl; tauto |].
-    destruct (in_dec Nat.eq_dec n (map member w)) as [i | i].
-    - left. exists n. simpl. auto.
-    - destruct IH as [(z & ? & ?) | apart]; [left; exists z; simpl; auto |].
-      right. intros z [<- | ?]; auto. }
-  destruct decided as [(n & of_v & of_w) | apart].
+  destruct (share (seq 0 members) (map member v) (map member w)) as (n & of_v & of_w); try apply one_each; auto.
+  - intros n n_in. apply in_map_iff in n_in as (o & <- & o_in). apply in_seq. specialize (in_v o o_in). lia.
+  - intros n n_in. apply in_map_iff in n_in as (o & <- & o_in). apply in_seq. specialize (in_w o o_in). lia.
+  - rewrite !map_length, seq_length. pose proof (is_majority v view_v). pose proof (is_majority w view_w).
+    pose proof (majority_is_more_than_half members). lia.
   - apply in_map_iff in of_v as (o & ? & ?), of_w as (p & ? & ?). exists o, p. repeat split; congruence.
-  - exfalso.
-    pose proof (NoDup_app_disjoint _ _ (one_each v view_v) (one_each w view_w) apart) as both.
-    apply NoDup_incl_length with (l' := seq 0 members) in both.
-    + rewrite app_length, !map_length, seq_length in both.
-      pose proof (is_majority v view_v). pose proof (is_majority w view_w).
-      pose proof (majority_is_more_than_half members). lia.
-    + intros n. rewrite in_app_iff, !in_map_iff, in_seq.
-      intros [(o & <- & ?) | (o & <- & ?)]; [apply in_v in H | apply in_w in H]; lia.
 Qed.
 
 Section Lawful.

@@ -3,7 +3,7 @@
    Guarded mode with readers: runs. A server loses its data and comes back while a reader holds; a reader
    writes back a fence; and for each rule of a reader's token what happens without it. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTokens GuardedExclusion GuardedRuns
+From Redlock Require Import Arithmetic Runs GuardedHistory Guarded GuardedTokens GuardedExclusion GuardedRuns
   GuardedShared GuardedSharedExclusion GuardedReaders.
 From Redlock Require Shared.
 Import ListNotations.
@@ -18,19 +18,6 @@ Definition reading_world : shared_system := {|
 |}.
 
 Local Open Scope nat_scope.
-
-Fixpoint shared_run (y : shared_system) (s : shared_state) (events : list shared_event) : option shared_state :=
-  match events with
-  | [] => Some s
-  | e :: events => match shared_step y s e with Some s' => shared_run y s' events | None => None end
-  end.
-
-Lemma shared_run_reachable : forall y events s s', shared_reachable y s -> shared_run y s events = Some s' ->
-  shared_reachable y s'.
-Proof.
-  induction events as [| e events IH]; cbn [shared_run]; intros s s' reached ran; [congruence |].
-  destruct (shared_step y s e) eqn:happens; [| discriminate]. eauto using shared_then.
-Qed.
 
 (* C asks a body for a place, in the round that began then; the fence is raised to at least t. *)
 Definition shares (b : body) (began : nat) (t : Z) : shared_event := Asks b Shared.Share C began second t.
@@ -157,7 +144,7 @@ Proof.
   unfold grant_is in is. rewrite !andb_true_iff in is. destruct is as (((_ & is_t) & is_b) & is_w).
   apply Z.eqb_eq in is_t. apply Nat.eqb_eq in is_b, is_w.
   exists s, (reading_of (of_core s) asked granted t places), g.
-  split; [eapply shared_run_reachable; [apply shared_first | eassumption] |].
+  split; [eapply run_reachable; [apply at_first | eassumption] |].
   split; [apply check_is_so; [apply world_obeys | assumption] |]. repeat split; assumption.
 Qed.
 

@@ -9,7 +9,7 @@
    What a reader was granted can be read off the log of a run: it is a view of answers to its requests.
    That clients exclude each other is not used here: tokens are in order whether or not they do. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTokens GuardedShared GuardedSharedExclusion.
+From Redlock Require Import Arithmetic Runs GuardedHistory Guarded GuardedTokens GuardedShared GuardedSharedExclusion.
 Import ListNotations.
 Open Scope Z_scope.
 

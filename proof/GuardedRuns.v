@@ -4,7 +4,7 @@
    happens if a clock stops and no confirm round is asked for. And for each rule of guarded mode what
    happens without it. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTokens GuardedExclusion.
+From Redlock Require Import Arithmetic Runs GuardedHistory Guarded GuardedTokens GuardedExclusion.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -61,18 +61,6 @@ Qed.
 
 Lemma world_obeys : forall a_stops, obeys (world a_stops None).
 Proof. intros a_stops r. reflexivity. Qed.
-
-Fixpoint run (y : system) (s : state) (events : list event) : option state :=
-  match events with
-  | [] => Some s
-  | e :: events => match step y s e with Some s' => run y s' events | None => None end
-  end.
-
-Lemma run_reachable : forall y events s s', reachable y s -> run y s events = Some s' -> reachable y s'.
-Proof.
-  induction events as [| e events IH]; cbn [run]; intros s s' reached ran; [congruence |].
-  destruct (step y s e) eqn:happens; [| discriminate]. eauto using and_then.
-Qed.
 
 (* ---- the parts of the stories -------------------------------------------------------------------- *)
 

@@ -9,7 +9,7 @@
    raises the fence to at least a number, in the same step. What it grants is a vote; it is written down
    like an extension, and not strict. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory Guarded.
+From Redlock Require Import Arithmetic Runs GuardedHistory Guarded.
 From Redlock Require ClassicNeeds Shared.
 Import ListNotations.
 Open Scope Z_scope.
@@ -147,6 +147,6 @@ Definition shared_act (y : shared_system) (s : shared_state) (e : shared_event) 
 Definition shared_step (y : shared_system) (s : shared_state) (e : shared_event) : option shared_state :=
   match shared_act y s e with Some s' => Some (with_core s' (next (of_core s'))) | None => None end.
 
-Inductive shared_reachable (y : shared_system) : shared_state -> Prop :=
-| shared_first : shared_reachable y (shared_initial y)
-| shared_then : forall s e s', shared_reachable y s -> shared_step y s e = Some s' -> shared_reachable y s'.
+Notation shared_reachable y := (Runs.reachable (shared_initial y) (shared_step y)).
+Notation shared_follows y := (Runs.follows (shared_step y)).
+Notation shared_run y := (Runs.run (shared_step y)).

@@ -3,7 +3,7 @@
    Guarded mode with readers: a writer that is inside validity is alone, whatever data servers lose, if
    clocks run. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTokens GuardedExclusion GuardedShared.
+From Redlock Require Import Arithmetic Runs GuardedHistory Guarded GuardedTokens GuardedExclusion GuardedShared.
 From Redlock Require Shared SharedExclusion.
 Import ListNotations.
 Open Scope Z_scope.
@@ -193,58 +193,6 @@ Qed.
 
 (* ---- the steps of Guarded.v ---------------------------------------------------------------------- *)
 
-Lemma core_changes_well : forall t e u, act (core y) t e = Some u ->
-  GuardedExclusion.changes_well (core y) t (next u).
-Proof.
-  intros t e u acts.
-  assert (same : forall v, keys v = keys t -> GuardedExclusion.changes_well (core y) t (next v)).
-  { intros v is b x k _ has. left. exists k. simpl. rewrite is. repeat split; [assumption | lia]. }
-  assert (one : forall v b held, keys v = update (keys t) b held ->
-    (forall x k, life_of t b <> Unborn -> keys t b x = Some k ->
-      (exists k', held x = Some k' /\ owner k' = owner k /\ ends k <= ends k') \/
-      ends k <= server_clock (core y) b (now (core y) t) \/ phase_of v (owner k) = Over) ->
-    GuardedExclusion.changes_well (core y) t (next v)).
-  { intros v b held is own b' x k alive_ has. simpl. rewrite is. destruct (Nat.eq_dec b' b) as [-> |].
-    - rewrite update_same. now apply own.
-    - rewrite update_other by assumption. left. exists k. repeat split; [assumption | lia]. }
-  destruct e; simpl in acts; rewrite ?(keeps_rule _ rules), ?rules in acts;
-    repeat match type of acts with
-    | (match ?m with _ => _ end) = Some _ => destruct m eqn:?; try discriminate
-    end;
-    try (apply when_some in acts as [ok ->]); try (inversion acts; subst; clear acts);
-    try (now apply same).
-  - (* Sets *)
-    eapply one; [reflexivity |]. intros x k _ has. left. exists k. rewrite update_other by congruence.
-    repeat split; [assumption | lia].
-  - (* Raises *)
-    eapply (one _ b (keys t b)); [reflexivity |]. intros x k _ has. left. exists k. repeat split; [assumption | lia].
-  - (* Bumps *)
-    eapply (one _ b (keys t b)); [reflexivity |]. intros x' k _ has. left. exists k. repeat split; [assumption | lia].
-  - (* Extends_ *)
-    rewrite !andb_true_iff in ok. destruct ok as ((_ & own) & _). apply Nat.eqb_eq in own.
-    eapply one; [reflexivity |]. intros x k' _ has. left. destruct (Nat.eq_dec x (home c)) as [-> |].
-    + rewrite update_same. eexists. split; [reflexivity |]. simpl. rewrite has in *.
-      match goal with same : Some _ = Some _ |- _ => inversion same; subst end. split; [congruence | lia].
-    + rewrite update_other by assumption. exists k'. repeat split; [assumption | lia].
-  - (* Deletes *)
-    apply andb_true_iff in ok as [_ own].
-    eapply one; [reflexivity |]. intros x k _ has. destruct (Nat.eq_dec x (home c)) as [-> |].
-    + right; right. rewrite has in own. simpl in own. apply Nat.eqb_eq in own. simpl. congruence.
-    + left. exists k. rewrite update_other by assumption. repeat split; [assumption | lia].
-  - (* Ends *)
-    apply andb_true_iff in ok as [_ ended]. apply Z.leb_le in ended.
-    eapply one; [reflexivity |]. intros x' k' _ has. destruct (Nat.eq_dec x' x) as [-> |].
-    + right; left. congruence.
-    + left. exists k'. rewrite update_other by assumption. repeat split; [assumption | lia].
-  - (* Learns *)
-    eapply (one _ b (keys t b)); [reflexivity |]. intros x k _ has. left. exists k. repeat split; [assumption | lia].
-  - (* Claims *)
-    eapply one; [reflexivity |]. intros x k alive_. congruence.
-  - (* Installs *)
-    eapply (one _ b (keys t b)); [reflexivity |]. intros x k _ has. left. exists k. repeat split; [assumption | lia].
-Qed.
-
-(* A token of this attempt, with the TTL to live from now on. *)
 Lemma token_is_safe : forall s b c began ttl e,
   (began <= moment_of s)%nat -> c <> marker -> keys (of_core s) b (home c) = Some {| owner := c; ends := e |} ->
   (exists set, (began <= set <= moment_of s)%nat /\ clock b set + ttl <= e) -> safe s b c began ttl.
@@ -256,145 +204,46 @@ Proof.
   split; [| auto]. destruct alone as (set' & ? & [? | ?]); exists set'; (split; [assumption |]); [left; now left | auto].
 Qed.
 
-Lemma meaning_core : forall s e t', history (core y) (of_core s) -> sayings (core y) (of_core s) -> meaning s ->
+(* Nobody is the marker. *)
+Lemma marker_stays_nobody : forall s e t', meaning s -> core_may y e = true -> act (core y) (of_core s) e = Some t' ->
+  phase_of t' marker = Idle.
+Proof.
+  intros s e t' m may acts. pose proof (marker_is_nobody s m) as idle.
+  destruct e; simpl in acts, may; take_apart acts; simpl; try assumption; try (apply andb_true_iff in may as [may _]);
+    (rewrite update_other; [assumption |]); intros <-; discriminate.
+Qed.
+
+Lemma granted_is_safe : forall s t' b c began ttl, moment_now t' = moment_of s -> c <> marker ->
+  grants_key (core y) (of_core s) t' b c began ttl -> safe (with_core s (next t')) b c began ttl.
+Proof.
+  intros s t' b c began ttl mo not (past & e & has & lives). eapply token_is_safe; simpl; [lia | assumption | exact has |].
+  exists (moment_of s). rewrite mo. unfold now in lives. split; [lia | assumption].
+Qed.
+
+Lemma meaning_core : forall s e t', history (core y) (of_core s) -> meaning s ->
   core_may y e = true -> act (core y) (of_core s) e = Some t' -> meaning (with_core s (next t')).
 Proof.
-  intros s e t' h sa m may acts. set (t := of_core s) in *.
+  intros s e t' h m may acts. set (t := of_core s) in *.
   assert (happens : step (core y) t e = Some (next t')) by (unfold step; now rewrite acts).
-  destruct (step_adds (core y) t e (next t') h sa happens) as (later & over & _).
-  pose proof (core_changes_well t e t' acts) as keys_change.
-  assert (nobody : phase_of t' marker = Idle).
-  { pose proof (marker_is_nobody s m) as idle. fold t in idle. clear keys_change.
-    destruct e; simpl in acts, may; rewrite ?(keeps_rule _ rules), ?rules in acts;
-      repeat match type of acts with
-      | (match ?x with _ => _ end) = Some _ => destruct x eqn:?; try discriminate
-      end;
-      try (apply when_some in acts as [ok ->]); try (inversion acts; subst; clear acts); simpl;
-      try assumption; try (apply andb_true_iff in may as [may _]);
-      (rewrite update_other; [assumption |]); intros <-; discriminate. }
-  assert (change : changes_well s (with_core s (next t'))) by (apply from_core; [exact keys_change | reflexivity | exact nobody]).
-  (* A step that changes neither phases, sets nor the log. *)
-  assert (quiet : phase_of t' = phase_of t -> sets t' = sets t -> (forall o, In o (log t') -> In o (log t) \/ meant (with_core s (next t')) o) ->
-    (forall o, In o (log t) -> In o (log t')) ->
-    (forall b, life_of t b <> Unborn -> life_of t' b <> Unborn) ->
-    (forall b i, birth_of t b = Some i -> birth_of t' b = Some i) -> meaning (with_core s (next t'))).
-  { intros ph se lo more li bi. apply (meaning_step_by s); simpl; fold t; auto.
-    - simpl in later. lia.
-    - rewrite se. auto.
-    - rewrite ph. intros c until at_c. left. exists until. split; [assumption | lia]. }
-  (* A step of one client. *)
-  assert (client : forall c p, phase_of t' = update (phase_of t) c p -> sets t' = sets t -> log t' = log t ->
-    life_of t' = life_of t -> birth_of t' = birth_of t ->
-    (forall until, p = Holding until -> (exists old, phase_of t c = Holding old /\ until <= old) \/ proven (core y) t c until) ->
-    meaning (with_core s (next t'))).
-  { intros c p ph se lo li bi holding. apply (meaning_step_by s); simpl; fold t; auto; rewrite ?se, ?lo, ?li, ?bi; auto.
-    - simpl in later. lia.
-    - rewrite ph. intros d until is. destruct (Nat.eq_dec d c) as [-> |].
-      + rewrite update_same in is. auto.
-      + rewrite update_other in is by assumption. left. exists until. split; [assumption | lia]. }
-  destruct e; simpl in acts, may; rewrite ?(keeps_rule _ rules), ?rules in acts.
-  - (* Passes *) inversion acts; subst. apply quiet; auto.
-  - (* Begins *)
-    destruct (phase_of t c) eqn:at_c; inversion acts; subst.
-    apply (client c (Trying (moment_now t) ttl)); auto. discriminate.
-  - (* Sets *)
-    destruct (keys t b (home c)) eqn:absent; [discriminate |]. apply when_some in acts as [ok ->].
-    rewrite !andb_true_iff in ok. destruct ok as ((alive_b & _) & begun). apply Nat.leb_le in begun.
-    assert (known_b : life_of t b <> Unborn) by (unfold alive in alive_b; destruct (life_of t b); congruence).
-    apply andb_true_iff in may as [not _]. apply negb_true_iff, Nat.eqb_neq in not.
-    apply (meaning_step_by s); simpl; fold t; auto.
-    + intros b' c' began' ttl' [same | f_in]; [| auto]. inversion same; subst. right. split; [assumption |].
-      eapply token_is_safe; simpl; fold t; [lia | assumption | now rewrite !update_same |].
-      exists (moment_now t). unfold now. split; [lia |]. lia.
-    + intros c' until at_c. left. exists until. split; [assumption | lia].
-  - (* Raises *)
-    apply when_some in acts as [ok ->]. rewrite ?(keeps_rule _ rules), ?rules in ok. rewrite !andb_true_iff in ok.
-    destruct ok as ((((alive_b & _) & begun) & _) & has). apply alive_is in alive_b. rewrite ?rules in *.
-    apply quiet; simpl; auto. intros o [<- | o_in]; [right | auto]. intros c' began' ttl' is.
-    assert (c' = c /\ began' = began /\ ttl' = ttl) as (-> & -> & ->)
-      by (destruct is as [[u0 is] | is]; simpl in is; inversion is; auto).
-    simpl. unfold may_have_key in has. apply orb_true_iff in has as [fact | late].
-    + apply existsb_exists in fact as ([[[b' c'] began'] ttl'] & f_in & same).
-      rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in same. destruct same as (((-> & ->) & ->) & ->).
-      destruct (sets_are_safe s m b c began ttl f_in) as [? | k]; [auto |].
-      assert (known_b : life_of (of_core s) b <> Unborn) by (fold t; congruence).
-      edestruct safe_stays with (s := s) (3 := change) (4 := known_b) (5 := k); simpl; fold t; auto.
-    + right; right. destruct (birth_of t b) as [i |]; [| discriminate]. exists i. split; [reflexivity |]. now apply Nat.leb_le.
-  - (* Bumps *) inversion acts; subst. apply quiet; auto.
-  - (* Extends_ *)
-    destruct (keys t b (home c)) as [k |] eqn:has; [| discriminate]. apply when_some in acts as [ok ->].
-    rewrite !andb_true_iff in ok. destruct ok as ((alive_b & own) & begun). apply Nat.leb_le in begun.
-    apply andb_true_iff in may as [not _]. apply negb_true_iff, Nat.eqb_neq in not.
-    apply quiet; simpl; auto. intros o [<- | o_in]; [right | auto]. intros c' began' ttl' is.
-    assert (c' = c /\ began' = began /\ ttl' = ttl) as (-> & -> & ->)
-      by (destruct is as [[u0 is] | is]; simpl in is; inversion is; auto).
-    right; left. eapply token_is_safe; simpl; fold t; [lia | assumption | now rewrite !update_same |].
-    exists (moment_now t). unfold now. split; [lia | lia].
-  - (* Deletes *)
-    destruct (phase_of t c) eqn:at_c; try discriminate. apply when_some in acts as [_ ->]. apply quiet; auto.
-  - (* Ends *)
-    destruct (keys t b x) as [k |]; [| discriminate]. apply when_some in acts as [_ ->]. apply quiet; auto.
-  - (* Confirms_ *)
-    apply when_some in acts as [_ ->]. apply quiet; simpl; auto.
-    intros o [<- | o_in]; [right | auto]. intros c' began' ttl' [[u0 is] | is]; discriminate.
-  - (* Reads *)
-    apply when_some in acts as [_ ->]. apply quiet; simpl; auto.
-    intros o [<- | o_in]; [right | auto]. intros c' began' ttl' [[u0 is] | is]; discriminate.
-  - (* Learns *) inversion acts; subst. apply quiet; auto.
-  - (* Renames *)
-    inversion acts; subst. apply (meaning_step_by s); simpl; fold t; auto.
-    + intros b' c began ttl f_in. left. now apply filter_In in f_in.
-    + intros c until at_c. left. exists until. split; [assumption | lia].
-  - (* Dies *)
-    apply when_some in acts as [_ ->]. apply quiet; simpl; auto. intros b' known.
-    destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
-  - (* Claims *)
-    destruct (life_of t b) eqn:unborn_b; try discriminate. apply when_some in acts as [_ ->].
-    apply quiet; simpl; auto. intros b' known'.
-    destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
-  - (* Is_registered *)
-    destruct (life_of t b); try discriminate. apply when_some in acts as [_ ->]. apply quiet; simpl; auto.
-    + intros o o_in. apply in_app_iff in o_in as [o_in | o_in]; [right | auto].
-      apply in_map_iff in o_in as (b' & <- & _). intros c' began' ttl' [[u0 is] | is]; discriminate.
-    + intros o o_in. apply in_app_iff. auto.
-  - (* Installs *)
-    destruct (life_of t b) eqn:is; try discriminate. destruct (registered t b) as [r |] eqn:reg; [| discriminate].
-    destruct (pick (log t) places) as [l |]; [| discriminate].
-    destruct (waited (core y) (complete_at r) waits) as [[until time_waited] |]; [| discriminate].
-    apply when_some in acts as [_ ->]. apply quiet; simpl; auto.
-    + intros b' known. destruct (Nat.eq_dec b' b) as [-> |]; [rewrite update_same; discriminate | now rewrite update_other].
-    + intros b' i born. destruct (Nat.eq_dec b' b) as [-> |]; [| now rewrite update_other].
-      destruct (births (core y) t h b i born) as ([? | ?] & _); congruence.
-  - (* Wins *)
-    destruct (phase_of t c) as [| began ttl | |] eqn:at_c; try discriminate.
-    destruct (pick (log t) places) as [votes |] eqn:chosen; [| discriminate].
-    assert (winning : is_view (core y) votes && forallb (is_vote c began ttl t0) votes && (ttl <=? ttl_max (core y)) &&
-        (client_clock (core y) c (now (core y) t) <? validity_end (core y) c began ttl) &&
-        (until <=? validity_end (core y) c began ttl) = true -> proven (core y) t c until).
-    { intros ok. rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((((v & for_it) & short) & _) & bound).
-      exists votes, began, ttl. split; [split; [now apply is_view_view | intros o; eapply picked; eassumption] |].
-      split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
-      intros o o_in. left. exists t0. now apply is_vote_why, for_it. }
-    destruct confirm as [again |].
-    + destruct (pick (log t) again); [| discriminate]. apply when_some in acts as [ok ->].
-      apply andb_true_iff in ok as [ok _]. apply andb_true_iff in ok as [ok _].
-      apply (client c (Holding until)); auto. intros u same. inversion same; subst. auto.
-    + apply when_some in acts as [ok ->].
-      apply (client c (Holding until)); auto. intros u same. inversion same; subst. auto.
-  - (* Extended *)
-    destruct (phase_of t c) as [| | old |] eqn:at_c; try discriminate.
-    destruct (pick (log t) places) as [votes |] eqn:chosen; [| discriminate]. apply when_some in acts as [ok ->].
-    rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((((v & for_it) & short) & _) & bound).
-    apply (client c (Holding (Z.max old until))); auto. intros u same. inversion same; subst.
-    destruct (Z.max_spec old until) as [[_ ->] | [_ ->]]; [right | left; exists old; split; [assumption | lia]].
-    exists votes, began, ttl. split; [split; [now apply is_view_view | intros o; eapply picked; eassumption] |].
-    split; [| split; [now apply Z.leb_le | now apply Z.leb_le]].
-    intros o o_in. right. now apply is_extension_why, for_it.
-  - (* Cuts *)
-    destruct (phase_of t c) as [| | old |] eqn:at_c; try discriminate. apply when_some in acts as [ok ->].
-    apply Z.leb_le in ok. apply (client c (Holding until)); auto.
-    intros u same. inversion same; subst. left. exists old. auto.
-  - (* Releases *) inversion acts; subst. apply (client c Over); auto. discriminate.
+  destruct (step_adds (core y) t e (next t') happens) as (later & over & _).
+  assert (mo : moment_now t' = moment_now t) by (simpl in later; congruence).
+  pose proof (marker_stays_nobody s e t' m may acts) as nobody.
+  destruct (step_keeps_lives (core y) t e t' h acts) as [lives births_].
+  assert (change : changes_well s (with_core s (next t'))).
+  { apply from_core; [exact (step_changes_well (core y) rules t e t' acts) | reflexivity | exact nobody]. }
+  apply (meaning_step_by s); auto.
+  - simpl. fold t. lia.
+  - intros b c began ttl f_in. destruct (step_sets (core y) t e t' acts b c began ttl f_in) as [? | (-> & known & k)]; [auto |].
+    right. split; [assumption |]. apply granted_is_safe; auto. intros ->. discriminate.
+  - intros o. apply (log_goes_on (core y) t e t' acts).
+  - intros o o_in. destruct (step_asserts (core y) rules t e t' acts o o_in) as [? | (intact_o & each)]; [auto | right].
+    intros c began ttl is. destruct (each c began ttl is) as [f_in | [(i & born & first) | (t0 & -> & k)]].
+    + destruct (sets_are_safe s m _ c began ttl f_in) as [? | k]; [left; apply over; assumption |].
+      destruct (safe_stays s (with_core s (next t')) (of_body o) c began ttl) as [? | ?]; auto;
+        [simpl; fold t; lia | fold t; congruence].
+    + right; right. exists i. split; [now apply births_ | assumption].
+    + right; left. apply granted_is_safe; auto. intros ->. discriminate.
+  - apply (step_holds (core y) rules t e t' acts).
 Qed.
 
 (* ---- the steps of readers ------------------------------------------------------------------------ *)

@@ -2,7 +2,7 @@
 
    Guarded mode: what happens gives lawful histories, and so fencing tokens are unique and grow. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory Guarded.
+From Redlock Require Import Arithmetic Runs GuardedHistory Guarded.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -17,23 +17,6 @@ Record well_formed (y : system) : Prop := {
 Definition obeys (y : system) : Prop := forall r, drops y r = false.
 
 (* ---- small lemmas about the definitions -------------------------------------------------------- *)
-
-Lemma update_same : forall A (f : nat -> A) i a, update f i a i = a.
-Proof. intros. unfold update. now rewrite Nat.eqb_refl. Qed.
-
-Lemma update_other : forall A (f : nat -> A) i a j, j <> i -> update f i a j = f j.
-Proof. intros. unfold update. destruct (Nat.eqb_spec j i); congruence. Qed.
-
-Lemma when_some : forall b s s', when b s = Some s' -> b = true /\ s' = s.
-Proof. intros [] s s' w; simpl in w; now inversion w. Qed.
-
-Lemma all_differ_NoDup : forall l, all_differ l = true -> NoDup l.
-Proof.
-  induction l as [| n l IH]; simpl; intros d; [constructor |].
-  apply andb_true_iff in d as [no d]. constructor; [| auto]. intros n_in.
-  apply negb_true_iff in no. enough (existsb (Nat.eqb n) l = true) by congruence.
-  apply existsb_exists. exists n. now rewrite Nat.eqb_refl.
-Qed.
 
 Lemma unless_obeyed : forall y r b, obeys y -> unless y r b = b.
 Proof. intros y r b ob. unfold unless. now rewrite (ob r). Qed.
@@ -471,81 +454,68 @@ Qed.
 Lemma alive_is : forall s b, intact s b = true -> life_of s b = Intact.
 Proof. intros s b i. unfold intact in i. destruct (life_of s b); congruence. Qed.
 
+(* A step that changes only phases, keys or sets, or lets a body know more. *)
+Lemma history_same : forall s t, history s -> life_of t = life_of s -> claims t = claims s -> claimed_at t = claimed_at s ->
+  registered t = registered s -> birth_of t = birth_of s -> log t = log s -> moment_now t = moment_now s ->
+  (forall b n, (knows s b n <= knows t b n)%nat) -> (forall b x, fence s b x <= fence t b x) -> history (next t).
+Proof. intros s t ? ? ? ? ? ? ? ? ? ?. apply history_next. apply (history_grows s); auto; lia. Qed.
+
+Lemma history_own_body : forall s b known fences held, history s -> (forall n, (knows s b n <= known n)%nat) ->
+  (forall x, fence s b x <= fences x) -> history (next (with_body s b known fences held)).
+Proof. intros. apply history_next. now apply history_body. Qed.
+
+Lemma history_is_registered : forall s b at_ u, history s -> act y s (Is_registered b at_) = Some u -> history (next u).
+Proof.
+  intros s b at_ u h acts. simpl in acts. destruct (life_of s b) eqn:is; try discriminate.
+  apply when_some in acts as [ok ->]. rewrite keeps_rule, !andb_true_iff, !forallb_forall in ok.
+  destruct ok as ((alive_ & v) & know). apply history_registered; auto.
+  - intros o o_in. apply in_map_iff in o_in as (b' & <- & b'_in). exists b'. split; [reflexivity |].
+    now apply alive_is, alive_.
+  - now apply is_view_view.
+  - intros o o_in. now apply Nat.leb_le, know.
+  - apply (claims_are_past s h).
+Qed.
+
+Lemma history_installs : forall s b places waits u, history s -> act y s (Installs b places waits) = Some u -> history (next u).
+Proof.
+  intros s b places waits u h acts. simpl in acts. rewrite !rules in acts.
+  destruct (life_of s b) eqn:is; try discriminate. destruct (registered s b) as [r |] eqn:reg; [| discriminate].
+  destruct (pick (log s) places) as [l |] eqn:pick_; [| discriminate].
+  destruct (waited y (complete_at r) waits) as [[until time_waited] |] eqn:wait; [| discriminate].
+  apply when_some in acts as [ok ->]. rewrite !keeps_rule, !andb_true_iff, forallb_forall in ok. destruct ok as ((v & enough) & each).
+  apply history_born with waits until time_waited; auto.
+  - intros o. eapply picked. eassumption.
+  - now apply is_view_view.
+  - now apply Z.leb_le.
+  - intros o o_in. specialize (each o o_in). apply andb_true_iff in each as [a b'].
+    split; [now apply Nat.ltb_lt | now apply Nat.leb_le].
+Qed.
+
 Lemma history_step : forall s e s', history s -> step y s e = Some s' -> history s'.
 Proof.
   intros s e s' h happens. unfold step in happens.
-  destruct (act y s e) as [t |] eqn:acts; [| discriminate]. inversion happens; subst; clear happens.
-  (* Steps that change only phases, keys or sets, or let a body know more. *)
-  assert (same : forall t, life_of t = life_of s -> claims t = claims s -> claimed_at t = claimed_at s ->
-    registered t = registered s -> birth_of t = birth_of s -> log t = log s -> moment_now t = moment_now s ->
-    (forall b n, (knows s b n <= knows t b n)%nat) -> (forall b x, fence s b x <= fence t b x) -> history (next t)).
-  { intros u ? ? ? ? ? ? ? ? ?. apply history_next. apply (history_grows s); auto; lia. }
-  assert (own_body : forall b known fences held, (forall n, (knows s b n <= known n)%nat) ->
-    (forall x, fence s b x <= fences x) -> history (next (with_body s b known fences held))).
-  { intros. apply history_next. now apply history_body. }
-  destruct e; simpl in acts; rewrite ?keeps_rule, ?rules in acts.
-  - (* Passes *) inversion acts; subst. now apply history_next.
-  - (* Begins *) destruct (phase_of s c); inversion acts; subst. apply same; auto; simpl; intros; lia.
+  destruct (act y s e) as [t |] eqn:acts; [| discriminate]. injection happens as <-.
+  destruct e; eauto using history_is_registered, history_installs; simpl in acts; rewrite ?rules in acts; take_apart acts;
+    try (apply (history_same s); auto; simpl; intros; lia); (* phases, or sets *)
+    try (apply history_own_body; auto; intros; lia);        (* keys *)
+    try match goal with ok : _ && _ = true |- _ => rewrite !andb_true_iff in ok end.
   - (* Sets *)
-    destruct (keys s b (resource_of y c)); [discriminate |]. apply when_some in acts as [_ ->].
-    pose proof (own_body b (knows s b) (fence s b)
-      (update (keys s b) (resource_of y c) (Some {| owner := c; ends := server_clock y b (now y s) + ttl |}))
-      ltac:(intros; lia) ltac:(intros; lia)) as h'.
+    match goal with |- history (next (with_set (with_body s b ?k ?f ?held) _)) =>
+      pose proof (history_own_body s b k f held h ltac:(intros; lia) ltac:(intros; lia)) as h' end.
     eapply (history_grows _ _ h'); auto; simpl; intros; lia.
-  - (* Raises *)
-    apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. rewrite !andb_true_iff in ok. destruct ok as ((((ok & _) & _) & _) & _).
-    apply alive_is in ok. apply history_answer; auto. intros z. apply raised_grows.
-  - (* Bumps *) inversion acts; subst. apply own_body; intros; [lia | apply raised_grows].
-  - (* Extends_ *)
-    destruct (keys s b (resource_of y c)); [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules.
-    rewrite !andb_true_iff in ok. destruct ok as ((ok & _) & _). apply alive_is in ok.
-    apply history_answer; auto. intros z. apply raised_grows.
-  - (* Deletes *)
-    destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. apply own_body; intros; lia.
-  - (* Ends *)
-    destruct (keys s b x); [| discriminate]. apply when_some in acts as [_ ->]. apply own_body; intros; lia.
-  - (* Confirms_ *) apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply alive_is in ok. now apply history_look.
-  - (* Reads *) apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply alive_is in ok. now apply history_look.
+  - (* Raises *) apply history_answer; intuition auto using alive_is, raised_grows.
+  - (* Bumps *) apply history_own_body; auto. intros. apply raised_grows.
+  - (* Extends_ *) apply history_answer; intuition auto using alive_is, raised_grows.
+  - (* Confirms_ *) apply history_look; auto using alive_is.
+  - (* Reads *) apply history_look; auto using alive_is.
   - (* Learns *)
-    inversion acts; subst. apply own_body; intros; [| lia].
+    apply history_own_body; auto; intros; [| lia].
     destruct (Nat.eq_dec n0 n) as [-> |]; [rewrite update_same; lia | now rewrite update_other].
-  - (* Renames *) inversion acts; subst. apply same; auto; simpl; intros; lia.
-  - (* Dies *) apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply history_next. now apply history_dies.
+  - (* Dies *) apply history_next. now apply history_dies.
   - (* Claims *)
-    destruct (life_of s b) eqn:is; try discriminate. apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules.
-    apply history_next. apply history_claims; auto.
-    intros b' b'_in member_ rank_. rewrite forallb_forall in ok. specialize (ok b' b'_in).
-    rewrite member_, rank_, !Nat.eqb_refl in ok. simpl in ok. destruct (life_of s b'); congruence.
-  - (* Is_registered *)
-    destruct (life_of s b) eqn:is; try discriminate. apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules.
-    rewrite !andb_true_iff, !forallb_forall in ok. destruct ok as ((alive_ & v) & know).
-    apply history_registered; auto.
-    + intros o o_in. apply in_map_iff in o_in as (b' & <- & b'_in). exists b'. split; [reflexivity |].
-      now apply alive_is, alive_.
-    + now apply is_view_view.
-    + intros o o_in. now apply Nat.leb_le, know.
-    + apply (claims_are_past s h).
-  - (* Installs *)
-    destruct (life_of s b) eqn:is; try discriminate. destruct (registered s b) as [r |] eqn:reg; [| discriminate].
-    destruct (pick (log s) places) as [l |] eqn:pick_; [| discriminate].
-    destruct (waited y (complete_at r) waits) as [[until time_waited] |] eqn:wait; [| discriminate].
-    apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. rewrite !andb_true_iff, forallb_forall in ok. destruct ok as ((v & enough) & each).
-    apply history_born with waits until time_waited; auto.
-    + intros o. eapply picked. eassumption.
-    + now apply is_view_view.
-    + now apply Z.leb_le.
-    + intros o o_in. specialize (each o o_in). apply andb_true_iff in each as [a b'].
-      split; [now apply Nat.ltb_lt | now apply Nat.leb_le].
-  - (* Wins *)
-    destruct (phase_of s c); try discriminate. destruct (pick (log s) places); [| discriminate].
-    destruct confirm as [again |]; [destruct (pick (log s) again); [| discriminate] |];
-      apply when_some in acts as [_ ->]; apply same; auto; simpl; intros; lia.
-  - (* Extended *)
-    destruct (phase_of s c); try discriminate. destruct (pick (log s) places); [| discriminate].
-    apply when_some in acts as [_ ->]. apply same; auto; simpl; intros; lia.
-  - (* Cuts *)
-    destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. apply same; auto; simpl; intros; lia.
-  - (* Releases *) inversion acts; subst. apply same; auto; simpl; intros; lia.
+    apply history_next. apply history_claims; auto. intros b' b'_in member_ rank_.
+    match goal with ok : forallb _ _ = true |- _ => rewrite forallb_forall in ok; specialize (ok b' b'_in);
+      rewrite member_, rank_, !Nat.eqb_refl in ok; simpl in ok end. destruct (life_of s b'); congruence.
 Qed.
 
 Lemma history_reachable : forall s, reachable y s -> history s.
@@ -610,75 +580,70 @@ Proof.
     apply won_stays with s; [now apply (all_won s sa) | simpl; lia | auto].
 Qed.
 
+Lemma sayings_silent : forall s u, sayings s -> log u = log s -> grants u = grants s -> moment_now u = moment_now s ->
+  sayings (next u).
+Proof. intros s u sa lg gr mo. apply (sayings_grow s _ []); simpl; auto; [lia | contradiction]. Qed.
+
+Lemma sayings_speak : forall s u o, sayings s -> log u = o :: log s -> grants u = grants s -> moment_now u = moment_now s ->
+  said o -> sayings (next u).
+Proof. intros s u o sa lg gr mo ok. apply (sayings_grow s _ [o]); simpl; auto; [lia |]. intros ? [<- | []]. assumption. Qed.
+
+Lemma winner_won : forall s s' c began ttl t places votes until confirmed, history s -> pick (log s) places = Some votes ->
+  is_view y votes && forallb (is_vote c began ttl t) votes && (ttl <=? ttl_max y) &&
+    (client_clock y c (now y s) <? validity_end y c began ttl) && (until <=? validity_end y c began ttl) = true ->
+  match confirmed with
+  | None => True
+  | Some answers => is_view y answers = true /\ forallb (is_confirmation c votes) answers = true /\
+                    forall o, In o answers -> In o (log s)
+  end ->
+  moment_now s' = S (moment_now s) -> log s' = log s ->
+  won s' {| winner := c; fencing_token := t; began_at := began; won_at := moment_now s; won_ttl := ttl;
+            won_by := votes; confirmed_by := confirmed |}.
+Proof.
+  intros s s' c began ttl t places votes until confirmed h chosen ok confirms mo lg. rewrite !andb_true_iff, forallb_forall in ok.
+  destruct ok as ((((v & for_it) & short) & valid) & _). constructor; simpl; rewrite ?lg, ?mo.
+  - split; [now apply is_view_view | intros o; eapply picked; eassumption].
+  - intros o o_in. split; [now apply is_vote_why, for_it |]. apply (is_past s h). eapply picked; eassumption.
+  - lia.
+  - now apply Z.leb_le.
+  - now apply Z.ltb_lt.
+  - destruct confirmed as [answers |]; [| exact I]. destruct confirms as (v' & each & of_log).
+    rewrite forallb_forall in each. split; [split; [now apply is_view_view | assumption] |].
+    intros o o_in. now apply is_confirmation_of with c, each.
+Qed.
+
+Lemma sayings_wins : forall s c t places confirm until u, history s -> sayings s ->
+  act y s (Wins c t places confirm until) = Some u -> sayings (next u).
+Proof.
+  intros s c t places confirm until u h sa acts. simpl in acts.
+  destruct (phase_of s c) as [| began ttl | |]; try discriminate.
+  destruct (pick (log s) places) as [votes |] eqn:chosen; [| discriminate].
+  destruct confirm as [again |].
+  - destruct (pick (log s) again) as [answered |] eqn:chosen'; [| discriminate].
+    apply when_some in acts as [ok ->]. apply andb_true_iff in ok as [ok confirms]. apply andb_true_iff in ok as [ok v'].
+    apply sayings_win; [assumption |]. intros s' mo lg. eapply winner_won; eauto.
+    repeat split; auto. intros o. eapply picked. eassumption.
+  - apply when_some in acts as [ok ->]. apply sayings_win; [assumption |]. intros s' mo lg. eapply winner_won; eauto.
+Qed.
+
 Lemma sayings_step : forall s e s', history s -> sayings s -> step y s e = Some s' -> sayings s'.
 Proof.
-  intros s e s' h sa happens. pose proof (is_past s h) as past. unfold step in happens.
-  destruct (act y s e) as [next_ |] eqn:acts; [| discriminate]. inversion happens; subst; clear happens.
-  assert (silent : forall u, log u = log s -> grants u = grants s -> moment_now u = moment_now s -> sayings (next u)).
-  { intros u lg gr mo. apply (sayings_grow s _ []); simpl; auto; [lia | contradiction]. }
-  assert (speaks : forall u o, log u = o :: log s -> grants u = grants s -> moment_now u = moment_now s -> said o ->
-    sayings (next u)).
-  { intros u o lg gr mo ok. apply (sayings_grow s _ [o]); simpl; auto; [lia |]. intros ? [<- | []]. assumption. }
-  destruct e; simpl in acts; rewrite ?keeps_rule, ?rules in acts.
-  - inversion acts; subst. now apply silent.
-  - destruct (phase_of s c); inversion acts; subst. now apply silent.
-  - destruct (keys s b (resource_of y c)); [discriminate |]. apply when_some in acts as [_ ->]. now apply silent.
-  - apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. rewrite !andb_true_iff in ok. destruct ok as ((((_ & _) & begun) & higher) & _).
-    eapply speaks; [reflexivity.. |]. unfold said, strict_vote. simpl. apply Z.ltb_lt in higher. apply Nat.leb_le in begun.
-    repeat split; auto. now apply raised_to.
-  - inversion acts; subst. now apply silent.
-  - destruct (keys s b (resource_of y c)); [| discriminate]. apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules.
-    rewrite !andb_true_iff in ok. destruct ok as ((_ & _) & begun). apply Nat.leb_le in begun.
-    eapply speaks; [reflexivity.. |]. exact begun.
-  - destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. now apply silent.
-  - destruct (keys s b x); [| discriminate]. apply when_some in acts as [_ ->]. now apply silent.
-  - apply when_some in acts as [_ ->]. eapply speaks; [reflexivity.. | exact I].
-  - apply when_some in acts as [_ ->]. eapply speaks; [reflexivity.. | exact I].
-  - inversion acts; subst. now apply silent.
-  - inversion acts; subst. now apply silent.
-  - apply when_some in acts as [_ ->]. now apply silent.
-  - destruct (life_of s b); try discriminate. apply when_some in acts as [_ ->]. now apply silent.
-  - destruct (life_of s b); try discriminate. apply when_some in acts as [_ ->].
+  intros s e s' h sa happens. unfold step in happens.
+  destruct (act y s e) as [u |] eqn:acts; [| discriminate]. injection happens as <-.
+  destruct e; eauto using sayings_wins; simpl in acts; rewrite ?keeps_rule, ?rules in acts; take_apart acts;
+    try (now apply (sayings_silent s)).
+  - (* Raises *)
+    eapply (sayings_speak s); [assumption | reflexivity.. |]. unfold said, strict_vote. simpl.
+    match goal with ok : _ && _ = true |- _ => rewrite !andb_true_iff, Z.ltb_lt, Nat.leb_le in ok end.
+    repeat split; try apply raised_to; tauto.
+  - (* Extends_ *)
+    eapply (sayings_speak s); [assumption | reflexivity.. |].
+    match goal with ok : _ && _ = true |- _ => rewrite !andb_true_iff, Nat.leb_le in ok end. simpl. tauto.
+  - (* Confirms_ *) eapply (sayings_speak s); [assumption | reflexivity.. | exact I].
+  - (* Reads *) eapply (sayings_speak s); [assumption | reflexivity.. | exact I].
+  - (* Is_registered *)
     eapply (sayings_grow s); [assumption | simpl; lia | reflexivity | reflexivity |].
     intros o o_in. apply in_map_iff in o_in as (b' & <- & _). exact I.
-  - destruct (life_of s b); try discriminate. destruct (registered s b); [| discriminate].
-    destruct (pick (log s) places); [| discriminate].
-    destruct (waited y _ waits) as [[until time_waited] |]; [| discriminate].
-    apply when_some in acts as [_ ->]. now apply silent.
-  - (* Wins *)
-    destruct (phase_of s c) as [| began ttl | |]; try discriminate.
-    destruct (pick (log s) places) as [votes |] eqn:chosen; [| discriminate].
-    assert (winning : forall confirmed s',
-      is_view y votes && forallb (is_vote c began ttl t) votes && (ttl <=? ttl_max y) &&
-        (client_clock y c (now y s) <? validity_end y c began ttl) && (until <=? validity_end y c began ttl) = true ->
-      match confirmed with
-      | None => True
-      | Some answers => is_view y answers = true /\ forallb (is_confirmation c votes) answers = true /\
-                        forall o, In o answers -> In o (log s)
-      end ->
-      moment_now s' = S (moment_now s) -> log s' = log s ->
-      won s' {| winner := c; fencing_token := t; began_at := began; won_at := moment_now s; won_ttl := ttl;
-               won_by := votes; confirmed_by := confirmed |}).
-    { intros confirmed s' ok confirms mo lg. rewrite !andb_true_iff, forallb_forall in ok.
-      destruct ok as ((((v & for_it) & short) & valid) & _). constructor; simpl; rewrite ?lg, ?mo.
-      - split; [now apply is_view_view | intros o; eapply picked; eassumption].
-      - intros o o_in. split; [now apply is_vote_why, for_it |]. apply past. eapply picked; eassumption.
-      - lia.
-      - now apply Z.leb_le.
-      - now apply Z.ltb_lt.
-      - destruct confirmed as [answers |]; [| exact I]. destruct confirms as (v' & each & of_log).
-        rewrite forallb_forall in each. split; [split; [now apply is_view_view | assumption] |].
-        intros o o_in. now apply is_confirmation_of with c, each. }
-    destruct confirm as [again |].
-    + destruct (pick (log s) again) as [answered |] eqn:chosen'; [| discriminate].
-      apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply andb_true_iff in ok as [ok confirms]. apply andb_true_iff in ok as [ok v'].
-      apply sayings_win; [assumption |]. intros s' mo lg. apply winning; auto.
-      repeat split; auto. intros o. eapply picked. eassumption.
-    + apply when_some in acts as [ok ->]; rewrite ?keeps_rule, ?rules in ok; rewrite ?rules. apply sayings_win; [assumption |]. intros s' mo lg. now apply winning.
-  - destruct (phase_of s c); try discriminate. destruct (pick (log s) places); [| discriminate].
-    apply when_some in acts as [_ ->]. now apply silent.
-  - destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. now apply silent.
-  - inversion acts; subst. now apply silent.
 Qed.
 
 Lemma sayings_reachable : forall s, reachable y s -> sayings s.

@@ -7,7 +7,7 @@
    itself, on its states. What a trace does not say, for instance which votes were counted, is a hint
    that the reader of traces has added: a wrong hint is refused, as `step` refuses it. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic GuardedHistory Guarded GuardedTokens GuardedExclusion.
+From Redlock Require Import Arithmetic Runs GuardedHistory Guarded GuardedTokens GuardedExclusion.
 From Redlock Require ClassicTraces.
 Import ListNotations.
 Open Scope Z_scope.
@@ -641,7 +641,7 @@ Proof.
   intros w ok l u c rest_ms held token l' s accepted claims calm d (until & told_d & valid_d & of_d).
   apply check_follows, check_app in accepted as (t & is & rest). cbn [follow] in rest.
   destruct (check_one (sizes_of w) (system_of w) t _) as [t' |] eqn:one; [| discriminate].
-  destruct (check_steps w l _ t (at_first _) is) as (run & _ & _).
+  destruct (check_steps w l _ t (at_first _ _) is) as (run & _ & _).
   destruct (check_is_told_right _ _ l _ (fun _ => None) t ltac:(discriminate) is d until told_d) as (bound & holding & least).
   apply check_one_is in one as [at_u fact_is]. cbn [at_ fact_of check_fact] in at_u, fact_is.
   apply when_some in fact_is as [says _]. unfold says_right in says. cbv zeta in says.
@@ -686,7 +686,7 @@ Proof.
   destruct (check_one (sizes_of w) (system_of w) s1 f) as [s2 |] eqn:one; [| discriminate].
   apply check_app in rest as (s3 & is3 & rest). cbn [follow] in rest.
   destruct (check_one (sizes_of w) (system_of w) s3 f') as [s4 |] eqn:one'; [| discriminate].
-  destruct (check_steps w l _ s1 (at_first _) is1) as (run1 & _ & _).
+  destruct (check_steps w l _ s1 (at_first _ _) is1) as (run1 & _ & _).
   destruct (check_one_steps w s1 f s2 run1 one) as (run2 & _ & _).
   destruct (check_steps w l' s2 s3 run2 is3) as (run3 & moments & stay).
   destruct (check_one_steps w s3 f' s4 run3 one') as (run4 & _ & stay').
@@ -764,7 +764,7 @@ Proof.
   destruct (check_one (sizes_of w) (system_of w) s3 b) as [s4 |] eqn:start; [| discriminate].
   apply check_app in rest as (s5 & is5 & rest). cbn [follow] in rest.
   destruct (check_one (sizes_of w) (system_of w) s5 f') as [s6 |] eqn:one'; [| discriminate].
-  destruct (check_steps w l _ s1 (at_first _) is1) as (run1 & _ & _).
+  destruct (check_steps w l _ s1 (at_first _ _) is1) as (run1 & _ & _).
   destruct (check_one_steps w s1 f s2 run1 one) as (run2 & _ & _).
   destruct (check_steps w l1 s2 s3 run2 is3) as (run3 & moments & stay).
   destruct (check_one_steps w s3 b s4 run3 start) as (run4 & past & stay4).

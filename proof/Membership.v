@@ -14,7 +14,7 @@
    An operator is one try of a command: the requests that carry one ballot. An operator that stops is one
    to which nothing happens any more. An operator that tries again is another one. *)
 Require Import List Bool Arith.
-From Redlock Require Import Arithmetic.
+From Redlock Require Import Arithmetic Runs.
 Import ListNotations.
 
 Definition node := nat. (* an id that a record gives to a member; an added server gets a new one *)
@@ -47,10 +47,6 @@ Record system := {
 Definition unless (y : system) (r : rule) (b : bool) : bool := drops y r || b.
 
 (* ---- lists of members -------------------------------------------------------------------------- *)
-
-Definition among (l : list node) (n : node) : bool := existsb (Nat.eqb n) l.
-Fixpoint all_differ (l : list node) : bool :=
-  match l with [] => true | n :: l => negb (among l n) && all_differ l end.
 
 Definition is_majority (held l : list node) : bool :=
   all_differ held && forallb (among l) held && (majority_of (length l) <=? length held).
@@ -114,10 +110,6 @@ Definition initial (y : system) : state := {|
 |}.
 
 (* ---- changing a state -------------------------------------------------------------------------- *)
-
-Definition update {A : Type} (f : nat -> A) (i : nat) (a : A) : nat -> A :=
-  fun j => if j =? i then a else f j.
-Arguments update : simpl never.
 
 Definition with_record s n r := {| now := now s; record_of := update (record_of s) n r; lost_at := lost_at s;
   log := log s; asked := asked s; promise_of := promise_of s; proposed := proposed s; proposed_at := proposed_at s;
@@ -183,8 +175,6 @@ Definition is_unchanged (s : state) (n : node) (k : nat) : bool :=
 (* Observations by their places in the log. *)
 Definition pick (l : list seen) (places : list nat) : option (list seen) :=
   all_some (map (nth_error l) places).
-
-Definition when (b : bool) (s : state) : option state := if b then Some s else None.
 
 (* ---- what may happen --------------------------------------------------------------------------- *)
 
@@ -305,6 +295,6 @@ Definition act (y : system) (s : state) (e : event) : option state :=
 Definition step (y : system) (s : state) (e : event) : option state :=
   match act y s e with Some s' => Some (next s') | None => None end.
 
-Inductive reachable (y : system) : state -> Prop :=
-| at_first : reachable y (initial y)
-| and_then : forall s e s', reachable y s -> step y s e = Some s' -> reachable y s'.
+Notation reachable y := (Runs.reachable (initial y) (step y)).
+Notation follows y := (Runs.follows (step y)).
+Notation run y := (Runs.run (step y)).

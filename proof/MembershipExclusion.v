@@ -2,7 +2,7 @@
 
    Locks while the list of members changes: at no moment do two clients hold one lock, if clocks run. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Membership MembershipMajorities MembershipLocks MembershipLives.
+From Redlock Require Import Arithmetic Runs Membership MembershipMajorities MembershipLocks MembershipLives.
 Import ListNotations.
 Open Scope Z_scope.
 

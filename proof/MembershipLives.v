@@ -4,7 +4,7 @@
    decided, a majority of it never goes back to an earlier one; after it was gathered to settle it, the
    witnesses never vote for the one before. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Membership MembershipMajorities MembershipLocks.
+From Redlock Require Import Arithmetic Runs Membership MembershipMajorities MembershipLocks.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -301,9 +301,6 @@ Qed.
 
 (* ---- every step ---------------------------------------------------------------------------------- *)
 
-Lemma when_some : forall b s s', when b s = Some s' -> b = true /\ s' = s.
-Proof. intros [|] s s' is; inversion is; auto. Qed.
-
 Lemma picked : forall (A : Type) (l : list A) places p, pick l places = Some p -> forall o, In o p -> In o l.
 Proof.
   intros A l places. unfold pick. induction places as [| i places IH]; simpl; intros p ok o o_in.
@@ -462,7 +459,7 @@ Proof.
   constructor; simpl; try apply i.
   - intros e less. destruct (Nat.eq_dec e (S (newest s))) as [-> | other]; [now rewrite update_same |].
     rewrite update_other by assumption. apply (lists_one_each s D i). lia.
-  - intros e less. rewrite (update_other _ _ _ e) by lia. destruct (Nat.eq_dec e (newest s)) as [-> | other].
+  - intros e less. rewrite (update_other _ _ _ _ e) by lia. destruct (Nat.eq_dec e (newest s)) as [-> | other].
     + now rewrite update_same.
     + rewrite update_other by lia. apply (lists_change s D i). lia.
   - intros e less. rewrite (update_other _ (list_of s)) by lia. destruct (Nat.eq_dec e (newest s)) as [-> | other].

@@ -13,7 +13,7 @@
    - A vote names the epoch of the node's record. A client knows it, because a request names the nonce.
    - Each resource has its own fence. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Membership MembershipMajorities.
+From Redlock Require Import Arithmetic Runs Membership MembershipMajorities.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -222,8 +222,6 @@ Definition is_renewal (c : attempt) (began_ : nat) (ttl_ : Z) (v : vote) : bool 
   (for_ v =? c)%nat && (began v =? began_)%nat && (ttl v =? ttl_) && match why v with Acquires _ => false | Renews => true end.
 
 Definition pick {A : Type} (l : list A) (places : list nat) : option (list A) := all_some (map (nth_error l) places).
-Definition when (b : bool) (s : state) : option state := if b then Some s else None.
-
 Definition is_one_change (l l' : list node) : bool :=
   match filter (fun n => negb (among l n)) l', filter (fun n => negb (among l' n)) l with
   | [n], [] => if list_eq_dec Nat.eq_dec l' (l ++ [n]) then true else false
@@ -412,9 +410,8 @@ Definition act (y : system) (s : state) (ev : event) : option state :=
 Definition step (y : system) (s : state) (ev : event) : option state :=
   match act y s ev with Some s' => Some (next s') | None => None end.
 
-Inductive reachable (y : system) : state -> Prop :=
-| at_first : reachable y (initial y)
-| and_then : forall s ev s', reachable y s -> step y s ev = Some s' -> reachable y s'.
+Notation reachable y := (Runs.reachable (initial y) (step y)).
+Notation run y := (Runs.run (step y)).
 
 Definition inside (y : system) (s : state) (c : attempt) : bool :=
   match phase_of s c with Holding until => client_clock y c (real y s) <? until | _ => false end.

@@ -3,7 +3,7 @@
    Locks while the list of members changes: runs that Coq executes. A lock survives two changes, after
    which none of the nodes that granted it counts. And for each rule what happens without it. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Membership MembershipMajorities MembershipLocks MembershipLives MembershipExclusion.
+From Redlock Require Import Arithmetic Runs Membership MembershipMajorities MembershipLocks MembershipLives MembershipExclusion.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -50,18 +50,6 @@ Proof.
   - unfold ms. lia.
   - repeat split; vm_compute; discriminate.
   - repeat split; vm_compute; discriminate.
-Qed.
-
-Fixpoint run (y : system) (s : state) (events : list event) : option state :=
-  match events with
-  | [] => Some s
-  | e :: events => match step y s e with Some s' => run y s' events | None => None end
-  end.
-
-Lemma run_reachable : forall y events s s', reachable y s -> run y s events = Some s' -> reachable y s'.
-Proof.
-  induction events as [| e events IH]; cbn [run]; intros s s' reached ran; [congruence |].
-  destruct (step y s e) eqn:happens; [| discriminate]. eauto using and_then.
 Qed.
 
 (* ---- the parts of the stories -------------------------------------------------------------------- *)

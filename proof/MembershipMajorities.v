@@ -2,7 +2,7 @@
 
    Membership changes: majorities of one list meet, and those of two consecutive lists. *)
 Require Import Lia List Bool Arith.
-From Redlock Require Import Arithmetic Membership.
+From Redlock Require Import Arithmetic Runs Membership.
 Import ListNotations.
 
 Definition obeys (y : system) : Prop := forall r, drops y r = false.
@@ -10,29 +10,7 @@ Definition obeys (y : system) : Prop := forall r, drops y r = false.
 Lemma unless_obeyed : forall y r b, obeys y -> unless y r b = b.
 Proof. intros y r b ob. unfold unless. now rewrite (ob r). Qed.
 
-Lemma update_same : forall (A : Type) (f : nat -> A) i a, update f i a i = a.
-Proof. intros. unfold update. now rewrite Nat.eqb_refl. Qed.
-
-Lemma update_other : forall (A : Type) (f : nat -> A) i j a, j <> i -> update f i a j = f j.
-Proof. intros A f i j a other. unfold update. destruct (Nat.eqb_spec j i); [contradiction | reflexivity]. Qed.
-
 (* ---- majorities meet, also those of consecutive lists ------------------------------------------ *)
-
-Lemma among_in : forall l n, among l n = true <-> In n l.
-Proof.
-  intros l n. unfold among. rewrite existsb_exists. split.
-  - intros (m & m_in & same). apply Nat.eqb_eq in same. now subst.
-  - intros n_in. exists n. now rewrite Nat.eqb_refl.
-Qed.
-
-Lemma all_differ_NoDup : forall l, all_differ l = true <-> NoDup l.
-Proof.
-  induction l as [| n l IH]; simpl; [split; intros; constructor |].
-  rewrite andb_true_iff, negb_true_iff, IH. split.
-  - intros [no one]. constructor; [| assumption]. rewrite <- among_in. congruence.
-  - intros one. inversion one as [| ? ? no one']; subst. split; [| assumption].
-    rewrite <- among_in in no. destruct (among l n); congruence.
-Qed.
 
 Record majority (held l : list node) : Prop := {
   one_each : NoDup held;
@@ -47,27 +25,11 @@ Proof.
   intros n n_in. apply among_in. auto.
 Qed.
 
-Lemma share : forall all held held' : list node, NoDup held -> NoDup held' -> incl held all -> incl held' all ->
-  length all < length held + length held' -> exists n, In n held /\ In n held'.
-Proof.
-  intros all held held' one one' of_all of_all' more.
-  destruct (Exists_dec (fun n => In n held') held (fun n => in_dec Nat.eq_dec n held')) as [found | none].
-  - apply Exists_exists in found. exact found.
-  - exfalso. assert (both : NoDup (held ++ held')).
-    { clear - one one' none. induction one as [| n l no one IH]; simpl; [assumption |].
-      constructor.
-      - rewrite in_app_iff. intros [? | ?]; [contradiction |]. apply none. now apply Exists_cons_hd.
-      - apply IH. intros e. apply none. now apply Exists_cons_tl. }
-    apply NoDup_incl_length with (l' := all) in both.
-    + rewrite app_length in both. lia.
-    + intros n. rewrite in_app_iff. intros [? | ?]; auto.
-Qed.
-
 Lemma majorities_meet : forall l held held', majority held l -> majority held' l ->
   exists n, In n held /\ In n held'.
 Proof.
   intros l held held' [one of_ enough] [one' of_' enough']. apply (share l); auto.
-  pose proof (majority_is_more_than_half (length l)). lia.
+  unfold node in *. pose proof (majority_is_more_than_half (length l)). lia.
 Qed.
 
 (* One member is added, or one is removed, or all stay. *)
@@ -113,7 +75,7 @@ Proof.
   destruct change as [n no | n there |].
   - apply (share (l ++ [n])); auto.
     + intros m m_in. apply in_or_app. auto.
-    + rewrite app_length in *. simpl in *. specialize (sizes (length l)). rewrite Nat.add_1_r in *. lia.
+    + unfold node in *. rewrite app_length in *. simpl in *. specialize (sizes (length l)). rewrite Nat.add_1_r in *. lia.
   - apply (share l); auto.
     + intros m m_in. apply of_' in m_in. now apply filter_In in m_in.
     + unfold node in *. pose proof (filter_one n l one there) as less. rewrite less in enough |- *.

@@ -12,7 +12,7 @@
    Every run with revisions is a run without them, in which nothing happens instead. So what
    MembershipExclusion.v and MembershipTokens.v prove of all runs holds of these. *)
 Require Import ZArith List Bool Arith.
-From Redlock Require Import Arithmetic Membership MembershipMajorities MembershipLocks.
+From Redlock Require Import Arithmetic Runs Membership MembershipMajorities MembershipLocks.
 Import ListNotations.
 
 Record revised := {
@@ -118,9 +118,7 @@ Definition revise (y : system) (r : revised) (e : revised_event) : option revise
       else None
   end.
 
-Inductive revised_reachable (y : system) (ttl : Z) : revised -> Prop :=
-| unrevised : revised_reachable y ttl (at_first_revision y ttl)
-| revised_further : forall r e r', revised_reachable y ttl r -> revise y r e = Some r' -> revised_reachable y ttl r'.
+Notation revised_reachable y ttl := (Runs.reachable (at_first_revision y ttl) (revise y)).
 
 (* To locks, a revision is a step in which nothing happens. *)
 Lemma nothing_happens : forall y s, step y s Passes = Some (next s).
@@ -150,5 +148,5 @@ Proof.
   intros y ttl r reached. induction reached as [|r e r' reached IH did].
   - apply at_first.
   - destruct (revise_is_a_step y r e r' did) as [ev stepped].
-    exact (and_then y (locks r) ev (locks r') IH stepped).
+    exact (and_then _ _ (locks r) ev (locks r') IH stepped).
 Qed.

@@ -3,7 +3,7 @@
    Membership changes: runs that Coq executes. Two changes complete while an operator is interrupted and
    nodes lose their data. And for each rule two lists of one epoch without it. *)
 Require Import List Bool Arith.
-From Redlock Require Import Arithmetic Membership MembershipMajorities MembershipChosen.
+From Redlock Require Import Arithmetic Runs Membership MembershipMajorities MembershipChosen.
 Import ListNotations.
 
 Definition A : operator := 0.
@@ -26,18 +26,6 @@ Definition world (members_ : nat) (dropped : option rule) : system := {|
   first := seq 0 members_;
   drops := fun r => match dropped with Some d => same_rule r d | None => false end;
 |}.
-
-Fixpoint run (y : system) (s : state) (events : list event) : option state :=
-  match events with
-  | [] => Some s
-  | e :: events => match step y s e with Some s' => run y s' events | None => None end
-  end.
-
-Lemma run_reachable : forall y events s s', reachable y s -> run y s events = Some s' -> reachable y s'.
-Proof.
-  induction events as [| e events IH]; cbn [run]; intros s s' reached ran; [congruence |].
-  destruct (step y s e) eqn:happens; [| discriminate]. eauto using and_then.
-Qed.
 
 (* ---- the parts of the stories -------------------------------------------------------------------- *)
 

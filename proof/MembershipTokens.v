@@ -2,7 +2,7 @@
 
    Locks while the list of members changes: what is known of fences, whatever data nodes lose. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Membership MembershipMajorities MembershipLocks MembershipLives MembershipExclusion.
+From Redlock Require Import Arithmetic Runs Membership MembershipMajorities MembershipLocks MembershipLives MembershipExclusion.
 Import ListNotations.
 Open Scope Z_scope.
 

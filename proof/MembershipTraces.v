@@ -9,7 +9,7 @@
    yet, is refused: that of a change which too few have promised or accepted, or which is not the one that was accepted
    before, or that is settled too early. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Membership MembershipMajorities MembershipChosen.
+From Redlock Require Import Arithmetic Runs Membership MembershipMajorities MembershipChosen.
 From Redlock Require MembershipLocks MembershipRevisions ClassicTraces.
 Import ListNotations.
 Open Scope nat_scope.
@@ -162,7 +162,7 @@ Proof.
   - destruct (step _ _ e) as [s |] eqn:happens; [| discriminate]. inversion is; subst b'; clear is. cbn [decides settles].
     split; [split; [eauto using and_then | assumption] | eauto using decided_stays].
   - destruct (MembershipRevisions.revise _ _ e) as [q |] eqn:happens; [| discriminate]. inversion is; subst b'; clear is.
-    split; [split; [assumption | eauto using MembershipRevisions.revised_further] | auto].
+    split; [split; [assumption | eauto using and_then] | auto].
   - destruct (record_of (decides b) n); [| discriminate]. destruct (_ && _); inversion is; subst. now repeat split.
   - destruct (record_of (decides b) n); [discriminate |]. destruct (MembershipLocks.stands _); inversion is; subst.
     now repeat split.

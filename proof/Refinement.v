@@ -6,7 +6,7 @@
    client (src/client) only one rule enters, which gives each vote its round: a node that owes an answer is not
    asked, and counts as not ready. The number of the round therefore needs no place in the event. *)
 Require Import ZArith NArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Classic Attempt Lease.
+From Redlock Require Import Arithmetic Runs Classic Attempt Lease.
 Import ListNotations.
 Open Scope Z_scope.
 

@@ -3,7 +3,7 @@
    The theorems of Refinement.v do not hold merely because nothing can happen: a run of the code in which a client wins
    a lock and holds it, in a system that satisfies all assumptions. *)
 Require Import ZArith NArith List Bool Arith.
-From Redlock Require Import Arithmetic Classic ClassicNeeds Attempt Lease Refinement.
+From Redlock Require Import Arithmetic Runs Classic ClassicNeeds Attempt Lease Refinement.
 Import ListNotations.
 Open Scope Z_scope.
 

@@ -11,7 +11,7 @@
    There is one resource. A reader's lock has no other. A writer's may have several, and then a node that
    has another one of them refuses: for this resource it is as if the request had not arrived. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Classic.
+From Redlock Require Import Arithmetic Runs Classic.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -312,14 +312,9 @@ Definition step (y : system) (s : state) (e : event) : option state :=
       Some (with_sent (with_sent (with_phase s c Over) (ask Delete c (now s) 0)) (ask Share_release c (now s) 0))
   end.
 
-Inductive reachable (y : system) : state -> Prop :=
-| at_first : reachable y initial
-| and_then : forall s e s', reachable y s -> step y s e = Some s' -> reachable y s'.
-
-(* t comes after s in the same run. *)
-Inductive follows (y : system) (s : state) : state -> Prop :=
-| at_once : follows y s s
-| later : forall t e u, follows y s t -> step y t e = Some u -> follows y s u.
+Notation reachable y := (Runs.reachable initial (step y)).
+Notation follows y := (Runs.follows (step y)).
+Notation run y := (Runs.run (step y)).
 
 (* ---- the rules ---------------------------------------------------------------------------------- *)
 

@@ -3,7 +3,7 @@
    Shared locks in classic mode: a writer that is inside validity is alone, and a writer that becomes a
    reader leaves no gap for another writer. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Classic Shared.
+From Redlock Require Import Arithmetic Runs Classic Shared.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -692,9 +692,6 @@ Proof.
   intros y s t c forward run won. induction run as [| t e u run [won' outside] happens]; [now split |].
   destruct (after_a_step y t e u c forward happens won'). split; auto.
 Qed.
-
-Lemma follows_reachable : forall y s t, reachable y s -> follows y s t -> reachable y t.
-Proof. induction 2; eauto using and_then. Qed.
 
 (* If c has the lock at two moments, as a writer or as a reader, then no other client had it as a writer
    between them. So a writer that became a reader goes on reading what it wrote. *)

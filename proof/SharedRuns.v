@@ -4,7 +4,7 @@
    and go; any number of readers hold together; and for each rule a run in which only this rule is not
    followed, and a writer holds together with somebody else. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Classic ClassicNeeds Shared.
+From Redlock Require Import Arithmetic Runs Classic ClassicNeeds Shared.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -79,18 +79,6 @@ Definition story (dropped : rule) : list event :=
   end.
 
 (* ---- running them ------------------------------------------------------------------------------ *)
-
-Fixpoint run (y : system) (s : state) (events : list event) : option state :=
-  match events with
-  | [] => Some s
-  | e :: events => match step y s e with Some s' => run y s' events | None => None end
-  end.
-
-Lemma run_reachable : forall y events s s', reachable y s -> run y s events = Some s' -> reachable y s'.
-Proof.
-  induction events as [| e events IH]; simpl; intros s s' reached ran; [congruence |].
-  destruct (step y s e) eqn:happens; [| discriminate]. eauto using and_then.
-Qed.
 
 Definition holds_b (y : system) (s : state) (c : attempt) (m : mode) : bool :=
   match phase_of s c with
@@ -255,7 +243,7 @@ Proof.
     { unfold majority, voters, needed. rewrite andb_false_l. cbn -[request_dec Nat.leb r].
       destruct (request_dec r r); [| contradiction]. reflexivity. }
     rewrite won. reflexivity. }
-  unfold reads_. fold r. cbn [run]. rewrite begins, first, second_, wins.
+  unfold reads_. fold r. cbn [Runs.run]. rewrite begins, first, second_, wins.
   split; [reflexivity |]. split; [assumption |]. split; [assumption |]. split; [assumption |].
   split; [simpl; apply update_same |]. intros d differ. simpl. now rewrite !update_other.
 Qed.

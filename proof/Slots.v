@@ -11,7 +11,7 @@
    before anything is sent) are followed here; ClassicNeeds.v shows what each of them is for.
    Fences are left out: in classic mode there are none. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Classic.
+From Redlock Require Import Arithmetic Runs Classic.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -232,7 +232,7 @@ Definition step (y : system) (s : state) (e : event) : option state :=
   | Settles c k =>
       match phase_of s c with
       | Trying t ttl None =>
-          if contains (order_of y c) k
+          if among (order_of y c) k
           then Some (with_sent (with_phase s c (Trying t ttl (Some k))) (ask (Take k) c (now s) ttl)) else None
       | _ => None
       end
@@ -265,9 +265,8 @@ Definition step (y : system) (s : state) (e : event) : option state :=
   | Releases c => Some (with_sent (with_phase s c Over) (ask Release c (now s) 0))
   end.
 
-Inductive reachable (y : system) : state -> Prop :=
-| at_first : reachable y initial
-| and_then : forall s e s', reachable y s -> step y s e = Some s' -> reachable y s'.
+Notation reachable y := (Runs.reachable initial (step y)).
+Notation run y := (Runs.run (step y)).
 
 (* ---- the rules ---------------------------------------------------------------------------------- *)
 

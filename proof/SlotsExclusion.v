@@ -2,7 +2,7 @@
 
    Slots: each slot has at most one holder, all holders were given the same K, and so at most K hold. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Classic Slots.
+From Redlock Require Import Arithmetic Runs Classic Slots.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -562,7 +562,7 @@ Proof.
     rewrite (assumed Keys_are_kept : keeps_data (base y) = true) in happens. discriminate.
   - (* Settles *)
     destruct (phase_of s c) as [| t ttl_ [|] | |] eqn:at_c; try discriminate.
-    destruct (contains (order_of y c) k) eqn:of_order; inversion happens; subst. apply contains_In in of_order.
+    destruct (among (order_of y c) k) eqn:of_order; inversion happens; subst. apply among_in in of_order.
     pose proof (tries_are_past s inv _ _ _ _ at_c).
     assert (on : goes_on s c (Trying t ttl_ (Some k))).
     { constructor; unfold chosen; simpl; try rewrite update_same; rewrite ?at_c; try discriminate.

@@ -4,7 +4,7 @@
    each rule a run in which only this rule is not followed, and more than K clients hold; and why
    holders are not counted. *)
 Require Import ZArith Lia List Bool Arith.
-From Redlock Require Import Arithmetic Classic ClassicNeeds Slots.
+From Redlock Require Import Arithmetic Runs Classic ClassicNeeds Slots.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -54,18 +54,6 @@ Definition story (dropped : rule) : list event :=
   end.
 
 (* ---- running them ------------------------------------------------------------------------------ *)
-
-Fixpoint run (y : system) (s : state) (events : list event) : option state :=
-  match events with
-  | [] => Some s
-  | e :: events => match step y s e with Some s' => run y s' events | None => None end
-  end.
-
-Lemma run_reachable : forall y events s s', reachable y s -> run y s events = Some s' -> reachable y s'.
-Proof.
-  induction events as [| e events IH]; simpl; intros s s' reached ran; [congruence |].
-  destruct (step y s e) eqn:happens; [| discriminate]. eauto using and_then.
-Qed.
 
 Definition holds_b (y : system) (s : state) (c : attempt) (k : slot) : bool :=
   match phase_of s c with Holding k' until => (k' =? k)%nat && (client_clock (base y) c (now s) <? until) | _ => false end.
@@ -185,7 +173,7 @@ Record counted := { set_of : node -> list attempt }.
 Definition nobody : counted := {| set_of := fun _ => [] |}.
 
 Definition asks (number : nat) (w : counted) (n : node) (c : attempt) : counted :=
-  if (length (set_of w n) <? number)%nat && negb (contains (set_of w n) c)
+  if (length (set_of w n) <? number)%nat && negb (among (set_of w n) c)
   then {| set_of := update (set_of w) n (c :: set_of w n) |} else w.
 
 Inductive counts_to (number : nat) : counted -> Prop :=
@@ -193,7 +181,7 @@ Inductive counts_to (number : nat) : counted -> Prop :=
 | one_asks : forall w n c, counts_to number w -> counts_to number (asks number w n c).
 
 Definition granted_by (nodes : nat) (w : counted) (c : attempt) : nat :=
-  length (filter (fun n => contains (set_of w n) c) (seq 0 nodes)).
+  length (filter (fun n => among (set_of w n) c) (seq 0 nodes)).
 Definition holds_counted (nodes : nat) (w : counted) (c : attempt) : Prop :=
   (majority_of nodes <= granted_by nodes w c)%nat.
 
@@ -202,7 +190,7 @@ Lemma no_set_is_too_large : forall number w, counts_to number w -> forall n, (le
 Proof.
   induction 1 as [| w n c before IH]; intros m; [simpl; lia |].
   unfold asks. destruct (length (set_of w n) <? number)%nat eqn:fewer; [| apply IH].
-  destruct (negb (contains (set_of w n) c)); [| apply IH]. simpl. apply Nat.ltb_lt in fewer.
+  destruct (negb (among (set_of w n) c)); [| apply IH]. simpl. apply Nat.ltb_lt in fewer.
   destruct (Nat.eq_dec m n) as [-> |]; [rewrite update_same; simpl; lia | now rewrite update_other].
 Qed.
 

@@ -4,7 +4,7 @@
 
    Z becomes the int of OCaml, as in Check_extracted.v: traces.ml refuses numbers of 2^61 and more. *)
 Require Import ZArith.
-From Redlock Require Import Arithmetic ClassicTraces Membership MembershipTraces.
+From Redlock Require Import Arithmetic Runs ClassicTraces Membership MembershipTraces.
 From Redlock Require Import Ints.
 
 (* Names of both systems without those of OCaml. *)

@@ -72,11 +72,11 @@ open(name, "w", encoding="utf-8").write(text.replace(old, new))
 PYTHON
     refuses "$1" "does not compile"
 }
-membership="Arithmetic Membership MembershipMajorities MembershipChosen"
+membership="Arithmetic Runs Membership MembershipMajorities MembershipChosen"
 weaker "a promise to an equal ballot" "$membership" Membership "(ballot r <? number q)" "(ballot r <=? number q)"
 weaker "half of the members is a majority" "$membership" Membership "(majority_of (length l) <=? length held)" \
     "(length l <=? 2 * length held)"
-weaker "one witness too few" "Arithmetic Membership MembershipMajorities MembershipLocks MembershipLives" MembershipLocks \
+weaker "one witness too few" "Arithmetic Runs Membership MembershipMajorities MembershipLocks MembershipLives" MembershipLocks \
     "(length l <? length held + majority_of (length l))" "(length l <=? length held + majority_of (length l))"
 # An axiom that no word of ours shows: one of the standard library.
 fresh
@@ -99,7 +99,7 @@ weaken() { # WHAT FILE FAILS SED_SCRIPT FILES...
     refuses "$what" "$fails does not compile"
 }
 weaken "an extension of another client's slot" Slots.v SlotsExclusion.v 's/if (owner key =? c)%nat$/if true/' \
-    Arithmetic.v Classic.v Slots.v SlotsExclusion.v
+    Arithmetic.v Runs.v Classic.v Slots.v SlotsExclusion.v
 weaken "a reader that is listed behind a writer's token" Shared.v SharedExclusion.v \
     's/if reader_respects_writer y then (h, false)/if false then (h, false)/' \
-    Arithmetic.v Classic.v Shared.v SharedExclusion.v
+    Arithmetic.v Runs.v Classic.v Shared.v SharedExclusion.v
