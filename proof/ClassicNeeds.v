@@ -203,3 +203,25 @@ Example clients_take_turns :
   (forall b, holds b (without None)) /\
   ends_with taking_turns A = true /\ ends_with (taking_turns ++ handing_over) B = true.
 Proof. split; [exact all_hold |]. split; vm_compute; reflexivity. Qed.
+
+(* ---- every step occurs -------------------------------------------------------------------------- *)
+
+Definition kind (e : event) : nat :=
+  match e with
+  | Time_passes _ => 0 | Begins _ _ => 1 | Arrives _ _ _ => 2 | Ends _ _ => 3 | Loses _ _ => 4 | Wins _ _ => 5
+  | Begins_extension _ _ => 6 | Extended _ _ _ _ => 7 | Repairs _ _ => 8 | Cuts _ _ => 9 | Releases _ => 10
+  end.
+Definition is_loss (e : event) : bool := match e with Loses _ _ => true | _ => false end.
+
+(* With all assumptions, every step but a loss; and that one without Keys_are_kept. *)
+Theorem every_step_occurs : exists y y' events s s',
+  (forall a, holds a y) /\ run y initial events = Some s /\ all_occur kind is_loss events /\
+  (forall a, a <> Keys_are_kept -> holds a y') /\ run y' initial (events ++ [Loses node_0 lock]) = Some s'.
+Proof.
+  set (events := taking_turns ++ handing_over ++ [Cuts B 0]).
+  destruct (can_run_to (step (without None)) initial events) as [s ran]; [vm_compute; reflexivity |].
+  destruct (can_run_to (step (without (Some Keys_are_kept))) initial (events ++ [Loses node_0 lock])) as [s' ran'];
+    [vm_compute; reflexivity |].
+  exists (without None), (without (Some Keys_are_kept)), events, s, s'.
+  split; [exact all_hold |]. split; [assumption |]. split; [all_occur |]. split; [apply others_hold | assumption].
+Qed.

@@ -234,3 +234,33 @@ Proof.
   - left. now apply inside_both.
   - right. exists g, g'. rewrite is. simpl. rewrite a, b. repeat split; auto. discriminate.
 Qed.
+
+(* ---- every step occurs -------------------------------------------------------------------------- *)
+
+Definition kind (e : event) : nat :=
+  match e with
+  | Passes => 0 | Begins _ _ => 1 | Sets _ _ _ _ => 2 | Raises _ _ _ _ _ => 3 | Bumps _ _ _ => 4
+  | Extends_ _ _ _ _ _ => 5 | Deletes _ _ => 6 | Ends _ _ => 7 | Confirms_ _ _ => 8 | Reads _ => 9 | Learns _ _ _ => 10
+  | Renames _ => 11 | Dies _ => 12 | Claims _ _ _ _ => 13 | Is_registered _ _ => 14 | Installs _ _ _ => 15
+  | Wins _ _ _ _ _ => 16 | Extended _ _ _ _ _ => 17 | Cuts _ _ => 18 | Releases _ => 19
+  end%nat.
+
+Local Open Scope nat_scope.
+
+(* Moments 0 to 76: after the recovery B wins, extends by body 3 and member 2, and cuts its lock. *)
+Definition recovers_and_extends : list event :=
+  recovery ++ b_wins_confirmed 65 3 2 6%Z ++
+  [Extends_ 3 B 73 second 6%Z; Extends_ 2 B 73 second 6%Z; Extended B 73 second [0; 1] (validity 73); Cuts B 0%Z].
+(* An operator breaks the lock, and the keys of A and B end. *)
+Definition breaks_and_ends : list event :=
+  [Bumps 3 0 9%Z; Renames 3; Releases B; Deletes 3 B] ++ passes 51 ++ [Ends 1 0; Ends 2 0].
+
+(* With all rules, and clocks that run. *)
+Theorem every_step_occurs : exists y events s, well_formed y /\ obeys y /\ clocks_run y /\
+  run y (initial y) events = Some s /\ all_occur kind (fun _ => false) events.
+Proof.
+  set (y := world false None). set (events := recovers_and_extends ++ breaks_and_ends).
+  destruct (can_run_to (step y) (initial y) events) as [s ran]; [vm_compute; reflexivity |].
+  exists y, events, s. split; [apply world_is_well_formed |]. split; [apply world_obeys |].
+  split; [apply world_clocks_run |]. split; [assumption | all_occur].
+Qed.

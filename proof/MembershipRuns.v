@@ -139,3 +139,19 @@ Proof.
   exists e, l, l'. rewrite is. simpl. split; [auto |]. split; [auto |].
   destruct (list_eq_dec Nat.eq_dec l l'); [discriminate | assumption].
 Qed.
+
+(* ---- every step occurs -------------------------------------------------------------------------- *)
+
+Definition kind (e : event) : nat :=
+  match e with
+  | Reads _ => 0 | Begins _ _ _ _ => 1 | Promises _ _ => 2 | Is_promised _ _ => 3 | Accepts _ _ => 4 | Is_accepted _ _ => 5
+  | Switches _ _ => 6 | Follows _ _ => 7 | Writes _ => 8 | Loses _ => 9 | Installs _ _ => 10
+  end.
+
+Theorem every_step_occurs : exists y events s, obeys y /\ NoDup (first y) /\
+  run y (initial y) events = Some s /\ all_occur kind (fun _ => false) events.
+Proof.
+  set (y := world 3 None). set (events := two_changes ++ [Writes 1]).
+  destruct (can_run_to (step y) (initial y) events) as [s ran]; [vm_compute; reflexivity |].
+  exists y, events, s. split; [intros r; reflexivity |]. split; [apply seq_NoDup |]. split; [assumption | all_occur].
+Qed.
