@@ -163,81 +163,147 @@ Proof.
   - intros v v_in. apply Nat.leb_le. auto.
 Qed.
 
+(* A step that changes neither phases, sets nor votes. *)
+Lemma meaning_quiet : forall s u D, invariant s D -> meaning s ->
+  (forall n, (life (nodes s n) <= life (nodes u n))%nat /\
+    forall l, (l <= life (nodes s n))%nat -> born (nodes u n) l = born (nodes s n) l) ->
+  now u = now s -> changes_well s (next u) -> phase_of u = phase_of s -> sets u = sets s -> votes u = votes s ->
+  (newest s <= newest u)%nat -> (forall e, (e <= newest s)%nat -> list_of u e = list_of s e) -> meaning (next u).
+Proof.
+  intros s u D i m lives no change ph se vo ne li. apply (meaning_step_by s _ D); simpl; auto; rewrite ?no, ?ph, ?se, ?vo; auto.
+  intros c until at_c. left. exists until. split; [assumption | lia].
+Qed.
+
+(* A step of one client. *)
+Lemma meaning_client : forall s u D c p, invariant s D -> meaning s ->
+  (forall n, (life (nodes s n) <= life (nodes u n))%nat /\
+    forall l, (l <= life (nodes s n))%nat -> born (nodes u n) l = born (nodes s n) l) ->
+  now u = now s -> nodes u = nodes s -> phase_of u = update (phase_of s) c p -> sets u = sets s -> votes u = votes s ->
+  newest u = newest s -> list_of u = list_of s -> phase_of s c <> Over \/ p = Over ->
+  (forall until, p = Holding until -> (exists old, phase_of s c = Holding old /\ until <= old) \/
+    exists e b t l, proven s c e b t l /\ until <= validity_end y c b t) -> meaning (next u).
+Proof.
+  intros s u D c p i m lives no nd ph se vo ne li not_over holding.
+  apply (meaning_step_by s _ D); simpl; auto; rewrite ?no, ?ph, ?se, ?vo, ?ne, ?li; auto.
+  - apply same_keys. intros. simpl. now rewrite nd.
+  - intros d is. destruct (Nat.eq_dec d c) as [-> |]; [| now rewrite update_other].
+    rewrite update_same. destruct not_over; congruence.
+  - intros d until is. destruct (Nat.eq_dec d c) as [-> |].
+    + rewrite update_same in is. auto.
+    + rewrite update_other in is by assumption. left. exists until. split; [assumption | lia].
+Qed.
+
+Lemma meaning_sets : forall s n c began ttl u D, invariant s D -> meaning s -> act y s (Sets n c began ttl) = Some u -> meaning (next u).
+Proof.
+  intros s n c began ttl u D i m acts.
+  assert (happens : step y s (Sets n c began ttl) = Some (next u)) by (unfold step; now rewrite acts).
+  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  destruct (has_key (nodes s n) (resource_of y c)) eqn:absent; [discriminate |].
+  assert (set_ : u = with_set (with_node s n (with_key (nodes s n) (resource_of y c)
+             (Some {| owner := c; ends := server_clock y n (life (nodes s n)) (real y s) + ttl |})))
+             (n, life (nodes s n), c, began, ttl) /\ (began <= now s)%nat)
+    by (destruct (phase_of s c); try discriminate; apply when_some in acts as [ok ->]; apply Nat.leb_le in ok; auto).
+  destruct set_ as [-> first]. apply (meaning_step_by s _ D); simpl; auto.
+  - eapply (one_key s _ n (resource_of y c)); [reflexivity | reflexivity |]. intros k has. congruence.
+  - intros n' l' c' b' t' [same | f_in]; [| auto]. inversion same; subst. right. rewrite update_same. simpl.
+    split; [lia |]. exists (now s). simpl. split; [lia |]. left. rewrite update_same. simpl. rewrite !update_same.
+    eexists. split; [reflexivity |]. simpl. unfold real. split; [reflexivity | lia].
+  - intros d until at_d. left. exists until. split; [assumption | lia].
+Qed.
+
+Lemma meaning_votes : forall s n c began ttl t u D, invariant s D -> meaning s -> act y s (Votes n c began ttl t) = Some u -> meaning (next u).
+Proof.
+  intros s n c began ttl t u D i m acts.
+  assert (happens : step y s (Votes n c began ttl t) = Some (next u)) by (unfold step; now rewrite acts).
+  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |].
+  assert (vote_ : exists v, u = with_vote (with_reads (with_node s n
+      (with_fence (nodes s n) (bumped (fence (nodes s n)) (resource_of y c) t)))
+      [observe s n e (bumped (fence (nodes s n)) (resource_of y c) t)]) v /\
+    voter v = n /\ in_life v = life (nodes s n) /\ for_ v = c /\ MembershipLocks.began v = began /\
+    MembershipLocks.ttl v = ttl /\
+    may_have_key s n c began ttl = true)
+    by (destruct (phase_of s c); try discriminate; apply when_some in acts as [ok ->]; rewrite !andb_true_iff in ok;
+        eexists; (split; [reflexivity |]); simpl; repeat (split; [reflexivity |]); apply ok).
+  destruct vote_ as (v & -> & of_ & in_ & for__ & began_ & ttl_ & has).
+  match goal with |- meaning ?w => assert (change : changes_well s w) end.
+  { apply same_keys. intros m' l x low. simpl. destruct (Nat.eq_dec m' n) as [-> | other];
+      [now rewrite update_same | now rewrite update_other]. }
+  apply (meaning_step_by s _ D); simpl; auto.
+  - intros v' [<- | v_in]; [right | auto]. unfold meant. rewrite of_, in_, for__, began_, ttl_. simpl.
+    unfold may_have_key in has. apply orb_true_iff in has as [fact | late].
+    + apply existsb_exists in fact as ([[[[n' l'] c'] b'] t'] & f_in & same).
+      rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in same. destruct same as ((((-> & ->) & ->) & ->) & ->).
+      destruct (sets_kept s m _ _ _ _ _ f_in) as [? | k]; [now left |].
+      match type of change with changes_well s ?w =>
+        destruct (kept_stays s w _ _ _ _ _ (Nat.le_succ_diag_r (now s)) change (le_n _) k) as [? | ?] end;
+        [now left | right; now left].
+    + right; right. rewrite update_same. simpl. rewrite andb_true_iff, Nat.ltb_lt, Nat.leb_le in late. exact late.
+  - intros d until at_d. left. exists until. split; [assumption | lia].
+Qed.
+
+Lemma meaning_extends : forall s n c began ttl t u D, invariant s D -> meaning s -> act y s (Extends n c began ttl t) = Some u -> meaning (next u).
+Proof.
+  intros s n c began ttl t u D i m acts.
+  assert (happens : step y s (Extends n c began ttl t) = Some (next u)) by (unfold step; now rewrite acts).
+  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |].
+  destruct (has_key (nodes s n) (resource_of y c)) as [k |] eqn:has; [| discriminate].
+  apply when_some in acts as [ok ->]. rewrite andb_true_iff, Nat.eqb_eq, Nat.leb_le in ok. destruct ok as (own & first).
+  apply (meaning_step_by s _ D); simpl; auto.
+  - eapply (one_key s _ n (resource_of y c)); [reflexivity | reflexivity |]. intros k' has'. left. eexists.
+    split; [reflexivity |]. simpl. assert (k' = k) as -> by congruence. split; [congruence | lia].
+  - intros v' [<- | v_in]; [right | auto]. right; left. exists (now s). simpl. split; [lia |]. left.
+    rewrite update_same. simpl. rewrite !update_same. eexists. split; [reflexivity |]. simpl. unfold real. split; [reflexivity | lia].
+  - intros d until at_d. left. exists until. split; [assumption | lia].
+Qed.
+
+Lemma meaning_wins : forall s c t e places until u D, invariant s D -> meaning s -> act y s (Wins c t e places until) = Some u -> meaning (next u).
+Proof.
+  intros s c t e places until u D i m acts.
+  assert (happens : step y s (Wins c t e places until) = Some (next u)) by (unfold step; now rewrite acts).
+  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  pose proof (fun c p => meaning_client s u D c p i m lives) as client.
+  destruct (phase_of s c) eqn:at_c; try discriminate. destruct (pick (votes s) places) as [l |] eqn:ps; [| discriminate].
+  apply when_some in acts as [ok ->]. rewrite !andb_true_iff, forallb_forall, !Z.leb_le in ok.
+  destruct ok as ((((count & each) & short) & _) & bound). destruct (counted s e l count) as (low & maj & not_newer_).
+  eapply client with (c := c) (p := Holding until); try reflexivity; [left; congruence |].
+  intros until0 is. inversion is; subst until0. right. exists e, began, ttl, l. split; [| assumption].
+  constructor; auto; [now apply (picked _ _ _ _ ps) |]. intros v v_in. specialize (each v v_in).
+  unfold is_acquisition in each. rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in each. intuition.
+Qed.
+
+Lemma meaning_extended : forall s c began ttl e places until u D, invariant s D -> meaning s -> act y s (Extended c began ttl e places until) = Some u -> meaning (next u).
+Proof.
+  intros s c began ttl e places until u D i m acts.
+  assert (happens : step y s (Extended c began ttl e places until) = Some (next u)) by (unfold step; now rewrite acts).
+  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  pose proof (fun c p => meaning_client s u D c p i m lives) as client.
+  destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate. destruct (pick (votes s) places) as [l |] eqn:ps; [| discriminate].
+  apply when_some in acts as [ok ->]. rewrite !andb_true_iff, forallb_forall, !Z.leb_le in ok.
+  destruct ok as ((((count & each) & short) & _) & bound). destruct (counted s e l count) as (low & maj & not_newer_).
+  eapply client with (c := c) (p := Holding (Z.max old until)); try reflexivity; [left; congruence |].
+  intros until0 is. inversion is; subst until0. destruct (Z.max_spec old until) as [[_ ->] | [_ ->]].
+  - right. exists e, began, ttl, l. split; [| assumption].
+    constructor; auto; [now apply (picked _ _ _ _ ps) |]. intros v v_in. specialize (each v v_in).
+    unfold is_renewal in each. rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in each. intuition.
+  - left. exists old. split; [assumption | lia].
+Qed.
+
 Lemma meaning_step : forall s ev s' D, invariant s D -> meaning s -> step y s ev = Some s' -> meaning s'.
 Proof.
   intros s ev s' D i m happens. pose proof (step_lives s ev s' D i happens) as lives.
   unfold step in happens. destruct (act y s ev) as [u |] eqn:acts; [| discriminate]. inversion happens; subst s'; clear happens.
-  (* A step that changes neither phases, sets nor votes. *)
-  assert (quiet : forall v, u = v -> now v = now s -> changes_well s (next v) -> phase_of v = phase_of s ->
-    sets v = sets s -> votes v = votes s -> (newest s <= newest v)%nat ->
-    (forall e, (e <= newest s)%nat -> list_of v e = list_of s e) -> meaning (next v)).
-  { intros v <- no change ph se vo ne li. apply (meaning_step_by s _ D); simpl; auto; rewrite ?no, ?ph, ?se, ?vo; auto.
-    intros c until at_c. left. exists until. split; [assumption | lia]. }
-  (* A step of one client. *)
-  assert (client : forall v c p, u = v -> now v = now s -> nodes v = nodes s -> phase_of v = update (phase_of s) c p ->
-    sets v = sets s -> votes v = votes s -> newest v = newest s -> list_of v = list_of s -> phase_of s c <> Over \/ p = Over ->
-    (forall until, p = Holding until -> (exists old, phase_of s c = Holding old /\ until <= old) \/
-      exists e b t l, proven s c e b t l /\ until <= validity_end y c b t) -> meaning (next v)).
-  { intros v c p <- no nd ph se vo ne li not_over holding.
-    apply (meaning_step_by s _ D); simpl; auto; rewrite ?no, ?ph, ?se, ?vo, ?ne, ?li; auto.
-    - apply same_keys. intros. simpl. now rewrite nd.
-    - intros d is. destruct (Nat.eq_dec d c) as [-> |]; [| now rewrite update_other].
-      rewrite update_same. destruct not_over; congruence.
-    - intros d until is. destruct (Nat.eq_dec d c) as [-> |].
-      + rewrite update_same in is. auto.
-      + rewrite update_other in is by assumption. left. exists until. split; [assumption | lia]. }
+  pose proof (meaning_quiet s u D i m lives) as quiet.
+  pose proof (fun c p => meaning_client s u D c p i m lives) as client.
   destruct ev; simpl in acts.
   - (* Passes *) inversion acts; subst. apply quiet; auto. now apply same_keys.
   - (* Begins *)
     destruct (phase_of s c) eqn:at_c; inversion acts; subst.
     eapply client with (c := c) (p := Trying (now s) ttl); try reflexivity; [left; congruence | discriminate].
-  - (* Sets *)
-    destruct (has_key (nodes s n) (resource_of y c)) eqn:absent; [discriminate |].
-    assert (set_ : u = with_set (with_node s n (with_key (nodes s n) (resource_of y c)
-               (Some {| owner := c; ends := server_clock y n (life (nodes s n)) (real y s) + ttl |})))
-               (n, life (nodes s n), c, began, ttl) /\ (began <= now s)%nat)
-      by (destruct (phase_of s c); try discriminate; apply when_some in acts as [ok ->]; apply Nat.leb_le in ok; auto).
-    destruct set_ as [-> first]. apply (meaning_step_by s _ D); simpl; auto.
-    + eapply (one_key s _ n (resource_of y c)); [reflexivity | reflexivity |]. intros k has. congruence.
-    + intros n' l' c' b' t' [same | f_in]; [| auto]. inversion same; subst. right. rewrite update_same. simpl.
-      split; [lia |]. exists (now s). simpl. split; [lia |]. left. rewrite update_same. simpl. rewrite !update_same.
-      eexists. split; [reflexivity |]. simpl. unfold real. split; [reflexivity | lia].
-    + intros d until at_d. left. exists until. split; [assumption | lia].
-  - (* Votes *)
-    destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |].
-    assert (vote_ : exists v, u = with_vote (with_reads (with_node s n
-        (with_fence (nodes s n) (bumped (fence (nodes s n)) (resource_of y c) t)))
-        [observe s n e (bumped (fence (nodes s n)) (resource_of y c) t)]) v /\
-      voter v = n /\ in_life v = life (nodes s n) /\ for_ v = c /\ MembershipLocks.began v = began /\
-      MembershipLocks.ttl v = ttl /\
-      may_have_key s n c began ttl = true)
-      by (destruct (phase_of s c); try discriminate; apply when_some in acts as [ok ->]; rewrite !andb_true_iff in ok;
-          eexists; (split; [reflexivity |]); simpl; repeat (split; [reflexivity |]); apply ok).
-    destruct vote_ as (v & -> & of_ & in_ & for__ & began_ & ttl_ & has).
-    match goal with |- meaning ?w => assert (change : changes_well s w) end.
-    { apply same_keys. intros m' l x low. simpl. destruct (Nat.eq_dec m' n) as [-> | other];
-        [now rewrite update_same | now rewrite update_other]. }
-    apply (meaning_step_by s _ D); simpl; auto.
-    + intros v' [<- | v_in]; [right | auto]. unfold meant. rewrite of_, in_, for__, began_, ttl_. simpl.
-      unfold may_have_key in has. apply orb_true_iff in has as [fact | late].
-      * apply existsb_exists in fact as ([[[[n' l'] c'] b'] t'] & f_in & same).
-        rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in same. destruct same as ((((-> & ->) & ->) & ->) & ->).
-        destruct (sets_kept s m _ _ _ _ _ f_in) as [? | k]; [now left |].
-        match type of change with changes_well s ?w =>
-          destruct (kept_stays s w _ _ _ _ _ (Nat.le_succ_diag_r (now s)) change (le_n _) k) as [? | ?] end;
-          [now left | right; now left].
-      * right; right. rewrite update_same. simpl. rewrite andb_true_iff, Nat.ltb_lt, Nat.leb_le in late. exact late.
-    + intros d until at_d. left. exists until. split; [assumption | lia].
-  - (* Extends *)
-    destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |].
-    destruct (has_key (nodes s n) (resource_of y c)) as [k |] eqn:has; [| discriminate].
-    apply when_some in acts as [ok ->]. rewrite andb_true_iff, Nat.eqb_eq, Nat.leb_le in ok. destruct ok as (own & first).
-    apply (meaning_step_by s _ D); simpl; auto.
-    + eapply (one_key s _ n (resource_of y c)); [reflexivity | reflexivity |]. intros k' has'. left. eexists.
-      split; [reflexivity |]. simpl. assert (k' = k) as -> by congruence. split; [congruence | lia].
-    + intros v' [<- | v_in]; [right | auto]. right; left. exists (now s). simpl. split; [lia |]. left.
-      rewrite update_same. simpl. rewrite !update_same. eexists. split; [reflexivity |]. simpl. unfold real. split; [reflexivity | lia].
-    + intros d until at_d. left. exists until. split; [assumption | lia].
+  - (* Sets *) exact (meaning_sets s n c began ttl u D i m acts).
+  - (* Votes *) exact (meaning_votes s n c began ttl t u D i m acts).
+  - (* Extends *) exact (meaning_extends s n c began ttl t u D i m acts).
   - (* Bumps *)
     inversion acts; subst. apply quiet; auto. apply same_keys. intros m' l x' low. simpl.
     destruct (Nat.eq_dec m' n) as [-> | other]; [now rewrite update_same | now rewrite update_other].
@@ -276,24 +342,8 @@ Proof.
   - (* Marks *)
     destruct (gathered s (newest s)); [| discriminate]. apply when_some in acts as [_ ->].
     apply quiet; auto. now apply same_keys.
-  - (* Wins *)
-    destruct (phase_of s c) eqn:at_c; try discriminate. destruct (pick (votes s) places) as [l |] eqn:ps; [| discriminate].
-    apply when_some in acts as [ok ->]. rewrite !andb_true_iff, forallb_forall, !Z.leb_le in ok.
-    destruct ok as ((((count & each) & short) & _) & bound). destruct (counted s e l count) as (low & maj & not_newer_).
-    eapply client with (c := c) (p := Holding until); try reflexivity; [left; congruence |].
-    intros until0 is. inversion is; subst until0. right. exists e, began, ttl, l. split; [| assumption].
-    constructor; auto; [now apply (picked _ _ _ _ ps) |]. intros v v_in. specialize (each v v_in).
-    unfold is_acquisition in each. rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in each. intuition.
-  - (* Extended *)
-    destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate. destruct (pick (votes s) places) as [l |] eqn:ps; [| discriminate].
-    apply when_some in acts as [ok ->]. rewrite !andb_true_iff, forallb_forall, !Z.leb_le in ok.
-    destruct ok as ((((count & each) & short) & _) & bound). destruct (counted s e l count) as (low & maj & not_newer_).
-    eapply client with (c := c) (p := Holding (Z.max old until)); try reflexivity; [left; congruence |].
-    intros until0 is. inversion is; subst until0. destruct (Z.max_spec old until) as [[_ ->] | [_ ->]].
-    + right. exists e, began, ttl, l. split; [| assumption].
-      constructor; auto; [now apply (picked _ _ _ _ ps) |]. intros v v_in. specialize (each v v_in).
-      unfold is_renewal in each. rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in each. intuition.
-    + left. exists old. split; [assumption | lia].
+  - (* Wins *) exact (meaning_wins s c t e places until u D i m acts).
+  - (* Extended *) exact (meaning_extended s c began ttl e places until u D i m acts).
   - (* Cuts *)
     destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate. apply when_some in acts as [ok ->]. apply Z.leb_le in ok.
     eapply client with (c := c) (p := Holding until); try reflexivity; [left; congruence |].

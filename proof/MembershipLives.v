@@ -206,20 +206,92 @@ Qed.
 Lemma longer_wait : forall w a b c, good_wait w a b -> b <= c -> good_wait w a c.
 Proof. intros w a b c [? ? ? ?] later. constructor; auto. lia. Qed.
 
-Lemma node_step_keeps : forall s s' D, invariant s D -> node_step s s' -> newest s' = newest s ->
-  list_of s' = list_of s -> settled s' = settled s -> gathered s' = gathered s -> invariant s' D.
+Section Node_step.
+Variables (s s' : state) (D : decisions).
+Hypothesis i : invariant s D.
+Hypothesis st : node_step s s'.
+Hypothesis new : newest s' = newest s.
+Let later : now s' = S (now s) := one_later _ _ st.
+Let be := each_becomes s s' D i st.
+
+Lemma lives_go_on : forall n, life (nodes s n) <= life (nodes s' n) /\
+  (forall l, l <= life (nodes s n) -> born (nodes s' n) l = born (nodes s n) l) /\
+  (forall l, life (nodes s n) < l <= life (nodes s' n) -> born (nodes s' n) l = now s).
 Proof.
-  intros s s' D i st new li se ga. pose proof (one_later _ _ st) as later.
-  pose proof (each_becomes s s' D i st) as be.
-  assert (lives : forall n, life (nodes s n) <= life (nodes s' n) /\
-    (forall l, l <= life (nodes s n) -> born (nodes s' n) l = born (nodes s n) l) /\
-    (forall l, life (nodes s n) < l <= life (nodes s' n) -> born (nodes s' n) l = now s)).
-  { intros n. destruct (be n) as [(-> & _ & -> & _) | lf _ bo _ | e e' _ _ _ -> -> _ | e w _ _ _ -> -> _ _].
-    - repeat split; intros; lia.
-    - rewrite lf, bo. split; [lia |]. split; intros l l_is; [apply update_other; lia |].
-      assert (l = S (life (nodes s n))) as -> by lia. now rewrite update_same.
-    - repeat split; intros; lia.
-    - repeat split; intros; lia. }
+  intros n. destruct (be n) as [(-> & _ & -> & _) | lf _ bo _ | e e' _ _ _ -> -> _ | e w _ _ _ -> -> _ _].
+  - repeat split; intros; lia.
+  - rewrite lf, bo. split; [lia |]. split; intros l l_is; [apply update_other; lia |].
+    assert (l = S (life (nodes s n))) as -> by lia. now rewrite update_same.
+  - repeat split; intros; lia.
+  - repeat split; intros; lia.
+Qed.
+
+Lemma vote_lives_still : forall v, In v (votes s') -> in_life v <= life (nodes s' (voter v)) /\
+  forall l, in_life v < l <= life (nodes s' (voter v)) -> cast_at v < born (nodes s' (voter v)) l.
+Proof.
+  intros v v_in. destruct (lives_go_on (voter v)) as (more & same & fresh).
+  destruct (new_votes _ _ st v v_in) as [old | (_ & in_ & at_ & _ & (lf & _))].
+  - destruct (vote_lives s D i v old) as [low each]. split; [lia |]. intros l l_is.
+    destruct (le_lt_dec l (life (nodes s (voter v)))) as [known | new_].
+    + rewrite same by assumption. apply each. lia.
+    + rewrite fresh by lia. now apply (votes_past s D i).
+  - split; [lia |]. intros l l_is. rewrite lf in l_is. lia.
+Qed.
+
+Lemma read_lives_still : forall o, In o (reads s') -> seen_life o <= life (nodes s' (of_node o)) /\
+  born (nodes s' (of_node o)) (seen_life o) <= seen_at o.
+Proof.
+  intros o o_in. destruct (lives_go_on (of_node o)) as (more & same & fresh).
+  destruct (new_reads _ _ st o o_in) as [old | (_ & in_ & at_ & (lf & _ & bo & _))].
+  - destruct (read_lives s D i o old) as [low each]. split; [lia |]. now rewrite same.
+  - split; [lia |]. rewrite bo, in_, at_. apply (born_past s D i).
+Qed.
+
+Lemma read_now_still : forall o, In o (reads s') -> seen_life o = life (nodes s' (of_node o)) ->
+  exists e, stands (nodes s' (of_node o)) = Intact e /\ seen_epoch o <= e.
+Proof.
+  intros o o_in is_now. destruct (new_reads _ _ st o o_in) as [old | (at_ & in_ & _ & (_ & st_ & _))].
+  - destruct (read_lives s D i o old) as [low _]. destruct (lives_go_on (of_node o)) as (more & _).
+    destruct (read_now s D i o old ltac:(lia)) as (e & at_ & less).
+    destruct (be (of_node o)) as [(_ & st_ & _) | lf _ _ _ | e0 e' was st_ ? _ _ _ | e0 w was _ _ _ _ _ _].
+    + exists e. split; [congruence | assumption].
+    + lia.
+    + exists e'. split; [assumption |]. assert (e = e0) by congruence. lia.
+    + congruence.
+  - exists (seen_epoch o). split; [congruence | lia].
+Qed.
+
+Lemma vote_now_still : forall v, In v (votes s') -> in_life v = life (nodes s' (voter v)) ->
+  exists e, stands (nodes s' (voter v)) = Intact e.
+Proof.
+  intros v v_in is_now. destruct (new_votes _ _ st v v_in) as [old | (at_ & in_ & _ & _ & (_ & st_ & _))].
+  - destruct (vote_lives s D i v old) as [low _]. destruct (lives_go_on (voter v)) as (more & _).
+    destruct (vote_now s D i v old ltac:(lia)) as (e & at_).
+    destruct (be (voter v)) as [(_ & st_ & _) | lf _ _ _ | e0 e' was st_ ? _ _ _ | e0 w was _ _ _ _ _ _].
+    + exists e. congruence.
+    + lia.
+    + eauto.
+    + congruence.
+  - exists (at_epoch v). congruence.
+Qed.
+
+Lemma votes_waited_still : forall v, In v (votes s') -> 0 < in_life v -> exists w,
+  waited (nodes s' (voter v)) (in_life v) = Some w /\ good_wait w (born (nodes s' (voter v)) (in_life v)) (cast_at v).
+Proof.
+  intros v v_in positive. destruct (lives_go_on (voter v)) as (more & same & fresh).
+  destruct (new_votes _ _ st v v_in) as [old | (at_ & in_ & cast & _ & (lf & _ & bo & wa))].
+  - destruct (votes_waited s D i v old positive) as (w & is & ok). destruct (vote_lives s D i v old) as [low _].
+    exists w. rewrite same by assumption. split; [| assumption].
+    destruct (be (voter v)) as [(_ & _ & _ & ->) | _ _ _ -> | e0 e' _ _ _ _ _ -> | e0 w' was _ _ _ _ -> _]; auto.
+    destruct (Nat.eq_dec (in_life v) (life (nodes s (voter v)))) as [is_now | other]; [| now rewrite update_other].
+    destruct (vote_now s D i v old is_now) as (e & at_). congruence.
+  - destruct (intact_waited s D i (voter v) _ at_ ltac:(lia)) as (w & is & ok). exists w.
+    rewrite wa, bo, in_, cast. auto.
+Qed.
+
+Lemma node_step_keeps : list_of s' = list_of s -> settled s' = settled s -> gathered s' = gathered s -> invariant s' D.
+Proof.
+  intros li se ga. pose proof later.
   constructor; rewrite ?new, ?li, ?se, ?ga; try apply i.
   - intros e less. destruct (decided_well s D i e less) as (? & ? & ? & k).
     split; [assumption |]. split; [assumption |]. split; [lia |].
@@ -240,35 +312,10 @@ Proof.
     pose proof (votes_past s D i v old). lia.
   - intros o o_in. destruct (new_reads _ _ st o o_in) as [old | (_ & _ & at_ & _)]; [| lia].
     pose proof (reads_past s D i o old). lia.
-  - intros v v_in. destruct (lives (voter v)) as (more & same & fresh).
-    destruct (new_votes _ _ st v v_in) as [old | (_ & in_ & at_ & _ & (lf & _))].
-    + destruct (vote_lives s D i v old) as [low each]. split; [lia |]. intros l l_is.
-      destruct (le_lt_dec l (life (nodes s (voter v)))) as [known | new_].
-      * rewrite same by assumption. apply each. lia.
-      * rewrite fresh by lia. now apply (votes_past s D i).
-    + split; [lia |]. intros l l_is. rewrite lf in l_is. lia.
-  - intros o o_in. destruct (lives (of_node o)) as (more & same & fresh).
-    destruct (new_reads _ _ st o o_in) as [old | (_ & in_ & at_ & (lf & _ & bo & _))].
-    + destruct (read_lives s D i o old) as [low each]. split; [lia |]. now rewrite same.
-    + split; [lia |]. rewrite bo, in_, at_. apply (born_past s D i).
-  - intros o o_in is_now. destruct (new_reads _ _ st o o_in) as [old | (at_ & in_ & _ & (_ & st_ & _))].
-    + destruct (read_lives s D i o old) as [low _]. destruct (lives (of_node o)) as (more & _).
-      destruct (read_now s D i o old ltac:(lia)) as (e & at_ & less).
-      destruct (be (of_node o)) as [(_ & st_ & _) | lf _ _ _ | e0 e' was st_ ? _ _ _ | e0 w was _ _ _ _ _ _].
-      * exists e. split; [congruence | assumption].
-      * lia.
-      * exists e'. split; [assumption |]. assert (e = e0) by congruence. lia.
-      * congruence.
-    + exists (seen_epoch o). split; [congruence | lia].
-  - intros v v_in is_now. destruct (new_votes _ _ st v v_in) as [old | (at_ & in_ & _ & _ & (_ & st_ & _))].
-    + destruct (vote_lives s D i v old) as [low _]. destruct (lives (voter v)) as (more & _).
-      destruct (vote_now s D i v old ltac:(lia)) as (e & at_).
-      destruct (be (voter v)) as [(_ & st_ & _) | lf _ _ _ | e0 e' was st_ ? _ _ _ | e0 w was _ _ _ _ _ _].
-      * exists e. congruence.
-      * lia.
-      * eauto.
-      * congruence.
-    + exists (at_epoch v). congruence.
+  - exact vote_lives_still.
+  - exact read_lives_still.
+  - exact read_now_still.
+  - exact vote_now_still.
   - intros o v o_in v_in one same_life early.
     destruct (new_reads _ _ st o o_in) as [old_o | (at_o & _ & seen_ & _)],
              (new_votes _ _ st v v_in) as [old_v | (at_ & in_ & _)].
@@ -277,15 +324,7 @@ Proof.
       rewrite one in at_o. assert (e = at_epoch v) by congruence. lia.
     + pose proof (votes_past s D i v old_v). lia.
     + rewrite one in at_o. assert (seen_epoch o = at_epoch v) by congruence. lia.
-  - intros v v_in positive. destruct (lives (voter v)) as (more & same & fresh).
-    destruct (new_votes _ _ st v v_in) as [old | (at_ & in_ & cast & _ & (lf & _ & bo & wa))].
-    + destruct (votes_waited s D i v old positive) as (w & is & ok). destruct (vote_lives s D i v old) as [low _].
-      exists w. rewrite same by assumption. split; [| assumption].
-      destruct (be (voter v)) as [(_ & _ & _ & ->) | _ _ _ -> | e0 e' _ _ _ _ _ -> | e0 w' was _ _ _ _ -> _]; auto.
-      destruct (Nat.eq_dec (in_life v) (life (nodes s (voter v)))) as [is_now | other]; [| now rewrite update_other].
-      destruct (vote_now s D i v old is_now) as (e & at_). congruence.
-    + destruct (intact_waited s D i (voter v) _ at_ ltac:(lia)) as (w & is & ok). exists w.
-      rewrite wa, bo, in_, cast. auto.
+  - exact votes_waited_still.
   - intros n e at_ positive. destruct (be n) as [(lf & st_ & bo & wa) | lf st_ _ _ | e0 e' was st_ _ lf bo wa | e0 w was st_ _ lf bo wa ok].
     + rewrite st_ in at_. rewrite lf, bo, wa in *. destruct (intact_waited s D i n e at_ positive) as (w & is & ok).
       exists w. split; [assumption |]. apply longer_wait with (now s); [assumption | lia].
@@ -298,6 +337,8 @@ Proof.
       try (pose proof (born_past s D i n); lia).
     rewrite lf, bo, update_same. lia.
 Qed.
+
+End Node_step.
 
 (* ---- every step ---------------------------------------------------------------------------------- *)
 
@@ -317,49 +358,61 @@ Definition decides_or_settles (ev : event) : bool :=
 
 Ltac plain := first [reflexivity | assumption | left; reflexivity | repeat split].
 
+Lemma stands_still : forall a, same_stand a a.
+Proof. repeat split. Qed.
+
+(* A step that changes one node at most, which stays in its life and its epoch, and may be seen. *)
+Lemma stay : forall s u n a l, nodes u = update (nodes s) n a \/ nodes u = nodes s -> same_stand (nodes s n) a ->
+  now u = now s -> reads u = l ++ reads s ->
+  l = [] \/ (exists e f, stands (nodes s n) = Intact e /\ l = [observe s n e f]) ->
+  votes u = votes s -> same_epochs s u -> node_step s (next u) /\ same_epochs s (next u).
+Proof.
+  intros s v n a l nd same no re which vo ep.
+  assert (all : forall m, same_stand (nodes s m) (nodes v m)).
+  { intros m. destruct nd as [-> | ->]; [| apply stands_still].
+    destruct (Nat.eq_dec m n) as [-> | other]; [now rewrite update_same | rewrite update_other by assumption; apply stands_still]. }
+  split; [| exact ep]. constructor; simpl.
+  - now apply All_stay.
+  - congruence.
+  - intros o. rewrite re. intros o_in. apply in_app_iff in o_in as [o_in | ?]; [right | auto].
+    destruct which as [-> | (e & f & at_ & ->)]; [contradiction |]. destruct o_in as [<- | []]. simpl. auto.
+  - intros w. rewrite vo. auto.
+Qed.
+
+(* The same, with a vote of this node. *)
+Lemma voted : forall s u n a v e l, nodes u = update (nodes s) n a -> same_stand (nodes s n) a ->
+  now u = now s -> reads u = l ++ reads s -> l = [] \/ (exists e f, stands (nodes s n) = Intact e /\ l = [observe s n e f]) ->
+  votes u = v :: votes s -> same_epochs s u ->
+  voter v = n -> in_life v = life (nodes s n) -> at_epoch v = e -> stands (nodes s n) = Intact e -> cast_at v = now s ->
+  began v <= now s -> node_step s (next u) /\ same_epochs s (next u).
+Proof.
+  intros s w n a v e l nd same no re which vo ep <- in_ <- at_ cast first.
+  assert (all : forall m, same_stand (nodes s m) (nodes w m)).
+  { intros m. rewrite nd.
+    destruct (Nat.eq_dec m (voter v)) as [-> | other]; [now rewrite update_same | rewrite update_other by assumption; apply stands_still]. }
+  split; [| exact ep]. constructor; simpl.
+  - now apply All_stay.
+  - congruence.
+  - intros o. rewrite re. intros o_in. apply in_app_iff in o_in as [o_in | ?]; [right | auto].
+    destruct which as [-> | (e & f & at_' & ->)]; [contradiction |]. destruct o_in as [<- | []]. simpl. auto.
+  - intros v'. rewrite vo. intros [<- | v_in]; [right | auto]. repeat split; auto; rewrite nd, update_same; apply same.
+Qed.
+
+Lemma key_stays : forall a x k, same_stand a (with_key a x k).
+Proof. repeat split. Qed.
+
+Lemma fence_stays : forall a f, same_stand a (with_fence a f).
+Proof. repeat split. Qed.
+
 Lemma step_of_nodes : forall s ev s', step y s ev = Some s' -> decides_or_settles ev = false ->
   node_step s s' /\ same_epochs s s'.
 Proof.
   intros s ev s' happens not. unfold step in happens. destruct (act y s ev) as [u |] eqn:acts; [| discriminate].
   inversion happens; subst s'; clear happens.
-  assert (refl : forall a, same_stand a a) by (repeat split).
-  (* A step that changes one node at most, which stays in its life and its epoch, and may be seen. *)
-  assert (stay : forall u n a l, nodes u = update (nodes s) n a \/ nodes u = nodes s -> same_stand (nodes s n) a ->
-    now u = now s -> reads u = l ++ reads s ->
-    l = [] \/ (exists e f, stands (nodes s n) = Intact e /\ l = [observe s n e f]) ->
-    votes u = votes s -> same_epochs s u -> node_step s (next u) /\ same_epochs s (next u)).
-  { intros v n a l nd same no re which vo ep.
-    assert (all : forall m, same_stand (nodes s m) (nodes v m)).
-    { intros m. destruct nd as [-> | ->]; [| apply refl].
-      destruct (Nat.eq_dec m n) as [-> | other]; [now rewrite update_same | rewrite update_other by assumption; apply refl]. }
-    split; [| exact ep]. constructor; simpl.
-    - now apply All_stay.
-    - congruence.
-    - intros o. rewrite re. intros o_in. apply in_app_iff in o_in as [o_in | ?]; [right | auto].
-      destruct which as [-> | (e & f & at_ & ->)]; [contradiction |]. destruct o_in as [<- | []]. simpl. auto.
-    - intros w. rewrite vo. auto. }
-  (* The same, with a vote of this node. *)
-  assert (voted : forall u n a v e l, nodes u = update (nodes s) n a -> same_stand (nodes s n) a ->
-    now u = now s -> reads u = l ++ reads s -> l = [] \/ (exists e f, stands (nodes s n) = Intact e /\ l = [observe s n e f]) ->
-    votes u = v :: votes s -> same_epochs s u ->
-    voter v = n -> in_life v = life (nodes s n) -> at_epoch v = e -> stands (nodes s n) = Intact e -> cast_at v = now s ->
-    began v <= now s -> node_step s (next u) /\ same_epochs s (next u)).
-  { intros w n a v e l nd same no re which vo ep <- in_ <- at_ cast first.
-    assert (all : forall m, same_stand (nodes s m) (nodes w m)).
-    { intros m. rewrite nd.
-      destruct (Nat.eq_dec m (voter v)) as [-> | other]; [now rewrite update_same | rewrite update_other by assumption; apply refl]. }
-    split; [| exact ep]. constructor; simpl.
-    - now apply All_stay.
-    - congruence.
-    - intros o. rewrite re. intros o_in. apply in_app_iff in o_in as [o_in | ?]; [right | auto].
-      destruct which as [-> | (e & f & at_' & ->)]; [contradiction |]. destruct o_in as [<- | []]. simpl. auto.
-    - intros v'. rewrite vo. intros [<- | v_in]; [right | auto]. repeat split; auto; rewrite nd, update_same; apply same. }
-  assert (key_stays : forall a x k, same_stand a (with_key a x k)) by (repeat split).
-  assert (fence_stays : forall a f, same_stand a (with_fence a f)) by (repeat split).
   assert (ep : same_epochs s s) by (repeat split).
   destruct ev; try discriminate; simpl in acts.
-  - (* Passes *) inversion acts; subst. apply (stay u 0 (nodes u 0) []); auto.
-  - (* Begins *) destruct (phase_of s c); inversion acts; subst. apply (stay _ 0 (nodes s 0) []); auto.
+  - (* Passes *) inversion acts; subst. apply (stay u u 0 (nodes u 0) []); auto using stands_still.
+  - (* Begins *) destruct (phase_of s c); inversion acts; subst. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
   - (* Sets *)
     destruct (has_key (nodes s n) (resource_of y c)); [discriminate |]. destruct (phase_of s c); try discriminate;
       apply when_some in acts as [_ ->]; (eapply stay with (n := n) (l := []); [left; reflexivity | apply key_stays | plain ..]).
@@ -384,7 +437,7 @@ Proof.
     inversion acts; subst. split; [| exact ep]. constructor; simpl; auto. now apply (One_loses s _ n held f).
   - (* Reads *)
     destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |]. inversion acts; subst.
-    eapply stay with (n := n); [right; reflexivity | apply refl | reflexivity | reflexivity | right; eauto | plain ..].
+    eapply stay with (n := n); [right; reflexivity | apply stands_still | reflexivity | reflexivity | right; eauto | plain ..].
   - (* Installs *)
     destruct (stands (nodes s n)) eqn:at_; [| discriminate].
     destruct (pick (reads s) places) as [[| o l] |] eqn:ps; try discriminate. apply when_some in acts as [ok ->].
@@ -406,13 +459,13 @@ Proof.
     eapply stay with (n := n); [left; reflexivity | apply fence_stays | reflexivity | reflexivity | right; eauto | plain ..].
   - (* Wins *)
     destruct (phase_of s c); try discriminate. destruct (pick (votes s) places); [| discriminate].
-    apply when_some in acts as [_ ->]. apply (stay _ 0 (nodes s 0) []); auto.
+    apply when_some in acts as [_ ->]. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
   - (* Extended *)
     destruct (phase_of s c); try discriminate. destruct (pick (votes s) places); [| discriminate].
-    apply when_some in acts as [_ ->]. apply (stay _ 0 (nodes s 0) []); auto.
+    apply when_some in acts as [_ ->]. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
   - (* Cuts *)
-    destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. apply (stay _ 0 (nodes s 0) []); auto.
-  - (* Releases *) inversion acts; subst. apply (stay _ 0 (nodes s 0) []); auto.
+    destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
+  - (* Releases *) inversion acts; subst. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
 Qed.
 
 Lemma is_one_change_one : forall l l', is_one_change l l' = true -> one_change l l'.

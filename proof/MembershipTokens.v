@@ -256,6 +256,94 @@ Proof.
     inversion is; subst. split; [reflexivity |]. exists (observe s n e f), g. rewrite re. simpl. repeat split; auto.
 Qed.
 
+Lemma act_step : forall s ev u, act y s ev = Some u -> step y s ev = Some (next u).
+Proof. intros s ev u acts. unfold step. now rewrite acts. Qed.
+
+Lemma tokens_voted : forall s n c began ttl t u D, invariant y s D -> act y s (Votes n c began ttl t) = Some u -> token_step s (next u) D.
+Proof.
+  intros s n c began ttl t u D i acts.
+  destruct (step_of_nodes y rules s (Votes n c began ttl t) (next u) (act_step _ _ _ acts) eq_refl) as [st ep]. cbn [act] in acts.
+  destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |].
+  set (f := bumped (fence (nodes s n)) (resource_of y c) t) in *.
+  assert (vote_ : (fence (nodes s n) (resource_of y c) < t)%Z /\ exists v,
+    u = with_vote (with_reads (with_node s n (with_fence (nodes s n) f)) [observe s n e f]) v /\
+    voter v = n /\ in_life v = life (nodes s n) /\ at_epoch v = e /\ cast_at v = now s /\ for_ v = c /\ why v = Acquires t).
+  { destruct (phase_of s c); try discriminate; apply when_some in acts as [ok ->];
+      rewrite !andb_true_iff, Z.ltb_lt in ok; (split; [apply ok |]); eexists; (split; [reflexivity |]); simpl; auto 10. }
+  destruct vote_ as (higher & v & -> & of_ & in_ & epoch_ & cast & for__ & why_).
+  eapply seen_of_one with (n := n) (e := e) (f := f);
+    [exact st | exact ep | simpl; now rewrite update_same | intros m other; simpl; now rewrite update_other | repeat split
+    | exact at_ | reflexivity | | | | reflexivity | |].
+  - intros x. simpl. unfold f. split; [apply bumped_grows | lia].
+  - simpl. auto.
+  - simpl. intros v0 t0 [<- | v_in] is; [right | auto]. assert (t0 = t) as -> by congruence.
+    split; [now left |]. rewrite of_, in_, epoch_, cast, for__. simpl. repeat (split; [reflexivity |]). split; [assumption |].
+    unfold f, bumped. rewrite update_same. lia.
+  - simpl. auto.
+  - simpl. auto.
+Qed.
+
+Lemma tokens_installed : forall s n places w u D, invariant y s D -> act y s (Installs n places w) = Some u -> token_step s (next u) D.
+Proof.
+  intros s n places w u D i acts.
+  destruct (step_of_nodes y rules s (Installs n places w) (next u) (act_step _ _ _ acts) eq_refl) as [st ep]. cbn [act] in acts.
+  destruct (stands (nodes s n)) eqn:at_; [| discriminate].
+  destruct (pick (reads s) places) as [[| o l] |] eqn:ps; try discriminate. apply when_some in acts as [ok ->].
+  rewrite !(keeps_rule y rules), !andb_true_iff, !forallb_forall in ok.
+  destruct ok as ((((((epochs & in_list) & maj) & since) & ordered) & fresh) & long & late).
+  rewrite Nat.leb_le in since, ordered. apply is_majority_majority in maj.
+  pose proof (picked _ _ _ _ ps) as of_log.
+  constructor; simpl; auto.
+  - intros m x same_life. destruct (Nat.eq_dec m n) as [-> | other];
+      [rewrite update_same; exact (proj1 (highest_is (fence (nodes s n)) (map fences (o :: l))) x)
+      | rewrite update_other by assumption; lia].
+  - intros m e was is. destruct (Nat.eq_dec m n) as [-> | other];
+      [| rewrite update_other in is by assumption; congruence].
+    rewrite update_same. exists (o :: l), w, (seen_epoch o). constructor.
+    + intros r r_in. pose proof (of_log r r_in) as r_read. specialize (epochs r r_in). specialize (late r r_in).
+      apply Nat.eqb_eq in epochs. apply Nat.leb_le in late. pose proof (reads_past y s D i r r_read).
+      repeat split; auto. intros x. simpl.
+      apply (proj2 (highest_is (fence (nodes s n)) (map fences (o :: l))) (fences r) x). now apply in_map.
+    + exact maj.
+    + apply (reads_known y s D i). apply of_log. now left.
+    + auto.
+Qed.
+
+Lemma tokens_raised : forall s n u D, invariant y s D -> act y s (Raises n) = Some u -> token_step s (next u) D.
+Proof.
+  intros s n u D i acts.
+  destruct (step_of_nodes y rules s (Raises n) (next u) (act_step _ _ _ acts) eq_refl) as [st ep]. cbn [act] in acts.
+  destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |]. destruct (gathered s (newest s)) as [g |] eqn:gath; [| discriminate].
+  apply when_some in acts as [ok ->]. apply Nat.eqb_eq in ok.
+  eapply seen_of_one with (n := n) (e := e);
+    [exact st | exact ep | simpl; now rewrite update_same | intros m other; simpl; now rewrite update_other | repeat split
+    | exact at_ | reflexivity | | | | reflexivity | |].
+  - intros x. simpl. lia.
+  - simpl. auto.
+  - simpl. auto.
+  - simpl. intros r [<- | r_in]; [right | auto]. rewrite <- ok in gath. rewrite <- ok. split; [reflexivity |]. exists g.
+    split; [assumption |]. intros x. lia.
+  - simpl. auto.
+Qed.
+
+Lemma tokens_won : forall s c t e places until u D, invariant y s D -> act y s (Wins c t e places until) = Some u -> token_step s (next u) D.
+Proof.
+  intros s c t e places until u D i acts.
+  destruct (step_of_nodes y rules s (Wins c t e places until) (next u) (act_step _ _ _ acts) eq_refl) as [st ep]. cbn [act] in acts.
+  destruct (phase_of s c) as [| b tl | |] eqn:at_c; try discriminate. destruct (pick (votes s) places) as [l |] eqn:ps; [| discriminate].
+  apply when_some in acts as [ok ->]. rewrite !andb_true_iff, forallb_forall, !Z.leb_le, Z.ltb_lt in ok.
+  destruct ok as ((((count & each) & short) & valid) & bound). destruct (counted y rules s e l count) as (low & maj & not_newer_).
+  constructor; simpl; auto.
+  - intros m x _. lia.
+  - intros m e' was is. congruence.
+  - intros g [<- | g_in]; [right | auto]. split; [reflexivity |]. constructor; simpl; auto.
+    + intros e' less. destruct (decided_well y s D i e' ltac:(lia)) as (_ & _ & ? & _). assumption.
+    + intros v v_in. pose proof (picked _ _ _ _ ps v v_in) as v_log. specialize (each v v_in).
+      unfold is_acquisition in each. rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in each. destruct each as (((? & ?) & ?) & why_).
+      destruct (why v) as [t' |] eqn:is; [| discriminate]. apply Z.eqb_eq in why_. subst t'.
+      pose proof (votes_past y s D i v v_log). repeat split; auto. lia.
+Qed.
+
 Lemma step_of_tokens : forall s ev s' D, invariant y s D -> step y s ev = Some s' -> decides_or_settles ev = false ->
   token_step s s' D.
 Proof.
@@ -265,31 +353,13 @@ Proof.
     raised v = raised s -> token_step s (next u) D).
   { intros v <- nd re vo gr ra. apply (plain_step s u D 0 (nodes s 0)); auto; try (intros; lia); rewrite vo; auto. }
   destruct ev; try discriminate; cbn [act] in acts.
-  - inversion acts; subst. now apply (same u).
-  - destruct (phase_of s c); inversion acts. subst u. now eapply same.
+  - (* Passes *) inversion acts; subst. now apply (same u).
+  - (* Begins *) destruct (phase_of s c); inversion acts. subst u. now eapply same.
   - (* Sets *)
     destruct (has_key (nodes s n) (resource_of y c)); [discriminate |].
     destruct (phase_of s c); try discriminate; apply when_some in acts as [_ ->];
       (eapply plain_step with (n := n); [exact st | exact ep | left; reflexivity | intros; simpl; lia | auto ..]).
-  - (* Votes *)
-    destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |].
-    set (f := bumped (fence (nodes s n)) (resource_of y c) t) in *.
-    assert (vote_ : (fence (nodes s n) (resource_of y c) < t)%Z /\ exists v,
-      u = with_vote (with_reads (with_node s n (with_fence (nodes s n) f)) [observe s n e f]) v /\
-      voter v = n /\ in_life v = life (nodes s n) /\ at_epoch v = e /\ cast_at v = now s /\ for_ v = c /\ why v = Acquires t).
-    { destruct (phase_of s c); try discriminate; apply when_some in acts as [ok ->];
-        rewrite !andb_true_iff, Z.ltb_lt in ok; (split; [apply ok |]); eexists; (split; [reflexivity |]); simpl; auto 10. }
-    destruct vote_ as (higher & v & -> & of_ & in_ & epoch_ & cast & for__ & why_).
-    eapply seen_of_one with (n := n) (e := e) (f := f);
-      [exact st | exact ep | simpl; now rewrite update_same | intros m other; simpl; now rewrite update_other | repeat split
-      | exact at_ | reflexivity | | | | reflexivity | |].
-    + intros x. simpl. unfold f. split; [apply bumped_grows | lia].
-    + simpl. auto.
-    + simpl. intros v0 t0 [<- | v_in] is; [right | auto]. assert (t0 = t) as -> by congruence.
-      split; [now left |]. rewrite of_, in_, epoch_, cast, for__. simpl. repeat (split; [reflexivity |]). split; [assumption |].
-      unfold f, bumped. rewrite update_same. lia.
-    + simpl. auto.
-    + simpl. auto.
+  - (* Votes *) exact (tokens_voted s n c began ttl t u D i acts).
   - (* Extends *)
     destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |].
     destruct (has_key (nodes s n) (resource_of y c)); [| discriminate]. apply when_some in acts as [_ ->].
@@ -317,55 +387,12 @@ Proof.
       [exact st | exact ep | reflexivity | reflexivity | repeat split | exact at_ | reflexivity | | auto | auto
       | reflexivity | auto | auto].
     intros x. simpl. lia.
-  - (* Installs *)
-    destruct (stands (nodes s n)) eqn:at_; [| discriminate].
-    destruct (pick (reads s) places) as [[| o l] |] eqn:ps; try discriminate. apply when_some in acts as [ok ->].
-    rewrite !(keeps_rule y rules), !andb_true_iff, !forallb_forall in ok.
-    destruct ok as ((((((epochs & in_list) & maj) & since) & ordered) & fresh) & long & late).
-    rewrite Nat.leb_le in since, ordered. apply is_majority_majority in maj.
-    pose proof (picked _ _ _ _ ps) as of_log.
-    constructor; simpl; auto.
-    + intros m x same_life. destruct (Nat.eq_dec m n) as [-> | other];
-        [rewrite update_same; exact (proj1 (highest_is (fence (nodes s n)) (map fences (o :: l))) x)
-        | rewrite update_other by assumption; lia].
-    + intros m e was is. destruct (Nat.eq_dec m n) as [-> | other];
-        [| rewrite update_other in is by assumption; congruence].
-      rewrite update_same. exists (o :: l), w, (seen_epoch o). constructor.
-      * intros r r_in. pose proof (of_log r r_in) as r_read. specialize (epochs r r_in). specialize (late r r_in).
-        apply Nat.eqb_eq in epochs. apply Nat.leb_le in late. pose proof (reads_past y s D i r r_read).
-        repeat split; auto. intros x. simpl.
-        apply (proj2 (highest_is (fence (nodes s n)) (map fences (o :: l))) (fences r) x). now apply in_map.
-      * exact maj.
-      * apply (reads_known y s D i). apply of_log. now left.
-      * auto.
+  - (* Installs *) exact (tokens_installed s n places w u D i acts).
   - (* Switches *)
     destruct (stands (nodes s n)) as [| old] eqn:at_; [discriminate |]. apply when_some in acts as [_ ->].
     eapply plain_step with (n := n); [exact st | exact ep | left; reflexivity | intros; simpl; lia | intros; congruence | auto ..].
-  - (* Raises *)
-    destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |]. destruct (gathered s (newest s)) as [g |] eqn:gath; [| discriminate].
-    apply when_some in acts as [ok ->]. apply Nat.eqb_eq in ok.
-    eapply seen_of_one with (n := n) (e := e);
-      [exact st | exact ep | simpl; now rewrite update_same | intros m other; simpl; now rewrite update_other | repeat split
-      | exact at_ | reflexivity | | | | reflexivity | |].
-    + intros x. simpl. lia.
-    + simpl. auto.
-    + simpl. auto.
-    + simpl. intros r [<- | r_in]; [right | auto]. rewrite <- ok in gath. rewrite <- ok. split; [reflexivity |]. exists g.
-      split; [assumption |]. intros x. lia.
-    + simpl. auto.
-  - (* Wins *)
-    destruct (phase_of s c) as [| b tl | |] eqn:at_c; try discriminate. destruct (pick (votes s) places) as [l |] eqn:ps; [| discriminate].
-    apply when_some in acts as [ok ->]. rewrite !andb_true_iff, forallb_forall, !Z.leb_le, Z.ltb_lt in ok.
-    destruct ok as ((((count & each) & short) & valid) & bound). destruct (counted y rules s e l count) as (low & maj & not_newer_).
-    constructor; simpl; auto.
-    + intros m x _. lia.
-    + intros m e' was is. congruence.
-    + intros g [<- | g_in]; [right | auto]. split; [reflexivity |]. constructor; simpl; auto.
-      * intros e' less. destruct (decided_well y s D i e' ltac:(lia)) as (_ & _ & ? & _). assumption.
-      * intros v v_in. pose proof (picked _ _ _ _ ps v v_in) as v_log. specialize (each v v_in).
-        unfold is_acquisition in each. rewrite !andb_true_iff, !Nat.eqb_eq, Z.eqb_eq in each. destruct each as (((? & ?) & ?) & why_).
-        destruct (why v) as [t' |] eqn:is; [| discriminate]. apply Z.eqb_eq in why_. subst t'.
-        pose proof (votes_past y s D i v v_log). repeat split; auto. lia.
+  - (* Raises *) exact (tokens_raised s n u D i acts).
+  - (* Wins *) exact (tokens_won s c t e places until u D i acts).
   - (* Extended *)
     destruct (phase_of s c); try discriminate. destruct (pick (votes s) places); [| discriminate].
     apply when_some in acts as [_ ->]. now eapply same.

@@ -86,27 +86,34 @@ Proof.
 Qed.
 
 (* Only its own release, or its end, takes from an attempt what a server has for it. *)
+(* An attempt whose token the key holds keeps it, or becomes a reader. *)
+Lemma serve_keeps_token : forall clock r h h' granted c least, serve y clock r h = (h', granted) ->
+  exclusive h c least -> present h' c least \/ least <= clock \/ (by_ r = c /\ is_release r).
+Proof.
+  intros clock r h h' granted c least served (e & at_h & lives). unfold is_release.
+  unfold serve, share, share_extend, share_release in served. rewrite at_h in served.
+  destruct (what r) eqn:kind.
+  - inversion served; subst. left; left. exists e. auto.
+  - destruct (Nat.eqb_spec c (by_ r)) as [same |]; inversion served; subst; left; left; simpl.
+    + eexists. split; [reflexivity | lia].
+    + exists e. auto.
+  - destruct (Nat.eqb_spec c (by_ r)) as [same |]; inversion served; subst; [auto |]. left; left. exists e. auto.
+  - rewrite (rules Reader_respects_writer : reader_respects_writer y = true) in served.
+    inversion served; subst. left; left. exists e. auto.
+  - rewrite (rules Downgrade_compares : downgrade_compares y = true) in served. simpl in served.
+    destruct (Nat.eqb_spec c (by_ r)) as [same |]; inversion served; subst; clear served.
+    + left; right. unfold listed, place_of, is_of. simpl. rewrite Nat.eqb_refl. simpl.
+      eexists. eexists. split; [reflexivity |]. split; [| split; [reflexivity |]]; lia.
+    + left; left. exists e. auto.
+  - destruct (Nat.eqb_spec c (by_ r)) as [same |]; inversion served; subst; [auto |]. left; left. exists e. auto.
+Qed.
+
 Lemma serve_keeps : forall clock r h h' granted c least, serve y clock r h = (h', granted) ->
   present h c least -> present h' c least \/ least <= clock \/ (by_ r = c /\ is_release r).
 Proof.
   intros clock r h h' granted c least served has. unfold is_release.
-  destruct has as [(e & at_h & lives) | (e & b & at_h & key_lives & has & lives)].
-  - (* the key holds its token *)
-    unfold serve, share, share_extend, share_release in served. rewrite at_h in served.
-    destruct (what r) eqn:kind.
-    + inversion served; subst. left; left. exists e. auto.
-    + destruct (Nat.eqb_spec c (by_ r)) as [same |]; inversion served; subst; left; left; simpl.
-      * eexists. split; [reflexivity | lia].
-      * exists e. auto.
-    + destruct (Nat.eqb_spec c (by_ r)) as [same |]; inversion served; subst; [auto |]. left; left. exists e. auto.
-    + rewrite (rules Reader_respects_writer : reader_respects_writer y = true) in served.
-      inversion served; subst. left; left. exists e. auto.
-    + rewrite (rules Downgrade_compares : downgrade_compares y = true) in served. simpl in served.
-      destruct (Nat.eqb_spec c (by_ r)) as [same |]; inversion served; subst; clear served.
-      * left; right. unfold listed, place_of, is_of. simpl. rewrite Nat.eqb_refl. simpl.
-        eexists. eexists. split; [reflexivity |]. split; [| split; [reflexivity |]]; lia.
-      * left; left. exists e. auto.
-    + destruct (Nat.eqb_spec c (by_ r)) as [same |]; inversion served; subst; [auto |]. left; left. exists e. auto.
+  destruct has as [token | (e & b & at_h & key_lives & has & lives)].
+  - exact (serve_keeps_token clock r h h' granted c least served token).
   - (* the key holds the marker, and the attempt has a place *)
     assert (unchanged : h' = h -> present h' c least) by (intros ->; right; exists e, b; auto).
     unfold serve in served. destruct (what r) eqn:kind; [rewrite at_h in served .. | | |].
@@ -450,6 +457,74 @@ Proof.
   - intros m0 u same. now inversion same; subst.
 Qed.
 
+Lemma invariant_begins : forall s c ttl_ s', invariant s -> step y s (Begins c ttl_) = Some s' -> invariant s'.
+Proof.
+  intros s c ttl_ s' inv happens. simpl in happens.
+  destruct (phase_of s c) eqn:at_c; inversion happens; subst.
+  assert (on : goes_on s c (Trying (now s) ttl_)).
+  { constructor; unfold only_writes; simpl; rewrite ?update_same, ?at_c; try discriminate; [auto |].
+    intros t ttl' same. inversion same. lia. }
+  apply invariant_sent; simpl.
+  - now apply invariant_phase.
+  - reflexivity.
+  - rewrite update_same. discriminate.
+  - unfold is_release, first_of. simpl. destruct (reads (begins_as y c)); intros [? | ?]; discriminate.
+  - unfold only_writes, is_writers, first_of. simpl. rewrite update_same.
+    destruct (reads (begins_as y c)); [discriminate | auto].
+Qed.
+
+Lemma invariant_arrives : forall s n m r s', invariant s -> step y s (Arrives n m r) = Some s' -> invariant s'.
+Proof.
+  intros s n m r s' inv happens. simpl in happens.
+  destruct (reaches (base y) n m) eqn:at_m; [| discriminate].
+  destruct (in_dec request_dec r (sent s)) as [sent_r |]; [| discriminate]. simpl in happens.
+  destruct (serve _ _ r (shelf_of s m)) as [h granted] eqn:served. inversion happens; subst; clear happens.
+  pose proof (invariant_shelf s m h inv (arrival_changes_well s m r h granted inv sent_r served)) as inv'.
+  destruct granted; [| assumption]. apply invariant_vote; [assumption | now apply arrival_is_meant].
+Qed.
+
+Lemma invariant_wins : forall s c until s', invariant s -> step y s (Wins c until) = Some s' -> invariant s'.
+Proof.
+  intros s c until s' inv happens. simpl in happens.
+  destruct (phase_of s c) as [| t ttl_ | |] eqn:at_c; try discriminate.
+  destruct (majority _ _ _) eqn:won; [| discriminate].
+  destruct (until <=? _) eqn:bound; inversion happens; subst; clear happens.
+  apply invariant_phase; [assumption |].
+  constructor; unfold only_writes; simpl; rewrite ?update_same, ?at_c; try discriminate; [auto |].
+  intros m u same. inversion same; subst. exists (ask (first_of y c) c t ttl_).
+  repeat split; [| assumption | lia]. now apply (attempts_are_past s inv c t ttl_).
+Qed.
+
+Lemma invariant_extended : forall s c began_ ttl_ until s', invariant s -> step y s (Extended c began_ ttl_ until) = Some s' -> invariant s'.
+Proof.
+  intros s c began_ ttl_ until s' inv happens. simpl in happens.
+  destruct (phase_of s c) as [| | m old |] eqn:at_c; try discriminate.
+  destruct (extended y s c m began_ ttl_) eqn:won; [| discriminate].
+  destruct (began_ <=? now s) eqn:past; [| discriminate]. simpl in happens.
+  destruct (client_clock (base y) c (now s) <? old); [| discriminate]. simpl in happens.
+  destruct (until <=? _) eqn:bound; inversion happens; subst; clear happens.
+  apply invariant_phase; [assumption |]. eapply holder_goes_on; [assumption | exact at_c | auto |].
+  destruct (Z.max_spec old until) as [[_ ->] | [_ ->]]; [| now apply (holders_are_proven s inv c m)].
+  unfold extended in won. apply orb_true_iff in won as [won | won].
+  - exists (ask Extend c began_ ttl_). repeat split; [simpl; lia | assumption | lia].
+  - apply andb_true_iff in won as [_ won].
+    exists (ask Share_extend c began_ ttl_). repeat split; [simpl; lia | assumption | exact (proj1 (Z.leb_le _ _) bound)].
+Qed.
+
+Lemma invariant_downgrades : forall s c ttl_ s', invariant s -> step y s (Downgrades c ttl_) = Some s' -> invariant s'.
+Proof.
+  intros s c ttl_ s' inv happens. simpl in happens.
+  destruct (phase_of s c) as [| | [|] old |] eqn:at_c; try discriminate.
+  rewrite (rules Downgrade_is_final : downgrade_is_final y = true) in happens. inversion happens; subst.
+  apply invariant_sent; simpl.
+  - apply invariant_phase; [assumption |]. eapply holder_goes_on; [assumption | exact at_c | auto |].
+    now apply (holders_are_proven s inv c Writes).
+  - reflexivity.
+  - rewrite update_same. discriminate.
+  - unfold is_release. simpl. intros [? | ?]; discriminate.
+  - unfold only_writes. simpl. rewrite update_same. discriminate.
+Qed.
+
 Lemma invariant_step : forall s e s', invariant s -> step y s e = Some s' -> invariant s'.
 Proof.
   intros s e s' inv happens.
@@ -457,24 +532,8 @@ Proof.
     simpl in happens.
   - (* Time_passes *)
     destruct (0 <=? _) eqn:forward; inversion happens; subst. apply invariant_time; [assumption | lia].
-  - (* Begins *)
-    destruct (phase_of s c) eqn:at_c; inversion happens; subst.
-    assert (on : goes_on s c (Trying (now s) ttl_)).
-    { constructor; unfold only_writes; simpl; rewrite ?update_same, ?at_c; try discriminate; [auto |].
-      intros t ttl' same. inversion same. lia. }
-    apply invariant_sent; simpl.
-    + now apply invariant_phase.
-    + reflexivity.
-    + rewrite update_same. discriminate.
-    + unfold is_release, first_of. simpl. destruct (reads (begins_as y c)); intros [? | ?]; discriminate.
-    + unfold only_writes, is_writers, first_of. simpl. rewrite update_same.
-      destruct (reads (begins_as y c)); [discriminate | auto].
-  - (* Arrives *)
-    destruct (reaches (base y) n m) eqn:at_m; [| discriminate].
-    destruct (in_dec request_dec r (sent s)) as [sent_r |]; [| discriminate]. simpl in happens.
-    destruct (serve _ _ r (shelf_of s m)) as [h granted] eqn:served. inversion happens; subst; clear happens.
-    pose proof (invariant_shelf s m h inv (arrival_changes_well s m r h granted inv sent_r served)) as inv'.
-    destruct granted; [| assumption]. apply invariant_vote; [assumption | now apply arrival_is_meant].
+  - (* Begins *) exact (invariant_begins s c ttl_ s' inv happens).
+  - (* Arrives *) exact (invariant_arrives s n m r s' inv happens).
   - (* Ends *)
     destruct (held (shelf_of s m)) as [[o e | e] |] eqn:has; [| | discriminate];
       (destruct (e <=? _) eqn:ended; inversion happens; subst);
@@ -486,46 +545,19 @@ Proof.
     apply invariant_shelf; [assumption |]. eapply place_ends_well; [assumption | eassumption | lia].
   - (* Loses *)
     rewrite (assumed Keys_are_kept : keeps_data (base y) = true) in happens. discriminate.
-  - (* Wins *)
-    destruct (phase_of s c) as [| t ttl_ | |] eqn:at_c; try discriminate.
-    destruct (majority _ _ _) eqn:won; [| discriminate].
-    destruct (until <=? _) eqn:bound; inversion happens; subst; clear happens.
-    apply invariant_phase; [assumption |].
-    constructor; unfold only_writes; simpl; rewrite ?update_same, ?at_c; try discriminate; [auto |].
-    intros m u same. inversion same; subst. exists (ask (first_of y c) c t ttl_).
-    repeat split; [| assumption | lia]. now apply (attempts_are_past s inv c t ttl_).
+  - (* Wins *) exact (invariant_wins s c until s' inv happens).
   - (* Begins_extension *)
     destruct (phase_of s c) as [| | m old |] eqn:at_c; inversion happens; subst.
     apply invariant_sent; simpl; try assumption; try reflexivity; try congruence.
     + unfold is_release. simpl. destruct (reads m); intros [? | ?]; discriminate.
     + unfold only_writes, is_writers. simpl. rewrite at_c. destruct (reads m); [discriminate | auto].
-  - (* Extended *)
-    destruct (phase_of s c) as [| | m old |] eqn:at_c; try discriminate.
-    destruct (extended y s c m began_ ttl_) eqn:won; [| discriminate].
-    destruct (began_ <=? now s) eqn:past; [| discriminate]. simpl in happens.
-    destruct (client_clock (base y) c (now s) <? old); [| discriminate]. simpl in happens.
-    destruct (until <=? _) eqn:bound; inversion happens; subst; clear happens.
-    apply invariant_phase; [assumption |]. eapply holder_goes_on; [assumption | exact at_c | auto |].
-    destruct (Z.max_spec old until) as [[_ ->] | [_ ->]]; [| now apply (holders_are_proven s inv c m)].
-    unfold extended in won. apply orb_true_iff in won as [won | won].
-    + exists (ask Extend c began_ ttl_). repeat split; [simpl; lia | assumption | lia].
-    + apply andb_true_iff in won as [_ won].
-      exists (ask Share_extend c began_ ttl_). repeat split; [simpl; lia | assumption | exact (proj1 (Z.leb_le _ _) bound)].
+  - (* Extended *) exact (invariant_extended s c began_ ttl_ until s' inv happens).
   - (* Repairs *)
     destruct (phase_of s c) as [| | m old |] eqn:at_c; inversion happens; subst.
     apply invariant_sent; simpl; try assumption; try reflexivity; try congruence.
     + unfold is_release. simpl. destruct (reads m); intros [? | ?]; discriminate.
     + unfold only_writes, is_writers. simpl. rewrite at_c. destruct (reads m); [discriminate | auto].
-  - (* Downgrades *)
-    destruct (phase_of s c) as [| | [|] old |] eqn:at_c; try discriminate.
-    rewrite (rules Downgrade_is_final : downgrade_is_final y = true) in happens. inversion happens; subst.
-    apply invariant_sent; simpl.
-    + apply invariant_phase; [assumption |]. eapply holder_goes_on; [assumption | exact at_c | auto |].
-      now apply (holders_are_proven s inv c Writes).
-    + reflexivity.
-    + rewrite update_same. discriminate.
-    + unfold is_release. simpl. intros [? | ?]; discriminate.
-    + unfold only_writes. simpl. rewrite update_same. discriminate.
+  - (* Downgrades *) exact (invariant_downgrades s c ttl_ s' inv happens).
   - (* Cuts *)
     destruct (phase_of s c) as [| | m old |] eqn:at_c; try discriminate.
     destruct (until <=? old) eqn:shorter; inversion happens; subst; clear happens.

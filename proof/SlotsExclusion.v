@@ -528,6 +528,66 @@ Proof.
   - intros k' u same. now inversion same; subst.
 Qed.
 
+Lemma invariant_begins : forall s c ttl_ s', invariant s -> step y s (Begins c ttl_) = Some s' -> invariant s'.
+Proof.
+  intros s c ttl_ s' inv happens. simpl in happens.
+  destruct (phase_of s c) eqn:at_c; inversion happens; subst.
+  assert (on : goes_on s c (Trying (now s) ttl_ None)).
+  { constructor; unfold chosen; simpl; try rewrite update_same; rewrite ?at_c; try discriminate.
+    intros ? ? ? same. inversion same; subst. split; [lia | auto]. }
+  apply invariant_sent; simpl; try discriminate.
+  - now apply invariant_phase.
+  - reflexivity.
+  - rewrite update_same. discriminate.
+  - intros k [? | ?]; discriminate.
+  - intros t ttl' k _ same. rewrite update_same in same. now inversion same.
+Qed.
+
+Lemma invariant_arrives : forall s n m r s', invariant s -> step y s (Arrives n m r) = Some s' -> invariant s'.
+Proof.
+  intros s n m r s' inv happens. simpl in happens.
+  destruct (reaches (base y) n m) eqn:at_m; [| discriminate].
+  destruct (in_dec request_dec r (sent s)) as [sent_r |]; [| discriminate].
+  destruct (may_arrive y s m r) eqn:may; [| discriminate]. simpl in happens.
+  destruct (serve _ _ r (keys s m)) as [held taken] eqn:served. inversion happens; subst; clear happens.
+  pose proof (invariant_arrival s m r held taken inv sent_r may served) as inv'.
+  destruct taken as [k |]; [| assumption]. destruct (claim_of s r k) as [q |] eqn:claims; [| assumption].
+  apply invariant_vote; [assumption | now apply (arrival_is_meant s n m r held k)].
+Qed.
+
+Lemma invariant_settles : forall s c k s', invariant s -> step y s (Settles c k) = Some s' -> invariant s'.
+Proof.
+  intros s c k s' inv happens. simpl in happens.
+  destruct (phase_of s c) as [| t ttl_ [|] | |] eqn:at_c; try discriminate.
+  destruct (among (order_of y c) k) eqn:of_order; inversion happens; subst. apply among_in in of_order.
+  pose proof (tries_are_past s inv _ _ _ _ at_c).
+  assert (on : goes_on s c (Trying t ttl_ (Some k))).
+  { constructor; unfold chosen; simpl; try rewrite update_same; rewrite ?at_c; try discriminate.
+    - intros k' same. inversion same; now subst.
+    - intros ? ? ? same. inversion same; subst. eauto. }
+  apply invariant_sent; simpl; try discriminate.
+  - now apply invariant_phase.
+  - reflexivity.
+  - rewrite update_same. discriminate.
+  - intros k' [same | same]; inversion same; subst. right. unfold chosen. simpl. now rewrite update_same.
+  - intros k' same. inversion same; now subst.
+  - intros t' ttl' o _ same. rewrite update_same in same. now inversion same.
+Qed.
+
+Lemma invariant_wins : forall s c until s', invariant s -> step y s (Wins c until) = Some s' -> invariant s'.
+Proof.
+  intros s c until s' inv happens. simpl in happens.
+  destruct (phase_of s c) as [| t ttl_ [k |] | |] eqn:at_c; try discriminate.
+  destruct (majority _ _ _) eqn:won; [| discriminate].
+  destruct (until <=? _) eqn:bound; inversion happens; subst; clear happens.
+  apply invariant_phase; [assumption |].
+  constructor; unfold chosen; simpl; try rewrite update_same; rewrite ?at_c; try discriminate.
+  - auto.
+  - intros k' same. inversion same; subst. apply (choices_fit s inv). unfold chosen. now rewrite at_c.
+  - intros k' u same. inversion same; subst. exists (took c k' t ttl_). repeat split; [| assumption | lia].
+    simpl. now apply (tries_are_past s inv c t ttl_ (Some k')).
+Qed.
+
 Lemma invariant_step : forall s e s', invariant s -> step y s e = Some s' -> invariant s'.
 Proof.
   intros s e s' inv happens.
@@ -535,62 +595,22 @@ Proof.
     simpl in happens.
   - (* Time_passes *)
     destruct (0 <=? _) eqn:forward; inversion happens; subst. apply invariant_time; [assumption | lia].
-  - (* Begins *)
-    destruct (phase_of s c) eqn:at_c; inversion happens; subst.
-    assert (on : goes_on s c (Trying (now s) ttl_ None)).
-    { constructor; unfold chosen; simpl; try rewrite update_same; rewrite ?at_c; try discriminate.
-      intros ? ? ? same. inversion same; subst. split; [lia | auto]. }
-    apply invariant_sent; simpl; try discriminate.
-    + now apply invariant_phase.
-    + reflexivity.
-    + rewrite update_same. discriminate.
-    + intros k [? | ?]; discriminate.
-    + intros t ttl' k _ same. rewrite update_same in same. now inversion same.
-  - (* Arrives *)
-    destruct (reaches (base y) n m) eqn:at_m; [| discriminate].
-    destruct (in_dec request_dec r (sent s)) as [sent_r |]; [| discriminate].
-    destruct (may_arrive y s m r) eqn:may; [| discriminate]. simpl in happens.
-    destruct (serve _ _ r (keys s m)) as [held taken] eqn:served. inversion happens; subst; clear happens.
-    pose proof (invariant_arrival s m r held taken inv sent_r may served) as inv'.
-    destruct taken as [k |]; [| assumption]. destruct (claim_of s r k) as [q |] eqn:claims; [| assumption].
-    apply invariant_vote; [assumption | now apply (arrival_is_meant s n m r held k)].
+  - (* Begins *) exact (invariant_begins s c ttl_ s' inv happens).
+  - (* Arrives *) exact (invariant_arrives s n m r s' inv happens).
   - (* Ends *)
     destruct (keys s m k) as [key |] eqn:has; [| discriminate].
     destruct (ends key <=? _) eqn:ended; inversion happens; subst.
     eapply invariant_ends; [assumption | eassumption | lia].
   - (* Loses *)
     rewrite (assumed Keys_are_kept : keeps_data (base y) = true) in happens. discriminate.
-  - (* Settles *)
-    destruct (phase_of s c) as [| t ttl_ [|] | |] eqn:at_c; try discriminate.
-    destruct (among (order_of y c) k) eqn:of_order; inversion happens; subst. apply among_in in of_order.
-    pose proof (tries_are_past s inv _ _ _ _ at_c).
-    assert (on : goes_on s c (Trying t ttl_ (Some k))).
-    { constructor; unfold chosen; simpl; try rewrite update_same; rewrite ?at_c; try discriminate.
-      - intros k' same. inversion same; now subst.
-      - intros ? ? ? same. inversion same; subst. eauto. }
-    apply invariant_sent; simpl; try discriminate.
-    + now apply invariant_phase.
-    + reflexivity.
-    + rewrite update_same. discriminate.
-    + intros k' [same | same]; inversion same; subst. right. unfold chosen. simpl. now rewrite update_same.
-    + intros k' same. inversion same; now subst.
-    + intros t' ttl' o _ same. rewrite update_same in same. now inversion same.
+  - (* Settles *) exact (invariant_settles s c k s' inv happens).
   - (* Leaves *)
     destruct (chosen s c) as [k |] eqn:at_c; inversion happens; subst.
     apply invariant_sent; simpl; try discriminate; try assumption; try reflexivity.
     + unfold chosen in at_c. destruct (phase_of s c); discriminate.
     + intros k' [same | same]; inversion same; subst. now right.
     + intros t ttl_ k' [same | (? & same)]; discriminate.
-  - (* Wins *)
-    destruct (phase_of s c) as [| t ttl_ [k |] | |] eqn:at_c; try discriminate.
-    destruct (majority _ _ _) eqn:won; [| discriminate].
-    destruct (until <=? _) eqn:bound; inversion happens; subst; clear happens.
-    apply invariant_phase; [assumption |].
-    constructor; unfold chosen; simpl; try rewrite update_same; rewrite ?at_c; try discriminate.
-    + auto.
-    + intros k' same. inversion same; subst. apply (choices_fit s inv). unfold chosen. now rewrite at_c.
-    + intros k' u same. inversion same; subst. exists (took c k' t ttl_). repeat split; [| assumption | lia].
-      simpl. now apply (tries_are_past s inv c t ttl_ (Some k')).
+  - (* Wins *) exact (invariant_wins s c until s' inv happens).
   - (* Begins_extension *)
     destruct (phase_of s c) eqn:at_c; inversion happens; subst.
     apply invariant_sent; simpl; try discriminate; try assumption; try reflexivity; try congruence.
