@@ -457,14 +457,9 @@ Proof.
     destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |]. destruct (gathered s (newest s)); [| discriminate].
     apply when_some in acts as [_ ->].
     eapply stay with (n := n); [left; reflexivity | apply fence_stays | reflexivity | reflexivity | right; eauto | plain ..].
-  - (* Wins *)
-    destruct (phase_of s c); try discriminate. destruct (pick (votes s) places); [| discriminate].
-    apply when_some in acts as [_ ->]. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
-  - (* Extended *)
-    destruct (phase_of s c); try discriminate. destruct (pick (votes s) places); [| discriminate].
-    apply when_some in acts as [_ ->]. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
-  - (* Cuts *)
-    destruct (phase_of s c); try discriminate. apply when_some in acts as [_ ->]. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
+  - (* Wins *) take_apart acts. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
+  - (* Extended *) take_apart acts. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
+  - (* Cuts *) take_apart acts. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
   - (* Releases *) inversion acts; subst. apply (stay s _ 0 (nodes s 0) []); auto using stands_still.
 Qed.
 

@@ -40,6 +40,8 @@ plant "an axiom" "leaves something unproved" 'Axiom wrong : 1 = 2.'
 plant "a lemma without a proof" "leaves something unproved" 'Lemma wrong : 1 = 2. Admitted.'
 plant "an assumption outside a section" "an assumption outside a section" 'Hypothesis wrong : 1 = 2.'
 plant "a lemma that is false" "does not compile" 'Lemma wrong : 1 = 2. Proof. reflexivity. Qed.'
+plant "a proof of 61 lines" "a proof is over 60 lines" \
+    "Lemma long : 1 = 1.$(printf '\nProof.'; printf '\n  idtac.%.0s' {1..58}; printf '\n  reflexivity.\nQed.')"
 plant "a theorem that is not listed" "theorems.txt does not have more" 'Theorem more : 1 + 2 = 3. Proof. reflexivity. Qed.'
 changed() { # WHAT MESSAGE FILE SED_SCRIPT
     fresh
