@@ -305,8 +305,8 @@ redlock_lock_new_multi(struct redlock_client *client, const struct redlock_bytes
                        struct redlock_lock **lock, struct redlock_error *error);
 /* Frees a lock: cancels an acquisition and releases what is held, without waiting. No callback of
  * this lock runs after it returns: a `done` that is still due is called here, with CANCELLED, and
- * it waits for a callback that runs in another thread. In these callbacks calls on the lock end
- * with CANCELLED. */
+ * must not free the lock; and it waits for a callback that runs in another thread. In these
+ * callbacks calls on the lock end with CANCELLED. */
 REDLOCK_API void redlock_lock_free(struct redlock_lock *lock);
 
 /* One try. OK, HELD, NO_QUORUM, EXPIRED, CANCELLED, NO_MEMORY, BUSY, TWICE_LISTED, GUARDED_NODES,

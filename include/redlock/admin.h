@@ -149,13 +149,13 @@ static inline void redlock_wait_status_init(struct redlock_wait_status *status) 
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_lock_wait_status(struct redlock_lock *lock,
                                                             struct redlock_wait_status *status);
 
-/* Waits for at most `wait_ms` (0: looks once; or REDLOCK_WAIT_FOREVER) until a majority of nodes
- * holds no key under the resource. It takes nothing and enters no queue, so the answer is a hint:
- * another client may have the lock when this returns. Where a majority of nodes notifies of
- * changes, it looks again on each notification and when the key ends, else after a random 50 to 250
- * ms. Blocks; nodes that are down are waited for. OK: free. HELD: not free in that time. NO_QUORUM:
- * too few nodes answered the last look. BAD_ARGUMENT, NO_MEMORY, SYSTEM, TWICE_LISTED,
- * TWO_QUORUMS, GUARDED_NODES, FORKED. */
+/* Waits for at most `wait_ms` (0: looks once; or REDLOCK_WAIT_FOREVER) and the node timeout of the
+ * last look until a majority of nodes holds no key under the resource. It takes nothing and enters
+ * no queue, so the answer is a hint: another client may have the lock when this returns. Where a
+ * majority of nodes notifies of changes, it looks again on each notification and when the key ends,
+ * else after a random 50 to 250 ms. Blocks; nodes that are down are waited for. OK: free. HELD: not
+ * free in that time. NO_QUORUM: too few nodes answered the last look. BAD_ARGUMENT, NO_MEMORY,
+ * SYSTEM, TWICE_LISTED, TWO_QUORUMS, GUARDED_NODES, FORKED. */
 REDLOCK_API REDLOCK_MUST_CHECK int redlock_await_free(struct redlock_client *client,
                                                       const void *resource, size_t bytes,
                                                       int64_t wait_ms);

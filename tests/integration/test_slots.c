@@ -530,6 +530,42 @@ static void test_all_or_none(void **state) {
     redlock_client_free(client);
 }
 
+struct slow {
+    atomic_int began, ended;
+};
+
+static void slowly(void *context, struct redlock_lock *lock, int result) {
+    struct slow *slow = context;
+    (void)lock, (void)result;
+    slow->began = 1;
+    nap_ms(150);
+    slow->ended = 1;
+}
+
+/* To free the first lock is to wait for `done`, whichever lock was the last to be taken. */
+static void test_done_is_of_the_first(void **state) {
+    (void)state;
+    struct redlock_client *client = open_client(&classic, NULL);
+    struct redlock_lock *held = new_lock(client, "of the first, 2", NULL);
+    for (int round = 0; round < 2; round++) { /* all are taken; the last is not free */
+        struct redlock_lock *locks[SEVERAL];
+        struct slow slow = {0};
+        for (int i = 0; i < SEVERAL; i++) {
+            char name[20];
+            snprintf(name, sizeof name, "of the first, %d", i);
+            locks[i] = new_lock(client, name, NULL);
+        }
+        if (round == 1) assert_result(redlock_acquire(held, 5000), REDLOCK_OK);
+        assert_result(redlock_acquire_all_start(locks, SEVERAL, 0, slowly, &slow), REDLOCK_OK);
+        wait_until(slow.began, 5000);
+        redlock_lock_free(locks[0]);
+        assert_int_equal(slow.ended, 1);
+        for (int i = 1; i < SEVERAL; i++) redlock_lock_free(locks[i]);
+    }
+    redlock_lock_free(held);
+    redlock_client_free(client);
+}
+
 struct shelf {
     atomic_uint taken; /* slots, by all takers */
     atomic_uint most, rounds[TAKERS];
@@ -658,6 +694,7 @@ int main(void) {
         cmocka_unit_test(test_one_round_trip),
         cmocka_unit_test_prestate(test_all_or_none, &blocking),
         cmocka_unit_test_prestate(test_all_or_none, &started),
+        cmocka_unit_test(test_done_is_of_the_first),
         cmocka_unit_test(test_takers_of_several),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -141,12 +141,23 @@ struct started {
     struct redlock_lock *locks[];
 };
 
-static void finish(struct started *started, int result) {
+/* In a callback of `lock`. To free the first lock is to wait for `done`, so it is a callback of
+ * that one; without memory it is called here. */
+static void finish(struct started *started, const struct redlock_lock *lock, int result) {
     struct redlock_lock *first = started->all.locks[0];
+    struct redlock_client *client = started->all.client;
     redlock_done_fn *done = started->done;
     void *context = started->context;
+    struct extra *extra = NULL;
     free(started);
-    done(context, first, result);
+    if (lock != first) {
+        if (client_enter(client) != REDLOCK_OK) return;
+        extra = extra_take(first, false);
+        if (extra) op_begin(first, &extra->op, done, context);
+        if (extra) op_finish(first, &extra->op, result);
+        client_leave(client);
+    }
+    if (!extra) done(context, first, result);
 }
 
 static redlock_done_fn on_first, on_other, on_released;
@@ -167,12 +178,11 @@ static int take_first(struct started *started) {
 static void on_back(void *context, struct redlock_lock *first, int result) {
     struct started *started = context;
     struct redlock_client *client = started->all.client;
-    (void)first;
     if (client_enter(client) != REDLOCK_OK) return;
     net_timer_set(client->net, &started->timer, RL_NEVER);
     client_leave(client);
     if (result == REDLOCK_OK) result = take_first(started);
-    if (result != REDLOCK_OK) finish(started, result);
+    if (result != REDLOCK_OK) finish(started, first, result);
 }
 
 static void on_timer(struct net_timer *timer) {
@@ -198,54 +208,52 @@ static int start_away(struct started *started) {
 }
 
 /* None is held. */
-static void again(struct started *started) {
+static void again(struct started *started, const struct redlock_lock *lock) {
     int result = started->result;
     const bool ends = started->last || !may_pass(result);
     if (!ends) result = start_away(started);
-    if (ends || result != REDLOCK_OK) finish(started, result);
+    if (ends || result != REDLOCK_OK) finish(started, lock, result);
 }
 
 static void on_released(void *context, struct redlock_lock *lock, int result) {
     struct started *started = context;
-    (void)lock, (void)result;
-    if (--started->pending == 0) again(started);
+    (void)result;
+    if (--started->pending == 0) again(started, lock);
 }
 
 /* Each of them was tried. */
-static void decide(struct started *started) {
+static void decide(struct started *started, const struct redlock_lock *lock) {
     const struct all *all = &started->all;
     if (started->result == REDLOCK_OK) started->result = held_result(all);
     if (started->result == REDLOCK_OK) {
-        finish(started, REDLOCK_OK);
+        finish(started, lock, REDLOCK_OK);
         return;
     }
     (void)!redlock_release_many_start(all->locks, all->count, started->results, on_released,
                                       started);
     count_pending(started, all->count);
-    if (started->pending == 0) again(started);
+    if (started->pending == 0) again(started, lock);
 }
 
 static void on_other(void *context, struct redlock_lock *lock, int result) {
     struct started *started = context;
-    (void)lock;
     if (result != REDLOCK_OK) started->result = result;
-    if (--started->pending == 0) decide(started);
+    if (--started->pending == 0) decide(started, lock);
 }
 
 static void on_first(void *context, struct redlock_lock *first, int result) {
     struct started *started = context;
     const size_t others = started->all.count - 1;
-    (void)first;
     started->result = result;
     if (result != REDLOCK_OK) {
-        again(started);
+        again(started, first);
         return;
     }
     started->result = others ? redlock_acquire_many_start(started->locks + 1, others, 0,
                                                           started->results, on_other, started)
                              : REDLOCK_OK;
     count_pending(started, others);
-    if (started->pending == 0) decide(started);
+    if (started->pending == 0) decide(started, first);
 }
 
 int redlock_acquire_all_start(struct redlock_lock *const *locks, size_t count, int64_t wait_ms,
