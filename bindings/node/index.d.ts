@@ -100,11 +100,11 @@ export class Client implements AsyncDisposable {
   acquire(resource: Resource | readonly Resource[], options?: LockOptions): Promise<Lock>;
   /** One try. Null: another client has it. */
   tryAcquire(resource: Resource | readonly Resource[], options?: Omit<LockOptions, 'wait'>): Promise<Lock | null>;
-  /** Holds the lock while `work` runs, and returns what it returns. */
+  /** Holds the lock while `work` runs, and returns what it returns. Rejects as `work` does, or with LockLost, unless `signal` has reported the loss. */
   using<T>(resource: Resource | readonly Resource[], options: LockOptions, work: (lock: Lock) => T | Promise<T>): Promise<T>;
   /** Guarded: waits until this client leads. `lock.fence` is the term; to resign, release the lock. */
   elect(resource: Resource, options?: Omit<LockOptions, 'owner' | 'shared' | 'slots'> & { id?: string }): Promise<Lock>;
-  /** Guarded: who leads, now and after each change. */
+  /** Guarded: who leads, now and after each change. An abort of `signal` ends it also while it waits. */
   observe(resource: Resource, options?: { signal?: AbortSignal }): AsyncGenerator<Leader, void, void>;
   /** Whether locks and operations keep the process alive. They do. */
   ref(): this;

@@ -3,6 +3,7 @@
 // The package libredlock; index.d.ts documents it. addon.c has the calls, and this file makes promises of what they
 // report. What begins in one turn of the event loop begins together, so that its requests leave in one write to each node.
 'use strict';
+const { setMaxListeners } = require('node:events');
 const native = require('./load.js');
 
 const OK = 0, HELD = -1, NO_QUORUM = -2, LOST = -4, CANCELLED = -5, BAD_ARGUMENT = -6;
@@ -38,7 +39,10 @@ function check(made) {
 
 // Those that hold or do something. They are not collected, and when the process ends they release what they hold.
 const active = new Set();
-process.on('exit', () => active.forEach((session) => native.close(session.handle)));
+process.on('exit', () => active.forEach((session) => {
+  native.close(session.handle);
+  for (const entry of session.entries) if (entry) entry.held = false;
+}));
 
 /** What a client and its locks share. */
 class Session {
@@ -128,7 +132,8 @@ class Entry {
 
   error(result) {
     const [sentence, cure] = native.why(this.session.handle, this.number, result);
-    return failure(result, `${[this.name].flat().join(', ')}: ${sentence}`, cure);
+    const names = [this.name].flat().map((name) => (typeof name === 'string' ? name : Buffer.from(name).toString()));
+    return failure(result, `${names.join(', ')}: ${sentence}`, cure);
   }
 
   run(wait, settle) {
@@ -183,10 +188,11 @@ class Entry {
   /** Each promise more on the way of a usual lock costs the event loop time. */
   acquire(wait, signal) {
     return new Promise((resolve) => {
+      const stop = signal && (() => this.stop());
+      signal?.addEventListener('abort', stop);
       this.session.busy(1);
       if (!signal) return this.run(wait, resolve);
-      const stop = () => this.stop();
-      signal.addEventListener('abort', stop);
+      if (signal instanceof AbortSignal) setMaxListeners(0, signal); // one signal ends many waits
       this.run(wait, (result) => {
         signal.removeEventListener('abort', stop);
         resolve(result);
@@ -318,11 +324,13 @@ class Client {
     this.#session = new Session(Array.isArray(nodes) ? nodes.join(',') : nodes, { ...options, mode });
   }
 
-  async acquire(resource, options = {}) {
-    const { signal, wait = Infinity } = options;
+  async acquire(resource, options) {
+    options ??= {};
+    const { signal, slots, wait = Infinity } = options;
     if (typeof wait !== 'number' || !(wait >= 0)) throw new TypeError('wait: a number of milliseconds, 0 or more, is expected');
     if (options.holdMax !== undefined && !(options.holdMax > 0))
       throw failure(BAD_ARGUMENT, 'holdMax: a number of milliseconds above 0 is expected'); // the library takes 0 as no limit
+    if (slots !== undefined && !(Number.isInteger(slots) && slots > 0)) throw failure(BAD_ARGUMENT, 'slots: a whole number from 1 to 64 is expected');
     signal?.throwIfAborted();
     this.#session.check();
     const entry = new Entry(this.#session, resource, options);
@@ -342,11 +350,15 @@ class Client {
 
   async using(resource, options, work) {
     const lock = await this.acquire(resource, options);
+    let made;
     try {
-      return await work(lock);
-    } finally {
-      await lock.release();
+      made = await work(lock);
+    } catch (error) {
+      await lock.release().catch(() => {}); // the error of `work` says more than that of a loss
+      throw error;
     }
+    await lock[asyncDispose]();
+    return made;
   }
 
   elect(resource, { id, ...options } = {}) {

@@ -92,7 +92,7 @@ const cases = {
     for (const none of [undefined, '', []]) assert.throws(() => new Client(none), { code: 'BAD_ARGUMENT' });
     for (const options of [{ ttl: '30' }, { wait: NaN }, { wait: -1 }, { wait: '5' }, { owner: 7 }])
       await assert.rejects(client.acquire('tide', options), TypeError);
-    for (const options of [{ ttl: 1 }, { ttl: Infinity }, { slots: -1 }, { slots: 65 }, { holdMax: -5 }, { holdMax: 0 }])
+    for (const options of [{ ttl: 1 }, { ttl: Infinity }, { slots: -1 }, { slots: 0 }, { slots: 1.5 }, { slots: 65 }, { holdMax: -5 }, { holdMax: 0 }])
       await assert.rejects(client.acquire('tide', options), { code: 'BAD_ARGUMENT' });
     for (const resource of [undefined, 5, {}, [5], new Float64Array(3)]) await assert.rejects(client.acquire(resource));
     for (const resource of ['', [], Array(65).fill('a'), 'redlock:node', 'x'.repeat(70000)])
@@ -120,6 +120,13 @@ const cases = {
       stop.abort(why);
       await assert.rejects(waiting, why);
     }
+    const stop = new AbortController(), warned = [];
+    process.on('warning', (warning) => warned.push(warning));
+    const many = Array.from({ length: 20 }, () => client.acquire('tide', { signal: stop.signal })); // one signal for all
+    stop.abort();
+    for (const each of many) await assert.rejects(each, { name: 'AbortError' });
+    await sleep(1);
+    assert.deepEqual(warned, []);
     await held.release();
     for (let turn = 0; turn < 200; turn++) {
       const stop = new AbortController();
@@ -173,6 +180,10 @@ const cases = {
     const silent = await client.acquire('silent', { ttl: 200, renew: false });
     await sleep(300);
     await assert.rejects(silent[asyncDispose](), LockLost);
+    const brief = { ttl: 200, renew: false };
+    await assert.rejects(client.using('brief', brief, () => sleep(300)), LockLost);
+    await assert.rejects(client.using('brief', brief, async () => { await sleep(300); throw new RangeError('work'); }), RangeError);
+    assert.equal(await client.using('brief', brief, async (each) => { await sleep(300); return each.signal.aborted; }), true);
     await assert.rejects(forgotten.release(), LockLost);
     const taking = client.acquire('short', { ttl: 100, renew: false });
     await new Promise(process.nextTick); // it has begun
@@ -215,8 +226,8 @@ const cases = {
   },
 
   async exit() { // with a lock in hand
-    const client = new Client(nodes);
-    await client.acquire('tide', { ttl: 60000 });
+    const client = new Client(nodes), lock = await client.acquire('tide', { ttl: 60000 });
+    process.on('exit', () => { if (lock.held) process.exitCode = 4; });
     process.exit(3);
   },
 
