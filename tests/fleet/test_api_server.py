@@ -213,8 +213,8 @@ def test_from_three_servers_to_five_and_back(release):
     assert release.conf.count("nodes = ") == 5 and "members" not in release.upgrade()
     scale = f"kubectl -n {release.namespace} scale statefulset/redlock --replicas=3"
     said = release.upgrade("nodes=3", status=1)
-    assert f"5 servers run, and nodes is 3: the others are members, and locks rest on them. First: {release.exec} remove --yes {release.url(4)}; " in said
-    assert f"{release.exec} remove --yes {release.url(3)}; {scale}" in said
+    assert f"5 servers run, and nodes is 3: the others are members, and locks rest on them. First: {release.exec} remove --yes {release.url(4)} && " in said
+    assert f"{release.exec} remove --yes {release.url(3)} && {scale}" in said
     release.patch(f"apis/apps/v1/namespaces/{release.namespace}/statefulsets/redlock", {"spec": {"replicas": 3}})
     release.upgrade("nodes=3")
     assert release.conf.count("nodes = ") == 3

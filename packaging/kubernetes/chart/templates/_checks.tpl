@@ -54,7 +54,7 @@ kubectl -n {{ .Release.Namespace }} exec deploy/{{ .Release.Name }}-exporter -- 
 {{- $steps = append $steps (printf "%s quorum remove --yes %s" (include "redlock.exec" $root) (include "redlock.url" (dict "root" $root "number" $number))) -}}
 {{- end -}}
 {{- $steps = append $steps (printf "kubectl -n %s scale statefulset/%s --replicas=%d" $root.Release.Namespace $root.Release.Name $nodes) -}}
-{{- fail (printf "%d servers run, and nodes is %d: the others are members, and locks rest on them. First: %s" .running $nodes (join "; " $steps)) -}}
+{{- fail (printf "%d servers run, and nodes is %d: the others are members, and locks rest on them. First: %s" .running $nodes (join " && " $steps)) -}}
 {{- end -}}
 {{- end }}
 

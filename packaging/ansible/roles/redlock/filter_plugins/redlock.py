@@ -12,6 +12,9 @@ TTL_MAX = ("redlock_ttl_max is {wanted}, but ttl-max in /etc/redlock.conf is {no
 PORT = ("redlock_port is {wanted}, but /etc/redlock.conf on {hosts} has servers at port {now}: a restart there would take one after the other from "
         "all clients and from the quorum. Keep redlock_port: {now}. To move locks to other servers: redlock quorum replace. When no lock is needed: stop "
         "all servers, write the new port into /etc/redlock.conf on each host, and run the role again.")
+NODES = ("the servers are {wanted}, but {now} in /etc/redlock.conf on {hosts}: the quorum has its members under these names. To add or replace a server: "
+         "write the new list into /etc/redlock.conf on each host that has one, and run the role again. It makes the servers and ends at `redlock quorum init`, "
+         "as the members are still others: then `redlock quorum replace`, or `add` and `remove`.")
 PASSWORD = ("redlock_password is another than in /etc/redlock.conf on {hosts}: a restart with it would take one server after the other from all "
             "clients. First the servers accept both passwords, then the clients and these hosts get the new one in /etc/redlock.conf, and then this role "
             "ends the old one: the commands are in packaging.md, \"Another password\".")
@@ -34,20 +37,23 @@ def _values(text, key):
 
 
 def _nodes(text):
-    """The password of the user `locks` and the port, for each node that has both."""
+    """The password of the user `locks`, the address and the port, for each node that has them."""
     urls = [url.strip() for line in _values(text, "nodes") for url in line.split(",")]
-    found = [re.fullmatch(r"redis://locks:([^@]*)@.*:(\d+)(?:/\d*)?", url) for url in urls]
-    return [(urllib.parse.unquote(each[1]), each[2]) for each in found if each]
+    found = [re.fullmatch(r"redis://locks:([^@]*)@(.*):(\d+)(?:/\d*)?", url) for url in urls]
+    return [(urllib.parse.unquote(each[1]), each[2], each[3]) for each in found if each]
 
 
-def refusals(before, ttl_max, port, password, prefix):
-    """A sentence for each setting that is refused. `before`: the result of a task that read the file, for each host."""
-    refused = {}
+def refusals(before, ttl_max, port, password, prefix, addresses):
+    """A sentence for each setting that is refused. `before`: the result of a task that read the file, for each host. `addresses`: of each
+    host of the group, if it has one, and its name."""
+    refused, wanted_nodes = {}, sorted(str(address or name) for address, name in addresses)
     for host, text in ((each["item"], each["stdout"]) for each in before):
         nodes = _nodes(text)
         wrong = [(TTL_MAX, ttl_max, now) for now in _values(text, "ttl-max") if milliseconds(now) > milliseconds(ttl_max)]
-        wrong += [(PORT, port, now) for _, now in nodes if now != str(port)]
-        wrong += [(PASSWORD, None, None) for now, _ in nodes if now != str(password)]
+        wrong += [(PORT, port, now) for _, _, now in nodes if now != str(port)]
+        wrong += [(PASSWORD, None, None) for now, _, _ in nodes if now != str(password)]
+        known = sorted({now for _, now, _ in nodes})
+        wrong += [(NODES, " ".join(wanted_nodes), " ".join(known))] if nodes and known != wanted_nodes else []
         # A file without nodes of the role's is somebody else's, and the role's first.
         wrong += [(PREFIX, prefix, now) for now in _values(text, "prefix") if nodes and now != str(prefix)]
         for each in wrong:
