@@ -3,6 +3,7 @@
  * quorum: the operator's commands on the members of a guarded quorum. Each one shows what it finds
  * and what it will do, asks, and finishes what an interrupted command has left.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "explain/votes.h"
 #include "frame/commands.h"
 #include "config/duration.h"
+#include "config/file.h"
 #include "config/nearest.h"
 #include "held_locks.h"
 #include "process/boottime.h"
@@ -727,7 +729,21 @@ static void announce_ttl_max(const struct task *task, int64_t ttl_ms) {
         then, then);
 }
 
-/* After a power cut no record may be left that names it. */
+/* After a power cut no record may be left that names it, and init reads the file. */
+static int refuse_for_init(struct task *task, int64_t ttl_ms) {
+    char most[64], waits[64];
+    const char *path = getenv("REDLOCK_CONFIG");
+    const int64_t file_ms = task->settings->file.ttl_max_ms;
+    if (file_ms == 0 || ttl_ms <= file_ms || ttl_ms <= task->membership.quorum.ttl_ms_max) return 0;
+    complain(
+        "nothing is done: ttl-max in %s is %s. When all records are lost, redlock quorum init waits for that, and a lock of %s could have two holders: first write ttl-max = %" PRId64
+        "ms there",
+        path != NULL ? path : CONFIG_FILE, duration_text(waits, sizeof waits, file_ms),
+        duration_text(most, sizeof most, ttl_ms), ttl_ms);
+    keep_reason(task);
+    return EXIT_CONFIG;
+}
+
 static void remind_of_init(const struct task *task, int64_t ttl_ms) {
     char most[64];
     if (task->settings->quiet || ttl_ms <= task->settings->file.ttl_max_ms) return;
@@ -752,6 +768,7 @@ static int act_set_ttl_max(struct task *task, char **operands) {
         snprintf(text, sizeof text, "nothing to do: ttl_max is %s", most);
         return finish(task, text);
     }
+    if ((status = refuse_for_init(task, ttl_ms)) != 0) return status;
     announce_ttl_max(task, ttl_ms);
     if ((status = confirm(task)) != 0) return status;
     const bool raised = ttl_ms > quorum->ttl_ms_max;

@@ -11,7 +11,7 @@ import pytest
 from conftest import Redlock
 from servers import Server, until
 
-INTERRUPTED, USAGE, NO_QUORUM, HELD, LOST = 130, 64, 69, 75, 80
+INTERRUPTED, USAGE, NO_QUORUM, HELD, CONFIG, LOST = 130, 64, 69, 75, 78, 80
 DEGRADED = 1
 
 
@@ -292,6 +292,19 @@ def test_it_says_what_is_wrong(made, words, why):
     done = made("quorum", *words)
     assert done.returncode == USAGE and why in done.stderr, done.stderr
     assert ttl_max(made) == (2000, 2000, 2000, True)
+
+
+def test_init_would_wait_for_less(made, tmp_path):
+    """All records may be lost at once, and then only the file says how long locks may last."""
+    file = tmp_path / "redlock.conf"
+    file.write_text("ttl-max = 2s\n")
+    done = made("quorum", "set-ttl-max", "--yes", "--config", file, "3s")
+    assert done.returncode == CONFIG and f"ttl-max in {file} is 2.0 s".encode() in done.stderr, done.stderr
+    assert b"first write ttl-max = 3000ms there" in done.stderr and ttl_max(made) == (2000, 2000, 2000, True)
+    set_to(made, "1s", "--config", file)
+    set_to(made, "2s", "--config", file)
+    file.write_text("ttl-max = 3s\n")
+    set_to(made, "3s", "--config", file)
 
 
 def test_classic_nodes_have_none(three):

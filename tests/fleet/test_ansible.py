@@ -258,7 +258,9 @@ def test_the_role(ansible, place, machines, deb, log):
     assert watched.restarted() == ["db3"]
 
     # The quorum's ttl_max was raised without the role.
+    made[0].said("sed", "-i.role", "s/^ttl-max = .*/ttl-max = 1m/", "/etc/redlock.conf")
     made[0].said("redlock", "quorum", "set-ttl-max", "--yes", "1m")
+    made[0].said("mv", "/etc/redlock.conf.role", "/etc/redlock.conf")
     assert "Set redlock_ttl_max to 60000ms." in " ".join(role.play("--limit", "db3", fails=True)[1].split())
     assert watched.restarted() == []
     watched.holder.kill()
