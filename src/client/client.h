@@ -206,6 +206,12 @@ static inline bool reports_end(const struct net_reply *reply) {
     return reply->remaining_ms >= 0 && reply->remaining_ms <= REDLOCK_TTL_MS_MAX;
 }
 
+/* The end of a wait that a caller gives; RL_NEVER: none. */
+static inline rl_ns wait_deadline(int64_t wait_ms, rl_ns now) {
+    const bool endless = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS;
+    return endless ? RL_NEVER : now + wait_ms * RL_MS;
+}
+
 /* The first node of a mask that is not empty. */
 static inline unsigned first_of(rl_mask mask) { return (unsigned)__builtin_ctz(mask); }
 

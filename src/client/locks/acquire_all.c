@@ -36,7 +36,8 @@ static int64_t left_ms(const struct all *all) {
     return left > 0 ? (left + RL_MS - 1) / RL_MS : 0;
 }
 
-/* Of the first lock, with the mutex held. *last: there is no time for another try. */
+/* Begins to acquire the first lock. The mutex is held. Sets *last when no time is left for another
+ * try. */
 static int begin_first(const struct all *all, bool *last, redlock_done_fn *done, void *context) {
     struct redlock_lock *first = all->locks[0];
     const int64_t wait_ms = left_ms(all);
@@ -44,7 +45,7 @@ static int begin_first(const struct all *all, bool *last, redlock_done_fn *done,
     return first->cancelled ? REDLOCK_CANCELLED : acquire_begin(first, wait_ms, done, context);
 }
 
-/* All were acquired. Some of them long ago? */
+/* All were acquired. The first ones may have ended since. */
 static int held_result(const struct all *all) {
     for (size_t i = 0; i < all->count; i++)
         if (redlock_validity_ms(all->locks[i]) <= 0) return REDLOCK_EXPIRED;
@@ -73,10 +74,8 @@ static int begin(struct all *all, struct redlock_lock *const *locks, size_t coun
         if (!locks[i] || locks[i]->client != locks[0]->client) return REDLOCK_BAD_ARGUMENT;
     *all = (struct all){.locks = locks, .count = count, .client = locks[0]->client};
     if (client_enter(all->client) != REDLOCK_OK) return REDLOCK_FORKED;
-    const rl_ns now = net_now(all->client->net);
-    const bool ends = wait_ms != REDLOCK_WAIT_FOREVER && wait_ms <= (RL_NEVER - now) / RL_MS;
     const int result = check(all);
-    all->deadline = ends ? now + wait_ms * RL_MS : RL_NEVER;
+    all->deadline = wait_deadline(wait_ms, net_now(all->client->net));
     if (result == REDLOCK_OK) all->locks[0]->cancelled = false;
     client_leave(all->client);
     return result;

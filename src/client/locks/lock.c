@@ -110,9 +110,7 @@ int acquire_begin(struct redlock_lock *lock, int64_t wait_ms, redlock_done_fn *d
     const struct redlock_lock_options *o = &lock->config->options;
     const struct rl_retry_rules rules = {
         .retries_max = o->retry_count_max ? o->retry_count_max : UINT32_MAX,
-        .deadline = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS
-                        ? RL_NEVER
-                        : now + wait_ms * RL_MS,
+        .deadline = wait_deadline(wait_ms, now),
         .delay_min = o->retry_delay_ms_min * RL_MS,
         .delay_max = o->retry_delay_ms_max * RL_MS,
         .connect_timeout = client->options.connect_timeout_ms * RL_MS,

@@ -194,9 +194,7 @@ static int look_new(struct redlock_client *client, struct net_bytes resource, in
         ask_unref(&look->ask);
         return REDLOCK_SYSTEM;
     }
-    const rl_ns now = net_now(client->net);
-    const bool endless = wait_ms == REDLOCK_WAIT_FOREVER || wait_ms > (RL_NEVER - now) / RL_MS;
-    look->deadline = endless ? RL_NEVER : now + wait_ms * RL_MS;
+    look->deadline = wait_deadline(wait_ms, net_now(client->net));
     look->timer.fire = on_timer;
     look->watcher.changed = on_change;
     look->watcher.key = ask_key(&look->ask, "", resource);
