@@ -30,6 +30,11 @@ static void on_failure(void *context, const char *text) {
     complain("%s", text);
 }
 
+static int out_of_memory(void) {
+    complain("the event loop cannot run: out of memory");
+    return EXIT_SYSTEM;
+}
+
 static int serve_pages(struct http *http, const struct settings *settings) {
     const char *name = settings->web.listen != NULL ? settings->web.listen : LISTEN;
     char text[ADDRESS_TEXT_BYTES];
@@ -42,7 +47,7 @@ static int serve_pages(struct http *http, const struct settings *settings) {
     if (!settings->quiet)
         complain("metrics on http://%s/metrics", address_of(http_socket(http), text, sizeof text));
     notify_manager("READY=1");
-    return event_base_dispatch(http->base) < 0 ? EXIT_SYSTEM : EXIT_OK;
+    return event_base_dispatch(http->base) < 0 ? out_of_memory() : EXIT_OK;
 }
 
 static int run(struct event_base *base, struct watcher *watcher, const struct settings *settings) {
@@ -56,9 +61,7 @@ static int run(struct event_base *base, struct watcher *watcher, const struct se
         signals[i] = evsignal_new(base, numbers[i], on_signal, base);
         if (signals[i] == NULL || event_add(signals[i], NULL) != 0) status = EXIT_SYSTEM;
     }
-    if (status == EXIT_OK) status = serve_pages(&http, settings);
-    if (status == EXIT_SYSTEM && !http.is_taken)
-        complain("the event loop cannot run: out of memory");
+    status = status == EXIT_OK ? serve_pages(&http, settings) : out_of_memory();
     notify_manager("STOPPING=1");
     http_close(&http);
     for (int i = 0; i < 2; i++)

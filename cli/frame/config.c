@@ -41,6 +41,11 @@ static const char *from_environment(const char *name) {
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
+const char *config_path(void) {
+    const char *path = from_environment("REDLOCK_CONFIG");
+    return path != NULL ? path : CONFIG_FILE;
+}
+
 int config_load(struct settings *settings, char *error, size_t error_size) {
     const char *profile = from_environment("REDLOCK_PROFILE");
     if (settings->profile == NULL && profile != NULL) settings->profile = strdup(profile);
@@ -67,9 +72,8 @@ static void check_secrecy(const char *path) {
 }
 
 void config_check_secrecy(const struct settings *settings) {
-    const char *path = from_environment("REDLOCK_CONFIG"), *nodes = settings->file.nodes;
+    const char *nodes = settings->file.nodes;
     /* An '@' in a URL comes after a password: a user alone is refused. */
-    if (nodes != NULL && strchr(nodes, '@') != NULL)
-        check_secrecy(path != NULL ? path : CONFIG_FILE);
+    if (nodes != NULL && strchr(nodes, '@') != NULL) check_secrecy(config_path());
     check_secrecy(settings->client.node.password_file);
 }

@@ -11,6 +11,7 @@
  * profile of the settings, else of REDLOCK_PROFILE, which must be there. Returns 0,
  * or below with "FILE:LINE: what is wrong" in `error`. */
 int config_load(struct settings *settings, char *error, size_t error_size);
+const char *config_path(void); /* of that file */
 /* Warns if other users can read a password in it, or the file of node-password-file. */
 void config_check_secrecy(const struct settings *settings);
 

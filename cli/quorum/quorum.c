@@ -15,8 +15,8 @@
 #include "explain/membership.h"
 #include "explain/votes.h"
 #include "frame/commands.h"
+#include "frame/config.h"
 #include "config/duration.h"
-#include "config/file.h"
 #include "config/nearest.h"
 #include "held_locks.h"
 #include "process/boottime.h"
@@ -729,24 +729,24 @@ static void announce_ttl_max(const struct task *task, int64_t ttl_ms) {
         then, then);
 }
 
-/* After a power cut no record may be left that names it, and init reads the file. */
+/* After a power cut no record may be left that names it, and init waits for that of the file. */
 static int refuse_for_init(struct task *task, int64_t ttl_ms) {
     char most[64], waits[64];
-    const char *path = getenv("REDLOCK_CONFIG");
     const int64_t file_ms = task->settings->file.ttl_max_ms;
     if (file_ms == 0 || ttl_ms <= file_ms || ttl_ms <= task->membership.quorum.ttl_ms_max) return 0;
     complain(
         "nothing is done: ttl-max in %s is %s. When all records are lost, redlock quorum init waits for that, and a lock of %s could have two holders: first write ttl-max = %" PRId64
         "ms there",
-        path != NULL ? path : CONFIG_FILE, duration_text(waits, sizeof waits, file_ms),
+        config_path(), duration_text(waits, sizeof waits, file_ms),
         duration_text(most, sizeof most, ttl_ms), ttl_ms);
     keep_reason(task);
     return EXIT_CONFIG;
 }
 
+/* The file names none. */
 static void remind_of_init(const struct task *task, int64_t ttl_ms) {
     char most[64];
-    if (task->settings->quiet || ttl_ms <= task->settings->file.ttl_max_ms) return;
+    if (task->settings->quiet || task->settings->file.ttl_max_ms != 0) return;
     complain(
         "where init runs after a power cut (ttl-max in the configuration file, redlock-quorum-init@.service), give it at least %s",
         duration_text(most, sizeof most, ttl_ms));
