@@ -188,16 +188,21 @@ class Entry {
   /** Each promise more on the way of a usual lock costs the event loop time. */
   acquire(wait, signal) {
     return new Promise((resolve) => {
-      const stop = signal && (() => this.stop());
-      signal?.addEventListener('abort', stop);
+      const settle = signal ? this.stoppedBy(signal, resolve) : resolve;
       this.session.busy(1);
-      if (!signal) return this.run(wait, resolve);
-      if (signal instanceof AbortSignal) setMaxListeners(0, signal); // one signal ends many waits
-      this.run(wait, (result) => {
-        signal.removeEventListener('abort', stop);
-        resolve(result);
-      });
+      this.run(wait, settle);
     });
+  }
+
+  /** Until it is settled, the signal stops it. */
+  stoppedBy(signal, settle) {
+    const stop = () => this.stop();
+    if (signal instanceof AbortSignal) setMaxListeners(0, signal); // one signal ends many waits
+    signal.addEventListener('abort', stop);
+    return (result) => {
+      signal.removeEventListener('abort', stop);
+      settle(result);
+    };
   }
 
   /** Why there is no lock; it is freed. */
@@ -326,9 +331,9 @@ class Client {
 
   async acquire(resource, options) {
     options ??= {};
-    const { signal, slots, wait = Infinity } = options;
+    const { signal, slots, holdMax, wait = Infinity } = options;
     if (typeof wait !== 'number' || !(wait >= 0)) throw new TypeError('wait: a number of milliseconds, 0 or more, is expected');
-    if (options.holdMax !== undefined && !(options.holdMax > 0))
+    if (holdMax !== undefined && !(holdMax > 0))
       throw failure(BAD_ARGUMENT, 'holdMax: a number of milliseconds above 0 is expected'); // the library takes 0 as no limit
     if (slots !== undefined && !(Number.isInteger(slots) && slots > 0)) throw failure(BAD_ARGUMENT, 'slots: a whole number from 1 to 64 is expected');
     signal?.throwIfAborted();
