@@ -74,11 +74,15 @@ def listens(pod, port=6379):
         return connection.connect_ex((pod.address, port)) == 0
 
 
+def answer(pod, probe):
+    return pod.run(*probe["exec"]["command"], environ={"REDISCLI_AUTH": PASSWORD, "PATH": "/usr/bin:/usr/sbin:/bin"})
+
+
 def passes(pod, probe):
     """A probe of the manifests, as a kubelet makes it. redis-cli ends with 0 after a refusal, too."""
     if "tcpSocket" in probe:
         return listens(pod)
-    said, status = pod.run(*probe["exec"]["command"], environ={"REDISCLI_AUTH": PASSWORD, "PATH": "/usr/bin:/usr/sbin:/bin"})
+    said, status = answer(pod, probe)
     return status == 0 and "does not vote" not in said
 
 
@@ -392,7 +396,7 @@ def test_encrypted(fleet, cluster):
     nodes[0].kill()
     nodes[0] = cluster.pod(*entry, *node["args"], root=fleet.root, name="secure-0.secure")
     until(lambda: passes(nodes[0], node["livenessProbe"]), 30, "a node")
-    said, status = nodes[0].run(*node["readinessProbe"]["exec"]["command"], environ={"REDISCLI_AUTH": PASSWORD, "PATH": "/usr/bin:/usr/sbin:/bin"})
+    said, status = answer(nodes[0], node["readinessProbe"])
     assert status != 0 and "does not vote" in said
     assert passes(nodes[0], node["livenessProbe"])
     for pod in nodes:

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a lock told of itself through on_change: how often, and when first and last. Told on another
- * thread.
+ * What a lock reports: through on_change, how often, and when first and last; and the ends of its
+ * operations. Reported on another thread.
  */
 #ifndef TESTS_NOTICES_H
 #define TESTS_NOTICES_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "harness.h"
@@ -28,6 +29,22 @@ static inline struct redlock_lock_options notices_options(int64_t ttl_ms, struct
     options.on_change = notice;
     options.on_change_context = notices;
     return options;
+}
+
+struct done {
+    atomic_int count, result;
+    struct redlock_lock *lock; /* the last one */
+    pthread_t thread;
+    bool frees; /* the lock, in its own callback */
+};
+
+static inline void on_done(void *context, struct redlock_lock *lock, int result) {
+    struct done *done = context;
+    done->lock = lock;
+    done->thread = pthread_self();
+    done->result = result;
+    if (done->frees) redlock_lock_free(lock);
+    done->count++; /* last, as above */
 }
 
 /* How many nodes have granted in the last round. */

@@ -39,18 +39,6 @@ static long long notifiers(void) {
 typedef int await_fn(struct redlock_client *client, const void *resource, size_t bytes,
                      int64_t wait_ms);
 
-struct done {
-    atomic_int count;
-    int result;
-};
-
-static void on_done(void *context, struct redlock_lock *lock, int result) {
-    struct done *done = context;
-    (void)lock;
-    done->result = result;
-    done->count++;
-}
-
 /* The service thread runs them, if there is one. */
 static void run_callbacks(struct redlock_client *client, const struct done *done, int count) {
     for (; done->count < count; nap_ms(1)) (void)!redlock_process(client);

@@ -41,18 +41,6 @@ static unsigned run(struct redlock_client *client, const atomic_int *what, int v
     return woken;
 }
 
-struct done {
-    atomic_int count;
-    int result;
-};
-
-static void on_done(void *context, struct redlock_lock *lock, int result) {
-    struct done *done = context;
-    (void)lock;
-    done->result = result;
-    done->count++;
-}
-
 static void one_lock_from_start_to_release(void **state) {
     (void)state;
     struct notices notices = {0};

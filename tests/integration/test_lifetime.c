@@ -10,18 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct done {
-    atomic_int count, result;
-    bool frees; /* the lock, in its own callback */
-};
-
-static void on_done(void *context, struct redlock_lock *lock, int result) {
-    struct done *done = context;
-    if (done->frees) redlock_lock_free(lock);
-    done->result = result;
-    done->count++;
-}
-
 static long clients_of(struct server *server) {
     long count = 0;
     redisReply *reply = server_ask(server, "INFO clients");

@@ -77,7 +77,7 @@ struct tally {
     int done, ok;
 };
 
-static void on_done(void *context, struct redlock_lock *lock, int result) {
+static void count_done(void *context, struct redlock_lock *lock, int result) {
     struct tally *tally = context;
     (void)lock;
     tally->done++;
@@ -105,7 +105,7 @@ static void in_an_event_loop_they_go_out_together(void **state) {
     make_locks(client, "loop", &options, locks, 100);
     locks[100] = locks[7];
     long long before = reads_of(&three.at[0]);
-    assert_result(redlock_acquire_many_start(locks, 101, 2000, results, on_done, &tally),
+    assert_result(redlock_acquire_many_start(locks, 101, 2000, results, count_done, &tally),
                   REDLOCK_BUSY);
     assert_int_equal(tally.done, 0); /* never from within the call */
     for (int i = 0; i <= 100; i++) assert_result(results[i], i == 100 ? REDLOCK_BUSY : REDLOCK_OK);
@@ -113,7 +113,7 @@ static void in_an_event_loop_they_go_out_together(void **state) {
     assert_int_equal(tally.ok, 100);
     assert_less(reads_of(&three.at[0]) - before, 11);
     tally = (struct tally){0};
-    assert_result(redlock_release_many_start(locks, 100, NULL, on_done, &tally), REDLOCK_OK);
+    assert_result(redlock_release_many_start(locks, 100, NULL, count_done, &tally), REDLOCK_OK);
     drive(client, &tally, 100);
     assert_int_equal(tally.ok, 100);
     assert_result(redlock_release_many_start(locks, 100, results, NULL, NULL),

@@ -28,20 +28,6 @@ static bool rings(struct redlock_client *client, int ms) {
     return poll(&bell, 1, ms) == 1;
 }
 
-struct done {
-    atomic_int count, result;
-    pthread_t thread;
-    bool frees;
-};
-
-static void on_done(void *context, struct redlock_lock *lock, int result) {
-    struct done *done = context;
-    done->thread = pthread_self();
-    done->result = result;
-    done->count++;
-    if (done->frees) redlock_lock_free(lock);
-}
-
 static void expect_done(struct redlock_client *client, struct done *done, int result) {
     const int before = done->count;
     while (done->count == before) { /* it rings for each answer */

@@ -438,25 +438,13 @@ static void make_several(struct redlock_client *client, struct redlock_lock *loc
 typedef int acquire_all_fn(struct redlock_lock *const *locks, size_t count, int64_t wait_ms);
 static acquire_all_fn *blocking = redlock_acquire_all;
 
-struct done {
-    struct redlock_lock *first;
-    atomic_int count;
-    int result;
-};
-
-static void on_done(void *context, struct redlock_lock *lock, int result) {
-    struct done *done = context;
-    assert_ptr_equal(lock, done->first);
-    done->result = result;
-    done->count++;
-}
-
 static int start_and_wait(struct redlock_lock *const *locks, size_t count, int64_t wait_ms) {
-    struct done done = {.first = locks[0]};
+    struct done done = {0};
     const int result = redlock_acquire_all_start(locks, count, wait_ms, on_done, &done);
     if (result != REDLOCK_OK) return result;
     while (done.count == 0) nap_ms(1);
     assert_int_equal(done.count, 1);
+    assert_ptr_equal(done.lock, locks[0]);
     return done.result;
 }
 static acquire_all_fn *started = start_and_wait;
