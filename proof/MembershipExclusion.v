@@ -105,20 +105,20 @@ Lemma meaning_initial : meaning (initial y).
 Proof. constructor; simpl; try contradiction; discriminate. Qed.
 
 (* What a node's step does to its lives. *)
-Lemma step_lives : forall s ev s' D, invariant s D -> step y s ev = Some s' -> forall n,
-  (life (nodes s n) <= life (nodes s' n))%nat /\
-  forall l, (l <= life (nodes s n))%nat -> born (nodes s' n) l = born (nodes s n) l.
+Lemma act_lives : forall s ev u D, invariant s D -> act y s ev = Some u -> forall n,
+  (life (nodes s n) <= life (nodes (next u) n))%nat /\
+  forall l, (l <= life (nodes s n))%nat -> born (nodes (next u) n) l = born (nodes s n) l.
 Proof.
-  intros s ev s' D i happens n. destruct (decides_or_settles ev) eqn:which.
-  - assert (nodes s' = nodes s) as ->; [| split; auto].
-    unfold step in happens. destruct (act y s ev) as [u |] eqn:acts; [| discriminate]. inversion happens; subst s'.
+  intros s ev u D i acts n. destruct (decides_or_settles ev) eqn:which.
+  - assert (nodes (next u) = nodes s) as ->; [| split; auto].
     destruct ev; try discriminate; simpl in acts.
     + apply when_some in acts as [_ ->]. reflexivity.
     + destruct (newest s); [discriminate |]. destruct (pick (reads s) places); [| discriminate].
       apply when_some in acts as [_ ->]. reflexivity.
     + destruct (gathered s (newest s)); [| discriminate]. apply when_some in acts as [_ ->]. reflexivity.
-  - destruct (step_of_nodes y rules s ev s' happens which) as [st _].
-    destruct (each_becomes y s s' D i st n) as [(-> & _ & -> & _) | -> _ -> _ | e e' _ _ _ -> -> _ | e w _ _ _ -> -> _ _];
+  - assert (happens : step y s ev = Some (next u)) by (unfold step; now rewrite acts).
+    destruct (step_of_nodes y rules s ev (next u) happens which) as [st _].
+    destruct (each_becomes y s (next u) D i st n) as [(-> & _ & -> & _) | -> _ -> _ | e e' _ _ _ -> -> _ | e w _ _ _ -> -> _ _];
       split; auto. intros l low. apply update_other. lia.
 Qed.
 
@@ -196,8 +196,7 @@ Qed.
 Lemma meaning_sets : forall s n c began ttl u D, invariant s D -> meaning s -> act y s (Sets n c began ttl) = Some u -> meaning (next u).
 Proof.
   intros s n c began ttl u D i m acts.
-  assert (happens : step y s (Sets n c began ttl) = Some (next u)) by (unfold step; now rewrite acts).
-  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  pose proof (act_lives s _ _ D i acts) as lives. simpl in acts.
   destruct (has_key (nodes s n) (resource_of y c)) eqn:absent; [discriminate |].
   assert (set_ : u = with_set (with_node s n (with_key (nodes s n) (resource_of y c)
              (Some {| owner := c; ends := server_clock y n (life (nodes s n)) (real y s) + ttl |})))
@@ -214,8 +213,7 @@ Qed.
 Lemma meaning_votes : forall s n c began ttl t u D, invariant s D -> meaning s -> act y s (Votes n c began ttl t) = Some u -> meaning (next u).
 Proof.
   intros s n c began ttl t u D i m acts.
-  assert (happens : step y s (Votes n c began ttl t) = Some (next u)) by (unfold step; now rewrite acts).
-  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  pose proof (act_lives s _ _ D i acts) as lives. simpl in acts.
   destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |].
   assert (vote_ : exists v, u = with_vote (with_reads (with_node s n
       (with_fence (nodes s n) (bumped (fence (nodes s n)) (resource_of y c) t)))
@@ -245,8 +243,7 @@ Qed.
 Lemma meaning_extends : forall s n c began ttl t u D, invariant s D -> meaning s -> act y s (Extends n c began ttl t) = Some u -> meaning (next u).
 Proof.
   intros s n c began ttl t u D i m acts.
-  assert (happens : step y s (Extends n c began ttl t) = Some (next u)) by (unfold step; now rewrite acts).
-  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  pose proof (act_lives s _ _ D i acts) as lives. simpl in acts.
   destruct (stands (nodes s n)) as [| e] eqn:at_; [discriminate |].
   destruct (has_key (nodes s n) (resource_of y c)) as [k |] eqn:has; [| discriminate].
   apply when_some in acts as [ok ->]. rewrite andb_true_iff, Nat.eqb_eq, Nat.leb_le in ok. destruct ok as (own & first).
@@ -261,8 +258,7 @@ Qed.
 Lemma meaning_wins : forall s c t e places until u D, invariant s D -> meaning s -> act y s (Wins c t e places until) = Some u -> meaning (next u).
 Proof.
   intros s c t e places until u D i m acts.
-  assert (happens : step y s (Wins c t e places until) = Some (next u)) by (unfold step; now rewrite acts).
-  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  pose proof (act_lives s _ _ D i acts) as lives. simpl in acts.
   pose proof (fun c p => meaning_client s u D c p i m lives) as client.
   destruct (phase_of s c) eqn:at_c; try discriminate. destruct (pick (votes s) places) as [l |] eqn:ps; [| discriminate].
   apply when_some in acts as [ok ->]. rewrite !andb_true_iff, forallb_forall, !Z.leb_le in ok.
@@ -276,8 +272,7 @@ Qed.
 Lemma meaning_extended : forall s c began ttl e places until u D, invariant s D -> meaning s -> act y s (Extended c began ttl e places until) = Some u -> meaning (next u).
 Proof.
   intros s c began ttl e places until u D i m acts.
-  assert (happens : step y s (Extended c began ttl e places until) = Some (next u)) by (unfold step; now rewrite acts).
-  pose proof (step_lives s _ _ D i happens) as lives. clear happens. simpl in acts.
+  pose proof (act_lives s _ _ D i acts) as lives. simpl in acts.
   pose proof (fun c p => meaning_client s u D c p i m lives) as client.
   destruct (phase_of s c) as [| | old |] eqn:at_c; try discriminate. destruct (pick (votes s) places) as [l |] eqn:ps; [| discriminate].
   apply when_some in acts as [ok ->]. rewrite !andb_true_iff, forallb_forall, !Z.leb_le in ok.
@@ -292,8 +287,9 @@ Qed.
 
 Lemma meaning_step : forall s ev s' D, invariant s D -> meaning s -> step y s ev = Some s' -> meaning s'.
 Proof.
-  intros s ev s' D i m happens. pose proof (step_lives s ev s' D i happens) as lives.
+  intros s ev s' D i m happens.
   unfold step in happens. destruct (act y s ev) as [u |] eqn:acts; [| discriminate]. inversion happens; subst s'; clear happens.
+  pose proof (act_lives s ev u D i acts) as lives.
   pose proof (meaning_quiet s u D i m lives) as quiet.
   pose proof (fun c p => meaning_client s u D c p i m lives) as client.
   destruct ev; simpl in acts.
